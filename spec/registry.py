@@ -32,6 +32,7 @@ from tidegauge.spec.bugs import (
 from tidegauge.spec.bugs.bug import Bug
 from tidegauge.spec.bugs.idempotence import IDEMPOTENCE_BUGS
 from tidegauge.spec.bugs.kip320 import KIP320_BUGS
+from tidegauge.spec.bugs.transactions import TRANSACTION_BUGS
 from tidegauge.spec.compaction.machine import Compaction
 from tidegauge.spec.idempotence import state as idempotence
 from tidegauge.spec.idempotence.machine import Idempotence
@@ -39,7 +40,7 @@ from tidegauge.spec.idempotence.models import IDEMPOTENCE_MODELS
 from tidegauge.spec.idempotence.state import named_producers
 from tidegauge.spec.kernel.codec import Reader, constants
 from tidegauge.spec.kernel.extension import extensions_of
-from tidegauge.spec.kernel.machine import Action, Machine, constants_of
+from tidegauge.spec.kernel.machine import Action, Machine
 from tidegauge.spec.kernel.model import Model
 from tidegauge.spec.membership.machine import Membership
 from tidegauge.spec.membership.succession import Succession
@@ -58,6 +59,9 @@ from tidegauge.spec.replication.extensions.shutdown import ControlledShutdown
 from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.models import MODELS
 from tidegauge.spec.replication.state import named_brokers
+from tidegauge.spec.transactions import state as transactions
+from tidegauge.spec.transactions.machine import Transactions
+from tidegauge.spec.transactions.models import TRANSACTION_MODELS
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -73,7 +77,7 @@ class Population:
 
     what: str
     constant: str
-    """How many of them a machine has, by the name of the constant; they are numbered from 0."""
+    """How many of them a machine has, by the name of its attribute; they are numbered from 0."""
     named_in: Callable[[object], Iterator[int]]
     """Every one that an action names."""
 
@@ -92,7 +96,7 @@ class Registration:
     def unknown_members(self, machine: Machine[S], action: Action) -> Iterator[str]:
         """Whom the action names that the machine does not have, and whom it has."""
         for population in self.populations:
-            count = int(constants_of(machine)[population.constant])
+            count = int(getattr(machine, population.constant))
             for number in population.named_in(action):
                 if not 0 <= number < count:
                     what = population.what
@@ -260,6 +264,9 @@ def _models(*extensions: type[ReplicationExtension]) -> tuple[Model[Any], ...]:
 BROKERS: Final = Population("broker", "brokers", named_brokers)
 PRODUCERS: Final = Population("producer", "producers", named_producers)
 PRODUCERS_BROKERS: Final = Population("broker", "brokers", idempotence.named_brokers)
+PROCESSES: Final = Population("producer", "producers", transactions.named_producers)
+PARTITIONS: Final = Population("partition", "partitions", transactions.named_partitions)
+TRANSACTIONAL_IDS: Final = Population("transactional id", "transactional_ids", transactions.named_ids)
 
 
 def _extended(
@@ -291,6 +298,13 @@ REGISTRY: Final = Registry(
         tuple(IDEMPOTENCE_MODELS.values()),
         tuple(IDEMPOTENCE_BUGS.values()),
         populations=(PRODUCERS_BROKERS, PRODUCERS),
+    ),
+    Registration(
+        "transactions",
+        Transactions(transactions=1, partitions=1),
+        tuple(TRANSACTION_MODELS.values()),
+        tuple(TRANSACTION_BUGS.values()),
+        populations=(PROCESSES, PARTITIONS, TRANSACTIONAL_IDS),
     ),
     Registration("compaction", Compaction()),
     Registration("authentication", Authentication()),

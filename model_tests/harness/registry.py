@@ -304,6 +304,7 @@ HARNESS: Final = HarnessRegistry(
     Registration("lost-logs", steps=replication_steps.steps),
     Registration("composed-replication", steps=replication_steps.steps),
     Registration("kip320"),
+    Registration("transactions"),
     Registration("compaction"),
     Registration("authentication"),
     Registration("membership"),

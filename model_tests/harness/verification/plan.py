@@ -9,6 +9,7 @@ from tidegauge.spec.idempotence.models import MEDIUM_IDEMPOTENCE, QUICK_IDEMPOTE
 from tidegauge.spec.registry import REGISTRY
 from tidegauge.spec.replication.models import MODELS, NIGHTLY
 from tidegauge.spec.replication.models import QUICK as QUICK_MODELS
+from tidegauge.spec.transactions.models import NIGHTLY_TRANSACTIONS, QUICK_TRANSACTIONS, TRANSACTION_MODELS
 
 MACHINE = "replication"
 """The machine whose cores and clusters a verification runs, and whose bugs it demonstrates."""
@@ -69,6 +70,11 @@ def plan(*, seed: int = 1, quick: bool = False, bug: str = BUG, seeds: int | Non
         seeds = 24 if quick else 300
     check_seeds(seed, seeds)
     if quick:
-        return Plan(seed, True, (*QUICK_MODELS, *QUICK_IDEMPOTENCE), walks=100, examples=20, seeds=seeds, bug=bug)
-    models = (*(name for name in MODELS if name not in NIGHTLY), *QUICK_IDEMPOTENCE, *MEDIUM_IDEMPOTENCE)
+        quickest = (*QUICK_MODELS, *QUICK_IDEMPOTENCE, *QUICK_TRANSACTIONS)
+        return Plan(seed, True, quickest, walks=100, examples=20, seeds=seeds, bug=bug)
+    models = (
+        *(name for name in MODELS if name not in NIGHTLY),
+        *(*QUICK_IDEMPOTENCE, *MEDIUM_IDEMPOTENCE),
+        *(name for name in TRANSACTION_MODELS if name not in NIGHTLY_TRANSACTIONS),
+    )
     return Plan(seed, False, models, walks=2000, examples=400, seeds=seeds, bug=bug)

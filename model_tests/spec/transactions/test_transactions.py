@@ -1,0 +1,185 @@
+"""The machine of transactions: explored, walked, and with each of its historical bugs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import cache
+from random import Random
+
+import attrs
+import pytest
+
+from tidegauge.spec.bugs.bug import Bug
+from tidegauge.spec.bugs.transactions import TRANSACTION_BUGS
+from tidegauge.spec.kernel.bounds import Bounds
+from tidegauge.spec.kernel.codec import read_trace, trace_lines
+from tidegauge.spec.kernel.explorer import Exploration, explore
+from tidegauge.spec.kernel.machine import Action, NotEnabled
+from tidegauge.spec.kernel.simulation import simulate
+from tidegauge.spec.transactions.machine import Transactions
+from tidegauge.spec.transactions.models import NIGHTLY_TRANSACTIONS, QUICK_TRANSACTIONS, TRANSACTION_MODELS
+from tidegauge.spec.transactions.rules import TransactionRules
+from tidegauge.spec.transactions.state import State
+
+every_bug = pytest.mark.parametrize("bug", TRANSACTION_BUGS.values(), ids=TRANSACTION_BUGS)
+
+# --- small models, exhaustively ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.deep] * (name not in QUICK_TRANSACTIONS))
+        for name in TRANSACTION_MODELS
+        if name not in NIGHTLY_TRANSACTIONS
+    ],
+)
+def test_every_reachable_state_satisfies_every_invariant_and_goals_are_reached(name: str) -> None:
+    exploration = explore(TRANSACTION_MODELS[name].machine, converges=True)
+    assert exploration.holds, exploration.violations or exploration.convergence
+    assert not exploration.unreached
+
+
+def test_the_models_together_turn_every_perturbation_on() -> None:
+    turned_on = {name for model in TRANSACTION_MODELS.values() for name in model.machine.bounds}
+    # Client requests of version 1 have no number by which a late one is told from a new one.
+    assert turned_on == set(Transactions().perturbations) - {"DelayAdd"}
+
+
+def test_walks_of_large_machines_keep_every_invariant() -> None:
+    """Two transactional ids, three processes each, and everything goes wrong: more than can be explored."""
+    every = dict.fromkeys((name for name in Transactions().perturbations if name not in ("DelayAdd", "Upgrade")), 2)
+    machine = Transactions(
+        transactional_ids=2, incarnations=3, partitions=3, transactions=3, records=2, max_epoch=5, bounds=Bounds(every)
+    )
+    found = simulate(machine, 3, 60, length=120)
+    assert found.holds, found.violations
+    taken = {row.action for row in found.coverage if row.taken}
+    assert taken >= {kind.__name__ for kind in Transactions.action_types} - {"ReceiveAdd", "DelayAdd", "Upgrade"}
+
+
+# --- what version 1 of the protocol can't do -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("late", "violated"),
+    [("DelayEnd", "CommittedAsAsked"), ("DelayAdd", "OneOutcome"), ("DelayMarker", "ReadsOnlyCommitted")],
+)
+def test_a_late_request_of_version_1_does_harm_in_the_next_transaction(late: str, violated: str) -> None:
+    """Two transactions of a process have one epoch. Version 2 exists for that (KIP-890, KIP-1228)."""
+    machine = Transactions(incarnations=1, partitions=1, version=1, bounds=Bounds({late: 1}))
+    assert [violation.invariant for violation in explore(machine).violations] == [violated]
+    assert explore(attrs.evolve(machine, version=2)).holds
+
+
+# --- refusals ------------------------------------------------------------------------------------------------------
+
+
+def test_every_refusal_names_the_error_of_the_response() -> None:
+    """What is late is refused by an error; so is what has to be sent again."""
+    machine = Transactions(
+        incarnations=1,
+        partitions=1,
+        bounds=Bounds(DelayEnd=1, DelayProduce=1, DelayMarker=1, FailOver=1, GiveUp=1, DelayInit=1),
+    )
+    found: set[str] = set()
+    for number in range(40):
+        state = next(iter(machine.initial()))
+        found.update(refusals_on_a_walk(machine, state, number))
+    assert found >= {
+        "COORDINATOR_LOAD_IN_PROGRESS",
+        "CONCURRENT_TRANSACTIONS",
+        "PRODUCER_FENCED",
+        "INVALID_PRODUCER_EPOCH",
+        "INVALID_TXN_STATE",
+    }
+
+
+def refusals_on_a_walk(machine: Transactions, state: State, seed: int) -> set[str]:
+    """The errors of what is refused on one walk."""
+    rng, found = Random(seed), set[str]()
+    for _ in range(80):
+        for kind in machine.attempted_types:
+            found.update(reason.error.name for _, reason in machine.refused(state, kind))
+        steps = list(machine.successors(state))
+        if not steps:
+            break
+        _, state = rng.choice(steps)
+    return found
+
+
+# --- the zoo -------------------------------------------------------------------------------------------------------
+
+
+@cache
+def found(name: str) -> Exploration[State]:
+    return explore(TRANSACTION_BUGS[name].machine(), converges=True)
+
+
+def shown(name: str) -> tuple[str, Sequence[Action]]:
+    """The property that the bug breaks first, and how."""
+    exploration = found(name)
+    if exploration.violations:
+        return exploration.violations[0].invariant, exploration.violations[0].trace.actions
+    assert exploration.convergence is not None
+    lasso = exploration.convergence.lassos[0]
+    return lasso.goal, lasso.stem.actions
+
+
+@every_bug
+def test_the_explorer_finds_the_bug_by_a_property_that_it_breaks(bug: Bug[Transactions]) -> None:
+    assert shown(bug.name)[0] in bug.violates
+    assert found(bug.name).distinct < 1_000
+    assert len(shown(bug.name)[1]) <= 20
+
+
+@every_bug
+def test_the_counterexample_is_harmless_without_the_bug(bug: Bug[Transactions]) -> None:
+    machine = bug.correct_machine()
+    state = next(iter(machine.initial()))
+    for action in shown(bug.name)[1]:
+        with suppress(NotEnabled):
+            state = machine.step(state, action)
+        assert all(holds(state) for holds in machine.invariants.values())
+
+
+@pytest.mark.parametrize(
+    "bug",
+    [
+        pytest.param(bug, id=name, marks=[pytest.mark.deep] * (name == "kafka_5231"))
+        for name, bug in TRANSACTION_BUGS.items()
+    ],
+)
+def test_without_the_bug_its_model_holds(bug: Bug[Transactions]) -> None:
+    assert explore(bug.correct_machine(), converges=True).holds
+
+
+@every_bug
+def test_a_counterexample_can_be_written_and_read_back(bug: Bug[Transactions]) -> None:
+    for violation in found(bug.name).violations:
+        assert read_trace(bug.machine(), trace_lines(bug.machine(), violation.trace, violation)) == violation.trace
+
+
+@every_bug
+def test_a_bug_overrides_one_rule_and_no_action(bug: Bug[Transactions]) -> None:
+    own = {name for name, value in vars(bug.buggy).items() if callable(value) and not name.startswith("_")}
+    assert len(own) == 1
+    assert all(hasattr(TransactionRules, rule) for rule in own)
+    assert bug.buggy.action_types is Transactions.action_types
+
+
+# --- constants -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("constants", "told"),
+    [
+        ({"version": 3}, "version=3: the protocol of transactions has the versions 1 and 2"),
+        ({"max_epoch": 1}, "max_epoch=1: a producer needs an epoch"),
+        ({"partitions": 0}, "partitions=0"),
+    ],
+)
+def test_constants_that_fit_no_transaction_are_refused(constants: dict[str, int], told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        explore(Transactions(**constants))  # type: ignore[arg-type]

@@ -1,0 +1,41 @@
+"""The zoo's part on transactions: each a historical bug, as the one rule that was wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tidegauge.spec.bugs.bug import Bug
+from tidegauge.spec.bugs.transactions import (
+    kafka_5231,
+    kafka_6119,
+    kafka_14402,
+    kafka_14884,
+    kafka_17754,
+    kafka_18227,
+    kafka_18464,
+    kafka_18575,
+    kafka_18660,
+    kafka_19367,
+    kafka_19999,
+)
+from tidegauge.spec.transactions.machine import Transactions
+
+TRANSACTION_BUGS: Mapping[str, Bug[Transactions]] = {
+    module.BUG.name: module.BUG
+    for module in (
+        kafka_5231,
+        kafka_6119,
+        kafka_14402,
+        kafka_14884,
+        kafka_17754,
+        kafka_18227,
+        kafka_18464,
+        kafka_18575,
+        kafka_18660,
+        kafka_19367,
+        kafka_19999,
+    )
+}
+"""By name, oldest first."""
+
+__all__ = ["TRANSACTION_BUGS", "Bug"]

@@ -1,0 +1,348 @@
+"""What must hold of transactions, what a search must have reached, and what everything comes to.
+
+The invariants know what no process knows: which transaction each record is of, and how it ends (`Transaction`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from tidegauge.spec.kernel.bounds import times
+from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant
+from tidegauge.spec.transactions.rules import TransactionRules
+from tidegauge.spec.transactions.state import (
+    NONE,
+    PREPARED,
+    Decision,
+    Log,
+    Marker,
+    Partition,
+    Phase,
+    Record,
+    State,
+    Status,
+)
+
+
+def closing(log: Log, offset: int) -> Marker | None:
+    """The marker that ends the transaction of the record at an offset, found in the log alone."""
+    record = log[offset]
+    for entry in log[offset + 1 :]:
+        if isinstance(entry, Marker) and entry.producer_id == record.producer_id:
+            return entry
+    return None
+
+
+def records(partition: Partition) -> Iterator[tuple[int, Record]]:
+    """The records of a log by offset."""
+    return ((offset, entry) for offset, entry in enumerate(partition.log) if isinstance(entry, Record))
+
+
+# --- what readers see ----------------------------------------------------------------------------------------------
+
+
+def views(machine: TransactionRules, partition: Partition) -> Iterator[Partition]:
+    """The partition at its leader, and at a replica that has read what is committed from its disk, or followed."""
+    yield partition
+    kept = partition.log[: partition.high_watermark]
+    yield Partition(kept, partition.high_watermark, machine.rebuilt(kept, partition.high_watermark))
+
+
+def reads_only_committed(machine: TransactionRules) -> Invariant[State]:
+    """Whatever read_committed returns is of a transaction that is committed."""
+
+    def holds(state: State) -> bool:
+        for partition in state.partitions:
+            for view in views(machine, partition):
+                for offset in machine.returned(view):
+                    record = view.log[offset]
+                    assert isinstance(record, Record), "read_committed returns no markers"
+                    if state.transactions[record.transaction].outcome is not Decision.COMMIT:
+                        return False
+        return True
+
+    return holds
+
+
+def decided_below_stable(machine: TransactionRules) -> Invariant[State]:
+    """Below the last stable offset every transaction is decided, and a committed one is returned."""
+
+    def holds(state: State) -> bool:
+        for partition in state.partitions:
+            for view in views(machine, partition):
+                returned = machine.returned(view)
+                stable = machine.last_stable_offset(view)
+                for offset, record in records(view):
+                    outcome = state.transactions[record.transaction].outcome
+                    if offset >= stable:
+                        break
+                    if outcome is Decision.NONE or (outcome is Decision.COMMIT) != (offset in returned):
+                        return False
+        return True
+
+    return holds
+
+
+def atomic_visibility(state: State) -> bool:
+    """Of a committed transaction each record is in its log, to become visible; of an aborted one, none is."""
+    for partition in state.partitions:
+        for offset, record in records(partition):
+            marker = closing(partition.log, offset)
+            if marker is not None and marker.decision is not state.transactions[record.transaction].outcome:
+                return False
+    return True
+
+
+def committed_records_are_kept(state: State) -> bool:
+    """What a producer was told is in a log is there, as often as it was sent, until the transaction is decided."""
+    for producer in state.producers:
+        for number, slot in enumerate(producer.slots):
+            found = sum(record.transaction == producer.transaction for _, record in records(state.partitions[number]))
+            if found < slot.acknowledged:
+                return False
+    return True
+
+
+# --- outcomes ------------------------------------------------------------------------------------------------------
+
+
+def told_the_outcome(state: State) -> bool:
+    """A producer is told what the log says."""
+    return all(each.told in (Decision.NONE, each.outcome) for each in state.transactions)
+
+
+def committed_as_asked(state: State) -> bool:
+    """A transaction is committed if its producer asks for it, and not otherwise."""
+    return all(each.outcome is not Decision.COMMIT or each.asked is Decision.COMMIT for each in state.transactions)
+
+
+def one_outcome(before: State, action: Action, after: State) -> bool:
+    """What is decided is not decided again."""
+    return all(
+        one.outcome is Decision.NONE or one.outcome is other.outcome
+        for one, other in zip(before.transactions, after.transactions, strict=False)
+    )
+
+
+def no_late_join(state: State) -> bool:
+    """Nothing of one transaction is part of another, at the coordinator or in a partition."""
+    if any(len(one.logged.transactions) > 1 for one in state.coordination):
+        return False
+    for partition in state.partitions:
+        open_of: dict[int, int] = {}
+        for entry in partition.log:
+            if isinstance(entry, Marker):
+                open_of.pop(entry.producer_id, None)
+            elif open_of.setdefault(entry.producer_id, entry.transaction) != entry.transaction:
+                return False
+    return True
+
+
+def open_is_known(state: State) -> bool:
+    """What is open in a partition, the coordinator's log has open there: somebody will end it."""
+    for number, partition in enumerate(state.partitions):
+        for entry in partition.memory.producers:
+            if entry.open_from != NONE and not any(
+                one.logged.producer_id == entry.producer_id
+                and one.logged.status in (Status.ONGOING, *PREPARED)
+                and number in one.logged.partitions
+                for one in state.coordination
+            ):
+                return False
+    return True
+
+
+# --- producers -----------------------------------------------------------------------------------------------------
+
+
+def zombies_fenced(machine: TransactionRules) -> Invariant[State]:
+    """Once a process has begun, nothing of the processes before it is open, or will be."""
+
+    def holds(state: State) -> bool:
+        for number, producer in enumerate(state.producers):
+            if producer.phase in (Phase.DOWN, Phase.INITIALISING, Phase.CRASHED, Phase.FENCED):
+                continue
+            if any(older_is_open(state, older) for older in range(number - number % machine.incarnations, number)):
+                return False
+        return True
+
+    return holds
+
+
+def older_is_open(state: State, older: int) -> bool:
+    """Whether something of a process is open at the coordinator, or in a partition."""
+    for one in state.coordination:
+        if any(state.transactions[number].producer == older for number in one.logged.transactions):
+            return True
+    for partition in state.partitions:
+        for entry in partition.memory.producers:
+            record = partition.log[entry.open_from] if entry.open_from != NONE else None
+            if isinstance(record, Record) and state.transactions[record.transaction].producer == older:
+                return True
+    return False
+
+
+def only_zombies_fenced(machine: TransactionRules) -> Invariant[State]:
+    """A producer is fenced if a newer process has started, or its transaction was aborted unasked; not otherwise."""
+
+    def holds(state: State) -> bool:
+        for number, producer in enumerate(state.producers):
+            if producer.phase is not Phase.FENCED or times(state.spent, "DelayInit"):
+                continue
+            last = number - number % machine.incarnations + machine.incarnations
+            newer = any(each.phase is not Phase.DOWN for each in state.producers[number + 1 : last])
+            expired = machine.expiring and any(
+                each.producer == number and each.outcome is Decision.ABORT and each.told is not Decision.ABORT
+                for each in state.transactions
+            )
+            if not newer and not expired:
+                return False
+        return True
+
+    return holds
+
+
+# --- replicas ------------------------------------------------------------------------------------------------------
+
+
+def memory_is_of_the_log(machine: TransactionRules) -> Invariant[State]:
+    """What the leader remembers is what a replica learns that reads the same log."""
+
+    def holds(state: State) -> bool:
+        return all(
+            partition.memory == machine.rebuilt(partition.log, partition.high_watermark)
+            for partition in state.partitions
+        )
+
+    return holds
+
+
+def epochs_rise(before: State, action: Action, after: State) -> bool:
+    """Epochs of a producer id never go back, in the transaction log or in a partition's."""
+    for one, other in zip(before.coordination, after.coordination, strict=True):
+        if one.logged.producer_id == other.logged.producer_id and one.logged.epoch > other.logged.epoch:
+            return False
+    for kept, new in zip(before.partitions, after.partitions, strict=True):
+        if kept is new or len(new.log) <= len(kept.log):
+            continue
+        for entry in new.memory.producers:
+            known = kept.memory.entry(entry.producer_id)
+            if known is not None and (known.epoch > entry.epoch or known.coordinator_epoch > entry.coordinator_epoch):
+                return False
+    return True
+
+
+def epochs_in_range(machine: TransactionRules) -> Invariant[State]:
+    """No epoch is beyond the largest, and no producer is given that."""
+
+    def holds(state: State) -> bool:
+        return all(one.logged.epoch <= machine.max_epoch for one in state.coordination) and all(
+            producer.epoch < machine.max_epoch for producer in state.producers
+        )
+
+    return holds
+
+
+def stable_offset_is_monotone(machine: TransactionRules) -> StepInvariant[State]:
+    """The last stable offset never moves back."""
+
+    def holds(before: State, action: Action, after: State) -> bool:
+        return all(
+            old is new or machine.last_stable_offset(old) <= machine.last_stable_offset(new)
+            for old, new in zip(before.partitions, after.partitions, strict=True)
+        )
+
+    return holds
+
+
+# --- all together --------------------------------------------------------------------------------------------------
+
+
+def invariants(machine: TransactionRules) -> Mapping[str, Invariant[State]]:
+    """What holds in every state."""
+    return {
+        "ReadsOnlyCommitted": reads_only_committed(machine),
+        "DecidedBelowLastStableOffset": decided_below_stable(machine),
+        "AtomicVisibility": atomic_visibility,
+        "AcknowledgedRecordsAreKept": committed_records_are_kept,
+        "ToldTheOutcome": told_the_outcome,
+        "CommittedAsAsked": committed_as_asked,
+        "NoLateJoin": no_late_join,
+        "OpenIsKnown": open_is_known,
+        "ZombiesFenced": zombies_fenced(machine),
+        "OnlyZombiesFenced": only_zombies_fenced(machine),
+        "EpochsAreInRange": epochs_in_range(machine),
+        "ProducerStateMatchesLog": memory_is_of_the_log(machine),
+    }
+
+
+def step_invariants(machine: TransactionRules) -> Mapping[str, StepInvariant[State]]:
+    """What holds of every step."""
+    return {
+        "OneOutcome": one_outcome,
+        "EpochsRise": epochs_rise,
+        "LastStableOffsetIsMonotone": stable_offset_is_monotone(machine),
+    }
+
+
+def converging(machine: TransactionRules) -> Mapping[str, Invariant[State]]:
+    """What everything comes to once what is late has arrived or is lost, and what heals has happened."""
+    wanted: dict[str, Invariant[State]] = {
+        "a producer that begins or ends is told, or fenced": lambda state: (
+            not any(
+                producer.phase in (Phase.INITIALISING, Phase.COMMITTING, Phase.ABORTING) for producer in state.producers
+            )
+        ),
+        "a prepared transaction is complete": lambda state: all(
+            one.pending is None and one.logged.status not in PREPARED for one in state.coordination
+        ),
+    }
+    if machine.expiring:
+        wanted["no transaction is open at the coordinator"] = lambda state: all(
+            one.logged.status is not Status.ONGOING for one in state.coordination
+        )
+        wanted["readers of committed records reach the end of every log"] = lambda state: all(
+            machine.last_stable_offset(partition) == len(partition.log) for partition in state.partitions
+        )
+    return wanted
+
+
+def goals(machine: TransactionRules) -> Mapping[str, Callable[[State], bool]]:
+    """What a search within these constants must have reached, else it has proved little."""
+    bounds = machine.bounds
+    wanted: dict[str, Callable[[State], bool]] = {
+        "a transaction over all partitions is committed and visible": lambda state: all(
+            machine.returned(partition) for partition in state.partitions
+        ),
+        "an aborted record is left out": lambda state: any(
+            partition.memory.aborted and machine.last_stable_offset(partition) == len(partition.log)
+            for partition in state.partitions
+        ),
+        "a transaction is decided, and a marker is missing": lambda state: any(
+            one.cached is not None and machine.unmarked(one.cached) for one in state.coordination
+        ),
+    }
+    if machine.incarnations > 1:
+        wanted["a zombie is fenced"] = lambda state: any(
+            producer.phase is Phase.FENCED and state.producers[number + 1].phase is Phase.READY
+            for number, producer in enumerate(state.producers)
+            if number % machine.incarnations < machine.incarnations - 1
+        )
+    if machine.max_epoch < 32767:
+        wanted["a producer id is used up"] = lambda state: state.producer_ids > machine.transactional_ids
+    if bounds["FailOver"]:
+        wanted["a new coordinator completes what the last one has prepared"] = lambda state: any(
+            one.logged.status in (Status.COMPLETE_COMMIT, Status.COMPLETE_ABORT)
+            and state.coordinator_epoch > 0
+            and any(isinstance(entry, Marker) and entry.coordinator_epoch > 0 for entry in state.partitions[0].log)
+            for one in state.coordination
+        )
+    return wanted
+
+
+def explain(state: State) -> Mapping[str, object]:
+    """The logs, what the coordinator has, and what is true of each transaction."""
+    shown: dict[str, object] = {f"partition {n}": each.log for n, each in enumerate(state.partitions)}
+    shown |= {f"transactional id {n}": each.logged for n, each in enumerate(state.coordination)}
+    shown |= {f"transaction {n}": each for n, each in enumerate(state.transactions)}
+    return shown

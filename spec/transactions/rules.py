@@ -1,0 +1,160 @@
+"""The rules of transactions, all together, and the constants that they ask; those of a producer process are here.
+
+A rule is a method, so that a historical bug (`spec.bugs`) can override it. `machine` tells how it works.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from tidegauge.spec.kernel.bounds import Bounds
+from tidegauge.spec.transactions.partition_rules import PartitionRules
+from tidegauge.spec.transactions.state import (
+    NONE,
+    AddRequest,
+    Decision,
+    EndRequest,
+    InitRequest,
+    Metadata,
+    Phase,
+    Producer,
+    ProduceRequest,
+    Slot,
+    State,
+)
+
+DEFAULT_BOUNDS = Bounds()
+
+
+@attrs.frozen
+class TransactionRules(PartitionRules):
+    """What a machine of transactions decides; its fields are the constants of the model."""
+
+    transactional_ids: int = 1
+    incarnations: int = 2
+    """Processes of each transactional id, one after the other."""
+    partitions: int = 2
+    transactions: int = 2
+    """Of each process: what a model is cut off at, no rule."""
+    records: int = 1
+    """Of a transaction in each partition: what a model is cut off at, no rule."""
+    version: int = 2
+    """Of the protocol of transactions, as producers begin with it."""
+    transactions_before_upgrade: int = 1_000_000
+    """A process of version 1 upgrades before it begins one more: what a model is cut off at, no rule."""
+    expiring: bool = True
+    """Whether the coordinator aborts what its producer has not ended in time."""
+    bounds: Bounds = DEFAULT_BOUNDS
+
+    @property
+    def producers(self) -> int:
+        """How many processes there are."""
+        return self.transactional_ids * self.incarnations
+
+    def id_of(self, producer: int) -> int:
+        """The transactional id of a process."""
+        return producer // self.incarnations
+
+    @property
+    def appends_in_two_steps(self) -> bool:
+        """Whether a partition's leader may change before what it has appended is committed; else it is at once."""
+        return "Elect" in self.bounds
+
+    @property
+    def writes_in_two_steps(self) -> bool:
+        """Whether a coordinator may be replaced before its record is committed; else it is at once."""
+        return "FailOver" in self.bounds
+
+    # --- rules of a producer -------------------------------------------------------------------------------------
+
+    def initialised(self, producer: Producer, producer_id: int, epoch: int) -> Producer:
+        """A producer that was given an epoch: sequences begin anew."""
+        return attrs.evolve(
+            producer,
+            phase=Phase.READY,
+            producer_id=producer_id,
+            epoch=epoch,
+            sequences=(0,) * self.partitions,
+            slots=(Slot(),) * self.partitions,
+            transaction=NONE,
+        )
+
+    def may_send(self, producer: Producer, partition: int) -> bool:
+        """A client of version 1 sends to a partition when the coordinator knows that it is in the transaction."""
+        return producer.version >= 2 or producer.slots[partition].added
+
+    def may_commit(self, producer: Producer) -> bool:
+        """A producer commits when all that it has sent is acknowledged."""
+        return not any(slot.in_flight or slot.given_up for slot in producer.slots)
+
+    def has_begun(self, producer: Producer) -> bool:
+        """Whether the coordinator may know of the transaction: else its end is nobody else's business."""
+        return any(slot != Slot() for slot in producer.slots)
+
+    def after_end(self, producer: Producer, metadata: Metadata) -> Producer:
+        """A producer whose transaction has ended: on with the epoch of the response, or to get a new one (KIP-360)."""
+        if producer.version >= 2:
+            rotated = metadata.next_producer_id != NONE
+            producer_id = metadata.next_producer_id if rotated else metadata.producer_id
+            return self.initialised(producer, producer_id, 0 if rotated else metadata.epoch)
+        is_lost = any(slot.given_up for slot in producer.slots)
+        after = self.at_rest(producer)
+        return attrs.evolve(after, phase=Phase.INITIALISING) if is_lost and self.raises_epoch_after_loss() else after
+
+    def raises_epoch_after_loss(self) -> bool:
+        """A record that was given up may yet arrive: no later one has its epoch (KIP-360)."""
+        return True
+
+    def raises_epoch_on_upgrade(self) -> bool:
+        """The first transaction of version 2 has an epoch of its own, as every later one (KAFKA-18227)."""
+        return True
+
+    def at_rest(self, producer: Producer) -> Producer:
+        """A producer between two transactions."""
+        return attrs.evolve(producer, phase=Phase.READY, transaction=NONE, slots=(Slot(),) * self.partitions)
+
+    def stopped(self, producer: Producer, phase: Phase) -> Producer:
+        """A producer that has come to its end: nothing that it knew is of use."""
+        return Producer(phase)
+
+    # --- what a producer asks, as long as it waits ---------------------------------------------------------------
+
+    def init_request(self, state: State, number: int) -> InitRequest | None:
+        """The InitProducerId that a producer waits for."""
+        producer = state.producers[number]
+        if producer.phase is not Phase.INITIALISING:
+            return None
+        return InitRequest(number, producer.producer_id, producer.epoch)
+
+    def end_request(self, state: State, number: int) -> EndRequest | None:
+        """The EndTxn that a producer waits for."""
+        producer = state.producers[number]
+        if producer.phase not in (Phase.COMMITTING, Phase.ABORTING):
+            return None
+        decision = Decision.COMMIT if producer.phase is Phase.COMMITTING else Decision.ABORT
+        return EndRequest(
+            number, producer.producer_id, producer.epoch, decision, producer.transaction, producer.version
+        )
+
+    def add_request(self, state: State, number: int, partition: int) -> AddRequest | None:
+        """The AddPartitionsToTxn that a producer may send."""
+        producer = state.producers[number]
+        wants = producer.phase is Phase.IN_TRANSACTION and producer.version < 2
+        if not wants or producer.slots[partition].added:
+            return None
+        return AddRequest(number, producer.producer_id, producer.epoch, partition, producer.transaction)
+
+    def produce_request(self, state: State, number: int, partition: int) -> ProduceRequest | None:
+        """The record in flight to a partition."""
+        producer = state.producers[number]
+        if not producer.slots or not producer.slots[partition].in_flight:
+            return None
+        return ProduceRequest(
+            number,
+            producer.producer_id,
+            producer.epoch,
+            partition,
+            producer.sequences[partition] - 1,
+            producer.transaction,
+            producer.version,
+        )
