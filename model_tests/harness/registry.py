@@ -31,8 +31,10 @@ from tidegauge.model_tests.harness.cluster.extensions.settings import SettingsOn
 from tidegauge.model_tests.harness.cluster.extensions.shutdown import ShutdownOnCluster
 from tidegauge.model_tests.harness.cluster.idempotence import IdempotentCluster
 from tidegauge.model_tests.harness.cluster.steps import ReplicationCluster
+from tidegauge.model_tests.harness.cores.extensions.damage import DamageCores
 from tidegauge.model_tests.harness.cores.extensions.directories import DirectoryCores
 from tidegauge.model_tests.harness.cores.extensions.late import LateCores
+from tidegauge.model_tests.harness.cores.extensions.lost_logs import LostLogCores
 from tidegauge.model_tests.harness.cores.extensions.reads import ReadsCores
 from tidegauge.model_tests.harness.cores.extensions.reassignment import ReassignmentCores
 from tidegauge.model_tests.harness.cores.extensions.retention import RetentionCores
@@ -57,8 +59,10 @@ from tidegauge.spec.kernel.traces import Trace
 from tidegauge.spec.registry import REGISTRY, NotRegisteredError, Population
 from tidegauge.spec.registry import Registration as Specification
 from tidegauge.spec.replication.extension import ReplicationExtension
+from tidegauge.spec.replication.extensions.damage import Damage, DamageLog
 from tidegauge.spec.replication.extensions.directories import Directories, FailDirectory
 from tidegauge.spec.replication.extensions.late import LateMessages
+from tidegauge.spec.replication.extensions.lost_logs import LoseLog, LostLogs
 from tidegauge.spec.replication.extensions.reads import Reads
 from tidegauge.spec.replication.extensions.reassignment import Reassignment, StartReassignment
 from tidegauge.spec.replication.extensions.retention import Retention
@@ -287,6 +291,23 @@ HARNESS: Final = HarnessRegistry(
         perturbations=frozenset({BeginShutdown, StopUnasked, FailDirectory}),
         on_cluster=False,
     ),
+    _of_replication(
+        "damage",
+        DamageCores,
+        ControlledShutdown(),
+        Damage(),
+        perturbations=frozenset({BeginShutdown, StopUnasked, DamageLog}),
+        on_cluster=False,
+    ),
+    _of_replication(
+        "lost-logs",
+        LostLogCores,
+        ControlledShutdown(),
+        Damage(),
+        LostLogs(),
+        perturbations=frozenset({BeginShutdown, StopUnasked, DamageLog, LoseLog}),
+        on_cluster=False,
+    ),
     _of_replication("retention", RetentionCores, Retention()),
     _of_replication("settings", SettingsCores, Settings()),
     _of_replication("reads", ReadsCores, Reads(consumers=2)),
@@ -300,8 +321,6 @@ HARNESS: Final = HarnessRegistry(
         steps=idempotence_steps.steps,
         bugs=tuple(IDEMPOTENCE_BUGS.values()),
     ),
-    Registration("damage", steps=replication_steps.steps),
-    Registration("lost-logs", steps=replication_steps.steps),
     Registration("composed-replication", steps=replication_steps.steps),
     Registration("kip320"),
     Registration("transactions"),

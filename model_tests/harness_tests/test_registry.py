@@ -23,8 +23,6 @@ ARCHITECTURE = Path(__file__).parents[2] / "docs" / "architecture.md"
 
 NOT_DRIVEN = (
     "kip320",
-    "damage",
-    "lost-logs",
     "composed-replication",
     "compaction",
     "authentication",

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Final
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.controller.membership import Contact
+from tidegauge.impl.metadata.records import MetadataRecord
 from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.impl.records.lazy import in_memory
 from tidegauge.model_tests.harness.cores import abstraction
@@ -266,6 +267,8 @@ class ReplicationCores(Cores):
 
     refusals: ClassVar[Steps[Any, [], ErrorCode | None]] = REFUSALS
     """How the cores are sent what is refused; an extension has functions of its own."""
+    written: tuple[MetadataRecord, ...] = ()
+    """What the controller has written at the last refused request."""
 
     def perform(self, action: Action, before: spec.State) -> None:
         """Do what the action says; it is enabled in the specification."""
@@ -281,7 +284,10 @@ class ReplicationCores(Cores):
 
     def refuse(self, action: Action, before: spec.State) -> ErrorCode | None:
         """Send what is refused; returns the error, None for what these cores cannot be sent."""
-        return self.refusals.perform(self, action) if self.can_send(type(action)) else None
+        end = self.metadata_log.end_offset
+        error = self.refusals.perform(self, action) if self.can_send(type(action)) else None
+        self.written = tuple(self.metadata_log.read(end))
+        return error
 
     def close(self) -> None:
         """There is nothing to give back."""

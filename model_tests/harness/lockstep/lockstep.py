@@ -17,7 +17,7 @@ Comparing states finds a bug in the step in which it acts, long before an invari
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from enum import IntEnum
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
 
@@ -62,6 +62,13 @@ class Refusing(Protocol):
 
         Returns the error of the response, 0 for none; or None if nobody could send it in this state, and nobody did.
         """
+
+
+@runtime_checkable
+class Keeping(Protocol):
+    """A binding that knows what the last refused request has had written, which no field of the state may show."""
+
+    written: Sequence[object]
 
 
 @runtime_checkable
@@ -158,6 +165,8 @@ class Lockstep(Generic[M]):
             self.sent.pop()
             return
         self._compare(action, actual)
+        if isinstance(refusing, Keeping) and refusing.written:
+            raise Difference(action, (Change("written", "nothing", ", ".join(map(str, refusing.written))),))
         self.refused[action.name, refusal.error.name] += 1
 
     def is_enabled(self, action: Any) -> bool:

@@ -24,6 +24,7 @@ from typing import ClassVar, Self
 import attrs
 
 from tidegauge.spec.kernel.extension import Extension
+from tidegauge.spec.kernel.guarded import Refusal
 from tidegauge.spec.kernel.machine import Action, Invariant
 from tidegauge.spec.kernel.parts import Part, with_part
 from tidegauge.spec.replication.actions import BrokerAction, ReplicationAction
@@ -107,7 +108,8 @@ class ReplicaOffline(BrokerAction):
     def guard(self, machine: ReplicationRules, state: State) -> str:
         replica = state.replicas[self.broker]
         if self.broker in offline(state.controller):
-            return f"the replica of broker {self.broker} is offline"
+            known = f"the replica of broker {self.broker} is offline"
+            return Refusal(known, Error.OK) if has_failed(replica) else known
         if is_registered(state, self.broker) and not has_failed(replica):
             return f"the log directory of broker {self.broker} works"
         return "" if has_failed(replica) else f"broker {self.broker} has reported nothing of its log directory"
@@ -125,7 +127,7 @@ class ReplicaOnline(BrokerAction):
 
     def guard(self, machine: ReplicationRules, state: State) -> str:
         if self.broker not in offline(state.controller):
-            return f"the replica of broker {self.broker} is not offline"
+            return Refusal(f"the replica of broker {self.broker} is not offline", Error.OK)
         if not is_registered(state, self.broker):
             return f"broker {self.broker} has not registered"
         return not_acting(state, self.broker) or _failed(state, self.broker)

@@ -31,6 +31,7 @@ from typing import ClassVar
 import attrs
 
 from tidegauge.spec.kernel.extension import Extension
+from tidegauge.spec.kernel.guarded import Refusal
 from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant
 from tidegauge.spec.kernel.parts import Part, with_part
 from tidegauge.spec.replication.actions import BrokerAction
@@ -47,6 +48,7 @@ from tidegauge.spec.replication.state import (
     NONE,
     Controller,
     ControllerPart,
+    Error,
     PartitionMetadata,
     Replica,
     State,
@@ -111,7 +113,7 @@ class ReportLost(BrokerAction):
     def guard(self, machine: ReplicationRules, state: State) -> str:
         replica = state.replicas[self.broker]
         if self.broker in lost(state.controller):
-            return f"the replica of broker {self.broker} is lost"
+            return Refusal(f"the replica of broker {self.broker} is lost", Error.OK)
         if not is_registered(state, self.broker):
             return f"broker {self.broker} has not registered"
         if not state.controller.sessions[self.broker].fenced:
@@ -134,7 +136,7 @@ class ReportFound(BrokerAction):
     def guard(self, machine: ReplicationRules, state: State) -> str:
         replica = state.replicas[self.broker]
         if self.broker not in lost(state.controller):
-            return f"the replica of broker {self.broker} is not lost"
+            return Refusal(f"the replica of broker {self.broker} is not lost", Error.OK)
         if not is_registered(state, self.broker):
             return f"broker {self.broker} has not registered"
         if not replica.log and self.broker not in replica.isr:

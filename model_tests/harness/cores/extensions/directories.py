@@ -20,7 +20,7 @@ from tidegauge.model_tests.harness.cores import abstraction, steps
 from tidegauge.model_tests.harness.cores.extensions import shutdown
 from tidegauge.model_tests.harness.cores.extensions.shutdown import NO_NOTE, ShutdownCores
 from tidegauge.model_tests.harness.cores.message_parts import Additions
-from tidegauge.model_tests.harness.cores.replication import CORRECT, NOTHING, PARTITION, TOPIC, Broker, Roles
+from tidegauge.model_tests.harness.cores.replication import CORRECT, NOTHING, PARTITION, TOPIC, Broker, Cores, Roles
 from tidegauge.model_tests.harness.performing import Steps, on
 from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.kernel.parts import parts_of, with_part
@@ -40,8 +40,31 @@ from tidegauge.spec.replication.extensions.shutdown import CleanStop, Stop, Stop
 from tidegauge.spec.replication.machine import Replication
 
 
+def refuse_replica_offline(cores: Cores, action: ReplicaOffline) -> ErrorCode | None:
+    """The same report again. One of a new process is news of its directory, though none of its replica."""
+    assert isinstance(cores, DirectoryCores)
+    failed = cores.directories[action.broker]
+    if failed in cores.controller.image.brokers[action.broker].directories:
+        return None
+    assert not cores.commit(cores.controller.directories.mark_offline(action.broker, {failed})), "it is news"
+    return ErrorCode.none
+
+
+def refuse_replica_online(cores: Cores, action: ReplicaOnline) -> ErrorCode:
+    """A report of what the controller knows."""
+    assert isinstance(cores, DirectoryCores)
+    where = cores.directories[action.broker]
+    return cores.commit(cores.controller.directories.assign(action.broker, TOPIC, PARTITION, where))
+
+
 class DirectoryCores(ShutdownCores):
     """Brokers, controller and messages, where a replica may be lost with its directory."""
+
+    refusals = Steps[Cores, [], ErrorCode | None](
+        on(ReplicaOffline, refuse_replica_offline),
+        on(ReplicaOnline, refuse_replica_online),
+        over=ShutdownCores.refusals,
+    )
 
     def __init__(self, machine: Replication, roles: Roles = CORRECT, additions: Additions = NOTHING) -> None:
         self.directories = [f"{number}/0" for number in range(machine.brokers)]
