@@ -9,7 +9,8 @@ on who else has the records:
   refused with CORRUPT_MESSAGE.
 * It *leads with others in sync*, or meets damage while it *follows*: it is given up. The controller is told that the
   replica is lost (KIP-858), so that it leaves the ISR and another leads. It is offline until the broker starts again.
-* It *follows and is not in the ISR*: it is repaired. The log is cut before the first gap and fetched from the leader.
+* It *follows and is neither in the ISR nor eligible* (ELR): it is repaired. The log is cut before the first gap and
+  fetched from the leader. One that led alone until another had caught up may be eligible: then it is given up.
 
 A process that finds damage when it starts registers as one that did not stop cleanly (KIP-966), which takes it out of
 every ISR and ELR. So a replica that is repaired can be elected only when it has caught up. Until the metadata show that
@@ -66,12 +67,13 @@ class DamagedReplicas:
     def may_apply(self, partition: Partition, registration: PartitionRegistration) -> bool:
         """Whether a replica may be what the registration makes of it; one that follows is repaired first."""
         log, leader, isr = partition.log, registration.leader, registration.isr
+        counted_on = self._broker_id in isr or self._broker_id in registration.elr
         if not log.damage or self._leads_alone(leader, isr):
             return True
-        if self._broker_id not in isr and leader not in (NO_LEADER, self._broker_id):
+        if not counted_on and leader not in (NO_LEADER, self._broker_id):
             return self._repair(partition, leader)
         if partition.replica.leader_epoch < 0:
-            return self._broker_id not in isr  # the registration that takes it out of the ISR is yet to be seen
+            return not counted_on  # the registration that takes it out of the ISR and the ELR is yet to be seen
         if leader == NO_LEADER:
             return True
         self._give_up(partition, f"the log is damaged in {log.damage.gaps[0]}")

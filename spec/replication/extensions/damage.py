@@ -31,7 +31,7 @@ from tidegauge.spec.replication.convergence import acting_leader, living
 from tidegauge.spec.replication.extension import ReplicationExtension
 from tidegauge.spec.replication.extensions.shutdown import CleanStop, ControlledShutdown
 from tidegauge.spec.replication.rules import ReplicationRules
-from tidegauge.spec.replication.state import NONE, BrokerId, PartitionMetadata, Replica, State
+from tidegauge.spec.replication.state import NONE, BrokerId, Controller, PartitionMetadata, Replica, State
 
 # --- state -----------------------------------------------------------------------------------------------------------
 
@@ -41,6 +41,13 @@ class Damaged(Part):
     """Of a replica: its log cannot be read from this offset on."""
 
     start: int = NONE
+
+
+@attrs.frozen
+class Eligible(Part):
+    """Of metadata: the eligible leaders (KIP-966)."""
+
+    brokers: tuple[int, ...] = ()
 
 
 def damage_of(replica: Replica) -> int:
@@ -115,7 +122,7 @@ class Damage(ReplicationExtension):
     requires: ClassVar[tuple[type[Extension], ...]] = (ControlledShutdown,)
     action_types: ClassVar[tuple[type[Action], ...]] = (DamageLog, RepairLog)
     cutting_types: ClassVar[tuple[type[Action], ...]] = (RepairLog,)
-    part_types: ClassVar[tuple[type[Part], ...]] = (Damaged,)
+    part_types: ClassVar[tuple[type[Part], ...]] = (Damaged, Eligible)
 
     def step_invariants(self, machine: ReplicationRules) -> Mapping[str, StepInvariant[State]]:
         return {"HighWatermarkMonotone": high_watermark_monotone}
@@ -131,7 +138,13 @@ class Damage(ReplicationExtension):
 
     def not_repairable(self, metadata: PartitionMetadata, broker: int) -> str:
         """Why a replica may not be repaired yet; empty if it may."""
-        return f"broker {broker} is in the ISR, as far as it knows" if broker in metadata.isr else ""
+        counted_on = (*metadata.isr, *Eligible.of(metadata).brokers)
+        return f"broker {broker} is in sync or eligible, as far as it knows" if broker in counted_on else ""
+
+    def metadata(
+        self, machine: ReplicationRules, inner: Callable[[Controller], PartitionMetadata], controller: Controller
+    ) -> PartitionMetadata:
+        return with_part(inner(controller), Eligible(controller.elr))
 
     def survivor(
         self, machine: ReplicationRules, inner: Callable[[Replica, int], Replica], replica: Replica, kept: int
@@ -158,12 +171,13 @@ class Damage(ReplicationExtension):
 
 
 def damage_is_repaired(machine: ReplicationRules) -> Invariant[State]:
-    """A leader has nobody to be repaired from."""
+    """A leader has nobody to be repaired from, and of who is eligible others count on what it has."""
 
     def holds(state: State) -> bool:
         leader = acting_leader(machine, state)
         return leader is None or all(
-            broker == leader or damage_of(state.replicas[broker]) == NONE for broker in living(machine, state)
+            broker in (leader, *state.controller.elr) or damage_of(state.replicas[broker]) == NONE
+            for broker in living(machine, state)
         )
 
     return holds

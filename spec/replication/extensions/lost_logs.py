@@ -164,7 +164,7 @@ class LostLogs(ReplicationExtension):
 
     def step_invariants(self, machine: ReplicationRules) -> Mapping[str, StepInvariant[State]]:
         accepted = loss_is_accepted(lambda state: machine.unclean_leader_election, last_known_or_not_lost)
-        return {"LostLogLeadsLast": lost_log_leads_last, "LossIsAccepted": accepted}
+        return {"LostLogLeadsLast": lost_log_leads_last(machine), "LossIsAccepted": accepted}
 
     def goals(self, machine: ReplicationRules) -> Mapping[str, Invariant[State]]:
         if not machine.bounds["LoseLog"]:
@@ -272,10 +272,20 @@ def last_known_or_not_lost(before: State, after: State) -> Collection[int]:
     return kept or last_known_leader(before, after)
 
 
-def lost_log_leads_last(before: State, action: Action, after: State) -> bool:
-    """Nobody orders it: then a replica whose log is gone is elected uncleanly only if no other one has records."""
-    leader = after.controller.leader
-    elected = after.history.unsettled and after.history.superseded_epoch > before.history.superseded_epoch
-    if not elected or isinstance(action, UncleanElection) or not is_gone(after.replicas[leader]):
-        return True
-    return not any(replica.log for replica in after.replicas)
+def lost_log_leads_last(machine: ReplicationRules) -> StepInvariant[State]:
+    """Nobody orders it: then a replica whose log is gone is elected uncleanly only if no other one has records.
+
+    A topic that prefers availability waits for nobody: of those that are live one leads that is not lost, if there is.
+    """
+
+    def holds(before: State, action: Action, after: State) -> bool:
+        controller, leader = after.controller, after.controller.leader
+        elected = after.history.unsettled and after.history.superseded_epoch > before.history.superseded_epoch
+        if not elected or isinstance(action, UncleanElection) or not is_gone(after.replicas[leader]):
+            return True
+        if machine.elects_uncleanly(controller):
+            kept = [b for b in machine.replica_order(controller) if b != leader and b not in lost(controller)]
+            return not any(machine.is_active(controller, broker) for broker in kept)
+        return not any(replica.log for replica in after.replicas)
+
+    return holds

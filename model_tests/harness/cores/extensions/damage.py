@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
+import attrs
+
 from tidegauge.model_tests.harness.cores import abstraction
 from tidegauge.model_tests.harness.cores.extensions import shutdown
 from tidegauge.model_tests.harness.cores.extensions.shutdown import NO_NOTE, ShutdownCores
@@ -18,7 +20,7 @@ from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.kernel.parts import with_part
 from tidegauge.spec.replication import faults
 from tidegauge.spec.replication import state as spec
-from tidegauge.spec.replication.extensions.damage import Damaged, DamageLog, RepairLog
+from tidegauge.spec.replication.extensions.damage import Damaged, DamageLog, Eligible, RepairLog
 from tidegauge.spec.replication.machine import Replication
 
 
@@ -29,6 +31,13 @@ class DamageCores(ShutdownCores):
         self.damaged: dict[int, int] = {}
         """Where the damage of each broker's log begins."""
         super().__init__(machine, roles, additions)
+
+    def pull_metadata(self, number: int) -> None:
+        super().pull_metadata(number)
+        pulled = self.brokers[number].pulled
+        assert pulled is not None
+        word = with_part(pulled.word, Eligible(abstraction.ids(self.registration.elr)))
+        self.brokers[number].pulled = attrs.evolve(pulled, word=word)
 
     def metadata_of(self, number: int) -> spec.PartitionMetadata:
         """What a broker is about to act on."""

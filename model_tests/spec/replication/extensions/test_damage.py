@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import attrs
 import pytest
 
 from tidegauge.model_tests.spec.replication.walk import Walk
@@ -12,11 +13,11 @@ from tidegauge.spec.kernel.explorer import explore
 from tidegauge.spec.replication.actions import Append
 from tidegauge.spec.replication.control import ApplyMetadata
 from tidegauge.spec.replication.extensions.damage import Damage, DamageLog, RepairLog, damage_of
-from tidegauge.spec.replication.extensions.shutdown import CleanStop, ControlledShutdown, StopUnasked
-from tidegauge.spec.replication.faults import Crash, Register, Restart
+from tidegauge.spec.replication.extensions.shutdown import BeginShutdown, CleanStop, ControlledShutdown, StopUnasked
+from tidegauge.spec.replication.faults import Crash, Register, Restart, Unfence
 from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.models import MODELS
-from tidegauge.spec.replication.state import NONE
+from tidegauge.spec.replication.state import NONE, PartitionMetadata
 
 EXTENSIONS = (ControlledShutdown(), Damage())
 BOUNDS = Bounds(ExpireSession=9, Crash=9, BeginShutdown=9, DamageLog=9)
@@ -53,6 +54,38 @@ def test_a_damaged_replica_follows_nobody_before_it_is_repaired(walk: Walk) -> N
     assert walk.state.replicas[0].leader == NONE
 
 
+@attrs.frozen
+class RepairsTheEligible(Damage):
+    """A broker repairs its replica once that is out of the ISR."""
+
+    def not_repairable(self, metadata: PartitionMetadata, broker: int) -> str:
+        return "it is in sync" if broker in metadata.isr else ""
+
+
+def eligible_and_damaged(damage: Damage) -> Walk:
+    """Broker 0 has led on with its damaged log until broker 1 was in sync, and has handed over to it."""
+    extensions = (ControlledShutdown(), damage)
+    walk = Walk(Replication(2, 1, min_insync_replicas=2, bounds=BOUNDS, extensions=extensions))
+    walk.do(Append(0)).fetch(1).fetch(1).do(Crash(1, 1), Crash(0, 1), DamageLog(0, 0), Restart(0), Restart(1))
+    walk.do(Register(1), Register(0), ApplyMetadata(0), Unfence(0), ApplyMetadata(0), ApplyMetadata(1), Unfence(1))
+    walk.fetch(1).decide().learn().do(BeginShutdown(0))
+    controller = walk.state.controller
+    assert (controller.leader, controller.isr, controller.elr) == (1, (1,), (0,))
+    return walk
+
+
+def test_a_damaged_replica_that_may_be_elected_is_not_cut() -> None:
+    walk = eligible_and_damaged(Damage())
+    assert not walk.enabled(RepairLog(0))
+    walk.do(Crash(0, 1), Restart(0), Register(0), RepairLog(0))
+    assert 0 not in walk.state.controller.elr
+
+
+def test_cutting_one_that_may_be_elected_loses_what_is_committed() -> None:
+    with pytest.raises(AssertionError, match="LeaderCandidateCompleteness"):
+        eligible_and_damaged(RepairsTheEligible()).do(RepairLog(0))
+
+
 def test_a_broker_that_runs_or_has_no_records_is_not_damaged(walk: Walk) -> None:
     assert not walk.enabled(DamageLog(0, 0))
     walk.do(Crash(0, 0))
@@ -77,6 +110,6 @@ def test_every_reachable_state_satisfies_every_invariant(machine: Replication) -
 
 @pytest.mark.parametrize("bug", damage.BUGS, ids=lambda bug: bug.name)
 def test_a_wrong_rule_is_found(bug: Bug[Replication]) -> None:
-    found = explore(bug.machine())
-    assert found.violations, f"nothing is violated in {found.distinct} states"
-    assert found.violations[0].invariant in bug.violates
+    found = explore(bug.machine(), converges=True)
+    assert found.convergence is not None, f"{found.violations[0]}"
+    assert found.convergence.lassos[0].goal in bug.violates

@@ -1,0 +1,55 @@
+"""What a broker does with a damaged replica, by its metadata: it is repaired only where nobody counts on it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import attrs
+import pytest
+
+from tidegauge.impl.partition.registration import NO_LEADER, PartitionRegistration
+from tidegauge.impl.server.broker.damaged_replicas import DamagedReplicas
+from tidegauge.impl.server.broker.partition import Partition
+
+
+@attrs.define
+class DamagedLog:
+    """With a gap, until it is cut."""
+
+    damage: Any = attrs.field(factory=lambda: SimpleNamespace(gaps=("5 to 6",)))
+    repairs: int = 0
+    log_start_offset: int = 0
+    log_end_offset: int = 5
+
+    def repair(self) -> None:
+        self.repairs += 1
+        self.damage = None
+
+
+@pytest.mark.parametrize(
+    ("leader", "isr", "elr", "known_epoch", "done"),
+    [
+        (0, {0}, set(), 3, "applied"),
+        (NO_LEADER, set(), {0}, 3, "applied"),
+        (1, {1}, set(), 3, "repaired"),
+        (1, {1}, {0}, 3, "given up"),
+        (1, {0, 1}, set(), 3, "given up"),
+        (0, {0, 1}, set(), 3, "given up"),
+        (1, {1}, set(), -1, "repaired"),
+        (1, {1}, {0}, -1, "waits"),
+        (1, {0, 1}, set(), -1, "waits"),
+    ],
+)
+def test_a_damaged_replica(leader: int, isr: set[int], elr: set[int], known_epoch: int, done: str) -> None:
+    given_up: list[str] = []
+    damaged = DamagedReplicas(0, cast(Any, SimpleNamespace(trace=None)), lambda partition, why: given_up.append(why))
+    log = DamagedLog()
+    replica = SimpleNamespace(leader_epoch=known_epoch, high_watermark=9)
+    partition = SimpleNamespace(topic="t", index=0, key=("t", 0), log=log, replica=replica)
+    registration = PartitionRegistration((0, 1), leader, 4, 7, frozenset(isr), elr=frozenset(elr))
+    may_apply = damaged.may_apply(cast(Partition, partition), registration)
+    assert may_apply == (done in ("applied", "repaired"))
+    assert bool(log.repairs) == (done == "repaired")
+    assert bool(given_up) == (done == "given up")
+    assert replica.high_watermark == (5 if log.repairs else 9)
