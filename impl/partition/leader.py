@@ -31,6 +31,7 @@ from tidegauge.impl.partition.messages import (
 )
 from tidegauge.impl.partition.producer_state import RepeatedBatchError
 from tidegauge.impl.records.checked import Batches
+from tidegauge.impl.records.markers import TransactionMarker, build_marker
 from tidegauge.impl.records.origin import CLIENT, Origin
 
 ACKS_ALL: Final = -1
@@ -59,7 +60,24 @@ class Leader(InSyncReplicas):
             return Appended(
                 known.base_offset, known.end_offset, self.leader_epoch, repeated=True, timestamp=known.timestamp
             )
-        end_offset = log.log_end_offset
+        return self._appended(base_offset)
+
+    def append_marker(self, marker: TransactionMarker, transaction_version: int, now_ms: int) -> Appended | ErrorCode:
+        """End a producer's transaction here, as its coordinator says; the coordinator waits for the commit (acks=all).
+
+        Errors: those of `append_error`, INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED.
+        """
+        error = self.append_error(ACKS_ALL)
+        if error is ErrorCode.none:
+            error = self.log.producers.marker_error(marker, transaction_version)
+        if error is not ErrorCode.none:
+            return error
+        base_offset = self.log.log_end_offset
+        self.log.append_as_leader(build_marker(marker, now_ms), self.leader_epoch, now_ms, origin=Origin.BROKER)
+        return self._appended(base_offset)
+
+    def _appended(self, base_offset: int) -> Appended:
+        end_offset = self.log.log_end_offset
         self._effects.append(LogEndAdvanced(end_offset))
         self.advance_high_watermark()
         return Appended(base_offset, end_offset, self.leader_epoch)
@@ -218,15 +236,25 @@ class Leader(InSyncReplicas):
         *,
         at_least_one: bool = True,
         only_leader: bool = True,
+        read_committed: bool = False,
     ) -> PartitionFetchResponse:
         """Committed records for a consumer; `leader_epoch` is the one that it believes in, if it says (KIP-320).
 
-        Unless `only_leader`, a follower gives what it knows to be committed (KIP-392).
+        Unless `only_leader`, a follower gives what it knows to be committed (KIP-392). With `read_committed` no record
+        of an undecided transaction, and beside the records the aborted transactions among them (KIP-98).
         """
         error = self.read_error(offset, leader_epoch, only_leader=only_leader)
         if error is not NO_ERROR:
             return self._refusal(error)
-        return self._records(offset, max_bytes, self.high_watermark, at_least_one=at_least_one)
+        if not read_committed:
+            response = self._records(offset, max_bytes, self.high_watermark, at_least_one=at_least_one)
+            transactions = self.log.producers.transactions
+            if transactions.open or transactions.ended:
+                return response._replace(last_stable_offset=self.last_stable_offset)
+            return response
+        stable = self.last_stable_offset
+        response = self._records(offset, max_bytes, stable, at_least_one=at_least_one)
+        return response._replace(last_stable_offset=stable, aborted=self.log.aborted_in(offset, response.records))
 
     def read_error(self, offset: int, leader_epoch: int | None, *, only_leader: bool = True) -> ErrorCode:
         error = self.client_error(leader_epoch, only_leader=only_leader)
@@ -254,12 +282,24 @@ class Leader(InSyncReplicas):
         """
         return self.high_watermark >= self.epoch_start_offset
 
-    def latest_offset(self, leader_epoch: int | None = None, *, only_leader: bool = True) -> int | ErrorCode:
-        """The high watermark, for ListOffsets."""
+    @property
+    def last_stable_offset(self) -> int:
+        """Where a reader with read_committed has to stop: the high watermark, or before it an undecided transaction."""
+        undecided = self.log.producers.transactions.first_undecided_offset(self.high_watermark)
+        if undecided is None or undecided >= self.high_watermark:
+            return self.high_watermark
+        return max(undecided, self.log.log_start_offset)
+
+    def latest_offset(
+        self, leader_epoch: int | None = None, *, only_leader: bool = True, read_committed: bool = False
+    ) -> int | ErrorCode:
+        """The high watermark, or with `read_committed` the last stable offset, for ListOffsets."""
         error = self.client_error(leader_epoch, only_leader=only_leader)
         if error is not NO_ERROR:
             return error
-        return self.high_watermark if self.knows_high_watermark else ErrorCode.offset_not_available
+        if not self.knows_high_watermark:
+            return ErrorCode.offset_not_available
+        return self.last_stable_offset if read_committed else self.high_watermark
 
     def earliest_offset(self, leader_epoch: int | None = None, *, only_leader: bool = True) -> int | ErrorCode:
         """The log start offset, for ListOffsets."""

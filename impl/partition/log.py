@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias
 
 from tidegauge.impl.partition.producer_state import ProducerStates
+from tidegauge.impl.partition.transactions import AbortedTransaction
 from tidegauge.impl.records.batches import BatchHeader
 from tidegauge.impl.records.checked import Batches
 from tidegauge.impl.records.lazy import LazyRecords
@@ -65,6 +66,12 @@ class ReplicaLog(Protocol):
 
     def fetch(self, offset: int, max_bytes: int, end_offset: int) -> Records:
         """Whole batches from the one that holds `offset`, below `end_offset`; the first however large it is."""
+
+    def aborted_in(self, offset: int, records: Records) -> Sequence[AbortedTransaction]:
+        """The aborted transactions that reach into records that were fetched from an offset; perhaps a few later ones.
+
+        They are in the order of their markers.
+        """
 
     def truncate_to(self, offset: int, *, epoch: int = -1) -> object:
         """Remove every record at or above `offset`; below the log start all of them, `epoch` being the last one's."""

@@ -6,6 +6,7 @@ class; effects of every append are plain attrs classes, which cost a fifth.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 import attrs
@@ -13,6 +14,7 @@ from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.partition.log import Records
 from tidegauge.impl.partition.registration import PartitionRegistration
+from tidegauge.impl.partition.transactions import AbortedTransaction
 
 UNKNOWN_BROKER_EPOCH: Final = -1
 UNKNOWN_OFFSET: Final = -1
@@ -72,6 +74,10 @@ class PartitionFetchResponse(NamedTuple):
     log_start_epoch: int = NO_EPOCH
     """The epoch of the last record below the leader's log start, for followers that may start over there."""
     records: Records = b""
+    last_stable_offset: int = UNKNOWN_OFFSET
+    """Where a reader with read_committed has to stop; -1: at the high watermark."""
+    aborted: Sequence[AbortedTransaction] | None = None
+    """For a reader with read_committed, the aborted transactions that reach into the records."""
 
     @property
     def has_news(self) -> bool:

@@ -11,8 +11,13 @@ a producer may have in flight. The leader asks before it appends:
     an unknown producer           has to begin at 0 where nothing can have been forgotten (KAFKA-15591); is taken on
                                   trust elsewhere, as Kafka does since KIP-360: it never returns UNKNOWN_PRODUCER_ID
 
+    no part of a transaction  refused              INVALID_TXN_STATE, while its producer has one open here
+
 A repeat of a batch older than those five is out of order too, as in Kafka since KAFKA-6683: sequences wrap at 2^31, so
 older and newer cannot be told apart by number. A follower checks nothing (KAFKA-6003): its leader has done so.
+
+Markers end transactions (`transactions`). A coordinator's marker is held to the epochs (`marker_error`, KIP-1228): one
+of a producer or a coordinator that was fenced is refused.
 
 The memory is a function of the log. The log tells it of each append (`take_in`), after it and never before; after a
 truncation or a restart it is made again, from a snapshot (one batch a producer), the batches in the log before the
@@ -31,12 +36,16 @@ from typing import ClassVar, Final, NamedTuple
 import attrs
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.records.batches import NO_TIMESTAMP, BatchHeader, RecordError
+from tidegauge.impl.partition.transactions import AbortedTransaction, Transactions
+from tidegauge.impl.records.batches import NO_TIMESTAMP, TRANSACTIONAL_FLAG, BatchHeader, RecordError
+from tidegauge.impl.records.markers import ABORT_MARKER, UNKNOWN_COORDINATOR_EPOCH, MarkerRecord, TransactionMarker
 
 BATCHES_RETAINED: Final = 5
 """Kafka's number, and the most that `max.in.flight.requests.per.connection` may be for an idempotent producer."""
 NO_SEQUENCE: Final = -1
 NO_OFFSET: Final = -1
+EPOCH_PER_TRANSACTION: Final = 2
+"""The transaction version from which on a producer's epoch rises with each transaction (KIP-890)."""
 DEFAULT_EXPIRATION_MS: Final = 24 * 60 * 60 * 1000
 
 
@@ -50,6 +59,12 @@ class InvalidProducerEpochError(RecordError):
     """A batch of an epoch that its producer has left behind."""
 
     error_code: ClassVar[ErrorCode] = ErrorCode.invalid_producer_epoch
+
+
+class InvalidTransactionStateError(RecordError):
+    """A batch outside the transaction that its producer has open."""
+
+    error_code: ClassVar[ErrorCode] = ErrorCode.invalid_txn_state
 
 
 class RepeatedBatchError(Exception):
@@ -86,7 +101,7 @@ class ProducerEntry:
     batches: list[BatchMetadata] = attrs.field(factory=list)
     """The latest, oldest first; none when all that is known comes from control records."""
     last_timestamp: int = NO_TIMESTAMP
-    coordinator_epoch: int = -1
+    coordinator_epoch: int = UNKNOWN_COORDINATOR_EPOCH
     current_txn_first_offset: int = NO_OFFSET
 
     @property
@@ -103,6 +118,7 @@ class ProducerStates:
 
     def __init__(self) -> None:
         self.entries: dict[int, ProducerEntry] = {}
+        self.transactions = Transactions()
         self.end_offset = 0
         """The log end offset that this memory is of."""
         self.log_start_offset = 0
@@ -130,6 +146,10 @@ class ProducerStates:
                 repeats.append(known)
             elif (error := self.sequence_error(header, admitted.get(header.producer_id))) is not None:
                 raise error
+            elif header.producer_id in self.transactions.open and not header.is_transactional:
+                raise InvalidTransactionStateError(
+                    f"producer {header.producer_id} has a transaction open here, and the batch is no part of it"
+                )
             else:
                 admitted[header.producer_id] = header
         if repeats and len(repeats) < len(headers):
@@ -171,6 +191,24 @@ class ProducerStates:
             return None
         return OutOfOrderSequenceError(f"{who} goes on at sequence {sequence}, its last one here was {last_sequence}")
 
+    def marker_error(self, marker: TransactionMarker, transaction_version: int) -> ErrorCode:
+        """What is wrong with a marker that a coordinator writes; none if nothing is.
+
+        From transaction version 2 on each transaction has an epoch of its own, and its marker the next one. One with
+        the same epoch is sent again, unless a transaction is open (KIP-890, KIP-1228). Before, it has the same epoch.
+        """
+        entry = self.entries.get(marker.producer_id)
+        if entry is None:
+            return ErrorCode.none
+        least = entry.epoch
+        if transaction_version >= EPOCH_PER_TRANSACTION and marker.producer_id in self.transactions.open:
+            least += 1
+        if marker.producer_epoch < least:
+            return ErrorCode.invalid_producer_epoch
+        if marker.coordinator_epoch < entry.coordinator_epoch:
+            return ErrorCode.transaction_coordinator_fenced
+        return ErrorCode.none
+
     def _last(self, producer_id: int, before: BatchHeader | None) -> tuple[int | None, int]:
         """A producer's epoch and last sequence; (None, -1) when it is unknown."""
         if before is not None:
@@ -184,13 +222,18 @@ class ProducerStates:
 
     # --- every replica's ---------------------------------------------------------------------------------------
 
-    def take_in(self, header: BatchHeader, base_offset: int) -> None:
-        """Remember a batch that was appended with its first record at `base_offset`."""
+    def take_in(
+        self, header: BatchHeader, base_offset: int, marker: MarkerRecord | None = None
+    ) -> AbortedTransaction | None:
+        """Remember a batch that was appended with its first record at `base_offset`; the transaction that it aborts.
+
+        `marker` is what a control batch says; None when the cleaner has taken that.
+        """
         self.end_offset = base_offset + header.last_offset_delta + 1
         if self.oldest_timestamp is None:
             self.oldest_timestamp = header.max_timestamp
         if header.producer_id < 0:
-            return
+            return None
         entry = self.entries.get(header.producer_id)
         if entry is None:
             entry = self.entries[header.producer_id] = ProducerEntry(header.producer_id, header.producer_epoch)
@@ -198,9 +241,23 @@ class ProducerStates:
             entry.epoch = header.producer_epoch
             entry.batches.clear()
         entry.last_timestamp = header.max_timestamp
-        if not header.is_control:
-            entry.batches.append(self.metadata(header, base_offset))
-            del entry.batches[: -self.batches_to_retain()]
+        if header.is_control:
+            return self._end_transaction(entry, self.end_offset - 1, marker)
+        entry.batches.append(self.metadata(header, base_offset))
+        del entry.batches[: -self.batches_to_retain()]
+        if header.attributes & TRANSACTIONAL_FLAG and entry.current_txn_first_offset == NO_OFFSET:
+            entry.current_txn_first_offset = base_offset
+            self.transactions.begin(header.producer_id, base_offset)
+        return None
+
+    def _end_transaction(
+        self, entry: ProducerEntry, offset: int, marker: MarkerRecord | None
+    ) -> AbortedTransaction | None:
+        entry.current_txn_first_offset = NO_OFFSET
+        if marker is not None:
+            entry.coordinator_epoch = marker.coordinator_epoch
+        aborted = marker is not None and marker.kind == ABORT_MARKER
+        return self.transactions.end(entry.producer_id, offset, aborted=aborted)
 
     def batches_to_retain(self) -> int:
         """As many as a producer may have in flight (KAFKA-5494)."""
@@ -224,6 +281,10 @@ class ProducerStates:
     def restart(self, entries: Iterable[ProducerEntry], offset: int, log_start_offset: int) -> None:
         """Begin again with a snapshot's entries, as of the log end offset `offset`; what has expired stays so."""
         self.entries = {entry.producer_id: entry for entry in entries}
+        self.transactions = Transactions()
+        opened = [entry for entry in self.entries.values() if entry.current_txn_first_offset != NO_OFFSET]
+        for entry in sorted(opened, key=lambda entry: entry.current_txn_first_offset):
+            self.transactions.begin(entry.producer_id, entry.current_txn_first_offset)
         self.end_offset = offset
         self.log_start_offset = log_start_offset
         self.oldest_timestamp = None

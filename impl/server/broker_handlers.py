@@ -37,7 +37,7 @@ BROKER_HANDLERS: Final[dict[ApiKey, Registered]] = {
     ApiKey.ADD_PARTITIONS_TO_TXN: Deferred("apis.absent_transactions", "handle_add_partitions_to_txn"),
     ApiKey.ADD_OFFSETS_TO_TXN: Deferred("apis.absent_transactions", "handle_add_offsets_to_txn"),
     ApiKey.END_TXN: Deferred("apis.absent_transactions", "handle_end_txn"),
-    ApiKey.WRITE_TXN_MARKERS: Deferred("apis.absent_transactions", "handle_write_txn_markers"),
+    ApiKey.WRITE_TXN_MARKERS: Deferred("apis.transaction_markers", "handle_write_txn_markers"),
     ApiKey.TXN_OFFSET_COMMIT: Deferred("apis.absent_transactions", "handle_txn_offset_commit"),
     ApiKey.DESCRIBE_ACLS: Deferred("apis.acls", "handle_describe_acls"),
     ApiKey.CREATE_ACLS: Deferred("apis.acls", "handle_create_acls"),

@@ -12,9 +12,16 @@ from collections.abc import Iterable, Iterator, Sequence
 import attrs
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.partition.messages import NO_EPOCH, EpochEndOffset, FollowerFetch, PartitionFetchResponse
+from tidegauge.impl.partition.messages import (
+    NO_EPOCH,
+    UNKNOWN_OFFSET,
+    EpochEndOffset,
+    FollowerFetch,
+    PartitionFetchResponse,
+)
 from tidegauge.impl.wire.fetch_messages import (
     CONSUMER,
+    AbortedTransaction,
     FetchPartition,
     FetchRequest,
     FetchResponse,
@@ -98,15 +105,15 @@ def fetch_response(outcomes: Sequence[ReadOutcome]) -> FetchResponse:
 
 
 def _partition_fetched(outcome: ReadOutcome) -> PartitionFetched:
-    """One outcome as a message. Without transactions the last stable offset is the high watermark."""
-    response = outcome.response
+    """One outcome as a message. Without undecided transactions the last stable offset is the high watermark."""
+    response, stable, aborted = outcome.response, outcome.response.last_stable_offset, outcome.response.aborted
     message = PartitionFetched(
         outcome.read.partition,
         response.error,
         response.high_watermark,
-        response.high_watermark,
+        response.high_watermark if stable == UNKNOWN_OFFSET else stable,
         response.log_start_offset,
-        None,
+        None if aborted is None else [AbortedTransaction(one.producer_id, one.first_offset) for one in aborted],
         outcome.preferred_read_replica,
         response.records,
     )

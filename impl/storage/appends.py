@@ -14,3 +14,11 @@ class AppendInfo(NamedTuple):
     """ms since 1970, -1 when no record has one."""
     size: int
     """Bytes."""
+
+
+class AppendedBatch(NamedTuple):
+    """What a segment has to know of a batch to index it."""
+
+    last_offset: int
+    size: int
+    max_timestamp: int

@@ -24,8 +24,10 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 
 import attrs
 
+from tidegauge.impl.partition.transactions import AbortedTransaction
 from tidegauge.impl.ports.disk import Disk, File
 from tidegauge.impl.records.batches import HEADER_SIZE, BatchHeader, RecordError, checked_header, empty_batch
+from tidegauge.impl.storage.appends import AppendedBatch
 from tidegauge.impl.storage.cleaner_batches import keyed_records, payload_of
 from tidegauge.impl.storage.cleaner_filter import (
     RECORDS_A_SLICE,
@@ -34,11 +36,11 @@ from tidegauge.impl.storage.cleaner_filter import (
     RetentionRules,
     marker_type,
 )
-from tidegauge.impl.storage.cleaner_transactions import AbortedTransaction, CleanedTransactions
+from tidegauge.impl.storage.cleaner_transactions import CleanedTransactions
 from tidegauge.impl.storage.errors import CorruptLogError
 from tidegauge.impl.storage.log import Log
 from tidegauge.impl.storage.offset_map import OffsetMap
-from tidegauge.impl.storage.segment import AppendedBatch, Segment
+from tidegauge.impl.storage.segment import Segment
 from tidegauge.impl.storage.segment_names import CLEANED_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 from tidegauge.impl.storage.survey import MAX_RELATIVE_OFFSET
 

@@ -12,10 +12,9 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable
 
+from tidegauge.impl.partition.transactions import AbortedTransaction
 from tidegauge.impl.records.batches import BatchHeader
-from tidegauge.impl.storage.transaction_index import ABORT_MARKER, COMMIT_MARKER, AbortedTransaction
-
-__all__ = ["ABORT_MARKER", "COMMIT_MARKER", "AbortedTransaction", "CleanedTransactions"]
+from tidegauge.impl.records.markers import ABORT_MARKER, COMMIT_MARKER
 
 
 class CleanedTransactions:

@@ -72,6 +72,11 @@ class OffsetIndex:
         found = bisect_right(self._positions, end_position, 0, by_offset) - 1
         return (self._offsets[found], self._positions[found]) if found >= 0 else None
 
+    def offset_at(self, position: int) -> int | None:
+        """The relative offset of the first entry for a batch at or behind a position; None when there is none."""
+        found = bisect_left(self._positions, position)
+        return self._offsets[found] if found < len(self._offsets) else None
+
     def truncate(self, relative_offset: int) -> None:
         """Drop the entries for this offset and beyond."""
         keep = bisect_left(self._offsets, relative_offset)

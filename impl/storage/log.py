@@ -39,8 +39,9 @@ from tidegauge.impl.records.batches import (
     leader_prefix,
 )
 from tidegauge.impl.records.checked import Batches, CheckedBatch
+from tidegauge.impl.records.markers import marker_record
 from tidegauge.impl.records.origin import CLIENT, Origin
-from tidegauge.impl.storage.appends import AppendInfo
+from tidegauge.impl.storage.appends import AppendedBatch, AppendInfo
 from tidegauge.impl.storage.config import LOG_APPEND_TIME, NEVER, LogConfig
 from tidegauge.impl.storage.damage import DAMAGE_NOTE, Damage
 from tidegauge.impl.storage.durability import Durability
@@ -53,9 +54,8 @@ from tidegauge.impl.storage.log_reads import LogReads
 from tidegauge.impl.storage.partition_directory import create_directory, delete_directory
 from tidegauge.impl.storage.producer_snapshot import ProducerSnapshots
 from tidegauge.impl.storage.recovery import Checkpointed, Recovery, believed_log_start, recover_segments
-from tidegauge.impl.storage.segment import AppendedBatch, Segment
+from tidegauge.impl.storage.segment import Segment
 from tidegauge.impl.storage.segments import Segments
-from tidegauge.impl.storage.transaction_index import AbortedTransaction
 from tidegauge.impl.storage.validation import validated
 
 SMALL_BYTES = 4096
@@ -202,9 +202,14 @@ class Log(LogReads):
                 position += header.size
                 assigned.append(AppendedBatch(next_offset - 1, header.size, header.max_timestamp))
         info = self._append(parts, assigned, [(leader_epoch, base_offset)], now_ms)
+        position = 0
         for header in headers:
-            self.observer.appended(header, base_offset)
+            if header.is_control:
+                self._take_in_control(batches, position, header, base_offset)
+            else:
+                self.observer.appended(header, base_offset)
             base_offset += header.last_offset_delta + 1
+            position += header.size
         return info
 
     def append_time_ms(self, now_ms: int) -> int:
@@ -229,11 +234,21 @@ class Log(LogReads):
             starts = [(header.partition_leader_epoch, header.base_offset) for header in load]
             done = self._append((part,), assigned, starts, now_ms)
             for header in load:
-                self.observer.appended(header, header.base_offset)
+                if header.is_control:
+                    self._take_in_control(batches, position, header, header.base_offset)
+                else:
+                    self.observer.appended(header, header.base_offset)
+                position += header.size
             info = AppendInfo(
                 info.base_offset, done.last_offset, max(info.max_timestamp, done.max_timestamp), info.size + done.size
             )
         return info
+
+    def _take_in_control(self, batches: Buffer, position: int, header: BatchHeader, base_offset: int) -> None:
+        """Take in a control batch that was appended; a transaction that it aborts is indexed."""
+        aborted = self.observer.appended(header, base_offset, marker_record(batches, position))
+        if aborted is not None:
+            self._segments.active.transaction_index.append(aborted)
 
     def _append(
         self,
@@ -274,13 +289,6 @@ class Log(LogReads):
         for epoch, start_offset in epoch_starts:
             if epoch > self.latest_epoch:
                 self._durability.epochs_version += self.epochs.assign(epoch, max(start_offset, self._log_start_offset))
-
-    # --- transactions -------------------------------------------------------------------------------------------------
-
-    def index_aborted(self, transaction: AbortedTransaction) -> None:
-        """Index a transaction whose abort marker is the last batch appended. Raises OSError."""
-        self._durability.check()
-        self._segments.active.transaction_index.append(transaction)
 
     # --- truncation ---------------------------------------------------------------------------------------------------
 

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from tidegauge.impl.partition.transactions import AbortedTransaction
 from tidegauge.impl.ports.disk import PendingSync
 from tidegauge.impl.records.batches import BatchHeader
+from tidegauge.impl.records.markers import MarkerRecord
 
 
 class LogObserver:
     """An observer that does nothing; those that keep state override its methods."""
 
-    def appended(self, header: BatchHeader, base_offset: int) -> None:
-        """A batch was appended, its first record at `base_offset`; its header need not say so."""
+    def appended(
+        self, header: BatchHeader, base_offset: int, marker: MarkerRecord | None = None
+    ) -> AbortedTransaction | None:
+        """A batch was appended, its first record at `base_offset`; its header need not say so.
+
+        `marker` is what a control batch says. Returns the transaction that it aborts, to be indexed.
+        """
+        return None
 
     def rolled(self, offset: int) -> None:
         """A segment was begun at the log end offset `offset`."""

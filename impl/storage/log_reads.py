@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tidegauge.impl.partition.transactions import AbortedTransaction
 from tidegauge.impl.ports.disk import Buffer
+from tidegauge.impl.records.batches import extents
+from tidegauge.impl.records.lazy import LazyRecords
 from tidegauge.impl.records.slices import Sliced
 from tidegauge.impl.storage.damage import Damage
 from tidegauge.impl.storage.durability import Durability
@@ -15,7 +18,6 @@ from tidegauge.impl.storage.segment import Segment
 from tidegauge.impl.storage.segment_names import LOG_SUFFIX
 from tidegauge.impl.storage.segments import Segments
 from tidegauge.impl.storage.timestamp_search import KnownPoints, TimestampOffset, searching
-from tidegauge.impl.storage.transaction_index import AbortedTransaction
 
 
 class LogReads:
@@ -149,6 +151,21 @@ class LogReads:
     def _searching(self, timestamp: int | None, known: KnownPoints) -> Sliced[TimestampOffset | None]:
         return searching(self._segments, self.directory, timestamp, self._log_start_offset, known)
 
+    def aborted_in(self, offset: int, records: Buffer | LazyRecords) -> list[AbortedTransaction]:
+        """The aborted transactions that reach into records that were fetched from an offset; perhaps a few later ones.
+
+        A place in a file is not read for it: the segment's index says by which offset it ends.
+        """
+        if not records or not self._segments.has_aborted(offset):
+            return []
+        end = offset
+        if isinstance(records, FileRegion):
+            end = self._segments.end_bound(offset, records)
+        elif not isinstance(records, LazyRecords):
+            for extent in extents(records):
+                end = extent.next_offset
+        return self.aborted_transactions(offset, end)
+
     def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
-        """The aborted transactions with records in [start, end), for readers with read_committed."""
+        """The aborted transactions with records in [start, end)."""
         return self._segments.aborted_transactions(start_offset, end_offset)

@@ -40,9 +40,11 @@ from tidegauge.impl.partition.producer_state import (
     ProducerEntry,
     ProducerStates,
 )
+from tidegauge.impl.partition.transactions import AbortedTransaction
 from tidegauge.impl.ports.disk import Disk, PendingSync
 from tidegauge.impl.records.batches import BatchHeader
 from tidegauge.impl.records.checksum import crc32c
+from tidegauge.impl.records.markers import MarkerRecord, marker_record
 from tidegauge.impl.storage.errors import CorruptLogError
 from tidegauge.impl.storage.log_observer import LogObserver
 from tidegauge.impl.storage.segment import Segment
@@ -147,8 +149,10 @@ class ProducerSnapshots(LogObserver):
 
     # --- what happens to the log -------------------------------------------------------------------------------
 
-    def appended(self, header: BatchHeader, base_offset: int) -> None:
-        self.states.take_in(header, base_offset)
+    def appended(
+        self, header: BatchHeader, base_offset: int, marker: MarkerRecord | None = None
+    ) -> AbortedTransaction | None:
+        return self.states.take_in(header, base_offset, marker)
 
     def rolled(self, offset: int) -> None:
         self._write(offset)
@@ -207,8 +211,9 @@ class ProducerSnapshots(LogObserver):
         with suppress(CorruptLogError):
             self._fill_before(offset)
         with suppress(CorruptLogError):
-            for header in self._headers(offset, end):
-                self.states.take_in(header, header.base_offset)
+            for segment, header in self._headers(offset, end):
+                marker = marker_record(segment.read_batch(header)) if header.is_control else None
+                self.states.take_in(header, header.base_offset, marker)
         self.states.end_offset = end
         self.states.oldest_timestamp = self._oldest_timestamp()
 
@@ -226,20 +231,20 @@ class ProducerSnapshots(LogObserver):
             self.states.fill(
                 [
                     header
-                    for header in self._headers(start, offset)
+                    for _, header in self._headers(start, offset)
                     if header.producer_id in missing and header.base_offset >= self._log.log_start_offset
                 ]
             )
             offset, step = start, 4 * step
 
-    def _headers(self, start: int, end: int) -> Iterator[BatchHeader]:
-        """Of the batches whose last record is in [start, end)."""
+    def _headers(self, start: int, end: int) -> Iterator[tuple[Segment, BatchHeader]]:
+        """Of the batches whose last record is in [start, end), with their segments."""
         for segment in self._log.segments:
             if segment.next_offset > start and segment.base_offset < end:
                 for header in segment.headers_from(start):
                     if header.last_offset >= end:
                         return
-                    yield header
+                    yield segment, header
 
     # --- files -------------------------------------------------------------------------------------------------
 

@@ -29,14 +29,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Container, Iterable, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import Final, NamedTuple
 
 import attrs
 
+from tidegauge.impl.partition.transactions import AbortedTransaction, Transactions
 from tidegauge.impl.ports.disk import Disk
 from tidegauge.impl.ports.log_lines import log_event
-from tidegauge.impl.records.batches import BatchHeader, RecordError
+from tidegauge.impl.records.markers import ABORT_MARKER, marker_record
 from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.damage import DAMAGE_NOTE, STRAY_SUFFIX, Gap, unused_path
 from tidegauge.impl.storage.epoch_recovery import contradiction, read_epochs, reject
@@ -55,7 +55,6 @@ from tidegauge.impl.storage.segment_names import (
     file_name,
 )
 from tidegauge.impl.storage.survey import Bounds
-from tidegauge.impl.storage.transaction_index import AbortedTransaction, OpenTransactions, marker_type
 
 LOGGER: Final = logging.getLogger(__name__)
 
@@ -485,26 +484,24 @@ def _index_transactions(earlier: Sequence[Segment], segment: Segment) -> None:
     if not segment.has_markers:
         _replace_transactions(segment, [])
         return
-    open_transactions = OpenTransactions()
+    transactions = Transactions()
     found = []
     for one in (*earlier, segment):
         with suppress(CorruptLogError):  # what begins behind damage is found no more
             for header in one.headers():
-                if header.is_transactional:
-                    aborted = open_transactions.on_batch(header, partial(_marker, one, header))
-                    if aborted is not None and one is segment:
-                        found.append(aborted)
+                if not header.is_transactional:
+                    continue
+                if not header.is_control:
+                    transactions.begin(header.producer_id, header.base_offset)
+                    continue
+                marker = marker_record(one.read_batch(header))
+                is_abort = marker is not None and marker.kind == ABORT_MARKER
+                aborted = transactions.end(header.producer_id, header.last_offset, aborted=is_abort)
+                if aborted is not None and one is segment:
+                    found.append(aborted)
     _replace_transactions(segment, found)
 
 
 def _replace_transactions(segment: Segment, found: list[AbortedTransaction]) -> None:
     if segment.transaction_index.replace(found):
         tell_rebuilt(segment.path(LOG_SUFFIX), "its index of aborted transactions does not fit it")
-
-
-def _marker(segment: Segment, header: BatchHeader) -> int | None:
-    """The marker in a control batch; None for one whose records cannot be read, which keeps no log from opening."""
-    try:
-        return marker_type(segment.read_batch(header))
-    except RecordError:
-        return None

@@ -18,7 +18,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import NamedTuple
 
 from tidegauge.impl.ports.disk import Buffer, Disk, PendingSync
 from tidegauge.impl.records.batches import (
@@ -32,6 +31,7 @@ from tidegauge.impl.records.batches import (
     RecordError,
     empty_batch,
 )
+from tidegauge.impl.storage.appends import AppendedBatch
 from tidegauge.impl.storage.errors import CorruptLogError
 from tidegauge.impl.storage.index import OffsetIndex, TimeIndex, read_indexes, tell_rebuilt
 from tidegauge.impl.storage.leader_epoch_cache import UNDEFINED_EPOCH, LeaderEpochCache
@@ -50,14 +50,6 @@ MARKER_FLAGS = TRANSACTIONAL_FLAG | CONTROL_FLAG
 _WALK_BYTES = 8 << 10
 _MAX_KNOWN_POSITIONS = 64
 _EXTENT = struct.Struct(">qi11xi")
-
-
-class AppendedBatch(NamedTuple):
-    """What a segment has to know of a batch to index it."""
-
-    last_offset: int
-    size: int
-    max_timestamp: int
 
 
 class Segment:
@@ -412,6 +404,16 @@ class Segment:
         if start < self._untrusted_bytes:
             end = self._verified_end(start, end)
         return region(self._file, start, end - start)
+
+    def holds(self, file: object) -> bool:
+        """Whether these are the segment's records."""
+        return file is self._file
+
+    def end_bound(self, position: int) -> int:
+        """An offset beyond the batches before a position, and beyond few others: where the offset index goes on."""
+        self._load_indexes()
+        relative = self._index.offset_at(position)
+        return self.next_offset if relative is None else self.base_offset + relative + 1
 
     def _verified_end(self, start: int, end: int) -> int:
         """Where the intact batches in [start, end) end, or the first MiB of them. Raises CorruptLogError."""

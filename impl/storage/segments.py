@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 
+from tidegauge.impl.partition.transactions import AbortedTransaction
 from tidegauge.impl.ports.disk import Buffer, Disk
 from tidegauge.impl.records.batches import NO_TIMESTAMP
 from tidegauge.impl.records.checksum import crc32c
@@ -18,7 +19,6 @@ from tidegauge.impl.storage.reading import FileRegion
 from tidegauge.impl.storage.segment import Segment
 from tidegauge.impl.storage.segment_names import DELETED_SUFFIX, LOG_SUFFIX, SWAP_SUFFIX
 from tidegauge.impl.storage.survey import MAX_RELATIVE_OFFSET
-from tidegauge.impl.storage.transaction_index import AbortedTransaction
 
 
 class Segments:
@@ -87,6 +87,22 @@ class Segments:
             if complete:
                 break
         return found
+
+    def has_aborted(self, offset: int) -> bool:
+        """Whether a transaction was aborted at an offset or beyond."""
+        for segment in reversed(self.ordered):
+            if entries := segment.transaction_index.entries:
+                return entries[-1].last_offset >= offset
+            if segment.base_offset <= offset:
+                break
+        return False
+
+    def end_bound(self, offset: int, records: FileRegion) -> int:
+        """An offset beyond these records, which were fetched from `offset`, and not much beyond."""
+        for segment in self.ordered[self.number_of(offset) :]:
+            if segment.holds(records.file):
+                return segment.end_bound(records.position + records.size)
+        return offset
 
     def expired(self, config: LogConfig, log_start_offset: int, now_ms: int, limit: int) -> int:
         """How many segments retention removes, counted from the oldest: none with records at or above `limit`."""

@@ -8,7 +8,9 @@ from typing import cast
 import pytest
 
 from tidegauge.impl.partition.producer_state import ProducerStates
+from tidegauge.impl.partition.transactions import AbortedTransaction
 from tidegauge.impl.records.batches import BatchHeader
+from tidegauge.impl.records.markers import MarkerRecord
 from tidegauge.model_tests.harness.cores.idempotence import STEPS, IdempotentCores
 from tidegauge.model_tests.harness.cores.replication import Roles
 from tidegauge.model_tests.harness.counterexamples.files import Failure
@@ -72,8 +74,10 @@ def test_a_walk_is_a_function_of_its_seed_and_number() -> None:
 
 
 class ForgetsTheEpoch(ProducerStates):
-    def take_in(self, header: BatchHeader, base_offset: int) -> None:
-        super().take_in(header._replace(producer_epoch=7), base_offset)
+    def take_in(
+        self, header: BatchHeader, base_offset: int, marker: MarkerRecord | None = None
+    ) -> AbortedTransaction | None:
+        return super().take_in(header._replace(producer_epoch=7), base_offset, marker)
 
 
 def test_a_difference_names_the_action_and_the_field() -> None:

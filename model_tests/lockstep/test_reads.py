@@ -30,6 +30,7 @@ class ShowsTheWholeLog(PartitionReplica):
         *,
         at_least_one: bool = True,
         only_leader: bool = True,
+        read_committed: bool = False,
     ) -> PartitionFetchResponse:
         error = self.read_error(offset, leader_epoch, only_leader=only_leader)
         if error is not ErrorCode.none:
@@ -49,8 +50,10 @@ class AsksForNoEpoch(PartitionReplica):
 
 
 class FollowersTell(PartitionReplica):
-    def latest_offset(self, leader_epoch: int | None = None, *, only_leader: bool = True) -> int | ErrorCode:
-        return super().latest_offset(leader_epoch, only_leader=False)
+    def latest_offset(
+        self, leader_epoch: int | None = None, *, only_leader: bool = True, read_committed: bool = False
+    ) -> int | ErrorCode:
+        return super().latest_offset(leader_epoch, only_leader=False, read_committed=read_committed)
 
 
 class ShowsWhatItLacks(PartitionReplica):

@@ -8,10 +8,11 @@ import pytest
 
 from tidegauge.impl.ports.simulated_disk import CrashOutcome, SimulatedDisk
 from tidegauge.impl.records.payload import Record, build_batch, decode_batches
+from tidegauge.impl.storage.appends import AppendedBatch
 from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.errors import FailedLogError
 from tidegauge.impl.storage.log import Log
-from tidegauge.impl.storage.segment import AppendedBatch, Segment
+from tidegauge.impl.storage.segment import Segment
 from tidegauge.impl.storage.segment_names import CLEANED_SUFFIX
 from tidegauge.model_tests.storage.compacted_batches import compacted_batch
 

@@ -8,20 +8,17 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from tidegauge.impl.partition.transactions import AbortedTransaction
 from tidegauge.impl.ports.simulated_disk import CrashOutcome, SimulatedDisk
-from tidegauge.impl.records.batches import BatchHeader
+from tidegauge.impl.records.markers import TransactionMarker, build_marker
 from tidegauge.impl.records.origin import Origin
 from tidegauge.impl.records.payload import ProducerIdentity, Record, build_batch
+from tidegauge.impl.storage.appends import AppendedBatch
 from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.log import Log
-from tidegauge.impl.storage.segment import AppendedBatch, Segment
+from tidegauge.impl.storage.segment import Segment
 from tidegauge.impl.storage.segment_names import CLEANED_SUFFIX
-from tidegauge.impl.storage.transaction_index import (
-    AbortedTransaction,
-    OpenTransactions,
-    TransactionIndex,
-    decode_entries,
-)
+from tidegauge.impl.storage.transaction_index import TransactionIndex, decode_entries, encode_entries
 from tidegauge.model_tests.storage.compacted_batches import compacted_batch
 
 DIRECTORY = "logs/tide-0"
@@ -36,12 +33,19 @@ def index(disk: SimulatedDisk) -> TransactionIndex:
     return TransactionIndex(disk, lambda: PATH)
 
 
+def sync(written: TransactionIndex) -> None:
+    for pending in written.begin_sync():
+        pending.run()
+
+
 def test_an_entry_is_34_bytes_as_kafka_writes_it() -> None:
     disk = SimulatedDisk(random.Random(0))
     written = index(disk)
     assert not disk.exists(PATH), "a segment without aborted transactions has no file"
     written.append(FIRST)
     written.append(SECOND)
+    assert not disk.exists(PATH), "an append is written with the next sync"
+    sync(written)
     assert disk.files()[PATH] == struct.pack(">hqqqq", 0, 7, 0, 4, 2) + struct.pack(">hqqqq", 0, 8, 2, 9, 10)
     assert index(disk).entries == [FIRST, SECOND]
 
@@ -74,13 +78,13 @@ def test_a_cut_forgets_the_markers_beyond_it() -> None:
 
 @pytest.mark.parametrize("damage", ["torn", "version", "order"])
 def test_what_follows_a_damaged_entry_is_not_believed(damage: str) -> None:
-    data = FIRST.encode() + SECOND.encode()
+    data = encode_entries([FIRST, SECOND])
     if damage == "torn":
         data = data[:-1]
     elif damage == "version":
         data = data[:34] + b"\x00\x01" + data[36:]
     else:
-        data = FIRST.encode() * 2
+        data = encode_entries([FIRST, FIRST])
     assert list(decode_entries(data)) == [FIRST]
 
 
@@ -88,9 +92,11 @@ def test_an_append_after_damage_cuts_it_off() -> None:
     disk = SimulatedDisk(random.Random(0))
     written = index(disk)
     written.append(FIRST)
+    sync(written)
     disk.open(PATH).append(b"torn")
     again = index(disk)
     again.append(SECOND)
+    sync(again)
     assert index(disk).entries == [FIRST, SECOND]
     assert disk.size(PATH) == 68
 
@@ -103,9 +109,7 @@ def records(producer: int, sequence: int) -> bytes:
 
 
 def marker(producer: int, *, commit: bool) -> bytes:
-    key = struct.pack(">hh", 0, 1 if commit else 0)
-    record = Record(0, 0, key, struct.pack(">hi", 0, 0))
-    return build_batch([record], producer=ProducerIdentity(producer, 0, -1), transactional=True, control=True)
+    return build_marker(TransactionMarker(producer, 0, commit, 0), 0)
 
 
 HISTORY = [
@@ -126,9 +130,6 @@ def with_transactions(disk: SimulatedDisk) -> Log:
     log = Log.open(disk, DIRECTORY, CONFIG, 0)
     for batch in HISTORY:
         log.append_as_leader(batch, 0, 0, origin=Origin.BROKER)
-        for entry in ABORTED:
-            if entry.last_offset == log.log_end_offset - 1:
-                log.index_aborted(entry)
     assert len(log.segment_base_offsets) > 1
     return log
 
@@ -230,13 +231,3 @@ def test_the_index_goes_and_comes_with_its_segment() -> None:
     names = disk.list_directory(DIRECTORY)
     assert f"{0:020d}.txnindex" in names
     assert f"{0:020d}.txnindex.deleted" in names
-
-
-def test_a_committed_transaction_is_no_entry() -> None:
-    open_transactions = OpenTransactions()
-    batch = BatchHeader.parse(records(1, 0))
-    end = BatchHeader.parse(marker(1, commit=True))._replace(base_offset=1)
-    assert open_transactions.on_batch(batch, lambda: None) is None
-    assert open_transactions.first_offset == 0
-    assert open_transactions.on_batch(end, lambda: 1) is None
-    assert open_transactions.first_offset is None

@@ -26,9 +26,8 @@ from tidegauge.impl.server.error_responses.transactions import (
     describe_transactions_error,
     end_txn_error,
     txn_offset_commit_error,
-    write_txn_markers_error,
 )
-from tidegauge.impl.server.refusals import on_cluster, on_transaction, refuse
+from tidegauge.impl.server.refusals import on_transaction, refuse
 from tidegauge.impl.server.rights import cluster_error, denied_topics, group_error, transaction_error
 from tidegauge.impl.server.transport.authorization import Operation
 from tidegauge.impl.wire.primitives import NO_WAIT
@@ -52,9 +51,6 @@ TRANSACTION_STATES: Final = frozenset(
 )
 
 handle_end_txn: Final = refuse(end_txn_error, on_transaction(Operation.WRITE), NO_TRANSACTION)
-handle_write_txn_markers: Final = refuse(
-    write_txn_markers_error, on_cluster(Operation.CLUSTER_ACTION), ErrorCode.unsupported_version
-)
 
 
 async def handle_add_offsets_to_txn(

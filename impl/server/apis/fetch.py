@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 FEW: Final = 64
 """Partitions that are read in less than a slice of work."""
+READ_COMMITTED: Final = 1
+"""The isolation level of consumers that read no transaction that may still be aborted (KIP-98)."""
 MOST_OF_CONSUMER: Final = 10_000
 """Partitions that a consumer may name in one request."""
 LATE_FOLLOWER: Final = 1_000
@@ -80,6 +82,7 @@ async def handle_fetch(
         timeout_ms=0 if refused else request.max_wait_ms,
         only_leader=is_follower or context.api_version < RACKS_FROM,
         rack=request.rack_id,
+        read_committed=request.isolation_level == READ_COMMITTED and not is_follower,
         wait=context.while_connected,
         session=None if refused else session,
         pace=None if is_follower else context.pace,

@@ -52,6 +52,8 @@ CONSUMER: Final = -1
 DEBUGGING_CONSUMER: Final = -2
 """A replica id to which followers respond too."""
 UNKNOWN_EPOCH: Final = -1
+READ_COMMITTED: Final = 1
+"""The isolation level of consumers for which a log ends at the last stable offset (KIP-98)."""
 
 
 class _Found(NamedTuple):
@@ -77,14 +79,18 @@ async def handle_list_offsets(
             if allowed and often[topic.name, asked.partition_index] > 1:
                 found = ErrorCode.invalid_request
             elif allowed:
-                found = await _look_up(replicas, topic.name, asked, request.replica_id, context)
+                found = await _look_up(replicas, topic.name, asked, request, context)
             partitions.append(_listed(asked, found))
         topics.append(list_response.ListOffsetsTopicResponse(name=topic.name, partitions=tuple(partitions)))
     return ListOffsetsResponse(throttle_time=NO_WAIT, topics=tuple(topics))
 
 
 async def _look_up(
-    replicas: ReplicaManager, topic: str, asked: ListOffsetsPartition, replica_id: int, context: RequestContext
+    replicas: ReplicaManager,
+    topic: str,
+    asked: ListOffsetsPartition,
+    request: ListOffsetsRequest,
+    context: RequestContext,
 ) -> _Found | ErrorCode:
     version = context.api_version
     if asked.timestamp < 0 and version < _ASKED_FROM.get(asked.timestamp, version + 1):
@@ -93,7 +99,7 @@ async def _look_up(
     if partition is None:
         return replicas.absence(topic, asked.partition_index)
     try:
-        found = await _find(replicas, partition, asked, replica_id, context)
+        found = await _find(replicas, partition, asked, request, context)
     except (RecordError, OSError) as error:
         if partition.is_gone:  # it went while it was searched
             return replicas.absence(topic, asked.partition_index)
@@ -107,12 +113,13 @@ async def _find(
     replicas: ReplicaManager,
     partition: Partition,
     asked: ListOffsetsPartition,
-    replica_id: int,
+    request: ListOffsetsRequest,
     context: RequestContext,
 ) -> _Found | ErrorCode:
     replica, log = partition.replica, partition.log
     epoch = None if asked.current_leader_epoch < 0 else asked.current_leader_epoch
-    only_leader = replica_id != DEBUGGING_CONSUMER
+    only_leader = request.replica_id != DEBUGGING_CONSUMER
+    read_committed = request.isolation_level == READ_COMMITTED
     start = replica.earliest_offset(epoch, only_leader=only_leader)
     if isinstance(start, ErrorCode):
         return start
@@ -121,11 +128,14 @@ async def _find(
         return _Found(start, leader_epoch=UNKNOWN_EPOCH if start_epoch is None else start_epoch)
     if asked.timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return _NOTHING
-    is_follower = replica_id > CONSUMER
-    latest = replica.log_end_offset if is_follower else replica.latest_offset(epoch, only_leader=only_leader)
+    latest: int | ErrorCode = replica.log_end_offset
+    if request.replica_id <= CONSUMER:
+        latest = replica.latest_offset(epoch, only_leader=only_leader, read_committed=read_committed)
     if asked.timestamp == LATEST:
         return latest if isinstance(latest, ErrorCode) else _Found(latest, leader_epoch=replica.leader_epoch)
-    end_offset = replica.high_watermark if isinstance(latest, ErrorCode) else latest
+    end_offset = latest
+    if isinstance(end_offset, ErrorCode):
+        end_offset = replica.last_stable_offset if read_committed else replica.high_watermark
     timestamp = None if asked.timestamp == MAX_TIMESTAMP else asked.timestamp
     found = await replicas.find_timestamp(partition, timestamp, context.pace)
     if found is not None and found.offset < end_offset:

@@ -20,6 +20,7 @@ from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.partition.messages import NO_ERROR
 from tidegauge.impl.records.checked import Batches
+from tidegauge.impl.records.markers import TransactionMarker
 
 
 @attrs.define(eq=False, repr=False)
@@ -32,6 +33,17 @@ class PartitionAppend:
     """None is refused, as damaged bytes are."""
     topic_id: str = ""
     """The id that the topic must have; "" for a writer that knows it by its name."""
+
+
+@attrs.define(eq=False, repr=False)
+class PartitionMarker:
+    """The end of a transaction, for one partition that it has written to."""
+
+    topic: str
+    partition: int
+    marker: TransactionMarker
+    transaction_version: int
+    """The version of the protocol that the producer's transaction had (KIP-1228)."""
 
 
 class AppendState(Enum):

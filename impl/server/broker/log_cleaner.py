@@ -15,7 +15,6 @@ from weakref import WeakSet
 
 import trio
 
-from tidegauge.impl.partition.producer_state import NO_OFFSET
 from tidegauge.impl.ports.log_lines import log_event
 from tidegauge.impl.records.batches import RecordError
 from tidegauge.impl.server.broker.partition import Partition
@@ -114,7 +113,7 @@ class LogCleaner:
                 continue
             cleaned = directory.cleaned_offset(*partition.key)
             try:
-                logs.append(cleanable(log, cleaned, stable_offset(partition), now_ms))
+                logs.append(cleanable(log, cleaned, partition.replica.last_stable_offset, now_ms))
             except OSError as error:
                 self._replicas.storage_failed(partition, error)
                 continue
@@ -181,13 +180,6 @@ class LogCleaner:
                 if self._replicas.get(*partition.key) is not partition:
                     slices.close()
                     return None
-
-
-def stable_offset(partition: Partition) -> int:
-    """The last stable offset: the high watermark, or the first offset of an open transaction below it."""
-    entries = partition.log.producers.entries.values()
-    open_transactions = (e.current_txn_first_offset for e in entries if e.current_txn_first_offset != NO_OFFSET)
-    return min([partition.replica.high_watermark, *open_transactions])
 
 
 def last_records(partition: Partition) -> dict[int, LastRecord]:

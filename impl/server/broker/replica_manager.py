@@ -44,6 +44,7 @@ from tidegauge.impl.server.broker.appends import (
     UNKNOWN,
     AppendOutcome,
     PartitionAppend,
+    PartitionMarker,
 )
 from tidegauge.impl.server.broker.dynamic_config import DynamicConfig
 from tidegauge.impl.server.broker.high_watermark_checkpoint import HighWatermarkCheckpoint, PendingCheckpoint
@@ -178,6 +179,21 @@ class ReplicaManager:
             await self._until_settled(pending, timeout_ms, wait)
         return outcomes
 
+    async def append_markers(
+        self, markers: Sequence[PartitionMarker], *, timeout_ms: float, pace: Pace
+    ) -> list[AppendOutcome]:
+        """Append a coordinator's markers at the leaders that are here, and wait for the commit up to `timeout_ms`.
+
+        Outcomes come in the order of `markers`; what has not been committed by then is PENDING.
+        """
+        pending: list[_Pending] = []
+        outcomes = []
+        async for marker in pace.each(markers, _APPEND_UNITS):
+            outcomes.append(self._append_marker(marker, pending))
+        if pending and not _settle(pending):
+            await self._until_settled(pending, timeout_ms, wait_here)
+        return outcomes
+
     async def _until_settled(self, pending: Sequence[_Pending], timeout_ms: float, wait: Wait) -> None:
         """Wait until no append is pending any more, or the time is over."""
         keys = [partition.key for partition, _, outcome in pending if outcome.state is PENDING]
@@ -233,6 +249,30 @@ class ReplicaManager:
             appended = replica.append(records, acks, now_ms, origin)
         except (RecordError, OSError) as error:
             return self._failed(partition, error, log_start, log_end)
+        return self._outcome(partition, appended, acks, now_ms, log_start, pending)
+
+    def _append_marker(self, append: PartitionMarker, pending: list[_Pending]) -> AppendOutcome:
+        partition = self.hosted.get(append.topic, append.partition)
+        if partition is None:
+            return AppendOutcome(error=self.absence(append.topic, append.partition))
+        log_start, log_end = partition.log.log_start_offset, partition.log.log_end_offset
+        now_ms = self._clock.now_ms()
+        try:
+            appended = partition.replica.append_marker(append.marker, append.transaction_version, now_ms)
+        except (RecordError, OSError) as error:
+            return self._failed(partition, error, log_start, log_end)
+        return self._outcome(partition, appended, ACKS_ALL, now_ms, log_start, pending)
+
+    def _outcome(
+        self,
+        partition: Partition,
+        appended: Appended | ErrorCode,
+        acks: int,
+        now_ms: int,
+        log_start: int,
+        pending: list[_Pending],
+    ) -> AppendOutcome:
+        """The outcome of an append; with acks=all it is `pending`."""
         if not isinstance(appended, Appended):
             self.effects.carry_out(partition)
             return AppendOutcome(error=appended, log_start_offset=log_start)
@@ -241,7 +281,7 @@ class ReplicaManager:
             NO_ERROR,
             appended.base_offset,
             appended.end_offset,
-            appended.timestamp if appended.repeated else log.append_time_ms(now_ms),
+            appended.timestamp if appended.repeated else partition.log.append_time_ms(now_ms),
             log_start,
         )
         if self._tracer.trace is not None and not appended.repeated:
@@ -287,6 +327,7 @@ class ReplicaManager:
         timeout_ms: float = 0,
         only_leader: bool = True,
         rack: str = "",
+        read_committed: bool = False,
         wait: Wait = wait_here,
         session: WatchedReads | None = None,
         pace: Pace | None = None,
@@ -296,9 +337,10 @@ class ReplicaManager:
         Outcomes come in the order of `reads`; where the wait has ended without records theirs are empty. All reads are
         followers' or none is. Unless `only_leader`, a follower serves what it knows to be committed (KIP-392); `rack`
         is the consumer's then. With `session`, a follower's, what wakes from its rest while the fetch waits is read
-        too. With a `pace`, a consumer's, many partitions are read in slices.
+        too. With a `pace`, a consumer's, many partitions are read in slices. With `read_committed` a consumer gets no
+        record of a transaction that is not decided.
         """
-        limits = ReadLimits(min_bytes, max_bytes, only_leader, rack)
+        limits = ReadLimits(min_bytes, max_bytes, only_leader, rack, read_committed)
         if pace is not None and len(reads) > READS_AT_ONCE:
             return await self._read_many(reads, limits, timeout_ms, wait, pace)
         watch = None if session is None else session.watch

@@ -47,6 +47,8 @@ class ReadLimits(NamedTuple):
     """Whether a follower must refuse a consumer (before KIP-392)."""
     rack: str
     """The consumer's rack; "" when it does not say."""
+    read_committed: bool = False
+    """Whether the consumer wants no record of a transaction that may still be aborted (KIP-98)."""
 
 
 class ReplicaReader:
@@ -136,6 +138,7 @@ class ReplicaReader:
                 read.leader_epoch,
                 at_least_one=is_first,
                 only_leader=limits.only_leader,
+                read_committed=limits.read_committed,
             )
             if read.last_fetched_epoch >= 0:
                 response = _checked_divergence(partition, read, response)

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from tidegauge.impl.partition.messages import FollowerFetch, PartitionFetchResponse
 from tidegauge.impl.partition.producer_state import ProducerStates
 from tidegauge.impl.partition.replica import PartitionReplica
+from tidegauge.impl.partition.transactions import AbortedTransaction
 from tidegauge.impl.records.batches import BatchHeader, headers
 from tidegauge.impl.records.lazy import in_memory
+from tidegauge.impl.records.markers import MarkerRecord
 from tidegauge.model_tests.bugs.bug import CoreBug
 from tidegauge.model_tests.harness.cores.replication import Roles
 
@@ -21,9 +23,10 @@ class RemembersWhileChecking(ProducerStates):
         for header in headers:
             self.take_in(header, self.end_offset)
 
-    def take_in(self, header: BatchHeader, base_offset: int) -> None:
-        if base_offset >= self.end_offset:
-            super().take_in(header, base_offset)
+    def take_in(
+        self, header: BatchHeader, base_offset: int, marker: MarkerRecord | None = None
+    ) -> AbortedTransaction | None:
+        return super().take_in(header, base_offset, marker) if base_offset >= self.end_offset else None
 
 
 class FollowerRemembersWhileChecking(PartitionReplica):

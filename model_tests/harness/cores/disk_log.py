@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 from typing import Final
 
-from tidegauge.impl.partition.log import Admit, Buffer
+from tidegauge.impl.partition.log import Admit, Buffer, Records
 from tidegauge.impl.partition.producer_state import ProducerStates
+from tidegauge.impl.partition.transactions import AbortedTransaction
 from tidegauge.impl.ports.simulated_disk import SimulatedDisk
 from tidegauge.impl.records.checked import Batches
 from tidegauge.impl.records.origin import Origin
@@ -63,6 +64,9 @@ class DiskLog:
 
     def append_as_follower(self, batches: Buffer) -> None:
         self._log.append_as_follower(batches)
+
+    def aborted_in(self, offset: int, records: Records) -> list[AbortedTransaction]:
+        return self._log.aborted_in(offset, records)
 
     def truncate_to(self, offset: int, *, epoch: int = -1) -> None:
         self._log.truncate_to(offset, epoch=epoch)

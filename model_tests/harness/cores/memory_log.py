@@ -10,8 +10,9 @@ import struct
 from collections.abc import Iterable
 from typing import Protocol
 
-from tidegauge.impl.partition.log import Admit, Buffer, ReplicaLog
+from tidegauge.impl.partition.log import Admit, Buffer, Records, ReplicaLog
 from tidegauge.impl.partition.producer_state import ProducerStates
+from tidegauge.impl.partition.transactions import AbortedTransaction
 from tidegauge.impl.records.checked import Batches, CheckedBatch
 from tidegauge.impl.records.origin import Origin
 from tidegauge.spec.replication.state import Record
@@ -110,6 +111,9 @@ class MemoryLog:
         count = max(1, max_bytes // _RECORD.size)
         chosen = self.records[offset : min(end_offset, offset + count)]
         return b"".join(_RECORD.pack(record.epoch, record.value) for record in chosen)
+
+    def aborted_in(self, offset: int, records: Records) -> tuple[AbortedTransaction, ...]:
+        return ()
 
     def truncate_to(self, offset: int, *, epoch: int = -1) -> None:
         self.records = self.records[:offset]

@@ -174,7 +174,6 @@ EXPECTED = {
     ApiKey.ADD_OFFSETS_TO_TXN: NO_SUCH,
     ApiKey.END_TXN: NO_SUCH,
     ApiKey.TXN_OFFSET_COMMIT: NO_SUCH,
-    ApiKey.WRITE_TXN_MARKERS: ErrorCode.unsupported_version,
     ApiKey.DESCRIBE_TRANSACTIONS: ErrorCode.transactional_id_not_found,
     ApiKey.SHARE_GROUP_HEARTBEAT: ErrorCode.unsupported_version,
     ApiKey.SHARE_FETCH: ErrorCode.unsupported_version,

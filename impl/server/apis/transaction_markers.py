@@ -1,0 +1,76 @@
+"""WriteTxnMarkers: a coordinator ends transactions in the partitions that are led here (KIP-98)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from kio.schema.errors import ErrorCode
+from kio.schema.write_txn_markers.v2.response import (
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersResponse,
+)
+
+from tidegauge.impl.records.markers import TransactionMarker
+from tidegauge.impl.server.broker.appends import AppendOutcome, AppendState, PartitionMarker
+from tidegauge.impl.server.broker.replica_manager import ReplicaManager
+from tidegauge.impl.server.error_responses.transactions import write_txn_markers_error
+from tidegauge.impl.server.rights import cluster_error
+from tidegauge.impl.server.transport.authorization import Operation
+
+if TYPE_CHECKING:
+    from kio.schema.write_txn_markers.v2.request import WritableTxnMarker, WriteTxnMarkersRequest
+
+    from tidegauge.impl.server.transport.context import RequestContext
+
+TIMEOUT_MS: Final = 30_000
+"""How long the commit of a marker is waited for; Kafka takes its `request.timeout.ms`."""
+
+
+async def handle_write_txn_markers(
+    request: WriteTxnMarkersRequest, context: RequestContext, *, replicas: ReplicaManager
+) -> WriteTxnMarkersResponse:
+    """Append the markers, and respond when they are committed; each partition has an error of its own.
+
+    Errors: CLUSTER_AUTHORIZATION_FAILED, INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED, REQUEST_TIMED_OUT, and
+    those of an append with acks=all.
+    """
+    denied = cluster_error(Operation.CLUSTER_ACTION, context)
+    if denied is not ErrorCode.none:
+        return write_txn_markers_error(request, denied)
+    appends = [append async for marker in context.pace.each(request.markers) for append in _appends(marker)]
+    outcomes = iter(await replicas.append_markers(appends, timeout_ms=TIMEOUT_MS, pace=context.pace))
+    return WriteTxnMarkersResponse(
+        markers=tuple(
+            WritableTxnMarkerResult(
+                producer_id=marker.producer_id,
+                topics=tuple(
+                    WritableTxnMarkerTopicResult(
+                        name=topic.name,
+                        partitions=tuple(
+                            WritableTxnMarkerPartitionResult(partition_index=index, error_code=_error(next(outcomes)))
+                            for index in topic.partition_indexes
+                        ),
+                    )
+                    for topic in marker.topics
+                ),
+            )
+            for marker in request.markers
+        )
+    )
+
+
+def _appends(marker: WritableTxnMarker) -> list[PartitionMarker]:
+    end = TransactionMarker(
+        marker.producer_id, marker.producer_epoch, marker.transaction_result, marker.coordinator_epoch
+    )
+    return [
+        PartitionMarker(topic.name, index, end, marker.transaction_version)
+        for topic in marker.topics
+        for index in topic.partition_indexes
+    ]
+
+
+def _error(outcome: AppendOutcome) -> ErrorCode:
+    return ErrorCode.request_timed_out if outcome.state is AppendState.PENDING else outcome.error
