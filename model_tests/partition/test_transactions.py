@@ -1,6 +1,6 @@
 """Transactions of one partition: the last stable offset, what is aborted, whose markers and batches are taken.
 
-The property holds a log's answers against what is read off its batches one by one, whatever happened to the log:
+The property holds what a log says against what is read off its batches one by one, whatever happened to the log:
 appends by leader and follower, markers that come twice, cuts, new segments, clean stops, crashes.
 """
 
@@ -267,7 +267,7 @@ def expected(batches: list[Batch]) -> Expected:
 
 
 def check(log: Log, *, since: int) -> None:
-    """The log's answers are those of its batches; transactions that ended before `since` need not be known."""
+    """The log says what its batches say; transactions that ended before `since` need not be known."""
     truth = expected(batches_of(log))
     states = log.producers
     assert states.transactions.open == truth.open
