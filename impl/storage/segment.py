@@ -406,7 +406,7 @@ class Segment:
         return region(self._file, start, end - start)
 
     def holds(self, file: object) -> bool:
-        """Whether these are the segment's records."""
+        """Whether this is the segment's file."""
         return file is self._file
 
     def end_bound(self, position: int) -> int:
@@ -549,8 +549,6 @@ class Segment:
     def distrust(self) -> None:
         """Look at all checksums again when the file is read."""
         self._untrusted_bytes, self._verified_bytes = self.size, (0, 0)
-
-    # Files
 
     def sync(self, *, closed: bool) -> None:
         """Return once the log, and if the segment is `closed` its indexes, are on stable storage."""
