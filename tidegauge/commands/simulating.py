@@ -13,7 +13,7 @@ from cyclopts import Parameter
 from tidegauge.commands.outputs import check_folder
 from tidegauge.exits import Status, Unusable
 from tidegauge.model_tests.harness.report.model import CampaignRun, Verdict
-from tidegauge.model_tests.harness.simulation.options import of_campaign
+from tidegauge.model_tests.harness.simulation.options import draw
 from tidegauge.model_tests.harness.verification.campaigning import Campaign, campaign
 from tidegauge.model_tests.harness.verification.plan import check_bug, check_seeds
 from tidegauge.model_tests.harness.verification.run import check_twice, with_verdicts
@@ -64,9 +64,7 @@ def simulate(
         check_folder("--out", out)
     screen.header({"seed": seed, "seeds": seeds, "bug": bug or "none", "workers": workers})
     if seeds == 1:
-        screen.say(
-            "  ".join(f"{name}={value}" for name, value in of_campaign(seed, bug=bug).described().items()) + "\n"
-        )
+        screen.say("  ".join(f"{name}={value}" for name, value in draw(seed, bug=bug).described().items()) + "\n")
     with TemporaryDirectory() as scratch, screen.progress("simulating") as advance:
         folder = out or Path(scratch)
         tell = screen.warn if seeds > 1 else lambda words: None  # of a single one the result says it at once

@@ -209,14 +209,6 @@ def draw(seed: int, *, bug: str | None = None) -> Options:
     return dense(sparse(seed, bug=bug))
 
 
-def of_campaign(seed: int, *, bug: str | None = None) -> Options:
-    """The options of a seed of `verify` and `simulate`: sparse faults, dense ones where a bug is to be found.
-
-    Dense runs without a bug are not all understood yet: of the seeds 1 to 300 three fail (185, 190, 228).
-    """
-    return sparse(seed) if bug is None else draw(seed, bug=bug)
-
-
 def dense(options: Options) -> Options:
     """The same with more faults and shorter ones, most of them of processes and links."""
     more = {fault: weight * DENSER.get(fault, 1) for fault, weight in options.faults.items()}

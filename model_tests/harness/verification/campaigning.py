@@ -13,7 +13,7 @@ from tidegauge.linearizability.check import check
 from tidegauge.linearizability.files import HistoryWriter
 from tidegauge.linearizability.history import Operations, Outcome
 from tidegauge.model_tests.harness.report.model import Anomaly, CampaignRun, Catch, Stage, Verdict
-from tidegauge.model_tests.harness.simulation.options import Options, draw, of_campaign, with_many_elections
+from tidegauge.model_tests.harness.simulation.options import Options, draw, with_many_elections
 from tidegauge.model_tests.harness.simulation.simulation import Simulated, simulate
 from tidegauge.model_tests.harness.verification.pool import Task, run
 
@@ -149,7 +149,7 @@ def ran_all(seeds: Sequence[int], bug: str | None) -> list[Ran]:
 def ran(seed: int, bug: str | None = None) -> Ran:
     """One seed, with what the specification says of its trace."""
     began = time.process_time()
-    simulated = simulate(of_campaign(seed, bug=bug))
+    simulated = simulate(draw(seed, bug=bug))
     return Ran(
         row_of(simulated),
         simulated.operations,
