@@ -281,7 +281,7 @@ class ProducerStates:
     def restart(self, entries: Iterable[ProducerEntry], offset: int, log_start_offset: int) -> None:
         """Begin again with a snapshot's entries, as of the log end offset `offset`; what has expired stays so."""
         self.entries = {entry.producer_id: entry for entry in entries}
-        self.transactions = Transactions()
+        self.transactions = self.transactions.ended_before(offset)
         opened = [entry for entry in self.entries.values() if entry.current_txn_first_offset != NO_OFFSET]
         for entry in sorted(opened, key=lambda entry: entry.current_txn_first_offset):
             self.transactions.begin(entry.producer_id, entry.current_txn_first_offset)

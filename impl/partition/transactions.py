@@ -10,9 +10,9 @@ transaction that is *undecided*, at most the high watermark.
 Undecided are the open ones, and those whose marker is not committed yet: another leader may not have it, and readers
 have to see the same there. So the LSO does not pass a transaction before the high watermark has passed its marker.
 
-All of this is a function of the log. `ProducerStates` tells it of batches and markers in the order of their offsets.
-Where a snapshot is all that is known of the log before, a marker beyond the high watermark may have been forgotten, as
-in Kafka: the high watermark bounds the LSO there.
+All of this is a function of the log. `ProducerStates` tells it of batches and markers in the order of their offsets. A
+snapshot says which transactions are open, not which ended a moment ago; so a restart reads the log from before the
+first marker that the high watermark has not passed. Kafka does not, and its LSO may step back at the next election.
 """
 
 from __future__ import annotations
@@ -65,6 +65,12 @@ class Transactions:
         if not aborted:
             return None
         return AbortedTransaction(producer_id, first_offset, offset, next(iter(self.open.values()), offset + 1))
+
+    def ended_before(self, offset: int) -> Transactions:
+        """What stays known when the log is read again from an offset on."""
+        kept = Transactions()
+        kept.ended = deque(one for one in self.ended if one.last_offset < offset)
+        return kept
 
     def first_undecided_offset(self, high_watermark: int) -> int | None:
         """Where the earliest undecided transaction begins; None when there is none."""

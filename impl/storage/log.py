@@ -154,7 +154,7 @@ class Log(LogReads):
             log.damage.clear_note()
         log.producers = ProducerStates() if producers is None else producers
         log.observer = snapshots = ProducerSnapshots(disk, log, log.producers)
-        snapshots.load(names)
+        snapshots.load(names, high_watermark)
         return log
 
     # --- appending ---------------------------------------------------------------------------------------------------

@@ -131,13 +131,16 @@ class ProducerSnapshots(LogObserver):
         """The log end offsets of which there is a snapshot."""
         return tuple(self._offsets)
 
-    def load(self, names: Iterable[str] | None = None) -> None:
-        """Make the memory anew from what is on disk: a log was opened, whose directory had these names (None: look)."""
+    def load(self, names: Iterable[str] | None = None, high_watermark: int | None = None) -> None:
+        """Make the memory anew from what is on disk: a log was opened, whose directory had these names (None: look).
+
+        What is committed below the high watermark is decided; a marker beyond it has to be known. None: all is.
+        """
         if names is None:
             names = self._disk.list_directory(self._log.directory)
         self._offsets = sorted(offset for offset in map(snapshot_offset, names) if offset is not None)
         self._remove_strays()
-        self._rebuild()
+        self._rebuild(high_watermark)
 
     def _remove_strays(self) -> None:
         """Remove those that belong to no segment, but for the last: a clean shutdown may have written it."""
@@ -196,16 +199,12 @@ class ProducerSnapshots(LogObserver):
 
     # --- memory ------------------------------------------------------------------------------------------------
 
-    def _rebuild(self) -> None:
+    def _rebuild(self, high_watermark: int | None = None) -> None:
         start, end = self._log.log_start_offset, self._log.log_end_offset
-        entries: list[ProducerEntry] = []
-        offset = start
         self._remove_where(lambda found: not start < found <= end)
-        for found in reversed(self._offsets.copy()):
-            if (read := self._read(found)) is not None:
-                entries, offset = read, found
-                break
-            self._remove(found)
+        entries, offset = self._newest(end)
+        if high_watermark is not None and self._has_marker(max(start, high_watermark), offset):
+            entries, offset = self._newest(high_watermark)
         self.states.restart(entries, offset, start)
         # A segment that is damaged below the recovery point can be served up to there; nothing beyond is known of it.
         with suppress(CorruptLogError):
@@ -216,6 +215,22 @@ class ProducerSnapshots(LogObserver):
                 self.states.take_in(header, header.base_offset, marker)
         self.states.end_offset = end
         self.states.oldest_timestamp = self._oldest_timestamp()
+
+    def _newest(self, most: int) -> tuple[list[ProducerEntry], int]:
+        """The newest snapshot up to an offset: its entries, and its offset; those that are damaged are removed."""
+        for found in reversed(self._offsets.copy()):
+            if found > most:
+                continue
+            if (read := self._read(found)) is not None:
+                return read, found
+            self._remove(found)
+        return [], self._log.log_start_offset
+
+    def _has_marker(self, start: int, end: int) -> bool:
+        """Whether a transaction ended at [start, end)."""
+        with suppress(CorruptLogError):
+            return any(header.is_control and header.is_transactional for _, header in self._headers(start, end))
+        return False
 
     def _oldest_timestamp(self) -> int | None:
         with suppress(CorruptLogError):
