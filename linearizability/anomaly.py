@@ -29,10 +29,39 @@ class Name(Enum):
     READ_BEYOND_HIGH_WATERMARK = "read-beyond-high-watermark"
     OFFSET_HOLE = "offset-hole"
 
+    PRECOMMITTED_READ = "precommitted-read"
+    INTERMEDIATE_READ = "intermediate-read"
+    FRACTURED_TRANSACTION = "fractured-transaction"
+    READ_BEYOND_LSO = "read-beyond-lso"
+    OFFSETS_OVERLAP = "offsets-overlap"
+    OFFSETS_SKIP = "offsets-skip"
+    OFFSETS_BEYOND_READS = "offsets-beyond-reads"
+    G0 = "G0"
+    G0_PROCESS = "G0-process"
+    G0_REALTIME = "G0-realtime"
+    G1C = "G1c"
+    G1C_PROCESS = "G1c-process"
+    G1C_REALTIME = "G1c-realtime"
+    G1C_WW = "G1c-ww"
+    G1C_WW_PROCESS = "G1c-ww-process"
+    G1C_WW_REALTIME = "G1c-ww-realtime"
+    G_SINGLE = "G-single"
+    G_SINGLE_PROCESS = "G-single-process"
+    G_SINGLE_REALTIME = "G-single-realtime"
+    G2 = "G2"
+    G2_PROCESS = "G2-process"
+    G2_REALTIME = "G2-realtime"
+
     REUSED_VALUE = "reused-value"
     """No anomaly of the log: the history breaks the rule that a value names one record, so it cannot be checked."""
     UNDECIDED = "undecided"
     """Neither: the search for a filling of the holes met its limit."""
+
+    @property
+    def of_transactions(self) -> bool:
+        """Whether only a history with transactions can have it."""
+        names = list(Name)
+        return names.index(Name.PRECOMMITTED_READ) <= names.index(self) <= names.index(Name.G2_REALTIME)
 
     @property
     def violates(self) -> bool:

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegauge.linearizability.history import NEVER, UNKNOWN, Ints, Operations
+from tidegauge.linearizability.transactional import NONE, Transactional
 
 TOPICS = b"tidegauge.topics"
 
@@ -36,6 +37,9 @@ SCHEMA = pa.schema(
         pa.field("call", pa.int64(), nullable=False),
         pa.field("return", pa.int64()),
         pa.field("meta", pa.string()),
+        pa.field("transaction", pa.int64()),
+        pa.field("group", pa.int32()),
+        pa.field("last_stable_offset", pa.int64()),
     ]
 )
 REQUIRED = ("history", "process", "kind", "outcome", "topic", "partition", "offset", "values", "call", "return")
@@ -43,6 +47,8 @@ ASIDE = ("_", "meta")
 """How the name of a column or field begins that the checker leaves to people."""
 NULLABLE = ("offset", "values", "return")
 """Required columns in which a null means something."""
+ONLY_TRANSACTIONS = ("transaction", "group", "last_stable_offset")
+"""Columns that only histories with transactions need."""
 _DEFAULTS = {"isolation": 0, "acks": -1, "high_watermark": UNKNOWN}
 
 
@@ -79,6 +85,7 @@ def from_arrow(
         returned=columns.ints("return", np.int64, NEVER),
         topics=names,
         meta=columns.meta(),
+        transactional=columns.transactional(),
     )
 
 
@@ -233,6 +240,21 @@ class _Columns:
         column = self.table.column("meta")
         return None if column.null_count == len(column) else tuple(column.to_pylist())
 
+    def transactional(self) -> Transactional | None:
+        """The columns that only transactions need; None where all of them are absent or null."""
+        sizes = (np.int64, np.int32, np.int64)
+        kinds: dict[str, type[np.generic]] = dict(zip(ONLY_TRANSACTIONS, sizes, strict=True))
+        there = [name for name in kinds if name in self.table.column_names]
+        if all(self.table.column(name).null_count == len(self.table) for name in there):
+            return None
+        read = Transactional(
+            *(
+                self.ints(name, kind, NONE) if name in there else np.full(len(self.table), NONE, kind)
+                for name, kind in kinds.items()
+            )
+        )
+        return None if read.empty else read
+
 
 def to_arrow(operations: Operations) -> pa.Table:
     """Operations as an Arrow table in SCHEMA, topic names in its metadata."""
@@ -261,9 +283,21 @@ def to_arrow(operations: Operations) -> pa.Table:
         "high_watermark": pa.array(operations.high_watermark, mask=operations.high_watermark == UNKNOWN),
         "return": pa.array(operations.returned, mask=operations.returned == NEVER),
         "meta": pa.nulls(len(operations), pa.string()) if operations.meta is None else pa.array(operations.meta),
+        **_transactional(operations),
     }
     schema = SCHEMA.with_metadata({TOPICS: json.dumps(operations.topics).encode()})
     return pa.Table.from_arrays([columns[name].cast(schema.field(name).type) for name in schema.names], schema=schema)
+
+
+def _transactional(operations: Operations) -> dict[str, pa.Array]:
+    """The columns that only transactions need, null where a row says nothing."""
+    said = operations.transactional
+    if said is None:
+        return {name: pa.nulls(len(operations), SCHEMA.field(name).type) for name in ONLY_TRANSACTIONS}
+    columns = (said.transaction, said.group, said.stable)
+    return {
+        name: pa.array(column, mask=column == NONE) for name, column in zip(ONLY_TRANSACTIONS, columns, strict=True)
+    }
 
 
 def _explicit(operations: Operations) -> pa.Array:

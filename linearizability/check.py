@@ -11,10 +11,12 @@ import numpy as np
 import pyarrow as pa
 
 from tidegauge.linearizability.anomaly import Anomaly
-from tidegauge.linearizability.coverage import Coverage, Covering, cover
-from tidegauge.linearizability.history import Codes, Ints, Operations
+from tidegauge.linearizability.coverage import MOST_NAMED, Coverage, Covering
+from tidegauge.linearizability.history import Codes, Flags, Ints, Operations
 from tidegauge.linearizability.log import Level, screen
 from tidegauge.linearizability.partition_check import HOLE_STEPS, check_partition
+from tidegauge.linearizability.transactional import NONE
+from tidegauge.linearizability.transactions.checking import check_transactions
 
 
 class Verdict(IntEnum):
@@ -73,7 +75,7 @@ class Verdicts:
         if self.covered is not None:
             return self.covered
         assert self.rows is not None, "without rows the coverage was counted before"
-        return cover(self.rows)
+        return check(self.rows, named=MOST_NAMED).coverage
 
     def detached(self) -> Verdicts:
         """The same with its coverage counted, and without the operations: for those who keep the verdicts on much."""
@@ -130,15 +132,50 @@ def check(
             f"check takes Operations, not {kind}: give history.operations(), or what linearizability.files.read read"
         )
     starts = operations.history_starts
+    histories = operations.history[starts[:-1]] if len(operations) else np.zeros(0, np.int64)
+    anomalies, covered = _checked(operations, starts, level, hole_steps, named)
+    found = _verdicts(histories, anomalies)
+    return Verdicts(histories, np.diff(starts), found, tuple(anomalies), operations, covered)
+
+
+def _checked(
+    operations: Operations, starts: Ints, level: Level, hole_steps: int, named: int | None
+) -> tuple[list[Anomaly], Coverage | None]:
+    """What is found: histories with transactions are checked as such, all others as a log."""
+    whose = _with_transactions(operations, starts)
+    if not whose.any():
+        return _checked_logs(operations, starts, level, hole_steps, named)
+    most_named = MOST_NAMED if named is None else named
+    if whose.all():
+        checked = check_transactions(operations, level, most_named)
+        return list(checked.anomalies), checked.coverage
+    rows = np.repeat(whose, np.diff(starts))
+    logs = operations.take(np.flatnonzero(~rows))
+    checked = check_transactions(operations.take(np.flatnonzero(rows)), level, most_named)
+    anomalies, covered = _checked_logs(logs, logs.history_starts, level, hole_steps, most_named)
+    assert covered is not None, "what is named is counted"
+    return [*anomalies, *checked.anomalies], checked.coverage.beside(covered, whose)
+
+
+def _with_transactions(operations: Operations, starts: Ints) -> Flags:
+    """Which histories have to do with transactions."""
+    whose = np.zeros(len(starts) - 1, np.bool_)
+    extra = operations.transactional
+    if extra is not None:
+        rows = np.flatnonzero((extra.transaction != NONE) | (extra.group != NONE))
+        whose[np.searchsorted(starts, rows, side="right") - 1] = True
+    return whose
+
+
+def _checked_logs(
+    operations: Operations, starts: Ints, level: Level, hole_steps: int, named: int | None
+) -> tuple[list[Anomaly], Coverage | None]:
     covering = None if named is None else Covering(operations, starts, named)
     suspects = screen(operations, level, None if covering is None else covering.add)
     anomalies: list[Anomaly] = []
     for rows in suspects.rows:
         anomalies.extend(check_partition(list(operations.take(rows)), level, hole_steps))
-    histories = operations.history[starts[:-1]] if len(operations) else np.zeros(0, np.int64)
-    found = _verdicts(histories, anomalies)
-    covered = None if covering is None else covering.coverage()
-    return Verdicts(histories, np.diff(starts), found, tuple(anomalies), operations, covered)
+    return anomalies, None if covering is None else covering.coverage()
 
 
 def _verdicts(histories: Ints, anomalies: Iterable[Anomaly]) -> Codes:

@@ -62,6 +62,9 @@ class Totals:
     unconfirmed: int = 0
     open_ends: int = 0
     partial: int = 0
+    transactions: int = 0
+    """Transactions that were checked, and how many of them have no known outcome."""
+    unknown: int = 0
 
     def __add__(self, other: Totals) -> Totals:
         return Totals(*map(operator.add, attrs.astuple(self), attrs.astuple(other)))
@@ -69,6 +72,8 @@ class Totals:
     def words(self, gaps: Iterable[object]) -> str:
         """What was checked and what was not, with examples of the latter."""
         all_of_them = f"{self.records:,} records that must not be lost"
+        if self.transactions:
+            all_of_them += f" and {self.transactions:,} transactions ({self.unknown:,} of unknown outcome)"
         if not self.partial:
             return f"checked: {all_of_them}; each was read after its partition had settled"
         first = "; ".join(map(str, gaps))
@@ -81,6 +86,21 @@ class Totals:
             f"not checked: whether {self.unconfirmed:,} of {all_of_them} are still there; {partitions} not read "
             f"to {end}, in {histories} (docs/history.md, What valid covers). The first: {first}"
         )
+
+
+@attrs.frozen(eq=False)
+class Promised:
+    """For each history: its transactions, those whose outcome no client was told, and those of them that a read shows
+    to be committed. The rest may be either.
+    """
+
+    transactions: Ints
+    unknown: Ints
+    inferred: Ints
+
+
+NOT_CHECKED = "offset holes, stale reads and ends of partitions, for it has transactions"
+"""What is not checked of a history with transactions."""
 
 
 @attrs.frozen(eq=False)
@@ -97,6 +117,8 @@ class Coverage:
     """How many partitions have one or the other."""
     gaps: tuple[Gap, ...]
     """The first MOST_NAMED of them."""
+    promised: Promised | None = None
+    """What is known of transactions; None if no history has any."""
 
     @property
     def complete(self) -> Flags:
@@ -108,17 +130,50 @@ class Coverage:
     def totals(self) -> Totals:
         """The sums over all histories."""
         sums = (int(counts.sum()) for counts in (self.records, self.unconfirmed, self.open_ends, ~self.complete))
-        return Totals(*sums)
+        promised = () if self.promised is None else (self.promised.transactions, self.promised.unknown)
+        return Totals(*sums, *(int(counts.sum()) for counts in promised))
 
     def notes(self) -> pa.Array:
         """For each history in words what its verdict does not cover; null where that is nothing."""
-        counts = zip(self.unconfirmed.tolist(), self.records.tolist(), self.open_ends.tolist(), strict=True)
+        columns = [self.unconfirmed, self.records, self.open_ends]
+        if self.promised is not None:
+            columns += [self.promised.transactions, self.promised.unknown, self.promised.inferred]
+        counts = zip(*(column.tolist() for column in columns), strict=True)
         return pa.array((_note(*one) for one in counts), pa.string())
+
+    def beside(self, other: Coverage, mine: Flags) -> Coverage:
+        """Both: this one's histories where `mine` holds, the other's elsewhere."""
+
+        def merged(first: Ints, second: Ints) -> Ints:
+            both = np.zeros(len(mine), np.int64)
+            both[mine], both[~mine] = first, second
+            return both
+
+        promised = []
+        for one in (self, other):
+            none = np.zeros(len(one.records), np.int64)
+            promised.append(one.promised or Promised(none, none, none))
+        return Coverage(
+            records=merged(self.records, other.records),
+            unconfirmed=merged(self.unconfirmed, other.unconfirmed),
+            open_ends=merged(self.open_ends, other.open_ends),
+            partitions=self.partitions + other.partitions,
+            gaps=self.gaps + other.gaps,
+            promised=Promised(*(merged(*pair) for pair in zip(*map(_columns, promised), strict=True))),
+        )
+
+
+def _columns(promised: Promised) -> tuple[Ints, Ints, Ints]:
+    return promised.transactions, promised.unknown, promised.inferred
 
 
 @lru_cache(maxsize=1 << 16)
-def _note(unconfirmed: int, records: int, open_ends: int) -> str | None:
-    parts = []
+def _note(
+    unconfirmed: int, records: int, open_ends: int, transactions: int = 0, unknown: int = 0, inferred: int = 0
+) -> str | None:
+    parts = [NOT_CHECKED] * bool(transactions)
+    if unknown > inferred:
+        parts.append(f"what became of {unknown - inferred} of {transactions} transactions, which no read shows")
     if unconfirmed:
         of_them = f"{unconfirmed} of {records} records that must not be lost"
         parts.append(f"{of_them}, which nobody read after their partition had settled")

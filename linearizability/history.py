@@ -10,10 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
+from itertools import repeat
 
 import attrs
 import numpy as np
 import numpy.typing as npt
+
+from tidegauge.linearizability.transactional import NONE, Transactional, concatenate_columns
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int8]
@@ -28,13 +31,23 @@ NEVER = int(np.iinfo(np.int64).max)
 
 
 class Kind(IntEnum):
-    """What was asked of the partition; the last two are declarations about it."""
+    """What was asked of the partition. Election and settled are declarations about it; the last four are of
+    transactions.
+    """
 
     PRODUCE = 0
     FETCH = 1
     LIST_OFFSETS = 2
     ELECTION = 3
     SETTLED = 4
+    BEGIN = 5
+    COMMIT = 6
+    ABORT = 7
+    COMMIT_OFFSETS = 8
+
+
+ENDS_AND_BEGINNINGS = (Kind.BEGIN, Kind.COMMIT, Kind.ABORT)
+"""What a transaction does as a whole: these rows name no topic and no partition."""
 
 
 class Outcome(IntEnum):
@@ -72,6 +85,9 @@ class Operation:
     acks: int = -1
     meta: str | None = None
     history: int = 0
+    transaction: int | None = None
+    group: int | None = None
+    last_stable_offset: int | None = None
 
     def __attrs_post_init__(self) -> None:
         if self.offsets is not None and len(self.offsets) != len(self.values):
@@ -104,11 +120,19 @@ class Operation:
             Kind.LIST_OFFSETS: f"end offset of {where} is {self.offset}",
             Kind.ELECTION: f"unclean election of {where} from {self.offset}",
             Kind.SETTLED: f"{where} settled",
+            Kind.BEGIN: "begin",
+            Kind.COMMIT: "commit",
+            Kind.ABORT: "abort",
+            Kind.COMMIT_OFFSETS: f"group {self.group} commits offset {self.offset} of {where}",
         }[self.kind]
         if self.kind is Kind.PRODUCE and self.outcome is Outcome.OK:
             said += f" at {self.offset}, acks={'all' if self.acks == -1 else self.acks}"
         if self.kind is Kind.FETCH and self.high_watermark is not None:
             said += f", HW {self.high_watermark}"
+        if self.last_stable_offset is not None:
+            said += f", LSO {self.last_stable_offset}"
+        if self.transaction is not None:
+            said += f" in transaction {self.transaction}"
         outcome = "" if self.outcome is Outcome.OK else f" ({self.outcome.name.lower()})"
         return f"#{self.index} p{self.process} [{self.call}, {until}] {said}{outcome}"
 
@@ -140,6 +164,8 @@ class Operations:
     returned: Ints
     topics: tuple[str, ...]
     meta: tuple[str | None, ...] | None = None
+    transactional: Transactional | None = None
+    """None where no row has to do with transactions."""
 
     def __len__(self) -> int:
         return len(self.history)
@@ -178,6 +204,7 @@ class Operations:
             offsets=None if self.offsets is None else self.offsets[low:high],
             topics=self.topics,
             meta=None if self.meta is None else self.meta[start:stop],
+            transactional=None if self.transactional is None else self.transactional.slice(start, stop),
         )
 
     def take(self, rows: Ints) -> Operations:
@@ -192,6 +219,7 @@ class Operations:
             offsets=None if self.offsets is None else self.offsets[records],
             topics=self.topics,
             meta=None if self.meta is None else tuple(self.meta[row] for row in rows),
+            transactional=None if self.transactional is None else self.transactional.take(rows),
         )
 
     def row(self, row: int) -> Operation:
@@ -203,8 +231,16 @@ class Operations:
         columns = (getattr(self, name).tolist() for name in _ROW_COLUMNS)
         starts, values = self.starts.tolist(), self.values.tolist()
         offsets = None if self.offsets is None else self.offsets.tolist()
+        extra = self.transactional
+        transactions, groups, stable = (
+            (repeat(NONE),) * 3
+            if extra is None
+            else (extra.transaction.tolist(), extra.group.tolist(), extra.stable.tolist())
+        )
+        others = zip(transactions, groups, stable, strict=False)
         for number, row in enumerate(zip(*columns, strict=True)):
             (history, index, process, kind, outcome, topic, partition, offset, mark, isolation, acks, call, back) = row
+            transaction, group, lso = next(others)
             low, high = starts[number], starts[number + 1]
             yield Operation(
                 index=index,
@@ -223,6 +259,9 @@ class Operations:
                 acks=acks,
                 meta=None if self.meta is None else self.meta[number],
                 history=history,
+                transaction=None if transaction == NONE else transaction,
+                group=None if group == NONE else group,
+                last_stable_offset=None if lso == NONE else lso,
             )
 
     @classmethod
@@ -256,6 +295,7 @@ class Operations:
             returned=ints((row.returned for row in ordered), NEVER),
             topics=topics,
             meta=tuple(row.meta for row in ordered) if any(row.meta is not None for row in ordered) else None,
+            transactional=Transactional.of((row.transaction, row.group, row.last_stable_offset) for row in ordered),
         )
 
 
@@ -285,6 +325,7 @@ def concatenate(parts: Sequence[Operations]) -> Operations:
         offsets=np.concatenate([part.record_offsets() for part in parts]) if explicit else None,
         topics=topics,
         meta=tuple(text for part in meta for text in part) if any(part.meta for part in parts) else None,
+        transactional=concatenate_columns([part.transactional for part in parts], [len(part) for part in parts]),
     )
 
 
@@ -322,13 +363,18 @@ class History:
         acks: int = -1,
         isolation: Isolation = Isolation.READ_UNCOMMITTED,
         meta: str | None = None,
+        transaction: int | None = None,
+        group: int | None = None,
     ) -> int:
-        """An operation was called; returns its index, by which it is completed. `position`: where a fetch begins."""
+        """An operation was called; returns its index, by which it is completed.
+
+        `position`: where a fetch begins, or the offset that a group commits.
+        """
         index = len(self._rows)
         row = Operation(
             history=self.id, index=index, process=process, kind=kind, outcome=Outcome.INFO, topic=topic,
             partition=partition, call=call, values=tuple(values), offset=position, acks=acks, isolation=isolation,
-            meta=meta,
+            meta=meta, transaction=transaction, group=group,
         )  # fmt: skip
         self._rows.append(row)
         self._open.add(index)
@@ -343,6 +389,7 @@ class History:
         values: Sequence[int] | None = None,
         offsets: Sequence[int] | None = None,
         high_watermark: int | None = None,
+        last_stable_offset: int | None = None,
         meta: str | None = None,
     ) -> None:
         """It succeeded. `offset`: base offset of a produce, result of a list_offsets. `values`: what a fetch read."""
@@ -355,6 +402,7 @@ class History:
             values=row.values if values is None else tuple(values),
             offsets=None if offsets is None else tuple(offsets),
             high_watermark=high_watermark,
+            last_stable_offset=last_stable_offset,
             meta=row.meta if meta is None else meta,
         )
 

@@ -17,7 +17,16 @@ import attrs
 import numpy as np
 
 from tidegauge.linearizability.arrow import SCHEMA, HistoryError, unknown_name
-from tidegauge.linearizability.history import UNKNOWN, History, Isolation, Kind, Operation, Operations, Outcome
+from tidegauge.linearizability.history import (
+    ENDS_AND_BEGINNINGS,
+    UNKNOWN,
+    History,
+    Isolation,
+    Kind,
+    Operation,
+    Operations,
+    Outcome,
+)
 from tidegauge.linearizability.json_objects import each_name_once
 from tidegauge.linearizability.malformed import find
 
@@ -174,6 +183,9 @@ def format_row(row: Operation) -> str:
         "call": row.call,
         "return": row.returned,
         "meta": row.meta,
+        "transaction": row.transaction,
+        "group": row.group,
+        "last_stable_offset": row.last_stable_offset,
     }
     return json.dumps({name: value for name, value in fields.items() if value is not None})
 
@@ -183,9 +195,9 @@ def _row(fields: Mapping[str, Any], history: int, index: int) -> Operation:
         history=history,
         index=_integer(fields, "index", index),
         process=_integer(fields, "process"),
-        kind=_name(fields, "kind", Kind),
+        kind=(kind := _name(fields, "kind", Kind)),
         outcome=_name(fields, "outcome", Outcome),
-        topic=_text(fields, "topic"),
+        topic=_topic(fields, kind),
         partition=_integer(fields, "partition", 0),
         call=_integer(fields, "call"),
         returned=_optional(fields, "return"),
@@ -196,6 +208,9 @@ def _row(fields: Mapping[str, Any], history: int, index: int) -> Operation:
         isolation=_name(fields, "isolation", Isolation, Isolation.READ_UNCOMMITTED),
         acks=_integer(fields, "acks", -1),
         meta=_meta(fields),
+        transaction=_optional(fields, "transaction"),
+        group=_optional(fields, "group"),
+        last_stable_offset=_optional(fields, "last_stable_offset"),
     )
 
 
@@ -228,6 +243,7 @@ class _Events:
                 values=_integers(fields, "values"),
                 offsets=_integers(fields, "offsets"),
                 high_watermark=_optional(fields, "high_watermark"),
+                last_stable_offset=_optional(fields, "last_stable_offset"),
                 meta=_meta(fields),
             )
         else:
@@ -237,10 +253,11 @@ class _Events:
     def _invoke(self, history: History, process: int, time: int, fields: Mapping[str, Any]) -> None:
         if (history.id, process) in self._open:
             raise ValueError(f"process {process} calls again before its last call is complete: one call at a time")
+        kind = _name(fields, "f", Kind)
         self._open[history.id, process] = history.invoke(
             process=process,
-            kind=_name(fields, "f", Kind),
-            topic=_text(fields, "topic"),
+            kind=kind,
+            topic=_topic(fields, kind),
             partition=_integer(fields, "partition", 0),
             call=time,
             values=_integers(fields, "values") or (),
@@ -248,6 +265,8 @@ class _Events:
             acks=_integer(fields, "acks", -1),
             isolation=_name(fields, "isolation", Isolation, Isolation.READ_UNCOMMITTED),
             meta=_meta(fields),
+            transaction=_optional(fields, "transaction"),
+            group=_optional(fields, "group"),
         )
 
     def rows(self) -> Iterator[tuple[Operation, int]]:
@@ -256,7 +275,7 @@ class _Events:
             yield from zip(history.rows(), self._lines.get(history.id, ()), strict=True)
 
 
-_BITS = {"index": 32, "process": 32, "partition": 32, "acks": 8}
+_BITS = {"index": 32, "process": 32, "partition": 32, "acks": 8, "group": 32}
 
 
 def _integer(fields: Mapping[str, Any], name: str, absent: int | None = None) -> int:
@@ -289,6 +308,11 @@ def _text(fields: Mapping[str, Any], name: str) -> str:
     if not isinstance(value, str):
         raise ValueError(f"{name} is {value!r}: give a string")
     return _unicode(name, value)
+
+
+def _topic(fields: Mapping[str, Any], kind: Kind) -> str:
+    """The topic; the beginning and the end of a transaction need none."""
+    return "" if kind in ENDS_AND_BEGINNINGS and fields.get("topic") is None else _text(fields, "topic")
 
 
 def _meta(fields: Mapping[str, Any]) -> str | None:

@@ -11,6 +11,8 @@ import pyarrow.compute as pc
 
 from tidegauge.linearizability.arrow import NULLABLE, REQUIRED, require_columns
 from tidegauge.linearizability.history import NEVER, UNKNOWN, Flags, Ints, Isolation, Kind, Operations, Outcome
+from tidegauge.linearizability.malformed_transactions import transaction_faults
+from tidegauge.linearizability.transactional import blank
 
 REASON = "_malformed"
 """A column in which the table says why a row is no operation; null for rows that are."""
@@ -97,6 +99,13 @@ def _filled(reason: str, ops: Operations, row: int) -> str:
     names = ("index", "kind", "outcome", "isolation", "acks", "offset", "high_watermark", "call", "returned", "process")
     facts: dict[str, object] = {name: int(getattr(ops, name)[row]) for name in (*names, "partition")}
     facts["count"] = int(ops.counts[row])
+    extra = ops.transactional or blank(len(ops))
+    for name, column in (
+        ("transaction", extra.transaction),
+        ("group", extra.group),
+        ("last_stable_offset", extra.stable),
+    ):
+        facts[name] = int(column[row])
     return reason.format(**facts)
 
 
@@ -113,7 +122,8 @@ def _faults(ops: Operations) -> Iterator[tuple[Flags, str]]:
     yield ops.partition < 0, "partition is {partition}: number partitions from 0"
     yield ops.call < 0, "called at {call}: count nanoseconds from the start of the history"
     yield ops.returned < ops.call, "returned at {returned}, before its call at {call}: use one monotonic clock"
-    yield ok & (ops.kind <= Kind.LIST_OFFSETS) & (ops.returned == NEVER), "it is ok but has no return: make it info"
+    called = (ops.kind != Kind.ELECTION) & (ops.kind != Kind.SETTLED)
+    yield ok & called & (ops.returned == NEVER), "it is ok but has no return: make it info"
     yield ops.offset < UNKNOWN, "offset is {offset}: use null where nobody knows it"
     yield ops.offset >= BEYOND, "offset is {offset}: no log is that long, give an offset below 2**62"
     yield ops.high_watermark >= BEYOND, "high_watermark is {high_watermark}: no log is that long, give less than 2**62"
@@ -138,6 +148,7 @@ def _faults(ops: Operations) -> Iterator[tuple[Flags, str]]:
     declared = (ops.kind == Kind.ELECTION) | (ops.kind == Kind.SETTLED)
     yield declared & (ops.outcome == Outcome.FAIL), "a declaration of what did not happen: leave the row out"
     yield _offsets_absent(ops, fetch & ok), "values without offsets: give offsets, or the position in offset"
+    yield from transaction_faults(ops)
     yield from _order(ops)
 
 

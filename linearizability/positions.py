@@ -10,11 +10,14 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from tidegauge.linearizability.history import UNKNOWN, Ints, Kind, Operation, Operations, Outcome
+from tidegauge.linearizability.history import UNKNOWN, Flags, Ints, Kind, Operation, Operations, Outcome
 
 
-def positions(ops: Operations, group: Ints, fetches: Ints) -> Ints:
-    """Where each of the completed `fetches` began; UNKNOWN where nobody knows. `group`: the partition of each row."""
+def positions(ops: Operations, group: Ints, fetches: Ints, rewinds: Flags | None = None) -> Ints:
+    """Where each of the completed `fetches` began; UNKNOWN where nobody knows. `group`: the partition of each row.
+
+    After a row of `rewinds` nobody knows the position of its process.
+    """
     asked = ops.offset[fetches]
     if not len(asked) or asked.min() != UNKNOWN:
         return asked
@@ -28,6 +31,8 @@ def positions(ops: Operations, group: Ints, fetches: Ints) -> Ints:
     else:
         end[filled] = ops.offsets[ops.starts[rows[filled] + 1] - 1] + 1
     lost = ops.outcome[rows] == Outcome.INFO
+    if rewinds is not None:
+        lost |= rewinds[rows]
     end[lost] = UNKNOWN
     # The last fetch before each one that says where it ended, or after which nobody knows.
     tells = np.where((end != UNKNOWN) | lost, np.arange(len(rows)), -1)
