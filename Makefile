@@ -28,7 +28,7 @@ test: $(READY) ## run the tests, in two processes (ARGS="-k name" and other pyte
 
 deep: $(READY) ## run the long searches too, in two processes, and try a tenth of the mutants
 	@$(BIN)/python -m pytest --deep -n $(WORKERS) --dist loadfile $(ARGS)
-	@$(BIN)/python -m tidegauge.model_tests.mutants --share 10 --rounds 1 --least 75
+	@$(BIN)/python -m tidegauge.model_tests.mutants --share 10 --rounds 1 --workers $(WORKERS) --least 75
 
 mutants: $(READY) ## the mutation score: every change of one rule, and what notices it (ARGS="--room partition --share 10 --seed 2")
 	@$(BIN)/python -m tidegauge.model_tests.mutants $(ARGS)
@@ -44,7 +44,7 @@ clients: $(READY) ## the tests with real clients, those of JavaScript included (
 nightly: $(READY) ## everything that takes long: deep searches, new examples, a million damaged inputs, all mutants
 	@HYPOTHESIS_PROFILE=nightly $(BIN)/python -m pytest --deep -n $(WORKERS) --dist loadfile $(ARGS)
 	@$(MAKE) --no-print-directory fuzz ARGS=
-	@$(MAKE) --no-print-directory mutants ARGS='--least 75'
+	@$(MAKE) --no-print-directory mutants ARGS='--workers $(WORKERS) --least 75'
 
 bench: $(READY) ## run every benchmark and print its table
 	@set -e; for file in benchmarks/*.py; do \

@@ -97,7 +97,7 @@ class Directories:
         image = decision.image
         old = image.partition(topic, partition)
         assert old is not None, "only partitions that exist have replicas"
-        if offline == (broker_id in old.offline_replicas) or broker_id not in old.replicas:
+        if offline == (broker_id in old.offline_replicas):
             return
         if offline:
             new = self._rules.without(image, topic, old, broker_id, clean=True)

@@ -14,9 +14,10 @@ from tidegauge.impl.controller.client_quotas import QuotaChange
 from tidegauge.impl.controller.config import DEFAULT_CONTROLLER_ID as CONTROLLER
 from tidegauge.impl.controller.configs import Altered, ConfigChange
 from tidegauge.impl.controller.controller import Controller
+from tidegauge.impl.controller.producer_ids import BLOCK_SIZE, LAST_PRODUCER_ID, ProducerIdsBlock
 from tidegauge.impl.metadata.broker_configs import DynamicSettings
 from tidegauge.impl.metadata.client_quotas import QuotaEntity
-from tidegauge.impl.metadata.config_resources import AlterOperation, ConfigResourceType
+from tidegauge.impl.metadata.config_resources import ALL_BROKERS, AlterOperation, ConfigResourceType
 from tidegauge.impl.metadata.topic_configs import DYNAMIC_DEFAULTS
 from tidegauge.model_tests.controller.controlled_cluster import CONFIG, TOPIC, ControlledCluster
 
@@ -344,3 +345,29 @@ def test_a_decision_about_one_topics_settings_costs_the_same_however_many_topics
     for number in range(100):
         cluster.commit(cluster.controller.topics.create_on(f"u{number}", f"id-{number}", ((0, 1, 2),)))
     assert calls_of(alter) == few
+
+
+def test_a_setting_of_all_brokers_says_nothing_of_another_setting() -> None:
+    cluster = ControlledCluster()
+    cluster.create()
+    image = cluster.controller.image
+    image.broker_configs[ALL_BROKERS] = {"min.insync.replicas": "2"}
+    assert CONFIG.min_insync_replicas(image, TOPIC) == 2
+    assert CONFIG.unclean_leader_election(image, TOPIC) is False
+
+
+def test_a_new_map_with_a_setting_without_a_value_is_refused() -> None:
+    cluster = ControlledCluster()
+    cluster.create()
+    values = {"retention.ms": "7", "segment.ms": None}
+    refused = cluster.commit(cluster.controller.configs.replace(ConfigResourceType.TOPIC, TOPIC, values))
+    assert refused == Altered(ErrorCode.invalid_request, "segment.ms has no value: leave it out to unset it")
+    assert cluster.controller.image.topics[TOPIC].configs == {}
+
+
+def test_the_last_block_of_producer_ids_is_given_and_none_after_it() -> None:
+    cluster = ControlledCluster(brokers=1)
+    ids, image = cluster.controller.producer_ids, cluster.controller.image
+    image.next_producer_id = LAST_PRODUCER_ID - BLOCK_SIZE
+    assert cluster.commit(ids.allocate(0, cluster.epochs[0])) == ProducerIdsBlock(LAST_PRODUCER_ID - BLOCK_SIZE)
+    assert cluster.commit(ids.allocate(0, cluster.epochs[0])) is ErrorCode.unknown_server_error

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.controller.directories import LOST
+from tidegauge.impl.controller.directories import LOST, UNASSIGNED
 from tidegauge.impl.metadata.codec import decode, encode
 from tidegauge.impl.partition.messages import AlterPartitionRequest
-from tidegauge.model_tests.controller.controlled_cluster import ControlledCluster
+from tidegauge.model_tests.controller.controlled_cluster import TOPIC, ControlledCluster
 
 ONE, TWO = "directory-one", "directory-two"
 
@@ -136,3 +136,21 @@ def test_the_next_controller_knows_it_all() -> None:
     image.replay(log)
     assert image.topics == cluster.controller.image.topics
     assert image.brokers == cluster.controller.image.brokers
+
+
+def test_a_replica_whose_log_is_gone_is_neither_in_sync_nor_eligible_until_it_is_found() -> None:
+    cluster = ControlledCluster(3)
+    for broker in range(3):
+        join(cluster, broker, ONE)
+    cluster.create(0, 1, 2, configs={"min.insync.replicas": "3"})
+    assign = cluster.controller.directories.assign
+    assert cluster.commit(assign(1, TOPIC, 0, UNASSIGNED)) is ErrorCode.none
+    assert (cluster.standing, cluster.partition.lost_replicas) == ((0, [0, 2], []), frozenset({1}))
+    assert (
+        cluster.commit(cluster.controller.isr_changes.alter(TOPIC, 0, cluster.proposal(0, 1, 2))).error
+        is ErrorCode.none
+    )
+    assert cluster.commit(assign(1, TOPIC, 0, UNASSIGNED)) is ErrorCode.none
+    assert cluster.standing == (0, [0, 1, 2], []), "a late report of what is known takes nobody out"
+    assert cluster.commit(assign(1, TOPIC, 0, ONE)) is ErrorCode.none
+    assert (cluster.standing, cluster.partition.lost_replicas) == ((0, [0, 1, 2], []), frozenset())

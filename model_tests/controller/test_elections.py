@@ -8,6 +8,9 @@ from kio.schema.errors import ErrorCode
 from tidegauge.impl.controller.config import ControllerConfig
 from tidegauge.impl.controller.decision import LeaderElected
 from tidegauge.impl.controller.elections import Elected, ElectionRules
+from tidegauge.impl.controller.requested_elections import misplaced_leaders
+from tidegauge.impl.metadata.image import ClusterImage
+from tidegauge.impl.metadata.records import PartitionRecord, TopicRecord
 from tidegauge.impl.partition.registration import NO_LEADER
 from tidegauge.model_tests.controller.controlled_cluster import TOPIC, ControlledCluster
 
@@ -182,3 +185,23 @@ def test_an_election_for_an_unknown_partition(topic: str, partition: int) -> Non
     assert (
         cluster.commit(controller.elections.elect_uncleanly(topic, partition)) is ErrorCode.unknown_topic_or_partition
     )
+
+
+def test_a_broker_that_is_about_to_stop_leads_where_no_other_member_of_the_isr_is_left() -> None:
+    cluster = controlled(0, 1, 2)
+    cluster.commit(cluster.controller.members.begin_shutdown(1))
+    image, rules = cluster.controller.image, ElectionRules(ControllerConfig())
+    last = cluster.partition._replace(isr=frozenset({1}), elr=frozenset(), leader=NO_LEADER)
+    assert rules.elect(image, last, unclean=False) == Elected(1, unclean=False)
+    assert rules.elect(image, last._replace(elr=frozenset({2})), unclean=False) == Elected(2, unclean=False)
+    cluster.commit(cluster.controller.members.fence(1))
+    assert rules.elect(cluster.controller.image, last, unclean=False) == Elected(NO_LEADER, unclean=False)
+
+
+def test_leaders_are_misplaced_where_a_broker_leads_less_than_its_share_and_not_where_it_is_at_the_bound() -> None:
+    image = ClusterImage()
+    leaders = (1, 0, 0, 0)
+    partitions = (PartitionRecord(TOPIC, number, (0, 1), (0, 1), leader) for number, leader in enumerate(leaders))
+    image.replay([TopicRecord(TOPIC, "id"), *partitions])
+    assert misplaced_leaders(image, 25) == []
+    assert misplaced_leaders(image, 24) == [(TOPIC, 0)]

@@ -208,3 +208,20 @@ def test_a_second_process_is_let_in_when_the_first_is_fenced_stopping_or_gone() 
             cluster.commit(cluster.controller.members.begin_shutdown(0))
         assert registered(cluster, "second", earlier_is_gone=end_first == "gone") > cluster.epochs[0]
         assert cluster.controller.image.brokers[0].incarnation_id == "second"
+
+
+def test_a_broker_waits_with_its_stop_while_it_leads_any_partition_that_another_can_take_over() -> None:
+    cluster = ControlledCluster(brokers=2)
+    cluster.commit(cluster.controller.topics.create_on(TOPIC, "id", ((1, 0), (0, 1))))
+    cluster.commit(cluster.controller.isr_changes.alter(TOPIC, 0, cluster.proposal(1)))
+    asked = cluster.controller.members.heartbeat(1, cluster.epochs[1], cluster.log.end_offset, 0, want_shut_down=True)
+    response = cluster.commit(asked)
+    assert [one.leader for _, _, one in cluster.controller.image.partitions()] == [1, 0]
+    assert (response.should_shut_down, response.is_fenced) == (False, False)
+
+
+def test_a_controller_ahead_of_its_decisions_knows_when_sessions_end() -> None:
+    cluster = ControlledCluster(brokers=2)
+    ahead = cluster.controller.ahead()
+    assert ahead.next_deadline_ms == cluster.controller.next_deadline_ms == SESSION
+    assert ahead.expired_sessions(SESSION) == [0, 1]

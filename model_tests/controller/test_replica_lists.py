@@ -188,3 +188,12 @@ def test_reassignments_are_looked_for_in_slices_among_the_wanted_partitions_or_a
         assert sum(1 for _ in ongoing_reassignments(image, wanted)) == slices
         found = [(topic, index) for topic, index, _ in at_once(ongoing_reassignments(image, wanted))]
         assert found == ([("many", 150)] if slices else [])
+
+
+def test_a_broker_that_is_unregistered_is_not_eligible_any_more() -> None:
+    cluster = ControlledCluster()
+    cluster.create(0, 1, 2, configs={"min.insync.replicas": "3"})
+    cluster.commit(cluster.controller.members.fence(1))
+    assert cluster.standing == (0, [0, 2], [1])
+    assert cluster.commit(cluster.controller.members.unregister(1)) is E.none
+    assert cluster.standing == (0, [0, 2], [])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tidegauge.impl.controller.placement import PlacementError, place
 from tidegauge.model_tests.controller.controlled_cluster import ControlledCluster
 
 
@@ -78,3 +79,27 @@ def test_replicas_given_by_hand_need_a_live_broker_and_a_partition() -> None:
         is ErrorCode.invalid_replica_assignment
     )
     assert cluster.commit(cluster.controller.topics.create_on("a", "id", ())).error is ErrorCode.invalid_partitions
+
+
+@pytest.mark.parametrize(("known", "name"), [("a.b", "a_b"), ("a_b", "a.b"), ("a.b_c", "a_b.c")])
+def test_names_that_differ_in_dots_and_underscores_only_collide(known: str, name: str) -> None:
+    cluster = ControlledCluster()
+    assert not cluster.commit(cluster.controller.topics.create_on(known, "1", ((0,),))).message
+    refused = cluster.commit(cluster.controller.topics.create_on(name, "2", ((0,),)))
+    assert refused.error is ErrorCode.invalid_topic_exception
+    assert repr(known) in refused.message
+
+
+def test_new_partitions_are_given_as_many_assignments_as_there_are_or_placed_as_the_first_were() -> None:
+    cluster = ControlledCluster(brokers=4)
+    topics = cluster.controller.topics
+    cluster.commit(topics.create_on("t", "id", ((1, 0),)))
+    few = cluster.commit(topics.grow("t", 3, ((2, 3),)))
+    assert few.error is ErrorCode.invalid_replica_assignment
+    assert few.message == "1 assignments for 2 new partitions: give one for each"
+    assert cluster.commit(topics.grow("t", 3, ((2, 3), (3, 2)))).error is ErrorCode.none
+    cluster.commit(topics.grow("t", 4, None))
+    replicas = [registration.replicas for _, _, registration in cluster.controller.image.partitions()]
+    placed = place(dict.fromkeys(range(4)), 1, 2, 1, 1, first=3)
+    assert not isinstance(placed, PlacementError)
+    assert replicas == [(1, 0), (2, 3), (3, 2), *placed]

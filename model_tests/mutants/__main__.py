@@ -35,6 +35,7 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--seed", type=int, default=1, help="by which they are drawn (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=2, help="how often lockstep and simulation try (%(default)s)")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="stop then; the next run goes on")
+    parser.add_argument("--workers", type=int, default=1, help="processes that try mutants (default: %(default)s)")
     parser.add_argument("--survivors", action="store_true", help="what earlier tests killed counts as killed")
     parser.add_argument("--fresh", action="store_true", help="forget former results")
     parser.add_argument("--out", type=Path, default=Path("mutants"), help="folder for results (default: %(default)s)")
@@ -53,6 +54,7 @@ def main(words: Sequence[str]) -> int:
         options.seed,
         options.rounds,
         options.minutes * 60,
+        max(1, options.workers),
         only_survivors=options.survivors,
     )
     return run(wanted, options.out.resolve(), options.least)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import resource
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -45,6 +48,8 @@ class Wanted:
     """How often walks and seeds are drawn."""
     seconds: float = float("inf")
     """When so many have gone, the campaign stops; the next one goes on."""
+    workers: int = 1
+    """Processes that try them."""
     only_survivors: bool = False
     """Whether what earlier tests killed counts as killed, if its file is the same."""
 
@@ -74,6 +79,11 @@ def _lot(mutant: AnyMutant, seed: int) -> float:
     return Random(f"{seed}/{mutant.name}").random()
 
 
+def _digest_of(mutant: AnyMutant) -> str:
+    """Of the file that a mutant changes."""
+    return "" if isinstance(mutant, Played) else digest([ROOT / mutant.function.module.path])
+
+
 class Campaign:
     """Tries the mutants that are wanted and have no result yet."""
 
@@ -94,38 +104,73 @@ class Campaign:
         refuse_gone(mutant.name for _, mutant in everything)
         due = drawn(everything, self._wanted)
         known = read(self._file)
-        began = time.monotonic()
-        results = []
+        waiting = [(room, mutant) for room, mutant in due if not self._still_counts(known.get(mutant.name), mutant)]
+        waiting.sort(key=lambda one: _lot(one[1], self._wanted.seed))  # so what is tried before a stop is a fair sample
         functions = [one.function for _, one in everything if not isinstance(one, Played)]
         patcher = patcher_of(function.module for function in functions)
         without = self._measure(patcher)
-        for room, mutant in sorted(
-            due, key=lambda one: _lot(one[1], self._wanted.seed)
-        ):  # stopped, it is a fair sample
-            of = "" if isinstance(mutant, Played) else digest([ROOT / mutant.function.module.path])
-            result = known.get(mutant.name)
-            if result is None or not self._still_counts(result, of):
-                if time.monotonic() - began > self._wanted.seconds:
-                    continue
-                result = self._tried(room, mutant, patcher, without)
-                result = attrs.evolve(result, by=self._by, of=of)
-                append(self._file, result)
-                self._tell(f"{result.ring or 'SURVIVES'}, {result.seconds:.1f} s: {mutant.name}")
+        self._try_in_workers(waiting, patcher, without)
+        known = read(self._file)
+        results = [known[mutant.name] for _, mutant in due if self._still_counts(known.get(mutant.name), mutant)]
+        for result in results:
             if result.is_killed:
-                refuse_killed(mutant.name, result.part)
-            results.append(result)
+                refuse_killed(result.mutant, result.part)
         left = len(due) - len(results)
         if left:
             self._tell(f"{left} of {len(due)} mutants are left: the next run goes on with them")
         others = {room for room, _ in everything}
-        place = {mutant.name: number for number, (_, mutant) in enumerate(due)}
-        results.sort(key=lambda one: place[one.mutant])
         return [*results, *(one for one in known.values() if one.room not in others)]
 
-    def _still_counts(self, result: Result, of: str) -> bool:
-        if result.by == self._by:
-            return True
-        return self._wanted.only_survivors and result.is_killed and result.of == of
+    def _try_in_workers(
+        self, waiting: Sequence[tuple[str, AnyMutant]], patcher: Patcher, without: Mapping[str, Measured]
+    ) -> None:
+        """Each worker is a process, takes every so many-th mutant, and appends to the file of results."""
+        workers = self._wanted.workers
+        before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+        others = []
+        for number in range(1, workers):
+            sys.stdout.flush()
+            child = os.fork()
+            if child == 0:
+                status = 1
+                try:
+                    self._try(waiting[number::workers], patcher, without, began)
+                    status = 0
+                finally:
+                    sys.stdout.flush()
+                    os._exit(status)
+            others.append(child)
+        self._try(waiting[::workers], patcher, without, began)
+        ends = [os.waitpid(child, 0)[1] for child in others]
+        if any(ends):
+            raise RuntimeError("a worker ended with an error, which it has printed: what it has tried is kept")
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        tried = read(self._file).keys() & {mutant.name for _, mutant in waiting}
+        if tried:
+            self._tell(
+                f"{len(tried)} mutants in {time.monotonic() - began:.0f} s, {seconds / len(tried):.2f} s of CPU each"
+            )
+
+    def _try(
+        self,
+        waiting: Sequence[tuple[str, AnyMutant]],
+        patcher: Patcher,
+        without: Mapping[str, Measured],
+        began: float,
+    ) -> None:
+        for room, mutant in waiting:
+            if time.monotonic() - began > self._wanted.seconds:
+                return
+            result = self._tried(room, mutant, patcher, without)
+            result = attrs.evolve(result, by=self._by, of=_digest_of(mutant))
+            append(self._file, result)
+            self._tell(f"{result.ring or 'SURVIVES'}, {result.seconds:.1f} s: {mutant.name}")
+
+    def _still_counts(self, result: Result | None, mutant: AnyMutant) -> bool:
+        if result is None or result.by == self._by:
+            return result is not None
+        return self._wanted.only_survivors and result.is_killed and result.of == _digest_of(mutant)
 
     def _tried(self, room: str, mutant: AnyMutant, patcher: Patcher, without: Mapping[str, Measured]) -> Result:
         began = time.monotonic()

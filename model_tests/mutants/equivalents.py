@@ -17,6 +17,21 @@ EQUIVALENT: Final[Mapping[str, str]] = {
     "`offset < end_offset and (at_least_one or max_bytes > 0)` -> `offset < end_offset`": (
         "a first batch that has no room is read and then dropped: the operand only saves the reading"
     ),
+    "impl/controller/decision.py Decision.propose: `sessions or NO_SESSIONS` -> `sessions`": (
+        "who applies a proposal asks whether it has sessions, and None has none either"
+    ),
+    "impl/controller/directories.py Directories._set_offline: "
+    "guard `if offline == (broker_id in old.offline_replicas)` -> nothing": (
+        "to make a replica offline that is so changes nothing, and what changes nothing is not written"
+    ),
+    "impl/controller/topics.py Topics._colliding: guard `if '.' not in name and '_' not in name` -> nothing": (
+        "such a name collides with itself only, and a topic that is there is refused before: the guard saves the search"
+    ),
+    "impl/partition/leader.py Leader.fetch_error: "
+    "`not self.is_leader or remote is None or fetch.broker_epoch < remote.broker_epoch` -> "
+    "`remote is None or fetch.broker_epoch < remote.broker_epoch`": (
+        "only a leader has remote replicas: who does not lead knows of none"
+    ),
 }
 """Name of a mutant -> why it is equivalent."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -143,7 +144,7 @@ def test_a_campaign_goes_on_where_it_stopped(tmp_path: Path) -> None:
     one = Wanted(words=OFF_BY_ONE)
     (survivor,), lines = run(one, tmp_path, *parts)
     assert not survivor.is_killed
-    assert lines[-1].startswith("SURVIVES")
+    assert lines[-2].startswith("SURVIVES")
     two = Wanted(words="HighWatermark._set_high_watermark: `offset > self.high_watermark`")
     results, lines = run(two, tmp_path, *parts)
     assert len(results) == 2
@@ -152,6 +153,16 @@ def test_a_campaign_goes_on_where_it_stopped(tmp_path: Path) -> None:
         [],
         ["1 of 1 mutants are left: the next run goes on with them"],
     )
+
+
+def test_workers_share_the_mutants_and_their_pace_is_told(tmp_path: Path) -> None:
+    wanted = Wanted(words="HighWatermark._set_high_watermark: ", workers=2)
+    results, lines = run(wanted, tmp_path, part(_calls_and_checks_nothing))
+    names = {one.mutant for one in results}
+    assert len(names) == len(results) > 2
+    assert (tmp_path / "results.jsonl").read_text().count("\n") == len(results)
+    assert sum("SURVIVES" in line for line in lines) == (len(results) + 1) // 2, "the other half is the other worker's"
+    assert re.fullmatch(rf"{len(results)} mutants in \d+ s, \d+\.\d+ s of CPU each", lines[-1])
 
 
 def test_other_tests_try_survivors_again_and_all_if_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ import attrs
 import pytest
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.partition.messages import EpochEndOffset, FollowerFetch, PartitionConfig
+from tidegauge.impl.partition.messages import EpochEndOffset, FollowerFetch, PartitionConfig, PartitionFetchResponse
 from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.model_tests.harness.cores.memory_log import MemoryLog
 from tidegauge.model_tests.partition.replicas import EVERYTHING, Partition, registration
@@ -172,3 +172,26 @@ def test_older_metadata_is_ignored() -> None:
     assert (replica.leader, replica.leader_epoch, replica.partition_epoch) == (0, 3, 5)
     assert replica.apply_metadata(registration(leader_epoch=3, partition_epoch=5), 2, 0)
     assert replica.controller_epoch == 2
+
+
+def test_a_follower_that_knows_none_of_the_leaders_epoch_starts_over_at_offset_0_too() -> None:
+    partition = Partition()
+    follower = partition[1]
+    partition.logs[1].truncate_fully_and_start_at(3, epoch=2)
+    diverging = PartitionFetchResponse(
+        leader=0, diverging_epoch=EpochEndOffset(1, 2), high_watermark=0, log_start_offset=0
+    )
+    assert follower.receive_fetch_response(partition.request(1), diverging, partition.now_ms)
+    assert (follower.log.log_start_offset, follower.log_end_offset) == (0, 0)
+
+
+def test_the_low_watermark_is_the_lowest_log_start() -> None:
+    partition = Partition()
+    leader = partition[0]
+    for follower, start in ((1, 4), (2, 7)):
+        leader.remote_replicas[follower].log_start_offset = start
+    leader.log.delete_records_before(0)
+    assert leader.low_watermark({1, 2}) == 0
+    partition.logs[0].truncate_fully_and_start_at(5, epoch=0)
+    assert leader.low_watermark({1, 2}) == 4
+    assert leader.low_watermark({2}) == 5

@@ -70,3 +70,13 @@ def test_a_deposed_leader_that_does_not_know_it_still_appends() -> None:
     partition.elect(1, (1, 2), 1, 2)
     assert isinstance(partition.append(0, 9, acks=1), Appended)
     assert partition.values(0) == [9]
+
+
+def test_a_replica_that_is_none_any_more_leads_nobody_and_what_waits_for_it_gets_an_error() -> None:
+    partition = Partition()
+    appended = partition.append(0, 1)
+    assert isinstance(appended, Appended)
+    assert partition[0].append_outcome(appended) is None
+    partition[0].resign()
+    assert not partition[0].is_leader
+    assert partition[0].append_outcome(appended) is ErrorCode.not_leader_or_follower

@@ -200,3 +200,15 @@ def test_memory_is_not_filled_up_with_batches_of_other_producers_former_epochs_o
     states.fill([before, batch(2)._replace(base_offset=6), batch(2, producer=8)._replace(base_offset=7), marker])
     assert [known.base_offset for known in states.entries[7].batches] == [5, 9]
     assert set(states.entries) == {7}
+
+
+def test_an_unknown_producer_may_have_a_past_as_soon_as_one_record_is_deleted() -> None:
+    states = appended(batch(0))
+    assert not states.accepts_unknown()
+    states.log_start_offset = 1
+    assert states.accepts_unknown()
+
+
+def test_the_first_batch_dates_what_is_remembered() -> None:
+    states = appended(batch(0, timestamp=1_000), batch(1, timestamp=9_000))
+    assert states.oldest_timestamp == 1_000
