@@ -47,14 +47,24 @@ _WAIT: Final = frozenset({ErrorCode.coordinator_load_in_progress, ErrorCode.coor
 class IdempotentProducer:
     """Sends batches to one partition, with acks=all. Any number of tasks may use it at once."""
 
-    def __init__(self, client: Client, topic: str, partition: int = 0, *, max_in_flight: int = MAX_IN_FLIGHT) -> None:
+    def __init__(
+        self,
+        client: Client,
+        topic: str,
+        partition: int = 0,
+        *,
+        max_in_flight: int = MAX_IN_FLIGHT,
+        sequencing: Callable[[int], Sequencing] = Sequencing,
+    ) -> None:
+        """`sequencing` makes a line that may be so long; for experiments with one rule changed."""
         if not 1 <= max_in_flight <= MAX_IN_FLIGHT:
             raise ValueError(f"max_in_flight is {max_in_flight}: a leader remembers {MAX_IN_FLIGHT} batches")
         self.producer_id = -1
         self._client = client
         self._topic = topic
         self._partition = partition
-        self._line = Sequencing(max_in_flight)
+        self._sequencing = sequencing
+        self._line = sequencing(max_in_flight)
         self._joining = trio.Lock()
         self._moved = trio.Event()
 
@@ -147,7 +157,7 @@ class IdempotentProducer:
                 raise KafkaError(error, "no producer id was given")
             await self._sleep(deadline)
         self.producer_id = response.producer_id
-        self._line = Sequencing(self._line.max_in_flight)
+        self._line = self._sequencing(self._line.max_in_flight)
 
     async def _route(self, deadline: float, batch: InFlightBatch | None = None) -> Route:
         """The way to the leader, as soon as there is one."""

@@ -135,7 +135,8 @@ class SimulatedHost:
 
     def clock(self, node: str) -> SimulatedClock:
         if node not in self.clocks:
-            self.clocks[node] = SimulatedClock()
+            first = next(iter(self.clocks.values()), None)  # a node that joins later does not begin with the first time
+            self.clocks[node] = SimulatedClock(started=None if first is None else first.started)
         return self.clocks[node]
 
     def randomness(self, node: str) -> SeededRandomness:

@@ -89,12 +89,15 @@ class SystemClock(StoppableClock):
 
 
 class SimulatedClock(StoppableClock):
-    """Trio's clock, counted from the construction of this object; with trio's MockClock time is free and repeatable."""
+    """Trio's clock, counted from `started`; with trio's MockClock time is free and repeatable.
 
-    def __init__(self, epoch_ms: int = SIMULATED_EPOCH_MS) -> None:
+    Without `started` it is counted from the construction of this object.
+    """
+
+    def __init__(self, epoch_ms: int = SIMULATED_EPOCH_MS, started: float | None = None) -> None:
         super().__init__()
         self._epoch_ms = epoch_ms
-        self._started = trio.current_time()
+        self.started = trio.current_time() if started is None else started
 
     def now_ms(self) -> int:
-        return self._epoch_ms + self.offset_ms + round((trio.current_time() - self._started) * 1000)
+        return self._epoch_ms + self.offset_ms + round((trio.current_time() - self.started) * 1000)

@@ -63,7 +63,7 @@ def test_an_event_prints_its_fields_with_sets_in_order() -> None:
 
 
 def test_equal_traces_have_equal_digests_and_others_do_not() -> None:
-    outcome = events.FetchOutcome(ErrorCode.none, EpochEndOffset(0, 2), 0, 3, 0)
+    outcome = events.FetchOutcome(ErrorCode.none, EpochEndOffset(0, 2), 0, 3, 0, ())
     event = TraceEvent(5, 0, events.ReceiveFetch("t", 0, STATE, FETCH, outcome))
     other = attrs.evolve(event, decision=events.HoldFetch("t", 0, STATE, FETCH, outcome))
     assert Trace([event]).digest() == Trace([attrs.evolve(event)]).digest()

@@ -14,6 +14,7 @@ from kio.schema.errors import ErrorCode
 from tidegauge.impl.partition.messages import FollowerFetch
 from tidegauge.impl.partition.registration import PartitionRegistration
 from tidegauge.impl.server.trace import events
+from tidegauge.impl.server.trace.contents import LoggedBatch, ProducerMemory
 from tidegauge.impl.server.trace.tracer import TraceEvent
 from tidegauge.model_tests.harness.simulation.options import Fault, Options, sparse
 from tidegauge.model_tests.harness.simulation.simulation import traced
@@ -51,7 +52,7 @@ def event(node: int, decision: events.Decision) -> TraceEvent:
 
 
 def response(records: int, high_watermark: int, error: ErrorCode = ErrorCode.none) -> events.FetchOutcome:
-    return events.FetchOutcome(error, None, records, high_watermark, 0)
+    return events.FetchOutcome(error, None, records, high_watermark, 0, (BATCH,) if records else ())
 
 
 def follower_fetch(offset: int, last_fetched_epoch: int) -> FollowerFetch:
@@ -59,7 +60,10 @@ def follower_fetch(offset: int, last_fetched_epoch: int) -> FollowerFetch:
     return FollowerFetch(1, 2, 0, offset, last_fetched_epoch, 0)
 
 
+BATCH = LoggedBatch(0, 2, 0, checksum=77, producer_id=-1, producer_epoch=-1, base_sequence=-1)
+NOBODY = ProducerMemory(forgot=False, producers=())
 CREATED = events.ChangedPartition("t", 0, PartitionRegistration((0, 1), 0, 0, 0, frozenset({0, 1})), metadata_offset=9)
+HAS_TWO = state(log_end_offset=2)
 FIRST, SECOND = follower_fetch(0, -1), follower_fetch(2, 0)
 
 GOOD: tuple[TraceEvent, ...] = (
@@ -73,10 +77,10 @@ GOOD: tuple[TraceEvent, ...] = (
     event(1, events.PullMetadata(9)),
     event(0, events.ApplyMetadata("t", 0, state(), controller_epoch=0, replicas=(0, 1), elr=())),
     event(1, events.ApplyMetadata("t", 0, state(), controller_epoch=0, replicas=(0, 1), elr=())),
-    event(0, events.Append("t", 0, state(log_end_offset=2), acks=-1, base_offset=0, records=2)),
+    event(0, events.Append("t", 0, HAS_TWO, NOBODY, acks=-1, base_offset=0, records=2, batches=(BATCH,))),
     event(1, events.SendFetch("t", 0, state(), source=0, fetch=FIRST)),
     event(0, events.ReceiveFetch("t", 0, state(log_end_offset=2), FIRST, response(2, 0))),
-    event(1, events.ReceiveFetchResponse("t", 0, state(log_end_offset=2), 0, FIRST, response(2, 0), accepted=True)),
+    event(1, events.ReceiveFetchResponse("t", 0, HAS_TWO, NOBODY, 0, FIRST, response(2, 0), accepted=True)),
     event(1, events.SendFetch("t", 0, state(log_end_offset=2), source=0, fetch=SECOND)),
     event(0, events.HoldFetch("t", 0, state(log_end_offset=2, high_watermark=2), SECOND, response(0, 2))),
 )
@@ -145,10 +149,17 @@ def test_a_trace_written_by_hand_is_followed_to_its_end() -> None:
         (changed(12, outcome=response(2, 1)), 12, "the guard fails: broker 0 responds"),
         (changed(13, error=ErrorCode.unknown_server_error), 13, "knows no error UNKNOWN_SERVER_ERROR"),
         (changed(13, outcome=response(2, 1)), 13, "no message on its way is what this event received"),
+        (changed(12, batches=(BATCH._replace(leader_epoch=1),)), 12, "is of leader epoch 1, in the specification of 0"),
+        (changed(13, batches=(BATCH._replace(checksum=78),)), 13, "record 0 of the batch with checksum 0000004e, in"),
+        (
+            changed(13, batches=(BATCH._replace(end_offset=3),)),
+            13,
+            "a record at offset 2, the specification's log",
+        ),
         (changed(15, high_watermark=1), 15, "high_watermark is 1 at broker 0, 2 in the specification"),
         ((*GOOD[:11], *GOOD[12:]), 11, "no message on its way"),
         ((*GOOD, GOOD[14]), 16, "the guard fails: broker 1 is still waiting for a response"),
-        ((*GOOD[:10], event(1, events.Append("t", 0, state(), 1, 0, 1))), 10, "does not think it leads"),
+        ((*GOOD[:10], event(1, events.Append("t", 0, state(), NOBODY, 1, 0, 1, ()))), 10, "does not think it leads"),
         ((*GOOD[:10], event(0, Dance("t", 0, state()))), 10, "the specification knows no Dance"),
     ],
 )
@@ -166,7 +177,7 @@ def test_the_first_event_that_is_not_allowed_is_shown_with_the_reason(
 def test_what_a_leader_sent_just_before_it_stopped_may_arrive_after_it_if_it_says_nothing(error: ErrorCode) -> None:
     stopped = event(0, events.Stop({("t", 0): 2}, {}))
     outcome, held = response(0, -1, error), state(log_end_offset=2)
-    late = event(1, events.ReceiveFetchResponse("t", 0, held, 0, SECOND, outcome, accepted=False))
+    late = event(1, events.ReceiveFetchResponse("t", 0, held, NOBODY, 0, SECOND, outcome, accepted=False))
     done = of((*GOOD, stopped, late))
     assert done.holds == (error is not ErrorCode.none), str(done)
 
@@ -176,7 +187,7 @@ def test_a_response_arrives_once_though_its_sender_has_ended(times: int, place: 
     held = state(log_end_offset=2, high_watermark=2)
     sent = event(0, events.ReceiveFetch("t", 0, held, SECOND, response(0, 2)))
     ended = event(0, events.Crash({("t", 0): 2}, {}))
-    received = event(1, events.ReceiveFetchResponse("t", 0, held, 0, SECOND, response(0, 2), accepted=True))
+    received = event(1, events.ReceiveFetchResponse("t", 0, held, NOBODY, 0, SECOND, response(0, 2), accepted=True))
     done = of((*GOOD, sent, ended, *[received] * times))
     assert (None if done.mismatch is None else done.mismatch.position) == place, str(done)
 
@@ -202,7 +213,7 @@ def real() -> tuple[TraceEvent, ...]:
 
 def settings() -> Settings:
     options = run()[0]
-    return Settings(options.min_insync_replicas, options.unclean_leader_election)
+    return Settings(options.min_insync_replicas, options.unclean_leader_election, options.sequences)
 
 
 def test_the_trace_of_a_real_run_is_a_behaviour_of_the_specification() -> None:

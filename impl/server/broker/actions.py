@@ -145,8 +145,13 @@ class BrokerActions:
     @logging_as_its_node
     def expire_producers(self) -> None:
         """Forget the idempotent producers that have been idle for producer.id.expiration.ms."""
+        now_ms, expiration_ms = self._clock.now_ms(), self._config.current.producer_id_expiration_ms
         for hosted in self._replicas:
-            hosted.replica.producers.expire(self._clock.now_ms(), self._config.current.producer_id_expiration_ms)
+            forgot = hosted.replica.producers.forgot
+            expired = hosted.replica.producers.expire(now_ms, expiration_ms)
+            if self._tracer.trace is not None and (expired or hosted.replica.producers.forgot != forgot):
+                forgets = trace.events.ExpireProducers
+                self._tracer.log(forgets, *hosted.key, hosted.replica, expired=tuple(expired))
 
     def _hosted(self, topic: str, partition: int) -> Partition:
         hosted = self._replicas.get(topic, partition)

@@ -61,8 +61,9 @@ class DamagedReplicas:
         found += [trace.events.DamagedLog(*key, 0, 0, is_gone=True) for key in missing]
         if found:
             self._tracer.record(trace.events.DamageFound, damaged=tuple(found))
-        for partition in hosted:
-            self._tracer.replica(trace.events.Restart, *partition.key, partition.replica)
+        for one in hosted:
+            batches = trace.events.batches_from(one.log, one.log.log_start_offset)
+            self._tracer.log(trace.events.Restart, *one.key, one.replica, batches=batches)
 
     def may_apply(self, partition: Partition, registration: PartitionRegistration) -> bool:
         """Whether a replica may be what the registration makes of it; one that follows is repaired first."""
@@ -100,7 +101,7 @@ class DamagedReplicas:
             return False
         replica.high_watermark = max(log.log_start_offset, min(replica.high_watermark, log.log_end_offset))
         if self._tracer.trace is not None:
-            self._tracer.replica(trace.events.RepairReplica, *partition.key, replica)
+            self._tracer.log(trace.events.RepairReplica, *partition.key, replica)
         return True
 
     def met_damage(self, partition: Partition, error: CorruptLogError) -> ErrorCode:

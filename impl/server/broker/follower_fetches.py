@@ -247,7 +247,7 @@ class FollowerFetches:
         elif response.records:
             self._unfed.fed(partition)
         if self._tracer.trace is not None and not partition.is_gone:
-            self._tracer.replica(
+            self._tracer.log(
                 trace.events.ReceiveFetchResponse,
                 *partition.key,
                 partition.replica,

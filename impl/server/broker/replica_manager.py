@@ -30,11 +30,12 @@ from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.partition.leader import ACKS_ALL
 from tidegauge.impl.partition.messages import NO_ERROR, Appended
+from tidegauge.impl.partition.producer_state import InvalidProducerEpochError, OutOfOrderSequenceError
 from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.impl.ports.clock import Clock
 from tidegauge.impl.ports.disk import Disk
 from tidegauge.impl.records.batches import Buffer, InvalidRecordError, RecordError
-from tidegauge.impl.records.checked import CheckedBatch
+from tidegauge.impl.records.checked import Batches, CheckedBatch
 from tidegauge.impl.records.origin import Origin
 from tidegauge.impl.server import trace
 from tidegauge.impl.server.broker.appends import (
@@ -248,6 +249,7 @@ class ReplicaManager:
                 raise InvalidRecordError("no record batch")
             appended = replica.append(records, acks, now_ms, origin)
         except (RecordError, OSError) as error:
+            self._trace_refusal(partition, append.records, error)
             return self._failed(partition, error, log_start, log_end)
         return self._outcome(partition, appended, acks, now_ms, log_start, pending)
 
@@ -284,8 +286,8 @@ class ReplicaManager:
             appended.timestamp if appended.repeated else partition.log.append_time_ms(now_ms),
             log_start,
         )
-        if self._tracer.trace is not None and not appended.repeated:
-            self._trace_append(partition, appended, acks)
+        if self._tracer.trace is not None:
+            self._trace_append(partition, records, appended, acks)
         self.effects.carry_out(partition)
         if acks == ACKS_ALL:
             outcome.state = PENDING
@@ -305,16 +307,30 @@ class ReplicaManager:
         outcome.error = self.hosted.storage_failed(partition, error)
         return outcome
 
-    def _trace_append(self, partition: Partition, appended: Appended, acks: int) -> None:
-        self._tracer.replica(
-            trace.events.Append,
-            partition.topic,
-            partition.index,
+    def _trace_append(self, partition: Partition, records: Batches, appended: Appended, acks: int) -> None:
+        log, events, base_offset = self._tracer.log, trace.events, appended.base_offset
+        if appended.repeated:
+            repeated = events.batches_in(records)
+            log(events.AcknowledgeRepeat, *partition.key, partition.replica, base_offset=base_offset, batches=repeated)
+            return
+        log(
+            events.Append,
+            *partition.key,
             partition.replica,
             acks=acks,
-            base_offset=appended.base_offset,
-            records=appended.end_offset - appended.base_offset,
+            base_offset=base_offset,
+            records=appended.end_offset - base_offset,
+            batches=events.batches_from(partition.log, base_offset),
         )
+
+    def _trace_refusal(self, partition: Partition, records: Batches | None, error: RecordError | OSError) -> None:
+        """Record that batches are not the next ones of their producer; other refusals say nothing of it."""
+        if self._tracer.trace is None or records is None:
+            return
+        if isinstance(error, OutOfOrderSequenceError | InvalidProducerEpochError):
+            batches, code = trace.events.batches_in(records), error.error_code
+            refused = trace.events.RefuseSequence
+            self._tracer.log(refused, *partition.key, partition.replica, batches=batches, error=code)
 
     # --- read and delete ---------------------------------------------------------------------------------------
 

@@ -19,8 +19,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeAlias, datacla
 
 import attrs
 
-from tidegauge.impl.records.batches import extents
+from tidegauge.impl.records.batches import headers
 from tidegauge.impl.records.lazy import in_memory
+from tidegauge.impl.server.trace.contents import LoggedBatch as LoggedBatch
+from tidegauge.impl.server.trace.contents import ProducerMemory as ProducerMemory
+from tidegauge.impl.server.trace.contents import batches_from as batches_from
+from tidegauge.impl.server.trace.contents import batches_in as batches_in
+from tidegauge.impl.server.trace.contents import logged
 
 if TYPE_CHECKING:
     from kio.schema.errors import ErrorCode
@@ -80,18 +85,21 @@ class FetchOutcome:
     """The leader's."""
     log_start: int
     """The leader's."""
+    batches: tuple[LoggedBatch, ...]
+    """Those that the response brings."""
 
     @classmethod
     def of(cls, response: PartitionFetchResponse, fetch: FollowerFetch) -> Self:
         """The outcome of `fetch` when `response` is the leader's response to it."""
-        batches = extents(in_memory(response.records))
-        reached = max((batch.next_offset for batch in batches), default=fetch.fetch_offset)
+        batches = logged(header for _, header in headers(in_memory(response.records)))
+        reached = max((batch.end_offset for batch in batches), default=fetch.fetch_offset)
         return cls(
             error=response.error,
             diverging_epoch=response.diverging_epoch,
             records=reached - fetch.fetch_offset,
             high_watermark=response.high_watermark,
             log_start=response.log_start_offset,
+            batches=batches,
         )
 
 
@@ -198,6 +206,13 @@ class OfReplica(OfPartition):
     """Right after the decision."""
 
 
+class OfLog(OfReplica):
+    """A decision of a broker's replica by which its log may be another than before, or what it knows of producers."""
+
+    producers: ProducerMemory
+    """Right after the decision."""
+
+
 class ControllerDecision(Decision):
     """A decision of the controller."""
 
@@ -233,12 +248,35 @@ class SessionDecision(BrokerDecision):
 # --- produce, fetch and replication --------------------------------------------------------------------------------
 
 
-class Append(OfReplica):
-    """The leader appends a batch of `records` offsets."""
+class Append(OfLog):
+    """The leader appends batches of `records` offsets, nearly always one."""
 
     acks: int
     base_offset: int
     records: int
+    batches: tuple[LoggedBatch, ...]
+
+
+class AcknowledgeRepeat(OfLog):
+    """The leader has been sent what it has at `base_offset` already, and appends nothing."""
+
+    base_offset: int
+    batches: tuple[LoggedBatch, ...]
+    """As they came: without a place."""
+
+
+class RefuseSequence(OfLog):
+    """The leader refuses batches that are not the next ones of their producer, and appends nothing."""
+
+    batches: tuple[LoggedBatch, ...]
+    """As they came: without a place."""
+    error: ErrorCode
+
+
+class ExpireProducers(OfLog):
+    """The replica forgets producers that have been idle for too long."""
+
+    expired: tuple[int, ...]
 
 
 class SendFetch(OfReplica):
@@ -269,7 +307,7 @@ class RefuseFetch(OfPartition):
     error: ErrorCode
 
 
-class ReceiveFetchResponse(OfReplica):
+class ReceiveFetchResponse(OfLog):
     """The follower handles the response of `source`; `accepted` unless it was refused or out of date."""
 
     source: int
@@ -319,7 +357,7 @@ class Retain(OfReplica):
     """Retention has moved the start of the replica's log, durably."""
 
 
-class RepairReplica(OfReplica):
+class RepairReplica(OfLog):
     """The replica's log is cut before what the disk has damaged, to be fetched from the leader."""
 
 
@@ -376,8 +414,11 @@ class Stop(Decision):
     """Where those begin that do not begin at 0."""
 
 
-class Restart(OfReplica):
+class Restart(OfLog):
     """The broker started again, and found this replica on its disk."""
+
+    batches: tuple[LoggedBatch, ...]
+    """All that its log has and that can be read."""
 
 
 class Pause(Decision):

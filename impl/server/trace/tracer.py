@@ -13,6 +13,7 @@ from tidegauge.impl.server import trace as trace_of_cluster
 if TYPE_CHECKING:
     from tidegauge.impl.partition.replica import PartitionReplica
     from tidegauge.impl.ports.clock import Clock
+    from tidegauge.impl.server.trace.contents import ProducerMemory
     from tidegauge.impl.server.trace.events import Decision, ReplicaState
 
 P = ParamSpec("P")
@@ -78,4 +79,21 @@ class Tracer:
         if self.trace is not None:
             state = trace_of_cluster.events.ReplicaState.of(replica)
             decision = kind(topic, partition, state, *args, **kwargs)
+            self.trace.append(TraceEvent(self.clock.now_ms(), self.node, decision))
+
+    def log(
+        self,
+        kind: Callable[Concatenate[str, int, ReplicaState, ProducerMemory, P], Decision],
+        topic: str,
+        partition: int,
+        replica: PartitionReplica,
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> None:
+        """Record a decision after which the replica's log may be another one, with what it knows of producers."""
+        if self.trace is not None:
+            events = trace_of_cluster.events
+            state, producers = events.ReplicaState.of(replica), events.ProducerMemory.of(replica.producers)
+            decision = kind(topic, partition, state, producers, *args, **kwargs)
             self.trace.append(TraceEvent(self.clock.now_ms(), self.node, decision))

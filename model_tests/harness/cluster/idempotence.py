@@ -29,20 +29,18 @@ from trio.testing import wait_all_tasks_blocked
 from tidegauge.impl.client import requests, topic_requests
 from tidegauge.impl.client.route import Route
 from tidegauge.impl.cluster.cluster import Cluster
-from tidegauge.impl.partition.messages import PartitionConfig
-from tidegauge.impl.partition.producer_state import ProducerStates
 from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.impl.ports.simulated_network import Frame
 from tidegauge.impl.server.broker.partition import Partition
 from tidegauge.impl.server.broker_server import Broker
-from tidegauge.impl.storage.log import Log
-from tidegauge.impl.storage.producer_snapshot import ProducerSnapshots, snapshot_name
+from tidegauge.impl.storage.producer_snapshot import snapshot_name
 from tidegauge.impl.wire.apis import ApiKey
 from tidegauge.impl.wire.primitives import NO_WAIT
 from tidegauge.impl.wire.produce_messages import ProduceRequest
 from tidegauge.model_tests.harness.cluster.guest_cluster import GuestCluster
 from tidegauge.model_tests.harness.cluster.in_flight import is_held, limited
 from tidegauge.model_tests.harness.cluster.operator_requests import ask_at
+from tidegauge.model_tests.harness.cluster.remembering import remembering
 from tidegauge.model_tests.harness.cores.idempotence import ACKS_ALL, with_deleted
 from tidegauge.model_tests.harness.cores.producer_clients import (
     PRODUCING,
@@ -95,7 +93,7 @@ class IdempotentCluster(ProducerClients):
         self.guest, self.cluster, self.nursery = self._hosted.run, self._hosted.cluster, self._hosted.nursery
 
     def _make(self, roles: Roles) -> Cluster:
-        replica = remembering(roles.replica, self.states)
+        replica = with_own_log_start(remembering(roles.replica, self.states))
         return Cluster(self.machine.brokers, SEED, timers=False, trace=False, replica_class=replica)
 
     async def _prepare(self, cluster: Cluster) -> None:
@@ -277,20 +275,14 @@ MOST_ROUNDS: Final = 20
 LARGE: Final = 1 << 30
 
 
-def remembering(replica: type[PartitionReplica], states: type[ProducerStates]) -> type[PartitionReplica]:
-    """The replica, over a log that remembers producers with `states`; a replica's log start follows no other."""
+def with_own_log_start(replica: type[PartitionReplica]) -> type[PartitionReplica]:
+    """The replica, whose log start follows no other's."""
 
-    class Remembering(replica):  # type: ignore[valid-type, misc]
-        def __init__(self, broker_id: int, log: Log, config: PartitionConfig, checkpoint: int = 0) -> None:
-            log.producers = states()
-            log.observer = snapshots = ProducerSnapshots(log._disk, log, log.producers)
-            snapshots.load()
-            super().__init__(broker_id, log, config, checkpoint)
-
+    class WithOwnLogStart(replica):  # type: ignore[valid-type, misc]
         def follow_log_start(self, leader_log_start_offset: int) -> None:
             pass
 
-    return Remembering
+    return WithOwnLogStart
 
 
 def kept_end(action: partition.Crash, before: spec.State) -> int:

@@ -12,6 +12,8 @@ from random import Random
 
 import attrs
 
+from tidegauge.spec.bugs.idempotence import IDEMPOTENCE_BUGS
+
 
 class Fault(Enum):
     """What the injector may do to a cluster."""
@@ -83,6 +85,7 @@ DENSE_CONFIG: Mapping[str, int] = {
 
 
 SEGMENT_MS = 300
+EXPIRATION_CHECK_MS = 150
 RETENTION_MS = 600_000
 """Where records go by size they go by age as well, which a run has not unless a clock jumps."""
 
@@ -104,6 +107,16 @@ class Options:
     min_insync_replicas: int = 2
     unclean_leader_election: bool = False
     producers: int = 2
+    idempotent: int = 0
+    """How many of the producers are idempotent."""
+    in_flight: int = 5
+    """How many batches each of those may have in flight to a partition."""
+    sequences: int = 1 << 31
+    """What sequences count modulo; a small number, so that they wrap."""
+    producer_expiration_ms: int | None = None
+    """After which time without a batch a producer is forgotten; None: Kafka's, which no run lasts."""
+    segment_ms: int | None = None
+    """How old a segment becomes; None: Kafka's, or what retention needs."""
     consumers: int = 1
     readers: int = 1
     acks: tuple[int, ...] = (-1,)
@@ -130,10 +143,15 @@ class Options:
     def config(self) -> dict[str, object]:
         """The brokers' settings."""
         flush = {} if self.flush_interval_ms is None else {"log.flush.scheduler.interval.ms": self.flush_interval_ms}
+        expiration = {
+            "producer.id.expiration.ms": self.producer_expiration_ms,
+            "producer.id.expiration.check.interval.ms": EXPIRATION_CHECK_MS,
+        }
         directories = ",".join(f"disk-{number}" for number in range(self.log_directories))
         return {
             **(DENSE_CONFIG if self.dense else CONFIG),
             **flush,
+            **({} if self.producer_expiration_ms is None else expiration),
             **({"log.dirs": directories} if self.log_directories > 1 else {}),
         }
 
@@ -157,6 +175,7 @@ class Options:
         return {
             "min.insync.replicas": self.min_insync_replicas,
             "unclean.leader.election.enable": self.unclean_leader_election,
+            **({} if self.segment_ms is None else {"segment.ms": self.segment_ms}),
             **(retention if self.retention_bytes is not None else {}),
             **({} if self.flush_messages is None else {"flush.messages": self.flush_messages}),
         }
@@ -221,6 +240,8 @@ def dense(options: Options) -> Options:
         faults=more,
         fault_interval=options.fault_interval / 60,
         flush_interval_ms=None if options.flush_interval_ms is None else options.flush_interval_ms // 4,
+        producer_expiration_ms=None if options.producer_expiration_ms is None else options.producer_expiration_ms // 3,
+        segment_ms=None if options.segment_ms is None else options.segment_ms // 2,
     )
 
 
@@ -265,13 +286,64 @@ def sparse(seed: int, *, bug: str | None = None, duration: float | None = None) 
         fault_interval=rng.choice((0.3, 0.6, 1.2)),
         bug=bug,
     )
-    return options if bug is None else plain(options)
+    options = with_idempotent_producers(options)
+    if bug is None:
+        return options
+    return producing(options) if bug in IDEMPOTENCE_BUGS else plain(options)
+
+
+EXPIRATION_MS = 4_000
+"""Of an idle producer: longer than one sends a batch again, and than a fault keeps a request on its way."""
+FEW_SEQUENCES = 41
+"""Many times what may be in flight, so that no late repeat is taken for a new batch."""
+
+
+def with_idempotent_producers(options: Options) -> Options:
+    """The same with idempotent producers in two runs of three, as the seed draws.
+
+    A jumping clock makes every producer look idle: such a run does not forget any.
+    """
+    rng = Random(f"options/{options.seed}/producers")
+    expiration, in_flight = rng.choice((None, EXPIRATION_MS)), rng.choice((1, 2, 5, 5))
+    return attrs.evolve(
+        options,
+        idempotent=rng.choice((0, 1, options.producers)),
+        in_flight=in_flight,
+        sequences=rng.choice((1 << 31, FEW_SEQUENCES)),
+        producer_expiration_ms=None if Fault.CLOCK in options.faults else expiration,
+        segment_ms=rng.choice((None, SEGMENT_MS)),
+    )
+
+
+def without_idempotent_producers(options: Options) -> Options:
+    """The same with producers that send each record once."""
+    return attrs.evolve(
+        options, idempotent=0, sequences=1 << 31, in_flight=5, producer_expiration_ms=None, segment_ms=None
+    )
+
+
+def producing(options: Options) -> Options:
+    """The same with nothing but idempotent producers, all on one partition, and with what makes replicas forget."""
+    rng = Random(f"options/{options.seed}/producing")
+    faults = {Fault.CRASH: 1, Fault.DELETION: 1, **options.faults}
+    faults.pop(Fault.CLOCK, None)
+    return attrs.evolve(
+        options,
+        producers=max(2, options.producers),
+        idempotent=max(2, options.producers),
+        in_flight=rng.choice((1, 5)),
+        partitions=1,
+        sequences=FEW_SEQUENCES,
+        producer_expiration_ms=rng.choice((None, EXPIRATION_MS)),
+        segment_ms=SEGMENT_MS,
+        faults=faults,
+    )
 
 
 def plain(options: Options) -> Options:
     """The same on three brokers with every replica on one disk each, and without changes: replication gets the room."""
     faults = {fault: weight for fault, weight in options.faults.items() if fault not in (*DISK_FAULTS, *CHANGES)}
-    return attrs.evolve(
+    options = attrs.evolve(
         options,
         brokers=3,
         replication_factor=3,
@@ -280,6 +352,7 @@ def plain(options: Options) -> Options:
         changes_unclean=False,
         faults=faults,
     )
+    return without_idempotent_producers(options)
 
 
 def resting(options: Options) -> Options:

@@ -7,7 +7,8 @@ elections, which the cluster's trace shows, are added as declarations (see docs/
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from itertools import count
+from typing import Any, Final
 
 import attrs
 import trio
@@ -21,12 +22,18 @@ from tidegauge.impl.server.trace import events
 from tidegauge.impl.server.trace.tracer import Trace, TraceEvent
 from tidegauge.linearizability.history import History, Kind
 
+MOST_AT_ONE_TIME: Final = 3_000
+"""Decisions in no time: many times those with which a whole cluster begins."""
 KINDS = {"produce": Kind.PRODUCE, "fetch": Kind.FETCH, "list_offsets": Kind.LIST_OFFSETS}
 
 
 def now_ns() -> int:
     """The run's virtual time in nanoseconds."""
     return round(trio.current_time() * 1e9)
+
+
+class StandstillError(Exception):
+    """Nodes decide for ever, and time does not pass: one tries again at once what cannot succeed."""
 
 
 class TimedTrace(Trace):
@@ -37,8 +44,13 @@ class TimedTrace(Trace):
         self.times: list[int] = []
 
     def append(self, event: TraceEvent) -> None:
+        """Raises StandstillError."""
         super().append(event)
-        self.times.append(now_ns())
+        self.times.append(now := now_ns())
+        if len(self) > MOST_AT_ONE_TIME and self.times[-MOST_AT_ONE_TIME] == now:
+            raise StandstillError(
+                f"{MOST_AT_ONE_TIME} decisions at one time, {event.name} of node {event.node} is the last"
+            )
 
 
 class Recorder:
@@ -46,18 +58,25 @@ class Recorder:
 
     def __init__(self, history: int) -> None:
         self.history = History(history)
-        self._processes: dict[str, int] = {}
+        self._processes: dict[tuple[str, int], int] = {}
+        self._busy: set[int] = set()
+        self._process_of: dict[int, int] = {}
+        """Operation that has not returned -> its process."""
 
-    def process(self, client_id: str) -> int:
-        """The history's number of a client."""
-        return self._processes.setdefault(client_id, len(self._processes))
+    def process(self, client_id: str, place: int = 0) -> int:
+        """The history's number of a client; one with several operations in flight is as many processes."""
+        return self._processes.setdefault((client_id, place), len(self._processes))
+
+    def _free_process(self, client_id: str) -> int:
+        return next(one for place in count() if (one := self.process(client_id, place)) not in self._busy)
 
     def invoked(self, operation: Operation) -> int | None:
         """The operation's index in the history; None for what a history has no word for."""
         if operation.name == "list_offsets" and operation.offset == EARLIEST:
             return None
-        return self.history.invoke(
-            process=self.process(operation.client_id),
+        process = self._free_process(operation.client_id)
+        token = self.history.invoke(
+            process=process,
             kind=KINDS[operation.name],
             topic=operation.topic,
             partition=operation.partition,
@@ -66,10 +85,17 @@ class Recorder:
             position=operation.offset if operation.name == "fetch" else -1,
             acks=operation.acks,
         )
+        self._busy.add(process)
+        self._process_of[token] = process
+        return token
+
+    def _end(self, token: int) -> None:
+        self._busy.discard(self._process_of.pop(token))
 
     def returned(self, token: int | None, result: Any) -> None:
         if token is None:
             return
+        self._end(token)
         if isinstance(result, Fetched):
             self.history.ok(
                 token,
@@ -86,6 +112,7 @@ class Recorder:
     def failed(self, token: int | None, error: BaseException) -> None:
         if token is None:
             return
+        self._end(token)
         if isinstance(error, KafkaError) and not error.maybe_done:
             self.history.fail(token, returned=now_ns(), meta=f'{{"error": "{error.code.name}"}}')
         elif isinstance(error, KafkaError):

@@ -19,14 +19,18 @@ import trio
 from tidegauge.impl.client.client import ALL, EARLIEST, Client
 from tidegauge.impl.client.errors import KafkaError
 from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.impl.partition.producer_state import ProducerStates
+from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.impl.records.payload import decode_batches
 from tidegauge.impl.server.broker_server import Broker
 from tidegauge.impl.storage.log import Log
 from tidegauge.linearizability.history import Kind, Operations, Outcome
+from tidegauge.model_tests.harness.cluster.remembering import remembering
 from tidegauge.model_tests.harness.cores.replication import CORRECT, Roles
 from tidegauge.model_tests.harness.deterministic import run_deterministically
 from tidegauge.model_tests.harness.registry import HARNESS
 from tidegauge.model_tests.harness.simulation.faults import Injector
+from tidegauge.model_tests.harness.simulation.lines import Lines, out_of_order
 from tidegauge.model_tests.harness.simulation.liveness import WithoutALeader, without_a_leader
 from tidegauge.model_tests.harness.simulation.options import Options
 from tidegauge.model_tests.harness.simulation.recorder import (
@@ -127,6 +131,7 @@ def simulate(options: Options, *, validated: bool = True, roles: Roles | None = 
     if elections:
         kept = {(one.topic, one.partition, epoch): end for one in checked for epoch, end in one.kept.items()}
         elections = unclean_elections(trace, kept)
+    problems = ran.problems + tuple(misplaced(ran))
     declare(recorder, elections)
     return Simulated(
         options,
@@ -134,9 +139,10 @@ def simulate(options: Options, *, validated: bool = True, roles: Roles | None = 
         ran.faults,
         tuple(elections),
         checked if validated else (),
-        ran.problems,
+        problems,
         {
             **seen(trace, recorder.history.rows(), elections),
+            "an idempotent producer began a new epoch": ran.lines.begun_again,
             "a crashed leader was replaced in time": ran.without.replaced,
             "a partition took writes without its leader": ran.without.written,
         },
@@ -160,16 +166,29 @@ class _Ran:
     faults: Mapping[str, int]
     problems: tuple[str, ...]
     without: WithoutALeader
+    lines: Lines
+
+
+def misplaced(ran: _Ran) -> Iterator[str]:
+    """Idempotent producers whose records are not once and in order in what the closing client read."""
+    closing = ran.recorder.process(CLOSING)
+    logs: dict[int, list[int]] = {}
+    for row in ran.recorder.history.rows():
+        if row.process == closing and row.kind is Kind.FETCH and row.outcome is Outcome.OK:
+            logs.setdefault(row.partition, []).extend(row.values)
+    for log in logs.values():
+        yield from out_of_order(ran.lines.sent, log)
 
 
 async def _run(options: Options, given: Roles | None) -> _Ran:
     roles = given or (CORRECT if options.bug is None else HARNESS.bug(options.bug).roles)
+    lines = Lines(roles.sequencing, options.sequences)
     cluster = Cluster(
         options.brokers,
         options.seed,
         options.config(),
         trace=options.traced,
-        replica_class=roles.replica,
+        replica_class=replica_of(roles, options.sequences),
         controller_class=roles.controller,
     )
     trace = cluster.trace = TimedTrace()
@@ -185,14 +204,22 @@ async def _run(options: Options, given: Roles | None) -> _Ran:
                 options.replication_factor,
                 config=options.topic_config(),
             )
-            await _safety(cluster, options, recorder, injector)
+            await _safety(cluster, options, recorder, injector, lines)
             without = await without_a_leader(cluster, options, recorder, injector)
             problems += without.problems
             await injector.heal()
             problems += await _liveness(cluster, options, recorder, injector)
     except Exception as error:
         problems.append(f"the run ended by {first_of(error)!r}")
-    return _Ran(trace, recorder, dict(injector.injected), tuple(problems), without)
+    problems += lines.findings
+    return _Ran(trace, recorder, dict(injector.injected), tuple(problems), without, lines)
+
+
+def replica_of(roles: Roles, sequences: int) -> type[PartitionReplica]:
+    """The class of replicas, which count sequences modulo so many."""
+    if roles.producers is ProducerStates and sequences == ProducerStates.sequences:
+        return roles.replica
+    return remembering(roles.replica, type("Counted", (roles.producers,), {"sequences": sequences}))
 
 
 def first_of(error: BaseException) -> BaseException:
@@ -202,12 +229,12 @@ def first_of(error: BaseException) -> BaseException:
     return error
 
 
-async def _safety(cluster: Cluster, options: Options, recorder: Recorder, injector: Injector) -> None:
+async def _safety(cluster: Cluster, options: Options, recorder: Recorder, injector: Injector, lines: Lines) -> None:
     """Clients and faults together, for the run's duration."""
     injector.disturb_links()
     with trio.move_on_after(options.duration):
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(Workload(cluster, options, recorder).run)
+            nursery.start_soon(Workload(cluster, options, recorder, lines).run)
             nursery.start_soon(injector.run)
 
 
@@ -296,6 +323,6 @@ def read_from(log: Log, offset: int) -> tuple[tuple[int, bytes | None], ...]:
 
 
 def _validated(trace: TimedTrace, options: Options) -> Iterator[Validated]:
-    settings = Settings(options.min_insync_replicas, options.unclean_leader_election)
+    settings = Settings(options.min_insync_replicas, options.unclean_leader_election, options.sequences)
     for partition in range(options.partitions):
         yield validate(trace, TOPIC, partition, settings)

@@ -44,6 +44,12 @@ GOALS: Final = (
     "a produce has an unknown outcome",
     "a produce certainly failed",
     "an unclean election lost records",
+    "a repeat was acknowledged",
+    "a batch out of order was refused",
+    "a batch in which sequences wrap was appended",
+    "an idempotent producer was forgotten",
+    "an idempotent producer began a new epoch",
+    "a replica remembered producers after a restart",
     "a crashed leader was replaced in time",
     "a partition took writes without its leader",
 )
@@ -58,6 +64,7 @@ def seen(trace: Trace, rows: Sequence[Operation], elections: Sequence[UncleanEle
     moving: set[tuple[str, int]] = set()
     for event in trace:
         _note_event(event, counts)
+        _note_producers(event, counts)
         _note_moves(event, counts, moving)
         _note_leadership(event, counts, leads, paused)
         _note_loss(event, counts, ends)
@@ -103,6 +110,23 @@ def _note_event(event: TraceEvent, counts: Counter[str]) -> None:
             counts["retention took records"] += 1
         case events.AlterConfigs(changed=changed):
             counts["a setting by which the controller decides was changed"] += changed != ()
+
+
+def _note_producers(event: TraceEvent, counts: Counter[str]) -> None:
+    match event.decision:
+        case events.AcknowledgeRepeat():
+            counts["a repeat was acknowledged"] += 1
+        case events.RefuseSequence(error=error):
+            counts["a batch out of order was refused"] += error is ErrorCode.out_of_order_sequence_number
+        case events.ExpireProducers(expired=expired):
+            counts["an idempotent producer was forgotten"] += len(expired)
+        case events.Restart(producers=memory):
+            counts["a replica remembered producers after a restart"] += bool(memory.producers)
+        case events.Append(batches=batches, producers=memory):
+            for batch in batches:
+                known = next((one for one in memory.producers if one.producer_id == batch.producer_id), None)
+                wraps = known is not None and known.batches[-1].last_sequence < batch.base_sequence
+                counts["a batch in which sequences wrap was appended"] += wraps
 
 
 def _note_moves(event: TraceEvent, counts: Counter[str], moving: set[tuple[str, int]]) -> None:

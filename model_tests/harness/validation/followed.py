@@ -34,6 +34,8 @@ class Settings:
 
     min_insync_replicas: int = 1
     unclean_leader_election: bool = False
+    sequences: int = 1 << 31
+    """What producers and brokers count sequences modulo."""
 
 
 DEFAULTS: Final = Settings()

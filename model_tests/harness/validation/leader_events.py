@@ -30,6 +30,14 @@ def append(decision: events.Append, node: int, followed: Followed) -> Iterator[C
     yield [lambda state: action] * decision.records
 
 
+@actions_of.register(events.AcknowledgeRepeat)
+@actions_of.register(events.RefuseSequence)
+@actions_of.register(events.ExpireProducers)
+def remember(decision: events.OfLog, node: int, followed: Followed) -> Iterator[Choice]:
+    """Nothing is appended; what it says of producers is looked at in `producers`."""
+    yield []
+
+
 @actions_of.register(events.ShrinkIsr)
 def shrink_isr(decision: events.ShrinkIsr, node: int, followed: Followed) -> Iterator[Choice]:
     lagging = set(decision.state.isr).difference(decision.state.pending_isr or ())

@@ -28,8 +28,11 @@ from tidegauge.impl.partition.registration import PartitionRegistration
 from tidegauge.impl.server.trace import events
 from tidegauge.impl.server.trace.tracer import TraceEvent
 from tidegauge.model_tests.harness.validation import observed
+from tidegauge.model_tests.harness.validation.contents import Contents
 from tidegauge.model_tests.harness.validation.followed import DEFAULTS, Followed, Settings
 from tidegauge.model_tests.harness.validation.observed_events import Untranslatable, ways_of
+from tidegauge.model_tests.harness.validation.producers import Remembering
+from tidegauge.model_tests.harness.validation.ways import Wrong
 from tidegauge.spec.kernel.changes import plain
 from tidegauge.spec.kernel.machine import NotEnabled
 from tidegauge.spec.kernel.parts import parts_of
@@ -108,10 +111,6 @@ class Validated:
         return f"{where}: {decision} is no behaviour of the specification:\n{self.mismatch}"
 
 
-class Wrong(Exception):  # noqa: N818 - a finding
-    """The event is not what the specification says."""
-
-
 def validate(trace: Sequence[TraceEvent], topic: str, partition: int, settings: Settings = DEFAULTS) -> Validated:
     """Validate the events of one partition against the specification."""
     concerning = [(place, event) for place, event in enumerate(trace) if concerns(event, topic, partition)]
@@ -157,10 +156,16 @@ def partitions(trace: Iterable[TraceEvent]) -> list[tuple[str, int]]:
 class Validator(Followed):
     """Moves the specification's state along the trace."""
 
+    def __init__(self, topic: str, partition: int, settings: Settings) -> None:
+        super().__init__(topic, partition, settings)
+        self.contents = Contents()
+        self.remembering = Remembering(settings.sequences)
+
     def follow(self, event: TraceEvent) -> None:
         """Take one event's actions. Raises Wrong, NotEnabled or Untranslatable."""
         self.taken = ()
         self._follow(event)
+        self.remembering.follow(event, self.topic, self.partition)
         if isinstance(event.decision, events.LogDirectoryFailed):
             self.failed_directories.add(event.node)
         elif isinstance(event.decision, events.Crash | events.Stop):
@@ -271,6 +276,7 @@ class Validator(Followed):
                 if value != expected:
                     where = f"broker {event.node}"
                     raise Wrong(f"{name} is {plain(value)} at {where}, {plain(expected)} in the specification")
+            self.contents.compare(decision, replica)
 
     def _compare_controller(self, changed: Sequence[PartitionRegistration], controller: Controller) -> None:
         if not changed and self.state is not None:

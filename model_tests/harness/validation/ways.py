@@ -28,6 +28,10 @@ Make = Callable[[State], ReplicationAction]
 Choice = Sequence[Make]
 
 
+class Wrong(Exception):  # noqa: N818 - a finding
+    """The event is not what the specification says."""
+
+
 class Untranslatable(Exception):  # noqa: N818 - a finding
     """A decision that the specification has no action for."""
 

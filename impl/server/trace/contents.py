@@ -1,0 +1,108 @@
+"""What a log holds, as a trace says it: its batches, and what its replica remembers of their producers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+from tidegauge.impl.records.batches import headers
+from tidegauge.impl.records.checked import CheckedBatch
+from tidegauge.impl.storage.errors import CorruptLogError
+
+if TYPE_CHECKING:
+    from tidegauge.impl.partition.producer_state import ProducerEntry, ProducerStates
+    from tidegauge.impl.records.batches import BatchHeader
+    from tidegauge.impl.records.checked import Batches
+    from tidegauge.impl.storage.log import Log
+
+
+class LoggedBatch(NamedTuple):
+    """A batch at its place. Two with one checksum have the same records, of the same producer and sequence."""
+
+    base_offset: int
+    end_offset: int
+    """Of the next batch."""
+    leader_epoch: int
+    checksum: int
+    producer_id: int
+    """-1: its producer is not idempotent, and has neither epoch nor sequence."""
+    producer_epoch: int
+    base_sequence: int
+
+    @classmethod
+    def of(cls, header: BatchHeader) -> Self:
+        return cls(
+            header.base_offset,
+            header.next_offset,
+            header.partition_leader_epoch,
+            header.crc,
+            header.producer_id,
+            header.producer_epoch,
+            header.base_sequence,
+        )
+
+
+class RememberedBatch(NamedTuple):
+    """What is remembered of a batch."""
+
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+
+
+class RememberedProducer(NamedTuple):
+    """What is remembered of a producer."""
+
+    producer_id: int
+    epoch: int
+    batches: tuple[RememberedBatch, ...]
+    """The latest, oldest first."""
+
+    @classmethod
+    def of(cls, entry: ProducerEntry) -> Self:
+        return cls(entry.producer_id, entry.epoch, tuple(RememberedBatch(*batch[:3]) for batch in entry.batches))
+
+
+class ProducerMemory(NamedTuple):
+    """What a replica remembers of all producers."""
+
+    forgot: bool
+    """Whether a producer may have been forgotten, so that an unknown one is taken on trust."""
+    producers: tuple[RememberedProducer, ...]
+    """By id."""
+
+    @classmethod
+    def of(cls, states: ProducerStates) -> Self:
+        return cls(
+            states.forgot,
+            tuple(
+                RememberedProducer(
+                    entry.producer_id, entry.epoch, tuple(RememberedBatch(*b[:3]) for b in entry.batches)
+                )
+                for _, entry in sorted(states.entries.items())
+            ),
+        )
+
+
+def logged(headers: Iterable[BatchHeader]) -> tuple[LoggedBatch, ...]:
+    return tuple(map(LoggedBatch.of, headers))
+
+
+def batches_in(records: Batches) -> tuple[LoggedBatch, ...]:
+    """The batches of a produce request, which have no place in a log yet."""
+    if isinstance(records, CheckedBatch):
+        return logged((records.header,))
+    return logged(header for _, header in headers(records))
+
+
+def batches_from(log: Log, offset: int) -> tuple[LoggedBatch, ...]:
+    """The batches of a log that reach beyond `offset`, as far as they can be read."""
+    return logged(_headers_from(log, offset))
+
+
+def _headers_from(log: Log, offset: int) -> Iterator[BatchHeader]:
+    with suppress(CorruptLogError):
+        for segment in log.segments:
+            if segment.next_offset > offset:
+                yield from segment.headers_from(offset)
