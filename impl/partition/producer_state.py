@@ -294,8 +294,12 @@ class ProducerStates:
         return {
             producer_id
             for producer_id, entry in self.entries.items()
-            if 0 < len(entry.batches) < self.batches_to_retain() and self.first_sequence(entry.batches[0]) != 0
+            if 0 < len(entry.batches) < self.batches_to_retain() and not self.is_first(entry.batches[0])
         }
+
+    def is_first(self, known: BatchMetadata) -> bool:
+        """Whether its producer has certainly sent nothing before: what begins at 0 may have wrapped after 2^31."""
+        return self.first_sequence(known) == 0 and known.base_offset < self.sequences
 
     def fill(self, headers: Sequence[BatchHeader]) -> None:
         """Remember batches that lie in the log before those that are remembered; `headers` is in the log's order."""

@@ -190,6 +190,16 @@ def test_memory_that_reaches_back_to_an_epochs_first_batch_is_complete() -> None
     assert states.incomplete() == set()
 
 
+def test_a_batch_that_begins_at_0_is_not_the_first_where_sequences_have_wrapped() -> None:
+    """Where so many records can have been before it, what lies before it in the log is looked at."""
+    offset = LAST_SEQUENCE + 5
+    states = ProducerStates()
+    states.restart([ProducerEntry(7, 0, [BatchMetadata(0, offset, 0, 1_000)], 1_000)], offset + 1, 0)
+    assert states.incomplete() == {7}
+    states.fill([batch(LAST_SEQUENCE)._replace(base_offset=offset - 1)])
+    assert [known.last_sequence for known in states.entries[7].batches] == [LAST_SEQUENCE, 0]
+
+
 def test_memory_is_not_filled_up_with_batches_of_other_producers_former_epochs_or_with_markers() -> None:
     own = batch(3, epoch=1)._replace(base_offset=9)
     states = ProducerStates()

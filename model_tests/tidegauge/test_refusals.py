@@ -45,7 +45,10 @@ MANY = "give at least 1 and at most"
         ((*VERIFY, "--bug", "none"), "--bug none: there is no bug 'none': choose one of kafka_1211"),
         (("simulate", "--bug", "none"), "--bug none: there is no bug 'none': choose one of kafka_1211"),
         ((*VERIFY, "--bug", "kafka_3197"), f"kafka_3197 is a bug of idempotence; verify {OF_REPLICATION}"),
-        (("simulate", "--bug", "kafka_3197"), f"kafka_3197 is a bug of idempotence; simulate {OF_REPLICATION}"),
+        (
+            ("simulate", "--bug", "swaps_at_once"),
+            "swaps_at_once is a bug of reassignment; simulate switches on",
+        ),
         ((*VERIFY, "--bug", "swaps_at_once"), f"swaps_at_once is a bug of reassignment; verify {OF_REPLICATION}"),
         ((*REPLAY, "--out", "file"), "--out file is a file: name a folder"),
         ((*REPLAY, "--out", "file/x"), "--out file/x cannot be written (Not a directory): name another folder"),

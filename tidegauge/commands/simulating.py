@@ -15,7 +15,7 @@ from tidegauge.exits import Status, Unusable
 from tidegauge.model_tests.harness.report.model import CampaignRun, Verdict
 from tidegauge.model_tests.harness.simulation.options import draw
 from tidegauge.model_tests.harness.verification.campaigning import Campaign, campaign
-from tidegauge.model_tests.harness.verification.plan import check_bug, check_seeds
+from tidegauge.model_tests.harness.verification.plan import CAMPAIGNS, check_bug, check_seeds
 from tidegauge.model_tests.harness.verification.run import check_twice, with_verdicts
 from tidegauge.screen import Screen
 
@@ -55,7 +55,7 @@ def simulate(
     try:
         check_seeds(seed, seeds)
         if bug is not None:
-            check_bug(bug, "simulate")
+            check_bug(bug, "simulate", CAMPAIGNS)
     except ValueError as error:
         raise Unusable(f"--{error}") from None
     if not 1 <= workers <= MOST_WORKERS:

@@ -7,7 +7,7 @@ must be enabled, after it line and specification must be equal: what does not ho
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import attrs
 from kio.schema.errors import ErrorCode
@@ -48,16 +48,14 @@ class Lines:
     findings: list[str] = attrs.field(factory=list)
     sent: dict[str, list[int]] = attrs.field(factory=dict)
     """The values that each line was given, in their order."""
-    refused: int = 0
-    """How often a leader has refused a batch before which everything was acknowledged."""
     begun_again: int = 0
     """How often a line was given up for a new epoch."""
 
     def line(self, name: str, max_in_flight: int) -> Sequencing:
         """A new line; `name` says whose it is."""
-        counted: dict[str, Any] = {"sequences": self.sequences}
-        base: type[Sequencing] = type("Counted", (self.sequencing,), counted)
-        return in_step(base, self, name)(max_in_flight)
+        fields: dict[str, Any] = {"lines": self, "name": name, "sequences": self.sequences}
+        watched: type[InStep] = type("Watched", (InStep, self.sequencing), fields)
+        return watched(max_in_flight)
 
     def maker(self, name: str) -> Callable[[int], Sequencing]:
         """What makes the lines of one producer, the next when its id is used up."""
@@ -80,87 +78,81 @@ def out_of_order(sent: Mapping[str, Sequence[int]], log: Sequence[int]) -> Itera
             yield f"{name}: the log has {[log[place] for place in sorted(found)]} of what was sent as {values}"
 
 
-def in_step(base: type[Sequencing], lines: Lines, name: str) -> type[Sequencing]:
-    """The rules of `base`, watched."""
+class InStep(Sequencing):
+    """A line that is watched; combined with the class whose rules it follows."""
 
-    class InStep(base):  # type: ignore[valid-type, misc]
-        def __init__(self, max_in_flight: int) -> None:
-            super().__init__(max_in_flight)
-            self._machine = Idempotence(
-                sequences=lines.sequences,
-                max_in_flight=max_in_flight,
-                max_records=UNBOUNDED,
-                max_attempts=UNBOUNDED,
-                batch_sizes=tuple(range(1, MOST_RECORDS + 1)),
-            )
-            self._expected = Producer()
-            self._firsts: dict[int, int] = {}
-            self._is_followed = True
+    lines: ClassVar[Lines]
+    name: ClassVar[str]
 
-        def send(self, count: int, leader: int) -> InFlightBatch:
-            first = self._expected.next_record
-            self._follow(producing.Send(0, count), leader)
-            batch: InFlightBatch = super().send(count, leader)
-            self._firsts[id(batch)] = first
-            self._compare()
-            return batch
+    def __init__(self, max_in_flight: int) -> None:
+        super().__init__(max_in_flight)
+        self._machine = Idempotence(
+            sequences=self.sequences,
+            max_in_flight=max_in_flight,
+            max_records=UNBOUNDED,
+            max_attempts=UNBOUNDED,
+            batch_sizes=tuple(range(1, MOST_RECORDS + 1)),
+        )
+        self._expected = Producer()
+        self._is_followed = True
 
-        def retry(self, batch: InFlightBatch, leader: int) -> None:
-            self._follow(producing.Retry(0, self.line.index(batch)), leader)
-            super().retry(batch, leader)
-            self._compare()
+    def send(self, count: int, leader: int) -> InFlightBatch:
+        self._follow(producing.Send(0, count), leader)
+        batch = super().send(count, leader)
+        self._compare()
+        return batch
 
-        def complete(self, batch: InFlightBatch, attempt: int, error: ErrorCode) -> bool:
-            waits = batch in self.line and batch.sent_to >= 0
-            if self._is_followed and waits:
-                flight = self._expected.in_flight[self.line.index(batch)]
-                request = ProduceRequest(flight.batch, flight.sent_to, attempt)
-                told = TOLD.get(error, Error.NOT_LEADER_OR_FOLLOWER)
-                self._follow(producing.ReceiveProduceResponse(ProduceResponse(request, told)), self._expected.leader)
-            try:
-                acknowledged: bool = super().complete(batch, attempt, error)
-            finally:
-                lines.refused += self.desynchronised
-                self._compare()
-            return acknowledged
+    def retry(self, batch: InFlightBatch, leader: int) -> None:
+        self._follow(producing.Retry(0, self.line.index(batch)), leader)
+        super().retry(batch, leader)
+        self._compare()
 
-        def give_up(self) -> None:
-            lines.begun_again += 1
-            self._follow(producing.GiveUp(0), self._expected.leader)
-            super().give_up()
+    def complete(self, batch: InFlightBatch, attempt: int, error: ErrorCode) -> bool:
+        waits = batch in self.line and batch.sent_to >= 0
+        if self._is_followed and waits:
+            flight = self._expected.in_flight[self.line.index(batch)]
+            told = TOLD.get(error, Error.NOT_LEADER_OR_FOLLOWER)
+            response = ProduceResponse(ProduceRequest(flight.batch, flight.sent_to, attempt), told)
+            self._follow(producing.ReceiveProduceResponse(response), self._expected.leader, response)
+        try:
+            return super().complete(batch, attempt, error)
+        finally:
             self._compare()
 
-        def _follow(self, action: IdempotenceAction, leader: int) -> None:
-            """Take the specification's action, with the leader that the producer knows."""
-            if not self._is_followed:
-                return
-            state = State((attrs.evolve(self._expected, leader=leader),), (), leader, 0, ())
-            responses = (action.response,) if isinstance(action, producing.ReceiveProduceResponse) else ()
-            state = attrs.evolve(state, responses=responses)
-            machine = self._machine
-            refused = "" if isinstance(action, producing.GiveUp) else action.guard(machine, state)
-            if refused:
+    def give_up(self) -> None:
+        self.lines.begun_again += 1
+        super().give_up()
+        if self._is_followed:
+            after = producing.GiveUp(0).effect(self._machine, self._state(self._expected.leader)).producers[0]
+            self._expected = attrs.evolve(after, desynchronised=False)
+            self._compare()
+
+    def _state(self, leader: int, *responses: ProduceResponse) -> State:
+        """The producer alone with what it knows; brokers are the trace's matter."""
+        return State((attrs.evolve(self._expected, leader=leader),), (), leader, 0, (), responses=responses)
+
+    def _follow(self, action: IdempotenceAction, leader: int, *responses: ProduceResponse) -> None:
+        """Take the specification's action, with the leader that the producer knows."""
+        if self._is_followed:
+            state = self._state(leader, *responses)
+            if refused := action.guard(self._machine, state):
                 self._tell(f"does {action}, which the specification forbids: {refused}")
             else:
-                after: Producer = action.effect(machine, state).producers[0]
-                given_up = isinstance(action, producing.GiveUp)
-                self._expected = attrs.evolve(after, desynchronised=False) if given_up else after
+                self._expected = action.effect(self._machine, state).producers[0]
 
-        def _compare(self) -> None:
-            if not self._is_followed:
-                return
-            flights = tuple((b.epoch, b.base_sequence, b.count, b.attempt, b.sent_to, b.behind) for b in self.line)
-            found = self.epoch, self.next_sequence, flights, self.desynchronised
-            wanted = self._expected
-            expected = wanted.epoch, wanted.next_sequence, tuple(map(_flight, wanted.in_flight)), wanted.desynchronised
-            if found != expected:
-                self._tell(f"is at {found}, the specification's producer at {expected}")
+    def _compare(self) -> None:
+        if not self._is_followed:
+            return
+        flights = tuple((b.epoch, b.base_sequence, b.count, b.attempt, b.sent_to, b.behind) for b in self.line)
+        found = self.epoch, self.next_sequence, flights, self.desynchronised
+        wanted = self._expected
+        expected = wanted.epoch, wanted.next_sequence, tuple(map(_flight, wanted.in_flight)), wanted.desynchronised
+        if found != expected:
+            self._tell(f"is at {found}, the specification's producer at {expected}")
 
-        def _tell(self, what: str) -> None:
-            self._is_followed = False
-            lines.findings.append(f"{name} {what}")
-
-    return InStep
+    def _tell(self, what: str) -> None:
+        self._is_followed = False
+        self.lines.findings.append(f"{self.name} {what}")
 
 
 def _flight(flight: InFlight) -> tuple[object, ...]:

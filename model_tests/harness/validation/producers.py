@@ -103,7 +103,7 @@ class Remembering:
                     left = without_entry(left, producer)
                 return self._kept(decision, attrs.evolve(replica, producers=left, forgot=True))
             case events.AcknowledgeRepeat() | events.RefuseSequence():
-                self._check_answer(decision, replica)
+                self._check_response(decision, replica)
                 return self._kept(decision, replica)
             case events.OfLog():
                 return self._kept(decision, replica)
@@ -118,14 +118,14 @@ class Remembering:
                 if self.machine.repeated(replica, batch) is not None:
                     raise Wrong(f"{told(traced)} is appended, though the leader remembers it")
                 if error := self.machine.sequence_error(replica, batch):
-                    raise Wrong(f"{told(traced)} is appended, the specification answers {error.name}")
+                    raise Wrong(f"{told(traced)} is appended, the specification responds {error.name}")
                 on_trust = entry_of(replica.producers, batch.producer) is None and self.machine.accepts_unknown(replica)
                 if not on_trust and any(one.batch == batch for one in replica.log):
                     raise Wrong(f"NoDuplicate is violated: {told(traced)} is in the log already")
             replica = self._with(replica, (traced,))
         return replica
 
-    def _check_answer(self, decision: events.AcknowledgeRepeat | events.RefuseSequence, replica: Replica) -> None:
+    def _check_response(self, decision: events.AcknowledgeRepeat | events.RefuseSequence, replica: Replica) -> None:
         for traced in decision.batches[:1]:
             known = self.machine.repeated(replica, batch_of(traced))
             if isinstance(decision, events.AcknowledgeRepeat):
@@ -137,7 +137,7 @@ class Remembering:
             error = Error.OK if known is not None else self.machine.sequence_error(replica, batch_of(traced))
             if error.name != decision.error.name.upper():
                 said = decision.error.name.upper()
-                raise Wrong(f"{told(traced)} is refused with {said}, the specification answers {error.name}")
+                raise Wrong(f"{told(traced)} is refused with {said}, the specification responds {error.name}")
 
     # --- memory ------------------------------------------------------------------------------------------------------
 

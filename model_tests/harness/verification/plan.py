@@ -13,6 +13,8 @@ from tidegauge.spec.transactions.models import NIGHTLY_TRANSACTIONS, QUICK_TRANS
 
 MACHINE = "replication"
 """The machine whose cores and clusters a verification runs, and whose bugs it demonstrates."""
+CAMPAIGNS = (MACHINE, "idempotence")
+"""The machines whose bugs simulated clusters can have."""
 BUG = "kafka_1211"
 """Switched on unless another is named: it shows at every level, in what clients see as well."""
 
@@ -47,10 +49,10 @@ def check_seeds(seed: int, seeds: int) -> None:
         raise ValueError(f"seeds {seeds}: give at least 1 and at most {MOST_SEEDS}; the next run goes on from there")
 
 
-def check_bug(bug: str, command: str) -> None:
-    """Raise ValueError for a bug that `command` cannot switch on in an implementation of MACHINE."""
-    specified = [one.name for one in REGISTRY.registration(MACHINE).bugs]
-    implemented = {one.name for one in HARNESS[MACHINE].bugs}
+def check_bug(bug: str, command: str, machines: tuple[str, ...] = (MACHINE,)) -> None:
+    """Raise ValueError for a bug of none of the machines whose implementation `command` runs."""
+    specified = [one.name for machine in machines for one in REGISTRY.registration(machine).bugs]
+    implemented = {one.name for machine in machines for one in HARNESS[machine].bugs}
     known = [name for name in specified if name in implemented]
     if bug in known:
         return
@@ -58,8 +60,8 @@ def check_bug(bug: str, command: str) -> None:
     if bug in specified:
         raise ValueError(f"bug {bug}: only the specification has {bug}: choose one of {choice}")
     if owners := [one.name for one in REGISTRY if bug in {each.name for each in one.bugs}]:
-        owner = " and of ".join(owners)
-        raise ValueError(f"bug {bug}: {bug} is a bug of {owner}; {command} switches on bugs of {MACHINE}: {choice}")
+        owner, own = " and of ".join(owners), " and ".join(machines)
+        raise ValueError(f"bug {bug}: {bug} is a bug of {owner}; {command} switches on bugs of {own}: {choice}")
     raise ValueError(f"bug {bug}: there is no bug {bug!r}: choose one of {choice}")
 
 
