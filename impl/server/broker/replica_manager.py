@@ -251,6 +251,10 @@ class ReplicaManager:
         except (RecordError, OSError) as error:
             self._trace_refusal(partition, append.records, error)
             return self._failed(partition, error, log_start, log_end)
+        if self._tracer.trace is not None and isinstance(appended, Appended) and appended.repeated:
+            known, repeated = trace.events.AcknowledgeRepeat, trace.events.batches_in(records)
+            place = appended.base_offset
+            self._tracer.log(known, *partition.key, replica, base_offset=place, batches=repeated)
         return self._outcome(partition, appended, acks, now_ms, log_start, pending)
 
     def _append_marker(self, append: PartitionMarker, pending: list[_Pending]) -> AppendOutcome:
@@ -286,8 +290,8 @@ class ReplicaManager:
             appended.timestamp if appended.repeated else partition.log.append_time_ms(now_ms),
             log_start,
         )
-        if self._tracer.trace is not None:
-            self._trace_append(partition, records, appended, acks)
+        if self._tracer.trace is not None and not appended.repeated:
+            self._trace_append(partition, appended, acks)
         self.effects.carry_out(partition)
         if acks == ACKS_ALL:
             outcome.state = PENDING
@@ -307,20 +311,15 @@ class ReplicaManager:
         outcome.error = self.hosted.storage_failed(partition, error)
         return outcome
 
-    def _trace_append(self, partition: Partition, records: Batches, appended: Appended, acks: int) -> None:
-        log, events, base_offset = self._tracer.log, trace.events, appended.base_offset
-        if appended.repeated:
-            repeated = events.batches_in(records)
-            log(events.AcknowledgeRepeat, *partition.key, partition.replica, base_offset=base_offset, batches=repeated)
-            return
-        log(
-            events.Append,
+    def _trace_append(self, partition: Partition, appended: Appended, acks: int) -> None:
+        self._tracer.log(
+            trace.events.Append,
             *partition.key,
             partition.replica,
             acks=acks,
-            base_offset=base_offset,
-            records=appended.end_offset - base_offset,
-            batches=events.batches_from(partition.log, base_offset),
+            base_offset=appended.base_offset,
+            records=appended.end_offset - appended.base_offset,
+            batches=trace.events.batches_from(partition.log, appended.base_offset),
         )
 
     def _trace_refusal(self, partition: Partition, records: Batches | None, error: RecordError | OSError) -> None:
