@@ -8,6 +8,7 @@ that it always had, and equal states stay equal.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol, Self, TypeAlias, TypeVar
 
 import attrs
@@ -29,6 +30,10 @@ class Part:
             return _DEFAULTS[cls]  # type: ignore[return-value]  # each class is the key of its own instance
         except KeyError:
             return cls.default()
+
+    def renamed(self, names: Sequence[int]) -> Self:
+        """The part when each process has its new name; one that names processes overrides it."""
+        return self
 
     @classmethod
     def default(cls) -> Self:

@@ -38,6 +38,11 @@ class ReplicationExtension(Extension):
     cutting_types: ClassVar[tuple[type[Action], ...]] = ()
     """Actions, its own or the machine's, that with the extension may make a log shorter."""
 
+    leader_stays: ClassVar[frozenset[str]] = frozenset()
+    """Of its perturbations those that end no leadership: followers stay interchangeable with them."""
+    orders_brokers: ClassVar[bool] = False
+    """Whether it treats brokers unlike, by an order among them."""
+
     @property
     def all_action_types(self) -> tuple[type[Action], ...]:
         """Its actions with these constants."""

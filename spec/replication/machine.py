@@ -59,6 +59,7 @@ from tidegauge.spec.replication.state import (
     Session,
     State,
 )
+from tidegauge.spec.replication.symmetry import LEADER_STAYS, names_of, renamed_state
 
 T = TypeVar("T")
 
@@ -186,6 +187,23 @@ class Replication(ReplicationRules):
             **_merged(extension.explain(state) for extension in self.extensions),
             **replication_properties.explain(invariant, state),
         }
+
+    @property
+    def leader_stays(self) -> bool:
+        """Whether nothing in this model can end the first leadership."""
+        harmless = LEADER_STAYS.union(*(one.leader_stays for one in self.extensions))
+        return harmless.issuperset(self.bounds) and not any(one.orders_brokers for one in self.extensions)
+
+    @property
+    def interchangeable(self) -> int:
+        """The followers, as long as they are no leader's successors."""
+        isr, leader = self.in_sync_at_first()
+        alike = len(isr) == self.brokers or isr == (leader,)
+        return self.brokers - 1 if alike and self.leader_stays else 0
+
+    def permute(self, state: State, permutation: tuple[int, ...]) -> State:
+        _, leader = self.in_sync_at_first()
+        return renamed_state(state, names_of(self.brokers, leader, permutation))
 
     # --- rules that actions share ------------------------------------------------------------------------------
 

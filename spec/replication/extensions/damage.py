@@ -17,7 +17,7 @@ The extension requires `ControlledShutdown`. It adds to a replica where its dama
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import ClassVar
 
 import attrs
@@ -48,6 +48,9 @@ class Eligible(Part):
     """Of metadata: the eligible leaders (KIP-966)."""
 
     brokers: tuple[int, ...] = ()
+
+    def renamed(self, names: Sequence[int]) -> Eligible:
+        return Eligible(tuple(sorted(names[broker] for broker in self.brokers)))
 
 
 def damage_of(replica: Replica) -> int:

@@ -209,6 +209,7 @@ class LateMessages(ReplicationExtension):
         HeartbeatArrivesLate,
     )
     part_types: ClassVar[tuple[type[Part], ...]] = (LeftBehind,)
+    leader_stays: ClassVar[frozenset[str]] = frozenset({"ArriveLate"})
 
     def step_invariants(self, machine: ReplicationRules) -> Mapping[str, StepInvariant[State]]:
         return {"UnfencedHasCaughtUp": unfenced_has_caught_up}

@@ -159,6 +159,7 @@ class Reassignment(ReplicationExtension):
 
     action_types: ClassVar[tuple[type[Action], ...]] = (StartReassignment, CancelReassignment)
     part_types: ClassVar[tuple[type[Part], ...]] = (Assignment, ReplicaList)
+    orders_brokers: ClassVar[bool] = True
 
     initial_replicas: tuple[int, ...] = (0, 1)
     targets: tuple[tuple[int, ...], ...] = ()

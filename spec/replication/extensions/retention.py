@@ -222,6 +222,7 @@ class Retention(ReplicationExtension):
 
     action_types: ClassVar[tuple[type[Action], ...]] = (DeleteRecords, Retain)
     part_types: ClassVar[tuple[type[Part], ...]] = (LogStart, FollowerLogStart, LeaderLogStart)
+    leader_stays: ClassVar[frozenset[str]] = frozenset({"DeleteRecords"})
 
     written_by_clock: bool = False
     """Whether a log start is also written down from time to time (`WriteLogStart`), though it was told to nobody."""

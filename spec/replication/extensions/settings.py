@@ -92,6 +92,7 @@ class Settings(ReplicationExtension):
 
     action_types: ClassVar[tuple[type[Action], ...]] = (ChangeSettings,)
     part_types: ClassVar[tuple[type[Part], ...]] = (TopicSettings, KnownSettings)
+    leader_stays: ClassVar[frozenset[str]] = frozenset({"ChangeSettings"})
 
     min_insync_values: tuple[int, ...] = ()
     """Those that may be set; () for all that fit."""
