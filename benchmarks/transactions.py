@@ -7,7 +7,6 @@ follows. The histories are valid; 5 % of the transactions are aborted, 2 % have 
 
 from __future__ import annotations
 
-import argparse
 import random
 import time
 from collections.abc import Callable
@@ -19,6 +18,7 @@ import attrs
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.options import parser
 from tidegauge.linearizability.check import check
 from tidegauge.linearizability.generator import generate
 from tidegauge.linearizability.history import UNKNOWN, Isolation, Kind, Operation, Operations, Outcome, concatenate
@@ -95,9 +95,9 @@ def timed(work: Callable[[], T]) -> tuple[float, T]:
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--transactions", type=int, default=640_000)
-    wanted = parser.parse_args().transactions
+    options = parser("transactions", __doc__)
+    options.add_argument("--transactions", type=int, default=640_000, help="how many are checked")
+    wanted = options.parse_args().transactions
     distinct = concatenate([drawn(number) for number in range(DISTINCT)])
     operations = repeated(distinct, max(1, wanted // (DISTINCT * EACH)))
     transactions = len(operations.history_starts[:-1]) * EACH

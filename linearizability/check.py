@@ -12,11 +12,11 @@ import pyarrow as pa
 
 from tidegauge.linearizability.anomaly import Anomaly
 from tidegauge.linearizability.coverage import MOST_NAMED, Coverage, Covering
-from tidegauge.linearizability.history import Codes, Flags, Ints, Operations
+from tidegauge.linearizability.history import Codes, Ints, Operations
 from tidegauge.linearizability.log import Level, screen
 from tidegauge.linearizability.partition_check import HOLE_STEPS, check_partition
-from tidegauge.linearizability.transactional import NONE
 from tidegauge.linearizability.transactions.checking import check_transactions
+from tidegauge.linearizability.transactions.table import with_transactions
 
 
 class Verdict(IntEnum):
@@ -142,7 +142,7 @@ def _checked(
     operations: Operations, starts: Ints, level: Level, hole_steps: int, named: int | None
 ) -> tuple[list[Anomaly], Coverage | None]:
     """What is found: histories with transactions are checked as such, all others as a log."""
-    whose = _with_transactions(operations, starts)
+    whose = with_transactions(operations)
     if not whose.any():
         return _checked_logs(operations, starts, level, hole_steps, named)
     most_named = MOST_NAMED if named is None else named
@@ -155,16 +155,6 @@ def _checked(
     anomalies, covered = _checked_logs(logs, logs.history_starts, level, hole_steps, most_named)
     assert covered is not None, "what is named is counted"
     return [*anomalies, *checked.anomalies], checked.coverage.beside(covered, whose)
-
-
-def _with_transactions(operations: Operations, starts: Ints) -> Flags:
-    """Which histories have to do with transactions."""
-    whose = np.zeros(len(starts) - 1, np.bool_)
-    extra = operations.transactional
-    if extra is not None:
-        rows = np.flatnonzero((extra.transaction != NONE) | (extra.group != NONE))
-        whose[np.searchsorted(starts, rows, side="right") - 1] = True
-    return whose
 
 
 def _checked_logs(

@@ -2,21 +2,25 @@
 
 A completed `:send` or `:txn` of `[:send k v]` says `[:send k [offset v]]`; a completed `:poll` says, for each key, the
 pairs of offset and value. A key is a partition here, each micro-operation an operation with the interval of the whole.
-Polls carry no position: they go on where the process was, until it assigns, subscribes or crashes. Runs with
-transactions have control records in their logs, which the log checker would take for holes.
+Polls carry no position: they go on where the process was, until it assigns, subscribes or crashes.
+
+In a run with transactions, which has a `:txn`, each `:send`, `:poll` and `:txn` is a transaction: its tag only says
+what is in it. Each of its operations has the interval of the whole, and so has its commit: ok, failed or unknown as
+the whole.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import attrs
 
 from tidegauge.linearizability.arrow import HistoryError
-from tidegauge.linearizability.history import UNKNOWN, Kind, Operation, Operations, Outcome
+from tidegauge.linearizability.history import UNKNOWN, Isolation, Kind, Operation, Operations, Outcome
 
 TOPIC = "jepsen"
 _TOKEN = re.compile(r'[\s,]*(#\{|#_|#[\w.]+|[()\[\]{}]|"(?:\\.|[^"\\])*"|;[^\n]*|[^\s,()\[\]{}";]+)')
@@ -24,23 +28,28 @@ _CLOSES = {"(": ")", "[": "]", "{": "}", "#{": "}"}
 _WORDS: Mapping[str, Any] = {"nil": None, "true": True, "false": False}
 
 
-def read(path: str | Path) -> Operations:
-    """The operations of a Jepsen history, one map a line or one vector of maps. Raises HistoryError."""
+def read(path: str | Path, isolation: Isolation = Isolation.READ_COMMITTED) -> Operations:
+    """The operations of a Jepsen history, one map a line or one vector of maps. Raises HistoryError.
+
+    The file does not say the isolation level of consumers in a run with transactions; Jepsen's default is the one here.
+    """
     try:
         text = Path(path).read_text(encoding="utf-8")
     except FileNotFoundError:
         raise HistoryError(f"{path}: there is no such file; check the path") from None
     except (OSError, UnicodeDecodeError) as error:
         raise HistoryError(f"{path}: not readable as UTF-8 text ({error})") from error
-    return parse(text, str(path))
+    return parse(text, str(path), isolation=isolation)
 
 
-def parse(text: str, source: str = "memory", history: int = 0) -> Operations:
+def parse(
+    text: str, source: str = "memory", history: int = 0, isolation: Isolation = Isolation.READ_COMMITTED
+) -> Operations:
     """The operations in the EDN `text`."""
     try:
         forms = list(_Reader(text).forms())
         events = forms[0] if len(forms) == 1 and isinstance(forms[0], tuple) else forms
-        rows = _pair(events)
+        rows = _pair(tuple(events), isolation)
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise HistoryError(f"{source}: not a history of Jepsen's Kafka workload ({error})") from error
     ordered = sorted(rows, key=lambda row: row.call)
@@ -97,9 +106,17 @@ class _Reader:
         return fields
 
 
-def _pair(events: Iterable[Mapping[str, Any]]) -> list[Operation]:
+def _pair(events: Iterable[Mapping[str, Any]], isolation: Isolation) -> list[Operation]:
     """Operations from invocations and completions, by process."""
     rows: list[Operation] = []
+    transactional = any(event.get(":f") == ":txn" for event in events)
+    number = count()
+
+    def take(invoked: Mapping[str, Any], done: Mapping[str, Any] | None, polled: set[int]) -> None:
+        mine = list(_operations(invoked, done, polled))
+        works = invoked.get(":f") in (":txn", ":send", ":poll")
+        rows.extend(_whole(invoked, done, mine, next(number), isolation) if transactional and works else mine)
+
     opened: dict[int, Mapping[str, Any]] = {}
     moved: dict[int, set[int]] = {}
     for event in events:
@@ -114,15 +131,37 @@ def _pair(events: Iterable[Mapping[str, Any]]) -> list[Operation]:
             raise ValueError(f"process {process} completes nothing at index {event.get(':index')}")
         if event.get(":f") in (":assign", ":subscribe", ":crash"):
             moved[process] = set()
-        rows.extend(_operations(invoked, event, moved.setdefault(process, set())))
+        take(invoked, event, moved.setdefault(process, set()))
     for invoked in opened.values():
-        rows.extend(_operations(invoked, None, set()))
+        take(invoked, None, set())
     return rows
+
+
+def _whole(
+    invoked: Mapping[str, Any], done: Mapping[str, Any] | None, parts: Iterable[Operation], number: int,
+    isolation: Isolation,
+) -> Iterator[Operation]:  # fmt: skip
+    """The operations of a transaction, and its commit."""
+    for part in parts:
+        row = attrs.evolve(part, transaction=number)
+        if row.kind is Kind.FETCH:
+            yield attrs.evolve(row, isolation=isolation)
+        else:
+            # What became of the whole says nothing of whether a record is in the log.
+            yield attrs.evolve(row, outcome=Outcome.OK if row.outcome is Outcome.OK else Outcome.INFO)
+    yield Operation(
+        index=0, process=int(invoked[":process"]), kind=Kind.COMMIT, outcome=_outcome(done), topic="", partition=0,
+        call=int(invoked[":time"]), returned=None if done is None else int(done[":time"]), transaction=number,
+    )  # fmt: skip
+
+
+def _outcome(done: Mapping[str, Any] | None) -> Outcome:
+    return Outcome.INFO if done is None else Outcome[str(done[":type"])[1:].upper()]
 
 
 def _operations(invoked: Mapping[str, Any], done: Mapping[str, Any] | None, polled: set[int]) -> Iterator[Operation]:
     """One operation for each send and each key polled. `polled`: the keys whose position the process keeps."""
-    outcome = Outcome.INFO if done is None else Outcome[str(done[":type"])[1:].upper()]
+    outcome = _outcome(done)
     parts = (done if done is not None and outcome is Outcome.OK else invoked).get(":value")
     for part in parts if isinstance(parts, tuple) else ():
         if not isinstance(part, tuple) or not part or part[0] not in (":send", ":poll"):

@@ -68,9 +68,10 @@ def _within(ops: Operations, said: Transactional) -> Iterator[tuple[Flags, str]]
         ("called at {call}, after the end of transaction {transaction} was: give it a transaction of its own"),
     )
     fetched = (ops.kind[rows] == Kind.FETCH) & (ops.outcome[rows] == Outcome.OK)
+    over = np.where(last >= 0, ops.returned[last], NEVER)[slot]
     yield (
-        _flags(ops, rows, fetched & (ops.returned[rows] > until)),
-        ("returned at {returned}, after the end of transaction {transaction} was called: put it in a later one"),
+        _flags(ops, rows, fetched & (ops.returned[rows] > over)),
+        "returned at {returned}, after transaction {transaction} was over: give it a transaction of its own",
     )
 
 

@@ -16,12 +16,13 @@ So a history is checked without a search:
 Rule 3 gives most of rule 4 for nothing: let each transaction have its place in time at the call of its end. A read of
 another one's record by read_committed returned after that one's end was called, so each such dependency goes forward in
 time, and so do process order and real time. A history that keeps rule 3 therefore has no cycle of read dependencies,
-whatever its size. At level strict, where overwriting and anti-dependencies count too, `order` looks for labels that
-rise along all of them; only where there are none does `cycles` look for the strongly connected components.
+whatever its size; unless a recorder gives the interval of the whole to each operation. For these, and at level strict,
+where overwriting and anti-dependencies count too, `order` looks for labels that rise along all dependencies; only where
+there are none does `cycles` look for the strongly connected components.
 
     table    transactions and records of many histories as arrays
     screen   one pass over them: which histories break a rule; what it does not flag is valid
-    order    the same for the cycles of level strict
+    order    the same for cycles where they need a look
     offsets  the same for the offsets of groups
     story    one history, transaction by transaction: outcomes and places, with the reads that tell them
     reads, cycles, tiling    what is wrong with it, each with a witness

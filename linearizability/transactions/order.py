@@ -12,6 +12,7 @@ import attrs
 import numpy as np
 
 from tidegauge.linearizability.history import NEVER, UNKNOWN, Flags, Ints, Kind, Outcome
+from tidegauge.linearizability.log import Level
 from tidegauge.linearizability.transactions.table import Flagged, Table
 
 ROUNDS = 64
@@ -34,11 +35,12 @@ class _Nodes:
     last: Ints
 
 
-def flag_cycles(table: Table, flagged: Flagged) -> None:
-    """Flag histories whose dependencies may have a cycle."""
+def flag_cycles(table: Table, flagged: Flagged, level: Level) -> None:
+    """Flag histories whose dependencies, as far as they count at the level, may have a cycle."""
     nodes = _nodes(table)
-    edges = np.concatenate([_overwrites(table, nodes), _reads(table, nodes), _misses(table, nodes)], axis=1)
-    edges = np.concatenate([edges, _process_order(nodes, flagged)], axis=1)
+    edges = np.concatenate([_reads(table, nodes), _process_order(nodes, flagged)], axis=1)
+    if level is Level.STRICT:
+        edges = np.concatenate([edges, _overwrites(table, nodes), _misses(table, nodes)], axis=1)
     edges = edges[:, edges[0] != edges[1]]
     times, rank = np.unique(np.concatenate((nodes.call, nodes.returned)), return_inverse=True)
     size = len(nodes.call)

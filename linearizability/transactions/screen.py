@@ -25,9 +25,16 @@ def screen(ops: Operations, level: Level) -> tuple[Flags, Table]:
     _flag_times(table, flagged)
     _flag_torn_stability(table, flagged)
     flag_offsets(table, flagged)
-    if level is Level.STRICT:
-        flag_cycles(table, flagged)
+    if level is Level.STRICT or _is_coarse(table):
+        flag_cycles(table, flagged, level)
     return flagged.flags, table
+
+
+def _is_coarse(table: Table) -> bool:
+    """Whether a fetch may have returned after the end of its transaction was called: then rule 3 says less."""
+    ends = table.transactions.end[table.transactions.of_row[table.fetches.row]] if len(table.transactions) else -1
+    inside = (table.transactions.of_row[table.fetches.row] >= 0) & (ends >= 0)
+    return bool((inside & (table.ops.returned[table.fetches.row] > table.ops.call[ends])).any())
 
 
 def _flag_reads(table: Table, flagged: Flagged) -> None:

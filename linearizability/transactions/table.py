@@ -216,3 +216,13 @@ def _lay_out(rows: Rows, base: Ints, flagged: Flagged) -> Records:
     holder[slots] = number
     flagged.flag(row, holder[slots] != number)
     return Records(row, slots, base, low, high, first)
+
+
+def with_transactions(ops: Operations) -> Flags:
+    """Which histories, in their order, have to do with transactions."""
+    starts = ops.history_starts
+    whose = np.zeros(len(starts) - 1, np.bool_)
+    if ops.transactional is not None:
+        rows = np.flatnonzero((ops.transactional.transaction != NONE) | (ops.transactional.group != NONE))
+        whose[np.searchsorted(starts, rows, side="right") - 1] = True
+    return whose

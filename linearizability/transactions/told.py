@@ -8,6 +8,7 @@ has to rewind its consumer itself (KAFKA-17582).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 import attrs
 import numpy as np
@@ -20,7 +21,7 @@ from tidegauge.linearizability.transactions.findings import grouped
 from tidegauge.linearizability.transactions.offsets import visible_below
 from tidegauge.linearizability.transactions.screen import screen
 from tidegauge.linearizability.transactions.story import Story
-from tidegauge.linearizability.transactions.table import Table
+from tidegauge.linearizability.transactions.table import Table, with_transactions
 
 
 @attrs.frozen
@@ -53,17 +54,21 @@ class Told:
     positions: Positions
 
 
-def tell(operations: Operations) -> Told:
-    """What is told of histories with transactions, which are well formed and sorted by history and index."""
+def tell(operations: Operations, most: int | None = None) -> Told:
+    """What is told of histories with transactions, which are well formed and sorted by history and index.
+
+    Cycles are looked for history by history where the arrays do not exclude them: until `most` were found, if given.
+    """
     cycles: list[Anomaly] = []
     positions = Positions()
+    rows = np.repeat(with_transactions(operations), np.diff(operations.history_starts))
+    operations = operations.take(np.flatnonzero(rows))
     for start, stop in blocks(operations, BLOCK):
         block = operations.slice(start, stop)
-        if block.transactional is None or block.transactional.empty:
-            continue
         flags, table = screen(block, Level.STRICT)
         positions += _positions(table)
-        cycles += _allowed(block, flags)
+        left = None if most is None else max(most - len(cycles), 0)
+        cycles += islice(_allowed(block, flags), left)
     return Told(tuple(cycles), positions)
 
 

@@ -8,7 +8,8 @@ from tidegauge.linearizability import edn
 from tidegauge.linearizability.anomaly import Name
 from tidegauge.linearizability.arrow import HistoryError
 from tidegauge.linearizability.check import check
-from tidegauge.linearizability.history import Kind, Outcome
+from tidegauge.linearizability.history import Isolation, Kind, Outcome
+from tidegauge.linearizability.malformed import find
 
 SENT = """
 {:type :invoke, :f :assign, :value [0], :process 1, :time 1, :index 0}
@@ -54,6 +55,45 @@ def test_polls_go_on_until_the_process_is_assigned_again() -> None:
     assert Name.NONMONOTONIC_POLL in {one.name for one in check(edn.parse(SENT + POLLED_AGAIN)).anomalies}
     again = POLLED_AGAIN.replace(":time 9", ":time 11").replace(":time 10", ":time 12")
     assert check(edn.parse(SENT + ASSIGNED_AGAIN + again)).valid
+
+
+TRANSACTIONS = """
+{:type :invoke, :f :txn, :value [[:send 0 7] [:poll]], :process 0, :time 3, :index 2}
+{:type :invoke, :f :send, :value [[:send 1 8]], :process 1, :time 3, :index 3}
+{:type :ok, :f :txn, :value [[:send 0 [0 7]] [:poll {1 [[0 8]]}]], :process 0, :time 9, :index 4}
+{:type :%s, :f :send, :value [[:send 1 [0 8]]], :process 1, :time 9, :index 5}
+{:type :invoke, :f :poll, :value [[:poll]], :process 1, :time 10, :index 6}
+{:type :ok, :f :poll, :value [[:poll {0 [[0 7]], 1 []}]], :process 1, :time 12, :index 7}
+"""
+
+
+def test_each_operation_of_a_run_with_transactions_is_one_whatever_its_tag() -> None:
+    rows = list(edn.parse(TRANSACTIONS % "ok"))
+    assert [(row.transaction, row.kind, row.isolation.name, row.values) for row in rows] == [
+        (0, Kind.PRODUCE, "READ_UNCOMMITTED", (7,)),
+        (0, Kind.FETCH, "READ_COMMITTED", (8,)),
+        (0, Kind.COMMIT, "READ_UNCOMMITTED", ()),
+        (1, Kind.PRODUCE, "READ_UNCOMMITTED", (8,)),
+        (1, Kind.COMMIT, "READ_UNCOMMITTED", ()),
+        (2, Kind.FETCH, "READ_COMMITTED", (7,)),
+        (2, Kind.COMMIT, "READ_UNCOMMITTED", ()),
+    ]
+    assert not find(edn.parse(TRANSACTIONS % "ok"))
+
+
+@pytest.mark.parametrize(("completion", "valid"), [("ok", True), ("info", True), ("fail", False)])
+def test_a_transaction_that_failed_is_not_to_be_read(completion: str, valid: bool) -> None:
+    checked = check(edn.parse(TRANSACTIONS % completion))
+    assert checked.valid is valid
+    assert {one.name for one in checked.anomalies} == (set() if valid else {Name.ABORTED_READ})
+    careless = edn.parse(TRANSACTIONS % completion, isolation=Isolation.READ_UNCOMMITTED)
+    assert check(careless).valid
+
+
+def test_transactions_that_read_of_each_other_are_a_cycle() -> None:
+    both = TRANSACTIONS.replace("[[:send 1 8]]", "[[:poll] [:send 1 8]]")
+    both = both.replace("[[:send 1 [0 8]]]", "[[:poll {0 [[0 7]]}] [:send 1 [0 8]]]")
+    assert Name.G1C in {one.name for one in check(edn.parse(both % "ok")).anomalies}
 
 
 def test_what_never_completed_is_unknown() -> None:

@@ -98,7 +98,7 @@ MALFORMED: dict[str, list[Operation]] = {
     "another process": [send(1, 0, 1, 0, 7), commit(1, 2, 3, process=8)],
     "ends twice": [commit(1, 0, 1), abort(1, 2, 3)],
     "after the end of transaction 1": [commit(1, 0, 5), send(1, 4, 6, 0, 7)],
-    "after the end of transaction 1 was called": [poll(1, 0, 5, 0, {}), commit(1, 4, 6)],
+    "after transaction 1 was over": [poll(1, 0, 7, 0, {}), commit(1, 4, 6)],
     "it is ok but has no return": [attrs.evolve(commit(1, 0, 1), returned=None)],
 }
 

@@ -6,10 +6,11 @@ import pytest
 
 from tidegauge.linearizability.anomaly import Name
 from tidegauge.linearizability.check import Verdict, check
-from tidegauge.linearizability.history import Operation, Outcome
+from tidegauge.linearizability.history import Operation, Outcome, concatenate
 from tidegauge.linearizability.log import Level
 from tidegauge.linearizability.malformed import find
-from tidegauge.model_tests.linearizability.rows import election, history, settled
+from tidegauge.linearizability.transactions.told import Positions, tell
+from tidegauge.model_tests.linearizability.rows import election, fetch, history, produce, settled
 from tidegauge.model_tests.linearizability.transaction_rows import abort, commit, consumed, offsets, poll, send
 
 Rows = list[Operation]
@@ -374,6 +375,38 @@ def test_the_witness_names_each_step_of_a_cycle_and_shows_the_operations() -> No
     read = [f"transaction {one} read what transaction {other} wrote" for one, other in ((1, 2), (2, 1))]
     assert found.witness.startswith("; ".join(read))
     assert found.witness.count("produce") == found.witness.count("fetch") == 2
+
+
+def test_a_cycle_is_found_where_each_operation_has_the_interval_of_its_transaction() -> None:
+    sends = [send(1, 0, 9, 0, 7), send(2, 0, 9, 0, 8, partition=1)]
+    first, second = poll(1, 0, 9, 0, {0: 8}, partition=1), poll(2, 0, 9, 0, {0: 7})
+    ends = [commit(1, 0, 9), commit(2, 0, 9)]
+    (found,) = check(history([*sends, first, second, *ends])).anomalies
+    assert found.name is Name.G1C
+    assert check(history([*sends, first, *ends])).valid
+
+
+def test_what_kafka_allows_is_told() -> None:
+    rows = STRICT["two transactions overwrite each other"][1]
+    told = tell(concatenate([history(rows, 3), history([produce(0, 1, 0, 7), fetch(2, 3, 0)], 4)]))
+    assert [(one.history, one.name) for one in told.cycles] == [(3, Name.G0)]
+    assert tell(history(rows), 0).cycles == ()
+
+
+@pytest.mark.parametrize(
+    ("position", "told"),
+    [(2, Positions(rewound=1)), (0, Positions(further=1)), (3, Positions(between=1)), (4, Positions(unchanged=1))],
+)
+def test_where_a_process_goes_on_after_an_abort_is_told(position: int, told: Positions) -> None:
+    rows = [
+        *WRITTEN,
+        poll(1, 2, 3, 2, {2: 2, 3: 3}),
+        abort(1, 4, 5),
+        poll(2, 6, 7, position, {position: position}, process=1),
+        commit(2, 8, 9, process=1),
+    ]
+    assert check(history(rows)).valid
+    assert tell(history(rows)).positions == told
 
 
 def test_one_group_does_not_take_part_in_what_another_one_consumes() -> None:

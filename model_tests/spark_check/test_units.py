@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tidegauge.linearizability.arrow import to_arrow
 from tidegauge.linearizability.history import concatenate
 from tidegauge.linearizability.log import Level
+from tidegauge.model_tests.linearizability.small_transactions import draw
 from tidegauge.model_tests.spark_check.layouts import (
     LENGTH,
     Change,
@@ -36,6 +37,15 @@ from tidegauge.spark_check.output import UNITS, begin, commits
 from tidegauge.spark_check.planner import plan
 from tidegauge.spark_check.reading import join_bucket, read_unit, split_by_bucket
 from tidegauge.spark_check.row_counts import count_rows
+
+
+def test_transactions_are_checked_wherever_their_rows_lie(tmp_path: Path) -> None:
+    drawn, _ = draw(5, 60)
+    file = write(tmp_path / "transactions.parquet", to_arrow(drawn), 50)
+    check_here([file], tmp_path / "out")
+    assert written_verdicts(tmp_path / "out") == expected(drawn)
+    assert written_anomalies(tmp_path / "out") == expected_anomalies(drawn)
+    assert {verdict for _, verdict in expected(drawn).values()} == {"valid", "violated"}
 
 
 def check_here(paths: list[Path], out: Path, target: int = 200, largest: int = 1_000_000) -> None:

@@ -121,6 +121,29 @@ def test_check_reads_json_lines_too(capsys: pytest.CaptureFixture[str], tmp_path
     assert (status, found["verdicts"]["violated"]) == (1, 1)
 
 
+INTERLEAVED = """
+{:type :invoke, :f :txn, :value [[:send 0 1] [:send 1 2]], :process 0, :time 0}
+{:type :invoke, :f :txn, :value [[:send 0 3] [:send 1 4]], :process 1, :time 0}
+{:type :ok, :f :txn, :value [[:send 0 [0 1]] [:send 1 [1 2]]], :process 0, :time 9}
+{:type :%s, :f :txn, :value [[:send 0 [1 3]] [:send 1 [0 4]]], :process 1, :time 9}
+{:type :invoke, :f :poll, :value [[:poll]], :process 2, :time 10}
+{:type :ok, :f :poll, :value [[:poll {0 [[0 1] [1 3]], 1 [[0 4] [1 2]]}]], :process 2, :time 19}
+"""
+
+
+def test_check_of_transactions_tells_what_kafka_allows(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "history.edn"
+    path.write_text(INTERLEAVED % "ok")
+    status, out, _ = run(capsys, "check", path)
+    assert status == 0
+    assert "G0: transaction" in out
+    assert "3 transactions (0 of unknown outcome)" in out
+    assert run(capsys, "check", path, "--level", "strict")[0] == 1
+    path.write_text(INTERLEAVED % "fail")
+    status, found = document(capsys, "check", path)
+    assert (status, set(found["anomalies_by_name"])) == (1, {"aborted-read"})
+
+
 def test_a_bad_line_costs_its_own_history_and_no_other(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "mixed.jsonl"
     jsonl.write(path, concatenate([history(1), history(2, lose=True), history(3)]))

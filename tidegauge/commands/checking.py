@@ -17,20 +17,23 @@ from cyclopts import Parameter
 
 from tidegauge.commands.outputs import check_folder
 from tidegauge.exits import Status, Unusable
-from tidegauge.linearizability import files, jsonl
+from tidegauge.linearizability import edn, files, jsonl
 from tidegauge.linearizability.arrow import HistoryError
 from tidegauge.linearizability.check import Verdict, Verdicts
 from tidegauge.linearizability.check import check as check_operations
 from tidegauge.linearizability.coverage import Totals
 from tidegauge.linearizability.history import Operations
 from tidegauge.linearizability.log import Level
-from tidegauge.linearizability.malformed import MalformedRow
+from tidegauge.linearizability.malformed import MalformedRow, split
+from tidegauge.linearizability.transactions.told import Positions, Told, tell
 from tidegauge.screen import Screen
 
 PARQUET = ".parquet"
 JSON_LINES = (".jsonl", ".ndjson")
 NAMED = 3
 """How many partitions that the verdicts do not cover are named."""
+EDN = ".edn"
+"""Of Jepsen, when it is named: a folder of its results has other such files."""
 SUFFIXES = (PARQUET, *JSON_LINES)
 
 Malformed = MalformedRow | jsonl.MalformedLine
@@ -43,6 +46,8 @@ class CheckedFile:
     path: Path
     verdicts: Verdicts
     malformed: Sequence[Malformed]
+    told: Told
+    """What is no verdict on transactions."""
 
     @property
     def is_empty(self) -> bool:
@@ -69,7 +74,8 @@ def check(
     Parameters
     ----------
     histories
-        Parquet or JSON lines files (docs/history.md says what is in them), or folders of such files.
+        Parquet or JSON lines files (docs/history.md says what is in them), or folders of such files; or a history of
+        Jepsen's Kafka workload (.edn).
     level
         What a short read proves: as Kafka promises, or strictly.
     out
@@ -91,7 +97,8 @@ def check(
         for number, path in enumerate(paths):
             advance(str(path), number, len(paths))
             operations, malformed = read_sound(path)
-            checked.append(CheckedFile(path, check_operations(operations, Level(level)).detached(), malformed))
+            verdicts = check_operations(operations, Level(level)).detached()
+            checked.append(CheckedFile(path, verdicts, malformed, tell(operations, limit if level == "kafka" else 0)))
     show(screen, checked, limit)
     for one in checked:
         if one.is_empty:
@@ -131,6 +138,8 @@ def read_sound(path: Path) -> tuple[Operations, Sequence[Malformed]]:
     """The histories of a file that can be checked, and what keeps the others from it. Raises HistoryError."""
     if path.suffix in JSON_LINES:
         return jsonl.read_sound(path)
+    if path.suffix == EDN:
+        return split(edn.read(path), str(path))
     try:
         return files.read_sound(path)
     except HistoryError as error:
@@ -170,6 +179,14 @@ def show(screen: Screen, checked: Sequence[CheckedFile], limit: int) -> None:
                 screen.say(f"  {line}")
             if len(lines) > limit:
                 screen.say(f"  … and {len(lines) - limit:,} more (--limit, --out DIR or --json for all)")
+    cycles = [str(cycle) for one in checked for cycle in one.told.cycles]
+    if cycles:
+        screen.say("\ntold, and no violation at level kafka (docs/history.md, What transactions promise):")
+        for line in cycles[:limit]:
+            screen.say(f"  {line}")
+    positions = sum((one.told.positions for one in checked), Positions())
+    if positions != Positions():
+        screen.say(f"\n{positions}")
     if any(len(one.verdicts.histories) for one in checked):
         gaps = islice((gap for one in checked for gap in one.verdicts.coverage.gaps), NAMED)
         screen.say(f"\n{sum((one.verdicts.coverage.totals for one in checked), Totals()).words(gaps)}")
@@ -236,6 +253,10 @@ def document(checked: Sequence[CheckedFile]) -> dict[str, Any]:
                 "file": shown(one.path),
                 "histories": len(one.verdicts.histories),
                 "anomalies": one.verdicts.anomaly_table().to_pylist(),
+                "told": {
+                    "cycles": [attrs.asdict(cycle) | {"name": cycle.name.value} for cycle in one.told.cycles],
+                    "positions_after_abort": attrs.asdict(one.told.positions),
+                },
                 "reason": "no operations" if one.is_empty else None,
                 "malformed": [attrs.asdict(row) for row in one.malformed],
                 "coverage": {
