@@ -41,11 +41,11 @@ class Follower(HighWatermark):
         """Take the leader's response to `fetch`; False when it is an error or out of date."""
         if not self.accepts_fetch_response(fetch):
             return False
-        if response.error is ErrorCode.offset_out_of_range and response.log_start_offset >= 0:
+        if response.error:
+            if response.error is not ErrorCode.offset_out_of_range or response.log_start_offset < 0:
+                return False
             self.start_over(response.log_start_offset, response.log_start_epoch)
             return True
-        if response.error is not ErrorCode.none:
-            return False
         if response.diverging_epoch is not None:
             self.reconcile(response.diverging_epoch, response)
             return True

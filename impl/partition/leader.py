@@ -109,13 +109,12 @@ class Leader(InSyncReplicas):
 
         With `at_least_one` the first batch comes however large it is (KIP-74).
         """
-        error = self.fetch_error(fetch)
-        if error is ErrorCode.offset_out_of_range:
-            return self._refusal(error)._replace(
-                log_start_offset=self.log.log_start_offset, log_start_epoch=self.log.log_start_epoch
-            )
-        if error is not NO_ERROR:
-            return self._refusal(error)
+        if error := self.fetch_error(fetch):
+            refusal = self._refusal(error)
+            if error is ErrorCode.offset_out_of_range:
+                start = self.log.log_start_offset
+                return refusal._replace(log_start_offset=start, log_start_epoch=self.log.log_start_epoch)
+            return refusal
         diverging_epoch = self.diverging_epoch(fetch)
         if diverging_epoch is not None:
             return PartitionFetchResponse(

@@ -82,7 +82,7 @@ class PartitionFetchResponse(NamedTuple):
     @property
     def has_news(self) -> bool:
         """False for an empty response, which is held while a fetch may wait."""
-        return bool(self.records) or self.error is not ErrorCode.none or self.diverging_epoch is not None
+        return bool(self.records or self.error) or self.diverging_epoch is not None
 
 
 class AlterPartitionRequest(NamedTuple):

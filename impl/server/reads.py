@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 import attrs
-from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.partition.messages import (
     NO_EPOCH,
@@ -123,7 +122,7 @@ def _partition_fetched(outcome: ReadOutcome) -> PartitionFetched:
     if response.diverging_epoch is not None:
         message.diverging_epoch = response.diverging_epoch.epoch
         message.diverging_end_offset = response.diverging_epoch.end_offset
-    if response.error is not ErrorCode.none:
+    if response.error:
         message.leader_id, message.leader_epoch = response.leader, response.leader_epoch
     return message
 

@@ -24,6 +24,7 @@ from tidegauge.spec.replication.state import (
     FetchResponse,
     Record,
     State,
+    in_order,
     received,
     sent,
 )
@@ -135,7 +136,7 @@ class SendFetch(BrokerAction):
         replica = machine.before_fetch(state.replicas[self.broker])
         request = machine.fetch_request(replica, self.broker)
         state = state.with_replica(
-            self.broker, attrs.evolve(replica, outstanding=tuple(sorted((*replica.outstanding, request))))
+            self.broker, attrs.evolve(replica, outstanding=in_order((*replica.outstanding, request)))
         )
         return on_network(state, fetches=sent(state.network.fetches, request))
 

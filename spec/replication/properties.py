@@ -133,11 +133,11 @@ def no_committed_record_lost(state: State) -> bool:
 
 
 def high_watermark_within_log(state: State) -> bool:
-    return all(0 <= replica.high_watermark <= replica.log_end_offset for replica in state.replicas)
+    return all(0 <= replica.high_watermark <= len(replica.log) for replica in state.replicas)
 
 
 def flushed_within_log(state: State) -> bool:
-    return all(0 <= replica.flushed <= replica.log_end_offset for replica in state.replicas)
+    return all(0 <= replica.flushed <= len(replica.log) for replica in state.replicas)
 
 
 def leader_in_isr(state: State) -> bool:
@@ -228,10 +228,10 @@ def only_divergence_cuts(machine: ReplicationRules) -> StepInvariant[State]:
     """
 
     def holds(before: State, action: Action, after: State) -> bool:
-        return isinstance(action, machine.cutting_types) or all(
-            new.log_end_offset >= old.log_end_offset or not new.running
-            for old, new in zip(before.replicas, after.replicas, strict=True)
-        )
+        for old, new in zip(before.replicas, after.replicas, strict=True):
+            if len(new.log) < len(old.log) and new.running:
+                return isinstance(action, machine.cutting_types)
+        return True
 
     return holds
 
@@ -252,7 +252,7 @@ def eligible_leaders_kept(machine: ReplicationRules) -> StepInvariant[State]:
         if before.history.superseded_epoch != after.history.superseded_epoch:
             return True
         lost = {*old.isr, *old.elr}.difference(new.isr, new.elr).intersection(machine.replica_order(new))
-        if not isinstance(action, ExpireSession):
+        if lost and not isinstance(action, ExpireSession):
             lost.discard(getattr(action, "broker", NONE))
         return not lost
 

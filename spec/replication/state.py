@@ -9,9 +9,10 @@ A class with `parts` can be extended (`spec.kernel.parts`). Nothing here names a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import IntEnum
-from typing import Annotated, Self, TypeVar
+from operator import attrgetter
+from typing import Annotated, Any, Final, Self, TypeVar
 
 import attrs
 
@@ -248,9 +249,21 @@ class Network:
 M = TypeVar("M", bound="FetchRequest | FetchResponse | AlterPartitionRequest | AlterPartitionResponse")
 
 
+_FIELDS: Final[Mapping[type[object], Callable[[object], Any]]] = {
+    kind: attrgetter(*(field.name for field in attrs.fields(kind)))
+    for kind in (FetchRequest, FetchResponse, AlterPartitionRequest, AlterPartitionResponse)
+}
+
+
+def in_order(messages: Iterable[M]) -> tuple[M, ...]:
+    """Messages of one class as a network has them: in the order of their fields."""
+    found = tuple(messages)
+    return found if len(found) < 2 else tuple(sorted(found, key=_FIELDS[type(found[0])]))
+
+
 def sent(messages: tuple[M, ...], message: M) -> tuple[M, ...]:
     """`messages` with one more; one equal to another on its way is the same message."""
-    return messages if message in messages else tuple(sorted((*messages, message)))
+    return messages if message in messages else in_order((*messages, message))
 
 
 def received(messages: tuple[M, ...], message: M) -> tuple[M, ...]:

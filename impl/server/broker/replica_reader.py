@@ -96,21 +96,23 @@ class ReplicaReader:
         outcomes: list[ReadOutcome] = []
         handled: list[tuple[Partition, ReadOutcome, bool]] = []
         size, has_news = taken, not reads
+        traces = self._tracer.trace is not None
         for read in reads:
             partition = self._hosted.get(read.topic, read.partition)
             if partition is None or (read.topic_id and partition.topic_id != read.topic_id):
                 outcome = ReadOutcome(read, self._missing(read, partition))
                 has_news = True
             else:
-                before = self._follower_state(partition, read)
+                before = self._follower_state(partition, read) if traces else None
                 outcome = self._read(partition, read, limits, max(0, most - size), is_first=size == 0)
-                handled.append((partition, outcome, self._follower_state(partition, read) != before))
+                changed = traces and self._follower_state(partition, read) != before
+                handled.append((partition, outcome, changed))
                 size += len(outcome.response.records)
                 has_news = has_news or _is_news(outcome)
             outcomes.append(outcome)
         holds = may_hold and not has_news and size < min(limits.min_bytes, most)
         for partition, outcome, changed in handled:
-            if self._tracer.trace is not None:
+            if traces:
                 self._trace(partition, outcome, held=holds, changed=changed)
             self._effects.carry_out(partition)
         return None if holds else outcomes
@@ -169,7 +171,7 @@ class ReplicaReader:
 
     def _follower_state(self, partition: Partition, read: PartitionRead) -> object:
         """What a follower's fetch may change at its leader; only the trace needs it."""
-        if read.follower is None or self._tracer.trace is None:
+        if read.follower is None:
             return None
         replica = partition.replica
         remote = replica.remote_replicas.get(read.follower.replica_id)
@@ -194,7 +196,7 @@ class ReplicaReader:
 def _is_news(outcome: ReadOutcome) -> bool:
     """Whether a fetch with this outcome must not be held, however few bytes there are."""
     response, follower = outcome.response, outcome.read.follower
-    if response.error is not ErrorCode.none or response.diverging_epoch is not None:
+    if response.error or response.diverging_epoch is not None:
         return True
     if follower is not None:  # is to move its log start
         return 0 <= follower.log_start_offset < response.log_start_offset

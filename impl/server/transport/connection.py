@@ -33,7 +33,8 @@ from tidegauge.impl.server.error_responses.unsupported_version import unsupporte
 from tidegauge.impl.server.pace import SLICE, Pace
 from tidegauge.impl.server.transport.authorization import ANONYMOUS, Principal
 from tidegauge.impl.server.transport.context import RequestContext
-from tidegauge.impl.server.transport.peer_watch import PeerWatch, WatchState
+from tidegauge.impl.server.transport.peer_watch import PEER_LEFT, PeerWatch
+from tidegauge.impl.server.transport.peer_watch import READING as WATCH_READS
 from tidegauge.impl.server.transport.refused import RefusedError
 from tidegauge.impl.server.transport.sending import send_parts
 from tidegauge.impl.server.transport.service import Gate, Service
@@ -230,9 +231,9 @@ class Connection:
             await self._send_responses()
         self._pace.spent = 0  # others have their turn while the peer is waited for
         self._enter(READING)
-        if self._watch.state is WatchState.READING:
+        if self._watch.state is WATCH_READS:
             await self._watch.finish_read()
-        if self._watch.state is WatchState.PEER_LEFT:
+        if self._watch.state is PEER_LEFT:
             frame = self._last_frame()
         else:
             frame = await self._reader.read_frame()
@@ -259,7 +260,7 @@ class Connection:
             self._enter(READY)
 
     def _progressed(self) -> None:
-        self._progressed_at = trio.current_time()
+        self._progressed_at = self._time()
 
     async def _taken_by_gate(self, gate: Gate, frame: Payload) -> bool:
         """Whether a frame was one of those that authenticate the peer; it gets its response here."""

@@ -33,11 +33,14 @@ class WatchState(Enum):
     """It has ended: the peer sends nothing more."""
 
 
+ABSENT, ASLEEP, READING, PEER_LEFT = WatchState
+
+
 class PeerWatch:
     """The watch over one connection's peer."""
 
     def __init__(self, reader: FrameReader) -> None:
-        self.state = WatchState.ABSENT
+        self.state = ABSENT
         self._reader = reader
         self._changed = trio.Event()
         """Set when the state changes next: by `_wake` out of ASLEEP, by the task out of READING."""
@@ -46,7 +49,7 @@ class PeerWatch:
 
     async def while_connected(self, nursery: trio.Nursery, wait: Callable[[], Awaitable[T]]) -> T:
         """Wait for something on behalf of the peer. Raises ConnectionLostError when the peer is gone meanwhile."""
-        if self.state is WatchState.PEER_LEFT:
+        if self.state is PEER_LEFT:
             raise ConnectionLostError(GONE)
         with trio.CancelScope() as scope:
             self._waiting = scope
@@ -59,29 +62,29 @@ class PeerWatch:
 
     async def finish_read(self) -> None:
         """Wait until a read that has begun is over."""
-        if self.state is WatchState.READING:
+        if self.state is READING:
             await self._changed.wait()
 
     def _wake(self, nursery: trio.Nursery) -> None:
-        if self.state is WatchState.ABSENT:
-            self.state = WatchState.ASLEEP
+        if self.state is ABSENT:
+            self.state = ASLEEP
             nursery.start_soon(self._read_ahead)
-        elif self.state is WatchState.ASLEEP:
+        elif self.state is ASLEEP:
             self._changed.set()
 
     async def _read_ahead(self) -> None:
         while True:
             self._changed = trio.Event()
             if self._waiting is None or self._reader.buffered_bytes >= READ_AHEAD:
-                self.state = WatchState.ASLEEP
+                self.state = ASLEEP
                 await self._changed.wait()
                 continue
-            self.state = WatchState.READING
+            self.state = READING
             try:
                 has_more = await self._reader.read_ahead()
             except (trio.BrokenResourceError, trio.ClosedResourceError):
                 has_more = False
-            self.state = WatchState.ASLEEP if has_more else WatchState.PEER_LEFT
+            self.state = ASLEEP if has_more else PEER_LEFT
             self._changed.set()
             if not has_more:
                 if self._waiting is not None:

@@ -192,5 +192,5 @@ def network(
     alter_responses: Iterable[spec.AlterPartitionResponse],
 ) -> spec.Network:
     return spec.Network(
-        tuple(sorted(fetches)), tuple(sorted(fetch_responses)), tuple(sorted(alters)), tuple(sorted(alter_responses))
+        spec.in_order(fetches), spec.in_order(fetch_responses), spec.in_order(alters), spec.in_order(alter_responses)
     )

@@ -6,13 +6,16 @@ registered are read beside every machine: one without the extension must have no
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
+from typing import TypeVarTuple, Unpack
 
 from tidegauge.impl.metadata.image import BrokerRegistration
 from tidegauge.impl.partition.messages import FollowerFetch, PartitionFetchResponse
 from tidegauge.impl.partition.state import RemoteReplica
 from tidegauge.spec.kernel.parts import Part, Parts, parts_of
 from tidegauge.spec.replication.state import Log
+
+Ts = TypeVarTuple("Ts")
 
 
 class MessageParts:
@@ -48,16 +51,16 @@ class Additions:
         self._of_session = tuple(one.of_session for one in extensions if _adds(one, "of_session"))
 
     def to_fetch(self, fetch: FollowerFetch) -> Parts:
-        return _parts(of(fetch) for of in self._of_fetch)
+        return _parts(self._of_fetch, fetch)
 
     def to_fetch_response(self, response: PartitionFetchResponse, history: Log) -> Parts:
-        return _parts(of(response, history) for of in self._of_response)
+        return _parts(self._of_response, response, history)
 
     def to_follower(self, follower: RemoteReplica) -> Parts:
-        return _parts(of(follower) for of in self._of_follower)
+        return _parts(self._of_follower, follower)
 
     def to_session(self, broker: BrokerRegistration) -> Parts:
-        return _parts(of(broker) for of in self._of_session)
+        return _parts(self._of_session, broker)
 
     def said(self, fetch: FollowerFetch, parts: Parts) -> FollowerFetch:
         """The fetch as the implementation has it, with what the parts of the specification's say."""
@@ -70,5 +73,5 @@ def _adds(extension: MessageParts, method: str) -> bool:
     return getattr(type(extension), method) is not getattr(MessageParts, method)
 
 
-def _parts(added: Iterable[Part | None]) -> Parts:
-    return parts_of(*[part for part in added if part is not None])
+def _parts(added: Sequence[Callable[[Unpack[Ts]], Part | None]], *of: *Ts) -> Parts:
+    return parts_of(*[part for add in added if (part := add(*of)) is not None])

@@ -211,7 +211,7 @@ class Cores:
             epoch_start_offset=replica.epoch_start_offset,
             remote=abstraction.remote_replicas(replica, len(self.brokers), self.epochs, self.additions),
             pending_isr=abstraction.ids(replica.pending_isr),
-            outstanding=tuple(sorted(broker.outstanding)),
+            outstanding=spec.in_order(broker.outstanding),
             pulled=broker.pulled.word if broker.pulled else None,
         )
 

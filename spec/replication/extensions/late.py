@@ -38,6 +38,7 @@ from tidegauge.spec.replication.state import (
     FetchResponse,
     Replica,
     State,
+    in_order,
     received,
     sent,
 )
@@ -160,7 +161,7 @@ class ResponseArrivesLate(LateArrival):
         left = attrs.evolve(left, responses=received(left.responses, self.response))
         state = state.with_replica(request.leader, with_part(state.replicas[request.leader], left))
         follower = state.replicas[request.follower]
-        waiting = attrs.evolve(follower, outstanding=tuple(sorted((*follower.outstanding, request))))
+        waiting = attrs.evolve(follower, outstanding=in_order((*follower.outstanding, request)))
         state = state.with_replica(request.follower, waiting)
         return self.spent(
             machine, on_network(state, fetch_responses=sent(state.network.fetch_responses, self.response))

@@ -32,7 +32,7 @@ from tidegauge.spec.replication.control import committed
 from tidegauge.spec.replication.extension import ReplicationExtension
 from tidegauge.spec.replication.faults import with_session
 from tidegauge.spec.replication.rules import ReplicationRules, not_acting
-from tidegauge.spec.replication.state import NONE, Controller, Error, Replica, Session, State
+from tidegauge.spec.replication.state import NONE, Controller, Error, Replica, Session, State, in_order
 
 # --- state -----------------------------------------------------------------------------------------------------------
 
@@ -161,7 +161,7 @@ def _stopped(machine: ReplicationRules, state: State, stopping: int) -> State:
     responses = tuple(m for m in state.network.fetch_responses if m.request.leader == stopping)
     state = machine.cut_off(state, stopping)
     stopped = machine.stopped(state.replicas[stopping])
-    state = on_network(state, fetch_responses=tuple(sorted((*state.network.fetch_responses, *responses))))
+    state = on_network(state, fetch_responses=in_order((*state.network.fetch_responses, *responses)))
     responded = {m.request for m in responses}
     for broker, replica in enumerate(state.replicas):
         waiting = tuple(r for r in replica.outstanding if r.leader != stopping or r in responded)

@@ -128,7 +128,7 @@ class ReassignmentCores(ReplicationCores):
             return spec.Replica(
                 paused=broker.paused,
                 broker_epoch=self.epochs.number(number, broker.broker_epoch),
-                outstanding=tuple(sorted(broker.outstanding)),
+                outstanding=spec.in_order(broker.outstanding),
                 pulled=pulled,
             )
         return spec.Replica(
