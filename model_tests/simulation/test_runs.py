@@ -67,6 +67,18 @@ def test_a_dense_seed_that_has_failed_holds(seed: int, _what: str) -> None:
     holds(as_it_was(draw(seed)))
 
 
+@pytest.mark.parametrize(
+    ("options", "_what"),
+    [
+        (draw(39), "a topic comes to prefer unclean leaders, and then a reassignment is taken back and elects one"),
+        (sparse(46), "a log is cut just after a batch with which sequences have begun at 0 again"),
+    ],
+    ids=["dense 39", "sparse 46"],
+)
+def test_a_seed_with_idempotent_producers_that_has_failed_holds(options: Options, _what: str) -> None:
+    holds(options)
+
+
 def test_dense_runs_have_many_times_the_faults_of_sparse_ones() -> None:
     crashes = {
         kind: sum(

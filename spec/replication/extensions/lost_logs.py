@@ -41,6 +41,7 @@ from tidegauge.spec.replication.extension import ReplicationExtension
 from tidegauge.spec.replication.extensions.damage import Damage, Damaged, damage_of
 from tidegauge.spec.replication.extensions.directories import is_registered
 from tidegauge.spec.replication.extensions.retention import LogStart, log_start_of
+from tidegauge.spec.replication.extensions.settings import topic_accepts_loss
 from tidegauge.spec.replication.extensions.shutdown import ControlledShutdown
 from tidegauge.spec.replication.properties import last_known_leader, loss_is_accepted
 from tidegauge.spec.replication.rules import ReplicationRules
@@ -163,7 +164,7 @@ class LostLogs(ReplicationExtension):
     part_types: ClassVar[tuple[type[Part], ...]] = (LostReplicas, LogGone)
 
     def step_invariants(self, machine: ReplicationRules) -> Mapping[str, StepInvariant[State]]:
-        accepted = loss_is_accepted(lambda state: machine.unclean_leader_election, last_known_or_not_lost)
+        accepted = loss_is_accepted(topic_accepts_loss(machine), last_known_or_not_lost)
         return {"LostLogLeadsLast": lost_log_leads_last(machine), "LossIsAccepted": accepted}
 
     def goals(self, machine: ReplicationRules) -> Mapping[str, Invariant[State]]:

@@ -116,7 +116,7 @@ class Settings(ReplicationExtension):
             )
 
         return {
-            "LossIsAccepted": loss_is_accepted(lambda state: TopicSettings.of(state.controller).elects_uncleanly),
+            "LossIsAccepted": loss_is_accepted(topic_accepts_loss(machine)),
             "AcknowledgedByEnough": acknowledged_by_enough(known),
         }
 
@@ -176,3 +176,10 @@ def settings_are_known(state: State) -> bool:
     """What the operator has set last is in force everywhere."""
     wanted = TopicSettings.of(state.controller).min_insync
     return all(KnownSettings.of(replica).min_insync == wanted for replica in state.replicas if replica.running)
+
+
+def topic_accepts_loss(machine: ReplicationRules) -> Callable[[State], bool]:
+    """Whether the topic prefers an unclean leader to none: by its settings where they may change, else for good."""
+    if any(issubclass(kind, Settings) for kind in machine.kinds):
+        return lambda state: TopicSettings.of(state.controller).elects_uncleanly
+    return lambda state: machine.unclean_leader_election
