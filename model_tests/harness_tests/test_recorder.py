@@ -15,7 +15,9 @@ from tidegauge.impl.server.trace.tracer import TraceEvent
 from tidegauge.linearizability.history import Kind, Outcome
 from tidegauge.model_tests.harness.deterministic import run_deterministically
 from tidegauge.model_tests.harness.simulation.recorder import (
+    MOST_AT_ONE_TIME,
     Recorder,
+    StandstillError,
     TimedTrace,
     UncleanElection,
     declare,
@@ -143,3 +145,37 @@ def test_outcomes_are_told_apart() -> None:
     assert (rows[4].offset, rows[4].high_watermark) == (5, 5)
     assert rows[5].offset == 6
     assert (rows[6].kind, rows[6].offset, rows[6].returned) == (Kind.ELECTION, 7, None)
+
+
+def test_a_client_with_several_operations_in_flight_is_as_many_processes() -> None:
+    async def record() -> Recorder:
+        recorder = Recorder(1)
+
+        def invoke(client: str, value: int) -> int | None:
+            return recorder.invoked(Operation(client, "produce", "t", 0, (b"%d" % value,)))
+
+        first = invoke("a", 1)
+        invoke("a", 2)
+        invoke("b", 3)
+        recorder.returned(first, 0)
+        invoke("a", 4)
+        invoke("a", 5)
+        return recorder
+
+    recorder = run_deterministically(record, seed=0)
+    processes = [row.process for row in recorder.history.rows()]
+    assert processes == [0, 1, 2, 0, 3]
+    assert recorder.process("a") == 0
+
+
+def test_nodes_that_decide_for_ever_while_time_stands_still_end_the_run() -> None:
+    async def write(at_a_time: int) -> None:
+        trace = TimedTrace()
+        for _ in range(2):
+            for _ in range(at_a_time):
+                trace.append(TraceEvent(0, 7, events.Pause()))
+            await trio.sleep(1)
+
+    run_deterministically(write, MOST_AT_ONE_TIME - 1, seed=0)
+    with pytest.raises(StandstillError, match="decisions at one time, Pause of node 7 is the last"):
+        run_deterministically(write, MOST_AT_ONE_TIME, seed=0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import trio
 
+from tidegauge.impl.cluster.hosts import SimulatedHost
 from tidegauge.impl.ports.clock import SIMULATED_EPOCH_MS, SimulatedClock, SystemClock
 from tidegauge.impl.ports.network import Address, TcpNetwork, abort
 from tidegauge.model_tests.simulated import simulated
@@ -117,3 +118,13 @@ async def test_no_wait_is_longer_than_its_period() -> None:
 async def test_waits_of_simulated_nodes_do_not_end_together_by_rule() -> None:
     await trio.sleep(0.3)
     assert SimulatedClock().coalesced_ms(500) == 500
+
+
+@simulated
+async def test_a_simulated_node_that_joins_later_has_the_time_of_the_others() -> None:
+    """Its records would look old otherwise, and whoever sent them idle."""
+
+    host = SimulatedHost(seed=1)
+    first = host.clock("broker-0")
+    await trio.sleep(5)
+    assert host.clock("client").now_ms() == first.now_ms() == SIMULATED_EPOCH_MS + 5_000
