@@ -122,7 +122,7 @@ async def test_waits_of_simulated_nodes_do_not_end_together_by_rule() -> None:
 
 @simulated
 async def test_a_simulated_node_that_joins_later_has_the_time_of_the_others() -> None:
-    """Its records would look old otherwise, and whoever sent them idle."""
+    """Its records would look old otherwise, and their producer idle."""
 
     host = SimulatedHost(seed=1)
     first = host.clock("broker-0")
