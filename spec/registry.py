@@ -43,6 +43,7 @@ from tidegauge.spec.kernel.extension import extensions_of
 from tidegauge.spec.kernel.machine import Action, Machine
 from tidegauge.spec.kernel.model import Model
 from tidegauge.spec.membership.machine import Membership
+from tidegauge.spec.membership.placement import Placement
 from tidegauge.spec.membership.succession import Succession
 from tidegauge.spec.published.kip320.machine import Kip320
 from tidegauge.spec.replication.composed import everything
@@ -310,5 +311,6 @@ REGISTRY: Final = Registry(
     Registration("authentication", Authentication()),
     Registration("membership", Membership()),
     Registration("succession", Succession()),
+    Registration("placement", Placement()),
 )
 """All that this project specifies."""

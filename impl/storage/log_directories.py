@@ -4,7 +4,7 @@ Theory of operation
 -------------------
 Each directory is a disk of its own as far as a broker can tell: with its own `meta.properties`, checkpoints and lock.
 A new replica goes to the directory with the fewest partitions (its size is not looked at); a replica that has a log
-stays where that is.
+stays where that is. A replica that has two logs is nowhere until the metadata say which one counts (`former_logs`).
 
 A directory whose disk raises an `OSError`, whatever the operation, is *offline* from then on, until the broker starts
 again: nobody knows what of it is on stable storage, so nothing is read or written there any more (KIP-112). That does
@@ -81,6 +81,8 @@ class LogDirectories:
         self._disk = disk
         self._locks: list[DiskLock] = []
         self._where: dict[TopicPartition, LogDirectory] = {}
+        self.doubles: dict[TopicPartition, list[LogDirectory]] = {}
+        """Partitions with logs in several directories, of which none is open."""
         self._lines = RepeatedLines()
         self.missing: list[TopicPartition] = []
         """Partitions that had records on stable storage, and no directory when these were opened."""
@@ -153,7 +155,12 @@ class LogDirectories:
                 self._disk, path, cluster_id=cluster_id, node_id=node_id, directory_id=directory_id
             )
             for key in directory.partitions():
-                if key not in self._where:
+                if (first := self._where.get(key)) is not None:
+                    self._place(key, None)
+                    self.doubles[key] = [first]
+                if key in self.doubles:
+                    self.doubles[key].append(directory)
+                else:
                     self._place(key, directory)
         except OSError as error:
             self.offline[path] = error
@@ -165,7 +172,8 @@ class LogDirectories:
     def _find_missing(self) -> None:
         """Tell of partitions that are in no directory any more, though the checkpoint of one has them."""
         for directory in list(self.online):
-            gone = {key: end for key, end in directory.missing().items() if key not in self._where}
+            here = self._where.keys() | self.doubles.keys()
+            gone = {key: end for key, end in directory.missing().items() if key not in here}
             with self._guarded(directory):
                 directory.forget_missing(gone)
             for key in gone:
@@ -331,6 +339,36 @@ class LogDirectories:
                         why="the metadata do not know it",
                         next=BY_ORDER,
                     )
+
+    def logs_found(self, key: TopicPartition, topic_id: UUID) -> dict[UUID, bool]:
+        """The directories with a log of a partition in `doubles`, and whether it has records; not another topic's."""
+        found: dict[UUID, bool] = {}
+        for directory in self.doubles[key]:
+            with self._guarded(directory):
+                if directory in self.online and directory.topic_id(*key) in (None, topic_id):
+                    found[directory.id] = directory.has_records(key)
+        return found
+
+    def settle_double(self, key: TopicPartition, directory_id: UUID | None, why: str) -> None:
+        """One of a partition's logs counts, or none; the others are kept as strays."""
+        for directory in self.doubles.pop(key):
+            if directory not in self.online:
+                continue
+            if directory.id == directory_id:
+                self._place(key, directory)
+                continue
+            with self._guarded(directory):
+                name = directory.keep_former(key)
+                log_event(
+                    LOGGER,
+                    logging.WARNING,
+                    "replica became a stray",
+                    partition=f"{key[0]}-{key[1]}",
+                    directory=directory.path,
+                    name=name,
+                    why=why,
+                    next=BY_ORDER,
+                )
 
     def free_deleted(self, now_ms: int) -> None:
         """Remove what was deleted long enough ago."""

@@ -330,6 +330,19 @@ class LogDirectory:
         self.checkpoint()
         return names
 
+    def has_records(self, key: TopicPartition) -> bool:
+        """Whether there is anything in a log that is not open."""
+        path = f"{self.path}/{key[0]}-{key[1]}"
+        names = [name for name in self._disk.list_directory(path) if name.endswith(LOG_SUFFIX)]
+        return any(self._disk.size(f"{path}/{name}") for name in names)
+
+    def keep_former(self, key: TopicPartition) -> str:
+        """Give a partition whose log is not open another name, durably, and keep it; returns the name."""
+        name = self._set_aside(f"{self.path}/{key[0]}-{key[1]}", key, STRAY_SUFFIX)
+        self._disk.sync_directory(self.path)
+        self.checkpoint()
+        return name
+
     def _set_aside(self, path: str, key: TopicPartition, suffix: str) -> str:
         """Give a partition's directory another name, which is returned, and forget the partition."""
         self._forget(key)

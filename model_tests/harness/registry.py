@@ -328,6 +328,7 @@ HARNESS: Final = HarnessRegistry(
     Registration("authentication"),
     Registration("membership"),
     Registration("succession"),
+    Registration("placement"),
 )
 """What the harness has for each machine of `spec.registry`; the last ones have no cores and no cluster beside them."""
 

@@ -29,6 +29,7 @@ NOT_DRIVEN = (
     "authentication",
     "membership",
     "succession",
+    "placement",
 )
 
 

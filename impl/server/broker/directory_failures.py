@@ -120,6 +120,11 @@ class DirectoryFailures:
         if self._timers:
             self._tasks.start_soon(self._report)
 
+    def replica_held_back(self) -> None:
+        """A replica waits until the controller knows its directory: tell it."""
+        if self._timers:
+            self._tasks.start_soon(self._report)
+
     def replica_without_log(self, key: TopicPartition, partition: Partition | None) -> None:
         """A replica is offline, because its log cannot be opened or made: tell the controller."""
         if self._tracer.trace is not None:

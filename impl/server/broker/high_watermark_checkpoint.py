@@ -44,6 +44,10 @@ class HighWatermarkCheckpoint:
         self._offsets = {key: offset for key, offset in self._offsets.items() if key not in keys}
         self._write()
 
+    def find(self, key: TopicPartition, directory: LogDirectory) -> None:
+        """The partition's log turns out to be in a directory; its high watermark is the one that is written there."""
+        self._offsets = {**self._offsets, key: directory.high_watermarks().get(key, 0)}
+
     def move(self, key: TopicPartition, target: LogDirectory) -> None:
         """The partition's log is in another directory now, and so is its high watermark."""
         self._directories.moved(*key, target)

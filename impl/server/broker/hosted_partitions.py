@@ -38,6 +38,7 @@ from tidegauge.impl.records.batches import RecordError
 from tidegauge.impl.server import trace
 from tidegauge.impl.server.broker.damaged_replicas import DamagedReplicas
 from tidegauge.impl.server.broker.departures import departure
+from tidegauge.impl.server.broker.doubled_replicas import DoubledReplicas
 from tidegauge.impl.server.broker.high_watermark_checkpoint import HighWatermarkCheckpoint
 from tidegauge.impl.server.broker.partition import Partition, TopicPartition
 from tidegauge.impl.server.broker.replica_effects import ReplicaEffects
@@ -124,6 +125,7 @@ class HostedPartitions:
         self._all_at_once = all_at_once
         directories.on_failure = self._directory_failed
         self.damaged = DamagedReplicas(broker_id, tracer, self._give_up)
+        self._doubled = DoubledReplicas(broker_id, directories, high_watermarks, self._give_up_doubled)
         for topic, index in directories.partitions():
             topic_id = directories.topic_id(topic, index)
             self._open(topic, index, "" if topic_id is None else str(topic_id), LogConfig(), None)
@@ -186,6 +188,7 @@ class HostedPartitions:
             changed = None if changed is None else {*changed, *(topic for topic, _ in self._waits_for_room)}
             self._waits_for_room.clear()
         self._offline = {key for key in self._offline if self._belongs_here(key, image)}
+        self._doubled.settle(image)
         departed = self._departed(image, changed)
         self.remove(departed, image.offset, self._strays_among(departed, image, removed_topics))
         topics = image.topics.values() if changed is None else map(image.topics.get, sorted(changed))
@@ -231,7 +234,10 @@ class HostedPartitions:
             self._without_log(key, error)
             return None
         directory = self.directories.where(*key)
-        return None if sync is None or directory is None else NewPlace(key, directory, sync)
+        if sync is None or directory is None:
+            return None
+        self._doubled.made(key)
+        return NewPlace(key, directory, sync)
 
     def _settle(self, made: list[NewPlace]) -> Iterator[Callable[[], None]]:
         """Bring the ids in new directories to stable storage."""
@@ -271,7 +277,11 @@ class HostedPartitions:
             ):
                 continue
             partition = self._host(topic, index)
-            if partition is not None and self.damaged.may_apply(partition, registration):
+            if partition is None:
+                continue
+            if not self._doubled.may_act(partition.key, topic):
+                self._effects.replica_held_back()
+            elif self.damaged.may_apply(partition, registration):
                 self._apply(partition, registration, image.controller_epoch)
         placed.clear()
 
@@ -415,6 +425,10 @@ class HostedPartitions:
             if is_bounded and (partition.log.has_failed or extent_of(cause) is Extent.NAME):
                 self._take_offline(partition, directory, cause)
         return storage_error_code(error)
+
+    def _give_up_doubled(self, key: TopicPartition) -> None:
+        self._offline.add(key)
+        self._effects.replica_without_log(key, None)
 
     def _give_up(self, partition: Partition, reason: str) -> None:
         """Host a replica no more until the broker starts again, though its directory works."""

@@ -68,6 +68,9 @@ class DirectoryFailureObserver(Protocol):
     def replica_damaged(self, partition: Partition, reason: str) -> None:
         """The replica is offline, because its log is damaged."""
 
+    def replica_held_back(self) -> None:
+        """A replica waits until the controller knows its directory."""
+
     def replica_without_log(self, key: TopicPartition, partition: Partition | None) -> None:
         """The replica is offline, because its log cannot be opened, or made; None: it was not hosted before."""
 
@@ -165,6 +168,11 @@ class ReplicaEffects:
         self.wake_all(partition.key)
         if self._failures is not None:
             self._failures.replica_damaged(partition, reason)
+
+    def replica_held_back(self) -> None:
+        """A replica waits until the controller knows its directory: tell it."""
+        if self._failures is not None:
+            self._failures.replica_held_back()
 
     def replica_without_log(self, key: TopicPartition, partition: Partition | None) -> None:
         """A replica has no log: tell the controller, which may have made it the leader."""
