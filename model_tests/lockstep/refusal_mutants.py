@@ -14,7 +14,7 @@ from tidegauge.impl.controller.membership import Contact, HeartbeatResponse, Mem
 from tidegauge.impl.controller.replica_lists import ReplicaListRules
 from tidegauge.impl.controller.requested_elections import RequestedElections
 from tidegauge.impl.metadata.image import ClusterImage
-from tidegauge.impl.metadata.records import RegisterBrokerRecord
+from tidegauge.impl.metadata.records import BrokerRegistrationChangeRecord, RegisterBrokerRecord
 from tidegauge.impl.partition.messages import (
     AlterPartitionRequest,
     AlterPartitionResponse,
@@ -198,6 +198,13 @@ class UnfencesBeforeCatchUp(Membership):
         return super().heartbeat(broker_id, broker_epoch, self._image.offset, now_ms, **wishes)
 
 
+class UnfencesWhoMayStop(Membership):
+    def _unfence(self, decision: Decision, broker_id: int) -> None:
+        broker = decision.image.brokers[broker_id]
+        decision.write(BrokerRegistrationChangeRecord(broker_id, broker.broker_epoch, fenced=False))
+        super()._unfence(decision, broker_id)
+
+
 class NobodyMustKeepRunning(RegistrationRules):
     def must_keep_running(self, image: ClusterImage, broker_id: int) -> bool:
         return False
@@ -286,6 +293,7 @@ MUTANTS: dict[str, tuple[str, Roles]] = {
     "heartbeat of a former process": ("replication", members_of(TakesHeartbeatsOfFormerProcesses)),
     "heartbeat of an unknown broker": ("replication", members_of(TakesHeartbeatsOfUnknownBrokers)),
     "heartbeat before catch-up": ("replication", members_of(UnfencesBeforeCatchUp)),
+    "heartbeat of who may stop": ("controlled-shutdown", members_of(UnfencesWhoMayStop)),
     "registration beside a process that lives": (
         "replication",
         controlled_by(registration_rules=LetsAnyProcessIn),

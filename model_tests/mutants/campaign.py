@@ -53,6 +53,10 @@ class Wanted:
     only_survivors: bool = False
     """Whether what earlier tests killed counts as killed, if its file is the same."""
 
+    def wants(self, room: str) -> bool:
+        """Whether it tries mutants of the room."""
+        return not self.rooms or room in self.rooms
+
 
 @cache
 def all_mutants() -> tuple[tuple[str, AnyMutant], ...]:
@@ -69,9 +73,7 @@ def drawn(everything: Sequence[tuple[str, AnyMutant]], wanted: Wanted) -> list[t
     return [
         (room, mutant)
         for room, mutant in everything
-        if (not wanted.rooms or room in wanted.rooms)
-        and wanted.words in mutant.name
-        and _lot(mutant, wanted.seed) * 100 < wanted.share
+        if wanted.wants(room) and wanted.words in mutant.name and _lot(mutant, wanted.seed) * 100 < wanted.share
     ]
 
 

@@ -15,6 +15,7 @@ from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.damage import DAMAGE_NOTE, Gap
 from tidegauge.impl.storage.errors import CorruptLogError, DamagedLogError
 from tidegauge.impl.storage.log import Log
+from tidegauge.impl.storage.recovery import finish_replacements
 from tidegauge.model_tests.harness.damage.files import grows_unseen
 
 DIRECTORY = "logs/tide-0"
@@ -313,6 +314,41 @@ def test_a_lost_sector_that_reaches_into_the_next_base_offset_costs_that_batch_t
     log = Log.open(disk, DIRECTORY, CONFIG, 0, recovery_point=END, clean_shutdown=True, reads_all=True)
     assert [(gap.start, gap.end) for gap in log.damage.gaps] == [(0, 2), (7, 8)]
     assert readable(log) == without(0, 1, 7)
+    assert not log.recovery.lost_nothing
+
+
+def test_what_is_found_damaged_later_in_a_segment_comes_beside_what_is_known_of_it() -> None:
+    disk = written()
+    log = opened(disk)
+    for number, known in ((0, [(4, 5)]), (3, [(4, 5), (7, 8)]), (1, [(4, 8)])):
+        flip(disk, CLOSED, number, FIELDS["value"])
+        log.distrust(BATCHES_A_SEGMENT)  # what was read once is not looked at again
+        assert [(gap.start, gap.end) for gap in _mapped(log, range(END))] == known
+
+
+def test_a_first_segment_that_was_being_deleted_is_no_damage() -> None:
+    disk = written()
+    first = f"{DIRECTORY}/{0:020d}.log"
+    disk.rename(first, f"{first}.deleted")
+    log = opened(disk)
+    assert (readable(log), bool(log.damage)) == (list(range(BATCHES_A_SEGMENT, END)), False)
+    assert not disk.exists(f"{first}.deleted")
+    disk = written()
+    disk.remove(first)
+    assert opened(disk).damage, "one that nobody was deleting is missed"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_was_left_over_is_gone_for_good_when_recovery_has_dropped_it(seed: int) -> None:
+    disk = SimulatedDisk(random.Random(seed))
+    disk.make_directory(DIRECTORY)
+    for left in (f"{0:020d}.log.cleaned", f"{4:020d}.log.deleted", f"{8:020d}.index"):
+        disk.open(f"{DIRECTORY}/{left}", create=True).append(b"left")
+    disk.sync_directory(DIRECTORY)
+    assert finish_replacements(disk, DIRECTORY, disk.list_directory(DIRECTORY), 150) == []
+    disk.crash()
+    disk.power_on()
+    assert disk.list_directory(DIRECTORY) == []
 
 
 def _mapped(log: Log, offsets: Sequence[int]) -> list[Gap]:

@@ -300,8 +300,11 @@ class ControlledShutdown(ReplicationExtension):
         replica: Replica,
         broker: int,
     ) -> str:
-        granted = is_shutting_down(controller.sessions[broker])
-        return f"the stop of broker {broker} was granted" if granted else inner(controller, replica, broker)
+        session = controller.sessions[broker]
+        if not is_shutting_down(session):
+            return inner(controller, replica, broker)
+        granted = f"the stop of broker {broker} was granted"
+        return Refusal(granted, Error.OK) if replica.broker_epoch == session.broker_epoch else granted
 
     # --- rules of a broker's process and disk ------------------------------------------------------------------------
 
