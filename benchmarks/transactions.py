@@ -1,8 +1,8 @@
 """How fast histories with transactions are checked, beside the log checker and the row-by-row look in the same run.
 
-`python -m benchmarks.transactions [--transactions N]`; times are CPU time of one core. A client in five consumes two
-records, sends to two partitions and commits its offset in each transaction, while two others are open; a reader
-follows. The histories are valid; 5 % of the transactions are aborted, 2 % have no known outcome.
+`python -m benchmarks.transactions [--transactions N]`; times are CPU time of one core. Each of five clients
+consumes two records, sends to two partitions and commits its offset in a transaction, while two others are open; a
+reader follows. The histories are valid; 5 % of the transactions are aborted, 2 % have no known outcome.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import numpy as np
 from tidegauge.linearizability.anomaly import Anomaly, Name
 from tidegauge.linearizability.coverage import Coverage, Gap, Promised
 from tidegauge.linearizability.history import NEVER, Flags, Ints, Kind, Operations, blocks
-from tidegauge.linearizability.log import BLOCK, Level
+from tidegauge.linearizability.log import Level
 from tidegauge.linearizability.transactions.cycles import find_cycles
 from tidegauge.linearizability.transactions.findings import grouped
 from tidegauge.linearizability.transactions.reads import (
@@ -22,7 +22,7 @@ from tidegauge.linearizability.transactions.reads import (
 )
 from tidegauge.linearizability.transactions.screen import screen
 from tidegauge.linearizability.transactions.story import Story
-from tidegauge.linearizability.transactions.table import Table
+from tidegauge.linearizability.transactions.table import BLOCK, Table
 from tidegauge.linearizability.transactions.tiling import find_offset_faults
 from tidegauge.linearizability.witness import Finding, finding
 

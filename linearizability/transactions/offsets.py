@@ -35,9 +35,8 @@ def flag_offsets(table: Table, flagged: Flagged) -> None:
     left_out[pair[begin == UNKNOWN]] = True
     checked = ~left_out[pair]
     commits, pair, partition = commits[checked], pair[checked], partition[checked]
-    low = visible_below(table, partition, begin[checked])
-    read = visible_below(table, partition, end[checked])
-    high = visible_below(table, partition, ops.offset[commits])
+    offsets = np.concatenate((begin[checked], end[checked], ops.offset[commits]))
+    low, read, high = np.split(visible_below(table, np.tile(partition, 3), offsets), 3)
     flagged.flag(commits, high > read)
     filled = np.flatnonzero(high > low)
     filled = filled[np.lexsort((high[filled], low[filled], pair[filled]))]

@@ -53,8 +53,10 @@ def _flag_reads(table: Table, flagged: Flagged) -> None:
     seen[records.slot[table.visible] + 1] = 1
     low, high = records.at(group, begin), records.at(group, end)
     committed = table.fetches.committed[filled]
-    counts = [np.cumsum(kind)[high] - np.cumsum(kind)[low] for kind in (there, seen)]
-    flagged.flag(fetches, np.where(committed, counts[1], counts[0]) != rows.counts[fetches])
+    for kind, those in ((there, ~committed), (seen, committed)):
+        if those.any():
+            below = np.cumsum(kind)
+            flagged.flag(fetches[those], (below[high] - below[low] != rows.counts[fetches])[those])
     mark, stable = ops.high_watermark[fetches], table.said.stable[fetches]
     flagged.flag(fetches, (mark >= 0) & (end > mark))
     flagged.flag(fetches, committed & (stable != NONE) & (end > stable))

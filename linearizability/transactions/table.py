@@ -11,6 +11,8 @@ from tidegauge.linearizability.positions import positions
 from tidegauge.linearizability.rows import Rows
 from tidegauge.linearizability.transactional import NONE, Transactional
 
+BLOCK = 1 << 15
+"""Operations looked at at a time: their tables stay in a core's cache."""
 SPARSE = 8
 """A partition with more than so many offsets a record is looked at by itself."""
 

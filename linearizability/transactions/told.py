@@ -15,13 +15,13 @@ import numpy as np
 
 from tidegauge.linearizability.anomaly import Anomaly
 from tidegauge.linearizability.history import UNKNOWN, Flags, Operations, blocks
-from tidegauge.linearizability.log import BLOCK, Level
+from tidegauge.linearizability.log import Level
 from tidegauge.linearizability.transactions.cycles import find_allowed_cycles
 from tidegauge.linearizability.transactions.findings import grouped
 from tidegauge.linearizability.transactions.offsets import visible_below
 from tidegauge.linearizability.transactions.screen import screen
 from tidegauge.linearizability.transactions.story import Story
-from tidegauge.linearizability.transactions.table import Table, with_transactions
+from tidegauge.linearizability.transactions.table import BLOCK, Table, with_transactions
 
 
 @attrs.frozen

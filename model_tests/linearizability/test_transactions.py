@@ -29,6 +29,13 @@ KAFKA: dict[str, tuple[Name, Rows, Rows]] = {
         [send(1, 0, 1, 0, 7), poll(None, 4, 5, 0, {0: 7})],
         [send(1, 0, 1, 0, 7), commit(1, 2, 3, INFO), poll(None, 4, 5, 0, {0: 7})],
     ),
+    "a read of what was aborted, in place of what was committed": (
+        Name.ABORTED_READ,
+        [*WRITTEN, send(1, 2, 3, 6, 7), send(2, 2, 3, 7, 8), abort(1, 4, 5), commit(2, 4, 5),
+         send(None, 6, 7, 10, 9), poll(None, 8, 9, 6, {6: 7, 10: 9})],
+        [*WRITTEN, send(1, 2, 3, 6, 7), send(2, 2, 3, 7, 8), abort(1, 4, 5), commit(2, 4, 5),
+         send(None, 6, 7, 10, 9), poll(None, 8, 9, 6, {7: 8, 10: 9})],
+    ),
     "a read before the commit was called": (
         Name.PRECOMMITTED_READ,
         [send(1, 0, 1, 0, 7), poll(None, 2, 3, 0, {0: 7}), commit(1, 4, 5)],
@@ -38,6 +45,16 @@ KAFKA: dict[str, tuple[Name, Rows, Rows]] = {
         Name.PRECOMMITTED_READ,
         [send(1, 0, 1, 0, 7), poll(1, 2, 3, 0, {0: 7}), commit(1, 3, 5)],
         [send(1, 0, 1, 0, 7), poll(1, 2, 3, 0, {0: 7}, committed=False), commit(1, 3, 5)],
+    ),
+    "a read of its own writes, of which only the interval of the whole is known": (
+        Name.PRECOMMITTED_READ,
+        [send(1, 0, 9, 0, 7), poll(1, 0, 9, 0, {0: 7}), commit(1, 0, 9)],
+        [send(1, 0, 9, 0, 7), poll(2, 0, 9, 0, {0: 7}), commit(1, 0, 9), commit(2, 0, 9)],
+    ),
+    "a fetch begins below its position, and passes over one record": (
+        Name.NONMONOTONIC_POLL,
+        [*WRITTEN, commit(1, 0, 1), poll(None, 2, 3, 2, {0: 0, 3: 3})],
+        [*WRITTEN, commit(1, 0, 1), poll(None, 2, 3, 2, {2: 2, 3: 3})],
     ),
     "a read beyond an open transaction": (
         Name.READ_BEYOND_LSO,
