@@ -72,7 +72,8 @@ class Operators:
     async def _move(self, brokers: Sequence[int] | None, partition: int) -> None:
         """Ask for it, unless a broker that is to get a replica has a log directory offline.
 
-        With that directory a log may come back that its broker has made anew elsewhere: nothing says which one counts.
+        A replica that goes while its directory is offline, and is made anew elsewhere, leaves no word of that in the
+        trace. Its broker knows which log counts when the directory is back (`model_tests/cluster/test_former_logs.py`).
         """
         if any(self._has_failed_directory(broker) for broker in brokers or ()):
             return
