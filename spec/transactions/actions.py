@@ -144,7 +144,17 @@ def succeeded(machine: TransactionRules, state: State, request: Waiting, metadat
                 return state
             told = attrs.evolve(state.transactions[transaction], told=decision)
             state = state.with_transaction(transaction, told)
-            return state.with_producer(number, machine.after_end(producer, metadata))
+            after = attrs.evolve(
+                machine.after_end(producer, metadata), position=machine.position_after(producer, decision)
+            )
+            return state.with_producer(number, after)
+
+
+def given_up(machine: TransactionRules, state: State, request: ProduceRequest) -> State:
+    """A producer is told that a record won't be taken: its transaction can only be aborted."""
+    producer = state.producers[request.producer]
+    slot = attrs.evolve(producer.slots[request.partition], in_flight=False, given_up=True)
+    return state.with_producer(request.producer, producer.with_slot(request.partition, slot))
 
 
 # --- partitions ----------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import ClassVar, Self
 
 import attrs
@@ -21,8 +21,10 @@ from tidegauge.spec.transactions.coordinator_rules import Ruling
 from tidegauge.spec.transactions.producing import arrived
 from tidegauge.spec.transactions.rules import TransactionRules
 from tidegauge.spec.transactions.state import (
+    NONE,
     AddRequest,
     Coordination,
+    Decision,
     EndRequest,
     Error,
     IdNumber,
@@ -37,6 +39,11 @@ def known(state: State, transactional_id: int) -> Metadata:
     cached = state.coordination[transactional_id].cached
     assert cached is not None, "a guard has asked whether it is loaded"
     return cached
+
+
+def near_ids(state: State) -> Iterator[tuple[int, Metadata]]:
+    """The transactional ids that have a producer id, with what the log says of each."""
+    return ((number, one.logged) for number, one in enumerate(state.coordination) if one.logged.producer_id != NONE)
 
 
 @attrs.frozen
@@ -54,10 +61,21 @@ class ReceiveInit(TransactionAction):
             *(cls(request, True) for request in state.late.inits),
         ]
 
+    @classmethod
+    def attempts(cls, machine: TransactionRules, state: State) -> Iterator[Self]:
+        """Those on their way, and producers that go on under epochs that are not theirs."""
+        yield from cls.candidates(machine, state)
+        for number, metadata in near_ids(state):
+            for epoch in range(max(0, metadata.epoch - 2), metadata.epoch + 2):
+                yield cls(InitRequest(number * machine.incarnations, metadata.producer_id, epoch), True)
+
     def guard(self, machine: TransactionRules, state: State) -> str:
         own = machine.init_request(state, self.request.producer)
-        if (self.request not in state.late.inits) if self.late else (self.request != own):
-            return f"no such request is on its way: {self.request}"
+        is_sent = self.request in state.late.inits if self.late else self.request == own
+        return self.reason(machine, state) or ("" if is_sent else f"no such request is on its way: {self.request}")
+
+    def reason(self, machine: TransactionRules, state: State) -> str:
+        """Why the coordinator refuses the request, of whomever it is."""
         if error := unavailable(state, machine.id_of(self.request.producer)):
             return refused(error, late=self.late)
         ruling = self.ruling(machine, state)
@@ -94,10 +112,23 @@ class ReceiveAdd(TransactionAction):
             *(cls(request, True) for request in state.late.adds),
         ]
 
+    @classmethod
+    def attempts(cls, machine: TransactionRules, state: State) -> Iterator[Self]:
+        """Those on their way, and requests of epochs and producer ids that are not the present ones."""
+        yield from cls.candidates(machine, state)
+        for number, metadata in near_ids(state):
+            for epoch in range(max(0, metadata.epoch - 1), metadata.epoch + 2):
+                for producer_id in (metadata.producer_id, state.producer_ids):
+                    request = AddRequest(number * machine.incarnations, producer_id, epoch, 0, NONE)
+                    yield cls(request, True)
+
     def guard(self, machine: TransactionRules, state: State) -> str:
         own = machine.add_request(state, self.request.producer, self.request.partition)
-        if (self.request not in state.late.adds) if self.late else (self.request != own):
-            return f"no such request is on its way: {self.request}"
+        is_sent = self.request in state.late.adds if self.late else self.request == own
+        return self.reason(machine, state) or ("" if is_sent else f"no such request is on its way: {self.request}")
+
+    def reason(self, machine: TransactionRules, state: State) -> str:
+        """Why the coordinator refuses the request, of whomever it is."""
         if error := unavailable(state, machine.id_of(self.request.producer)):
             return refused(error, late=self.late)
         return refused(self.ruling(machine, state).error, late=self.late)
@@ -128,10 +159,24 @@ class ReceiveEnd(TransactionAction):
             *(cls(request, True) for request in state.late.ends),
         ]
 
+    @classmethod
+    def attempts(cls, machine: TransactionRules, state: State) -> Iterator[Self]:
+        """Those on their way, and requests of epochs and producer ids that are not the present ones."""
+        yield from cls.candidates(machine, state)
+        for number, metadata in near_ids(state):
+            for epoch in range(max(0, metadata.epoch - 2), metadata.epoch + 2):
+                for producer_id in (metadata.producer_id, state.producer_ids):
+                    for decision in (Decision.COMMIT, Decision.ABORT):
+                        process = number * machine.incarnations
+                        yield cls(EndRequest(process, producer_id, epoch, decision, NONE, machine.version), True)
+
     def guard(self, machine: TransactionRules, state: State) -> str:
         own = machine.end_request(state, self.request.producer)
-        if (self.request not in state.late.ends) if self.late else (self.request != own):
-            return f"no such request is on its way: {self.request}"
+        is_sent = self.request in state.late.ends if self.late else self.request == own
+        return self.reason(machine, state) or ("" if is_sent else f"no such request is on its way: {self.request}")
+
+    def reason(self, machine: TransactionRules, state: State) -> str:
+        """Why the coordinator refuses the request, of whomever it is."""
         if error := unavailable(state, machine.id_of(self.request.producer)):
             return refused(error, late=self.late)
         ruling = self.ruling(machine, state)

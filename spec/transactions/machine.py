@@ -35,7 +35,7 @@ from typing import ClassVar
 import attrs
 
 from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant, check_processes
-from tidegauge.spec.transactions import coordinating, partitioning, producing, properties
+from tidegauge.spec.transactions import consuming, coordinating, partitioning, producing, properties
 from tidegauge.spec.transactions.actions import TransactionAction
 from tidegauge.spec.transactions.rules import TransactionRules
 from tidegauge.spec.transactions.state import Coordination, Partition, Producer, State
@@ -52,6 +52,8 @@ class Transactions(TransactionRules):
         producing.Send,
         producing.End,
         producing.Upgrade,
+        consuming.Rebalance,
+        consuming.FetchOffset,
         producing.CrashProducer,
         producing.GiveUp,
         *producing.DELAYS,

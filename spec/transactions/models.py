@@ -66,6 +66,18 @@ _ALL = (
         "a producer that changes from version 1 to 2 between two transactions",
     ),
     Model(
+        "transactions-group",
+        Transactions(
+            transactional_ids=2, incarnations=1, partitions=1, transactions=1, inputs=2, bounds=Bounds(Rebalance=1)
+        ),
+        "two members that commit their group's offset, one after the other (KIP-447)",
+    ),
+    Model(
+        "transactions-nightly-group",
+        Transactions(transactional_ids=2, incarnations=1, transactions=1, inputs=2, bounds=Bounds(Rebalance=1)),
+        "two members that write to a partition besides",
+    ),
+    Model(
         "transactions-nightly-coordinator",
         Transactions(transactions=1, bounds=Bounds(DelayMarker=1, DelayEnd=1, FailOver=1)),
         "a zombie and a coordinator that takes over, with two partitions",

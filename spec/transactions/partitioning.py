@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator
 from typing import ClassVar, Self
 
 import attrs
@@ -13,6 +14,7 @@ from tidegauge.spec.transactions.actions import (
     acknowledged,
     appended,
     failed,
+    given_up,
     own_markers,
     own_produces,
     refused,
@@ -25,6 +27,7 @@ from tidegauge.spec.transactions.producing import arrived
 from tidegauge.spec.transactions.rules import TransactionRules
 from tidegauge.spec.transactions.state import (
     NONE,
+    Decision,
     Error,
     Marker,
     MarkerRequest,
@@ -50,20 +53,36 @@ class ProduceAction(TransactionAction):
             *(cls(request, True) for request in state.late.produces),
         ]
 
-    def absent(self, machine: TransactionRules, state: State) -> str:
-        """Why there is no such record."""
+    @classmethod
+    def attempts(cls, machine: TransactionRules, state: State) -> Iterator[Self]:
+        """Those on their way, and records of epochs and generations that are not the present ones."""
+        yield from cls.candidates(machine, state)
+        group = state.group.generation
+        for number, one in enumerate(state.coordination):
+            known_id, process = one.logged.producer_id, number * machine.incarnations
+            for partition in range(machine.partitions) if known_id != NONE else ():
+                is_offsets = partition == machine.offsets_partition
+                for epoch in range(max(0, one.logged.epoch - 1), one.logged.epoch + 2):
+                    for sequence in (0, 1, 2):
+                        request = ProduceRequest(process, known_id, epoch, partition, sequence, NONE, machine.version)
+                        for generation in (group - 1, group) if is_offsets else (NONE,):
+                            yield cls(attrs.evolve(request, generation=generation, offset=int(is_offsets)), True)
+
+    def guard(self, machine: TransactionRules, state: State) -> str:
         own = machine.produce_request(state, self.request.producer, self.request.partition)
-        gone = (self.request not in state.late.produces) if self.late else (self.request != own)
-        return f"no such record is on its way: {self.request}" if gone else ""
+        is_sent = self.request in state.late.produces if self.late else self.request == own
+        return self.reason(machine, state) or ("" if is_sent else f"no such record is on its way: {self.request}")
+
+    @abstractmethod
+    def reason(self, machine: TransactionRules, state: State) -> str:
+        """Why the leader does nothing with the record, of whomever it is."""
 
 
 @attrs.frozen
 class Verify(ProduceAction):
     """A leader asks the coordinator whether a transaction may begin in its partition; version 2 adds it by that."""
 
-    def guard(self, machine: TransactionRules, state: State) -> str:
-        if absent := self.absent(machine, state):
-            return absent
+    def reason(self, machine: TransactionRules, state: State) -> str:
         leader = state.partitions[self.request.partition]
         if machine.is_repeat(leader.memory, self.request) or machine.is_open_for(leader.memory, self.request):
             return "nothing is to be asked: the transaction is open here"
@@ -85,19 +104,23 @@ class Verify(ProduceAction):
 class Append(ProduceAction):
     """A leader appends a record; it acknowledges one that it has and that is committed."""
 
-    def guard(self, machine: TransactionRules, state: State) -> str:
-        if absent := self.absent(machine, state):
-            return absent
+    def reason(self, machine: TransactionRules, state: State) -> str:
         leader = state.partitions[self.request.partition]
         if machine.is_repeat(leader.memory, self.request):
             if self.late:
                 return Refusal("the record is in the log", Error.NONE)
             return "" if self.offset(leader) < leader.high_watermark else "the record is not committed yet"
-        error = machine.record_error(leader.memory, self.request)
+        error = self.error(machine, state)
         begins = not machine.is_open_for(leader.memory, self.request)
         if error is Error.NONE and begins and not machine.is_let_in(leader, self.request):
             return Refusal("no transaction is open, by the coordinator's word", Error.INVALID_TXN_STATE)
         return refused(error, late=self.late)
+
+    def error(self, machine: TransactionRules, state: State) -> Error:
+        """Why the leader, or the group's coordinator there, does not take the record."""
+        is_offset = self.request.partition == machine.offsets_partition
+        error = machine.generation_error(state.group, self.request) if is_offset else Error.NONE
+        return error or machine.record_error(state.partitions[self.request.partition].memory, self.request)
 
     def offset(self, leader: Partition) -> int:
         """Where the record is in the log."""
@@ -116,9 +139,11 @@ class Append(ProduceAction):
         leader = state.partitions[request.partition]
         if machine.is_repeat(leader.memory, request):
             return acknowledged(machine, state, request)
-        if error := machine.record_error(leader.memory, request):
+        if error := self.error(machine, state):
+            if error is Error.ILLEGAL_GENERATION:
+                return given_up(machine, state, request)
             return failed(machine, state, request.producer, error)
-        record = Record(request.producer_id, request.epoch, request.sequence, request.transaction)
+        record = Record(request.producer_id, request.epoch, request.sequence, request.transaction, request.offset)
         state = appended(machine, state, request.partition, record)
         if self.late:
             return attrs.evolve(state, late=arrived(state.late, request))
@@ -139,15 +164,29 @@ class WriteMarker(TransactionAction):
             *(cls(request, True) for request in state.late.markers),
         ]
 
+    @classmethod
+    def attempts(cls, machine: TransactionRules, state: State) -> Iterator[Self]:
+        """Those on their way, and markers of older epochs and coordinators."""
+        yield from cls.candidates(machine, state)
+        for number, one in enumerate(state.coordination):
+            metadata = one.logged
+            for partition in range(machine.partitions) if metadata.producer_id != NONE else ():
+                marker = machine.marker(metadata, number, partition, state.coordinator_epoch)
+                marker = attrs.evolve(marker, decision=Decision.ABORT)
+                for epoch in range(max(0, metadata.epoch - 1), metadata.epoch + 1):
+                    yield cls(attrs.evolve(marker, epoch=epoch), True)
+                if state.coordinator_epoch:
+                    yield cls(attrs.evolve(marker, coordinator_epoch=state.coordinator_epoch - 1), True)
+
     def guard(self, machine: TransactionRules, state: State) -> str:
         sent = state.late.markers if self.late else tuple(own_markers(machine, state))
-        if self.request not in sent:
-            return f"no such marker is on its way: {self.request}"
         leader = state.partitions[self.request.partition]
         if not self.late and marker_of(self.request) in leader.log[leader.high_watermark :]:
             return "the marker is not committed yet"
         error = machine.marker_error(leader.memory, self.request)
-        return Refusal(f"the marker is refused: {error.name}", error) if error else ""
+        if error:
+            return Refusal(f"the marker is refused: {error.name}", error)
+        return "" if self.request in sent else f"no such marker is on its way: {self.request}"
 
     def effect(self, machine: TransactionRules, state: State) -> State:
         if self.late:

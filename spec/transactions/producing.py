@@ -7,7 +7,7 @@ from typing import ClassVar, Self
 
 import attrs
 
-from tidegauge.spec.transactions.actions import ClientAction, own_markers, own_produces
+from tidegauge.spec.transactions.actions import ClientAction, given_up, own_markers, own_produces
 from tidegauge.spec.transactions.rules import TransactionRules
 from tidegauge.spec.transactions.state import (
     AddRequest,
@@ -94,6 +94,9 @@ class Begin(ProducerAction):
     def guard(self, machine: TransactionRules, state: State) -> str:
         if state.producers[self.producer].phase is not Phase.READY:
             return f"producer {self.producer} is not between two transactions"
+        position = state.producers[self.producer].position
+        if machine.inputs and not 0 <= position < machine.inputs:
+            return f"producer {self.producer} has nothing to consume"
         begun = sum(each.producer == self.producer for each in state.transactions)
         if state.producers[self.producer].version < 2 and begun >= machine.transactions_before_upgrade:
             return f"producer {self.producer} upgrades first in this model"
@@ -103,7 +106,8 @@ class Begin(ProducerAction):
         producer = attrs.evolve(
             state.producers[self.producer], phase=Phase.IN_TRANSACTION, transaction=len(state.transactions)
         )
-        state = attrs.evolve(state, transactions=(*state.transactions, Transaction(self.producer)))
+        transaction = Transaction(self.producer, consumed=producer.position)
+        state = attrs.evolve(state, transactions=(*state.transactions, transaction))
         return state.with_producer(self.producer, producer)
 
 
@@ -236,9 +240,7 @@ class GiveUp(SlotAction):
     def effect(self, machine: TransactionRules, state: State) -> State:
         request = machine.produce_request(state, self.producer, self.partition)
         assert request is not None, "the guard says so"
-        producer = state.producers[self.producer]
-        slot = attrs.evolve(producer.slots[self.partition], in_flight=False, given_up=True)
-        state = state.with_producer(self.producer, producer.with_slot(self.partition, slot))
+        state = given_up(machine, state, request)
         return attrs.evolve(state, late=later(state.late, request)).spend(self.bounded_as)
 
 

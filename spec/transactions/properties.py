@@ -6,6 +6,7 @@ The invariants know what no process knows: which transaction each record is of, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
 
 from tidegauge.spec.kernel.bounds import times
 from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant
@@ -152,6 +153,14 @@ def open_is_known(state: State) -> bool:
     return True
 
 
+def exactly_once(state: State) -> bool:
+    """Each record of the input is consumed by one committed transaction, and none is left out."""
+    consumed = sorted(
+        each.consumed for each in state.transactions if each.outcome is Decision.COMMIT and each.consumed != NONE
+    )
+    return consumed == list(range(len(consumed)))
+
+
 # --- producers -----------------------------------------------------------------------------------------------------
 
 
@@ -269,6 +278,7 @@ def invariants(machine: TransactionRules) -> Mapping[str, Invariant[State]]:
         "CommittedAsAsked": committed_as_asked,
         "NoLateJoin": no_late_join,
         "OpenIsKnown": open_is_known,
+        **({"ExactlyOnce": exactly_once} if machine.inputs else {}),
         "ZombiesFenced": zombies_fenced(machine),
         "OnlyZombiesFenced": only_zombies_fenced(machine),
         "EpochsAreInRange": epochs_in_range(machine),
@@ -330,6 +340,11 @@ def goals(machine: TransactionRules) -> Mapping[str, Callable[[State], bool]]:
         )
     if machine.max_epoch < 32767:
         wanted["a producer id is used up"] = lambda state: state.producer_ids > machine.transactional_ids
+    if bounds["Rebalance"]:
+        wanted["a member goes on where another one was"] = lambda state: any(
+            one.outcome is other.outcome is Decision.COMMIT and one.producer != other.producer
+            for one, other in pairwise(state.transactions)
+        )
     if bounds["FailOver"]:
         wanted["a new coordinator completes what the last one has prepared"] = lambda state: any(
             one.logged.status in (Status.COMPLETE_COMMIT, Status.COMPLETE_ABORT)

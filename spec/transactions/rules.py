@@ -14,11 +14,15 @@ from tidegauge.spec.transactions.state import (
     AddRequest,
     Decision,
     EndRequest,
+    Error,
+    Group,
     InitRequest,
     Metadata,
+    Partition,
     Phase,
     Producer,
     ProduceRequest,
+    Record,
     Slot,
     State,
 )
@@ -42,6 +46,8 @@ class TransactionRules(PartitionRules):
     """Of the protocol of transactions, as producers begin with it."""
     transactions_before_upgrade: int = 1_000_000
     """A process of version 1 upgrades before it begins one more: what a model is cut off at, no rule."""
+    inputs: int = 0
+    """Records of an input that a group consumes; if any, the last partition is that of the group's offsets."""
     expiring: bool = True
     """Whether the coordinator aborts what its producer has not ended in time."""
     bounds: Bounds = DEFAULT_BOUNDS
@@ -54,6 +60,11 @@ class TransactionRules(PartitionRules):
     def id_of(self, producer: int) -> int:
         """The transactional id of a process."""
         return producer // self.incarnations
+
+    @property
+    def offsets_partition(self) -> int:
+        """The partition of `__consumer_offsets` that has the group's offset; NONE where nothing is consumed."""
+        return self.partitions - 1 if self.inputs else NONE
 
     @property
     def appends_in_two_steps(self) -> bool:
@@ -84,8 +95,31 @@ class TransactionRules(PartitionRules):
         return producer.version >= 2 or producer.slots[partition].added
 
     def may_commit(self, producer: Producer) -> bool:
-        """A producer commits when all that it has sent is acknowledged."""
+        """A producer commits when all that it has sent is acknowledged, and where it goes on with it."""
+        if self.inputs and not producer.slots[self.offsets_partition].acknowledged:
+            return False
         return not any(slot.in_flight or slot.given_up for slot in producer.slots)
+
+    def position_after(self, producer: Producer, decision: Decision) -> int:
+        """A member goes on with the next record after a commit, and asks for the group's offset after an abort."""
+        return producer.position + 1 if decision is Decision.COMMIT and producer.position != NONE else NONE
+
+    # --- rules of the group's coordinator ------------------------------------------------------------------------
+
+    def generation_error(self, group: Group, request: ProduceRequest) -> Error:
+        """A member of an older generation commits nothing (KIP-447)."""
+        return Error.NONE if request.generation == group.generation else Error.ILLEGAL_GENERATION
+
+    def offset_fetch_error(self, partition: Partition) -> Error:
+        """An offset is not told while a transaction may yet change it (KIP-447)."""
+        is_stable = self.last_stable_offset(partition) == len(partition.log)
+        return Error.NONE if is_stable else Error.UNSTABLE_OFFSET_COMMIT
+
+    def committed_offset(self, partition: Partition) -> int:
+        """Where the group goes on: what the last committed transaction has said, in the order of the log."""
+        offsets = [partition.log[place] for place in self.returned(partition)]
+        found = [entry.offset for entry in offsets if isinstance(entry, Record)]
+        return found[-1] if found else 0
 
     def has_begun(self, producer: Producer) -> bool:
         """Whether the coordinator may know of the transaction: else its end is nobody else's business."""
@@ -157,4 +191,5 @@ class TransactionRules(PartitionRules):
             producer.sequences[partition] - 1,
             producer.transaction,
             producer.version,
+            *((producer.generation, producer.position + 1) if partition == self.offsets_partition else ()),
         )

@@ -31,12 +31,14 @@ class Error(IntEnum):
 
     NONE = 0
     COORDINATOR_LOAD_IN_PROGRESS = 14
+    ILLEGAL_GENERATION = 22
     OUT_OF_ORDER_SEQUENCE_NUMBER = 45
     INVALID_PRODUCER_EPOCH = 47
     INVALID_TXN_STATE = 48
     INVALID_PRODUCER_ID_MAPPING = 49
     CONCURRENT_TRANSACTIONS = 51
     TRANSACTION_COORDINATOR_FENCED = 52
+    UNSTABLE_OFFSET_COMMIT = 88
     PRODUCER_FENCED = 90
 
 
@@ -77,7 +79,7 @@ class AddRequest:
 
 @attrs.frozen(order=True)
 class ProduceRequest:
-    """One transactional record on its way to the partition's leader."""
+    """One transactional record on its way to the partition's leader; to the offsets' partition, a TxnOffsetCommit."""
 
     producer: ProducerNumber
     producer_id: int
@@ -86,6 +88,10 @@ class ProduceRequest:
     sequence: int
     transaction: int
     version: int
+    generation: int = NONE
+    """Of the group's member that commits an offset (KIP-447)."""
+    offset: int = NONE
+    """What it commits: where the group goes on in its input."""
 
 
 @attrs.frozen(order=True)
@@ -118,12 +124,13 @@ class MarkerRequest:
 
 @attrs.frozen
 class Record:
-    """A record in a log, as a batch of one."""
+    """A record in a log, as a batch of one; `offset` is what it commits in the offsets' partition."""
 
     producer_id: int
     epoch: int
     sequence: int
     transaction: int
+    offset: int = NONE
 
 
 @attrs.frozen
@@ -291,6 +298,10 @@ class Producer:
     sequences: tuple[int, ...] = ()
     """The next one of each partition."""
     slots: tuple[Slot, ...] = ()
+    generation: int = NONE
+    """Of the group, as this member knows it."""
+    position: int = NONE
+    """Where it goes on in its input; NONE until it has asked for the group's offset."""
 
     def with_slot(self, partition: int, slot: Slot) -> Producer:
         return attrs.evolve(self, slots=(*self.slots[:partition], slot, *self.slots[partition + 1 :]))
@@ -307,6 +318,8 @@ class Transaction:
     """What the coordinator's log says."""
     told: Decision = Decision.NONE
     """What its producer was told."""
+    consumed: int = NONE
+    """The record of the input that it is made of."""
 
 
 @attrs.frozen(cache_hash=True)
@@ -318,6 +331,14 @@ class Late:
     produces: tuple[ProduceRequest, ...] = ()
     ends: tuple[EndRequest, ...] = ()
     markers: tuple[MarkerRequest, ...] = ()
+
+
+@attrs.frozen
+class Group:
+    """A group of consumers with one input partition, which one member owns."""
+
+    generation: int = 0
+    owner: int = 0
 
 
 @attrs.frozen(cache_hash=True)
@@ -332,6 +353,7 @@ class State:
     """How many producer ids were given."""
     transactions: tuple[Transaction, ...] = ()
     late: Late = Late()
+    group: Group = Group()
     spent: Spent = ()
 
     def with_producer(self, number: int, producer: Producer) -> State:

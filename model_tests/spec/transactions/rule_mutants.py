@@ -23,6 +23,15 @@ FIRST: Final = attrs.evolve(ONE, transactions=1)
 ZOMBIE: Final = attrs.evolve(FIRST, incarnations=2)
 V1: Final = attrs.evolve(ONE, version=1)
 TWO: Final = attrs.evolve(ONE, partitions=2, transactions=1)
+GROUP: Final = Transactions(
+    transactional_ids=2,
+    incarnations=1,
+    partitions=1,
+    transactions=1,
+    inputs=2,
+    expiring=False,
+    bounds=Bounds(Rebalance=1),
+)
 SMALL_EPOCHS: Final = attrs.evolve(ONE, transactions=3, max_epoch=2)
 
 TOLD = "a producer that begins or ends is told, or fenced"
@@ -187,6 +196,17 @@ MUTANTS: tuple[RuleMutant, ...] = (
                lambda m, right, partition: tuple(o for o in right(partition) if not any(
                    span.producer_id == partition.log[o].producer_id for span in partition.memory.aborted)),
                ONE, "DecidedBelowLastStableOffset"),
+    # --- groups
+    RuleMutant("takes_offsets_of_any_generation", "generation_error", _always(Error.NONE), GROUP, "ExactlyOnce"),
+    RuleMutant("tells_offsets_that_are_not_committed", "committed_offset",
+               lambda m, right, partition: max([0, *(getattr(entry, "offset", 0) for entry in partition.log)]),
+               _once(attrs.evolve(GROUP, transactions=2), "Rebalance", "GiveUp"), "ExactlyOnce"),
+    RuleMutant("goes_on_after_an_abort", "position_after",
+               lambda m, right, producer, decision: right(producer, Decision.COMMIT),
+               attrs.evolve(GROUP, transactions=2), "ExactlyOnce"),
+    RuleMutant("commits_without_its_offset", "may_commit",
+               lambda m, right, producer: not any(slot.in_flight or slot.given_up for slot in producer.slots),
+               attrs.evolve(GROUP, partitions=2), "ExactlyOnce"),
     # --- producers
     RuleMutant("goes_on_with_old_sequences", "initialised",
                lambda m, right, producer, producer_id, epoch: attrs.evolve(

@@ -51,9 +51,16 @@ def test_walks_of_large_machines_keep_every_invariant() -> None:
     """Two transactional ids, three processes each, and everything goes wrong: more than can be explored."""
     every = dict.fromkeys((name for name in Transactions().perturbations if name not in ("DelayAdd", "Upgrade")), 2)
     machine = Transactions(
-        transactional_ids=2, incarnations=3, partitions=3, transactions=3, records=2, max_epoch=5, bounds=Bounds(every)
+        transactional_ids=2,
+        incarnations=3,
+        partitions=3,
+        transactions=3,
+        records=2,
+        inputs=4,
+        max_epoch=5,
+        bounds=Bounds(every),
     )
-    found = simulate(machine, 3, 60, length=120)
+    found = simulate(machine, 3, 30, length=120)
     assert found.holds, found.violations
     taken = {row.action for row in found.coverage if row.taken}
     assert taken >= {kind.__name__ for kind in Transactions.action_types} - {"ReceiveAdd", "DelayAdd", "Upgrade"}
@@ -76,32 +83,61 @@ def test_a_late_request_of_version_1_does_harm_in_the_next_transaction(late: str
 # --- refusals ------------------------------------------------------------------------------------------------------
 
 
-def test_every_refusal_names_the_error_of_the_response() -> None:
-    """What is late is refused by an error; so is what has to be sent again."""
-    machine = Transactions(
-        incarnations=1,
-        partitions=1,
-        bounds=Bounds(DelayEnd=1, DelayProduce=1, DelayMarker=1, FailOver=1, GiveUp=1, DelayInit=1),
-    )
-    found: set[str] = set()
-    for number in range(40):
-        state = next(iter(machine.initial()))
-        found.update(refusals_on_a_walk(machine, state, number))
-    assert found >= {
-        "COORDINATOR_LOAD_IN_PROGRESS",
-        "CONCURRENT_TRANSACTIONS",
-        "PRODUCER_FENCED",
-        "INVALID_PRODUCER_EPOCH",
-        "INVALID_TXN_STATE",
-    }
+REFUSED = {
+    ("ReceiveInit", "COORDINATOR_LOAD_IN_PROGRESS"),
+    ("ReceiveInit", "CONCURRENT_TRANSACTIONS"),
+    ("ReceiveInit", "PRODUCER_FENCED"),
+    ("ReceiveEnd", "COORDINATOR_LOAD_IN_PROGRESS"),
+    ("ReceiveEnd", "CONCURRENT_TRANSACTIONS"),
+    ("ReceiveEnd", "PRODUCER_FENCED"),
+    ("ReceiveEnd", "INVALID_TXN_STATE"),
+    ("ReceiveEnd", "INVALID_PRODUCER_ID_MAPPING"),
+    ("ReceiveEnd", "NONE"),
+    ("Verify", "COORDINATOR_LOAD_IN_PROGRESS"),
+    ("Verify", "CONCURRENT_TRANSACTIONS"),
+    ("Verify", "PRODUCER_FENCED"),
+    ("Append", "INVALID_PRODUCER_EPOCH"),
+    ("Append", "OUT_OF_ORDER_SEQUENCE_NUMBER"),
+    ("Append", "INVALID_TXN_STATE"),
+    ("Append", "NONE"),
+    ("WriteMarker", "INVALID_PRODUCER_EPOCH"),
+    ("WriteMarker", "TRANSACTION_COORDINATOR_FENCED"),
+}
+OF_VERSION_1 = {
+    ("ReceiveAdd", "COORDINATOR_LOAD_IN_PROGRESS"),
+    ("ReceiveAdd", "CONCURRENT_TRANSACTIONS"),
+    ("ReceiveAdd", "PRODUCER_FENCED"),
+    ("ReceiveAdd", "INVALID_PRODUCER_ID_MAPPING"),
+    ("Verify", "INVALID_TXN_STATE"),
+}
+OF_GROUPS = {("FetchOffset", "UNSTABLE_OFFSET_COMMIT"), ("Append", "ILLEGAL_GENERATION")}
 
 
-def refusals_on_a_walk(machine: Transactions, state: State, seed: int) -> set[str]:
-    """The errors of what is refused on one walk."""
-    rng, found = Random(seed), set[str]()
+@pytest.mark.parametrize(
+    ("constants", "refused"),
+    [({}, REFUSED), ({"version": 1}, OF_VERSION_1), ({"inputs": 3, "transactional_ids": 2}, OF_GROUPS)],
+    ids=["version 2", "version 1", "groups"],
+)
+def test_every_refusal_is_attempted_with_the_error_of_its_response(
+    constants: dict[str, int], refused: set[tuple[str, str]]
+) -> None:
+    """Requests that are late, and near misses of what the coordinator and the partitions know."""
+    bounds = Bounds(FailOver=2, GiveUp=2, CrashProducer=1, DelayProduce=2, Rebalance=1 if "inputs" in constants else 0)
+    machine = attrs.evolve(Transactions(partitions=1, transactions=3, bounds=bounds), **constants)  # type: ignore[arg-type]
+    found = set[tuple[str, str]]()
+    for seed in range(60):
+        found |= refusals_on_a_walk(machine, Random(seed))
+        if found >= refused:
+            break
+    assert found >= refused, refused - found
+
+
+def refusals_on_a_walk(machine: Transactions, rng: Random) -> set[tuple[str, str]]:
+    """What is refused on one walk: the class of the action and the error."""
+    state, found = next(iter(machine.initial())), set[tuple[str, str]]()
     for _ in range(80):
         for kind in machine.attempted_types:
-            found.update(reason.error.name for _, reason in machine.refused(state, kind))
+            found.update((kind.__name__, reason.error.name) for _, reason in machine.refused(state, kind))
         steps = list(machine.successors(state))
         if not steps:
             break

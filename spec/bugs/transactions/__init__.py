@@ -8,6 +8,7 @@ from tidegauge.spec.bugs.bug import Bug
 from tidegauge.spec.bugs.transactions import (
     kafka_5231,
     kafka_6119,
+    kafka_8587,
     kafka_14402,
     kafka_14884,
     kafka_17754,
@@ -25,6 +26,7 @@ TRANSACTION_BUGS: Mapping[str, Bug[Transactions]] = {
     for module in (
         kafka_5231,
         kafka_6119,
+        kafka_8587,
         kafka_14402,
         kafka_14884,
         kafka_17754,
