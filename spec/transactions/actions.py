@@ -26,6 +26,7 @@ from tidegauge.spec.transactions.state import (
     ProduceRequest,
     Record,
     State,
+    Status,
 )
 
 Waiting = InitRequest | AddRequest | ProduceRequest | EndRequest
@@ -128,6 +129,9 @@ def succeeded(machine: TransactionRules, state: State, request: Waiting, metadat
         case InitRequest():
             if machine.init_request(state, number) != request:
                 return state
+            if metadata.status is Status.ONGOING:
+                found = state.transactions[metadata.transactions[0]]
+                return state.with_producer(number, machine.taken_over(producer, metadata, found))
             begun = machine.initialised(producer, metadata.producer_id, metadata.epoch)
             return state.with_producer(number, begun)
         case AddRequest(partition=partition):

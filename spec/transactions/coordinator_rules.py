@@ -42,6 +42,8 @@ class CoordinatorRules(EnumeratingMachine[State]):
 
     max_epoch: int = 32767
     """The largest epoch there is. No producer is given it, so that every producer can be fenced."""
+    two_phase: bool = False
+    """Whether a database decides with the producer: an open transaction may not be aborted unasked (KIP-939)."""
 
     # --- InitProducerId ------------------------------------------------------------------------------------------
 
@@ -54,7 +56,7 @@ class CoordinatorRules(EnumeratingMachine[State]):
         if metadata.status in PREPARED:
             return Ruling(Error.CONCURRENT_TRANSACTIONS)
         if metadata.status is Status.ONGOING:
-            return self.fencing_ruling(metadata)
+            return self.keeping_ruling(metadata) if request.keeps_prepared else self.fencing_ruling(metadata)
         if request.epoch != NONE and self.is_init_repeated(metadata, request):
             return Ruling()
         return Ruling(metadata=self.begun(metadata, request, new_id))
@@ -93,6 +95,10 @@ class CoordinatorRules(EnumeratingMachine[State]):
     def fencing_ruling(self, metadata: Metadata) -> Ruling:
         """An open transaction is aborted before a new producer begins, which tries again meanwhile."""
         return Ruling(Error.CONCURRENT_TRANSACTIONS, self.fenced(metadata))
+
+    def keeping_ruling(self, metadata: Metadata) -> Ruling:
+        """A new process takes an open transaction over: an epoch fences the old one, and all else stays (KIP-939)."""
+        return Ruling(metadata=attrs.evolve(metadata, epoch=metadata.epoch + 1, last_epoch=NONE))
 
     def fenced(self, metadata: Metadata) -> Metadata:
         """The abort of a transaction whose producer is not asked: under a new epoch, raised once (KAFKA-19367)."""
@@ -262,8 +268,8 @@ class CoordinatorRules(EnumeratingMachine[State]):
         )
 
     def expired(self, metadata: Metadata) -> Metadata | None:
-        """The abort of a transaction that its producer has not ended in time."""
-        return self.fenced(metadata) if metadata.status is Status.ONGOING else None
+        """The abort of a transaction that its producer has not ended in time; none where a database decides as well."""
+        return self.fenced(metadata) if metadata.status is Status.ONGOING and not self.two_phase else None
 
     def loaded(self, logged: Metadata) -> Metadata:
         """What a coordinator knows of an id after it has read the log: what the log says, and nothing else."""

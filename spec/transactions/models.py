@@ -73,6 +73,11 @@ _ALL = (
         "two members that commit their group's offset, one after the other (KIP-447)",
     ),
     Model(
+        "transactions-two-phase",
+        Transactions(partitions=1, transactions=1, two_phase=True, bounds=Bounds(CrashProducer=1, FailOver=1)),
+        "a database that decides with the producer, and processes that take over (KIP-939)",
+    ),
+    Model(
         "transactions-nightly-group",
         Transactions(transactional_ids=2, incarnations=1, transactions=1, inputs=2, bounds=Bounds(Rebalance=1)),
         "two members that write to a partition besides",

@@ -171,6 +171,8 @@ class End(ProducerAction):
             return f"producer {self.producer} waits for a record"
         if self.decision is Decision.COMMIT and not machine.may_commit(producer):
             return f"producer {self.producer} can only abort"
+        if machine.two_phase and not machine.has_database(state, self.producer):
+            return f"the database takes no decision of producer {self.producer} any more"
         return ""
 
     def effect(self, machine: TransactionRules, state: State) -> State:

@@ -5,7 +5,7 @@ The invariants know what no process knows: which transaction each record is of, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from itertools import pairwise
 
 from tidegauge.spec.kernel.bounds import times
@@ -117,6 +117,11 @@ def committed_as_asked(state: State) -> bool:
     return all(each.outcome is not Decision.COMMIT or each.asked is Decision.COMMIT for each in state.transactions)
 
 
+def decided_is_kept(state: State) -> bool:
+    """What a database has committed is not aborted (KIP-939)."""
+    return all(each.asked is not Decision.COMMIT or each.outcome is not Decision.ABORT for each in state.transactions)
+
+
 def one_outcome(before: State, action: Action, after: State) -> bool:
     """What is decided is not decided again."""
     return all(
@@ -165,30 +170,41 @@ def exactly_once(state: State) -> bool:
 
 
 def zombies_fenced(machine: TransactionRules) -> Invariant[State]:
-    """Once a process has begun, nothing of the processes before it is open, or will be."""
+    """Once a process has begun, nothing of the processes before it is open, or will be.
+
+    Where it takes over what they have prepared, it has begun when that is decided.
+    """
 
     def holds(state: State) -> bool:
+        begun = (Phase.READY, Phase.IN_TRANSACTION) if machine.two_phase else BEGUN
         for number, producer in enumerate(state.producers):
-            if producer.phase in (Phase.DOWN, Phase.INITIALISING, Phase.CRASHED, Phase.FENCED):
-                continue
-            if any(older_is_open(state, older) for older in range(number - number % machine.incarnations, number)):
-                return False
+            if producer.phase in begun:
+                older = range(number - number % machine.incarnations, number)
+                if any(is_of(state, one, older, decided=not machine.two_phase) for one in open_transactions(state)):
+                    return False
         return True
 
     return holds
 
 
-def older_is_open(state: State, older: int) -> bool:
-    """Whether something of a process is open at the coordinator, or in a partition."""
+BEGUN = (Phase.READY, Phase.IN_TRANSACTION, Phase.COMMITTING, Phase.ABORTING)
+
+
+def open_transactions(state: State) -> Iterator[int]:
+    """The transactions that are open at the coordinator, or in a partition."""
     for one in state.coordination:
-        if any(state.transactions[number].producer == older for number in one.logged.transactions):
-            return True
+        yield from one.logged.transactions
     for partition in state.partitions:
         for entry in partition.memory.producers:
             record = partition.log[entry.open_from] if entry.open_from != NONE else None
-            if isinstance(record, Record) and state.transactions[record.transaction].producer == older:
-                return True
-    return False
+            if isinstance(record, Record):
+                yield record.transaction
+
+
+def is_of(state: State, number: int, producers: Container[int], *, decided: bool) -> bool:
+    """Whether a transaction is of these producers, decided or not; or not decided."""
+    transaction = state.transactions[number]
+    return transaction.producer in producers and (decided or transaction.outcome is Decision.NONE)
 
 
 def only_zombies_fenced(machine: TransactionRules) -> Invariant[State]:
@@ -278,6 +294,7 @@ def invariants(machine: TransactionRules) -> Mapping[str, Invariant[State]]:
         "CommittedAsAsked": committed_as_asked,
         "NoLateJoin": no_late_join,
         "OpenIsKnown": open_is_known,
+        **({"DecidedIsKept": decided_is_kept} if machine.two_phase else {}),
         **({"ExactlyOnce": exactly_once} if machine.inputs else {}),
         "ZombiesFenced": zombies_fenced(machine),
         "OnlyZombiesFenced": only_zombies_fenced(machine),
@@ -307,7 +324,7 @@ def converging(machine: TransactionRules) -> Mapping[str, Invariant[State]]:
             one.pending is None and one.logged.status not in PREPARED for one in state.coordination
         ),
     }
-    if machine.expiring:
+    if machine.expiring and not machine.two_phase:
         wanted["no transaction is open at the coordinator"] = lambda state: all(
             one.logged.status is not Status.ONGOING for one in state.coordination
         )
@@ -337,6 +354,16 @@ def goals(machine: TransactionRules) -> Mapping[str, Callable[[State], bool]]:
             producer.phase is Phase.FENCED and state.producers[number + 1].phase is Phase.READY
             for number, producer in enumerate(state.producers)
             if number % machine.incarnations < machine.incarnations - 1
+        )
+    if machine.two_phase:
+        wanted["a new process commits what an older one has prepared"] = lambda state: any(
+            producer.phase is Phase.READY
+            and producer.transaction == NONE
+            and each.producer < number
+            and each.told is Decision.COMMIT
+            and state.producers[each.producer].phase in (Phase.CRASHED, Phase.FENCED)
+            for number, producer in enumerate(state.producers)
+            for each in state.transactions
         )
     if machine.max_epoch < 32767:
         wanted["a producer id is used up"] = lambda state: state.producer_ids > machine.transactional_ids

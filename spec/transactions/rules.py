@@ -25,6 +25,7 @@ from tidegauge.spec.transactions.state import (
     Record,
     Slot,
     State,
+    Transaction,
 )
 
 DEFAULT_BOUNDS = Bounds()
@@ -135,6 +136,19 @@ class TransactionRules(PartitionRules):
         after = self.at_rest(producer)
         return attrs.evolve(after, phase=Phase.INITIALISING) if is_lost and self.raises_epoch_after_loss() else after
 
+    def taken_over(self, producer: Producer, metadata: Metadata, found: Transaction) -> Producer:
+        """A new process that has taken a transaction over: it ends it as its database says (KIP-939)."""
+        begun = self.initialised(producer, metadata.producer_id, metadata.epoch)
+        commits = found.asked is Decision.COMMIT
+        return attrs.evolve(
+            begun, phase=Phase.COMMITTING if commits else Phase.ABORTING, transaction=metadata.transactions[0]
+        )
+
+    def has_database(self, state: State, number: int) -> bool:
+        """Whether the database still takes a process for the present one, and notes its decision (KIP-939)."""
+        newer = range(number + 1, (self.id_of(number) + 1) * self.incarnations)
+        return not any(state.producers[other].phase not in (Phase.DOWN, Phase.INITIALISING) for other in newer)
+
     def raises_epoch_after_loss(self) -> bool:
         """A record that was given up may yet arrive: no later one has its epoch (KIP-360)."""
         return True
@@ -158,7 +172,8 @@ class TransactionRules(PartitionRules):
         producer = state.producers[number]
         if producer.phase is not Phase.INITIALISING:
             return None
-        return InitRequest(number, producer.producer_id, producer.epoch)
+        keeps = self.two_phase and producer.epoch == NONE
+        return InitRequest(number, producer.producer_id, producer.epoch, keeps)
 
     def end_request(self, state: State, number: int) -> EndRequest | None:
         """The EndTxn that a producer waits for."""

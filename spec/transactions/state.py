@@ -64,6 +64,8 @@ class InitRequest:
     producer: ProducerNumber
     producer_id: int = NONE
     epoch: int = NONE
+    keeps_prepared: bool = False
+    """It takes over what an older process has left open, and ends it (KIP-939)."""
 
 
 @attrs.frozen(order=True)

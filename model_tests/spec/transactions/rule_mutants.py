@@ -16,7 +16,7 @@ import attrs
 from tidegauge.spec.kernel.bounds import Bounds
 from tidegauge.spec.transactions.coordinator_rules import Ruling
 from tidegauge.spec.transactions.machine import Transactions
-from tidegauge.spec.transactions.state import NONE, Decision, Error, Memory, Status
+from tidegauge.spec.transactions.state import NONE, Decision, Error, Memory, Phase, Status
 
 ONE: Final = Transactions(incarnations=1, partitions=1)
 FIRST: Final = attrs.evolve(ONE, transactions=1)
@@ -32,6 +32,7 @@ GROUP: Final = Transactions(
     expiring=False,
     bounds=Bounds(Rebalance=1),
 )
+DATABASE: Final = attrs.evolve(ZOMBIE, two_phase=True, bounds=Bounds(CrashProducer=1))
 SMALL_EPOCHS: Final = attrs.evolve(ONE, transactions=3, max_epoch=2)
 
 TOLD = "a producer that begins or ends is told, or fenced"
@@ -196,6 +197,19 @@ MUTANTS: tuple[RuleMutant, ...] = (
                lambda m, right, partition: tuple(o for o in right(partition) if not any(
                    span.producer_id == partition.log[o].producer_id for span in partition.memory.aborted)),
                ONE, "DecidedBelowLastStableOffset"),
+    # --- two-phase commit
+    RuleMutant("aborts_what_it_should_keep", "keeping_ruling",
+               lambda m, right, metadata: Ruling(Error.CONCURRENT_TRANSACTIONS, m.fenced(metadata)),
+               DATABASE, "DecidedIsKept"),
+    RuleMutant("keeps_the_epoch_of_what_it_keeps", "keeping_ruling",
+               lambda m, right, metadata: Ruling(metadata=metadata),
+               attrs.evolve(DATABASE, version=1, partitions=2), "NoLateJoin"),
+    RuleMutant("expires_what_is_prepared", "expired",
+               lambda m, right, metadata: m.fenced(metadata) if metadata.status is Status.ONGOING else None,
+               DATABASE, "DecidedIsKept"),
+    RuleMutant("aborts_what_it_has_taken_over", "taken_over", _evolved(phase=Phase.ABORTING),
+               DATABASE, "DecidedIsKept"),
+    RuleMutant("decides_after_it_was_replaced", "has_database", _always(True), DATABASE, "DecidedIsKept"),
     # --- groups
     RuleMutant("takes_offsets_of_any_generation", "generation_error", _always(Error.NONE), GROUP, "ExactlyOnce"),
     RuleMutant("tells_offsets_that_are_not_committed", "committed_offset",

@@ -123,7 +123,8 @@ def test_every_refusal_is_attempted_with_the_error_of_its_response(
 ) -> None:
     """Requests that are late, and near misses of what the coordinator and the partitions know."""
     bounds = Bounds(FailOver=2, GiveUp=2, CrashProducer=1, DelayProduce=2, Rebalance=1 if "inputs" in constants else 0)
-    machine = attrs.evolve(Transactions(partitions=1, transactions=3, bounds=bounds), **constants)  # type: ignore[arg-type]
+    largest = Transactions(partitions=1, transactions=3, bounds=bounds)
+    machine = attrs.evolve(largest, **constants)  # type: ignore[arg-type]
     found = set[tuple[str, str]]()
     for seed in range(60):
         found |= refusals_on_a_walk(machine, Random(seed))
