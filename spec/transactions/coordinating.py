@@ -75,7 +75,7 @@ class ReceiveInit(TransactionAction):
         return self.reason(machine, state) or ("" if is_sent else f"no such request is on its way: {self.request}")
 
     def reason(self, machine: TransactionRules, state: State) -> str:
-        """Why the coordinator refuses the request, of whomever it is."""
+        """Why the coordinator refuses the request, whether it is on its way or not."""
         if error := unavailable(state, machine.id_of(self.request.producer)):
             return refused(error, late=self.late)
         ruling = self.ruling(machine, state)
@@ -128,7 +128,7 @@ class ReceiveAdd(TransactionAction):
         return self.reason(machine, state) or ("" if is_sent else f"no such request is on its way: {self.request}")
 
     def reason(self, machine: TransactionRules, state: State) -> str:
-        """Why the coordinator refuses the request, of whomever it is."""
+        """Why the coordinator refuses the request, whether it is on its way or not."""
         if error := unavailable(state, machine.id_of(self.request.producer)):
             return refused(error, late=self.late)
         return refused(self.ruling(machine, state).error, late=self.late)
@@ -176,7 +176,7 @@ class ReceiveEnd(TransactionAction):
         return self.reason(machine, state) or ("" if is_sent else f"no such request is on its way: {self.request}")
 
     def reason(self, machine: TransactionRules, state: State) -> str:
-        """Why the coordinator refuses the request, of whomever it is."""
+        """Why the coordinator refuses the request, whether it is on its way or not."""
         if error := unavailable(state, machine.id_of(self.request.producer)):
             return refused(error, late=self.late)
         ruling = self.ruling(machine, state)

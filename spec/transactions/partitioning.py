@@ -75,7 +75,7 @@ class ProduceAction(TransactionAction):
 
     @abstractmethod
     def reason(self, machine: TransactionRules, state: State) -> str:
-        """Why the leader does nothing with the record, of whomever it is."""
+        """Why the leader does nothing with the record, whether it is on its way or not."""
 
 
 @attrs.frozen
