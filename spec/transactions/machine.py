@@ -39,6 +39,7 @@ from tidegauge.spec.transactions import consuming, coordinating, partitioning, p
 from tidegauge.spec.transactions.actions import TransactionAction
 from tidegauge.spec.transactions.rules import TransactionRules
 from tidegauge.spec.transactions.state import Coordination, Partition, Producer, State
+from tidegauge.spec.transactions.symmetry import renamed_state
 
 
 @attrs.frozen
@@ -112,6 +113,14 @@ class Transactions(TransactionRules):
     @property
     def converges(self) -> Mapping[str, Invariant[State]]:
         return properties.converging(self)
+
+    @property
+    def interchangeable(self) -> int:
+        data = self.partitions - (self.inputs > 0)
+        return data if data > 1 else 0
+
+    def permute(self, state: State, permutation: tuple[int, ...]) -> State:
+        return renamed_state(state, (*permutation, *range(len(permutation), self.partitions)))
 
     def explain(self, invariant: str, state: State) -> Mapping[str, object]:
         return properties.explain(state)

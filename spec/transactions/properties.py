@@ -376,7 +376,11 @@ def goals(machine: TransactionRules) -> Mapping[str, Callable[[State], bool]]:
         wanted["a new coordinator completes what the last one has prepared"] = lambda state: any(
             one.logged.status in (Status.COMPLETE_COMMIT, Status.COMPLETE_ABORT)
             and state.coordinator_epoch > 0
-            and any(isinstance(entry, Marker) and entry.coordinator_epoch > 0 for entry in state.partitions[0].log)
+            and any(
+                isinstance(entry, Marker) and entry.coordinator_epoch > 0
+                for partition in state.partitions
+                for entry in partition.log
+            )
             for one in state.coordination
         )
     return wanted

@@ -14,7 +14,7 @@ from tidegauge.spec.bugs.bug import Bug
 from tidegauge.spec.bugs.transactions import TRANSACTION_BUGS
 from tidegauge.spec.kernel.bounds import Bounds
 from tidegauge.spec.kernel.codec import read_trace, trace_lines
-from tidegauge.spec.kernel.explorer import Exploration, explore
+from tidegauge.spec.kernel.explorer import Exploration, Limits, check_symmetry, explore
 from tidegauge.spec.kernel.machine import Action, NotEnabled
 from tidegauge.spec.kernel.simulation import simulate
 from tidegauge.spec.transactions.machine import Transactions
@@ -64,6 +64,20 @@ def test_walks_of_large_machines_keep_every_invariant() -> None:
     assert found.holds, found.violations
     taken = {row.action for row in found.coverage if row.taken}
     assert taken >= {kind.__name__ for kind in Transactions.action_types} - {"ReceiveAdd", "DelayAdd", "Upgrade"}
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [
+        Transactions(incarnations=1, transactions=1, bounds=Bounds(DelayProduce=1, DelayMarker=1)),
+        Transactions(incarnations=1, transactions=1, version=1, bounds=Bounds(DelayAdd=1, FailOver=1)),
+        Transactions(incarnations=1, transactions=1, partitions=3, inputs=1),
+    ],
+    ids=["late", "pending", "offsets"],
+)
+def test_partitions_are_interchangeable(machine: Transactions) -> None:
+    """The orbits hold as many states as there are; a partition of offsets is unlike the others."""
+    assert check_symmetry(machine, limits=Limits(depth=14)) > 400
 
 
 # --- what version 1 of the protocol can't do -----------------------------------------------------------------------

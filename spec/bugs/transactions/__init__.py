@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from tidegauge.spec.bugs.bug import Bug
 from tidegauge.spec.bugs.transactions import (
+    fenced_while_completing,
     kafka_5231,
     kafka_6119,
     kafka_8587,
@@ -36,8 +37,9 @@ TRANSACTION_BUGS: Mapping[str, Bug[Transactions]] = {
         kafka_18660,
         kafka_19367,
         kafka_19999,
+        fenced_while_completing,
     )
 }
-"""By name, oldest first."""
+"""By name, oldest first; the last one has no number."""
 
 __all__ = ["TRANSACTION_BUGS", "Bug"]
