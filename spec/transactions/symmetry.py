@@ -10,6 +10,7 @@ from typing import TypeVar
 
 import attrs
 
+from tidegauge.spec.transactions.actions import Waiting
 from tidegauge.spec.transactions.state import (
     AddRequest,
     Coordination,
@@ -55,12 +56,19 @@ def _producer(producer: Producer, names: Sequence[int]) -> Producer:
 def _coordination(one: Coordination, names: Sequence[int]) -> Coordination:
     pending = one.pending
     if pending is not None:
-        waiting = pending.waiting
-        if isinstance(waiting, AddRequest) or isinstance(waiting, ProduceRequest):
-            waiting = _request(waiting, names)
-        pending = Pending(_metadata(pending.metadata, names), waiting)
+        pending = Pending(_metadata(pending.metadata, names), _waiting(pending.waiting, names))
     cached = None if one.cached is None else _metadata(one.cached, names)
     return Coordination(_metadata(one.logged, names), cached, pending)
+
+
+def _waiting(request: Waiting | None, names: Sequence[int]) -> Waiting | None:
+    match request:
+        case AddRequest():
+            return _request(request, names)
+        case ProduceRequest():
+            return _request(request, names)
+        case _:
+            return request
 
 
 def _metadata(metadata: Metadata, names: Sequence[int]) -> Metadata:
