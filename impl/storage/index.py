@@ -22,7 +22,7 @@ from bisect import bisect_left, bisect_right
 from operator import lt
 from typing import Final
 
-from tidegauge.impl.ports.disk import Disk
+from tidegauge.impl.ports.disk import Disk, PendingSync
 from tidegauge.impl.ports.log_lines import log_event
 
 LOGGER: Final = logging.getLogger(__name__)
@@ -170,6 +170,31 @@ def read_indexes(
         contents.append(file.read(0, file.size))
         file.close()
     return OffsetIndex.decode(contents[0], log_size), TimeIndex.decode(contents[1])
+
+
+def holds(disk: Disk, path: str, content: bytes) -> bool:
+    """Whether an index's file has just this content."""
+    if not disk.exists(path):
+        return False
+    file = disk.open_apart(path)
+    try:
+        return file.size == len(content) and file.read(0, file.size) == content
+    finally:
+        file.close()
+
+
+def write_index(disk: Disk, path: str, content: bytes) -> PendingSync | None:
+    """Write an index to its file; returns the sync that it needs, None when it is empty."""
+    file = disk.open_apart(path, create=True)
+    try:
+        if file.size:
+            file.truncate(0)
+        if not content:
+            return None
+        file.append(content)
+        return file.begin_sync()
+    finally:
+        file.close()
 
 
 def tell_rebuilt(log_path: str, reason: str) -> None:

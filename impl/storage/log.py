@@ -142,7 +142,7 @@ class Log(LogReads):
         log._trim_epochs()
         durability.epochs_version = int(epochs.entries != tuple(recovery.checkpointed_epochs or ()))
         durability.is_new = is_created
-        log._segments.names_version = int(is_new or not clean_shutdown or recovery.scanned_segments > 0)
+        log._segments.names_version = int(is_new or not clean_shutdown or recovery.has_changed_files)
         durability.recovery_point = recovery_point
         durability.lower_recovery_point(log.log_end_offset)
         if log.is_dirty and not is_new:  # a new log has nothing to lose

@@ -80,6 +80,11 @@ class Recovery:
     """The leader epochs as the checkpoint has them; None when there is none."""
 
     @property
+    def has_changed_files(self) -> bool:
+        """Whether the log's files are not as they were, so that they are to be flushed."""
+        return bool(self.cut_bytes or self.strays or self.gaps or self.is_point_rejected)
+
+    @property
     def lost_nothing(self) -> bool:
         """Whether everything that was on stable storage is there."""
         return not self.gaps and not self.is_point_rejected
@@ -360,6 +365,7 @@ class _Recovering:
             limit = waiting[0] if waiting else None
             cut = self._recover(segment, Bounds(base, limit, self._known.recovery_point))
         self.scanned += 1
+        segment.indexes_were_flushed = self._known.clean_shutdown
         if cut:
             self._cut(segment, cut)
         limit = waiting[0] if waiting else None

@@ -33,7 +33,7 @@ from tidegauge.impl.records.batches import (
 )
 from tidegauge.impl.storage.appends import AppendedBatch
 from tidegauge.impl.storage.errors import CorruptLogError
-from tidegauge.impl.storage.index import OffsetIndex, TimeIndex, read_indexes, tell_rebuilt
+from tidegauge.impl.storage.index import OffsetIndex, TimeIndex, holds, read_indexes, tell_rebuilt, write_index
 from tidegauge.impl.storage.leader_epoch_cache import UNDEFINED_EPOCH, LeaderEpochCache
 from tidegauge.impl.storage.reading import FileRegion, copy_file, region, verified_size
 from tidegauge.impl.storage.segment_names import (
@@ -93,6 +93,8 @@ class Segment:
         """Whether `recover` has found intact batches behind the place from which the file may be cut."""
         self._indexes_loaded = True
         self._indexes_on_disk = False
+        self.indexes_were_flushed = False
+        """Whether no file of an index has changed since a clean shutdown."""
         self.has_markers = False
         """Whether `recover` has met a transaction's marker."""
         self._reset()
@@ -565,17 +567,12 @@ class Segment:
         if self._indexes_on_disk or not self._indexes_loaded:
             return []
         self._index_max_timestamp()
+        contents = (INDEX_SUFFIX, self._index.encode()), (TIME_INDEX_SUFFIX, self._time_index.encode())
+        files = [(self.path(suffix), content) for suffix, content in contents]
         syncs: list[PendingSync] = []
-        for suffix, content in ((INDEX_SUFFIX, self._index.encode()), (TIME_INDEX_SUFFIX, self._time_index.encode())):
-            file = self._disk.open_apart(self.path(suffix), create=True)
-            try:
-                if file.size:
-                    file.truncate(0)
-                if content:
-                    file.append(content)
-                    syncs.append(file.begin_sync())
-            finally:
-                file.close()
+        if not (self.indexes_were_flushed and all(holds(self._disk, path, content) for path, content in files)):
+            self.indexes_were_flushed = False
+            syncs = [sync for path, content in files if (sync := write_index(self._disk, path, content)) is not None]
         self._indexes_on_disk = True
         return syncs
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 import random
+from collections import Counter
 from collections.abc import Sequence
 
 import pytest
 
+from tidegauge.impl.ports.failing_disk import WRITES, FailingDisk, Operation
 from tidegauge.impl.ports.simulated_disk import SimulatedDisk
 from tidegauge.impl.records.batches import CHECKSUM_START, checked_headers
 from tidegauge.impl.records.payload import Record, build_batch, decode_batches
@@ -349,6 +351,43 @@ def test_what_was_left_over_is_gone_for_good_when_recovery_has_dropped_it(seed: 
     disk.crash()
     disk.power_on()
     assert disk.list_directory(DIRECTORY) == []
+
+
+def test_an_intact_log_that_is_read_whole_after_a_clean_shutdown_has_nothing_to_flush() -> None:
+    disk = FailingDisk(written())
+    done: Counter[Operation] = Counter()
+    disk.watched_by(lambda operation, _: done.update([operation]))
+    log = Log.open(disk, DIRECTORY, CONFIG, 0, recovery_point=END, clean_shutdown=True, reads_all=True)
+    assert log.recovery.scanned_segments == SEGMENTS
+    log.close()
+    assert done[Operation.READ]
+    assert not done.keys() & (WRITES - {Operation.MAKE_DIRECTORY})
+
+
+def test_indexes_are_written_again_where_nobody_knows_that_they_were_flushed() -> None:
+    disk = FailingDisk(written())
+    written_again = set()
+    disk.watched_by(lambda operation, path: written_again.add(path) if operation is Operation.APPEND else None)
+    Log.open(disk, DIRECTORY, CONFIG, 0, recovery_point=0).close()
+    indexes = {path.replace(".log", suffix) for path in (CLOSED, ACTIVE) for suffix in (".index", ".timeindex")}
+    assert indexes <= written_again
+
+
+@pytest.mark.parametrize("suffix", ["index", "timeindex"])
+def test_an_index_that_does_not_hold_what_the_log_says_is_written_again(suffix: str) -> None:
+    disk = written()
+    index = CLOSED.replace(".log", f".{suffix}")
+    before = content(disk, index)
+    disk.flip_bit(index, len(before) - 1, 1)
+    Log.open(disk, DIRECTORY, CONFIG, 0, recovery_point=END, clean_shutdown=True, reads_all=True).close()
+    disk.crash()
+    disk.power_on()
+    assert content(disk, index) == before
+
+
+def content(disk: SimulatedDisk, path: str) -> bytes:
+    file = disk.open(path)
+    return file.read(0, file.size)
 
 
 def _mapped(log: Log, offsets: Sequence[int]) -> list[Gap]:
