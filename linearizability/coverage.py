@@ -71,9 +71,13 @@ class Totals:
 
     def words(self, gaps: Iterable[object]) -> str:
         """What was checked and what was not, with examples of the latter."""
+        if not self.transactions:
+            return self._of_records(gaps)
+        unknown = f"of {self.unknown:,} of which no client was told the outcome"
+        return f"checked: {self.transactions:,} transactions, {unknown}; {self._of_records(gaps)}"
+
+    def _of_records(self, gaps: Iterable[object]) -> str:
         all_of_them = f"{self.records:,} records that must not be lost"
-        if self.transactions:
-            all_of_them += f" and {self.transactions:,} transactions ({self.unknown:,} of unknown outcome)"
         if not self.partial:
             return f"checked: {all_of_them}; each was read after its partition had settled"
         first = "; ".join(map(str, gaps))

@@ -9,6 +9,7 @@ from tidegauge.linearizability.check import Verdict, check
 from tidegauge.linearizability.history import Operation, Outcome, concatenate
 from tidegauge.linearizability.log import Level
 from tidegauge.linearizability.malformed import find
+from tidegauge.linearizability.transactions.screen import screen
 from tidegauge.linearizability.transactions.told import Positions, tell
 from tidegauge.model_tests.linearizability.rows import election, fetch, history, produce, settled
 from tidegauge.model_tests.linearizability.transaction_rows import abort, commit, consumed, offsets, poll, send
@@ -458,6 +459,16 @@ def test_a_declared_unclean_election_leaves_transactions_undecided() -> None:
 def test_a_reused_value_leaves_transactions_undecided() -> None:
     verdicts = check(history([send(1, 0, 1, 0, 7), send(1, 2, 3, 1, 7), commit(1, 4, 5)]))
     assert verdicts.of(0) is Verdict.UNKNOWN
+
+
+def test_unknown_outcomes_that_a_read_tells_and_gaps_of_aborted_ones_need_no_closer_look() -> None:
+    rows = [
+        *WRITTEN, *consumed(1, 2, (0, 1), 2), send(2, 2, 3, 6, 7), abort(2, 4, 5), send(3, 6, 7, 8, 8, process=2),
+        *consumed(4, 8, (2,), 3), commit(3, 8, 9, INFO, process=2), poll(None, 14, 15, 0, {0: 0, 1: 1}, stable=6),
+        poll(None, 16, 17, 5, {5: 5, 8: 8}, stable=9),
+    ]  # fmt: skip
+    assert not screen(history(rows), Level.KAFKA)[0].any()
+    assert screen(history([*rows, poll(None, 18, 19, 5, {8: 8})]), Level.KAFKA)[0].all()
 
 
 def test_the_note_says_what_is_not_checked_and_what_nobody_knows() -> None:
