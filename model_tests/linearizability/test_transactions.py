@@ -471,6 +471,14 @@ def test_unknown_outcomes_that_a_read_tells_and_gaps_of_aborted_ones_need_no_clo
     assert screen(history([*rows, poll(None, 18, 19, 5, {8: 8})]), Level.KAFKA)[0].all()
 
 
+def test_rewinding_after_an_abort_and_offsets_without_a_fetch_need_no_closer_look() -> None:
+    again = poll(2, 6, 7, -1, {2: 2, 3: 3}, process=1)
+    rewound = [*WRITTEN, poll(1, 2, 3, 2, {2: 2, 3: 3}), abort(1, 4, 5), again, commit(2, 8, 9, process=1)]
+    blind = [*WRITTEN, *consumed(1, 2, (0, 1), 2), offsets(2, 8, 9, 4), commit(2, 10, 11), *consumed(3, 12, (1,), 2)]
+    for rows in (rewound, blind):
+        assert not screen(history(rows), Level.KAFKA)[0].any()
+
+
 def test_the_note_says_what_is_not_checked_and_what_nobody_knows() -> None:
     rows = [send(1, 0, 1, 0, 7), commit(1, 2, 3, INFO), send(2, 0, 1, 1, 8), commit(2, 2, 3)]
     (row,) = check(history(rows)).table().to_pylist()
