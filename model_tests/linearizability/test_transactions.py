@@ -376,6 +376,13 @@ def test_an_anomaly_is_found_and_what_nearly_is_one_is_valid(case: str) -> None:
     assert check(history(without)).anomalies == ()
 
 
+@pytest.mark.parametrize("case", KAFKA)
+def test_the_closer_look_finds_no_more_than_what_is_wrong(case: str) -> None:
+    elsewhere = [send(99, 0, 1, 0, 9, partition=7), abort(99, 2, 3), poll(98, 4, 5, 0, {0: 9}, partition=7)]
+    found = check(history([*KAFKA[case][2], *elsewhere])).anomalies
+    assert [(one.name, one.partition) for one in found] == [(Name.ABORTED_READ, 7)]
+
+
 @pytest.mark.parametrize("case", STRICT)
 def test_level_strict_checks_the_cycles_that_kafka_allows(case: str) -> None:
     name, with_it, without = STRICT[case]
