@@ -31,6 +31,7 @@ from tidegauge.model_tests.harness.cluster.extensions.settings import SettingsOn
 from tidegauge.model_tests.harness.cluster.extensions.shutdown import ShutdownOnCluster
 from tidegauge.model_tests.harness.cluster.idempotence import IdempotentCluster
 from tidegauge.model_tests.harness.cluster.steps import ReplicationCluster
+from tidegauge.model_tests.harness.cores.extensions.composed import ComposedCores
 from tidegauge.model_tests.harness.cores.extensions.damage import DamageCores
 from tidegauge.model_tests.harness.cores.extensions.directories import DirectoryCores
 from tidegauge.model_tests.harness.cores.extensions.late import LateCores
@@ -58,6 +59,7 @@ from tidegauge.spec.kernel.model import Model
 from tidegauge.spec.kernel.traces import Trace
 from tidegauge.spec.registry import REGISTRY, NotRegisteredError, Population
 from tidegauge.spec.registry import Registration as Specification
+from tidegauge.spec.replication.composed import everything
 from tidegauge.spec.replication.extension import ReplicationExtension
 from tidegauge.spec.replication.extensions.damage import Damage, DamageLog
 from tidegauge.spec.replication.extensions.directories import Directories, FailDirectory
@@ -65,8 +67,8 @@ from tidegauge.spec.replication.extensions.late import LateMessages
 from tidegauge.spec.replication.extensions.lost_logs import LoseLog, LostLogs
 from tidegauge.spec.replication.extensions.reads import Reads
 from tidegauge.spec.replication.extensions.reassignment import Reassignment, StartReassignment
-from tidegauge.spec.replication.extensions.retention import Retention
-from tidegauge.spec.replication.extensions.settings import Settings
+from tidegauge.spec.replication.extensions.retention import DeleteRecords, Retain, Retention
+from tidegauge.spec.replication.extensions.settings import ChangeSettings, Settings
 from tidegauge.spec.replication.extensions.shutdown import BeginShutdown, ControlledShutdown, StopUnasked
 
 BindRoles: TypeAlias = Callable[[Any, Any], Binding]
@@ -321,7 +323,15 @@ HARNESS: Final = HarnessRegistry(
         steps=idempotence_steps.steps,
         bugs=tuple(IDEMPOTENCE_BUGS.values()),
     ),
-    Registration("composed-replication", steps=replication_steps.steps),
+    _of_replication(
+        "composed-replication",
+        ComposedCores,
+        *everything(),
+        perturbations=frozenset(
+            {BeginShutdown, StopUnasked, FailDirectory, StartReassignment, DeleteRecords, Retain, ChangeSettings}
+        ),
+        on_cluster=False,
+    ),
     Registration("kip320"),
     Registration("transactions"),
     Registration("compaction"),

@@ -35,8 +35,8 @@ TWINS: Final[Mapping[str, int]] = {
     # extensions of replication
     "swaps_at_once": 536, "counts_the_deleted_replica": 4_592, "cancels_for_an_old_replica": BOUND,
     "empties_the_isr": BOUND, "trusts_every_restart": BOUND,
-    "deletes_beyond_high_watermark": 34, "keeps_records_below_gap": 5_489, "tells_before_it_is_written": BOUND,
-    "elects_the_offline": BOUND, "notes_all_the_same": BOUND, "keeps_the_note": 12_025,
+    "deletes_beyond_high_watermark": 34, "keeps_records_below_gap": 5_489, "tells_before_it_is_written": 330_205,
+    "elects_the_offline": 27_433, "notes_all_the_same": BOUND, "keeps_the_note": 12_025,
     "says_nothing": BOUND, "elects_the_lost": BOUND, "counts_every_process": 27_641, "unfenced_by_the_dead": 27_641,
     "shows_the_whole_log": 934, "tells_too_soon": 934, "asks_for_no_epoch": 6_324, "followers_tell": 934,
     "takes_all_for_committed": 934,
@@ -44,7 +44,8 @@ TWINS: Final[Mapping[str, int]] = {
     # idempotence
     "kafka_3197": 126, "kafka_5494": 788, "kafka_6003": 45, "kafka_6683": 18_712, "kafka_7692": 116, "kafka_15591": 80,
     # transactions
-    "kafka_5231": 8_401, "kafka_6119": 347, "kafka_14402": 597, "kafka_14884": 597, "kafka_17754": 323,
+    "kafka_5231": 8_401, "kafka_6119": 347, "kafka_8587": 1_222, "fenced_while_completing": 140, "kafka_14402": 597,
+    "kafka_14884": 597, "kafka_17754": 323,
     "kafka_18227": 967, "kafka_18464": 140, "kafka_18575": 47, "kafka_18660": 111, "kafka_19367": 107,
     "kafka_19999": 303,
 }

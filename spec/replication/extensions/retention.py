@@ -40,7 +40,7 @@ from tidegauge.spec.replication.convergence import acting_leader, living
 from tidegauge.spec.replication.extension import ReplicationExtension
 from tidegauge.spec.replication.faults import Crash
 from tidegauge.spec.replication.properties import leaders
-from tidegauge.spec.replication.rules import ReplicationRules, not_acting
+from tidegauge.spec.replication.rules import ReplicationRules
 from tidegauge.spec.replication.state import (
     NONE,
     BrokerId,
@@ -137,7 +137,7 @@ class MoveLogStart(ReplicationAction):
             return "no more deletions in this model"
         if not start < self.offset <= limit:
             return f"broker {self.broker} may delete from {start} to {limit}"
-        return not_acting(state, self.broker)
+        return machine.not_hosting(state, self.broker)
 
     def effect(self, machine: ReplicationRules, state: State) -> State:
         replica = state.replicas[self.broker]

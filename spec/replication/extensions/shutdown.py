@@ -89,7 +89,7 @@ class GrantShutdown(BrokerAction):
     def guard(self, machine: ReplicationRules, state: State) -> str:
         if reason := not_leaving(state, self.broker):
             return reason
-        if ControlledShutdown.of(machine).must_wait(state.controller, self.broker):
+        if ControlledShutdown.of(machine).must_wait(machine, state.controller, self.broker):
             return Refusal(f"broker {self.broker} is the last of the ISR, and others may join it", Error.OK)
         return ""
 
@@ -265,9 +265,9 @@ class ControlledShutdown(ReplicationExtension):
     ) -> bool:
         return inner(controller, broker) and not is_shutting_down(controller.sessions[broker])
 
-    def must_wait(self, controller: Controller, broker: int) -> bool:
-        """The broker leads, and another one that stays could still join the ISR."""
-        others = [session for b, session in enumerate(controller.sessions) if b != broker]
+    def must_wait(self, machine: ReplicationRules, controller: Controller, broker: int) -> bool:
+        """The broker leads, and another replica that stays could still join the ISR."""
+        others = [controller.sessions[b] for b in machine.replica_order(controller) if b != broker]
         joining = any(not session.fenced and not is_shutting_down(session) for session in others)
         return controller.leader == broker and joining
 

@@ -1,0 +1,37 @@
+"""Three brokers, two records, two expired sessions: more states than anybody waits for, so the nearest of them.
+
+Elections go by the order of the replica list, and two of them follow each other here: no two brokers are alike, and
+symmetry saves nothing. The search is cut at `STATES`, and prints how far that is.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+import pytest
+
+from tidegauge.spec.kernel.bounds import Bounds
+from tidegauge.spec.kernel.explorer import explore
+from tidegauge.spec.kernel.progress import Cut, Limits
+from tidegauge.spec.replication.machine import Replication
+
+MACHINE: Final = Replication(brokers=3, max_records=2, bounds=Bounds(ExpireSession=2))
+STATES: Final = 3_000_000
+"""2 GB of memory, and seven minutes of CPU."""
+
+
+@pytest.mark.deep
+def test_the_states_nearest_to_the_beginning_hold(capsys: pytest.CaptureFixture[str]) -> None:
+    found = explore(MACHINE, limits=Limits(states=STATES), clock=time.process_time)
+    with capsys.disabled():
+        print(f"\n{found.distinct} states, {found.depth} levels {found.levels}, {found.seconds:.0f} s of CPU")
+    assert found.holds, str(found.violations[0])
+    assert (found.cut, found.distinct) == (Cut.STATES, STATES)
+
+
+def test_the_first_levels_hold() -> None:
+    found = explore(MACHINE, limits=Limits(depth=7))
+    assert (found.holds, found.cut) == (True, Cut.DEPTH)
+    assert found.levels == (1, 6, 31, 139, 519, 1588, 4155)
+    assert MACHINE.interchangeable == 0
