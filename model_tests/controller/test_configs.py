@@ -12,6 +12,7 @@ from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.controller.client_quotas import QuotaChange
 from tidegauge.impl.controller.config import DEFAULT_CONTROLLER_ID as CONTROLLER
+from tidegauge.impl.controller.config import ControllerConfig
 from tidegauge.impl.controller.configs import Altered, ConfigChange
 from tidegauge.impl.controller.controller import Controller
 from tidegauge.impl.controller.producer_ids import BLOCK_SIZE, LAST_PRODUCER_ID, ProducerIdsBlock
@@ -352,8 +353,9 @@ def test_a_setting_of_all_brokers_says_nothing_of_another_setting() -> None:
     cluster.create()
     image = cluster.controller.image
     image.broker_configs[ALL_BROKERS] = {"min.insync.replicas": "2"}
-    assert CONFIG.min_insync_replicas(image, TOPIC) == 2
-    assert CONFIG.unclean_leader_election(image, TOPIC) is False
+    config = ControllerConfig(topic_defaults={"unclean.leader.election.enable": "true"})
+    assert config.min_insync_replicas(image, TOPIC) == 2
+    assert config.unclean_leader_election(image, TOPIC) is True
 
 
 def test_a_new_map_with_a_setting_without_a_value_is_refused() -> None:

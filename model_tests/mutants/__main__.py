@@ -36,6 +36,9 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--rounds", type=int, default=2, help="how often lockstep and simulation try (%(default)s)")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="stop then; the next run goes on")
     parser.add_argument("--workers", type=int, default=1, help="processes that try mutants (default: %(default)s)")
+    parser.add_argument(
+        "--unit-tests-first", action="store_true", help="quick: whether it is killed, not by which ring"
+    )
     parser.add_argument("--survivors", action="store_true", help="what earlier tests killed counts as killed")
     parser.add_argument("--fresh", action="store_true", help="forget former results")
     parser.add_argument("--out", type=Path, default=Path("mutants"), help="folder for results (default: %(default)s)")
@@ -55,6 +58,7 @@ def main(words: Sequence[str]) -> int:
         options.rounds,
         options.minutes * 60,
         max(1, options.workers),
+        unit_tests_first=options.unit_tests_first,
         only_survivors=options.survivors,
     )
     return run(wanted, options.out.resolve(), options.least)

@@ -23,7 +23,7 @@ from tidegauge.model_tests.mutants.kept import Played, Replaced, played, replace
 from tidegauge.model_tests.mutants.operators import Mutant
 from tidegauge.model_tests.mutants.patching import ROOT, Patcher, patcher_of
 from tidegauge.model_tests.mutants.results import Result, append, digest, digest_of_everything, read
-from tidegauge.model_tests.mutants.rings import Part
+from tidegauge.model_tests.mutants.rings import Part, Ring
 from tidegauge.model_tests.mutants.rooms import ROOMS, mutants
 from tidegauge.model_tests.mutants.trials import Measured, measured, trial
 
@@ -50,6 +50,8 @@ class Wanted:
     """When so many have gone, the campaign stops; the next one goes on."""
     workers: int = 1
     """Processes that try them."""
+    unit_tests_first: bool = False
+    """Whether only counts that a mutant is killed, and not by which ring: unit tests take a tenth of a second."""
     only_survivors: bool = False
     """Whether what earlier tests killed counts as killed, if its file is the same."""
 
@@ -98,7 +100,7 @@ class Campaign:
         self._file = folder / "results.jsonl"
         self._measured_file = folder / "measured.json"
         self._kills = Counter[tuple[str, str]]()
-        self._by = f"{digest_of_everything()}/{wanted.rounds}"
+        self._by = f"{digest_of_everything()}/{wanted.rounds}{'/unit tests first' if wanted.unit_tests_first else ''}"
 
     def run(self) -> list[Result]:
         """Try them; returns the results of all that are wanted, former ones included."""
@@ -177,6 +179,8 @@ class Campaign:
     def _tried(self, room: str, mutant: AnyMutant, patcher: Patcher, without: Mapping[str, Measured]) -> Result:
         began = time.monotonic()
         parts = list(parts_for(room, mutant, self._parts, without, self._kills))
+        if self._wanted.unit_tests_first:
+            parts.sort(key=lambda one: one[0].ring is not Ring.UNIT)
         killed = trial(installer(mutant, patcher), parts) if parts else None
         seconds = round(time.monotonic() - began, 2)
         if killed is None:

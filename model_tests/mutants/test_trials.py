@@ -165,6 +165,24 @@ def test_workers_share_the_mutants_and_their_pace_is_told(tmp_path: Path) -> Non
     assert re.fullmatch(rf"{len(results)} mutants in \d+ s, \d+\.\d+ s of CPU each", lines[-1])
 
 
+def test_unit_tests_go_first_where_only_the_kill_counts(tmp_path: Path) -> None:
+    states = {"begun": False}
+
+    def fails_in_a_trial() -> str:
+        return _calls_and_checks_nothing() + "it fails" * states["begun"]
+
+    parts = [part(fails_in_a_trial, name="walks"), part(fails_in_a_trial, Ring.UNIT, "a test")]
+    patcher, folder = _patcher(), tmp_path / "results"
+    for unit_tests_first, ring in ((False, Ring.CORES), (True, Ring.UNIT)):
+        states["begun"] = False
+        wanted = Wanted(words=OFF_BY_ONE, unit_tests_first=unit_tests_first)
+        one = Campaign(wanted, folder, parts, lambda line: None)
+        without = one._measure(patcher)
+        states["begun"] = True
+        found = one._tried("partition", mutant(OFF_BY_ONE), patcher, without)
+        assert found.ring == ring.value
+
+
 def test_other_tests_try_survivors_again_and_all_if_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = Wanted(words="HighWatermark.next_high_watermark: `max")
     (name,) = [one.name for _, one in drawn(all_mutants(), wanted)]
