@@ -456,6 +456,25 @@ def test_which_transactions_of_unknown_outcome_fill_a_gap_is_searched_for() -> N
     assert not check(history([*ends, *either[:6]])).valid
 
 
+@pytest.mark.parametrize(
+    "denies",
+    [poll(None, 12, 13, 0, {1: 8}, partition=1), poll(None, 8, 9, 0, {}, partition=1, stable=2)],
+)
+def test_what_a_read_shows_to_be_aborted_fills_no_gap(denies: Operation) -> None:
+    rows = [*WRITTEN, *consumed(1, 2, (0, 1), 2), *consumed(3, 6, (2,), 3, INFO), *consumed(2, 12, (3,), 4)]
+    rows += [send(3, 6, 7, 0, 9, partition=1), send(None, 7, 8, 1, 8, partition=1)]
+    assert check(history(rows)).valid
+    assert [one.name for one in check(history([*rows, denies])).anomalies] == [Name.OFFSETS_SKIP]
+
+
+def test_only_the_end_of_all_its_fetches_says_what_a_transaction_missed() -> None:
+    rows = [send(1, 0, 1, 0, 7), send(1, 0, 1, 1, 8), commit(1, 1, 2), poll(2, 3, 4, 0, {0: 7})]
+    rows += [poll(2, 4, 5, 1, {1: 8}), commit(2, 6, 7)]
+    elsewhere = [send(99, 0, 1, 0, 9, partition=7), abort(99, 2, 3), poll(98, 4, 5, 0, {0: 9}, partition=7)]
+    found = check(history([*rows, *elsewhere]), Level.STRICT).anomalies
+    assert [one.name for one in found] == [Name.ABORTED_READ]
+
+
 def test_a_declared_unclean_election_leaves_transactions_undecided() -> None:
     rows = [send(1, 0, 1, 0, 7), abort(1, 2, 3), poll(None, 4, 5, 0, {0: 7}), election(1, 2, 0)]
     verdicts = check(history(rows))
