@@ -25,6 +25,7 @@ from tidegauge.spec.replication.extensions.directories import (
 )
 from tidegauge.spec.replication.extensions.lost_logs import LoseLog
 from tidegauge.spec.replication.extensions.reassignment import (
+    ReplicaList,
     assigned,
 )
 from tidegauge.spec.replication.extensions.retention import (
@@ -143,10 +144,13 @@ def log_directory_failed(decision: events.LogDirectoryFailed, node: int, followe
 
 
 def read_before(followed: Followed, broker: int) -> Iterator[ReplicationAction]:
-    """A directory failed while its broker acted on metadata. They have been read, though the replica never says so."""
+    """A directory failed while its broker acted on metadata. They have been read, though the replica never says so.
+
+    What they take away is not deleted then: the directory keeps it.
+    """
     assert followed.state is not None
     pulled = followed.state.replicas[broker].pulled
-    if pulled is not None:
+    if pulled is not None and broker in ReplicaList.of(pulled).replicas:
         yield from (ReceiveMetadata(broker, pulled), control.ApplyMetadata(broker))
 
 
