@@ -18,6 +18,7 @@ from kio.schema.list_offsets.v11.request import ListOffsetsPartition, ListOffset
 from kio.schema.metadata.v13.request import MetadataRequest, MetadataRequestTopic
 
 from tidegauge.impl.client.errors import KafkaError
+from tidegauge.impl.records.batches import RecordError, checked_header, extents
 from tidegauge.impl.records.lazy import in_memory
 from tidegauge.impl.records.payload import Record, build_batch, decode_batches
 from tidegauge.impl.wire.fetch_messages import FetchPartition, FetchRequest, FetchResponse, FetchTopic
@@ -96,17 +97,20 @@ def fetch(route: Route, offset: int, max_wait_ms: int, min_bytes: int, max_bytes
 
 
 def fetched(response: FetchResponse, offset: int) -> Fetched:
-    """The records from `offset` on; a batch that begins before it is cut."""
+    """The records from `offset` on; a batch that begins before it is cut. One that is not intact is never taken."""
     if response.error_code is not ErrorCode.none:
         raise KafkaError(response.error_code, "the fetch was refused")
     data = response.topics[0].partitions[0]
     if data.error_code is not ErrorCode.none:
         raise KafkaError(data.error_code, f"nothing can be fetched from offset {offset}")
-    return Fetched(
-        tuple(record for record in decode_batches(in_memory(data.records or b"")) if record.offset >= offset),
-        data.high_watermark,
-        data.log_start_offset,
-    )
+    batches = in_memory(data.records or b"")
+    try:
+        for extent in extents(batches):
+            checked_header(batches, extent.position)
+        records = tuple(record for record in decode_batches(batches) if record.offset >= offset)
+    except RecordError as error:
+        raise KafkaError(ErrorCode.corrupt_message, f"what was fetched from offset {offset}: {error}") from error
+    return Fetched(records, data.high_watermark, data.log_start_offset)
 
 
 def list_offsets(route: Route, timestamp: int) -> ListOffsetsRequest:

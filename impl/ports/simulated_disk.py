@@ -16,7 +16,7 @@ dead broker that still run cannot touch what the next one finds.
 
 Other faults are asked for beforehand: `fail_next_sync` (the sync raises EIO, and the bytes that it should have saved
 never become synced, though later syncs claim so: that is what Linux does), `lose_next_sync` (the same without a
-word), `flip_bit`, `zero`, and a `capacity` in bytes beyond which appends are cut short with ENOSPC.
+word), `sync_delay`, `flip_bit`, `zero`, and a `capacity` in bytes beyond which appends are cut short with ENOSPC.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Final, TypeVar
+
+import trio
 
 from tidegauge.impl.ports.disk import Buffer, DiskLockedError
 
@@ -197,6 +199,10 @@ class SimulatedDisk:
         """How many times it was switched on again."""
         self.syncs = 0
         """How many times a file was synced."""
+        self.sync_delay = 0.0
+        """Seconds that work in the background waits, which is syncs: a crash meanwhile finds them not done."""
+        self.waiting = 0
+        """How much of that work waits now."""
         self._rng = rng
         self._root = _DirectoryNode()
         self._failing_syncs: list[str] = []
@@ -289,6 +295,12 @@ class SimulatedDisk:
         return (-1, -1) if self.capacity is None else (self.capacity, max(0, self.capacity - self.used))
 
     async def in_background(self, work: Callable[[], T]) -> T:
+        if self.sync_delay:
+            self.waiting += 1
+            try:
+                await trio.sleep(self.sync_delay)
+            finally:
+                self.waiting -= 1
         return work()
 
     def all_at_once(self, works: Iterable[Callable[[], None]]) -> None:

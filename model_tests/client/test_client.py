@@ -13,6 +13,7 @@ from tidegauge.impl.client.errors import KafkaError
 from tidegauge.impl.client.observer import Operation
 from tidegauge.impl.client.requests import Fetched, ListedOffset
 from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.impl.cluster.names import broker_name
 from tidegauge.impl.ports.clock import SimulatedClock
 from tidegauge.impl.ports.network import Address
 from tidegauge.model_tests.simulated import simulated
@@ -137,6 +138,23 @@ async def test_a_fetch_inside_a_batch_begins_where_it_was_asked_to() -> None:
             await client.produce("t", b"a", b"b", b"c")
             fetched = await client.fetch("t", 1)
             assert [(record.offset, record.value) for record in fetched.records] == [(1, b"b"), (2, b"c")]
+
+
+@simulated
+async def test_bytes_that_rot_under_a_running_broker_are_never_taken_for_records() -> None:
+    async with Cluster(1, seed=1) as cluster:
+        await cluster.create_topic("t")
+        async with cluster.client("c") as client:
+            await client.produce("t", b"intact", b"intact too")
+            log = "data/t-0/00000000000000000000.log"
+            medium = cluster.host.simulated("rot").medium(broker_name(0))
+            for position in (16, 21, 40, 61, medium.size(log) - 1):  # magic, attributes, a timestamp, records
+                medium.flip_bit(log, position)
+                with pytest.raises(KafkaError, match="CORRUPT_MESSAGE: what was fetched from offset 0") as refused:
+                    await client.fetch("t", 0)
+                assert refused.value.code is ErrorCode.corrupt_message
+                medium.flip_bit(log, position)
+            assert len((await client.fetch("t", 0)).records) == 2
 
 
 @simulated

@@ -38,4 +38,19 @@ BUGS: Final = (
             extensions=(ControlledShutdown(), Damage()),
         ),
     ),
+    Bug(
+        name="believes_the_sync",
+        title="a log that was cut short taken for one that was closed",
+        reference="KIP-966",
+        mechanism="A sync has lied, the log ends early, and the broker registers as one that stopped cleanly.",
+        violates=("LeaderCandidateCompleteness",),
+        buggy=KeepsTheNote,
+        model=Replication(
+            brokers=2,
+            max_records=1,
+            min_insync_replicas=2,
+            bounds=Bounds(BeginShutdown=1, LoseEnd=1),
+            extensions=(ControlledShutdown(), Damage()),
+        ),
+    ),
 )

@@ -29,7 +29,9 @@ import attrs
 from tidegauge.spec.kernel.extension import Extension
 from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant
 from tidegauge.spec.replication.extension import ReplicationExtension
+from tidegauge.spec.replication.extensions.damage import LoseEnd, RepairLog
 from tidegauge.spec.replication.extensions.directories import Directories
+from tidegauge.spec.replication.extensions.lost_logs import LoseLog
 from tidegauge.spec.replication.extensions.reassignment import Reassignment, assigned, listed
 from tidegauge.spec.replication.extensions.retention import LogStart, Retention, log_start_of, low_watermark_known
 from tidegauge.spec.replication.extensions.settings import Settings
@@ -68,21 +70,28 @@ def everything(
 
 
 def low_watermark_is_true(state: State) -> bool:
-    """As in `Retention`, of the controller's leader: followers of an earlier one may have been deleted since."""
+    """As in `Retention`, of the controller's leader: followers of an earlier one may have been deleted since.
+
+    One that has no records has none below any offset; a disk may have taken them.
+    """
     if state.history.superseded_epoch != NONE:
         return True
     return all(
-        log_start <= log_start_of(state.replicas[follower])
+        log_start <= log_start_of(replica) or log_start_of(replica) == replica.log_end_offset
         for broker, leader in leaders(state)
         if is_true_leader(state, broker, leader)
         for follower, log_start in low_watermark_known(leader).items()
         if follower in assigned(state.controller)
+        for replica in (state.replicas[follower],)
     )
 
 
 def log_start_monotone(before: State, action: Action, after: State) -> bool:
-    """As in `Retention`, of replicas that are not deleted; a broker that stops keeps at least what was written."""
-    if after.history.superseded_epoch != NONE:
+    """As in `Retention`, of replicas that are not deleted; a broker that stops keeps at least what was written.
+
+    A log of which the disk has taken what lies below its start begins where it ends.
+    """
+    if after.history.superseded_epoch != NONE or isinstance(action, LoseEnd | LoseLog | RepairLog):
         return True
     return all(
         log_start_of(new) >= (log_start_of(old) if new.running else LogStart.of(old).checkpoint)

@@ -94,6 +94,9 @@ _ALL = (
     _model("damage", extended(TWO_BROKERS, ControlledShutdown(), Damage()),
            Bounds(BeginShutdown=1, DamageLog=1),
            "a log that the disk damages after a clean stop, and its repair from the leader"),
+    _model("lying-sync", extended(evolve(TWO_BROKERS, min_insync_replicas=2), ControlledShutdown(), Damage()),
+           Bounds(BeginShutdown=1, LoseEnd=1),
+           "a log whose end was said to be on stable storage and is not, after a clean stop"),
     _model("lost-log", extended(evolve(TWO_BROKERS, initial_isr=(0,)), ControlledShutdown(), Damage(), LostLogs()),
            Bounds(Crash=1, LoseLog=1),
            "a last known leader that comes back without its log, and a replica outside the ISR that has records"),
@@ -125,5 +128,5 @@ MODELS: Mapping[str, Model[Replication]] = {model.name: model for model in _ALL}
 QUICK = ("crash", "unclean", "network", "controller")
 """A few seconds, most of the actions."""
 
-NIGHTLY = ("lost-log", "reads-elections")
+NIGHTLY = ("lost-log", "lying-sync", "reads-elections")
 """Together as large as a third of the others: left to the deep tests."""

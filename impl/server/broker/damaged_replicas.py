@@ -53,9 +53,10 @@ class DamagedReplicas:
             return
         hosted = list(partitions)
         found = [
-            trace.events.DamagedLog(*one.key, one.log.damage.start if one.log.damage else end, end)
+            trace.events.DamagedLog(*one.key, max(start, one.log.log_start_offset), end)
             for one in hosted
             for end in (one.log.log_end_offset,)
+            for start in (one.log.damage.start if one.log.damage else end,)
             if one.log.damage or one.log.recovery.cut_bytes or one.log.recovery.is_point_rejected
         ]
         found += [trace.events.DamagedLog(*key, 0, 0, is_gone=True) for key in missing]

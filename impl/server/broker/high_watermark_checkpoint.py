@@ -85,6 +85,10 @@ class HighWatermarkCheckpoint:
         self._offsets = written
         return {key for key, offset in written.items() if before.get(key, 0) != offset}
 
+    def written(self, topic: str, partition: int) -> int:
+        """What the disk has of a partition."""
+        return self._offsets.get((topic, partition), 0)
+
     def _is_in(self, directories: Collection[UUID], key: TopicPartition) -> bool:
         where = self._directories.where(*key)
         return where is not None and where.id in directories

@@ -440,8 +440,12 @@ class ReplicaManager:
         if self._tracer.trace is not None:
             for partition in self.hosted:
                 if partition.key in changed:
-                    written = trace.events.CheckpointHighWatermark
-                    self._tracer.replica(written, partition.topic, partition.index, partition.replica)
+                    self._tracer.replica(
+                        trace.events.CheckpointHighWatermark,
+                        *partition.key,
+                        partition.replica,
+                        offset=self.high_watermark_checkpoint.written(*partition.key),
+                    )
 
     def close(self, broker_epoch: int) -> None:
         """A clean shutdown in this broker epoch: flush, checkpoint, and close the files."""

@@ -368,6 +368,9 @@ class Flush(OfReplica):
 class CheckpointHighWatermark(OfReplica):
     """The replica's high watermark is on the disk, where a restart begins from it."""
 
+    offset: int
+    """What was written; the high watermark may have moved while the disk took its time."""
+
 
 # --- what a broker does with metadata ------------------------------------------------------------------------------
 

@@ -24,14 +24,16 @@ def flipped(content: bytes, position: int, rng: Random) -> bytes:
     return bytes(damaged)
 
 
-UNCHECKED: Final = ((4, 8), (12, 16))
-"""Where a batch's base offset and leader epoch are, which its checksum does not cover; not where they grow absurdly."""
+BASE_OFFSET: Final = (4, 8)
+LEADER_EPOCH: Final = (12, 16)
+"""Where a batch has what its checksum does not cover, and another batch would have to contradict."""
 
 
-def grows_unseen(content: bytes, position: int, bit: int) -> bool:
+def stays_unseen(content: bytes, position: int, bit: int) -> bool:
     """Whether no check finds this flipped bit in the last segment of a log, if that was not flushed.
 
-    The base offset or the leader epoch of the very last batch grows, and nothing follows that would contradict it.
+    It is in the very last batch, and nothing follows that would contradict it: the base offset grows, though not
+    absurdly, or the leader epoch is another one that may follow that of the batch before.
     """
     batches: list[BatchExtent] = []
     with suppress(CorruptRecordError):  # damaged before
@@ -39,9 +41,19 @@ def grows_unseen(content: bytes, position: int, bit: int) -> bool:
     if not batches:
         return False
     within = position - batches[-1].position
-    is_sign = bit == 7 and within in {first for first, _ in UNCHECKED}
-    grows = not content[position] >> bit & 1 and not is_sign
-    return grows and any(first <= within < end for first, end in UNCHECKED)
+    if BASE_OFFSET[0] <= within < BASE_OFFSET[1]:
+        return not content[position] >> bit & 1 and not (within == BASE_OFFSET[0] and bit == 7)
+    if LEADER_EPOCH[0] <= within < LEADER_EPOCH[1]:
+        flipped_epoch = bytearray(content)
+        flipped_epoch[position] ^= 1 << bit
+        before = _epoch(content, batches[-2]) if len(batches) > 1 else 0
+        return _epoch(flipped_epoch, batches[-1]) >= before
+    return False
+
+
+def _epoch(content: bytes | bytearray, batch: BatchExtent) -> int:
+    first, end = (batch.position + place for place in LEADER_EPOCH)
+    return int.from_bytes(content[first:end], "big", signed=True)
 
 
 def in_a_batch(first: int, last: int) -> Change:

@@ -16,22 +16,16 @@ import trio
 from tidegauge.impl.client.errors import KafkaError
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.cluster.disk_faults import DiskOperations
-from tidegauge.impl.cluster.names import NodeName, broker_name
-from tidegauge.impl.ports.simulated_disk import SimulatedDisk
-from tidegauge.impl.storage import checkpoints
-from tidegauge.impl.storage.partition_directory import remove_directory
-from tidegauge.model_tests.harness.damage.files import grows_unseen
+from tidegauge.impl.cluster.names import NodeName
+from tidegauge.impl.server.trace import events
+from tidegauge.impl.server.trace.tracer import TraceEvent
+from tidegauge.model_tests.harness.simulation.disks import DELAYS, BadDisk, medium
 from tidegauge.model_tests.harness.simulation.moments import Moments
 from tidegauge.model_tests.harness.simulation.operators import Operators
-from tidegauge.model_tests.harness.simulation.options import Fault, Options
+from tidegauge.model_tests.harness.simulation.options import DAMAGED, Fault, Options
 from tidegauge.model_tests.harness.simulation.workload import TOPIC
 
 CONTROLLER = "controller"
-DAMAGED = 0
-"""The broker whose disk damages logs."""
-SECTOR = 64
-UNSEEN = "rot that no check finds, elsewhere instead"
-"""What `docs/durability.md` says that no check finds: a trace with it is no behaviour of the specification."""
 MOMENTS_SHARE = 0.6
 """Of the faults of a dense run, those that wait for a moment at which something is under way."""
 
@@ -44,9 +38,14 @@ class Injector:
         self.options = options
         self.injected: Counter[str] = Counter()
         """Fault -> times injected."""
+        self.seen: Counter[str] = Counter()
+        """What no trace shows -> times seen."""
+        self.lied: set[tuple[int, int]] = set()
+        """(broker, which of its processes' ends, from 0) at which a sync had lied."""
         self._rng = Random(f"faults/{options.seed}")
         self._busy: set[int] = set()
         """Brokers that are crashed or paused."""
+        self._disk = BadDisk(cluster, options, self._rng, self._busy)
         self._controller = trio.Lock()
         self._moments = Moments(cluster, options)
         self._severed: list[Callable[[], None]] = []
@@ -66,8 +65,11 @@ class Injector:
             Fault.FAILED_DISK: self.fail_disk,
             Fault.CLOCK: self.jump_clock,
             Fault.DAMAGE: self.damage_log,
+            Fault.ROT: self.rot,
+            Fault.LYING_SYNC: self.lie,
+            Fault.SLOW_SYNC: self.delay_syncs,
         }
-        operators = Operators(cluster, options, self._rng)
+        operators = Operators(cluster, options, self._rng, self._disk)
         operations: dict[Fault, Callable[[], Awaitable[None]]] = {
             Fault.PREFERRED: partial(operators.elect, unclean=False),
             Fault.UNCLEAN: partial(operators.elect, unclean=True),
@@ -115,8 +117,10 @@ class Injector:
         await trio.sleep(self._rng.choice(self.options.outages))
 
     def _victim(self) -> int | None:
-        """A broker that is whole; of a dense run often a leader, and seldom the last of two."""
-        idle = [broker for broker in range(self.options.brokers) if broker not in self._busy]
+        """A broker that is whole; of a dense run often a leader, and seldom the last of two; never a last good copy."""
+        idle = [
+            broker for broker in range(self.options.brokers) if broker not in self._busy and not self.spares(broker)
+        ]
         if self.options.dense:
             if len(idle) <= 1 and self._rng.random() < 0.8:
                 return None
@@ -124,6 +128,10 @@ class Injector:
             if leaders and self._rng.random() < 0.5:
                 return self._rng.choice(leaders)
         return self._rng.choice(idle) if idle else None
+
+    def spares(self, broker: int) -> bool:
+        """Whether a partition would be left without a good copy if something happened to the broker."""
+        return self._disk.spares(broker)
 
     def _pair(self) -> list[int]:
         """Two brokers; of a dense run a leader and one of its followers, where there is a leader."""
@@ -139,7 +147,7 @@ class Injector:
         self._note(Fault.CRASH)
         self._busy.add(victim)
         with trio.CancelScope(shield=True):
-            await self.cluster.crash(victim, lose_unsynced=self._rng.choice((None, True, False)))
+            await self._crash(victim, self._rng.choice((None, True, False)))
         await self._last()
         with trio.CancelScope(shield=True):
             await self.cluster.restart(victim)
@@ -147,69 +155,60 @@ class Injector:
 
     async def damage_log(self) -> None:
         """Broker 0 goes, its disk damages a log, and it comes back; it is always the same disk that does."""
-        if DAMAGED in self._busy:
+        if DAMAGED in self._busy or not self._disk.allows():
             return
         self._note(Fault.DAMAGE)
         self._busy.add(DAMAGED)
         with trio.CancelScope(shield=True):
-            if self._rng.random() < 0.5:
-                await self.cluster.crash(DAMAGED, lose_unsynced=self._rng.choice((None, True, False)))
-            else:
-                await self.cluster.shutdown(DAMAGED, patient=False)
+            await self._end_of_damaged(self._rng.choice((None, True, False)))
         await self._last()
         with trio.CancelScope(shield=True):
-            self._damage()
+            if self._disk.allows():
+                self._disk.damage()
             await self.cluster.restart(DAMAGED)
         self._busy.discard(DAMAGED)
 
-    def _damage(self) -> None:
-        """Rot, a lost sector or a torn one in some segment of the topic's partitions, or a partition's log removed."""
-        if self._rng.random() < 0.25 and self._remove_log():
-            return
-        medium = self.cluster.host.simulated("damage").medium(broker_name(DAMAGED))
-        logs = [
-            path
-            for path, content in medium.files().items()
-            if f"/{TOPIC}-" in path and path.endswith(".log") and content
-        ]
-        if not logs:
-            return
-        path = self._rng.choice(logs)
-        size = medium.size(path)
-        match self._rng.choice(("rot", "lost", "torn")):
-            case "rot":
-                self._rot(medium, path, self._rng.randrange(size), self._rng.randrange(8))
-            case "lost":
-                start = self._rng.randrange(size)
-                medium.zero(path, start, min(size, start + SECTOR))
-            case _:
-                file = medium.open(path)
-                file.truncate(self._rng.randrange(size))
-                file.sync()
+    async def rot(self) -> None:
+        """A bit flips under broker 0, which runs on and may meet it; then its next process does."""
+        await self._restart_after(Fault.ROT, self._disk.rot, self._rng.choice((None, True, False)))
 
-    def _rot(self, medium: SimulatedDisk, path: str, position: int, bit: int) -> None:
-        """A bit flips; the next one to it that a check finds, where none finds this one."""
-        content = medium.files()[path]
-        while grows_unseen(content, position, bit):
-            self.injected[UNSEEN] += 1
-            position = (position + 1) % len(content)
-        medium.flip_bit(path, position, bit)
+    async def lie(self) -> None:
+        """A sync of broker 0 says that it is done and is not, and a while later its machine dies."""
+        await self._restart_after(Fault.LYING_SYNC, self._disk.lie, self._rng.choice((None, True)))
 
-    def _remove_log(self) -> bool:
-        """The directory of a partition that had records; False if there is none."""
-        disk = self.cluster.host.disk(broker_name(DAMAGED))
-        for root in self.cluster.broker(DAMAGED).replicas.directories.paths:
-            points = checkpoints.read_offsets(disk, root, checkpoints.RECOVERY_POINT_CHECKPOINT)
-            removable = [
-                path
-                for (topic, partition), point in sorted(points.items())
-                if topic == TOPIC and point and disk.exists(path := f"{root}/{topic}-{partition}")
-            ]
-            if removable:
-                remove_directory(disk, self._rng.choice(removable))
-                disk.sync_directory(root)
-                return True
-        return False
+    async def _restart_after(self, fault: Fault, act: Callable[[], None], lose: bool | None) -> None:
+        if DAMAGED in self._busy or not self._disk.allows():
+            return
+        self._note(fault)
+        self._busy.add(DAMAGED)
+        act()
+        await self._last()
+        with trio.CancelScope(shield=True):
+            await self._end_of_damaged(lose)
+            await self.cluster.restart(DAMAGED)
+        self._busy.discard(DAMAGED)
+
+    async def _end_of_damaged(self, lose: bool | None) -> None:
+        """Broker 0 ends; a sync that has lied costs it something only where others have it."""
+        self._disk.hide_rot()
+        if self._disk.lies:
+            self.lied.add((DAMAGED, sum(ends_process(event, DAMAGED) for event in self.cluster.trace)))
+            lose = lose if self._disk.allows() else False
+            await self._crash(DAMAGED, lose)
+        elif self._rng.random() < 0.5:
+            await self._crash(DAMAGED, lose)
+        else:
+            await self.cluster.shutdown(DAMAGED, patient=False)
+        self._disk.show_rot()
+        self._disk.lies = False
+
+    async def delay_syncs(self) -> None:
+        """A broker's syncs take their time; a crash may come before they are done."""
+        victim = self._rng.randrange(self.options.brokers)
+        self._note(Fault.SLOW_SYNC)
+        medium(self.cluster, victim).sync_delay = self._rng.choice(DELAYS)
+        await self._last()
+        medium(self.cluster, victim).sync_delay = 0.0
 
     async def fill_disk(self) -> None:
         """A broker's disk has little space left, or none; what needs more fails until there is room."""
@@ -265,11 +264,15 @@ class Injector:
 
     async def _renew(self, broker: int) -> None:
         """A broker is stopped and started, so that a directory that failed comes back."""
-        if self._rng.random() < 0.5:
-            await self.cluster.crash(broker, lose_unsynced=self._rng.choice((None, True, False)))
+        if self._rng.random() < 0.5 and not self.spares(broker):
+            await self._crash(broker, self._rng.choice((None, True, False)))
         else:
             await self.cluster.shutdown(broker, patient=False)
         await self.cluster.restart(broker)
+
+    async def _crash(self, broker: int, lose_unsynced: bool | None) -> None:
+        self.seen["a broker crashed while a sync waited"] += medium(self.cluster, broker).waiting > 0
+        await self.cluster.crash(broker, lose_unsynced=lose_unsynced)
 
     async def jump_clock(self) -> None:
         """A broker's wall clock is wrong for a while."""
@@ -365,13 +368,17 @@ class Injector:
         cluster = self.cluster
         cluster.clear_faults()
         cluster.heal()
+        if (self._disk.lies or self._disk.rots) and cluster.is_alive(DAMAGED):
+            cluster.resume(DAMAGED)
+            await self._end_of_damaged(lose=False)
         for broker in range(self.options.brokers):
+            medium(cluster, broker).sync_delay = 0.0
             await self._mend_disk(broker)
             if not cluster.is_alive(broker):
                 await cluster.restart(broker)
                 continue
             cluster.resume(broker)
-            if cluster.broker(broker).replicas.directories.offline:
+            if cluster.broker(broker).replicas.directories.offline or self._disk.has_given_up(broker):
                 await self._renew(broker)
 
     async def settle(self) -> None:
@@ -385,3 +392,7 @@ class Injector:
                 if registration is not None and not registration.isr | registration.elr:
                     with suppress(KafkaError):
                         await self.cluster.elect(TOPIC, partition, unclean=True)
+
+
+def ends_process(event: TraceEvent, broker: int) -> bool:
+    return event.node == broker and isinstance(event.decision, events.Crash | events.Stop)

@@ -54,7 +54,7 @@ async def without_a_leader(
     """End all faults, crash a leader, and see that the others go on; the broker stays down."""
     await injector.heal()
     leaders = [cluster.leader(TOPIC, partition) for partition in range(options.partitions)]
-    victim = next((leader for leader in leaders if is_up(cluster, leader)), None)
+    victim = next((leader for leader in leaders if is_up(cluster, leader) and not injector.spares(leader)), None)
     if victim is None:
         return WithoutALeader()
     led = [partition for partition, leader in enumerate(leaders) if leader == victim]

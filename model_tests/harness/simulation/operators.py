@@ -23,6 +23,7 @@ from tidegauge.impl.client.errors import KafkaError
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.metadata.config_resources import AlterOperation, ConfigResourceType
 from tidegauge.impl.wire.primitives import TopicName, i8, i32, i64, millis
+from tidegauge.model_tests.harness.simulation.disks import BadDisk
 from tidegauge.model_tests.harness.simulation.options import Options
 from tidegauge.model_tests.harness.simulation.workload import CLIENT, TOPIC
 
@@ -33,7 +34,9 @@ PATIENCE_MS = 2_000
 class Operators:
     """The operators of one run."""
 
-    def __init__(self, cluster: Cluster, options: Options, rng: Random) -> None:
+    def __init__(self, cluster: Cluster, options: Options, rng: Random, disk: BadDisk) -> None:
+        """While `disk` is suspect no replica is taken from a broker, which may have the last good copy."""
+        self._disk = disk
         self.cluster = cluster
         self.options = options
         self._rng = rng
@@ -75,7 +78,7 @@ class Operators:
         A replica that goes while its directory is offline, and is made anew elsewhere, leaves no word of that in the
         trace. Its broker knows which log counts when the directory is back (`model_tests/cluster/test_former_logs.py`).
         """
-        if any(self._has_failed_directory(broker) for broker in brokers or ()):
+        if self._disk.is_suspect() or any(self._has_failed_directory(broker) for broker in brokers or ()):
             return
         with suppress(KafkaError):
             await self.cluster.reassign(TOPIC, brokers, partition, wait=False)
@@ -97,7 +100,8 @@ class Operators:
     async def change_settings(self) -> None:
         """min.insync.replicas is another, or unclean.leader.election.enable is."""
         if self._rng.random() < 0.7 or not self.options.changes_unclean:
-            settings: Mapping[str, str] = {"min.insync.replicas": str(self._rng.choice((1, 2, 3)))}
+            at_least = 2 if self.options.damaging else 1
+            settings: Mapping[str, str] = {"min.insync.replicas": str(max(at_least, self._rng.choice((1, 2, 3))))}
         else:
             settings = {"unclean.leader.election.enable": self._rng.choice(("true", "false"))}
         with suppress(KafkaError):

@@ -39,6 +39,9 @@ class Fault(Enum):
     FAILED_DISK = "failed disk"
     CLOCK = "clock jump"
     DAMAGE = "damaged log"
+    ROT = "bit rot"
+    LYING_SYNC = "lying sync"
+    SLOW_SYNC = "delayed syncs"
 
 
 OFTEN = (0, 0, 1, 1, 3)
@@ -49,8 +52,11 @@ CHANGES = (
     *(Fault.SHUTDOWN, Fault.GROWTH, Fault.REASSIGNMENT, Fault.CANCELLATION),
     *(Fault.DELETION, Fault.SETTINGS, Fault.CLOCK),
 )
-BY_CHOICE = (Fault.DAMAGE,)
-"""Faults that no seed draws: with others they cost what no cluster can keep."""
+DAMAGED = 0
+"""The broker whose disk damages what it has, if one does."""
+DAMAGES: tuple[Fault, ...] = (Fault.DAMAGE, Fault.ROT, Fault.LYING_SYNC)
+"""What that disk does. A run that has it elects nobody uncleanly and has two good copies of what is committed."""
+OF_DAMAGE: tuple[Fault, ...] = (*DAMAGES, Fault.SLOW_SYNC)
 SELDOM = (0, 0, 0, 1)
 """Weights of a disk's faults, each of which costs a broker that has no other disk."""
 
@@ -156,6 +162,11 @@ class Options:
         }
 
     @property
+    def damaging(self) -> frozenset[int]:
+        """The brokers whose disks may damage what they have."""
+        return frozenset({DAMAGED}) if self.faults.keys() & set(DAMAGES) else frozenset()
+
+    @property
     def outages(self) -> tuple[float, ...]:
         """How long a fault lasts, one of these."""
         return (0.01, 0.03, 0.1, 0.4) if self.dense else (0.1, 0.5, 1.0, 2.5)
@@ -251,13 +262,17 @@ def sparse(seed: int, *, bug: str | None = None, duration: float | None = None) 
     With a bug, which is one of replication, nobody administers the cluster meanwhile.
     """
     rng = Random(f"options/{seed}")  # a string is hashed the same way in every process
-    weights = {fault: rng.choice(OFTEN) for fault in Fault if fault not in (*DISK_FAULTS, *CHANGES, *BY_CHOICE)}
+    weights = {
+        fault: rng.choice(OFTEN) for fault in Fault if fault not in (*DISK_FAULTS, *CHANGES, *DAMAGES, Fault.SLOW_SYNC)
+    }
     shape = Random(f"options/{seed}/shape")
     of_disks = Random(f"options/{seed}/disks")
     directories = shape.choice((1, 1, 2))
     weights |= {fault: of_disks.choice(SELDOM if directories == 1 else OFTEN) for fault in DISK_FAULTS}
     of_changes = Random(f"options/{seed}/changes")
     weights |= {fault: of_changes.choice(OFTEN) for fault in CHANGES}
+    of_damage = Random(f"options/{seed}/damage")
+    damages = {fault: of_damage.choice(OFTEN) for fault in OF_DAMAGE}
     unclean = rng.random() < 0.3
     if not unclean:
         weights[Fault.UNCLEAN] = 0
@@ -288,7 +303,7 @@ def sparse(seed: int, *, bug: str | None = None, duration: float | None = None) 
     )
     options = with_idempotent_producers(options)
     if bug is None:
-        return options
+        return with_damage(options, damages)
     return producing(options) if bug in IDEMPOTENCE_BUGS else plain(options)
 
 
@@ -338,6 +353,16 @@ def producing(options: Options) -> Options:
         segment_ms=SEGMENT_MS,
         faults=faults,
     )
+
+
+def with_damage(options: Options, damages: Mapping[Fault, int]) -> Options:
+    """The same with a disk that does this to its logs, where the cluster promises to survive it."""
+    promised = options.min_insync_replicas > 1 and not options.unclean_leader_election and not options.changes_unclean
+    damages = {fault: weight for fault, weight in damages.items() if weight and (promised or fault not in DAMAGES)}
+    if not damages:
+        return options
+    flush_interval_ms = options.flush_interval_ms or 200
+    return attrs.evolve(options, faults={**options.faults, **damages}, flush_interval_ms=flush_interval_ms)
 
 
 def plain(options: Options) -> Options:

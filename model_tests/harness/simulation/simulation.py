@@ -29,6 +29,7 @@ from tidegauge.model_tests.harness.cluster.remembering import remembering
 from tidegauge.model_tests.harness.cores.replication import CORRECT, Roles
 from tidegauge.model_tests.harness.deterministic import run_deterministically
 from tidegauge.model_tests.harness.registry import HARNESS
+from tidegauge.model_tests.harness.simulation import sometimes
 from tidegauge.model_tests.harness.simulation.faults import Injector
 from tidegauge.model_tests.harness.simulation.lines import Lines, out_of_order
 from tidegauge.model_tests.harness.simulation.liveness import WithoutALeader, without_a_leader
@@ -41,7 +42,6 @@ from tidegauge.model_tests.harness.simulation.recorder import (
     now_ns,
     unclean_elections,
 )
-from tidegauge.model_tests.harness.simulation.sometimes import seen
 from tidegauge.model_tests.harness.simulation.workload import TOPIC, Workload
 from tidegauge.model_tests.harness.validation.followed import Settings
 from tidegauge.model_tests.harness.validation.validation import Validated, validate
@@ -127,7 +127,7 @@ def simulate(options: Options, *, validated: bool = True, roles: Roles | None = 
     trace, recorder = ran.trace, ran.recorder
     elections = unclean_elections(trace, {})
     validated = validated and options.traced
-    checked = tuple(_validated(trace, options)) if validated or elections else ()
+    checked = tuple(_validated(trace, options, ran.lied)) if validated or elections else ()
     if elections:
         kept = {(one.topic, one.partition, epoch): end for one in checked for epoch, end in one.kept.items()}
         elections = unclean_elections(trace, kept)
@@ -141,7 +141,8 @@ def simulate(options: Options, *, validated: bool = True, roles: Roles | None = 
         checked if validated else (),
         problems,
         {
-            **seen(trace, recorder.history.rows(), elections),
+            **sometimes.seen(trace, recorder.history.rows(), elections),
+            **ran.seen,
             "an idempotent producer began a new epoch": ran.lines.begun_again,
             "a crashed leader was replaced in time": ran.without.replaced,
             "a partition took writes without its leader": ran.without.written,
@@ -167,6 +168,10 @@ class _Ran:
     problems: tuple[str, ...]
     without: WithoutALeader
     lines: Lines
+    seen: Mapping[str, int]
+    """What no trace shows."""
+    lied: frozenset[tuple[int, int]]
+    """As in `Injector`."""
 
 
 def misplaced(ran: _Ran) -> Iterator[str]:
@@ -212,7 +217,8 @@ async def _run(options: Options, given: Roles | None) -> _Ran:
     except Exception as error:
         problems.append(f"the run ended by {first_of(error)!r}")
     problems += lines.findings
-    return _Ran(trace, recorder, dict(injector.injected), tuple(problems), without, lines)
+    seen, lied = dict(injector.seen), frozenset(injector.lied)
+    return _Ran(trace, recorder, dict(injector.injected), tuple(problems), without, lines, seen, lied)
 
 
 def replica_of(roles: Roles, sequences: int) -> type[PartitionReplica]:
@@ -322,7 +328,13 @@ def read_from(log: Log, offset: int) -> tuple[tuple[int, bytes | None], ...]:
     return tuple(found)
 
 
-def _validated(trace: TimedTrace, options: Options) -> Iterator[Validated]:
-    settings = Settings(options.min_insync_replicas, options.unclean_leader_election, options.sequences)
+def _validated(trace: TimedTrace, options: Options, lied: frozenset[tuple[int, int]]) -> Iterator[Validated]:
+    settings = Settings(
+        options.min_insync_replicas,
+        options.unclean_leader_election,
+        options.sequences,
+        options.damaging,
+        lied,
+    )
     for partition in range(options.partitions):
         yield validate(trace, TOPIC, partition, settings)

@@ -30,6 +30,12 @@ GOALS: Final = (
     "a log directory failed",
     "a broker lived on without one of its log directories",
     "a leader was lost with its disk",
+    "a broker found damage when it started",
+    "a broker met damage while it ran",
+    "a damaged log was repaired",
+    "a log was gone when its broker started",
+    "a sync that had lied cost records",
+    "a broker crashed while a sync waited",
     "a paused broker was deposed",
     "a controller took over",
     "a reassignment was completed",
@@ -60,6 +66,7 @@ def seen(trace: Trace, rows: Sequence[Operation], elections: Sequence[UncleanEle
     counts: Counter[str] = Counter(dict.fromkeys(GOALS, 0))
     leads: dict[tuple[str, int], dict[int, int]] = {}
     ends: dict[tuple[int, str, int], int] = {}
+    flushed: dict[tuple[int, str, int], int] = {}
     paused: set[int] = set()
     moving: set[tuple[str, int]] = set()
     for event in trace:
@@ -68,6 +75,7 @@ def seen(trace: Trace, rows: Sequence[Operation], elections: Sequence[UncleanEle
         _note_moves(event, counts, moving)
         _note_leadership(event, counts, leads, paused)
         _note_loss(event, counts, ends)
+        _note_lies(event, counts, flushed)
     for row in rows:
         if row.kind is Kind.PRODUCE:
             counts["a produce that waits for all was acknowledged"] += row.acks == -1 and row.outcome is Outcome.OK
@@ -100,8 +108,15 @@ def _note_event(event: TraceEvent, counts: Counter[str]) -> None:
             counts["the ISR grew"] += error is ErrorCode.none and len(request.isr) > 1
         case events.ControllerFailover():
             counts["a controller took over"] += 1
-        case events.LogDirectoryFailed():
+        case events.LogDirectoryFailed() if not isinstance(event.decision, events.ReplicaDamaged):
             counts["a log directory failed"] += 1
+        case events.ReplicaDamaged():
+            counts["a broker met damage while it ran"] += 1
+        case events.DamageFound(damaged=damaged):
+            counts["a broker found damage when it started"] += any(one.start < one.log_end_offset for one in damaged)
+            counts["a log was gone when its broker started"] += any(one.is_gone for one in damaged)
+        case events.RepairReplica():
+            counts["a damaged log was repaired"] += 1
         case events.DirectoriesOffline():
             counts["a broker lived on without one of its log directories"] += 1
         case events.DeleteRecords(offset=offset, state=state):
@@ -180,3 +195,15 @@ def _note_loss(event: TraceEvent, counts: Counter[str], ends: dict[tuple[int, st
             place = event.node, topic, partition
             counts["a follower truncated its log"] += state.log_end_offset < ends.get(place, 0)
             ends[place] = state.log_end_offset
+
+
+def _note_lies(event: TraceEvent, counts: Counter[str], flushed: dict[tuple[int, str, int], int]) -> None:
+    """Logs that end, when a process opens them, before what the last one was told to be on stable storage."""
+    if isinstance(event.decision, events.OfReplica):
+        place, end = (event.node, event.decision.topic, event.decision.partition), event.decision.state.log_end_offset
+        if isinstance(event.decision, events.Flush):
+            flushed[place] = end
+        elif isinstance(event.decision, events.Restart):
+            counts["a sync that had lied cost records"] += end < flushed.pop(place, 0)
+        elif end < flushed.get(place, 0):
+            flushed[place] = end

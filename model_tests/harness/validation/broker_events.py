@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tidegauge.impl.server.trace import events
 from tidegauge.model_tests.harness.validation.followed import Followed
 from tidegauge.model_tests.harness.validation.observed import (
-    EndLost,
+    CheckpointOvertaken,
     ReceiveMetadata,
     StartUnsaid,
 )
@@ -16,7 +16,7 @@ from tidegauge.spec.replication import actions as protocol
 from tidegauge.spec.replication import control, faults
 from tidegauge.spec.replication.actions import ReplicationAction
 from tidegauge.spec.replication.extensions import shutdown as leaving
-from tidegauge.spec.replication.extensions.damage import DamageLog, RepairLog, damage_of
+from tidegauge.spec.replication.extensions.damage import DamageLog, LoseEnd, RepairLog, damage_of
 from tidegauge.spec.replication.extensions.directories import (
     FailDirectory,
     LoseNote,
@@ -93,6 +93,7 @@ def stop(decision: events.Stop, node: int, followed: Followed) -> Iterator[Choic
 def crash(decision: events.Crash, node: int, followed: Followed) -> Iterator[Choice]:
     """What the disk kept; a log start may be on it though nobody had to write it down."""
     broker = followed.index(node)
+    assert followed.state is not None
     died = faults.Crash(broker, kept_of(decision, node, followed))
     yield all_of(*started(followed, broker), *written_start(decision, followed, broker), died)
 
@@ -105,7 +106,12 @@ def pause(decision: events.Pause, node: int, followed: Followed) -> Iterator[Cho
 
 @actions_of.register(events.Restart)
 def restart(decision: events.Restart, node: int, followed: Followed) -> Iterator[Choice]:
-    yield just(faults.Restart(followed.index(node)))
+    """A log that ends earlier than what was flushed, and shows no damage, is one whose disk has lied about a sync."""
+    assert followed.state is not None
+    broker, end = followed.index(node), decision.state.log_end_offset
+    ends_early = end < followed.state.replicas[broker].log_end_offset and node in followed.may_have_lied
+    lied = [LoseEnd(broker, end)] if ends_early else []
+    yield all_of(*damaged(followed, node, *lied), faults.Restart(broker))
 
 
 @actions_of.register(events.Resume)
@@ -170,10 +176,18 @@ def damage_found(decision: events.DamageFound, node: int, followed: Followed) ->
         if one.is_gone and replica.log:
             damage.append(LoseLog(broker))
         elif one.log_end_offset < replica.log_end_offset:
-            damage.append(EndLost(broker, one.log_end_offset))
+            damage.append(LoseEnd(broker, one.log_end_offset))
         if one.start < one.log_end_offset:
             damage.append(DamageLog(broker, one.start))
-    yield all_of(*noteless, *damage)
+    yield all_of(*noteless, *damaged(followed, node, *damage))
+
+
+def damaged(followed: Followed, node: int, *damage: ReplicationAction) -> Sequence[ReplicationAction]:
+    """What a disk has done. Raises Untranslatable where the broker's disk is known to do no such thing."""
+    if damage and followed.settings.damaging is not None and node not in followed.settings.damaging:
+        words = "; ".join(map(str, damage))
+        raise Untranslatable(f"the disk of broker {node} keeps what it has, and yet: {words}")
+    return damage
 
 
 def is_torn(decision: events.DamageFound) -> bool:
@@ -195,7 +209,16 @@ def flush(decision: events.Flush, node: int, followed: Followed) -> Iterator[Cho
 def checkpoint_high_watermark(
     decision: events.CheckpointHighWatermark, node: int, followed: Followed
 ) -> Iterator[Choice]:
-    yield just(faults.CheckpointHighWatermark(followed.index(node)))
+    """The disk may have taken its time: then it has what the high watermark was when it began."""
+    assert followed.state is not None
+    broker, offset = followed.index(node), decision.offset
+    replica = followed.state.replicas[broker]
+    if offset == replica.checkpoint:
+        yield []
+    elif offset == replica.high_watermark:
+        yield just(faults.CheckpointHighWatermark(broker))
+    else:
+        yield just(CheckpointOvertaken(broker, offset))
 
 
 @actions_of.register(events.RequestFailed)
@@ -220,8 +243,16 @@ def written_start(decision: events.Crash | events.Stop, followed: Followed, brok
 
 
 def kept_of(decision: events.Crash | events.Stop, node: int, followed: Followed) -> int:
-    """How much of this partition's log survived; what is flushed behind damage stays, though nobody can read it."""
+    """How much of this partition's log survived.
+
+    What is flushed behind damage stays, though nobody can read it. Of a disk that damages, what the next process finds
+    says the rest.
+    """
     kept = decision.kept.get((followed.topic, followed.partition), 0)
     assert followed.state is not None
     replica = followed.state.replicas[followed.index(node)]
-    return max(kept, replica.flushed) if damage_of(replica) != NONE else kept
+    damages = followed.settings.damaging is not None and node in followed.settings.damaging
+    if damages or damage_of(replica) != NONE:
+        kept = max(kept, replica.flushed, followed.found[node][-1])
+        return min(kept, replica.log_end_offset)
+    return kept

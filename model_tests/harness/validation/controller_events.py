@@ -15,8 +15,10 @@ from tidegauge.spec.replication import control, faults
 from tidegauge.spec.replication.actions import ReplicationAction
 from tidegauge.spec.replication.extensions import shutdown as leaving
 from tidegauge.spec.replication.extensions.directories import (
+    FailDirectory,
     ReplicaOffline,
     ReplicaOnline,
+    has_failed,
     offline,
 )
 from tidegauge.spec.replication.extensions.lost_logs import ReportFound, ReportLost, lost
@@ -53,13 +55,17 @@ def register(decision: events.Register, node: int, followed: Followed) -> Iterat
 
 @actions_of.register(events.Unfence)
 def unfence(decision: events.Unfence, node: int, followed: Followed) -> Iterator[Choice]:
-    """A broker without a replica has read the metadata, and had nothing to say about them."""
+    """A broker without a replica, or with one that failed, has read the metadata, and had nothing to say about them."""
     assert followed.state is not None
     broker = followed.index(decision.broker)
     replica = followed.state.replicas[broker]
-    silent = replica.pulled is not None and broker not in ReplicaList.of(replica.pulled).replicas
+    removed = replica.pulled is not None and broker not in ReplicaList.of(replica.pulled).replicas
+    silent = removed or has_failed(replica)
     known = [control.ApplyMetadata(broker)] if silent and replica.leader_epoch == NONE else []
     yield sent_before_a_pause(followed, broker, *known, faults.Unfence(broker))
+    if decision.broker in followed.failed_directories and replica.leader_epoch == NONE and not silent:
+        unmade = FailDirectory(broker), control.ApplyMetadata(broker)  # its log could not be made there
+        yield sent_before_a_pause(followed, broker, *unmade, faults.Unfence(broker))
 
 
 @actions_of.register(events.ExpireSession)

@@ -36,6 +36,10 @@ class Settings:
     unclean_leader_election: bool = False
     sequences: int = 1 << 31
     """What producers and brokers count sequences modulo."""
+    damaging: frozenset[int] | None = None
+    """The brokers whose disks may take what was on stable storage; None: any."""
+    lied: frozenset[tuple[int, int]] | None = None
+    """(broker, which of its processes' ends, from 0) at which a sync had lied that was told of; None: any."""
 
 
 DEFAULTS: Final = Settings()
@@ -103,9 +107,25 @@ class Followed:
         """Broker -> how far its process has read the metadata log."""
         self.failed_directories: set[int] = set()
         """Brokers of whose directories one has failed, in the life of their processes."""
+        self.ends: Counter[int] = Counter()
+        """Broker -> how many of its processes have ended."""
+        self.may_have_lied: set[int] = set()
+        """Brokers whose disks have lied about a sync, and whose next processes have yet to open their logs."""
+        self.found: dict[int, list[int]] = {}
+        """Broker -> for each end of a process that is yet to come, where a damaged log is found to end."""
         self.kept: dict[int, int] = {}
         self.written: list[tuple[int, Controller]] = []
         """The controller's word, by the end of the metadata log when it was written."""
+
+    def ended(self, node: int) -> None:
+        """A broker's process has ended."""
+        self.found[node].pop()
+        lied = self.settings.lied
+        if lied is None or (node, self.ends[node]) in lied:
+            self.may_have_lied.add(node)
+        self.ends[node] += 1
+        self.failed_directories.discard(node)
+        self.metadata_offsets.pop(node, None)
 
     def arrives_again(self, node: int, fetch: FollowerFetch) -> bool:
         """Note that a fetch has arrived at a broker; whether the same fetch, or a copy of it, will do so later."""

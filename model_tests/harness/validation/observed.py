@@ -13,7 +13,7 @@ needed.
 * `RegisterAgain`: a broker registers once more, since it never received the response to its registration.
 * `NoteOutdated`: a broker stops cleanly that never received the response to its registration, and notes an older epoch.
 * `StartUnsaid`: a directory that failed has written a log start that its broker never told.
-* `EndLost`: a disk has lost the end of a log while its broker was down, flushed or not.
+* `CheckpointOvertaken`: a high watermark that is written down has moved on while the disk took its time.
 
 What arrives of processes that have died is not among them: `spec.replication.extensions.late` says what may.
 
@@ -164,22 +164,20 @@ class StartUnsaid(ObservedAction):
 
 
 @attrs.frozen
-class EndLost(ObservedAction):
-    """The disk of a broker that is down has lost the end of its log, flushed or not; it counts as one that crashed."""
+class CheckpointOvertaken(ObservedAction):
+    """A high watermark is written down that was right when the writing began, and has moved since."""
 
-    broker: int
-    kept: int
+    broker: BrokerId
+    offset: int
 
     def guard(self, machine: ReplicationRules, state: State) -> str:
         replica = state.replicas[self.broker]
-        if replica.running:
-            return f"broker {self.broker} is running"
-        return "" if 0 <= self.kept < replica.log_end_offset else f"broker {self.broker} has lost nothing"
+        if not 0 <= self.offset < replica.high_watermark:
+            return f"the high watermark of broker {self.broker} is {replica.high_watermark}"
+        return machine.not_hosting(state, self.broker)
 
     def effect(self, machine: ReplicationRules, state: State) -> State:
-        replica = state.replicas[self.broker]
-        lost = attrs.evolve(replica, log=replica.log[: self.kept], flushed=min(replica.flushed, self.kept))
-        return state.with_replica(self.broker, with_part(lost, CleanStop()))
+        return state.with_replica(self.broker, attrs.evolve(state.replicas[self.broker], checkpoint=self.offset))
 
 
 @attrs.frozen
@@ -193,7 +191,7 @@ class Observed(ReplicationExtension):
         RegisterAgain,
         NoteOutdated,
         StartUnsaid,
-        EndLost,
+        CheckpointOvertaken,
     )
 
 

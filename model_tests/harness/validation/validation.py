@@ -120,6 +120,7 @@ def validate(trace: Sequence[TraceEvent], topic: str, partition: int, settings: 
         for _, event in concerning
         if isinstance(event.decision, events.ReceiveFetch | events.HoldFetch)
     )
+    validator.found.update(found_by_next(trace, topic, partition))
     for count, (place, event) in enumerate(concerning):
         before = validator.state
         try:
@@ -131,6 +132,22 @@ def validate(trace: Sequence[TraceEvent], topic: str, partition: int, settings: 
             mismatch = Mismatch(place, event, reason, state, validator.taken)
             return Validated(topic, partition, count, len(concerning), validator.actions, mismatch, validator.kept)
     return Validated(topic, partition, len(concerning), len(concerning), validator.actions, None, validator.kept)
+
+
+def found_by_next(trace: Sequence[TraceEvent], topic: str, partition: int) -> dict[int, list[int]]:
+    """Broker -> for each end of its processes, the last one first, where the next one finds a damaged log to end."""
+    found: dict[int, list[int]] = {}
+    ends: dict[int, int] = {}
+    for event in reversed(trace):
+        match event.decision:
+            case events.DamageFound(damaged=damaged):
+                ends[event.node] = max(
+                    (one.log_end_offset for one in damaged if (one.topic, one.partition) == (topic, partition)),
+                    default=0,
+                )
+            case events.Crash() | events.Stop():
+                found.setdefault(event.node, []).append(ends.pop(event.node, 0))
+    return found
 
 
 def concerns(event: TraceEvent, topic: str, partition: int) -> bool:
@@ -169,8 +186,9 @@ class Validator(Followed):
         if isinstance(event.decision, events.LogDirectoryFailed):
             self.failed_directories.add(event.node)
         elif isinstance(event.decision, events.Crash | events.Stop):
-            self.failed_directories.discard(event.node)
-            self.metadata_offsets.pop(event.node, None)
+            self.ended(event.node)
+        elif isinstance(event.decision, events.Register):
+            self.may_have_lied.discard(event.decision.broker)
 
     def _follow(self, event: TraceEvent) -> None:
         if self.state is None:

@@ -12,6 +12,9 @@ replica that follows is *repaired*: its log is cut before the damage and fetched
 knows that it is out of the ISR; until then others count on what it has. It must not have fetched either: a leader would
 take a fetch from before the cut for what it has (KIP-903).
 
+A disk may also say that a sync is done that is not, and lose power then: the log ends earlier than it was left
+(`LoseEnd`), flushed or not. Its broker counts as one that crashed, whatever it has noted.
+
 The extension requires `ControlledShutdown`. It adds to a replica where its damage begins.
 """
 
@@ -29,6 +32,8 @@ from tidegauge.spec.replication import properties
 from tidegauge.spec.replication.actions import BrokerAction, ReplicationAction
 from tidegauge.spec.replication.convergence import acting_leader, living
 from tidegauge.spec.replication.extension import ReplicationExtension
+from tidegauge.spec.replication.extensions.directories import has_failed
+from tidegauge.spec.replication.extensions.reassignment import ReplicaList
 from tidegauge.spec.replication.extensions.shutdown import CleanStop, ControlledShutdown
 from tidegauge.spec.replication.rules import ReplicationRules
 from tidegauge.spec.replication.state import NONE, BrokerId, Controller, PartitionMetadata, Replica, State
@@ -89,6 +94,35 @@ class DamageLog(ReplicationAction):
 
 
 @attrs.frozen
+class LoseEnd(ReplicationAction):
+    """The disk of a broker that is down has lost the end of its log, which it had said was on stable storage."""
+
+    bounded_as: ClassVar[str] = "LoseEnd"
+
+    broker: BrokerId
+    kept: int
+
+    @classmethod
+    def candidates(cls, machine: ReplicationRules, state: State) -> Iterable[LoseEnd]:
+        for broker, replica in enumerate(state.replicas):
+            yield from (cls(broker, kept) for kept in range(replica.log_end_offset))
+
+    def guard(self, machine: ReplicationRules, state: State) -> str:
+        replica = state.replicas[self.broker]
+        if replica.running:
+            return f"broker {self.broker} is running"
+        if not 0 <= self.kept < replica.log_end_offset:
+            return f"the log of broker {self.broker} has {replica.log_end_offset} records"
+        return "" if machine.may_perturb(state, self.bounded_as) else "no more syncs lie in this model"
+
+    def effect(self, machine: ReplicationRules, state: State) -> State:
+        left = machine.truncated(state.replicas[self.broker], self.kept)
+        if self.kept <= damage_of(left):
+            left = with_part(left, Damaged())
+        return state.with_replica(self.broker, Damage.of(machine).found(left)).spend(self.bounded_as)
+
+
+@attrs.frozen
 class RepairLog(BrokerAction):
     """A broker whose replica is damaged follows another one: it cuts its log before the damage."""
 
@@ -105,13 +139,7 @@ class RepairLog(BrokerAction):
 
     def effect(self, machine: ReplicationRules, state: State) -> State:
         replica = state.replicas[self.broker]
-        start = damage_of(replica)
-        cut = attrs.evolve(
-            with_part(replica, Damaged()),
-            log=replica.log[:start],
-            flushed=min(replica.flushed, start),
-            high_watermark=min(replica.high_watermark, start),
-        )
+        cut = with_part(machine.truncated(replica, damage_of(replica)), Damaged())
         return state.with_replica(self.broker, cut)
 
 
@@ -123,8 +151,8 @@ class Damage(ReplicationExtension):
     """Disks that damage what was on stable storage."""
 
     requires: ClassVar[tuple[type[Extension], ...]] = (ControlledShutdown,)
-    action_types: ClassVar[tuple[type[Action], ...]] = (DamageLog, RepairLog)
-    cutting_types: ClassVar[tuple[type[Action], ...]] = (RepairLog,)
+    action_types: ClassVar[tuple[type[Action], ...]] = (DamageLog, LoseEnd, RepairLog)
+    cutting_types: ClassVar[tuple[type[Action], ...]] = (LoseEnd, RepairLog)
     part_types: ClassVar[tuple[type[Part], ...]] = (Damaged, Eligible)
 
     def step_invariants(self, machine: ReplicationRules) -> Mapping[str, StepInvariant[State]]:
@@ -165,10 +193,11 @@ class Damage(ReplicationExtension):
         replica: Replica,
         metadata: PartitionMetadata,
     ) -> State:
-        """A damaged replica neither follows nor leads others before it is repaired."""
+        """A damaged replica neither follows nor leads others before it is repaired; it may be taken away, or fail."""
         leads_alone = metadata.leader == broker and set(metadata.isr) <= {broker}
         waits = metadata.leader == NONE and broker not in metadata.isr
-        if damage_of(replica) == NONE or leads_alone or waits:
+        is_taken = broker not in (ReplicaList.of(metadata).replicas or (broker,))
+        if damage_of(replica) == NONE or leads_alone or waits or is_taken or has_failed(replica):
             return inner(state, broker, replica, metadata)
         return state.with_replica(broker, replica)
 

@@ -12,15 +12,15 @@ from tidegauge.spec.kernel.bounds import Bounds
 from tidegauge.spec.kernel.explorer import explore
 from tidegauge.spec.replication.actions import Append
 from tidegauge.spec.replication.control import ApplyMetadata
-from tidegauge.spec.replication.extensions.damage import Damage, DamageLog, RepairLog, damage_of
+from tidegauge.spec.replication.extensions.damage import Damage, DamageLog, LoseEnd, RepairLog, damage_of
 from tidegauge.spec.replication.extensions.shutdown import BeginShutdown, CleanStop, ControlledShutdown, StopUnasked
-from tidegauge.spec.replication.faults import Crash, Register, Restart, Unfence
+from tidegauge.spec.replication.faults import Crash, Flush, Register, Restart, Unfence
 from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.models import MODELS
 from tidegauge.spec.replication.state import NONE, PartitionMetadata
 
 EXTENSIONS = (ControlledShutdown(), Damage())
-BOUNDS = Bounds(ExpireSession=9, Crash=9, BeginShutdown=9, DamageLog=9)
+BOUNDS = Bounds(ExpireSession=9, Crash=9, BeginShutdown=9, DamageLog=9, LoseEnd=9)
 
 
 @pytest.fixture
@@ -86,6 +86,17 @@ def test_cutting_one_that_may_be_elected_loses_what_is_committed() -> None:
         eligible_and_damaged(RepairsTheEligible()).do(RepairLog(0))
 
 
+def test_a_sync_that_has_lied_voids_the_note_of_a_clean_stop_and_costs_what_was_flushed(walk: Walk) -> None:
+    walk.do(Append(0), Append(0), Flush(0), StopUnasked(0))
+    assert (walk.state.replicas[0].flushed, walk.enabled(LoseEnd(0, 2))) == (2, False)
+    walk.do(DamageLog(0, 1), LoseEnd(0, 1))
+    left = walk.state.replicas[0]
+    assert (left.log_end_offset, left.flushed, damage_of(left)) == (1, 1, NONE)
+    assert CleanStop.of(left).broker_epoch == NONE
+    walk.do(Restart(0))
+    assert not walk.enabled(LoseEnd(0, 0)), "it runs"
+
+
 def test_a_broker_that_runs_or_has_no_records_is_not_damaged(walk: Walk) -> None:
     assert not walk.enabled(DamageLog(0, 0))
     walk.do(Crash(0, 0))
@@ -96,12 +107,13 @@ def test_a_broker_that_runs_or_has_no_records_is_not_damaged(walk: Walk) -> None
     "machine",
     [
         MODELS["damage"].machine,
+        pytest.param(MODELS["lying-sync"].machine, marks=pytest.mark.deep),
         pytest.param(
             Replication(extensions=EXTENSIONS, brokers=2, max_records=1, bounds=Bounds(Crash=1, DamageLog=1)),
             marks=pytest.mark.deep,
         ),
     ],
-    ids=["after a clean stop", "after a crash"],
+    ids=["after a clean stop", "after a sync that lied", "after a crash"],
 )
 def test_every_reachable_state_satisfies_every_invariant(machine: Replication) -> None:
     found = explore(machine, converges=True)
