@@ -29,7 +29,7 @@ import attrs
 from tidegauge.spec.kernel.extension import Extension
 from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant
 from tidegauge.spec.replication.extension import ReplicationExtension
-from tidegauge.spec.replication.extensions.damage import LoseEnd, RepairLog
+from tidegauge.spec.replication.extensions.damage import LoseEnd
 from tidegauge.spec.replication.extensions.directories import Directories
 from tidegauge.spec.replication.extensions.lost_logs import LoseLog
 from tidegauge.spec.replication.extensions.reassignment import Reassignment, assigned, listed
@@ -70,19 +70,15 @@ def everything(
 
 
 def low_watermark_is_true(state: State) -> bool:
-    """As in `Retention`, of the controller's leader: followers of an earlier one may have been deleted since.
-
-    One that has no records has none below any offset; a disk may have taken them.
-    """
+    """As in `Retention`, of the controller's leader: followers of an earlier one may have been deleted since."""
     if state.history.superseded_epoch != NONE:
         return True
     return all(
-        log_start <= log_start_of(replica) or log_start_of(replica) == replica.log_end_offset
+        log_start <= log_start_of(state.replicas[follower])
         for broker, leader in leaders(state)
         if is_true_leader(state, broker, leader)
         for follower, log_start in low_watermark_known(leader).items()
         if follower in assigned(state.controller)
-        for replica in (state.replicas[follower],)
     )
 
 
@@ -91,7 +87,7 @@ def log_start_monotone(before: State, action: Action, after: State) -> bool:
 
     A log of which the disk has taken what lies below its start begins where it ends.
     """
-    if after.history.superseded_epoch != NONE or isinstance(action, LoseEnd | LoseLog | RepairLog):
+    if after.history.superseded_epoch != NONE or isinstance(action, LoseEnd | LoseLog):
         return True
     return all(
         log_start_of(new) >= (log_start_of(old) if new.running else LogStart.of(old).checkpoint)

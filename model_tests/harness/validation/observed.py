@@ -17,21 +17,22 @@ needed.
 
 What arrives of processes that have died is not among them: `spec.replication.extensions.late` says what may.
 
-All invariants of `spec.replication.composed` are checked on the way, so none of the seven weakens what is concluded.
+All invariants of `spec.replication.composed` are checked on the way, so none of the seven weakens what is concluded. Of
+`LowWatermarkIsTrue` a replica is left out whose records the disk has taken: what a leader knows of it is older.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import ClassVar, Self
 
 import attrs
 
 from tidegauge.spec.kernel.bounds import UNBOUNDED
-from tidegauge.spec.kernel.machine import Action, NotEnabled
+from tidegauge.spec.kernel.machine import Action, Invariant, NotEnabled
 from tidegauge.spec.kernel.parts import with_part
 from tidegauge.spec.replication.actions import ReplicationAction, on_network
-from tidegauge.spec.replication.composed import everything
+from tidegauge.spec.replication.composed import everything, low_watermark_is_true
 from tidegauge.spec.replication.extension import ReplicationExtension
 from tidegauge.spec.replication.extensions.damage import Damage
 from tidegauge.spec.replication.extensions.directories import has_failed
@@ -193,6 +194,19 @@ class Observed(ReplicationExtension):
         StartUnsaid,
         CheckpointOvertaken,
     )
+
+    @property
+    def invariants(self) -> Mapping[str, Invariant[State]]:
+        return {"LowWatermarkIsTrue": low_watermark_is_true_where_records_are}
+
+
+def low_watermark_is_true_where_records_are(state: State) -> bool:
+    """A replica without records has none below what its leader knows, wherever its log starts."""
+    starts = (
+        replica if log_start_of(replica) < replica.log_end_offset else with_part(replica, LogStart(UNBOUNDED))
+        for replica in state.replicas
+    )
+    return low_watermark_is_true(attrs.evolve(state, replicas=tuple(starts)))
 
 
 def observed_machine(brokers: int, min_insync_replicas: int, *, unclean_leader_election: bool) -> Replication:
