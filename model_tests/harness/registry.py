@@ -61,7 +61,7 @@ from tidegauge.spec.registry import REGISTRY, NotRegisteredError, Population
 from tidegauge.spec.registry import Registration as Specification
 from tidegauge.spec.replication.composed import everything
 from tidegauge.spec.replication.extension import ReplicationExtension
-from tidegauge.spec.replication.extensions.damage import Damage, DamageLog
+from tidegauge.spec.replication.extensions.damage import Damage, DamageLog, LoseEnd
 from tidegauge.spec.replication.extensions.directories import Directories, FailDirectory
 from tidegauge.spec.replication.extensions.late import LateMessages
 from tidegauge.spec.replication.extensions.lost_logs import LoseLog, LostLogs
@@ -298,7 +298,7 @@ HARNESS: Final = HarnessRegistry(
         DamageCores,
         ControlledShutdown(),
         Damage(),
-        perturbations=frozenset({BeginShutdown, StopUnasked, DamageLog}),
+        perturbations=frozenset({BeginShutdown, StopUnasked, DamageLog, LoseEnd}),
         on_cluster=False,
     ),
     _of_replication(
@@ -307,7 +307,7 @@ HARNESS: Final = HarnessRegistry(
         ControlledShutdown(),
         Damage(),
         LostLogs(),
-        perturbations=frozenset({BeginShutdown, StopUnasked, DamageLog, LoseLog}),
+        perturbations=frozenset({BeginShutdown, StopUnasked, DamageLog, LoseEnd, LoseLog}),
         on_cluster=False,
     ),
     _of_replication("retention", RetentionCores, Retention()),

@@ -20,7 +20,7 @@ from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.kernel.parts import with_part
 from tidegauge.spec.replication import faults
 from tidegauge.spec.replication import state as spec
-from tidegauge.spec.replication.extensions.damage import Damaged, DamageLog, Eligible, RepairLog
+from tidegauge.spec.replication.extensions.damage import Damaged, DamageLog, Eligible, LoseEnd, RepairLog
 from tidegauge.spec.replication.machine import Replication
 
 
@@ -73,6 +73,16 @@ def damage_log(cores: DamageCores, action: DamageLog) -> None:
     cores.brokers[action.broker].seen = None
 
 
+def lose_end(cores: DamageCores, action: LoseEnd) -> None:
+    """The next process finds a log that ends earlier, and forgets the note of a clean stop."""
+    broker = cores.brokers[action.broker]
+    broker.log.truncate_to(action.kept)
+    if cores.damaged.get(action.broker, spec.NONE) >= action.kept:
+        del cores.damaged[action.broker]
+    cores.notes[action.broker] = NO_NOTE
+    broker.seen = None
+
+
 def repair_log(cores: DamageCores, action: RepairLog) -> None:
     replica, log = cores.replica(action.broker), cores.brokers[action.broker].log
     log.truncate_to(cores.damaged.pop(action.broker))
@@ -88,6 +98,7 @@ def crash(cores: DamageCores, action: faults.Crash) -> None:
 
 STEPS: Final = Steps[DamageCores, [], None](
     on(DamageLog, damage_log),
+    on(LoseEnd, lose_end),
     on(RepairLog, repair_log),
     on(faults.Crash, crash),
     over=shutdown.STEPS,
