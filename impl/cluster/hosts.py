@@ -130,7 +130,8 @@ class SimulatedHost:
         if node not in self.disks:
             from tidegauge.impl.ports.simulated_disk import SimulatedDisk
 
-            self.disks[node] = SimulatedDisk(Random(f"{self.seed}/disk/{node}"))
+            until_running = self.clock(node).until_running
+            self.disks[node] = SimulatedDisk(Random(f"{self.seed}/disk/{node}"), until_running=until_running)
         return self.disks[node]
 
     def clock(self, node: str) -> SimulatedClock:

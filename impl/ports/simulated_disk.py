@@ -24,7 +24,7 @@ from __future__ import annotations
 import errno
 import os
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Final, TypeVar
 
@@ -189,8 +189,17 @@ class SimulatedLock:
 class SimulatedDisk:
     """One broker's disk. All choices come from `rng`; the same calls with the same generator give the same bytes."""
 
-    def __init__(self, rng: random.Random, capacity: int | None = None) -> None:
-        """`capacity` in bytes of file contents; None: without end. May be changed at any time."""
+    def __init__(
+        self,
+        rng: random.Random,
+        capacity: int | None = None,
+        until_running: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        """
+        capacity: in bytes of file contents; None: without end. May be changed at any time.
+        until_running: waits for a process that stands still, before it learns that a delayed sync is done.
+        """
+        self._until_running = until_running
         self.capacity = capacity
         self.used = 0
         """Bytes in all files."""
@@ -299,6 +308,8 @@ class SimulatedDisk:
             self.waiting += 1
             try:
                 await trio.sleep(self.sync_delay)
+                if self._until_running is not None:
+                    await self._until_running()
             finally:
                 self.waiting -= 1
         return work()

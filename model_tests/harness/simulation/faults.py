@@ -370,6 +370,7 @@ class Injector:
         cluster.heal()
         if (self._disk.lies or self._disk.rots) and cluster.is_alive(DAMAGED):
             cluster.resume(DAMAGED)
+            cluster.heal_disk(DAMAGED)
             await self._end_of_damaged(lose=False)
         for broker in range(self.options.brokers):
             medium(cluster, broker).sync_delay = 0.0
