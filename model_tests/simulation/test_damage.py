@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
+from random import Random
 from typing import Any
 
 import attrs
 import pytest
 
+from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.storage.log import Log
 from tidegauge.impl.storage.log_directory import LogDirectory
 from tidegauge.linearizability.check import check
-from tidegauge.model_tests.harness.simulation.disks import BadDisk
-from tidegauge.model_tests.harness.simulation.options import Fault, Options, draw
+from tidegauge.model_tests.harness.simulation.disks import SPARED, BadDisk
+from tidegauge.model_tests.harness.simulation.options import DAMAGED, Fault, Options
 from tidegauge.model_tests.harness.simulation.simulation import Simulated, simulate, traced
 from tidegauge.model_tests.harness.simulation.workload import TOPIC
 from tidegauge.model_tests.harness.validation.followed import Settings
 from tidegauge.model_tests.harness.validation.validation import validate
+from tidegauge.model_tests.simulated import simulated
 
 FAULTS = {
     Fault.DAMAGE: 3,
@@ -30,8 +33,6 @@ FAULTS = {
     Fault.PREFERRED: 1,
 }
 SEEDS = (6, 10)
-CLOSE_CALL = 287
-"""A dense seed in which damage would come when a partition has one good copy left."""
 
 
 def options_of(seed: int) -> Options:
@@ -63,14 +64,31 @@ def test_one_damaging_disk_of_three_costs_no_acknowledged_record() -> None:
     assert seen["DamageLog"] and seen["RepairLog"] and seen["LoseEnd"], seen  # noqa: PT018
 
 
-def test_a_disk_that_would_damage_the_last_good_copy_keeps_a_cluster_from_healing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """So the budget is what keeps a campaign honest, not faults that are too weak."""
-    assert simulate(draw(CLOSE_CALL)).holds
-    monkeypatch.setattr(BadDisk, "allows", lambda self: True)
-    monkeypatch.setattr(BadDisk, "spares", lambda self, victim: False)
-    assert "has no leader" in "".join(simulate(draw(CLOSE_CALL), validated=False).problems)
+@simulated
+async def test_a_disk_damages_only_while_another_copy_is_good_and_that_one_is_spared_until_all_is_in_sync() -> None:
+    options = Options(seed=1, brokers=3, replication_factor=2, partitions=1)
+    async with Cluster(3, 1, options.config()) as cluster:
+        await cluster.create_topic(TOPIC, 1, 2, config=options.topic_config())
+        await cluster.wait_for_isr(TOPIC, cluster.replicas(TOPIC, 0))
+        (other,) = set(cluster.replicas(TOPIC, 0)) - {DAMAGED}
+        (stranger,) = {1, 2} - {other}
+        busy: set[int] = {other}
+        disk = BadDisk(cluster, options, Random(1), busy)
+        assert not disk.allows(), "a fault has the other copy in its hands"
+        busy.clear()
+        await cluster.crash(other)
+        assert not disk.allows(), "the other copy is down"
+        await cluster.restart(other)
+        assert not disk.allows(), "its process has yet to register"
+        assert (disk.counted[SPARED], disk.is_suspect()) == (3, False)
+        await cluster.broker(other).unfenced.wait()
+        await cluster.wait_for_isr(TOPIC, cluster.replicas(TOPIC, 0))
+        assert not disk.spares(other), "nothing is damaged"
+        assert disk.allows()
+        disk.lies = True
+        assert [disk.spares(broker) for broker in (DAMAGED, other, stranger)] == [False, True, False]
+        disk.lies = False
+        assert not disk.spares(other), "broker 0 is in sync, and nothing rots or lies"
 
 
 def test_damage_that_is_ignored_is_found_by_the_trace(monkeypatch: pytest.MonkeyPatch) -> None:

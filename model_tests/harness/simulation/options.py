@@ -231,7 +231,8 @@ def with_many_elections(options: Options) -> Options:
 
 
 DENSER = {Fault.CRASH: 16, Fault.PAUSE: 4, Fault.ISOLATE: 1, Fault.ONE_WAY: 2, Fault.SPLIT: 4}
-"""How much likelier the faults of processes and links are in a dense run."""
+DENSER |= dict.fromkeys(OF_DAMAGE, 4)
+"""How much likelier the faults of processes and links, and of a disk that damages, are in a dense run."""
 
 
 def draw(seed: int, *, bug: str | None = None) -> Options:
@@ -356,11 +357,16 @@ def producing(options: Options) -> Options:
 
 
 def with_damage(options: Options, damages: Mapping[Fault, int]) -> Options:
-    """The same with a disk that does this to its logs, where the cluster promises to survive it."""
+    """The same with a disk that does this to its logs, where the cluster promises to survive it.
+
+    What replicas remember of producers whose records a disk has taken is not specified: such a run has none of them.
+    """
     promised = options.min_insync_replicas > 1 and not options.unclean_leader_election and not options.changes_unclean
     damages = {fault: weight for fault, weight in damages.items() if weight and (promised or fault not in DAMAGES)}
     if not damages:
         return options
+    if damages.keys() & set(DAMAGES):
+        options = without_idempotent_producers(options)
     flush_interval_ms = options.flush_interval_ms or 200
     return attrs.evolve(options, faults={**options.faults, **damages}, flush_interval_ms=flush_interval_ms)
 
