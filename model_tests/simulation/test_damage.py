@@ -71,7 +71,7 @@ async def test_a_disk_damages_only_while_another_copy_is_good_and_that_one_is_sp
         await cluster.create_topic(TOPIC, 1, 2, config=options.topic_config())
         await cluster.wait_for_isr(TOPIC, cluster.replicas(TOPIC, 0))
         (other,) = set(cluster.replicas(TOPIC, 0)) - {DAMAGED}
-        (stranger,) = {1, 2} - {other}
+        (third,) = {1, 2} - {other}
         busy: set[int] = {other}
         disk = BadDisk(cluster, options, Random(1), busy)
         assert not disk.allows(), "a fault has the other copy in its hands"
@@ -86,7 +86,7 @@ async def test_a_disk_damages_only_while_another_copy_is_good_and_that_one_is_sp
         assert not disk.spares(other), "nothing is damaged"
         assert disk.allows()
         disk.lies = True
-        assert [disk.spares(broker) for broker in (DAMAGED, other, stranger)] == [False, True, False]
+        assert [disk.spares(broker) for broker in (DAMAGED, other, third)] == [False, True, False]
         disk.lies = False
         assert not disk.spares(other), "broker 0 is in sync, and nothing rots or lies"
 

@@ -17,12 +17,8 @@ from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.damage import DAMAGE_NOTE, Gap
 from tidegauge.impl.storage.errors import CorruptLogError, DamagedLogError
 from tidegauge.impl.storage.log import Log
-<<<<<<< HEAD
 from tidegauge.impl.storage.recovery import finish_replacements
-from tidegauge.model_tests.harness.damage.files import grows_unseen
-=======
 from tidegauge.model_tests.harness.damage.files import stays_unseen
->>>>>>> 3bcbadf (Campaigns draw disks that damage, lie and delay, with a budget that spares the last good copy; the client looks at checksums)
 
 DIRECTORY = "logs/tide-0"
 BATCHES_A_SEGMENT = 4
