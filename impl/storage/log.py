@@ -138,7 +138,9 @@ class Log(LogReads):
         first, end = segments[0].base_offset, log.log_end_offset
         log._log_start_offset = believed_log_start(directory, log_start_offset, first, end, recovery)
         durability.log_start_offset = log._log_start_offset
-        log.damage = Damage(disk, directory, (gap for gap in recovery.gaps if gap.end > log._log_start_offset))
+        log.damage = Damage(
+            disk, directory, (gap for gap in recovery.gaps if gap.end > log_start_offset or gap.start < first)
+        )
         log._trim_epochs()
         durability.epochs_version = int(epochs.entries != tuple(recovery.checkpointed_epochs or ()))
         durability.is_new = is_created
@@ -340,7 +342,7 @@ class Log(LogReads):
         self.observer.started_anew(offset)
 
     def repair(self) -> int:
-        """End before the first damaged offset, durably; returns the log end offset, which is not below the log start.
+        """End before the first damaged offset, durably; returns the log end offset.
 
         What is damaged, and all behind it, stays on the disk in files whose names end in `.damaged`.
         """
@@ -348,7 +350,9 @@ class Log(LogReads):
         gap, start, end = self.damage.gaps[0], self.damage.start, self.log_end_offset
         self._durability.lower_recovery_point(start)
         names = self.damage.set_aside(self._segments)
-        if start < self._log_start_offset:
+        if start < self._segments.base_offsets[0]:
+            self.truncate_fully_and_start_at(start)
+        elif start < self._log_start_offset:
             before = self.epochs.epoch_for_offset(self._log_start_offset - 1)
             epoch = UNDEFINED_EPOCH if before is None else before
             self.truncate_fully_and_start_at(self._log_start_offset, epoch=epoch)
