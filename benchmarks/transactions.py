@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -93,11 +93,11 @@ def timed(work: Callable[[], T]) -> tuple[float, T]:
     return time.process_time() - began, result
 
 
-def main() -> None:
+def main(words: Sequence[str] | None = None) -> None:
     """Print the table."""
     options = parser("transactions", __doc__)
     options.add_argument("--transactions", type=int, default=640_000, help="how many are checked")
-    wanted = options.parse_args().transactions
+    wanted = options.parse_args(words).transactions
     distinct = concatenate([drawn(number) for number in range(DISTINCT)])
     operations = repeated(distinct, max(1, wanted // (DISTINCT * EACH)))
     transactions = len(operations.history_starts[:-1]) * EACH

@@ -69,10 +69,9 @@ class DeletesWhatIsNotCommitted(PartitionReplica):
 
 
 class DeletesAsFollower(PartitionReplica):
-    def delete_records(self, offset: int) -> int | ErrorCode:
+    def offset_to_delete(self, offset: int) -> int | ErrorCode:
         if self.is_leader or not 0 <= offset <= self.deletion_limit():
-            return super().delete_records(offset)
-        self.log.delete_records_before(offset)
+            return super().offset_to_delete(offset)
         return offset
 
 

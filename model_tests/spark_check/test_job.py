@@ -236,7 +236,7 @@ def test_exit_status_2_when_rows_are_malformed(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Two of a kind, in different units, are counted together."""
-    rows = replaced(replaced(to_arrow(histories(30, rate=0.0)), "kind", 25, 9), "kind", 225, 7)
+    rows = replaced(replaced(to_arrow(histories(30, rate=0.0)), "kind", 25, 9), "kind", 225, 11)
     summary = open_job([write(tmp_path / "odd.parquet", rows, 100)], tmp_path / "out", target=100).run(spark)
     assert [(reason[:9], count) for reason, count in summary.malformed.items()] == [("kind is 9", 2)]
     status, said, _ = command(capsys, tmp_path / "odd.parquet", "--out", tmp_path / "again")

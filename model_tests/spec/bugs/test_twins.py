@@ -36,7 +36,7 @@ TWINS: Final[Mapping[str, int]] = {
     "swaps_at_once": 536, "counts_the_deleted_replica": 4_592, "cancels_for_an_old_replica": BOUND,
     "empties_the_isr": BOUND, "trusts_every_restart": BOUND,
     "deletes_beyond_high_watermark": 34, "keeps_records_below_gap": 5_489, "tells_before_it_is_written": 330_205,
-    "elects_the_offline": 27_433, "notes_all_the_same": BOUND, "keeps_the_note": 12_025,
+    "elects_the_offline": 27_433, "notes_all_the_same": BOUND, "keeps_the_note": 12_025, "believes_the_sync": 11_829,
     "says_nothing": BOUND, "elects_the_lost": BOUND, "counts_every_process": 27_641, "unfenced_by_the_dead": 27_641,
     "shows_the_whole_log": 934, "tells_too_soon": 934, "asks_for_no_epoch": 6_324, "followers_tell": 934,
     "takes_all_for_committed": 934,
