@@ -31,6 +31,7 @@ from collections.abc import Callable, Sequence
 from tidegauge.impl.partition.producer_state import ProducerStates
 from tidegauge.impl.ports.disk import Buffer, Disk
 from tidegauge.impl.records.batches import (
+    CONTROL_FLAG,
     NO_TIMESTAMP,
     PREFIX_SIZE,
     BatchHeader,
@@ -206,7 +207,7 @@ class Log(LogReads):
         info = self._append(parts, assigned, [(leader_epoch, base_offset)], now_ms)
         position = 0
         for header in headers:
-            if header.is_control:
+            if header.attributes & CONTROL_FLAG:
                 self._take_in_control(batches, position, header, base_offset)
             else:
                 self.observer.appended(header, base_offset)
@@ -236,7 +237,7 @@ class Log(LogReads):
             starts = [(header.partition_leader_epoch, header.base_offset) for header in load]
             done = self._append((part,), assigned, starts, now_ms)
             for header in load:
-                if header.is_control:
+                if header.attributes & CONTROL_FLAG:
                     self._take_in_control(batches, position, header, header.base_offset)
                 else:
                     self.observer.appended(header, header.base_offset)

@@ -19,6 +19,7 @@ from typing import ClassVar
 
 import attrs
 
+from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.machine import Action, Invariant, Machine, NotEnabled, StepInvariant
 
 
@@ -152,13 +153,13 @@ class Authentication(Machine[Session]):
             case Prove(user):
                 return self._prove(state, user)
             case TimePasses() if state.user is not None and state.age < self.lifetime:
-                return attrs.evolve(state, age=state.age + 1, outcome=Outcome.NONE)
+                return evolve(state, age=state.age + 1, outcome=Outcome.NONE)
         raise NotEnabled(action, "a session is running")
 
     def _request(self, state: Session, *, unauthenticated_may: bool) -> Session:
         told = unauthenticated_may and state.phase is Phase.HANDSHAKE
         if told or (state.phase is Phase.REQUESTS and not self.expired(state)):
-            return attrs.evolve(state, outcome=Outcome.PASSED)
+            return evolve(state, outcome=Outcome.PASSED)
         return self.close(state)
 
     def _shake(self, state: Session, mechanism: int) -> Session:
@@ -166,7 +167,7 @@ class Authentication(Machine[Session]):
             return self._request(state, unauthenticated_may=False)
         if state.phase is Phase.PROOF or mechanism >= self.mechanisms:
             return self.close(state)
-        return attrs.evolve(state, phase=Phase.PROOF, claimed=mechanism, outcome=Outcome.HANDLED)
+        return evolve(state, phase=Phase.PROOF, claimed=mechanism, outcome=Outcome.HANDLED)
 
     def _prove(self, state: Session, user: int | None) -> Session:
         if state.phase is not Phase.PROOF:
@@ -189,7 +190,7 @@ class Authentication(Machine[Session]):
 
     def close(self, state: Session) -> Session:
         """The connection's end; who it belonged to is kept for the reader of a trace."""
-        return attrs.evolve(state, phase=Phase.CLOSED, claimed=None, outcome=Outcome.CLOSED)
+        return evolve(state, phase=Phase.CLOSED, claimed=None, outcome=Outcome.CLOSED)
 
     @property
     def invariants(self) -> Mapping[str, Invariant[Session]]:

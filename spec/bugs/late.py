@@ -8,6 +8,7 @@ import attrs
 
 from tidegauge.spec.bugs.bug import Bug
 from tidegauge.spec.kernel.bounds import Bounds
+from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.replication.extensions.late import LateMessages
 from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.state import Controller, Error, FetchRequest, Replica
@@ -28,9 +29,9 @@ class CountsEveryProcess(Replication):
     def fetch_error(self, leader: Replica, broker: int, request: FetchRequest) -> Error:
         present = leader
         if leader.leader == broker and request.follower < self.brokers:
-            known = attrs.evolve(leader.remote[request.follower], broker_epoch=request.broker_epoch)
+            known = evolve(leader.remote[request.follower], broker_epoch=request.broker_epoch)
             remote = (*leader.remote[: request.follower], known, *leader.remote[request.follower + 1 :])
-            present = attrs.evolve(leader, remote=remote)
+            present = evolve(leader, remote=remote)
         return super().fetch_error(present, broker, request)
 
 

@@ -8,6 +8,7 @@ import attrs
 
 from tidegauge.spec.bugs.bug import Bug
 from tidegauge.spec.kernel.bounds import Bounds
+from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.replication.extensions.reads import Reads
 from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.state import NONE, Error, FetchResponse, Log, Replica
@@ -60,7 +61,7 @@ class TakesAllForCommitted(Replication):
         after = super().after_response(follower, response)
         if response.error or response.diverging_end_offset != NONE:
             return after
-        return attrs.evolve(after, high_watermark=after.log_end_offset)
+        return evolve(after, high_watermark=after.log_end_offset)
 
 
 BUGS: Final = (
@@ -89,7 +90,7 @@ BUGS: Final = (
         mechanism="A consumer that the new leader has told an offset is told a lower one by the old leader.",
         violates=("LatestOffsetMonotone",),
         buggy=AsksForNoEpoch,
-        model=attrs.evolve(MOVED, bounds=Bounds(ExpireSession=1)),
+        model=evolve(MOVED, bounds=Bounds(ExpireSession=1)),
     ),
     Bug(
         name="followers_tell",

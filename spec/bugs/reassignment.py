@@ -8,6 +8,7 @@ import attrs
 
 from tidegauge.spec.bugs.bug import Bug
 from tidegauge.spec.kernel.bounds import Bounds
+from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.replication.extensions.reassignment import Assignment, Reassignment, assigned
 from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.rules import ReplicationRules
@@ -21,7 +22,7 @@ class SwapsAtOnce(Reassignment):
     def completed(self, machine: ReplicationRules, controller: Controller) -> Controller:
         now = Assignment.of(controller)
         swapped = self.only_on(controller, tuple(b for b in now.replicas if b not in now.removing))
-        return attrs.evolve(swapped, isr=tuple(sorted(assigned(swapped))))
+        return evolve(swapped, isr=tuple(sorted(assigned(swapped))))
 
 
 @attrs.frozen
@@ -41,7 +42,7 @@ class CancelsForAnOldReplica(Reassignment):
 
     def cancelled(self, machine: ReplicationRules, controller: Controller) -> Controller:
         back = super().cancelled(machine, controller)
-        return back if back.isr or back.elr else attrs.evolve(back, isr=assigned(back)[:1])
+        return back if back.isr or back.elr else evolve(back, isr=assigned(back)[:1])
 
 
 def _model(reassignment: Reassignment, brokers: int, bounds: Bounds) -> Replication:

@@ -9,6 +9,7 @@ import attrs
 
 from tidegauge.spec.bugs.bug import Bug
 from tidegauge.spec.kernel.bounds import Bounds
+from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.replication.extensions.retention import HOLE, FollowerLogStart, LeaderLogStart, Retention
 from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.rules import ReplicationRules
@@ -29,7 +30,7 @@ class KeepsRecordsBelowGap(Retention):
 
     def started_over(self, follower: Replica, response: FetchResponse) -> Replica:
         missing = LeaderLogStart.of(response).offset - follower.log_end_offset
-        return attrs.evolve(follower, log=(*follower.log, *(HOLE,) * missing))
+        return evolve(follower, log=(*follower.log, *(HOLE,) * missing))
 
 
 @attrs.frozen

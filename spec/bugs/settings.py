@@ -8,6 +8,7 @@ import attrs
 
 from tidegauge.spec.bugs.bug import Bug
 from tidegauge.spec.kernel.bounds import Bounds
+from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.replication.extensions.settings import Settings, TopicSettings
 from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.rules import ReplicationRules
@@ -20,7 +21,7 @@ class RaisesNoEpoch(Settings):
 
     def with_min_insync(self, machine: ReplicationRules, controller: Controller) -> Controller:
         changed = super().with_min_insync(machine, controller)
-        return attrs.evolve(changed, partition_epoch=controller.partition_epoch)
+        return evolve(changed, partition_epoch=controller.partition_epoch)
 
 
 @attrs.frozen
@@ -28,7 +29,7 @@ class KeepsTheEligible(Settings):
     """A replica that was eligible stays so when fewer must be in sync."""
 
     def with_min_insync(self, machine: ReplicationRules, controller: Controller) -> Controller:
-        return attrs.evolve(super().with_min_insync(machine, controller), elr=controller.elr)
+        return evolve(super().with_min_insync(machine, controller), elr=controller.elr)
 
 
 @attrs.frozen

@@ -22,6 +22,7 @@ from typing import ClassVar, Final
 
 import attrs
 
+from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.machine import Action, Invariant, Machine, NotEnabled
 
 DELETED: Final = 0
@@ -232,30 +233,30 @@ class Compaction(Machine[State]):
                 value = DELETED if tombstone else 1 + sum(one.key == key for one in state.history)
                 record = Record(state.end, key, value)
                 active = state.segments[-1]
-                grown = attrs.evolve(active, end=active.end + 1, records=(*active.records, record))
+                grown = evolve(active, end=active.end + 1, records=(*active.records, record))
                 segments = (*state.segments[:-1], grown)
-                return attrs.evolve(state, segments=segments, history=(*state.history, record))
+                return evolve(state, segments=segments, history=(*state.history, record))
             case Roll():
-                return attrs.evolve(state, segments=(*state.segments, Segment(state.end, state.end)))
+                return evolve(state, segments=(*state.segments, Segment(state.end, state.end)))
             case BeginRound(keys):
-                return attrs.evolve(state, round=self.mapped(state, keys))
+                return evolve(state, round=self.mapped(state, keys))
             case CleanGroup(count):
                 return self.cleaned(state, count)
             case RemoveOld():
                 return self.without_old(state)
             case EndRound():
                 assert state.round is not None
-                return attrs.evolve(state, round=None, clean=state.round.end)
+                return evolve(state, round=None, clean=state.round.end)
             case Crash():
                 return self.recovered(state)
             case Tick():
-                return attrs.evolve(state, now=state.now + 1)
+                return evolve(state, now=state.now + 1)
             case StartReading():
-                return attrs.evolve(state, position=0, began=state.now, read=())
+                return evolve(state, position=0, began=state.now, read=())
             case _:
                 record = next(one for one in self.visible(state) if one.offset >= state.position)
                 read = tuple(sorted(table([record], state.read).items()))
-                return attrs.evolve(state, position=record.offset + 1, read=read)
+                return evolve(state, position=record.offset + 1, read=read)
 
     def guard(self, state: State, action: Action) -> str:
         """Why the action cannot happen; "" when it can."""
@@ -305,7 +306,7 @@ class Compaction(Machine[State]):
         assert round_ is not None
         group = self.group(state, round_, count)
         kept = tuple(
-            attrs.evolve(one, horizon=self.horizon(state, one))
+            evolve(one, horizon=self.horizon(state, one))
             if one.value == DELETED and one.horizon == NEVER and self.meets(round_, one)
             else one
             for segment in group
@@ -313,7 +314,7 @@ class Compaction(Machine[State]):
             if self.keeps(state, round_, one)
         )
         swap = Segment(group[0].base, group[-1].end, kept)
-        return attrs.evolve(state, round=attrs.evolve(round_, swap=swap, reached=swap.end))
+        return evolve(state, round=evolve(round_, swap=swap, reached=swap.end))
 
     def without_old(self, state: State) -> State:
         """One replaced segment less; with the last one the new segment gets its name."""
@@ -324,18 +325,18 @@ class Compaction(Machine[State]):
         if len(replaced) > 1:
             gone = self.next_to_remove(replaced)
             left = tuple(one for one in state.segments if one != gone)
-            return attrs.evolve(state, segments=left)
-        return attrs.evolve(self.swapped(state, round_.swap), round=attrs.evolve(round_, swap=None))
+            return evolve(state, segments=left)
+        return evolve(self.swapped(state, round_.swap), round=evolve(round_, swap=None))
 
     def swapped(self, state: State, swap: Segment) -> State:
         """The renamed segment in its place, and nothing of what it replaces."""
         others = [one for one in state.segments if one is state.segments[-1] or not self.replaces(swap, one)]
-        return attrs.evolve(state, segments=tuple(sorted((*others, swap), key=lambda one: (one.base, one.end))))
+        return evolve(state, segments=tuple(sorted((*others, swap), key=lambda one: (one.base, one.end))))
 
     def recovered(self, state: State) -> State:
         if state.round is not None and state.round.swap is not None:
             state = self.swapped(state, state.round.swap)
-        return attrs.evolve(state, round=None, crashes=state.crashes + 1)
+        return evolve(state, round=None, crashes=state.crashes + 1)
 
     # Properties
 

@@ -6,6 +6,7 @@ import attrs
 
 from tidegauge.spec.idempotence.rules import IdempotenceRules
 from tidegauge.spec.idempotence.state import ProduceRequest, ProduceResponse, State
+from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.guarded import EnumeratedAction
 
 
@@ -17,7 +18,7 @@ class IdempotenceAction(EnumeratedAction[IdempotenceRules, State]):
 def sent(machine: IdempotenceRules, state: State, request: ProduceRequest) -> State:
     """A request is on its way; in the order of sending where requests do not overtake each other."""
     requests = (*state.requests, request)
-    return attrs.evolve(state, requests=tuple(sorted(requests)) if machine.reordering else requests)
+    return evolve(state, requests=tuple(sorted(requests)) if machine.reordering else requests)
 
 
 def with_response(state: State, response: ProduceResponse) -> State:
@@ -29,4 +30,4 @@ def with_response(state: State, response: ProduceResponse) -> State:
     )
     if not awaited or response in state.responses:
         return state
-    return attrs.evolve(state, responses=tuple(sorted((*state.responses, response))))
+    return evolve(state, responses=tuple(sorted((*state.responses, response))))

@@ -29,6 +29,7 @@ from tidegauge.spec.idempotence.state import (
     entry_of,
     without_entry,
 )
+from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.guarded import Refusal
 
 
@@ -96,7 +97,7 @@ class ReceiveProduce(IdempotenceAction):
             state = state.spend(self.bounded_as)
         else:
             place = state.requests.index(self.request)
-            state = attrs.evolve(state, requests=state.requests[:place] + state.requests[place + 1 :])
+            state = evolve(state, requests=state.requests[:place] + state.requests[place + 1 :])
         broker, batch = self.request.broker, self.request.batch
         if broker != state.leader:
             return with_response(state, ProduceResponse(self.request, Error.NOT_LEADER_OR_FOLLOWER))
@@ -119,7 +120,7 @@ def waits(state: State, broker: int, waiting: Waiting) -> State:
     leader = state.replicas[broker]
     if waiting in leader.waiting:
         return state
-    return state.with_replica(broker, attrs.evolve(leader, waiting=(*leader.waiting, waiting)))
+    return state.with_replica(broker, evolve(leader, waiting=(*leader.waiting, waiting)))
 
 
 def appended(machine: IdempotenceRules, replica: Replica, logged: LoggedBatch) -> Replica:
@@ -130,8 +131,8 @@ def appended(machine: IdempotenceRules, replica: Replica, logged: LoggedBatch) -
         after = machine.with_batch(before, logged.batch, logged.base_offset)
     if replica.segment_full:
         shot = snapshot(replica.log_end, machine.snapshot_at_roll(before, after))
-        replica = attrs.evolve(replica, segment_full=False, snapshots=(*replica.snapshots, shot))
-    return attrs.evolve(replica, log=(*replica.log, logged), producers=after)
+        replica = evolve(replica, segment_full=False, snapshots=(*replica.snapshots, shot))
+    return evolve(replica, log=(*replica.log, logged), producers=after)
 
 
 def snapshot(offset: int, producers: Producers) -> Snapshot:
@@ -147,7 +148,7 @@ def advance_high_watermark(machine: IdempotenceRules, state: State, broker: int)
         if member != broker:
             reached = min(reached, leader.known_ends[member])
     high_watermark = max(leader.high_watermark, reached)
-    state = state.with_replica(broker, attrs.evolve(leader, high_watermark=high_watermark))
+    state = state.with_replica(broker, evolve(leader, high_watermark=high_watermark))
     return acknowledge_committed(machine, state, broker)
 
 
@@ -157,9 +158,9 @@ def acknowledge_committed(machine: IdempotenceRules, state: State, broker: int) 
     done = [w for w in leader.waiting if w.base_offset + w.request.batch.count <= leader.high_watermark]
     if not done:
         return state
-    state = state.with_replica(broker, attrs.evolve(leader, waiting=tuple(w for w in leader.waiting if w not in done)))
+    state = state.with_replica(broker, evolve(leader, waiting=tuple(w for w in leader.waiting if w not in done)))
     promised = {Acknowledged(w.base_offset, w.request.batch) for w in done}
-    state = attrs.evolve(state, acknowledged=tuple(sorted(promised.union(state.acknowledged))))
+    state = evolve(state, acknowledged=tuple(sorted(promised.union(state.acknowledged))))
     for waiting in done:
         response = ProduceResponse(waiting.request, Error.OK, waiting.base_offset, waiting.repeated)
         state = with_response(state, response)
@@ -188,25 +189,25 @@ class Fetch(IdempotenceAction):
             return state.with_replica(self.broker, truncated(machine, follower, common))
         ends = leader.known_ends
         ends = (*ends[: self.broker], follower.log_end, *ends[self.broker + 1 :])
-        state = state.with_replica(state.leader, attrs.evolve(leader, known_ends=ends))
+        state = state.with_replica(state.leader, evolve(leader, known_ends=ends))
         caught_up = follower.log_end >= max(leader.high_watermark, leader.epoch_start)
         if caught_up and self.broker not in state.in_sync:
-            state = attrs.evolve(state, in_sync=tuple(sorted((*state.in_sync, self.broker))))
+            state = evolve(state, in_sync=tuple(sorted((*state.in_sync, self.broker))))
         state = advance_high_watermark(machine, state, state.leader)
         leader = state.replicas[state.leader]
         for logged in leader.log:
             if logged.base_offset == follower.log_end:
                 if machine.replication_error(follower, logged.batch):
-                    return state.with_replica(self.broker, attrs.evolve(follower, stuck=True))
+                    return state.with_replica(self.broker, evolve(follower, stuck=True))
                 follower = appended(machine, follower, logged)
                 break
         high_watermark = min(leader.high_watermark, follower.log_end)
-        return state.with_replica(self.broker, attrs.evolve(follower, high_watermark=high_watermark))
+        return state.with_replica(self.broker, evolve(follower, high_watermark=high_watermark))
 
 
 def truncated(machine: IdempotenceRules, replica: Replica, offset: int) -> Replica:
     """The log cut at `offset`, snapshots beyond it gone, the memory as of what is left."""
-    replica = attrs.evolve(
+    replica = evolve(
         replica,
         log=tuple(logged for logged in replica.log if logged.end_offset <= offset),
         high_watermark=min(replica.high_watermark, offset),
@@ -218,8 +219,8 @@ def truncated(machine: IdempotenceRules, replica: Replica, offset: int) -> Repli
 def reloaded(machine: IdempotenceRules, replica: Replica) -> Replica:
     """The memory from the disk; snapshots outside the log are of no use, and those beyond it would come to lie."""
     kept = tuple(s for s in replica.snapshots if replica.log_start < s.offset <= replica.log_end)
-    replica = attrs.evolve(replica, snapshots=kept)
-    return attrs.evolve(replica, producers=machine.rebuilt(replica))
+    replica = evolve(replica, snapshots=kept)
+    return evolve(replica, producers=machine.rebuilt(replica))
 
 
 @attrs.frozen
@@ -250,11 +251,11 @@ class Elect(IdempotenceAction):
 
 def led_by(machine: IdempotenceRules, state: State, broker: int) -> State:
     """A new leader epoch: the leader knows nothing of its followers yet, and the former one is none any more."""
-    former = attrs.evolve(state.replicas[state.leader], epoch_start=NONE, known_ends=(), waiting=())
+    former = evolve(state.replicas[state.leader], epoch_start=NONE, known_ends=(), waiting=())
     state = state.with_replica(state.leader, former)
     leader = state.replicas[broker]
-    leader = attrs.evolve(leader, epoch_start=leader.log_end, known_ends=(NONE,) * machine.brokers)
-    state = attrs.evolve(state, leader=broker, leader_epoch=state.leader_epoch + 1)
+    leader = evolve(leader, epoch_start=leader.log_end, known_ends=(NONE,) * machine.brokers)
+    state = evolve(state, leader=broker, leader_epoch=state.leader_epoch + 1)
     return advance_high_watermark(machine, state.with_replica(broker, leader), broker)
 
 
@@ -278,7 +279,7 @@ class FillSegment(IdempotenceAction):
         return "the active segment is empty" if begins_here or replica.log_end == replica.log_start else ""
 
     def effect(self, machine: IdempotenceRules, state: State) -> State:
-        return state.with_replica(self.broker, attrs.evolve(state.replicas[self.broker], segment_full=True))
+        return state.with_replica(self.broker, evolve(state.replicas[self.broker], segment_full=True))
 
 
 @attrs.frozen
@@ -307,7 +308,7 @@ class Crash(IdempotenceAction):
 
     def effect(self, machine: IdempotenceRules, state: State) -> State:
         others = tuple(member for member in state.in_sync if member != self.broker)
-        state = attrs.evolve(
+        state = evolve(
             state,
             in_sync=others,
             requests=tuple(r for r in state.requests if r.broker != self.broker),
@@ -355,7 +356,7 @@ class DeleteRecords(IdempotenceAction):
         return "" if any(b.end_offset == self.offset for b in replica.log) else "no batch ends there"
 
     def effect(self, machine: IdempotenceRules, state: State) -> State:
-        replica = attrs.evolve(state.replicas[self.broker], log_start=self.offset)
+        replica = evolve(state.replicas[self.broker], log_start=self.offset)
         return state.with_replica(self.broker, replica).spend(self.bounded_as)
 
 
@@ -385,5 +386,5 @@ class Expire(IdempotenceAction):
     def effect(self, machine: IdempotenceRules, state: State) -> State:
         replica = state.replicas[self.broker]
         producers = without_entry(replica.producers, self.producer)
-        state = state.with_replica(self.broker, attrs.evolve(replica, producers=producers, forgot=True))
+        state = state.with_replica(self.broker, evolve(replica, producers=producers, forgot=True))
         return state.spend(self.bounded_as)

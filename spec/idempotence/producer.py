@@ -23,6 +23,7 @@ from tidegauge.spec.idempotence.state import (
     ProducerId,
     State,
 )
+from tidegauge.spec.kernel.evolving import evolve
 
 
 @attrs.frozen
@@ -51,7 +52,7 @@ class Send(IdempotenceAction):
         sequence = producer.next_sequence if machine.idempotent else NONE
         batch = Batch(self.producer, producer.epoch, sequence, producer.next_record, self.count)
         flight = InFlight(batch, 0, producer.leader, behind=bool(producer.in_flight))
-        producer = attrs.evolve(
+        producer = evolve(
             producer,
             next_sequence=machine.advanced(producer.next_sequence, self.count),
             next_record=producer.next_record + self.count,
@@ -97,7 +98,7 @@ class Retry(IdempotenceAction):
 
 def with_flight(producer: Producer, place: int, flight: InFlight) -> Producer:
     flights = producer.in_flight
-    return attrs.evolve(producer, in_flight=(*flights[:place], flight, *flights[place + 1 :]))
+    return evolve(producer, in_flight=(*flights[:place], flight, *flights[place + 1 :]))
 
 
 @attrs.frozen
@@ -126,10 +127,10 @@ class LoseConnection(IdempotenceAction):
 def disconnected(state: State, number: int, broker: int) -> State:
     """Every batch that was sent on the connection is to be sent again, and no response comes through."""
     producer = state.producers[number]
-    flights = tuple(attrs.evolve(f, sent_to=NONE) if f.sent_to == broker else f for f in producer.in_flight)
-    state = state.with_producer(number, attrs.evolve(producer, in_flight=flights))
+    flights = tuple(evolve(f, sent_to=NONE) if f.sent_to == broker else f for f in producer.in_flight)
+    state = state.with_producer(number, evolve(producer, in_flight=flights))
     kept = tuple(r for r in state.responses if (r.request.batch.producer, r.request.broker) != (number, broker))
-    return attrs.evolve(state, responses=kept)
+    return evolve(state, responses=kept)
 
 
 @attrs.frozen
@@ -147,7 +148,7 @@ class RefreshMetadata(IdempotenceAction):
         return f"producer {self.producer} knows that broker {state.leader} leads" if known else ""
 
     def effect(self, machine: IdempotenceRules, state: State) -> State:
-        producer = attrs.evolve(state.producers[self.producer], leader=state.leader)
+        producer = evolve(state.producers[self.producer], leader=state.leader)
         return state.with_producer(self.producer, producer)
 
 
@@ -170,9 +171,9 @@ class GiveUp(IdempotenceAction):
 
     def effect(self, machine: IdempotenceRules, state: State) -> State:
         producer = state.producers[self.producer]
-        producer = attrs.evolve(producer, epoch=producer.epoch + 1, next_sequence=0, in_flight=())
+        producer = evolve(producer, epoch=producer.epoch + 1, next_sequence=0, in_flight=())
         kept = tuple(r for r in state.responses if r.request.batch.producer != self.producer)
-        state = attrs.evolve(state.with_producer(self.producer, producer), responses=kept)
+        state = evolve(state.with_producer(self.producer, producer), responses=kept)
         return state.spend(self.bounded_as)
 
 
@@ -191,25 +192,25 @@ class ReceiveProduceResponse(IdempotenceAction):
 
     def effect(self, machine: IdempotenceRules, state: State) -> State:
         request, number = self.response.request, self.response.request.batch.producer
-        state = attrs.evolve(state, responses=tuple(r for r in state.responses if r != self.response))
+        state = evolve(state, responses=tuple(r for r in state.responses if r != self.response))
         producer = state.producers[number]
         for place, flight in enumerate(producer.in_flight):
             if (flight.batch, flight.attempt, flight.sent_to) == (request.batch, request.attempt, request.broker):
                 after = self._taken(machine, producer, place)
                 if self.response.error is Error.NOT_LEADER_OR_FOLLOWER:
-                    after = attrs.evolve(after, leader=state.leader)
+                    after = evolve(after, leader=state.leader)
                 return state.with_producer(number, after)
         return state
 
     def _taken(self, machine: IdempotenceRules, producer: Producer, place: int) -> Producer:
         flight, error = producer.in_flight[place], self.response.error
         if error is Error.OK:
-            producer = with_flight(producer, place, attrs.evolve(flight, sent_to=COMPLETED))
+            producer = with_flight(producer, place, evolve(flight, sent_to=COMPLETED))
             line = tuple(dropwhile(lambda each: each.sent_to == COMPLETED, producer.in_flight))
-            return attrs.evolve(producer, in_flight=line)
+            return evolve(producer, in_flight=line)
         temporary = error is Error.NOT_LEADER_OR_FOLLOWER or (
             error is Error.OUT_OF_ORDER_SEQUENCE_NUMBER and machine.refusal_is_temporary(flight)
         )
         if temporary:
-            return with_flight(producer, place, attrs.evolve(flight, sent_to=NONE))
-        return attrs.evolve(producer, desynchronised=True)
+            return with_flight(producer, place, evolve(flight, sent_to=NONE))
+        return evolve(producer, desynchronised=True)

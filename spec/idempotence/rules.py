@@ -25,6 +25,7 @@ from tidegauge.spec.idempotence.state import (
     with_entry,
 )
 from tidegauge.spec.kernel.bounds import Bounds
+from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.guarded import EnumeratingMachine
 
 DEFAULT_BOUNDS = Bounds(LoseConnection=1)
@@ -147,7 +148,7 @@ class IdempotenceRules(EnumeratingMachine[State]):
             and (logged.batch.producer, logged.batch.epoch) == (entry.producer, entry.epoch)
         ]
         kept = (*before, *entry.batches)[-self.batches_to_retain() :]
-        return attrs.evolve(entry, batches=kept)
+        return evolve(entry, batches=kept)
 
     def replayed(self, producers: Producers, log: Log) -> Producers:
         """The memory after these batches."""

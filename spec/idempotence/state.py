@@ -13,6 +13,7 @@ from typing import Annotated
 import attrs
 
 from tidegauge.spec.kernel.bounds import Spent, spend
+from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.naming import named
 
 NONE = -1
@@ -219,13 +220,13 @@ class State:
     spent: Spent = ()
 
     def with_producer(self, number: int, producer: Producer) -> State:
-        return attrs.evolve(self, producers=(*self.producers[:number], producer, *self.producers[number + 1 :]))
+        return evolve(self, producers=(*self.producers[:number], producer, *self.producers[number + 1 :]))
 
     def with_replica(self, broker: int, replica: Replica) -> State:
-        return attrs.evolve(self, replicas=(*self.replicas[:broker], replica, *self.replicas[broker + 1 :]))
+        return evolve(self, replicas=(*self.replicas[:broker], replica, *self.replicas[broker + 1 :]))
 
     def spend(self, perturbation: str) -> State:
-        return attrs.evolve(self, spent=spend(self.spent, perturbation))
+        return evolve(self, spent=spend(self.spent, perturbation))
 
 
 def named_brokers(value: object) -> Iterator[int]:

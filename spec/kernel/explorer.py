@@ -23,6 +23,7 @@ import attrs
 from tidegauge.spec.kernel.changes import plain
 from tidegauge.spec.kernel.convergence import Convergence, Edges, convergence
 from tidegauge.spec.kernel.coverage import ActionCoverage, Counts, never_enabled, unreached
+from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.machine import Action, Machine
 from tidegauge.spec.kernel.progress import UNLIMITED, Clock, Cut, Limits, OnProgress, Progress, Stop
 from tidegauge.spec.kernel.symmetry import AsymmetryError, Orbits
@@ -134,7 +135,7 @@ def check_symmetry(machine: Machine[S], *, limits: Limits = UNLIMITED) -> int:
 
     A limit on depth keeps the comparison exact; any other raises ValueError. Raises AsymmetryError when they differ.
     """
-    if attrs.evolve(limits, depth=None) != UNLIMITED:
+    if evolve(limits, depth=None) != UNLIMITED:
         raise ValueError(f"{limits} may cut the two searches at different places: only a limit on depth compares")
     whole = explore(machine, limits=limits, stop=Stop.NEVER)
     reduced = explore(machine, limits=limits, stop=Stop.NEVER, symmetry=True)
@@ -205,7 +206,7 @@ class _Search(Generic[S]):
             terminal=self.terminal,
             coverage=self.counts.summary(),
             violations=tuple(
-                attrs.evolve(violation, count=self.violation_counts[name]) for name, violation in self.found.items()
+                evolve(violation, count=self.violation_counts[name]) for name, violation in self.found.items()
             ),
             reached=reached,
             unreached=unreached(self.machine, reached),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, TypeVar, cast
 
-import attrs
+from tidegauge.spec.kernel.evolving import evolve
 
 M = TypeVar("M")
 
@@ -21,5 +21,5 @@ def with_epochs_around(message: M, *fields: str) -> Iterator[M]:
         now = getattr(message, field)
         for epoch in epochs_around(now):
             changed: dict[str, Any] = {field: epoch}
-            near: M = message if epoch == now else attrs.evolve(cast(Any, message), **changed)
+            near: M = message if epoch == now else evolve(cast(Any, message), **changed)
             yield near

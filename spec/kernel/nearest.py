@@ -12,6 +12,7 @@ from typing import TypeAlias, TypeVar
 
 import attrs
 
+from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.fields import fields_of
 from tidegauge.spec.kernel.machine import Action, Machine, NotEnabled
 
@@ -36,7 +37,7 @@ def nearest_enabled(machine: Machine[S], state: S, action: Action) -> Action | N
     nearest = max(alike, key=lambda candidate: _agreement(values, tuple(_values(candidate))), default=None)
     if nearest is None:
         return None
-    same_beside: Action = attrs.evolve(action, **_messages(nearest))
+    same_beside: Action = evolve(action, **_messages(nearest))
     return same_beside if _is_enabled(machine, state, same_beside) else nearest
 
 

@@ -13,6 +13,7 @@ from typing import Protocol, Self, TypeAlias, TypeVar
 
 import attrs
 
+from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.fields import fields_of
 
 
@@ -94,5 +95,5 @@ def with_part(owner: E, part: Part) -> E:
     if part == type(part).of(owner):
         return owner
     parts = updated(owner.parts, part)
-    changed: E = attrs.evolve(owner, parts=parts)  # type: ignore[misc]
+    changed: E = evolve(owner, parts=parts)  # type: ignore[misc]
     return changed

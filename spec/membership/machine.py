@@ -18,6 +18,7 @@ from typing import ClassVar
 
 import attrs
 
+from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.machine import Action, Invariant, Machine, NotEnabled, StepInvariant
 
 OURS, THEIRS = 0, 1
@@ -171,20 +172,20 @@ class Membership(Machine[World]):
             raise NotEnabled(action, reason)
         match action:
             case Create(topic):
-                return attrs.evolve(state, log=(*state.log, Decision(topic, True, state.epoch)))
+                return evolve(state, log=(*state.log, Decision(topic, True, state.epoch)))
             case Delete(topic):
                 log = (*state.log, Decision(topic, False, state.epoch))
-                return attrs.evolve(state, log=log, deleted=state.deleted | {topic})
+                return evolve(state, log=log, deleted=state.deleted | {topic})
             case LoseTail():
-                return attrs.evolve(state, log=state.log[:-1], epoch=state.epoch + 1, losses=state.losses + 1)
+                return evolve(state, log=state.log[:-1], epoch=state.epoch + 1, losses=state.losses + 1)
             case LoseNote():
-                return attrs.evolve(state, noted=(), losses=state.losses + 1)
+                return evolve(state, noted=(), losses=state.losses + 1)
             case Meet(cluster):
-                return attrs.evolve(state, met=cluster)
+                return evolve(state, met=cluster)
             case Crash():
-                return attrs.evolve(state, running=False, read=None)
+                return evolve(state, running=False, read=None)
             case Start():
-                return attrs.evolve(state, running=True, refused=False)
+                return evolve(state, running=True, refused=False)
             case Pull():
                 return self._pulled(state)
         raise NotImplementedError(action)
@@ -192,11 +193,11 @@ class Membership(Machine[World]):
     def _pulled(self, state: World) -> World:
         log = state.log if state.met == OURS else ()
         if not self.may_join(state) or not self.is_same_log(state.noted, log):
-            return attrs.evolve(state, running=False, refused=True, read=None)
+            return evolve(state, running=False, refused=True, read=None)
         known = self.known(log)
         gone = {topic: self.departure(log, topic) for topic in state.replicas - known}
         destroyed = {topic for topic, departure in gone.items() if departure is Departure.DELETED}
-        return attrs.evolve(
+        return evolve(
             state,
             read=log,
             noted=log,

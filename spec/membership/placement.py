@@ -21,6 +21,7 @@ from typing import ClassVar
 
 import attrs
 
+from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.machine import Action, Invariant, Machine, NotEnabled, StepInvariant
 
 DIRECTORIES = (0, 1)
@@ -153,23 +154,23 @@ class Placement(Machine[Host]):
             raise NotEnabled(action, reason)
         match action:
             case Give():
-                return attrs.evolve(state, listed=True, life=state.life + 1, known=None)
+                return evolve(state, listed=True, life=state.life + 1, known=None)
             case TakeAway():
                 logs = self._without(state, set() if state.hosted is None else {state.hosted})
-                return attrs.evolve(state, listed=False, known=None, hosted=None, failed_life=0, logs=logs)
+                return evolve(state, listed=False, known=None, hosted=None, failed_life=0, logs=logs)
             case Make(directory):
                 logs = self._with(state, directory, OneLog(state.life))
-                return attrs.evolve(state, logs=logs, hosted=directory, made=True)
+                return evolve(state, logs=logs, hosted=directory, made=True)
             case Tell():
-                return attrs.evolve(state, known=state.hosted)
+                return evolve(state, known=state.hosted)
             case Write():
                 assert state.hosted is not None
                 log = state.logs[state.hosted]
                 assert log is not None
-                return attrs.evolve(state, logs=self._with(state, state.hosted, attrs.evolve(log, written=True)))
+                return evolve(state, logs=self._with(state, state.hosted, evolve(log, written=True)))
             case Fail(directory):
                 lost = directory == state.hosted
-                return attrs.evolve(
+                return evolve(
                     state,
                     offline=state.offline | {directory},
                     hosted=None if lost else state.hosted,
@@ -177,7 +178,7 @@ class Placement(Machine[Host]):
                     losses=state.losses + 1,
                 )
             case Stop():
-                return attrs.evolve(state, running=False, hosted=None, made=False)
+                return evolve(state, running=False, hosted=None, made=False)
             case Start():
                 return self._started(state)
         raise NotImplementedError(action)
@@ -187,7 +188,7 @@ class Placement(Machine[Host]):
         found = {directory: log for directory, log in enumerate(state.logs) if log is not None}
         hosted = self.that_counts(state.known, {directory: log.written for directory, log in found.items()})
         aside = found.keys() - ({hosted} if state.listed and hosted is not None else set())
-        return attrs.evolve(
+        return evolve(
             state,
             running=True,
             offline=frozenset(),

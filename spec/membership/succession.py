@@ -21,6 +21,7 @@ from typing import ClassVar
 
 import attrs
 
+from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.machine import Action, Invariant, Machine, NotEnabled
 
 OWN, OTHER = 0, 1
@@ -191,12 +192,12 @@ class Succession(Machine[Contest]):
         match action:
             case Start(process):
                 running = state.running | {process}
-                return attrs.evolve(state, running=running, faults=state.faults + process.faults)
+                return evolve(state, running=running, faults=state.faults + process.faults)
             case Die(process):
                 return self._after_death(state, process)
             case Register(process):
                 is_early = state.registered is not None and state.registered.has_session
-                return attrs.evolve(state, registered=Registered(process, is_early=is_early))
+                return evolve(state, registered=Registered(process, is_early=is_early))
         return self._renewed(state, action)
 
     def _renewed(self, state: Contest, action: Action) -> Contest:
@@ -205,26 +206,26 @@ class Succession(Machine[Contest]):
         assert registered is not None, "the guard of these actions"
         match action:
             case Heartbeat():
-                registered = attrs.evolve(registered, has_session=True, contact=Contact.OPEN)
+                registered = evolve(registered, has_session=True, contact=Contact.OPEN)
                 serving |= {registered.process}
             case LoseConnection():
-                registered = attrs.evolve(registered, contact=Contact.CLOSED)
+                registered = evolve(registered, contact=Contact.CLOSED)
                 faults += 1
             case RestartController():
-                registered = attrs.evolve(registered, contact=Contact.NONE)
+                registered = evolve(registered, contact=Contact.NONE)
             case Expire():
-                registered = attrs.evolve(registered, has_session=False)
+                registered = evolve(registered, has_session=False)
             case _:
                 raise NotImplementedError(action)
-        return attrs.evolve(state, registered=registered, serving=serving, faults=faults)
+        return evolve(state, registered=registered, serving=serving, faults=faults)
 
     def _after_death(self, state: Contest, process: Process) -> Contest:
         registered = state.registered
         if registered is not None and registered.lives and registered.process == process:
             contact = Contact.CLOSED if registered.contact is Contact.OPEN else registered.contact
-            registered = attrs.evolve(registered, lives=False, contact=contact)
+            registered = evolve(registered, lives=False, contact=contact)
         gone = {process}
-        return attrs.evolve(state, running=state.running - gone, serving=state.serving - gone, registered=registered)
+        return evolve(state, running=state.running - gone, serving=state.serving - gone, registered=registered)
 
     # --- the rules -----------------------------------------------------------------------------------------------
 

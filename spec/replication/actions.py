@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self
 
 import attrs
 
+from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.guarded import EnumeratedAction, Refusal
 from tidegauge.spec.kernel.near_misses import epochs_around, with_epochs_around
 from tidegauge.spec.replication.rules import ReplicationRules, not_acting
@@ -85,9 +86,9 @@ class Append(ReplicationAction):
     def effect(self, machine: ReplicationRules, state: State) -> State:
         replica = state.replicas[self.broker]
         record = Record(replica.leader_epoch, len(state.history.acks))
-        history = attrs.evolve(state.history, acks=(*state.history.acks, self.acks))
-        state = attrs.evolve(state, history=history)
-        state = state.with_replica(self.broker, attrs.evolve(replica, log=(*replica.log, record)))
+        history = evolve(state.history, acks=(*state.history.acks, self.acks))
+        state = evolve(state, history=history)
+        state = state.with_replica(self.broker, evolve(replica, log=(*replica.log, record)))
         return advance_high_watermark(machine, state, self.broker)
 
 
@@ -102,20 +103,20 @@ def advance_high_watermark(machine: ReplicationRules, state: State, broker: int)
     high_watermark = machine.next_high_watermark(leader, broker)
     if high_watermark == leader.high_watermark:
         return state
-    leader = attrs.evolve(leader, high_watermark=high_watermark)
+    leader = evolve(leader, high_watermark=high_watermark)
     state = state.with_replica(broker, leader)
     history = state.history
     if leader.leader_epoch < history.superseded_epoch:
         return state
     shown = leader.log[:high_watermark]
     if len(shown) > len(history.committed) and shown[: len(history.committed)] == history.committed:
-        history = attrs.evolve(history, committed=shown)
+        history = evolve(history, committed=shown)
     if len(leader.isr) < machine.required_insync(leader):
-        return attrs.evolve(state, history=history)
+        return evolve(state, history=history)
     acknowledged = {r.value for r in shown if r.epoch == leader.leader_epoch and history.acks[r.value] is Acks.ALL}
     if not acknowledged <= set(history.acknowledged):
-        history = attrs.evolve(history, acknowledged=tuple(sorted(acknowledged.union(history.acknowledged))))
-    return attrs.evolve(state, history=history)
+        history = evolve(history, acknowledged=tuple(sorted(acknowledged.union(history.acknowledged))))
+    return evolve(state, history=history)
 
 
 @attrs.frozen
@@ -135,14 +136,12 @@ class SendFetch(BrokerAction):
     def effect(self, machine: ReplicationRules, state: State) -> State:
         replica = machine.before_fetch(state.replicas[self.broker])
         request = machine.fetch_request(replica, self.broker)
-        state = state.with_replica(
-            self.broker, attrs.evolve(replica, outstanding=in_order((*replica.outstanding, request)))
-        )
+        state = state.with_replica(self.broker, evolve(replica, outstanding=in_order((*replica.outstanding, request))))
         return on_network(state, fetches=sent(state.network.fetches, request))
 
 
 def on_network(state: State, **changes: Any) -> State:
-    return state.with_network(attrs.evolve(state.network, **changes))
+    return state.with_network(evolve(state.network, **changes))
 
 
 @attrs.frozen
@@ -202,9 +201,9 @@ class ReceiveFetch(ReplicationAction):
         if self.duplicate:
             state = state.spend(self.bounded_as)
         else:
-            network = attrs.evolve(network, fetches=received(network.fetches, self.request))
+            network = evolve(network, fetches=received(network.fetches, self.request))
         if self.request in state.replicas[self.request.follower].outstanding:
-            network = attrs.evolve(network, fetch_responses=sent(network.fetch_responses, response))
+            network = evolve(network, fetch_responses=sent(network.fetch_responses, response))
         return state.with_network(network)
 
 
@@ -258,7 +257,7 @@ def recorded(machine: ReplicationRules, state: State, request: FetchRequest) -> 
     leader = state.replicas[broker]
     follower = machine.remote_replica(request)
     remote = (*leader.remote[: request.follower], follower, *leader.remote[request.follower + 1 :])
-    leader = attrs.evolve(leader, remote=remote)
+    leader = evolve(leader, remote=remote)
     state = state.with_replica(broker, leader)
     joining = request.follower not in leader.maximal_isr and not leader.pending_isr
     if joining and machine.may_join_isr(leader, request.follower):
@@ -268,7 +267,7 @@ def recorded(machine: ReplicationRules, state: State, request: FetchRequest) -> 
 
 def propose_isr(machine: ReplicationRules, state: State, broker: int, isr: tuple[int, ...]) -> State:
     """The leader asks the controller for a new ISR, and waits for the larger of both until it knows the outcome."""
-    leader = attrs.evolve(state.replicas[broker], pending_isr=isr)
+    leader = evolve(state.replicas[broker], pending_isr=isr)
     request = AlterPartitionRequest(
         broker,
         leader.broker_epoch,
@@ -312,7 +311,7 @@ class ReceiveFetchResponse(ReplicationAction):
                 for leader_epoch in epochs_around(follower.leader_epoch):
                     for offset in epochs_around(follower.log_end_offset):
                         request = machine.fetch_request(follower, broker)
-                        request = attrs.evolve(request, leader_epoch=leader_epoch, offset=offset)
+                        request = evolve(request, leader_epoch=leader_epoch, offset=offset)
                         yield cls(FetchResponse(request, diverging_epoch=0, diverging_end_offset=0))
 
     def effect(self, machine: ReplicationRules, state: State) -> State:
@@ -323,5 +322,5 @@ class ReceiveFetchResponse(ReplicationAction):
         if waiting == follower.outstanding:
             return state
         accepted = machine.accepts_fetch_response(follower, response)
-        follower = attrs.evolve(follower, outstanding=waiting)
+        follower = evolve(follower, outstanding=waiting)
         return state.with_replica(broker, machine.after_response(follower, response) if accepted else follower)

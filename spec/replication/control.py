@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Final, Self
 
 import attrs
 
+from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.guarded import Refusal
 from tidegauge.spec.kernel.near_misses import epochs_around, with_epochs_around
 from tidegauge.spec.replication.actions import (
@@ -122,7 +123,7 @@ class ReceiveAlterPartition(ReplicationAction):
             )
             near = with_epochs_around(proposal, "broker_epoch", "leader_epoch", "partition_epoch")
             yield from map(cls, near)
-            yield from (cls(attrs.evolve(proposal, isr=isr)) for isr in _wrong_isrs(now))
+            yield from (cls(evolve(proposal, isr=isr)) for isr in _wrong_isrs(now))
 
     def effect(self, machine: ReplicationRules, state: State) -> State:
         request, controller = self.request, state.controller
@@ -143,7 +144,7 @@ class ReceiveAlterPartition(ReplicationAction):
             controller.partition_epoch,
             controller.epoch,
         )
-        network = attrs.evolve(
+        network = evolve(
             state.network,
             alters=received(state.network.alters, request),
             alter_responses=sent(state.network.alter_responses, response),
@@ -166,11 +167,11 @@ def committed(state: State, controller: Controller, *, unclean: bool = False) ->
     """The controller writes a change of the partition: one partition epoch on, if anything but sessions changed."""
     old = state.controller
     if controller.registration != old.registration:
-        controller = attrs.evolve(controller, partition_epoch=old.partition_epoch + 1)
+        controller = evolve(controller, partition_epoch=old.partition_epoch + 1)
     history = state.history
     if unclean:
-        history = attrs.evolve(history, superseded_epoch=controller.leader_epoch, unsettled=True)
-    return attrs.evolve(state, controller=controller, history=history)
+        history = evolve(history, superseded_epoch=controller.leader_epoch, unsettled=True)
+    return evolve(state, controller=controller, history=history)
 
 
 @attrs.frozen
@@ -226,9 +227,9 @@ class ReceiveAlterPartitionResponse(ReplicationAction):
         if not settles_proposal(leader, broker, response):
             return state
         if response.error is Error.INELIGIBLE_REPLICA:
-            state = state.with_replica(broker, attrs.evolve(leader, pending_isr=()))
+            state = state.with_replica(broker, evolve(leader, pending_isr=()))
         elif not response.error and response.partition_epoch > leader.partition_epoch:
-            leader = attrs.evolve(
+            leader = evolve(
                 leader,
                 isr=response.isr,
                 partition_epoch=response.partition_epoch,
@@ -265,7 +266,7 @@ class PullMetadata(BrokerAction):
         return nothing_to_learn(state, self.broker) or not_acting(state, self.broker)
 
     def effect(self, machine: ReplicationRules, state: State) -> State:
-        replica = attrs.evolve(state.replicas[self.broker], pulled=machine.metadata(state.controller))
+        replica = evolve(state.replicas[self.broker], pulled=machine.metadata(state.controller))
         return state.with_replica(self.broker, replica)
 
 
@@ -289,7 +290,7 @@ class ApplyMetadata(BrokerAction):
 
     def effect(self, machine: ReplicationRules, state: State) -> State:
         broker = self.broker
-        old = attrs.evolve(state.replicas[broker], pulled=None)
+        old = evolve(state.replicas[broker], pulled=None)
         metadata = state.replicas[broker].pulled or machine.metadata(state.controller)
         if metadata.partition_epoch < old.partition_epoch or metadata.controller_epoch < old.controller_epoch:
             return state.with_replica(broker, old)
@@ -298,7 +299,7 @@ class ApplyMetadata(BrokerAction):
 
 def with_metadata(machine: ReplicationRules, replica: Replica, metadata: PartitionMetadata, **more: Any) -> Replica:
     """The replica with the metadata's epochs, and with `more` fields changed."""
-    return attrs.evolve(
+    return evolve(
         replica,
         controller_epoch=metadata.controller_epoch,
         leader_epoch=metadata.leader_epoch,
@@ -319,7 +320,7 @@ def metadata_applied(
     elif new.leader == broker:
         state = become_leader(machine, state, broker, new)
     else:
-        new = attrs.evolve(new, epoch_start_offset=NONE, remote=())
+        new = evolve(new, epoch_start_offset=NONE, remote=())
         if new.leader != NONE:
             new = machine.truncated(new, machine.truncation_on_becoming_follower(new))
         state = state.with_replica(broker, new)
@@ -329,7 +330,7 @@ def metadata_applied(
 def become_leader(machine: ReplicationRules, state: State, broker: int, replica: Replica) -> State:
     """The new epoch begins at the log's end, with nothing known of followers; an unclean loss is settled."""
     unknown = (RemoteReplica(),) * machine.brokers
-    replica = attrs.evolve(replica, epoch_start_offset=replica.log_end_offset, remote=unknown)
+    replica = evolve(replica, epoch_start_offset=replica.log_end_offset, remote=unknown)
     history = state.history
     if history.unsettled and replica.leader_epoch >= history.superseded_epoch:
         kept = 0
@@ -338,13 +339,13 @@ def become_leader(machine: ReplicationRules, state: State, broker: int, replica:
         gone = {r.value for r in history.committed[kept:]} | (
             set(history.acknowledged) - {r.value for r in history.committed[:kept]}
         )
-        history = attrs.evolve(
+        history = evolve(
             history,
             committed=history.committed[:kept],
             lost=tuple(sorted(gone.union(history.lost))),
             unsettled=False,
         )
-    return attrs.evolve(state.with_replica(broker, replica), history=history)
+    return evolve(state.with_replica(broker, replica), history=history)
 
 
 @attrs.frozen

@@ -11,6 +11,7 @@ from typing import ClassVar, Self
 
 import attrs
 
+from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.guarded import Refusal
 from tidegauge.spec.kernel.near_misses import epochs_around
 from tidegauge.spec.replication.actions import BrokerAction, ReplicationAction, on_network
@@ -21,7 +22,7 @@ from tidegauge.spec.replication.state import NONE, BrokerId, Controller, Error, 
 
 def with_session(controller: Controller, broker: int, session: Session) -> Controller:
     sessions = (*controller.sessions[:broker], session, *controller.sessions[broker + 1 :])
-    return attrs.evolve(controller, sessions=sessions)
+    return evolve(controller, sessions=sessions)
 
 
 # --- membership ----------------------------------------------------------------------------------------------------
@@ -46,7 +47,7 @@ class ExpireSession(BrokerAction):
 
     def effect(self, machine: ReplicationRules, state: State) -> State:
         controller = machine.without(state.controller, self.broker, clean=True)
-        session = attrs.evolve(controller.sessions[self.broker], fenced=True)
+        session = evolve(controller.sessions[self.broker], fenced=True)
         controller, unclean = machine.with_leader(with_session(controller, self.broker, session))
         state = state if self.heals(machine, state) else state.spend(self.bounded_as)
         return committed(state, controller, unclean=unclean)
@@ -91,7 +92,7 @@ class Unfence(BrokerAction):
         return not_caught_up(self.broker) if replica.leader_epoch == NONE else ""
 
     def effect(self, machine: ReplicationRules, state: State) -> State:
-        session = attrs.evolve(state.controller.sessions[self.broker], fenced=False)
+        session = evolve(state.controller.sessions[self.broker], fenced=False)
         controller, unclean = machine.with_leader(with_session(state.controller, self.broker, session))
         return committed(state, controller, unclean=unclean)
 
@@ -180,8 +181,8 @@ class ControllerFailover(ReplicationAction):
         return "" if machine.may_perturb(state, self.bounded_as) else "no more failovers in this model"
 
     def effect(self, machine: ReplicationRules, state: State) -> State:
-        controller = attrs.evolve(state.controller, epoch=state.controller.epoch + 1)
-        state = attrs.evolve(state.spend(self.bounded_as), controller=controller)
+        controller = evolve(state.controller, epoch=state.controller.epoch + 1)
+        state = evolve(state.spend(self.bounded_as), controller=controller)
         return on_network(state, alters=())
 
 
@@ -208,7 +209,7 @@ class Flush(BrokerAction):
 
     def effect(self, machine: ReplicationRules, state: State) -> State:
         replica = state.replicas[self.broker]
-        return state.with_replica(self.broker, attrs.evolve(replica, flushed=replica.log_end_offset))
+        return state.with_replica(self.broker, evolve(replica, flushed=replica.log_end_offset))
 
 
 @attrs.frozen
@@ -231,7 +232,7 @@ class CheckpointHighWatermark(BrokerAction):
 
     def effect(self, machine: ReplicationRules, state: State) -> State:
         replica = state.replicas[self.broker]
-        return state.with_replica(self.broker, attrs.evolve(replica, checkpoint=replica.high_watermark))
+        return state.with_replica(self.broker, evolve(replica, checkpoint=replica.high_watermark))
 
 
 @attrs.frozen
@@ -262,7 +263,7 @@ class Crash(ReplicationAction):
         for broker, replica in enumerate(state.replicas):
             waiting = tuple(r for r in replica.outstanding if r.leader != self.broker)
             if waiting != replica.outstanding:
-                state = state.with_replica(broker, attrs.evolve(replica, outstanding=waiting))
+                state = state.with_replica(broker, evolve(replica, outstanding=waiting))
         return state.with_replica(self.broker, survivor).spend(self.bounded_as)
 
 
@@ -292,7 +293,7 @@ class Pause(BrokerAction):
         return not_acting(state, self.broker)
 
     def effect(self, machine: ReplicationRules, state: State) -> State:
-        replica = attrs.evolve(state.replicas[self.broker], paused=True)
+        replica = evolve(state.replicas[self.broker], paused=True)
         return state.with_replica(self.broker, replica).spend(self.bounded_as)
 
 
@@ -304,7 +305,7 @@ class Resume(BrokerAction):
         return "" if state.replicas[self.broker].paused else f"broker {self.broker} is not paused"
 
     def effect(self, machine: ReplicationRules, state: State) -> State:
-        return state.with_replica(self.broker, attrs.evolve(state.replicas[self.broker], paused=False))
+        return state.with_replica(self.broker, evolve(state.replicas[self.broker], paused=False))
 
 
 @attrs.frozen
@@ -333,7 +334,7 @@ class Disconnect(ReplicationAction):
         link = (self.follower, self.leader)
         replica = state.replicas[self.follower]
         waiting = tuple(r for r in replica.outstanding if r.leader != self.leader)
-        state = state.with_replica(self.follower, attrs.evolve(replica, outstanding=waiting))
+        state = state.with_replica(self.follower, evolve(replica, outstanding=waiting))
         state = on_network(
             state,
             fetches=tuple(m for m in state.network.fetches if (m.follower, m.leader) != link),

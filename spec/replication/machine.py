@@ -35,6 +35,7 @@ from typing import Any, ClassVar, Self, TypeVar
 import attrs
 
 from tidegauge.spec.kernel.bounds import UNBOUNDED, Bounds
+from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.extension import check_extensions, wrap_rules
 from tidegauge.spec.kernel.machine import (
     Action,
@@ -132,11 +133,11 @@ class Replication(ReplicationRules):
         extensions = tuple(
             other(**attrs.asdict(one, recurse=False)) if type(one) is kind else one for one in self.extensions
         )
-        return attrs.evolve(self, extensions=extensions)
+        return evolve(self, extensions=extensions)
 
     def without_bounds(self) -> Self:
         """The same machine, whose perturbations may happen as often as they do."""
-        return attrs.evolve(self, bounds=Bounds(dict.fromkeys(self.perturbations, UNBOUNDED)))
+        return evolve(self, bounds=Bounds(dict.fromkeys(self.perturbations, UNBOUNDED)))
 
     def initial(self) -> Iterable[State]:
         """An empty partition in epoch 0, of which every broker knows. Raises ValueError if the constants fit none."""
@@ -147,7 +148,7 @@ class Replication(ReplicationRules):
         if lead not in isr:
             raise ValueError(f"initial_leader={lead} is not in the initial ISR {isr}: choose one of it")
         follower = Replica(broker_epoch=0, controller_epoch=0, leader=lead, leader_epoch=0, partition_epoch=0, isr=isr)
-        leader = attrs.evolve(follower, epoch_start_offset=0, remote=(RemoteReplica(),) * self.brokers)
+        leader = evolve(follower, epoch_start_offset=0, remote=(RemoteReplica(),) * self.brokers)
         replicas = tuple(leader if broker == lead else follower for broker in range(self.brokers))
         sessions = (Session(),) * self.brokers
         state = State(replicas, Controller(0, sessions, leader=lead, leader_epoch=0, partition_epoch=0, isr=isr))

@@ -13,6 +13,7 @@ from typing import ClassVar
 import attrs
 
 from tidegauge.spec.kernel.bounds import Bounds
+from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.guarded import EnumeratingMachine
 from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.kernel.parts import Parts
@@ -191,13 +192,13 @@ class ReplicationRules(EnumeratingMachine[State]):
             epoch, end_offset = response.diverging_epoch, response.diverging_end_offset
             return self.truncated(follower, self.truncation_offset(follower, epoch, end_offset))
         log = follower.log + response.records
-        return attrs.evolve(follower, log=log, high_watermark=min(response.high_watermark, len(log)))
+        return evolve(follower, log=log, high_watermark=min(response.high_watermark, len(log)))
 
     def truncated(self, replica: Replica, offset: int) -> Replica:
         """The replica without its records from `offset` on."""
         if offset >= replica.log_end_offset:
             return replica
-        return attrs.evolve(
+        return evolve(
             replica,
             log=replica.log[:offset],
             flushed=min(replica.flushed, offset),
@@ -221,11 +222,11 @@ class ReplicationRules(EnumeratingMachine[State]):
 
     def written(self, replica: Replica) -> Replica:
         """The replica with all that it has on stable storage."""
-        return attrs.evolve(replica, flushed=replica.log_end_offset, checkpoint=replica.high_watermark)
+        return evolve(replica, flushed=replica.log_end_offset, checkpoint=replica.high_watermark)
 
     def cut_off(self, state: State, broker: int) -> State:
         """The state without the connections of a broker whose process has ended: what was on them is lost."""
-        return attrs.evolve(state, network=state.network.without_broker(broker))
+        return evolve(state, network=state.network.without_broker(broker))
 
     def survivor(self, replica: Replica, kept: int) -> Replica:
         """What a crash leaves on the disk when the first `kept` records survive."""
@@ -237,11 +238,11 @@ class ReplicationRules(EnumeratingMachine[State]):
 
     def restarted(self, replica: Replica) -> Replica:
         """The replica when a new process has opened its log."""
-        return attrs.evolve(replica, running=True, high_watermark=min(replica.checkpoint, replica.log_end_offset))
+        return evolve(replica, running=True, high_watermark=min(replica.checkpoint, replica.log_end_offset))
 
     def registered(self, replica: Replica, broker_epoch: int) -> Replica:
         """The replica when its broker has registered."""
-        return attrs.evolve(replica, broker_epoch=broker_epoch)
+        return evolve(replica, broker_epoch=broker_epoch)
 
     def parts_with_metadata(self, parts: Parts, metadata: PartitionMetadata) -> Parts:
         """A replica's parts when it has applied the metadata."""
@@ -275,7 +276,7 @@ class ReplicationRules(EnumeratingMachine[State]):
         """The partition with the ISR that its leader proposed."""
         departed = tuple(b for b in controller.isr if b not in isr)
         elr = self.elr_after(controller, isr, tuple(sorted({*controller.elr, *departed})))
-        return attrs.evolve(controller, isr=isr, elr=elr)
+        return evolve(controller, isr=isr, elr=elr)
 
     def settled(self, old: Controller, new: Controller) -> tuple[Controller, bool]:
         """The partition after a change, with all that follows from it; and whether that was an unclean election."""
@@ -323,7 +324,7 @@ class ReplicationRules(EnumeratingMachine[State]):
         elr = tuple(b for b in controller.elr if b != broker)
         if clean and (broker in controller.isr or broker in controller.elr):
             elr = tuple(sorted((*elr, broker)))
-        return attrs.evolve(controller, isr=isr, elr=self.elr_after(controller, isr, elr))
+        return evolve(controller, isr=isr, elr=self.elr_after(controller, isr, elr))
 
     def elr_after(self, controller: Controller, isr: tuple[int, ...], elr: tuple[int, ...]) -> tuple[int, ...]:
         """Eligible leaders are kept as long as nothing can be committed without them."""
@@ -340,7 +341,7 @@ class ReplicationRules(EnumeratingMachine[State]):
         leader, was_unclean = self.elect(controller, unclean=unclean or self.elects_uncleanly(controller))
         if leader != NONE and leader not in controller.isr:
             elr = () if was_unclean else self.elr_after(controller, (leader,), controller.elr)
-            controller = attrs.evolve(controller, isr=(leader,), elr=elr)
+            controller = evolve(controller, isr=(leader,), elr=elr)
         return self.led_by(controller, leader), was_unclean
 
     def led_by(self, controller: Controller, leader: int) -> Controller:
@@ -348,9 +349,7 @@ class ReplicationRules(EnumeratingMachine[State]):
         if leader == controller.leader:
             return controller
         last_known = controller.leader if leader == NONE else leader
-        return attrs.evolve(
-            controller, leader=leader, leader_epoch=controller.leader_epoch + 1, last_known_leader=last_known
-        )
+        return evolve(controller, leader=leader, leader_epoch=controller.leader_epoch + 1, last_known_leader=last_known)
 
     def elect(self, controller: Controller, *, unclean: bool) -> tuple[int, bool]:
         """(leader, whether uncleanly elected): by replica order in the ISR, then the ELR, then the rest."""

@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, TypeAlias, TypeVar
 
-import attrs
-
+from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.parts import Parts, parts_of
 from tidegauge.spec.replication.state import (
     AlterPartitionRequest,
@@ -78,7 +77,7 @@ def _parts(parts: Parts, names: Names) -> Parts:
 
 
 def _fetch(request: FetchRequest, names: Names) -> FetchRequest:
-    return attrs.evolve(
+    return evolve(
         request,
         follower=names[request.follower],
         leader=names[request.leader],
@@ -87,16 +86,16 @@ def _fetch(request: FetchRequest, names: Names) -> FetchRequest:
 
 
 def _response(response: FetchResponse, names: Names) -> FetchResponse:
-    return attrs.evolve(response, request=_fetch(response.request, names), parts=_parts(response.parts, names))
+    return evolve(response, request=_fetch(response.request, names), parts=_parts(response.parts, names))
 
 
 def _proposal(request: AlterPartitionRequest, names: Names) -> AlterPartitionRequest:
     isr = tuple(sorted((names[broker], epoch) for broker, epoch in request.isr))
-    return attrs.evolve(request, leader=names[request.leader], isr=isr)
+    return evolve(request, leader=names[request.leader], isr=isr)
 
 
 def _outcome(response: AlterPartitionResponse, names: Names) -> AlterPartitionResponse:
-    return attrs.evolve(response, leader=names[response.leader], isr=renamed_brokers(response.isr, names))
+    return evolve(response, leader=names[response.leader], isr=renamed_brokers(response.isr, names))
 
 
 def _network(network: Network, names: Names) -> Network:
@@ -109,7 +108,7 @@ def _network(network: Network, names: Names) -> Network:
 
 
 def _metadata(metadata: PartitionMetadata, names: Names) -> PartitionMetadata:
-    return attrs.evolve(
+    return evolve(
         metadata,
         leader=_name(metadata.leader, names),
         isr=renamed_brokers(metadata.isr, names),
@@ -118,8 +117,8 @@ def _metadata(metadata: PartitionMetadata, names: Names) -> PartitionMetadata:
 
 
 def _replica(replica: Replica, names: Names) -> Replica:
-    remote = [attrs.evolve(one, parts=_parts(one.parts, names)) if one.parts else one for one in replica.remote]
-    return attrs.evolve(
+    remote = [evolve(one, parts=_parts(one.parts, names)) if one.parts else one for one in replica.remote]
+    return evolve(
         replica,
         leader=_name(replica.leader, names),
         isr=renamed_brokers(replica.isr, names),
@@ -132,7 +131,7 @@ def _replica(replica: Replica, names: Names) -> Replica:
 
 
 def _controller(controller: Controller, names: Names) -> Controller:
-    return attrs.evolve(
+    return evolve(
         controller,
         sessions=_moved(controller.sessions, names),
         leader=_name(controller.leader, names),

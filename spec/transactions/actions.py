@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import attrs
 
+from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.guarded import EnumeratedAction, Refusal
 from tidegauge.spec.transactions.coordinator_rules import Ruling
 from tidegauge.spec.transactions.rules import TransactionRules
@@ -68,10 +69,10 @@ def written(
     """The coordinator has appended a record; it is committed at once where nothing may come between."""
     given = state.producer_ids
     if given in (metadata.producer_id, metadata.next_producer_id):
-        state = attrs.evolve(state, producer_ids=given + 1)
+        state = evolve(state, producer_ids=given + 1)
     one = state.coordination[transactional_id]
     pending = Pending(metadata, waiting)
-    state = state.with_coordination(transactional_id, attrs.evolve(one, pending=pending))
+    state = state.with_coordination(transactional_id, evolve(one, pending=pending))
     return state if machine.writes_in_two_steps else committed(machine, state, transactional_id)
 
 
@@ -80,18 +81,18 @@ def committed(machine: TransactionRules, state: State, transactional_id: int) ->
     pending = state.coordination[transactional_id].pending
     assert pending is not None, "nothing is pending"
     state = logged(state, transactional_id, pending.metadata)
-    one = attrs.evolve(state.coordination[transactional_id], cached=pending.metadata, pending=None)
+    one = evolve(state.coordination[transactional_id], cached=pending.metadata, pending=None)
     state = state.with_coordination(transactional_id, one)
     return state if pending.waiting is None else succeeded(machine, state, pending.waiting, pending.metadata)
 
 
 def logged(state: State, transactional_id: int, metadata: Metadata) -> State:
     """The transaction log with one more record; a prepare record decides."""
-    one = attrs.evolve(state.coordination[transactional_id], logged=metadata)
+    one = evolve(state.coordination[transactional_id], logged=metadata)
     state = state.with_coordination(transactional_id, one)
     if metadata.status in PREPARED:
         for number in metadata.transactions:
-            decided = attrs.evolve(state.transactions[number], outcome=metadata.decision)
+            decided = evolve(state.transactions[number], outcome=metadata.decision)
             state = state.with_transaction(number, decided)
     return state
 
@@ -137,27 +138,25 @@ def succeeded(machine: TransactionRules, state: State, request: Waiting, metadat
         case AddRequest(partition=partition):
             if machine.add_request(state, number, partition) != request:
                 return state
-            slot = attrs.evolve(producer.slots[partition], added=True)
+            slot = evolve(producer.slots[partition], added=True)
             return state.with_producer(number, producer.with_slot(partition, slot))
         case ProduceRequest(partition=partition, producer_id=producer_id, epoch=epoch):
             leader = state.partitions[partition]
             verified = tuple(sorted({*leader.verified, (producer_id, epoch)}))
-            return state.with_partition(partition, attrs.evolve(leader, verified=verified))
+            return state.with_partition(partition, evolve(leader, verified=verified))
         case EndRequest(transaction=transaction, decision=decision):
             if machine.end_request(state, number) != request:
                 return state
-            told = attrs.evolve(state.transactions[transaction], told=decision)
+            told = evolve(state.transactions[transaction], told=decision)
             state = state.with_transaction(transaction, told)
-            after = attrs.evolve(
-                machine.after_end(producer, metadata), position=machine.position_after(producer, decision)
-            )
+            after = evolve(machine.after_end(producer, metadata), position=machine.position_after(producer, decision))
             return state.with_producer(number, after)
 
 
 def given_up(machine: TransactionRules, state: State, request: ProduceRequest) -> State:
     """A producer is told that a record won't be taken: its transaction can only be aborted."""
     producer = state.producers[request.producer]
-    slot = attrs.evolve(producer.slots[request.partition], in_flight=False, given_up=True)
+    slot = evolve(producer.slots[request.partition], in_flight=False, given_up=True)
     return state.with_producer(request.producer, producer.with_slot(request.partition, slot))
 
 
@@ -188,7 +187,7 @@ def replicated(machine: TransactionRules, state: State, number: int) -> State:
     end = len(partition.log)
     new = partition.log[partition.high_watermark :]
     memory = machine.replicated(partition.memory, end)
-    state = state.with_partition(number, attrs.evolve(partition, high_watermark=end, memory=memory))
+    state = state.with_partition(number, evolve(partition, high_watermark=end, memory=memory))
     for entry in new:
         if isinstance(entry, Marker):
             state = marked(machine, state, number, entry)
@@ -199,7 +198,7 @@ def acknowledged(machine: TransactionRules, state: State, request: ProduceReques
     """The producer that waits for a record is told that it is in the log."""
     producer = state.producers[request.producer]
     slot = producer.slots[request.partition]
-    slot = attrs.evolve(slot, in_flight=False, acknowledged=slot.acknowledged + 1)
+    slot = evolve(slot, in_flight=False, acknowledged=slot.acknowledged + 1)
     return state.with_producer(request.producer, producer.with_slot(request.partition, slot))
 
 
@@ -221,7 +220,7 @@ def marked(machine: TransactionRules, state: State, partition: int, marker: Mark
         )
         after = machine.acknowledged(one.cached, request)
         if after != one.cached:
-            state = state.with_coordination(number, attrs.evolve(one, cached=after))
+            state = state.with_coordination(number, evolve(one, cached=after))
     return state
 
 

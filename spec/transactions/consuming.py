@@ -11,6 +11,7 @@ from typing import ClassVar, Self
 
 import attrs
 
+from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.guarded import Refusal
 from tidegauge.spec.transactions.producing import ProducerAction
 from tidegauge.spec.transactions.rules import TransactionRules
@@ -30,7 +31,7 @@ class Rebalance(ProducerAction):
 
     def effect(self, machine: TransactionRules, state: State) -> State:
         group = Group(state.group.generation + 1, self.producer)
-        return attrs.evolve(state, group=group).spend(self.bounded_as)
+        return evolve(state, group=group).spend(self.bounded_as)
 
 
 @attrs.frozen
@@ -57,5 +58,5 @@ class FetchOffset(ProducerAction):
     def effect(self, machine: TransactionRules, state: State) -> State:
         offset = machine.committed_offset(state.partitions[machine.offsets_partition])
         producer = state.producers[self.producer]
-        producer = attrs.evolve(producer, generation=state.group.generation, position=offset)
+        producer = evolve(producer, generation=state.group.generation, position=offset)
         return state.with_producer(self.producer, producer)

@@ -7,6 +7,7 @@ from typing import ClassVar, Self
 
 import attrs
 
+from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.guarded import Refusal
 from tidegauge.spec.transactions.actions import (
     TransactionAction,
@@ -88,7 +89,7 @@ class ReceiveInit(TransactionAction):
     def effect(self, machine: TransactionRules, state: State) -> State:
         ruling = self.ruling(machine, state)
         if self.late:
-            state = attrs.evolve(state, late=arrived(state.late, self.request))
+            state = evolve(state, late=arrived(state.late, self.request))
         transactional_id = machine.id_of(self.request.producer)
         return ruled(machine, state, transactional_id, ruling, self.request, late=self.late)
 
@@ -139,7 +140,7 @@ class ReceiveAdd(TransactionAction):
     def effect(self, machine: TransactionRules, state: State) -> State:
         ruling = self.ruling(machine, state)
         if self.late:
-            state = attrs.evolve(state, late=arrived(state.late, self.request))
+            state = evolve(state, late=arrived(state.late, self.request))
         transactional_id = machine.id_of(self.request.producer)
         return ruled(machine, state, transactional_id, ruling, self.request, late=self.late)
 
@@ -191,7 +192,7 @@ class ReceiveEnd(TransactionAction):
     def effect(self, machine: TransactionRules, state: State) -> State:
         ruling = self.ruling(machine, state)
         if self.late:
-            state = attrs.evolve(state, late=arrived(state.late, self.request))
+            state = evolve(state, late=arrived(state.late, self.request))
         transactional_id = machine.id_of(self.request.producer)
         return ruled(machine, state, transactional_id, ruling, self.request, late=self.late)
 
@@ -282,7 +283,7 @@ class FailOver(TransactionAction):
             if self.kept and one.pending is not None:
                 state = logged(state, number, one.pending.metadata)
             state = state.with_coordination(number, Coordination(state.coordination[number].logged, None, None))
-        return attrs.evolve(state, coordinator_epoch=state.coordinator_epoch + 1).spend(self.bounded_as)
+        return evolve(state, coordinator_epoch=state.coordinator_epoch + 1).spend(self.bounded_as)
 
 
 @attrs.frozen
@@ -298,4 +299,4 @@ class Load(IdAction):
 
     def effect(self, machine: TransactionRules, state: State) -> State:
         one = state.coordination[self.transactional_id]
-        return state.with_coordination(self.transactional_id, attrs.evolve(one, cached=machine.loaded(one.logged)))
+        return state.with_coordination(self.transactional_id, evolve(one, cached=machine.loaded(one.logged)))

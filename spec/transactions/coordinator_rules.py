@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import attrs
 
+from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.guarded import EnumeratingMachine
 from tidegauge.spec.transactions.state import (
     NONE,
@@ -50,7 +51,7 @@ class CoordinatorRules(EnumeratingMachine[State]):
     def init_ruling(self, metadata: Metadata, request: InitRequest, new_id: int) -> Ruling:
         """A producer begins: an epoch of its own, once what an older one left open has ended."""
         if metadata.epoch == NONE:
-            return Ruling(metadata=attrs.evolve(metadata, producer_id=new_id, epoch=0))
+            return Ruling(metadata=evolve(metadata, producer_id=new_id, epoch=0))
         if request.epoch != NONE and (error := self.recovery_error(metadata, request)):
             return Ruling(error)
         if metadata.status in PREPARED:
@@ -80,7 +81,7 @@ class CoordinatorRules(EnumeratingMachine[State]):
     def begun(self, metadata: Metadata, request: InitRequest, new_id: int) -> Metadata:
         """The record of a producer that begins: the next epoch, or a new id where epochs are used up."""
         goes_on = request.epoch != NONE
-        metadata = attrs.evolve(
+        metadata = evolve(
             metadata,
             status=Status.EMPTY,
             partitions=(),
@@ -89,8 +90,8 @@ class CoordinatorRules(EnumeratingMachine[State]):
             previous_producer_id=metadata.producer_id if goes_on else NONE,
         )
         if self.is_exhausted(metadata.epoch):
-            return attrs.evolve(metadata, producer_id=new_id, epoch=0)
-        return attrs.evolve(metadata, epoch=metadata.epoch + 1)
+            return evolve(metadata, producer_id=new_id, epoch=0)
+        return evolve(metadata, epoch=metadata.epoch + 1)
 
     def fencing_ruling(self, metadata: Metadata) -> Ruling:
         """An open transaction is aborted before a new producer begins, which tries again meanwhile."""
@@ -98,11 +99,11 @@ class CoordinatorRules(EnumeratingMachine[State]):
 
     def keeping_ruling(self, metadata: Metadata) -> Ruling:
         """A new process takes an open transaction over: an epoch fences the old one, and all else stays (KIP-939)."""
-        return Ruling(metadata=attrs.evolve(metadata, epoch=metadata.epoch + 1, last_epoch=NONE))
+        return Ruling(metadata=evolve(metadata, epoch=metadata.epoch + 1, last_epoch=NONE))
 
     def fenced(self, metadata: Metadata) -> Metadata:
         """The abort of a transaction whose producer is not asked: under a new epoch, raised once (KAFKA-19367)."""
-        return attrs.evolve(
+        return evolve(
             metadata,
             status=Status.PREPARE_ABORT,
             epoch=metadata.epoch + 1,
@@ -123,7 +124,7 @@ class CoordinatorRules(EnumeratingMachine[State]):
     def with_partition(self, metadata: Metadata, request: AddRequest | ProduceRequest) -> Metadata:
         """The record with the partition in it."""
         is_open = metadata.status is Status.ONGOING
-        return attrs.evolve(
+        return evolve(
             metadata,
             status=Status.ONGOING,
             partitions=tuple(sorted({*(metadata.partitions if is_open else ()), request.partition})),
@@ -196,7 +197,7 @@ class CoordinatorRules(EnumeratingMachine[State]):
     def prepared(self, metadata: Metadata, request: EndRequest, new_id: int) -> Metadata:
         """The prepare record. With version 2 each transaction has an epoch of its own (KIP-890)."""
         commits = request.decision is Decision.COMMIT
-        metadata = attrs.evolve(
+        metadata = evolve(
             metadata,
             status=Status.PREPARE_COMMIT if commits else Status.PREPARE_ABORT,
             version=request.version,
@@ -205,7 +206,7 @@ class CoordinatorRules(EnumeratingMachine[State]):
 
     def with_next_epoch(self, metadata: Metadata, new_id: int) -> Metadata:
         """The epoch after a transaction; where the producer may not have it, a new id follows."""
-        return attrs.evolve(
+        return evolve(
             metadata,
             epoch=metadata.epoch + 1,
             last_epoch=metadata.epoch,
@@ -215,7 +216,7 @@ class CoordinatorRules(EnumeratingMachine[State]):
 
     def empty_abort_ruling(self, metadata: Metadata, request: EndRequest, new_id: int) -> Ruling:
         """An abort without a partition raises the epoch all the same: a record may be on its way (version 2)."""
-        metadata = attrs.evolve(metadata, partitions=(), transactions=(request.transaction,))
+        metadata = evolve(metadata, partitions=(), transactions=(request.transaction,))
         return Ruling(metadata=self.prepared(metadata, request, new_id))
 
     # --- markers -------------------------------------------------------------------------------------------------
@@ -247,19 +248,19 @@ class CoordinatorRules(EnumeratingMachine[State]):
         )
         if metadata.status not in PREPARED or not is_of_this_end:
             return metadata
-        return attrs.evolve(metadata, partitions=tuple(p for p in metadata.partitions if p != request.partition))
+        return evolve(metadata, partitions=tuple(p for p in metadata.partitions if p != request.partition))
 
     def completed(self, metadata: Metadata) -> Metadata | None:
         """The complete record, once every marker is acknowledged; a new producer id begins at epoch 0."""
         if metadata.status not in PREPARED or metadata.partitions:
             return None
         commits = metadata.status is Status.PREPARE_COMMIT
-        metadata = attrs.evolve(
+        metadata = evolve(
             metadata, status=Status.COMPLETE_COMMIT if commits else Status.COMPLETE_ABORT, transactions=()
         )
         if metadata.next_producer_id == NONE:
             return metadata
-        return attrs.evolve(
+        return evolve(
             metadata,
             producer_id=metadata.next_producer_id,
             previous_producer_id=metadata.producer_id,

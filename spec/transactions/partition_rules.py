@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import attrs
 
+from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.transactions.coordinator_rules import CoordinatorRules
 from tidegauge.spec.transactions.state import (
     NONE,
@@ -59,7 +60,7 @@ class PartitionRules(CoordinatorRules):
         """What a replica knows after a record; replicas that follow check nothing."""
         entry = memory.entry(record.producer_id) or ProducerEntry(record.producer_id, record.epoch)
         open_from = entry.open_from if entry.open_from != NONE else offset
-        entry = attrs.evolve(entry, epoch=record.epoch, last_sequence=record.sequence, open_from=open_from)
+        entry = evolve(entry, epoch=record.epoch, last_sequence=record.sequence, open_from=open_from)
         return memory.with_entry(entry)
 
     def verified_after(self, partition: Partition, producer_id: int) -> tuple[tuple[int, int], ...]:
@@ -91,10 +92,10 @@ class PartitionRules(CoordinatorRules):
         if entry.open_from != NONE:
             span = Span(marker.producer_id, entry.open_from, offset)
             aborted = (*memory.aborted, span) if marker.decision is Decision.ABORT else memory.aborted
-            memory = attrs.evolve(memory, aborted=aborted, unreplicated=(*memory.unreplicated, span))
+            memory = evolve(memory, aborted=aborted, unreplicated=(*memory.unreplicated, span))
         kept = entry.last_sequence if marker.epoch == entry.epoch else NONE
         return memory.with_entry(
-            attrs.evolve(
+            evolve(
                 entry,
                 epoch=marker.epoch,
                 last_sequence=kept,
@@ -122,7 +123,7 @@ class PartitionRules(CoordinatorRules):
     def replicated(self, memory: Memory, high_watermark: int) -> Memory:
         """What is not stable yet once the log is committed up to here."""
         unreplicated = tuple(span for span in memory.unreplicated if span.last >= high_watermark)
-        return memory if unreplicated == memory.unreplicated else attrs.evolve(memory, unreplicated=unreplicated)
+        return memory if unreplicated == memory.unreplicated else evolve(memory, unreplicated=unreplicated)
 
     def rebuilt(self, log: Log, high_watermark: int) -> Memory:
         """What a replica knows that has read its log from the disk, or has followed."""

@@ -8,6 +8,7 @@ from typing import ClassVar, Self
 
 import attrs
 
+from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.guarded import Refusal
 from tidegauge.spec.transactions.actions import (
     TransactionAction,
@@ -66,7 +67,7 @@ class ProduceAction(TransactionAction):
                     for sequence in (0, 1, 2):
                         request = ProduceRequest(process, known_id, epoch, partition, sequence, NONE, machine.version)
                         for generation in (group - 1, group) if is_offsets else (NONE,):
-                            yield cls(attrs.evolve(request, generation=generation, offset=int(is_offsets)), True)
+                            yield cls(evolve(request, generation=generation, offset=int(is_offsets)), True)
 
     def guard(self, machine: TransactionRules, state: State) -> str:
         own = machine.produce_request(state, self.request.producer, self.request.partition)
@@ -146,7 +147,7 @@ class Append(ProduceAction):
         record = Record(request.producer_id, request.epoch, request.sequence, request.transaction, request.offset)
         state = appended(machine, state, request.partition, record)
         if self.late:
-            return attrs.evolve(state, late=arrived(state.late, request))
+            return evolve(state, late=arrived(state.late, request))
         return state if machine.appends_in_two_steps else acknowledged(machine, state, request)
 
 
@@ -172,11 +173,11 @@ class WriteMarker(TransactionAction):
             metadata = one.logged
             for partition in range(machine.partitions) if metadata.producer_id != NONE else ():
                 marker = machine.marker(metadata, number, partition, state.coordinator_epoch)
-                marker = attrs.evolve(marker, decision=Decision.ABORT)
+                marker = evolve(marker, decision=Decision.ABORT)
                 for epoch in range(max(0, metadata.epoch - 1), metadata.epoch + 1):
-                    yield cls(attrs.evolve(marker, epoch=epoch), True)
+                    yield cls(evolve(marker, epoch=epoch), True)
                 if state.coordinator_epoch:
-                    yield cls(attrs.evolve(marker, coordinator_epoch=state.coordinator_epoch - 1), True)
+                    yield cls(evolve(marker, coordinator_epoch=state.coordinator_epoch - 1), True)
 
     def guard(self, machine: TransactionRules, state: State) -> str:
         sent = state.late.markers if self.late else tuple(own_markers(machine, state))
@@ -190,7 +191,7 @@ class WriteMarker(TransactionAction):
 
     def effect(self, machine: TransactionRules, state: State) -> State:
         if self.late:
-            state = attrs.evolve(state, late=arrived(state.late, self.request))
+            state = evolve(state, late=arrived(state.late, self.request))
         return appended(machine, state, self.request.partition, marker_of(self.request))
 
 

@@ -7,6 +7,7 @@ from typing import ClassVar, Self
 
 import attrs
 
+from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.transactions.actions import ClientAction, given_up, own_markers, own_produces
 from tidegauge.spec.transactions.rules import TransactionRules
 from tidegauge.spec.transactions.state import (
@@ -31,30 +32,30 @@ def later(late: Late, request: Request) -> Late:
     """What is late, with one more request."""
     match request:
         case InitRequest():
-            return attrs.evolve(late, inits=tuple(sorted({*late.inits, request})))
+            return evolve(late, inits=tuple(sorted({*late.inits, request})))
         case AddRequest():
-            return attrs.evolve(late, adds=tuple(sorted({*late.adds, request})))
+            return evolve(late, adds=tuple(sorted({*late.adds, request})))
         case ProduceRequest():
-            return attrs.evolve(late, produces=tuple(sorted({*late.produces, request})))
+            return evolve(late, produces=tuple(sorted({*late.produces, request})))
         case EndRequest():
-            return attrs.evolve(late, ends=tuple(sorted({*late.ends, request})))
+            return evolve(late, ends=tuple(sorted({*late.ends, request})))
         case MarkerRequest():
-            return attrs.evolve(late, markers=tuple(sorted({*late.markers, request})))
+            return evolve(late, markers=tuple(sorted({*late.markers, request})))
 
 
 def arrived(late: Late, request: Request) -> Late:
     """What is late, without a request that has arrived."""
     match request:
         case InitRequest():
-            return attrs.evolve(late, inits=tuple(each for each in late.inits if each != request))
+            return evolve(late, inits=tuple(each for each in late.inits if each != request))
         case AddRequest():
-            return attrs.evolve(late, adds=tuple(each for each in late.adds if each != request))
+            return evolve(late, adds=tuple(each for each in late.adds if each != request))
         case ProduceRequest():
-            return attrs.evolve(late, produces=tuple(each for each in late.produces if each != request))
+            return evolve(late, produces=tuple(each for each in late.produces if each != request))
         case EndRequest():
-            return attrs.evolve(late, ends=tuple(each for each in late.ends if each != request))
+            return evolve(late, ends=tuple(each for each in late.ends if each != request))
         case MarkerRequest():
-            return attrs.evolve(late, markers=tuple(each for each in late.markers if each != request))
+            return evolve(late, markers=tuple(each for each in late.markers if each != request))
 
 
 # --- what clients choose -------------------------------------------------------------------------------------------
@@ -83,7 +84,7 @@ class Start(ProducerAction):
         return "the process before it has yet to begin" if waits else ""
 
     def effect(self, machine: TransactionRules, state: State) -> State:
-        producer = attrs.evolve(state.producers[self.producer], phase=Phase.INITIALISING, version=machine.version)
+        producer = evolve(state.producers[self.producer], phase=Phase.INITIALISING, version=machine.version)
         return state.with_producer(self.producer, producer)
 
 
@@ -103,11 +104,11 @@ class Begin(ProducerAction):
         return "" if begun < machine.transactions else f"{begun} transactions of it are all in this model"
 
     def effect(self, machine: TransactionRules, state: State) -> State:
-        producer = attrs.evolve(
+        producer = evolve(
             state.producers[self.producer], phase=Phase.IN_TRANSACTION, transaction=len(state.transactions)
         )
         transaction = Transaction(self.producer, consumed=producer.position)
-        state = attrs.evolve(state, transactions=(*state.transactions, transaction))
+        state = evolve(state, transactions=(*state.transactions, transaction))
         return state.with_producer(self.producer, producer)
 
 
@@ -145,8 +146,8 @@ class Send(SlotAction):
         producer = state.producers[self.producer]
         place, slot = self.partition, producer.slots[self.partition]
         sequences = (*producer.sequences[:place], producer.sequences[place] + 1, *producer.sequences[place + 1 :])
-        producer = attrs.evolve(producer, sequences=sequences)
-        return state.with_producer(self.producer, producer.with_slot(place, attrs.evolve(slot, in_flight=True)))
+        producer = evolve(producer, sequences=sequences)
+        return state.with_producer(self.producer, producer.with_slot(place, evolve(slot, in_flight=True)))
 
 
 @attrs.frozen
@@ -177,10 +178,10 @@ class End(ProducerAction):
 
     def effect(self, machine: TransactionRules, state: State) -> State:
         producer = state.producers[self.producer]
-        asked = attrs.evolve(state.transactions[producer.transaction], asked=self.decision)
+        asked = evolve(state.transactions[producer.transaction], asked=self.decision)
         phase = Phase.COMMITTING if self.decision is Decision.COMMIT else Phase.ABORTING
         state = state.with_transaction(producer.transaction, asked)
-        return state.with_producer(self.producer, attrs.evolve(producer, phase=phase))
+        return state.with_producer(self.producer, evolve(producer, phase=phase))
 
 
 @attrs.frozen
@@ -197,7 +198,7 @@ class Upgrade(ProducerAction):
 
     def effect(self, machine: TransactionRules, state: State) -> State:
         phase = Phase.INITIALISING if machine.raises_epoch_on_upgrade() else Phase.READY
-        producer = attrs.evolve(state.producers[self.producer], version=2, phase=phase)
+        producer = evolve(state.producers[self.producer], version=2, phase=phase)
         return state.with_producer(self.producer, producer).spend(self.bounded_as)
 
 
@@ -224,7 +225,7 @@ class CrashProducer(ProducerAction):
         if (end := machine.end_request(state, self.producer)) is not None:
             late = later(late, end)
         stopped = machine.stopped(state.producers[self.producer], Phase.CRASHED)
-        return attrs.evolve(state.with_producer(self.producer, stopped), late=late).spend(self.bounded_as)
+        return evolve(state.with_producer(self.producer, stopped), late=late).spend(self.bounded_as)
 
 
 @attrs.frozen
@@ -243,7 +244,7 @@ class GiveUp(SlotAction):
         request = machine.produce_request(state, self.producer, self.partition)
         assert request is not None, "the guard says so"
         state = given_up(machine, state, request)
-        return attrs.evolve(state, late=later(state.late, request)).spend(self.bounded_as)
+        return evolve(state, late=later(state.late, request)).spend(self.bounded_as)
 
 
 @attrs.frozen
@@ -269,7 +270,7 @@ class Delay(ClientAction):
         raise NotImplementedError(cls)
 
     def effect(self, machine: TransactionRules, state: State) -> State:
-        return attrs.evolve(state, late=later(state.late, self.request)).spend(self.bounded_as)
+        return evolve(state, late=later(state.late, self.request)).spend(self.bounded_as)
 
 
 @attrs.frozen

@@ -8,6 +8,7 @@ from __future__ import annotations
 import attrs
 
 from tidegauge.spec.kernel.bounds import Bounds
+from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.transactions.partition_rules import PartitionRules
 from tidegauge.spec.transactions.state import (
     NONE,
@@ -81,7 +82,7 @@ class TransactionRules(PartitionRules):
 
     def initialised(self, producer: Producer, producer_id: int, epoch: int) -> Producer:
         """A producer that was given an epoch: sequences begin anew."""
-        return attrs.evolve(
+        return evolve(
             producer,
             phase=Phase.READY,
             producer_id=producer_id,
@@ -134,13 +135,13 @@ class TransactionRules(PartitionRules):
             return self.initialised(producer, producer_id, 0 if rotated else metadata.epoch)
         is_lost = any(slot.given_up for slot in producer.slots)
         after = self.at_rest(producer)
-        return attrs.evolve(after, phase=Phase.INITIALISING) if is_lost and self.raises_epoch_after_loss() else after
+        return evolve(after, phase=Phase.INITIALISING) if is_lost and self.raises_epoch_after_loss() else after
 
     def taken_over(self, producer: Producer, metadata: Metadata, found: Transaction) -> Producer:
         """A new process that has taken a transaction over: it ends it as its database says (KIP-939)."""
         begun = self.initialised(producer, metadata.producer_id, metadata.epoch)
         commits = found.asked is Decision.COMMIT
-        return attrs.evolve(
+        return evolve(
             begun, phase=Phase.COMMITTING if commits else Phase.ABORTING, transaction=metadata.transactions[0]
         )
 
@@ -159,7 +160,7 @@ class TransactionRules(PartitionRules):
 
     def at_rest(self, producer: Producer) -> Producer:
         """A producer between two transactions."""
-        return attrs.evolve(producer, phase=Phase.READY, transaction=NONE, slots=(Slot(),) * self.partitions)
+        return evolve(producer, phase=Phase.READY, transaction=NONE, slots=(Slot(),) * self.partitions)
 
     def stopped(self, producer: Producer, phase: Phase) -> Producer:
         """A producer that has come to its end: nothing that it knew is of use."""

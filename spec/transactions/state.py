@@ -14,6 +14,7 @@ from typing import Annotated
 import attrs
 
 from tidegauge.spec.kernel.bounds import Spent, spend
+from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.naming import named
 
 NONE = -1
@@ -186,7 +187,7 @@ class Memory:
 
     def with_entry(self, entry: ProducerEntry) -> Memory:
         others = [other for other in self.producers if other.producer_id != entry.producer_id]
-        return attrs.evolve(self, producers=tuple(sorted((*others, entry), key=lambda each: each.producer_id)))
+        return evolve(self, producers=tuple(sorted((*others, entry), key=lambda each: each.producer_id)))
 
 
 @attrs.frozen(cache_hash=True)
@@ -306,7 +307,7 @@ class Producer:
     """Where it goes on in its input; NONE until it has asked for the group's offset."""
 
     def with_slot(self, partition: int, slot: Slot) -> Producer:
-        return attrs.evolve(self, slots=(*self.slots[:partition], slot, *self.slots[partition + 1 :]))
+        return evolve(self, slots=(*self.slots[:partition], slot, *self.slots[partition + 1 :]))
 
 
 @attrs.frozen
@@ -359,19 +360,19 @@ class State:
     spent: Spent = ()
 
     def with_producer(self, number: int, producer: Producer) -> State:
-        return attrs.evolve(self, producers=(*self.producers[:number], producer, *self.producers[number + 1 :]))
+        return evolve(self, producers=(*self.producers[:number], producer, *self.producers[number + 1 :]))
 
     def with_partition(self, number: int, partition: Partition) -> State:
-        return attrs.evolve(self, partitions=(*self.partitions[:number], partition, *self.partitions[number + 1 :]))
+        return evolve(self, partitions=(*self.partitions[:number], partition, *self.partitions[number + 1 :]))
 
     def with_coordination(self, number: int, one: Coordination) -> State:
-        return attrs.evolve(self, coordination=(*self.coordination[:number], one, *self.coordination[number + 1 :]))
+        return evolve(self, coordination=(*self.coordination[:number], one, *self.coordination[number + 1 :]))
 
     def with_transaction(self, number: int, one: Transaction) -> State:
-        return attrs.evolve(self, transactions=(*self.transactions[:number], one, *self.transactions[number + 1 :]))
+        return evolve(self, transactions=(*self.transactions[:number], one, *self.transactions[number + 1 :]))
 
     def spend(self, perturbation: str) -> State:
-        return attrs.evolve(self, spent=spend(self.spent, perturbation))
+        return evolve(self, spent=spend(self.spent, perturbation))
 
 
 def named_producers(value: object) -> Iterator[int]:

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
-import attrs
-
+from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.transactions.actions import Waiting
 from tidegauge.spec.transactions.state import (
     AddRequest,
@@ -29,7 +28,7 @@ R = TypeVar("R", AddRequest, ProduceRequest, MarkerRequest)
 
 def renamed_state(state: State, names: Sequence[int]) -> State:
     """The state in which partition `i` is called `names[i]`."""
-    return attrs.evolve(
+    return evolve(
         state,
         partitions=_moved(state.partitions, names),
         producers=tuple(_producer(producer, names) for producer in state.producers),
@@ -50,7 +49,7 @@ def _moved(items: Sequence[T], names: Sequence[int]) -> tuple[T, ...]:
 
 
 def _producer(producer: Producer, names: Sequence[int]) -> Producer:
-    return attrs.evolve(producer, sequences=_moved(producer.sequences, names), slots=_moved(producer.slots, names))
+    return evolve(producer, sequences=_moved(producer.sequences, names), slots=_moved(producer.slots, names))
 
 
 def _coordination(one: Coordination, names: Sequence[int]) -> Coordination:
@@ -72,8 +71,8 @@ def _waiting(request: Waiting | None, names: Sequence[int]) -> Waiting | None:
 
 
 def _metadata(metadata: Metadata, names: Sequence[int]) -> Metadata:
-    return attrs.evolve(metadata, partitions=tuple(sorted(names[partition] for partition in metadata.partitions)))
+    return evolve(metadata, partitions=tuple(sorted(names[partition] for partition in metadata.partitions)))
 
 
 def _request(request: R, names: Sequence[int]) -> R:
-    return attrs.evolve(request, partition=names[request.partition])
+    return evolve(request, partition=names[request.partition])

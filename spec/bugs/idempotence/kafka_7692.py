@@ -8,6 +8,7 @@ from tidegauge.spec.bugs.bug import Bug
 from tidegauge.spec.idempotence.machine import Idempotence
 from tidegauge.spec.idempotence.state import Batch, BatchMetadata
 from tidegauge.spec.kernel.bounds import Bounds
+from tidegauge.spec.kernel.evolving import evolve
 
 
 @attrs.frozen
@@ -16,7 +17,7 @@ class OffsetDeltaFromSequences(Idempotence):
 
     def metadata(self, batch: Batch, base_offset: int) -> BatchMetadata:
         right = super().metadata(batch, base_offset)
-        return attrs.evolve(right, offset_delta=right.last_sequence - batch.sequence)
+        return evolve(right, offset_delta=right.last_sequence - batch.sequence)
 
 
 BUG = Bug(

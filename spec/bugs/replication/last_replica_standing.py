@@ -8,6 +8,7 @@ import attrs
 
 from tidegauge.spec.bugs.bug import Bug
 from tidegauge.spec.kernel.bounds import Bounds
+from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.machine import Invariant, StepInvariant
 from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.state import Controller, State
@@ -20,7 +21,7 @@ class LastReplicaStays(Replication):
     def without(self, controller: Controller, broker: int, *, clean: bool) -> Controller:
         if controller.isr == (broker,):
             return controller
-        return attrs.evolve(super().without(controller, broker, clean=clean), elr=())
+        return evolve(super().without(controller, broker, clean=clean), elr=())
 
     @property
     def invariants(self) -> Mapping[str, Invariant[State]]:

@@ -6,6 +6,7 @@ import attrs
 
 from tidegauge.spec.bugs.bug import Bug
 from tidegauge.spec.kernel.bounds import Bounds
+from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.state import Replica
 
@@ -15,7 +16,7 @@ class HighWatermarkOverMinimalIsr(Replication):
     """The high watermark over the ISR as last confirmed, instead of the maximal one (KIP-497)."""
 
     def next_high_watermark(self, leader: Replica, broker: int) -> int:
-        return super().next_high_watermark(attrs.evolve(leader, pending_isr=()), broker)
+        return super().next_high_watermark(evolve(leader, pending_isr=()), broker)
 
 
 BUG = Bug(

@@ -6,6 +6,7 @@ import attrs
 
 from tidegauge.spec.bugs.bug import Bug
 from tidegauge.spec.kernel.bounds import Bounds
+from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.transactions.coordinator_rules import Ruling
 from tidegauge.spec.transactions.machine import Transactions
 from tidegauge.spec.transactions.state import EndRequest, Metadata, Status
@@ -17,7 +18,7 @@ class EndsByProducerId(Transactions):
 
     def end_ruling(self, metadata: Metadata, request: EndRequest, new_id: int) -> Ruling:
         if metadata.status is Status.ONGOING and request.producer_id == metadata.producer_id:
-            request = attrs.evolve(request, epoch=metadata.epoch)
+            request = evolve(request, epoch=metadata.epoch)
         return super().end_ruling(metadata, request, new_id)
 
 

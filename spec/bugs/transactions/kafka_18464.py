@@ -6,6 +6,7 @@ import attrs
 
 from tidegauge.spec.bugs.bug import Bug
 from tidegauge.spec.kernel.bounds import Bounds
+from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.transactions.coordinator_rules import Ruling
 from tidegauge.spec.transactions.machine import Transactions
 from tidegauge.spec.transactions.state import EndRequest, Error, Metadata
@@ -16,7 +17,7 @@ class FencesAfterAnEmptyAbort(Transactions):
     """The abort of a transaction without partitions raises the epoch, and then holds the request against it."""
 
     def empty_abort_ruling(self, metadata: Metadata, request: EndRequest, new_id: int) -> Ruling:
-        return attrs.evolve(super().empty_abort_ruling(metadata, request, new_id), error=Error.PRODUCER_FENCED)
+        return evolve(super().empty_abort_ruling(metadata, request, new_id), error=Error.PRODUCER_FENCED)
 
 
 BUG = Bug(

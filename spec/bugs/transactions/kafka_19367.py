@@ -5,6 +5,7 @@ from __future__ import annotations
 import attrs
 
 from tidegauge.spec.bugs.bug import Bug
+from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.transactions.machine import Transactions
 from tidegauge.spec.transactions.state import Metadata
 
@@ -15,7 +16,7 @@ class RaisesTheEpochTwice(Transactions):
 
     def fenced(self, metadata: Metadata) -> Metadata:
         once = super().fenced(metadata)
-        return attrs.evolve(once, epoch=once.epoch + 1) if metadata.version >= 2 else once
+        return evolve(once, epoch=once.epoch + 1) if metadata.version >= 2 else once
 
 
 BUG = Bug(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import attrs
 
 from tidegauge.spec.bugs.bug import Bug
+from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.transactions.coordinator_rules import Ruling
 from tidegauge.spec.transactions.machine import Transactions
 from tidegauge.spec.transactions.state import Error, Metadata, Status
@@ -15,7 +16,7 @@ class BeginsUnderTheEpochThatItAborts(Transactions):
     """A new process has the open transaction aborted under the epoch that the old process still has."""
 
     def fencing_ruling(self, metadata: Metadata) -> Ruling:
-        return Ruling(Error.CONCURRENT_TRANSACTIONS, attrs.evolve(metadata, status=Status.PREPARE_ABORT))
+        return Ruling(Error.CONCURRENT_TRANSACTIONS, evolve(metadata, status=Status.PREPARE_ABORT))
 
 
 BUG = Bug(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import attrs
 
 from tidegauge.spec.bugs.bug import Bug
+from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.transactions.machine import Transactions
 from tidegauge.spec.transactions.state import Metadata, Status
 
@@ -15,7 +16,7 @@ class ExpiresUnderTheSameEpoch(Transactions):
 
     def expired(self, metadata: Metadata) -> Metadata | None:
         is_open = metadata.status is Status.ONGOING
-        return attrs.evolve(metadata, status=Status.PREPARE_ABORT) if is_open else None
+        return evolve(metadata, status=Status.PREPARE_ABORT) if is_open else None
 
 
 BUG = Bug(

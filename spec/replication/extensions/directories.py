@@ -23,6 +23,7 @@ from typing import ClassVar, Self
 
 import attrs
 
+from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.extension import Extension
 from tidegauge.spec.kernel.guarded import Refusal
 from tidegauge.spec.kernel.machine import Action, Invariant
@@ -88,7 +89,7 @@ class FailDirectory(BrokerAction):
 
     def effect(self, machine: ReplicationRules, state: State) -> State:
         replica = state.replicas[self.broker]
-        lost = attrs.evolve(
+        lost = evolve(
             with_part(replica, FailedDirectory(failed=True)),
             leader=NONE,
             isr=(),
@@ -172,7 +173,7 @@ class LoseTail(ReplicationAction):
 
     def effect(self, machine: ReplicationRules, state: State) -> State:
         replica = state.replicas[self.broker]
-        return state.with_replica(self.broker, attrs.evolve(replica, log=replica.log[: self.kept], flushed=self.kept))
+        return state.with_replica(self.broker, evolve(replica, log=replica.log[: self.kept], flushed=self.kept))
 
 
 @attrs.frozen
@@ -250,7 +251,7 @@ class Directories(ReplicationExtension):
         """A directory that has failed is not closed: neither flushed nor noted."""
         if not has_failed(replica):
             return inner(replica)
-        kept = attrs.evolve(machine.survivor(replica, replica.log_end_offset), flushed=replica.flushed)
+        kept = evolve(machine.survivor(replica, replica.log_end_offset), flushed=replica.flushed)
         return with_part(kept, FailedDirectory(failed=True))
 
     def restarted(self, machine: ReplicationRules, inner: Callable[[Replica], Replica], replica: Replica) -> Replica:

@@ -22,6 +22,7 @@ from typing import ClassVar, Self, TypeVar
 
 import attrs
 
+from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant
 from tidegauge.spec.kernel.parts import Part, with_part
 from tidegauge.spec.replication.actions import ReplicationAction, on_network
@@ -109,7 +110,7 @@ class FetchArrivesLate(LateArrival):
     def effect(self, machine: ReplicationRules, state: State) -> State:
         broker = self.request.follower
         left = LeftBehind.of(state.replicas[broker])
-        left = attrs.evolve(left, fetches=received(left.fetches, self.request))
+        left = evolve(left, fetches=received(left.fetches, self.request))
         state = state.with_replica(broker, with_part(state.replicas[broker], left))
         return self.spent(machine, on_network(state, fetches=sent(state.network.fetches, self.request)))
 
@@ -131,7 +132,7 @@ class ProposalArrivesLate(LateArrival):
     def effect(self, machine: ReplicationRules, state: State) -> State:
         broker = self.request.leader
         left = LeftBehind.of(state.replicas[broker])
-        left = attrs.evolve(left, proposals=received(left.proposals, self.request))
+        left = evolve(left, proposals=received(left.proposals, self.request))
         state = state.with_replica(broker, with_part(state.replicas[broker], left))
         return self.spent(machine, on_network(state, alters=sent(state.network.alters, self.request)))
 
@@ -158,10 +159,10 @@ class ResponseArrivesLate(LateArrival):
     def effect(self, machine: ReplicationRules, state: State) -> State:
         request = self.response.request
         left = LeftBehind.of(state.replicas[request.leader])
-        left = attrs.evolve(left, responses=received(left.responses, self.response))
+        left = evolve(left, responses=received(left.responses, self.response))
         state = state.with_replica(request.leader, with_part(state.replicas[request.leader], left))
         follower = state.replicas[request.follower]
-        waiting = attrs.evolve(follower, outstanding=in_order((*follower.outstanding, request)))
+        waiting = evolve(follower, outstanding=in_order((*follower.outstanding, request)))
         state = state.with_replica(request.follower, waiting)
         return self.spent(
             machine, on_network(state, fetch_responses=sent(state.network.fetch_responses, self.response))
@@ -191,7 +192,7 @@ class HeartbeatArrivesLate(LateArrival):
         session = controller.sessions[self.broker]
         if not session.fenced or machine.heartbeat_error(controller, self.broker, self.broker_epoch):
             return state
-        unfenced = with_session(controller, self.broker, attrs.evolve(session, fenced=False))
+        unfenced = with_session(controller, self.broker, evolve(session, fenced=False))
         controller, unclean = machine.with_leader(unfenced)
         return committed(state, controller, unclean=unclean)
 

@@ -30,6 +30,7 @@ from typing import ClassVar
 
 import attrs
 
+from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.extension import Extension
 from tidegauge.spec.kernel.guarded import Refusal
 from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant
@@ -101,7 +102,7 @@ class LoseLog(BrokerAction):
         return "" if machine.may_perturb(state, self.bounded_as) else "no more logs are removed in this model"
 
     def effect(self, machine: ReplicationRules, state: State) -> State:
-        replica = attrs.evolve(state.replicas[self.broker], log=(), flushed=0, checkpoint=0)
+        replica = evolve(state.replicas[self.broker], log=(), flushed=0, checkpoint=0)
         for part in (Damaged(), LogStart(), LogGone(gone=True)):
             replica = with_part(replica, part)
         return state.with_replica(self.broker, Damage.of(machine).found(replica)).spend(self.bounded_as)

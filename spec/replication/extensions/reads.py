@@ -23,6 +23,7 @@ from typing import Annotated, ClassVar, Self
 
 import attrs
 
+from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.guarded import Refusal
 from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant
 from tidegauge.spec.kernel.near_misses import epochs_around
@@ -72,7 +73,7 @@ def consumer_of(state: State, number: int) -> Consumer:
 
 def with_consumer(state: State, number: int, consumer: Consumer) -> State:
     consumers = Consumers.of(state.history).changed(number, consumer)
-    return attrs.evolve(state, history=with_part(state.history, consumers))
+    return evolve(state, history=with_part(state.history, consumers))
 
 
 # --- actions ---------------------------------------------------------------------------------------------------------
@@ -103,7 +104,7 @@ class LearnLeader(ConsumerAction):
     def effect(self, machine: ReplicationRules, state: State) -> State:
         known = consumer_of(state, self.consumer)
         leader_epoch = state.replicas[self.broker].leader_epoch
-        return with_consumer(state, self.consumer, attrs.evolve(known, leader_epoch=leader_epoch))
+        return with_consumer(state, self.consumer, evolve(known, leader_epoch=leader_epoch))
 
 
 @attrs.frozen
@@ -124,7 +125,7 @@ class Consume(ConsumerAction):
     def effect(self, machine: ReplicationRules, state: State) -> State:
         known = consumer_of(state, self.consumer)
         records = Reads.of(machine).shown(state.replicas[self.broker], len(known.shown))
-        return with_consumer(state, self.consumer, attrs.evolve(known, shown=known.shown + records))
+        return with_consumer(state, self.consumer, evolve(known, shown=known.shown + records))
 
 
 @attrs.frozen
@@ -143,7 +144,7 @@ class ListLatest(ConsumerAction):
 
     def effect(self, machine: ReplicationRules, state: State) -> State:
         told = state.replicas[self.broker].high_watermark
-        return with_consumer(state, self.consumer, attrs.evolve(consumer_of(state, self.consumer), told=told))
+        return with_consumer(state, self.consumer, evolve(consumer_of(state, self.consumer), told=told))
 
 
 @attrs.frozen

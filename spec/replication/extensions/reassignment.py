@@ -25,6 +25,7 @@ from typing import ClassVar, Final, Self
 
 import attrs
 
+from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.guarded import Refusal
 from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant
 from tidegauge.spec.kernel.parts import Part, Parts, updated, with_part
@@ -183,7 +184,7 @@ class Reassignment(ReplicationExtension):
             else self.deleted(machine, replica, machine.metadata(controller))
             for broker, replica in enumerate(state.replicas)
         )
-        return attrs.evolve(state, replicas=replicas, controller=controller)
+        return evolve(state, replicas=replicas, controller=controller)
 
     @property
     def invariants(self) -> Mapping[str, Invariant[State]]:
@@ -308,7 +309,7 @@ class Reassignment(ReplicationExtension):
         new, unclean = inner(old, new)
         new, again = machine.with_leader(new)
         if self.fences_departed(old, new) and new.leader_epoch == old.leader_epoch:
-            new = attrs.evolve(new, leader_epoch=old.leader_epoch + 1)
+            new = evolve(new, leader_epoch=old.leader_epoch + 1)
         return new, unclean or again
 
     def reassigned(self, controller: Controller, target: tuple[int, ...]) -> Controller:
@@ -344,7 +345,7 @@ class Reassignment(ReplicationExtension):
         parts: Parts = ()
         for part in controller.parts:
             parts = updated(parts, part.only_on(replicas) if isinstance(part, ControllerPart) else part)
-        return attrs.evolve(
+        return evolve(
             controller,
             isr=tuple(b for b in controller.isr if b in replicas),
             elr=tuple(b for b in controller.elr if b in replicas),

@@ -31,6 +31,7 @@ from typing import ClassVar, Final, Self
 
 import attrs
 
+from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.guarded import Refusal
 from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant
 from tidegauge.spec.kernel.parts import Part, updated, with_part
@@ -98,7 +99,7 @@ def started_at(replica: Replica, offset: int) -> Replica:
     if start.checkpoint == offset and replica.flushed >= offset:
         return replica
     parts = updated(replica.parts, LogStart(start.offset, offset))
-    return attrs.evolve(replica, flushed=max(replica.flushed, offset), parts=parts)
+    return evolve(replica, flushed=max(replica.flushed, offset), parts=parts)
 
 
 def durable(replica: Replica) -> Replica:
@@ -107,7 +108,7 @@ def durable(replica: Replica) -> Replica:
     if start.checkpoint == start.offset and replica.flushed >= start.offset:
         return replica
     flushed = replica.flushed if replica.flushed >= start.offset else replica.log_end_offset
-    return attrs.evolve(replica, flushed=flushed, parts=updated(replica.parts, LogStart(start.offset, start.offset)))
+    return evolve(replica, flushed=flushed, parts=updated(replica.parts, LogStart(start.offset, start.offset)))
 
 
 # --- actions ---------------------------------------------------------------------------------------------------------
@@ -141,7 +142,7 @@ class MoveLogStart(ReplicationAction):
 
     def effect(self, machine: ReplicationRules, state: State) -> State:
         replica = state.replicas[self.broker]
-        moved = with_part(replica, attrs.evolve(LogStart.of(replica), offset=self.offset))
+        moved = with_part(replica, evolve(LogStart.of(replica), offset=self.offset))
         moved = Retention.of(machine).with_log_start_written(moved)
         return state.with_replica(self.broker, moved).spend(self.bounded_as)
 
@@ -286,7 +287,7 @@ class Retention(ReplicationExtension):
         """What is below the log start was committed."""
         started = inner(replica)
         start = log_start_of(started)
-        return attrs.evolve(started, high_watermark=start) if start > started.high_watermark else started
+        return evolve(started, high_watermark=start) if start > started.high_watermark else started
 
     # --- rules of the leader -----------------------------------------------------------------------------------------
 
@@ -392,8 +393,8 @@ class Retention(ReplicationExtension):
         offset = max(start.offset, min(LeaderLogStart.of(response).offset, high_watermark))
         if (high_watermark, offset) == (follower.high_watermark, start.offset):
             return follower
-        parts = updated(follower.parts, attrs.evolve(start, offset=offset))
-        return attrs.evolve(follower, high_watermark=high_watermark, parts=parts)
+        parts = updated(follower.parts, evolve(start, offset=offset))
+        return evolve(follower, high_watermark=high_watermark, parts=parts)
 
     def nothing_in_common(self, machine: ReplicationRules, follower: Replica, response: FetchResponse) -> bool:
         """Whether the logs diverge before all that one of them still knows."""
@@ -417,7 +418,7 @@ class Retention(ReplicationExtension):
     def started_over(self, follower: Replica, response: FetchResponse) -> Replica:
         """No records from the leader's log start on, durable at once; what is below counts as committed."""
         leader = LeaderLogStart.of(response)
-        return attrs.evolve(
+        return evolve(
             follower,
             log=leader.below,
             flushed=leader.offset,

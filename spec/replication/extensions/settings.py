@@ -28,6 +28,7 @@ from typing import ClassVar, Self
 
 import attrs
 
+from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant
 from tidegauge.spec.kernel.parts import Part, Parts, updated, with_part
 from tidegauge.spec.replication.actions import ReplicationAction
@@ -79,7 +80,7 @@ class ChangeSettings(ReplicationAction):
         controller = with_part(state.controller, TopicSettings(self.min_insync, self.elects_uncleanly))
         if self.min_insync != old.min_insync:
             controller = Settings.of(machine).with_min_insync(machine, controller)
-        state = attrs.evolve(state.spend(self.bounded_as), controller=controller)
+        state = evolve(state.spend(self.bounded_as), controller=controller)
         if controller.leader == NONE and self.elects_uncleanly and not old.elects_uncleanly:
             elected, unclean = machine.with_leader(controller)
             state = committed(state, elected, unclean=unclean)
@@ -101,7 +102,7 @@ class Settings(ReplicationExtension):
     def initial(self, machine: ReplicationRules, state: State) -> State:
         settings = TopicSettings(machine.min_insync_replicas, machine.unclean_leader_election)
         known = KnownSettings(machine.min_insync_replicas)
-        return attrs.evolve(
+        return evolve(
             state,
             controller=with_part(state.controller, settings),
             replicas=tuple(with_part(replica, known) for replica in state.replicas),
@@ -150,7 +151,7 @@ class Settings(ReplicationExtension):
     def with_min_insync(self, machine: ReplicationRules, controller: Controller) -> Controller:
         """Eligible leaders are looked at anew, and no leader that has not applied it changes the ISR."""
         elr = machine.elr_after(controller, controller.isr, controller.elr)
-        return attrs.evolve(controller, elr=elr, partition_epoch=controller.partition_epoch + 1)
+        return evolve(controller, elr=elr, partition_epoch=controller.partition_epoch + 1)
 
     def metadata(
         self, machine: ReplicationRules, inner: Callable[[Controller], PartitionMetadata], controller: Controller

@@ -24,6 +24,7 @@ from typing import ClassVar
 
 import attrs
 
+from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.guarded import Refusal
 from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant
 from tidegauge.spec.kernel.parts import Part, with_part
@@ -122,7 +123,7 @@ def not_leaving(state: State, broker: int) -> str:
 
 def _granted(machine: ReplicationRules, state: State, broker: int) -> State:
     controller = machine.without(state.controller, broker, clean=True)
-    session = attrs.evolve(controller.sessions[broker], fenced=True)
+    session = evolve(controller.sessions[broker], fenced=True)
     controller, unclean = machine.with_leader(with_session(controller, broker, session))
     return committed(state, controller, unclean=unclean)
 
@@ -166,7 +167,7 @@ def _stopped(machine: ReplicationRules, state: State, stopping: int) -> State:
     for broker, replica in enumerate(state.replicas):
         waiting = tuple(r for r in replica.outstanding if r.leader != stopping or r in responded)
         if waiting != replica.outstanding:
-            state = state.with_replica(broker, attrs.evolve(replica, outstanding=waiting))
+            state = state.with_replica(broker, evolve(replica, outstanding=waiting))
     return state.with_replica(stopping, stopped)
 
 
