@@ -14,6 +14,7 @@ from tidegauge.impl.storage.log import Log
 from tidegauge.impl.storage.log_directory import LogDirectory
 from tidegauge.linearizability.check import check
 from tidegauge.model_tests.harness.simulation.disks import SPARED, BadDisk
+from tidegauge.model_tests.harness.simulation.faults import Injector
 from tidegauge.model_tests.harness.simulation.options import DAMAGED, Fault, Options
 from tidegauge.model_tests.harness.simulation.simulation import Simulated, simulate, traced
 from tidegauge.model_tests.harness.simulation.workload import TOPIC
@@ -89,6 +90,26 @@ async def test_a_disk_damages_only_while_another_copy_is_good_and_that_one_is_sp
         assert [disk.spares(broker) for broker in (DAMAGED, other, third)] == [False, True, False]
         disk.lies = False
         assert not disk.spares(other), "broker 0 is in sync, and nothing rots or lies"
+
+
+@simulated
+async def test_the_session_of_the_last_good_copy_is_not_expired() -> None:
+    options = Options(seed=1, brokers=3, replication_factor=2, partitions=1)
+    async with Cluster(3, 1, options.config()) as cluster:
+        await cluster.create_topic(TOPIC, 1, 2, config=options.topic_config())
+        await cluster.wait_for_isr(TOPIC, cluster.replicas(TOPIC, 0))
+        (other,) = set(cluster.replicas(TOPIC, 0)) - {DAMAGED}
+        injector = Injector(cluster, options)
+        assert injector.disk.allows()
+        injector.disk.lies = True
+        for _ in range(20):
+            await injector.expire_session()
+            assert other in cluster.isr(TOPIC, 0)
+        assert 0 < injector.injected[Fault.EXPIRY.value] < 20
+        injector.disk.lies = False
+        await cluster.wait_for_isr(TOPIC, cluster.replicas(TOPIC, 0))
+        while other in cluster.isr(TOPIC, 0):
+            await injector.expire_session()
 
 
 def test_damage_that_is_ignored_is_found_by_the_trace(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,7 +45,7 @@ class Injector:
         self._rng = Random(f"faults/{options.seed}")
         self._busy: set[int] = set()
         """Brokers that are crashed or paused."""
-        self._disk = BadDisk(cluster, options, self._rng, self._busy)
+        self.disk = BadDisk(cluster, options, self._rng, self._busy)
         self._controller = trio.Lock()
         self._moments = Moments(cluster, options)
         self._severed: list[Callable[[], None]] = []
@@ -69,7 +69,7 @@ class Injector:
             Fault.LYING_SYNC: self.lie,
             Fault.SLOW_SYNC: self.delay_syncs,
         }
-        operators = Operators(cluster, options, self._rng, self._disk)
+        operators = Operators(cluster, options, self._rng, self.disk)
         operations: dict[Fault, Callable[[], Awaitable[None]]] = {
             Fault.PREFERRED: partial(operators.elect, unclean=False),
             Fault.UNCLEAN: partial(operators.elect, unclean=True),
@@ -131,7 +131,7 @@ class Injector:
 
     def spares(self, broker: int) -> bool:
         """Whether a partition would be left without a good copy if something happened to the broker."""
-        return self._disk.spares(broker)
+        return self.disk.spares(broker)
 
     def _pair(self) -> list[int]:
         """Two brokers; of a dense run a leader and one of its followers, where there is a leader."""
@@ -155,7 +155,7 @@ class Injector:
 
     async def damage_log(self) -> None:
         """Broker 0 goes, its disk damages a log, and it comes back; it is always the same disk that does."""
-        if DAMAGED in self._busy or not self._disk.allows():
+        if DAMAGED in self._busy or not self.disk.allows():
             return
         self._note(Fault.DAMAGE)
         self._busy.add(DAMAGED)
@@ -163,21 +163,21 @@ class Injector:
             await self._end_of_damaged(self._rng.choice((None, True, False)))
         await self._last()
         with trio.CancelScope(shield=True):
-            if self._disk.allows():
-                self._disk.damage()
+            if self.disk.allows():
+                self.disk.damage()
             await self.cluster.restart(DAMAGED)
         self._busy.discard(DAMAGED)
 
     async def rot(self) -> None:
         """A bit flips under broker 0, which runs on and may meet it; then its next process does."""
-        await self._restart_after(Fault.ROT, self._disk.rot, self._rng.choice((None, True, False)))
+        await self._restart_after(Fault.ROT, self.disk.rot, self._rng.choice((None, True, False)))
 
     async def lie(self) -> None:
         """A sync of broker 0 says that it is done and is not, and a while later its machine dies."""
-        await self._restart_after(Fault.LYING_SYNC, self._disk.lie, self._rng.choice((None, True)))
+        await self._restart_after(Fault.LYING_SYNC, self.disk.lie, self._rng.choice((None, True)))
 
     async def _restart_after(self, fault: Fault, act: Callable[[], None], lose: bool | None) -> None:
-        if DAMAGED in self._busy or not self._disk.allows():
+        if DAMAGED in self._busy or not self.disk.allows():
             return
         self._note(fault)
         self._busy.add(DAMAGED)
@@ -190,17 +190,17 @@ class Injector:
 
     async def _end_of_damaged(self, lose: bool | None) -> None:
         """Broker 0 ends; a sync that has lied costs it something only where others have it."""
-        self._disk.hide_rot()
-        if self._disk.lies:
+        self.disk.hide_rot()
+        if self.disk.lies:
             self.lied.add((DAMAGED, sum(ends_process(event, DAMAGED) for event in self.cluster.trace)))
-            lose = lose if self._disk.allows() else False
+            lose = lose if self.disk.allows() else False
             await self._crash(DAMAGED, lose)
         elif self._rng.random() < 0.5:
             await self._crash(DAMAGED, lose)
         else:
             await self.cluster.shutdown(DAMAGED, patient=False)
-        self._disk.show_rot()
-        self._disk.lies = False
+        self.disk.show_rot()
+        self.disk.lies = False
 
     async def delay_syncs(self) -> None:
         """A broker's syncs take their time; a crash may come before they are done."""
@@ -347,8 +347,12 @@ class Injector:
         self.cluster.reset_connections(self._rng.randrange(self.options.brokers))
 
     async def expire_session(self) -> None:
+        """The controller fences a broker that lives: it leaves every ISR, which the last good copy must not."""
+        victim = self._rng.randrange(self.options.brokers)
+        if self.spares(victim):
+            return
         self._note(Fault.EXPIRY)
-        await self.cluster.expire_session(self._rng.randrange(self.options.brokers))
+        await self.cluster.expire_session(victim)
 
     def _operated(self, fault: Fault, operation: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
         async def operate() -> None:
@@ -368,7 +372,7 @@ class Injector:
         cluster = self.cluster
         cluster.clear_faults()
         cluster.heal()
-        if (self._disk.lies or self._disk.rots) and cluster.is_alive(DAMAGED):
+        if (self.disk.lies or self.disk.rots) and cluster.is_alive(DAMAGED):
             cluster.resume(DAMAGED)
             cluster.heal_disk(DAMAGED)
             await self._end_of_damaged(lose=False)
@@ -379,7 +383,7 @@ class Injector:
                 await cluster.restart(broker)
                 continue
             cluster.resume(broker)
-            if cluster.broker(broker).replicas.directories.offline or self._disk.has_given_up(broker):
+            if cluster.broker(broker).replicas.directories.offline or self.disk.has_given_up(broker):
                 await self._renew(broker)
 
     async def settle(self) -> None:
