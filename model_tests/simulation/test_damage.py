@@ -8,12 +8,14 @@ from typing import Any
 
 import attrs
 import pytest
+import trio
 
 from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.impl.server.trace.events import ReceiveFetchResponse
 from tidegauge.impl.storage.log import Log
 from tidegauge.impl.storage.log_directory import LogDirectory
 from tidegauge.linearizability.check import check
-from tidegauge.model_tests.harness.simulation.disks import SPARED, BadDisk
+from tidegauge.model_tests.harness.simulation.disks import SPARED, BadDisk, medium
 from tidegauge.model_tests.harness.simulation.faults import Injector
 from tidegauge.model_tests.harness.simulation.options import DAMAGED, Fault, Options
 from tidegauge.model_tests.harness.simulation.simulation import Simulated, simulate, traced
@@ -110,6 +112,31 @@ async def test_the_session_of_the_last_good_copy_is_not_expired() -> None:
         await cluster.wait_for_isr(TOPIC, cluster.replicas(TOPIC, 0))
         while other in cluster.isr(TOPIC, 0):
             await injector.expire_session()
+
+
+@simulated
+async def test_a_follower_that_refuses_what_has_rotten_at_its_leader_behaves_as_specified() -> None:
+    options = Options(seed=1, brokers=3, replication_factor=3, partitions=3, flush_interval_ms=None)
+    async with Cluster(3, 1, options.config(), trace=True) as cluster:
+        await cluster.create_topic(TOPIC, 3, 3, config=options.topic_config())
+        (index,) = (one for one in range(3) if cluster.leader(TOPIC, one) == DAMAGED)
+        await cluster.crash(1)
+        async with cluster.client("producer") as client:
+            await client.produce(TOPIC, b"0", partition=index, acks=1)
+        await cluster.wait_for_isr(TOPIC, (DAMAGED, 2), partition=index)
+        disk = medium(cluster, DAMAGED)
+        (path,) = (path for path in disk.files() if f"/{TOPIC}-{index}/" in path and path.endswith(".log"))
+        disk.flip_bit(path, disk.size(path) - 1, 0)
+        await cluster.restart(1)
+        while cluster.leader(TOPIC, index) == DAMAGED:  # noqa: ASYNC110 - it is given up when asked twice
+            await trio.sleep(0.01)
+        responses = [one.decision for one in cluster.trace if isinstance(one.decision, ReceiveFetchResponse)]
+        assert any(one.outcome.records and not one.accepted for one in responses)
+        found = validate(cluster.trace, TOPIC, index, Settings(2, damaging=frozenset({DAMAGED})))
+        assert found.holds, str(found)
+        refused = validate(cluster.trace, TOPIC, index, Settings(2, damaging=frozenset({1, 2}))).mismatch
+        assert refused is not None
+        assert "log_end_offset is 0 at broker 1, 1 in the specification" in refused.reason
 
 
 def test_damage_that_is_ignored_is_found_by_the_trace(monkeypatch: pytest.MonkeyPatch) -> None:

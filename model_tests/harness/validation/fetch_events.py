@@ -96,6 +96,7 @@ def receive_fetch_response(decision: events.ReceiveFetchResponse, node: int, fol
     """That the leader does not know the topic changes nothing, nor does the response of a failed disk.
 
     It may have been sent just before its sender stopped, when the specification's follower no longer waits for it.
+    A follower refuses records that have rotten on a disk that damages: they are as good as lost, and asked for again.
     """
     assert followed.state is not None
     request, outcome = request_of(decision.fetch, decision.source, followed), decision.outcome
@@ -103,6 +104,15 @@ def receive_fetch_response(decision: events.ReceiveFetchResponse, node: int, fol
     if refused or error_of(outcome.error) in (None, Error.KAFKA_STORAGE_ERROR):
         yield just(AbandonFetch(request)) if waits_for(request, followed.state) else []
         return
+    yield from _as_sent(request, outcome, followed)
+    damaging = followed.settings.damaging or frozenset()
+    if outcome.records and not decision.accepted and decision.source in damaging and waits_for(request, followed.state):
+        yield just(AbandonFetch(request))
+
+
+def _as_sent(request: FetchRequest, outcome: events.FetchOutcome, followed: Followed) -> Iterator[Choice]:
+    """The response as its leader sent it, soon or late."""
+    assert followed.state is not None
     for response in followed.state.network.fetch_responses:
         if response.request == request and says(outcome, response):
             yield just(protocol.ReceiveFetchResponse(response))
