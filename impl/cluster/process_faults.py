@@ -64,7 +64,7 @@ class ProcessFaults:
             disk = self.nodes.host.disk(broker_name(broker_id)).disk
             left = survivors(disk, broker.replicas.directories.paths)
             end = trace.events.Crash if crashed else trace.events.Stop
-            broker.tracer.record(end, kept=left.ends, starts=left.starts)
+            broker.tracer.record(end, kept=left.ends, starts=left.starts, high_watermarks=left.high_watermarks)
 
     async def restart(self, broker_id: int) -> None:
         """Start a broker that crashed, or that stopped because its disk failed, from what its disk kept.

@@ -79,19 +79,28 @@ class Survivors:
     """Where each log ends."""
     starts: Mapping[TopicPartition, int]
     """Where those logs start that do not start at 0."""
+    high_watermarks: Mapping[TopicPartition, int]
+    """The high watermarks that are written down beside them, but for 0."""
 
 
 def survivors(disk: Disk, directories: Sequence[str]) -> Survivors:
     """What the disk holds of each log in these directories."""
     starts: dict[TopicPartition, int] = {}
+    high_watermarks: dict[TopicPartition, int] = {}
     for directory in directories:
         if disk.exists(directory):
             written = checkpoints.read_offsets(disk, directory, checkpoints.LOG_START_OFFSET_CHECKPOINT)
+            known = checkpoints.read_offsets(disk, directory, checkpoints.HIGH_WATERMARK_CHECKPOINT)
             for name in disk.list_directory(directory):
                 if (key := partition_of(name)) is not None and key not in starts:
                     starts[key] = max(_base_offset(disk, f"{directory}/{name}"), written.get(key, 0))
+                    high_watermarks[key] = known.get(key, 0)
     ends = surviving_end_offsets(disk, directories)
-    return Survivors(ends, {key: start for key, start in sorted(starts.items()) if start})
+    return Survivors(ends, _beyond_0(starts), _beyond_0(high_watermarks))
+
+
+def _beyond_0(offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    return {key: offset for key, offset in sorted(offsets.items()) if offset}
 
 
 def _base_offset(disk: Disk, path: str) -> int:

@@ -97,7 +97,7 @@ def test_a_crash_deposes_as_well() -> None:
     trace = trace_of(
         created((0,)),
         applied(0, 0, 0, 0),
-        (0, events.Crash({}, {})),
+        (0, events.Crash({}, {}, {})),
         elected(),
         applied(1, 1, 1, 7),
     )

@@ -93,7 +93,7 @@ def restarted(known: ProducerMemory, *batches: LoggedBatch, start: int = 0) -> e
 REPEATED = events.AcknowledgeRepeat("t", 0, state(3), TWO, 0, (FIRST,))
 TOO_EARLY = events.RefuseSequence("t", 0, state(3), TWO, (batch(0, 1, 9),), ErrorCode.out_of_order_sequence_number)
 FORGOTTEN = events.ExpireProducers("t", 0, state(3), memory(forgot=True), (7,))
-DIED = events.Crash({("t", 0): 3}, {})
+DIED = events.Crash({("t", 0): 3}, {}, {})
 GOOD: tuple[tuple[int, events.Decision], ...] = (
     (0, append(FIRST, ONE)),
     (0, append(SECOND, TWO)),

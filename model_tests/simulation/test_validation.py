@@ -175,7 +175,7 @@ def test_the_first_event_that_is_not_allowed_is_shown_with_the_reason(
 
 @pytest.mark.parametrize("error", [ErrorCode.unknown_topic_id, ErrorCode.none])
 def test_what_a_leader_sent_just_before_it_stopped_may_arrive_after_it_if_it_says_nothing(error: ErrorCode) -> None:
-    stopped = event(0, events.Stop({("t", 0): 2}, {}))
+    stopped = event(0, events.Stop({("t", 0): 2}, {}, {}))
     outcome, held = response(0, -1, error), state(log_end_offset=2)
     late = event(1, events.ReceiveFetchResponse("t", 0, held, NOBODY, 0, SECOND, outcome, accepted=False))
     done = of((*GOOD, stopped, late))
@@ -186,10 +186,58 @@ def test_what_a_leader_sent_just_before_it_stopped_may_arrive_after_it_if_it_say
 def test_a_response_arrives_once_though_its_sender_has_ended(times: int, place: int | None) -> None:
     held = state(log_end_offset=2, high_watermark=2)
     sent = event(0, events.ReceiveFetch("t", 0, held, SECOND, response(0, 2)))
-    ended = event(0, events.Crash({("t", 0): 2}, {}))
+    ended = event(0, events.Crash({("t", 0): 2}, {}, {}))
     received = event(1, events.ReceiveFetchResponse("t", 0, held, NOBODY, 0, SECOND, response(0, 2), accepted=True))
     done = of((*GOOD, sent, ended, *[received] * times))
     assert (None if done.mismatch is None else done.mismatch.position) == place, str(done)
+
+
+# --- high watermarks that were written down, and never told of -------------------------------------------------------
+
+FAILED = event(0, events.LogDirectoryFailed("d", (events.LostReplica("t", 0, 2, 0),)))
+HAS_COMMITTED = state(log_end_offset=2, high_watermark=2)
+TOLD = event(0, events.CheckpointHighWatermark("t", 0, HAS_COMMITTED, offset=2))
+
+
+@pytest.mark.parametrize("before", [(), (FAILED,)], ids=["its process dies", "its directory fails first"])
+@pytest.mark.parametrize("end", [events.Crash, events.Stop])
+@pytest.mark.parametrize("on_disk", [1, 2])
+def test_a_high_watermark_may_be_on_the_disk_that_the_broker_did_not_come_to_tell(
+    before: tuple[TraceEvent, ...], end: type[events.Crash | events.Stop], on_disk: int
+) -> None:
+    """A slow disk was writing it when the directory failed, or the process died; a clean stop writes the last one."""
+    is_clean = end is events.Stop and not before
+    trace = (*GOOD, *before, died(end, on_disk), started_with(2 if is_clean else on_disk))
+    assert of(trace).holds, str(of(trace))
+    unsaid = of((*GOOD, *before, died(end, 0), started_with(on_disk)))
+    assert unsaid.holds == (is_clean and on_disk == 2), "the disk has what nobody has seen there"
+
+
+@pytest.mark.parametrize(("before", "on_disk"), [((), 3), ((TOLD,), 1), ((TOLD,), 0)])
+def test_what_the_disk_has_is_neither_beyond_what_was_committed_nor_older_than_what_was_told(
+    before: tuple[TraceEvent, ...], on_disk: int
+) -> None:
+    trace = (*GOOD, *before, died(events.Crash, on_disk), started_with(min(on_disk, 2)))
+    mismatch = of(trace).mismatch
+    assert mismatch is not None
+    assert (mismatch.position, mismatch.reason.split()[0]) == (len(trace) - 1, "high_watermark")
+
+
+def died(end: type[events.Crash | events.Stop], high_watermark: int) -> TraceEvent:
+    """Broker 0 does, and this is what its disk has written down."""
+    return event(0, end({("t", 0): 2}, {}, {("t", 0): high_watermark}))
+
+
+def started_with(high_watermark: int) -> TraceEvent:
+    known = state(
+        leader=-1,
+        leader_epoch=-1,
+        partition_epoch=-1,
+        log_end_offset=2,
+        high_watermark=high_watermark,
+        isr=(),
+    )
+    return event(0, events.Restart("t", 0, known, NOBODY, (BATCH,)))
 
 
 # --- traces of real clusters, tampered with --------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import pytest
 
 from tidegauge.impl.ports.simulated_disk import SimulatedDisk
 from tidegauge.impl.records.payload import Record, build_batch
+from tidegauge.impl.storage.checkpoints import HIGH_WATERMARK_CHECKPOINT, encode_offsets, write_atomically
 from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.log import Log
 from tidegauge.impl.storage.surviving_logs import Survivors, survivors
@@ -37,8 +38,18 @@ def test_what_follows_a_loss_is_lost_as_well(lost: int | None, kept: int) -> Non
     file = disk.open(FIRST)
     file.truncate(0 if lost is None else file.size - lost)
     file.close()
-    assert survivors(disk, ["d"]) == Survivors({("t", 0): kept}, {})
+    assert survivors(disk, ["d"]) == Survivors({("t", 0): kept}, {}, {})
     assert reopened(disk).log_end_offset == kept
+
+
+def test_a_high_watermark_is_told_where_its_log_is() -> None:
+    """A checkpoint may remember a log that is in another directory now; the one beside the log counts."""
+    disk, log = two_segments()
+    log.abandon()
+    disk.make_directory("e")
+    for directory, offset in (("d", 2), ("e", 3)):
+        write_atomically(disk, directory, HIGH_WATERMARK_CHECKPOINT, encode_offsets({("t", 0): offset, ("t", 1): 1}))
+    assert survivors(disk, ["e", "d"]).high_watermarks == {("t", 0): 2}
 
 
 def test_a_log_start_is_told_where_it_is_known() -> None:
@@ -46,5 +57,5 @@ def test_a_log_start_is_told_where_it_is_known() -> None:
     log.delete_records_before(2)
     log.retention(0)
     log.abandon()
-    assert survivors(disk, ["d"]) == Survivors({("t", 0): 3}, {("t", 0): 2})
+    assert survivors(disk, ["d"]) == Survivors({("t", 0): 3}, {("t", 0): 2}, {})
     assert reopened(disk).log_start_offset == 2

@@ -406,6 +406,8 @@ class Crash(Decision):
     """Where each log on its disk ends now."""
     starts: Mapping[TopicPartition, int]
     """Where those begin that do not begin at 0."""
+    high_watermarks: Mapping[TopicPartition, int]
+    """The high watermarks that are written down there, but for 0."""
 
 
 class Stop(Decision):
@@ -415,6 +417,8 @@ class Stop(Decision):
     """Where each log on its disk ends now."""
     starts: Mapping[TopicPartition, int]
     """Where those begin that do not begin at 0."""
+    high_watermarks: Mapping[TopicPartition, int]
+    """The high watermarks that are written down there, but for 0."""
 
 
 class Restart(OfLog):

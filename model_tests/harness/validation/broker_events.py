@@ -8,6 +8,7 @@ from tidegauge.impl.server.trace import events
 from tidegauge.model_tests.harness.validation.followed import Followed
 from tidegauge.model_tests.harness.validation.observed import (
     CheckpointOvertaken,
+    CheckpointUnsaid,
     ReceiveMetadata,
     StartUnsaid,
 )
@@ -83,7 +84,7 @@ def stop(decision: events.Stop, node: int, followed: Followed) -> Iterator[Choic
     stop = action if granted else leaving.StopUnasked(broker)
     if has_failed(replica):
         lost = [LoseTail(broker, kept)] if kept < replica.log_end_offset else []
-        yield all_of(*written_start(decision, followed, broker), stop, *lost)
+        yield all_of(*written_before(decision, followed, broker), stop, *lost)
     else:
         noteless = [LoseNote(broker)] if node in followed.failed_directories else []
         yield all_of(*started(followed, broker), stop, *noteless)
@@ -91,11 +92,11 @@ def stop(decision: events.Stop, node: int, followed: Followed) -> Iterator[Choic
 
 @actions_of.register(events.Crash)
 def crash(decision: events.Crash, node: int, followed: Followed) -> Iterator[Choice]:
-    """What the disk kept; a log start may be on it though nobody had to write it down."""
+    """What the disk kept; a log start or a high watermark may be on it that the broker did not come to tell."""
     broker = followed.index(node)
     assert followed.state is not None
     died = faults.Crash(broker, kept_of(decision, node, followed))
-    yield all_of(*started(followed, broker), *written_start(decision, followed, broker), died)
+    yield all_of(*started(followed, broker), *written_before(decision, followed, broker), died)
 
 
 @actions_of.register(events.Pause)
@@ -231,6 +232,18 @@ def started(followed: Followed, broker: int) -> Iterator[ReplicationAction]:
     assert followed.state is not None
     if not followed.state.replicas[broker].running:
         yield faults.Restart(broker)
+
+
+def written_before(
+    decision: events.Crash | events.Stop, followed: Followed, broker: int
+) -> Iterator[ReplicationAction]:
+    """What the disk has of a log, besides its records, that no decision told."""
+    assert followed.state is not None
+    yield from written_start(decision, followed, broker)
+    replica = followed.state.replicas[broker]
+    offset = decision.high_watermarks.get((followed.topic, followed.partition), 0)
+    if replica.checkpoint < offset <= replica.high_watermark:
+        yield CheckpointUnsaid(broker, offset)
 
 
 def written_start(decision: events.Crash | events.Stop, followed: Followed, broker: int) -> Iterator[ReplicationAction]:

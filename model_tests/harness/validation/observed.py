@@ -1,7 +1,7 @@
-"""The specification's machine as a real network and a real disk show it: seven ways in which it is looser, and no more.
+"""The specification's machine as a real network and a real disk show it: eight ways in which it is looser, and no more.
 
 The specification's network either brings a message or has lost it for good, its followers wait until a connection
-breaks as a whole, and its disks do nothing that their broker does not say. A cluster is looser in seven ways, which
+breaks as a whole, and its disks do nothing that their broker does not say. A cluster is looser in eight ways, which
 trace validation must be able to follow; each is an action of its own, so that a validated trace says how often it was
 needed.
 
@@ -14,10 +14,11 @@ needed.
 * `NoteOutdated`: a broker stops cleanly that never received the response to its registration, and notes an older epoch.
 * `StartUnsaid`: a directory that failed has written a log start that its broker never told.
 * `CheckpointOvertaken`: a high watermark that is written down has moved on while the disk took its time.
+* `CheckpointUnsaid`: a high watermark was on the disk when its process ended, before the broker could tell.
 
 What arrives of processes that have died is not among them: `spec.replication.extensions.late` says what may.
 
-All invariants of `spec.replication.composed` are checked on the way, so none of the seven weakens what is concluded. Of
+All invariants of `spec.replication.composed` are checked on the way, so none of the eight weakens what is concluded. Of
 `LowWatermarkIsTrue` a replica is left out whose records the disk has taken: what a leader knows of it is older.
 """
 
@@ -182,8 +183,31 @@ class CheckpointOvertaken(ObservedAction):
 
 
 @attrs.frozen
+class CheckpointUnsaid(ObservedAction):
+    """A high watermark is written down, and the broker never tells: its process ends first, or its directory failed.
+
+    The disk was at work then. What it has is newer than what was told, and no more than what was committed.
+    """
+
+    broker: BrokerId
+    offset: int
+
+    def guard(self, machine: ReplicationRules, state: State) -> str:
+        replica = state.replicas[self.broker]
+        if not replica.running:
+            return f"broker {self.broker} is down"
+        if not replica.checkpoint < self.offset <= replica.high_watermark:
+            has = f"{replica.checkpoint}, and knows {replica.high_watermark}"
+            return f"broker {self.broker} has written down the high watermark {has}"
+        return ""
+
+    def effect(self, machine: ReplicationRules, state: State) -> State:
+        return state.with_replica(self.broker, attrs.evolve(state.replicas[self.broker], checkpoint=self.offset))
+
+
+@attrs.frozen
 class Observed(ReplicationExtension):
-    """The seven."""
+    """The eight."""
 
     action_types: ClassVar[tuple[type[Action], ...]] = (
         ProposalOutlives,
@@ -193,6 +217,7 @@ class Observed(ReplicationExtension):
         NoteOutdated,
         StartUnsaid,
         CheckpointOvertaken,
+        CheckpointUnsaid,
     )
 
     @property
@@ -210,7 +235,7 @@ def low_watermark_is_true_where_records_are(state: State) -> bool:
 
 
 def observed_machine(brokers: int, min_insync_replicas: int, *, unclean_leader_election: bool) -> Replication:
-    """Replication with all extensions, late messages and the seven; everything may happen as often as it does."""
+    """Replication with all extensions, late messages and the eight; everything may happen as often as it does."""
     return Replication(
         brokers=brokers,
         max_records=UNBOUNDED,
