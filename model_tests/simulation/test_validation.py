@@ -480,3 +480,61 @@ def test_a_request_that_failed_in_a_way_that_nobody_foresaw_is_a_finding(node: i
     assert done.mismatch is not None
     assert done.mismatch.position == place
     assert done.mismatch.reason == "a request failed in a way that nobody foresaw: PRODUCE: KeyError(0)"
+
+
+# --- a checkpoint that a slow disk has finished late -----------------------------------------------------------------
+
+
+@cache
+def run_with_a_fall() -> tuple[Options, tuple[TraceEvent, ...], int]:
+    """The first run in which a follower's high watermark falls with the log that it gives up, and where it does."""
+    faults = {Fault.ISOLATE: 2, Fault.CRASH: 3}
+    for seed in range(40):
+        options = Options(
+            seed=seed, partitions=1, duration=2.5, fault_interval=0.25, unclean_leader_election=True, faults=faults
+        )
+        trace = tuple(traced(options))
+        marks: dict[int, int] = {}
+        for place, one in enumerate(trace):
+            if isinstance(one.decision, events.Crash):
+                marks.pop(one.node, None)
+            if isinstance(one.decision, events.OfReplica):
+                mark = one.decision.state.high_watermark
+                if mark < marks.get(one.node, 0):
+                    return options, trace[: place + 1], marks[one.node]
+                marks[one.node] = mark
+    raise AssertionError("no seed has a high watermark that falls")
+
+
+def checkpointed(trace: tuple[TraceEvent, ...], offset: int) -> tuple[TraceEvent, ...]:
+    """The trace, and then a checkpoint by the node of its last event."""
+    last = trace[-1]
+    assert isinstance(last.decision, events.OfReplica)
+    decision = events.CheckpointHighWatermark(last.decision.topic, 0, last.decision.state, offset)
+    return (*trace, attrs.evolve(last, decision=decision))
+
+
+def test_a_slow_checkpoint_may_say_what_the_high_watermark_was_before_it_fell() -> None:
+    options, trace, before = run_with_a_fall()
+    done = held_against(checkpointed(trace, before), options)
+    assert done.holds, str(done)
+    assert done.actions["CheckpointOvertaken"] > 0
+
+
+def test_a_checkpoint_may_not_say_what_the_high_watermark_never_was() -> None:
+    options, trace, before = run_with_a_fall()
+    done = held_against(checkpointed(trace, before + 1), options)
+    assert done.mismatch is not None
+    assert done.mismatch.position == len(trace)
+    assert f"has not been {before + 1} since" in done.mismatch.reason
+
+
+def test_a_checkpoint_may_not_say_again_what_an_earlier_one_has_replaced() -> None:
+    """Of two checkpoints the one that was begun later counts: the high watermark before the fall is gone for good."""
+    options, trace, before = run_with_a_fall()
+    now = trace[-1].decision
+    assert isinstance(now, events.OfReplica)
+    written = checkpointed(checkpointed(trace, before), now.state.high_watermark)
+    done = held_against(checkpointed(written, before), options)
+    assert done.mismatch is not None
+    assert done.mismatch.position == len(written)

@@ -210,7 +210,10 @@ def flush(decision: events.Flush, node: int, followed: Followed) -> Iterator[Cho
 def checkpoint_high_watermark(
     decision: events.CheckpointHighWatermark, node: int, followed: Followed
 ) -> Iterator[Choice]:
-    """The disk may have taken its time: then it has what the high watermark was when it began."""
+    """The disk may have taken its time: then it has what the high watermark was when it began.
+
+    Since then it may have fallen, too: the log was cut, or a new leader knows less.
+    """
     assert followed.state is not None
     broker, offset = followed.index(node), decision.offset
     replica = followed.state.replicas[broker]
@@ -218,6 +221,8 @@ def checkpoint_high_watermark(
         yield []
     elif offset == replica.high_watermark:
         yield just(faults.CheckpointHighWatermark(broker))
+    elif offset not in followed.may_write.get(node, ()):
+        raise Untranslatable(f"the high watermark of broker {node} has not been {offset} since one was written down")
     else:
         yield just(CheckpointOvertaken(broker, offset))
 

@@ -43,6 +43,14 @@ class Settings:
 
 
 DEFAULTS: Final = Settings()
+BEGINS_ANEW: Final = (
+    events.CheckpointHighWatermark,
+    events.RemoveReplica,
+    events.Crash,
+    events.Stop,
+    events.Restart,
+)
+"""After these no checkpoint is on its way that began before."""
 
 
 @attrs.define
@@ -113,6 +121,8 @@ class Followed:
         """Brokers whose disks have lied about a sync, and whose next processes have yet to open their logs."""
         self.found: dict[int, list[int]] = {}
         """Broker -> for each end of a process that is yet to come, where a damaged log is found to end."""
+        self.may_write: dict[int, set[int]] = {}
+        """Broker -> the high watermarks that its replica has had since it wrote one down: a slow disk may write any."""
         self.kept: dict[int, int] = {}
         self.written: list[tuple[int, Controller]] = []
         """The controller's word, by the end of the metadata log when it was written."""
@@ -126,6 +136,14 @@ class Followed:
         self.ends[node] += 1
         self.failed_directories.discard(node)
         self.metadata_offsets.pop(node, None)
+
+    def note_high_watermark(self, event: TraceEvent, state: State) -> None:
+        """What a node's replica has after an event of that node; a new process and a new log begin anew."""
+        if event.node in self.brokers:
+            if isinstance(event.decision, BEGINS_ANEW):
+                self.may_write.pop(event.node, None)
+            had = self.may_write.setdefault(event.node, set())
+            had.add(state.replicas[self.index(event.node)].high_watermark)
 
     def arrives_again(self, node: int, fetch: FollowerFetch) -> bool:
         """Note that a fetch has arrived at a broker; whether the same fetch, or a copy of it, will do so later."""

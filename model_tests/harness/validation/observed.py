@@ -167,15 +167,19 @@ class StartUnsaid(ObservedAction):
 
 @attrs.frozen
 class CheckpointOvertaken(ObservedAction):
-    """A high watermark is written down that was right when the writing began, and has moved since."""
+    """A high watermark is written down that was right when the writing began, and has moved since, up or down.
+
+    What a crash leaves is what it would leave had the disk written at once. Which ones the replica has had is known to
+    `followed`; a state shows but the one it has.
+    """
 
     broker: BrokerId
     offset: int
 
     def guard(self, machine: ReplicationRules, state: State) -> str:
         replica = state.replicas[self.broker]
-        if not 0 <= self.offset < replica.high_watermark:
-            return f"the high watermark of broker {self.broker} is {replica.high_watermark}"
+        if self.offset < 0 or self.offset == replica.high_watermark:
+            return f"the high watermark of broker {self.broker} has not moved from {replica.high_watermark}"
         return machine.not_hosting(state, self.broker)
 
     def effect(self, machine: ReplicationRules, state: State) -> State:

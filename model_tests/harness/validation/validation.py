@@ -262,6 +262,7 @@ class Validator(Followed):
             epoch, kept = surviving(self.state, state, self.index(event.node))
             self.kept[epoch] = kept
         self.state = state
+        self.note_high_watermark(event, state)
         self.actions.update(action.name for action in taken)
         self.sent.update(dict.fromkeys((*state.network.fetches, *state.network.alters)))
         self._note_responses(state, taken)
