@@ -212,7 +212,7 @@ def checkpoint_high_watermark(
 ) -> Iterator[Choice]:
     """The disk may have taken its time: then it has what the high watermark was when it began.
 
-    Since then it may have fallen, too: the log was cut, or a new leader knows less.
+    Since then it may have moved back, too: the log was cut, or a new leader knows less.
     """
     assert followed.state is not None
     broker, offset = followed.index(node), decision.offset
