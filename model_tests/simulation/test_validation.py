@@ -487,7 +487,7 @@ def test_a_request_that_failed_in_a_way_that_nobody_foresaw_is_a_finding(node: i
 
 @cache
 def run_with_a_fall() -> tuple[Options, tuple[TraceEvent, ...], int]:
-    """The first run in which a follower's high watermark moves back with the log that it gives up, and where it does."""
+    """The first run in which a follower's high watermark moves back, with the log that it gives up; and where."""
     faults = {Fault.ISOLATE: 2, Fault.CRASH: 3}
     for seed in range(40):
         options = Options(
@@ -514,7 +514,7 @@ def checkpointed(trace: tuple[TraceEvent, ...], offset: int) -> tuple[TraceEvent
     return (*trace, attrs.evolve(last, decision=decision))
 
 
-def test_a_slow_checkpoint_may_say_what_the_high_watermark_was_before_it_moved back() -> None:
+def test_a_slow_checkpoint_may_say_what_the_high_watermark_was_before_it_went_back() -> None:
     options, trace, before = run_with_a_fall()
     done = held_against(checkpointed(trace, before), options)
     assert done.holds, str(done)
