@@ -20,7 +20,7 @@ $(READY): pyproject.toml tools/setup.sh
 setup: $(READY) ## make .venv with all that is needed, Java included
 	@:
 
-verify: $(READY) ## the main job: explore, drive, simulate, check, Spark, report (3 minutes; ARGS=--quick: about a minute on an idle machine)
+verify: $(READY) ## the main job: explore, drive, simulate, check, Spark, report (4 minutes; ARGS=--quick: about a minute on an idle machine)
 	@$(BIN)/tidegauge verify $(ARGS)
 
 test: $(READY) ## run the tests, in two processes (ARGS="-k name" and other pytest options; WORKERS=0: in one)
