@@ -56,8 +56,13 @@ def marker_record(batch: Buffer, position: int = 0) -> MarkerRecord | None:
     except RecordError:
         return None
     for record in records:
-        if record.key is not None and len(record.key) >= _KEY.size:
+        if (kind := marker_kind(record.key)) is not None:
             value = record.value or b""
             epoch = _VALUE.unpack_from(value)[1] if len(value) >= _VALUE.size else UNKNOWN_COORDINATOR_EPOCH
-            return MarkerRecord(_KEY.unpack_from(record.key)[1], epoch)
+            return MarkerRecord(kind, epoch)
     return None
+
+
+def marker_kind(key: bytes | None) -> int | None:
+    """The kind of control record that a key names; None for one that is too short."""
+    return int(_KEY.unpack_from(key)[1]) if key is not None and len(key) >= _KEY.size else None

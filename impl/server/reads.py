@@ -29,6 +29,8 @@ from tidegauge.impl.wire.fetch_messages import (
     TopicFetched,
 )
 
+READ_COMMITTED = 1
+"""The isolation level of consumers that read no transaction that may still be aborted (KIP-98)."""
 NO_PREFERENCE = -1
 """The preferred read replica of a consumer that reads from the right one."""
 

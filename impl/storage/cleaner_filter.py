@@ -20,6 +20,7 @@ from typing import NamedTuple
 import attrs
 
 from tidegauge.impl.records.batches import NO_PRODUCER_ID, BatchHeader
+from tidegauge.impl.records.markers import marker_kind
 from tidegauge.impl.storage.cleaner_batches import (
     KeyedRecord,
     delete_horizon,
@@ -33,8 +34,6 @@ from tidegauge.impl.storage.offset_map import OffsetMap
 
 RECORDS_A_SLICE = 250
 """Records between two pauses."""
-_MARKER_TYPE_AT = 2
-_MARKER_KEY_SIZE = 4
 
 Sliced = Generator[None, None, bytes]
 """Work that pauses now and then, and gives bytes at the end."""
@@ -134,6 +133,6 @@ class RetentionRules:
 def marker_type(header: BatchHeader, payload: bytes) -> int | None:
     """The type of a control batch's marker, 0 abort, 1 commit; None for a batch without a record."""
     for record in keyed_records(header, payload):
-        if record.key is not None and len(record.key) >= _MARKER_KEY_SIZE:
-            return int.from_bytes(record.key[_MARKER_TYPE_AT:_MARKER_KEY_SIZE], "big", signed=True)
+        if (kind := marker_kind(record.key)) is not None:
+            return kind
     return None

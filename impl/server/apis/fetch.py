@@ -21,7 +21,7 @@ from tidegauge.impl.server.broker.metadata_cache import MetadataCache
 from tidegauge.impl.server.broker.replica_manager import ReplicaManager
 from tidegauge.impl.server.broker.replica_reader import LEADER_MOVED
 from tidegauge.impl.server.pace import ELEMENT
-from tidegauge.impl.server.reads import PartitionRead, ReadOutcome, fetch_response, partition_reads
+from tidegauge.impl.server.reads import READ_COMMITTED, PartitionRead, ReadOutcome, fetch_response, partition_reads
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
 from tidegauge.impl.server.transport.refused import RefusedError
 from tidegauge.impl.wire.fetch_messages import CONSUMER, FetchRequest, FetchResponse
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 FEW: Final = 64
 """Partitions that are read in less than a slice of work."""
-READ_COMMITTED: Final = 1
-"""The isolation level of consumers that read no transaction that may still be aborted (KIP-98)."""
 MOST_OF_CONSUMER: Final = 10_000
 """Partitions that a consumer may name in one request."""
 LATE_FOLLOWER: Final = 1_000

@@ -22,6 +22,7 @@ from tidegauge.impl.partition.messages import EpochEndOffset
 from tidegauge.impl.records.batches import RecordError
 from tidegauge.impl.server.broker.partition import Partition
 from tidegauge.impl.server.broker.replica_manager import ReplicaManager
+from tidegauge.impl.server.reads import READ_COMMITTED
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
 from tidegauge.impl.wire.primitives import NO_WAIT, i32, i64
 
@@ -52,8 +53,6 @@ CONSUMER: Final = -1
 DEBUGGING_CONSUMER: Final = -2
 """A replica id to which followers respond too."""
 UNKNOWN_EPOCH: Final = -1
-READ_COMMITTED: Final = 1
-"""The isolation level of consumers for which a log ends at the last stable offset (KIP-98)."""
 
 
 class _Found(NamedTuple):

@@ -5,22 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from kio.schema.errors import ErrorCode
-from kio.schema.write_txn_markers.v2.response import (
-    WritableTxnMarkerPartitionResult,
-    WritableTxnMarkerResult,
-    WritableTxnMarkerTopicResult,
-    WriteTxnMarkersResponse,
-)
 
 from tidegauge.impl.records.markers import TransactionMarker
 from tidegauge.impl.server.broker.appends import AppendOutcome, AppendState, PartitionMarker
 from tidegauge.impl.server.broker.replica_manager import ReplicaManager
-from tidegauge.impl.server.error_responses.transactions import write_txn_markers_error
+from tidegauge.impl.server.error_responses.transactions import write_txn_markers_error, write_txn_markers_response
 from tidegauge.impl.server.rights import cluster_error
 from tidegauge.impl.server.transport.authorization import Operation
 
 if TYPE_CHECKING:
     from kio.schema.write_txn_markers.v2.request import WritableTxnMarker, WriteTxnMarkersRequest
+    from kio.schema.write_txn_markers.v2.response import WriteTxnMarkersResponse
 
     from tidegauge.impl.server.transport.context import RequestContext
 
@@ -40,25 +35,8 @@ async def handle_write_txn_markers(
     if denied is not ErrorCode.none:
         return write_txn_markers_error(request, denied)
     appends = [append async for marker in context.pace.each(request.markers) for append in _appends(marker)]
-    outcomes = iter(await replicas.append_markers(appends, timeout_ms=TIMEOUT_MS, pace=context.pace))
-    return WriteTxnMarkersResponse(
-        markers=tuple(
-            WritableTxnMarkerResult(
-                producer_id=marker.producer_id,
-                topics=tuple(
-                    WritableTxnMarkerTopicResult(
-                        name=topic.name,
-                        partitions=tuple(
-                            WritableTxnMarkerPartitionResult(partition_index=index, error_code=_error(next(outcomes)))
-                            for index in topic.partition_indexes
-                        ),
-                    )
-                    for topic in marker.topics
-                ),
-            )
-            for marker in request.markers
-        )
-    )
+    outcomes = await replicas.append_markers(appends, timeout_ms=TIMEOUT_MS, pace=context.pace)
+    return write_txn_markers_response(request, map(_error, outcomes))
 
 
 def _appends(marker: WritableTxnMarker) -> list[PartitionMarker]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 from kio.schema.add_offsets_to_txn.v4.response import AddOffsetsToTxnResponse
@@ -88,6 +90,11 @@ def end_txn_error(_: EndTxnRequest, error: ErrorCode, _message: str = "") -> End
 
 def write_txn_markers_error(request: WriteTxnMarkersRequest, error: ErrorCode, _: str = "") -> WriteTxnMarkersResponse:
     """Every partition of the request, with the error."""
+    return write_txn_markers_response(request, repeat(error))
+
+
+def write_txn_markers_response(request: WriteTxnMarkersRequest, errors: Iterator[ErrorCode]) -> WriteTxnMarkersResponse:
+    """Every partition of the request in its order, each with the next of these errors."""
     return WriteTxnMarkersResponse(
         markers=tuple(
             WritableTxnMarkerResult(
@@ -96,7 +103,7 @@ def write_txn_markers_error(request: WriteTxnMarkersRequest, error: ErrorCode, _
                     WritableTxnMarkerTopicResult(
                         name=topic.name,
                         partitions=tuple(
-                            WritableTxnMarkerPartitionResult(partition_index=index, error_code=error)
+                            WritableTxnMarkerPartitionResult(partition_index=index, error_code=next(errors))
                             for index in topic.partition_indexes
                         ),
                     )
