@@ -38,7 +38,13 @@ from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.partition.transactions import AbortedTransaction, Transactions
 from tidegauge.impl.records.batches import NO_TIMESTAMP, TRANSACTIONAL_FLAG, BatchHeader, RecordError
-from tidegauge.impl.records.markers import ABORT_MARKER, UNKNOWN_COORDINATOR_EPOCH, MarkerRecord, TransactionMarker
+from tidegauge.impl.records.markers import (
+    ABORT_MARKER,
+    COMMIT_MARKER,
+    UNKNOWN_COORDINATOR_EPOCH,
+    MarkerRecord,
+    TransactionMarker,
+)
 
 BATCHES_RETAINED: Final = 5
 """Kafka's number, and the most that `max.in.flight.requests.per.connection` may be for an idempotent producer."""
@@ -253,8 +259,10 @@ class ProducerStates:
     def _end_transaction(
         self, entry: ProducerEntry, offset: int, marker: MarkerRecord | None
     ) -> AbortedTransaction | None:
+        if marker is not None and marker.kind not in (ABORT_MARKER, COMMIT_MARKER):
+            return None  # another control record ends nothing
         entry.current_txn_first_offset = NO_OFFSET
-        if marker is not None:
+        if marker is not None and marker.coordinator_epoch != UNKNOWN_COORDINATOR_EPOCH:
             entry.coordinator_epoch = marker.coordinator_epoch
         aborted = marker is not None and marker.kind == ABORT_MARKER
         return self.transactions.end(entry.producer_id, offset, aborted=aborted)

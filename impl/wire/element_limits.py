@@ -20,6 +20,7 @@ AT_ONCE: Final = 1_000
 """Of a request whose handler goes through its elements at once."""
 
 _IN_SLICES: Final = (
+    ApiKey.WRITE_TXN_MARKERS,
     ApiKey.PRODUCE,
     ApiKey.LIST_OFFSETS,
     ApiKey.METADATA,

@@ -114,7 +114,7 @@ def need(*packages: str) -> None:
     """Raises Unusable, naming those that are not installed: an embedder has only what a cluster needs."""
     missing = [package for package in packages if find_spec(package) is None]
     if missing:
-        raise Unusable(f"verify needs {listed(missing)}, not installed here: pip install 'tidegauge[verify]'")
+        raise Unusable(f"verify needs {listed(missing)}, not installed here: pip install '.[verify]' in a clone")
 
 
 def listed(names: Sequence[str]) -> str:
