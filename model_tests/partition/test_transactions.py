@@ -356,3 +356,12 @@ def test_a_follower_knows_what_its_leader_knows() -> None:
     assert len(leader.aborted_transactions(0, MUCH)) > 5
     assert leader.producers.entries == follower.producers.entries
     assert pair.leader.last_stable_offset == pair.follower.last_stable_offset
+
+
+def test_a_control_record_of_another_kind_ends_no_transaction() -> None:
+    log = Log.open(SimulatedDisk(random.Random(0)), DIRECTORY, CONFIG, 0)
+    log.append_as_leader(data(7), 0, 0, origin=Origin.BROKER)
+    record = Record(0, 0, b"\x00\x00\x00\x63", b"")
+    other = build_batch([record], producer=ProducerIdentity(7, 0, -1), transactional=True, control=True)
+    log.append_as_leader(other, 0, 0, origin=Origin.BROKER)
+    assert log.producers.transactions.open == {7: 0}

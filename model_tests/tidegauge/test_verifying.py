@@ -104,7 +104,7 @@ def test_verify_says_what_is_not_installed_and_keeps_the_old_report(tmp_path: Pa
         f"sys.exit(__main__.run(['verify', '--quick', '--out', {str(tmp_path)!r}]))\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    told = "tidegauge: verify needs hypothesis and pyspark, not installed here: pip install 'tidegauge[verify]'\n"
+    told = "tidegauge: verify needs hypothesis and pyspark, not installed here: pip install '.[verify]' in a clone\n"
     assert done.returncode == 2
     said = [line for line in done.stderr.splitlines(keepends=True) if not line.startswith("simulating: ")]
     assert said == [told], "progress is shown where a run takes long, and nothing else"
