@@ -38,6 +38,7 @@ IMPL_MAY_IMPORT = {
     "impl.partition": frozenset({"impl.partition", "impl.records"}),
     "impl.metadata": frozenset({"impl.metadata", "impl.partition", "impl.records"}),
     "impl.controller": frozenset({"impl.controller", "impl.metadata", "impl.partition"}),
+    "impl.coordinators": frozenset({"impl.coordinators", "impl.partition", "impl.records"}),
     "impl.storage": frozenset({"impl.storage", "impl.partition", "impl.records", "impl.ports"}),
     "impl.wire": frozenset({"impl.wire", "impl.records", "impl.ports"}),
     "impl.ports": frozenset({"impl.ports"}),

@@ -1,0 +1,316 @@
+"""The coordinator's core: one record pending of an id, nothing before it is committed, the log as the truth."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from kio.schema.errors import ErrorCode
+
+from tidegauge.impl.coordinators.transactions.coordinator import TransactionConfig, TransactionCoordinator
+from tidegauge.impl.coordinators.transactions.messages import (
+    AddPartitions,
+    Append,
+    Committed,
+    EndTxn,
+    InitProducerId,
+    ListedTransaction,
+    Marker,
+    Outcome,
+    Outstanding,
+    ProducerGiven,
+    ProducerIdNeeded,
+    Respond,
+    TransactionFilter,
+    VerifyPartitions,
+)
+from tidegauge.impl.coordinators.transactions.metadata import TopicPartition, TransactionMetadata, TransactionStatus
+
+ID = "tide-tables"
+FIRST, SECOND = TopicPartition("tide", 0), TopicPartition("tide", 1)
+TIMEOUT_MS = 60_000
+DEFAULTS = TransactionConfig()
+Response = TypeVar("Response")
+
+
+class Coordinating:
+    """A coordinator of every partition, the log that it writes, and what it is to do besides."""
+
+    def __init__(self, config: TransactionConfig = DEFAULTS) -> None:
+        self.core = TransactionCoordinator(config)
+        self.log: list[tuple[bytes | None, bytes | None]] = []
+        self.now_ms = 1_000
+        self.leader_epoch = 0
+        self.markers: list[Marker] = []
+        self.elect()
+
+    @property
+    def partition(self) -> int:
+        return self.core.partition_of(ID)
+
+    def elect(self) -> Outstanding:
+        """A new leader epoch, and the log read from its beginning."""
+        self.leader_epoch += 1
+        self.core.begin_loading(self.partition, self.leader_epoch)
+        found = self.core.load(self.partition, self.leader_epoch, self.log, self.now_ms)
+        self.markers = list(found.markers)
+        return found
+
+    def done(self, outcome: Outcome[Response]) -> Response:
+        """The response, once all that is to be written is committed."""
+        assert not isinstance(outcome, ProducerIdNeeded)
+        if isinstance(outcome, Append):
+            assert self.commit(outcome).error is ErrorCode.none
+        return outcome.response
+
+    def commit(self, append: Append[object]) -> Committed:
+        self.log.append((append.key, append.value))
+        committed = self.core.committed(append, self.now_ms)
+        self.markers += committed.outstanding.markers
+        for follows in committed.outstanding.appends:
+            self.commit(follows)
+        return committed
+
+    def write_markers(self) -> None:
+        for marker in self.markers:
+            for partition in sorted(marker.partitions):
+                if (complete := self.core.marker_written(marker, {partition}, self.now_ms)) is not None:
+                    self.commit(complete)
+        self.markers = []
+
+    def init(self, producer_id: int = -1, epoch: int = -1, new_id: int = 7) -> ProducerGiven:
+        request = InitProducerId(ID, TIMEOUT_MS, producer_id, epoch)
+        return self.done(self.core.init_producer_id(request, self.now_ms, new_id))
+
+    def add(self, *partitions: TopicPartition, producer_id: int = 7, epoch: int = 0) -> ErrorCode:
+        request = AddPartitions(ID, producer_id, epoch, frozenset(partitions), 2)
+        return self.done(self.core.add_partitions(request, self.now_ms))
+
+    def end(self, epoch: int = 0, *, commit: bool = True, producer_id: int = 7, version: int = 2) -> ProducerGiven:
+        return self.done(self.core.end(EndTxn(ID, producer_id, epoch, commit, version), self.now_ms, 99))
+
+    def known(self) -> TransactionMetadata:
+        metadata = self.core.describe(ID).metadata
+        assert metadata is not None
+        return metadata
+
+
+def given(producer_id: int, epoch: int) -> ProducerGiven:
+    return ProducerGiven(ErrorCode.none, producer_id, epoch)
+
+
+def test_a_transaction_from_its_producer_id_to_its_complete_record() -> None:
+    one = Coordinating()
+    assert isinstance(one.core.init_producer_id(InitProducerId(ID, TIMEOUT_MS), one.now_ms), ProducerIdNeeded)
+    assert one.init() == given(7, 0)
+    assert one.add(FIRST, SECOND) is ErrorCode.none
+    assert one.end() == given(7, 1)
+    assert one.known().status is TransactionStatus.PREPARE_COMMIT
+    (marker,) = one.markers
+    assert marker == Marker(ID, one.partition, 1, 7, 1, True, 2, frozenset({FIRST, SECOND}))
+    one.write_markers()
+    assert one.known().status is TransactionStatus.COMPLETE_COMMIT
+    assert one.known().partitions == frozenset()
+
+
+def test_nothing_changes_before_the_record_is_committed_and_others_wait() -> None:
+    one = Coordinating()
+    one.init()
+    request = AddPartitions(ID, 7, 0, frozenset({FIRST}), 2)
+    pending = one.core.add_partitions(request, one.now_ms)
+    assert isinstance(pending, Append)
+    assert one.known().status is TransactionStatus.EMPTY
+    concurrent = ErrorCode.concurrent_transactions
+    assert one.core.add_partitions(request, one.now_ms) == Respond(concurrent)
+    assert one.init().error is concurrent
+    assert one.end().error is concurrent
+    assert one.core.overdue(one.now_ms + 10 * TIMEOUT_MS) == []
+    one.core.failed(pending)
+    assert one.known().status is TransactionStatus.EMPTY
+    assert one.add(FIRST) is ErrorCode.none
+
+
+def test_an_id_whose_first_record_fails_is_not_known() -> None:
+    one = Coordinating()
+    pending = one.core.init_producer_id(InitProducerId(ID, TIMEOUT_MS), one.now_ms, 7)
+    assert isinstance(pending, Append)
+    assert one.core.describe(ID).error is ErrorCode.transactional_id_not_found
+    one.core.failed(pending)
+    assert one.add(FIRST) is ErrorCode.invalid_producer_id_mapping
+    assert one.init() == given(7, 0)
+
+
+def test_a_record_that_is_committed_after_a_new_election_is_told_not_coordinator() -> None:
+    one = Coordinating()
+    one.init()
+    pending = one.core.add_partitions(AddPartitions(ID, 7, 0, frozenset({FIRST}), 2), one.now_ms)
+    assert isinstance(pending, Append)
+    one.elect()
+    assert one.core.committed(pending, one.now_ms) == Committed(ErrorCode.not_coordinator)
+    assert one.known().status is TransactionStatus.EMPTY
+    one.core.resign(one.partition, one.leader_epoch)
+    assert one.core.committed(pending, one.now_ms) == Committed(ErrorCode.not_coordinator)
+    assert one.add(FIRST) is ErrorCode.not_coordinator
+    assert one.core.describe(ID).error is ErrorCode.not_coordinator
+
+
+def test_while_a_partition_loads_its_ids_are_told_so() -> None:
+    one = Coordinating()
+    one.init()
+    one.core.begin_loading(one.partition, 5)
+    loading = ErrorCode.coordinator_load_in_progress
+    assert one.init().error is loading
+    assert one.core.list_transactions(TransactionFilter(), one.now_ms).error is loading
+    assert one.core.load(one.partition, 4, one.log, one.now_ms) == Outstanding()
+    assert one.init().error is loading, "that load was of another election"
+    one.core.resign(one.partition, 4)
+    one.core.begin_loading(one.partition, 3)
+    assert one.init().error is loading, "what is older than the election changes nothing"
+    one.core.load(one.partition, 5, one.log, one.now_ms)
+    assert one.init() == given(7, 1)
+
+
+def test_a_new_coordinator_writes_all_markers_again_and_completes_what_has_none() -> None:
+    one = Coordinating()
+    one.init()
+    one.add(FIRST, SECOND)
+    one.end()
+    (marker,) = one.markers
+    one.core.marker_written(marker, {FIRST}, one.now_ms)
+    assert one.core.unmarked(marker) == {SECOND}
+    (again,) = one.elect().markers
+    assert again == marker._replace(coordinator_epoch=2)
+    assert one.core.unmarked(marker) == frozenset(), "the older coordinator's"
+    assert one.core.marker_written(marker, {FIRST, SECOND}, one.now_ms) is None
+    one.write_markers()
+    assert one.known().status is TransactionStatus.COMPLETE_COMMIT
+    assert one.init() == given(7, 2)
+    assert one.end(2, commit=False) == given(7, 3), "an abort without a partition raises the epoch"
+    assert one.known().status is TransactionStatus.COMPLETE_ABORT
+    one.log.pop()
+    (complete,) = one.elect().appends
+    one.commit(complete)
+    assert one.known().status is TransactionStatus.COMPLETE_ABORT
+
+
+def test_a_complete_record_that_fails_is_made_again() -> None:
+    one = Coordinating()
+    one.init()
+    one.add(FIRST)
+    one.end()
+    (marker,) = one.markers
+    complete = one.core.marker_written(marker, {FIRST}, one.now_ms)
+    assert complete is not None
+    assert one.core.outstanding(one.partition, one.now_ms) == Outstanding([], [])
+    one.core.failed(complete)
+    (again,) = one.core.outstanding(one.partition, one.now_ms).appends
+    assert again.value == complete.value
+    one.commit(again)
+    assert one.known().status is TransactionStatus.COMPLETE_COMMIT
+
+
+def test_only_partitions_of_the_open_transaction_are_verified() -> None:
+    one = Coordinating()
+    request = VerifyPartitions(ID, 7, 0, frozenset({FIRST, SECOND}))
+    assert set(one.core.verify_partitions(request).values()) == {ErrorCode.invalid_producer_id_mapping}
+    one.init()
+    one.add(FIRST)
+    abortable = ErrorCode.transaction_abortable
+    assert one.core.verify_partitions(request) == {FIRST: ErrorCode.none, SECOND: abortable}
+    assert one.core.verify_partitions(request._replace(epoch=1))[FIRST] is ErrorCode.producer_fenced
+    assert isinstance(one.core.add_partitions(AddPartitions(ID, 7, 0, frozenset({SECOND}), 2), one.now_ms), Append)
+    assert one.core.verify_partitions(request) == {FIRST: ErrorCode.none, SECOND: abortable}, "not committed yet"
+
+
+def test_offsets_join_a_transaction_as_a_partition_of_their_topic() -> None:
+    one = Coordinating()
+    one.init()
+    assert one.done(one.core.add_offsets(ID, 7, 0, 12, one.now_ms)) is ErrorCode.none
+    assert one.known().partitions == {TopicPartition("__consumer_offsets", 12)}
+
+
+def test_time_outs_are_held_to_the_settings() -> None:
+    one = Coordinating(TransactionConfig(max_timeout_ms=10, allows_two_phase=False))
+    for timeout_ms, error in [(0, False), (11, False), (10, True)]:
+        outcome = one.core.init_producer_id(InitProducerId(ID, timeout_ms), 0, 7)
+        refused = Respond(ProducerGiven(ErrorCode.invalid_transaction_timeout))
+        assert (outcome != refused) is error
+    outcome = one.core.init_producer_id(InitProducerId(ID, 11, enables_two_phase=True), 0, 7)
+    assert outcome == Respond(ProducerGiven(ErrorCode.transactional_id_authorization_failed))
+    assert one.core.init_producer_id(InitProducerId("", 10), 0, 7) == Respond(ProducerGiven(ErrorCode.invalid_request))
+
+
+def test_a_transaction_that_is_not_ended_in_time_is_aborted_under_a_new_epoch() -> None:
+    one = Coordinating()
+    one.init()
+    one.add(FIRST)
+    assert one.core.overdue(one.now_ms + TIMEOUT_MS) == []
+    (abort,) = one.core.overdue(one.now_ms + TIMEOUT_MS + 1)
+    one.commit(abort)
+    assert (one.known().status, one.known().epoch) == (TransactionStatus.PREPARE_ABORT, 1)
+    assert one.end().error is ErrorCode.producer_fenced
+    one.write_markers()
+    assert one.core.overdue(one.now_ms + 10 * TIMEOUT_MS) == []
+
+
+def test_a_transaction_that_a_database_decides_has_no_time_out() -> None:
+    one = Coordinating(TransactionConfig(allows_two_phase=True))
+    request = InitProducerId(ID, 1, enables_two_phase=True)
+    assert one.done(one.core.init_producer_id(request, one.now_ms, 7)) == given(7, 0)
+    one.add(FIRST)
+    assert one.core.overdue(1 << 60) == []
+    kept = one.core.init_producer_id(request._replace(keeps_prepared=True), one.now_ms)
+    assert one.done(kept) == given(7, 1)
+    assert one.known().status is TransactionStatus.ONGOING
+
+
+def test_an_id_that_nobody_uses_expires_and_an_open_one_does_not() -> None:
+    one = Coordinating(TransactionConfig(id_expiration_ms=100))
+    one.init()
+    assert one.core.expired(one.now_ms + 99) == []
+    one.add(FIRST)
+    assert one.core.expired(one.now_ms + 100) == []
+    one.end()
+    assert one.core.expired(one.now_ms + 100) == []
+    one.write_markers()
+    (tombstone,) = one.core.expired(one.now_ms + 100)
+    assert tombstone.value is None
+    assert one.init().error is ErrorCode.concurrent_transactions
+    one.commit(tombstone)
+    assert one.core.describe(ID).error is ErrorCode.transactional_id_not_found
+    one.elect()
+    assert one.core.describe(ID).error is ErrorCode.transactional_id_not_found
+    assert one.init(new_id=8) == given(8, 0)
+
+
+def test_ids_are_listed_by_state_producer_id_duration_and_pattern() -> None:
+    one = Coordinating()
+    one.init()
+    all_of_it = [ListedTransaction(ID, 7, "Empty")]
+
+    def listed(wanted: TransactionFilter, after_ms: int = 0) -> list[ListedTransaction]:
+        return list(one.core.list_transactions(wanted, one.now_ms + after_ms).transactions)
+
+    assert listed(TransactionFilter()) == all_of_it
+    assert listed(TransactionFilter(frozenset({"Empty", "Ongoing"}))) == all_of_it
+    assert listed(TransactionFilter(frozenset({"Ongoing"}))) == []
+    assert listed(TransactionFilter(producer_ids=frozenset({7, 8}))) == all_of_it
+    assert listed(TransactionFilter(producer_ids=frozenset({8}))) == []
+    assert listed(TransactionFilter(pattern="tide-.*")) == all_of_it
+    assert listed(TransactionFilter(pattern="tide")) == [], "the whole name has to match"
+    assert listed(TransactionFilter(duration_ms=0), after_ms=5) == [], "none is open"
+    one.add(FIRST)
+    assert listed(TransactionFilter(duration_ms=5), after_ms=5) == []
+    assert listed(TransactionFilter(duration_ms=5), after_ms=6) == [ListedTransaction(ID, 7, "Ongoing")]
+    unknown = one.core.list_transactions(TransactionFilter(frozenset({"Asleep"})), 0)
+    assert (unknown.error, unknown.transactions, unknown.unknown_states) == (ErrorCode.none, [], ["Asleep"])
+    broken = one.core.list_transactions(TransactionFilter(pattern="("), 0)
+    assert broken.error is ErrorCode.invalid_regular_expression
+
+
+def test_under_transaction_version_0_values_have_kafkas_first_format() -> None:
+    one = Coordinating(TransactionConfig(transaction_version=0))
+    one.init()
+    assert one.log[-1][1] is not None
+    assert one.log[-1][1][:2] == b"\0\0"
+    one.elect()
+    assert one.init() == given(7, 1)
