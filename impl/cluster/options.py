@@ -21,6 +21,16 @@ DEFAULTS: Final[Mapping[str, Any]] = {"replica.fetch.backoff.ms": 100, "broker.h
 """Settings whose defaults differ from Kafka's, because a cluster in one process has no network to spare."""
 
 
+def defaults_of(brokers: int) -> Mapping[str, Any]:
+    """`DEFAULTS`, and internal topics that fit so many brokers: Kafka's wait for three of them."""
+    return {
+        **DEFAULTS,
+        "transaction.state.log.replication.factor": min(brokers, 3),
+        "transaction.state.log.min.isr": min(brokers, 2),
+        "offsets.topic.replication.factor": min(brokers, 3),
+    }
+
+
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class ClusterOptions:
     """The arguments of `Cluster`, checked. Raises ValueError that names what is wrong, its value and the way out."""
@@ -54,7 +64,7 @@ class ClusterOptions:
     def config(self) -> ServerConfig:
         """The settings of every node: the caller's, before those of `security`, before the defaults."""
         secured = {} if self.security is None else self.security.properties()
-        return ServerConfig.from_properties({**DEFAULTS, **secured, **self.properties})
+        return ServerConfig.from_properties({**defaults_of(self.brokers), **secured, **self.properties})
 
 
 def refuse_voters(properties: Mapping[str, Any]) -> None:

@@ -35,7 +35,7 @@ from tidegauge.impl.client.errors import KafkaError
 from tidegauge.impl.cluster.hosts import lock_directory, refuse_fewer, refuse_foreign
 from tidegauge.impl.cluster.names import BROKER, CONTROLLER
 from tidegauge.impl.cluster.node_process import address_of
-from tidegauge.impl.cluster.options import DEFAULTS, refuse_voters
+from tidegauge.impl.cluster.options import defaults_of, refuse_voters
 from tidegauge.impl.cluster.secret_files import SECRET_VARIABLE
 from tidegauge.impl.ports.clock import SystemClock
 from tidegauge.impl.ports.network import Address, TcpNetwork
@@ -108,11 +108,12 @@ class ProcessCluster:
         """
         if type(brokers) is not int or brokers < 1:
             raise ValueError(f"brokers is {brokers!r}: ask for at least 1")
-        self._config = ServerConfig.from_properties({**DEFAULTS, **(config or {})})
+        given = {**defaults_of(brokers), **(config or {})}
+        self._config = ServerConfig.from_properties(given)
         plan_listeners(self._config)
         refuse_voters(config or {})
         self.size = brokers
-        self._settings = [f"--config={name}={_text(value)}" for name, value in (config or {}).items()]
+        self._settings = [f"--config={name}={_text(value)}" for name, value in given.items()]
         self._secret = ClusterSecret.generate(SystemRandomness())
         self._directory = directory
         self._root: Path

@@ -38,6 +38,7 @@ from tidegauge.impl.server.broker.dynamic_config import DynamicConfig
 from tidegauge.impl.server.broker.fetch_sessions import LARGEST_SESSION_ID, FetchSessions
 from tidegauge.impl.server.broker.follower_fetches import FollowerFetches
 from tidegauge.impl.server.broker.forwarding import Forwarder
+from tidegauge.impl.server.broker.internal_topics import InternalTopics
 from tidegauge.impl.server.broker.isr_proposals import IsrProposals
 from tidegauge.impl.server.broker.listener import BrokerListener
 from tidegauge.impl.server.broker.listeners import BrokerListeners
@@ -160,6 +161,7 @@ class Broker:
         self.forwarder = Forwarder(
             self.controller, self.loader, retry_backoff_ms=config.retry_backoff_ms if node.timers else None
         )
+        self.internal_topics = InternalTopics(self.metadata, self.controller, self.loader, self.config)
         self.producer_ids = ProducerIdAllocator(self.registration, self.controller)
         self.peers = Peers(
             self.metadata,
@@ -295,6 +297,7 @@ class Broker:
             fetch_sessions=self.fetch_sessions,
             directory_moves=self.directory_moves,
             producer_ids=self.producer_ids,
+            internal_topics=self.internal_topics,
             listeners=self.listeners,
             clock=self.clock,
             disk=self.disk,

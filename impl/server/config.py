@@ -24,9 +24,10 @@ from tidegauge.impl.metadata.topic_configs import (
     defaults_with,
 )
 from tidegauge.impl.server import settings
+from tidegauge.impl.server.coordinator_settings import CoordinatorSettings
 from tidegauge.impl.server.settings import Update, flag, property_name, update_of, whole
 from tidegauge.impl.server.settings_without_effect import WITHOUT_EFFECT
-from tidegauge.impl.server.transport.security.settings import JAAS, SecuritySettings, setting_for_listener
+from tidegauge.impl.server.transport.security.settings import JAAS, setting_for_listener
 from tidegauge.impl.server.voters import check_voters
 
 LONG: Final = ConfigType.LONG
@@ -57,7 +58,7 @@ def _unthrottled(doc: str) -> Any:
 
 
 @attrs.frozen(eq=False, repr=False)
-class ServerConfig(SecuritySettings):
+class ServerConfig(CoordinatorSettings):
     """Settings of brokers and controllers; times in ms, sizes in bytes."""
 
     socket_request_max_bytes: int = whole(100 << 20, doc="Bytes of the largest request that is accepted.")

@@ -12,6 +12,7 @@ from typing import Any
 import attrs
 import pytest
 
+from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.cluster.options import DEFAULTS
 from tidegauge.impl.cluster.running_cluster import IMPATIENT
 from tidegauge.impl.metadata.topic_configs import MIN_INSYNC_REPLICAS, TOPIC_CONFIGS, UNCLEAN_LEADER_ELECTION_ENABLE
@@ -89,6 +90,13 @@ def defaults_are_told(test: str, defaults: Mapping[str, Any]) -> None:
 
 def test_an_embedded_cluster_has_these_defaults_of_its_own() -> None:
     defaults_are_told("test_an_embedded_cluster_has_these_defaults_of_its_own", DEFAULTS)
+
+
+@pytest.mark.parametrize(("brokers", "replicas", "min_isr"), [(1, 1, 1), (2, 2, 2), (3, 3, 2), (5, 3, 2)])
+def test_internal_topics_fit_an_embedded_cluster(brokers: int, replicas: int, min_isr: int) -> None:
+    config = Cluster(brokers=brokers).options.config
+    assert config.offsets_topic_replication_factor == config.transaction_state_log_replication_factor == replicas
+    assert config.transaction_state_log_min_isr == min_isr
 
 
 def test_a_running_cluster_has_these_defaults_besides() -> None:

@@ -30,7 +30,7 @@ from tidegauge.impl.server.cluster_view import (
 )
 from tidegauge.impl.server.error_responses.metadata import metadata_error
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
-from tidegauge.impl.wire.primitives import NO_WAIT, BrokerId, TopicName, i16, i32, millis, topic_uuid
+from tidegauge.impl.wire.primitives import NO_WAIT, BrokerId, TopicName, i32, millis, topic_uuid
 from tidegauge.impl.wire.unions import UNASKED, AnyMetadataRequest, AnyMetadataResponse
 
 if TYPE_CHECKING:
@@ -41,14 +41,13 @@ if TYPE_CHECKING:
     from tidegauge.impl.server.broker.metadata_cache import MetadataCache
     from tidegauge.impl.server.broker.metadata_loader import MetadataLoader
     from tidegauge.impl.server.broker.registration import Registration
+    from tidegauge.impl.server.config import ServerConfig
     from tidegauge.impl.server.transport.context import RequestContext
 
 TOPIC_IDS_FROM: Final = 12
 """The version of Metadata from which topics can be asked for by id; 10 and 11 have the field and no use for it."""
 LISTENER_NOT_FOUND_FROM: Final = 6
 """The version that tells a leader without the client's listener from one that is not there."""
-DEFAULT_NUMBER: Final = -1
-"""Partitions or replicas of a topic whose creator leaves their number to the cluster."""
 
 
 async def handle_metadata(
@@ -73,8 +72,7 @@ async def handle_metadata(
             )
         creates = request.allow_auto_topic_creation and config.current.auto_create_topics_enable
         if creates and (missing := await _missing(metadata.image, named, context)):
-            timeout_ms = config.current.controller_quorum_request_timeout_ms
-            await _create(missing, timeout_ms, context, forwarder, loader)
+            await _create(missing, config.current, context, forwarder, loader)
         unreachable = without_listener(metadata.image, context.listener)
         topics = [
             await _asked_topic(metadata, topic, request, context, unreachable, creates=creates)
@@ -236,24 +234,22 @@ async def _missing(
 
 
 async def _create(
-    names: Sequence[TopicName], timeout_ms: int, context: RequestContext, forwarder: Forwarder, loader: MetadataLoader
+    names: Sequence[TopicName],
+    config: ServerConfig,
+    context: RequestContext,
+    forwarder: Forwarder,
+    loader: MetadataLoader,
 ) -> None:
     """Have the controller create topics, and learn of them; what fails stays unknown."""
-    from kio.schema.create_topics.v7.request import CreatableTopic, CreateTopicsRequest
+    from kio.schema.create_topics.v7.request import CreateTopicsRequest
 
+    from tidegauge.impl.server.broker.internal_topics import creatable
     from tidegauge.impl.server.error_responses.topics import create_topics_error
 
-    topics = tuple(
-        CreatableTopic(
-            name=name,
-            num_partitions=i32(DEFAULT_NUMBER),
-            replication_factor=i16(DEFAULT_NUMBER),
-            assignments=(),
-            configs=(),
-        )
-        for name in names
+    request = CreateTopicsRequest(
+        topics=tuple(creatable(name, config) for name in names),
+        timeout=millis(config.controller_quorum_request_timeout_ms),
     )
-    request = CreateTopicsRequest(topics=topics, timeout=millis(timeout_ms))
     response = await forwarder.forward(request, context, create_topics_error)
     if any(topic.error_code is ErrorCode.none for topic in response.topics):
         await context.while_connected(loader.learn, watched=False)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tidegauge.impl.server.broker.dynamic_config import DynamicConfig
     from tidegauge.impl.server.broker.fetch_sessions import FetchSessions
     from tidegauge.impl.server.broker.forwarding import Forwarder
+    from tidegauge.impl.server.broker.internal_topics import InternalTopics
     from tidegauge.impl.server.broker.listeners import BrokerListeners
     from tidegauge.impl.server.broker.metadata_cache import MetadataCache
     from tidegauge.impl.server.broker.metadata_loader import MetadataLoader
@@ -37,6 +38,7 @@ class BrokerCollaborators:
     fetch_sessions: FetchSessions
     directory_moves: DirectoryMoves
     producer_ids: ProducerIdAllocator
+    internal_topics: InternalTopics
     listeners: BrokerListeners
     clock: Clock
     disk: Disk

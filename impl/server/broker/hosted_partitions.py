@@ -450,7 +450,7 @@ class HostedPartitions:
         del self._hosted[partition.key]
         partition.is_offline = True
         self._without_log(partition.key, error, partition)
-        self._effects.wake_all(partition.key)
+        self._effects.taken_offline(partition)
 
     def _without_log(self, key: TopicPartition, error: Exception, partition: Partition | None = None) -> None:
         """A replica whose log cannot be had now. Unless that passes, another one has to lead."""

@@ -8,7 +8,7 @@ it. Nothing is awaited between the two, so that no other task sees a replica who
     LogEndAdvanced          followers' fetches
     FollowerLogStartMoved   deletions
     IsrChanged              produces, followers' fetches
-    LeadershipChanged       all                                the fetchers
+    LeadershipChanged       all                                the fetchers, the coordinators
     SendAlterPartition                                         the ISR proposals
 
 A replica that goes away, with its log directory or by the metadata, wakes all too.
@@ -47,6 +47,13 @@ class Fetchers(Protocol):
 
     def fetch_changed(self, partition: Partition) -> None:
         """The replica's next fetch is another one than its last, or there is none any more."""
+
+
+class Coordinators(Protocol):
+    """Have their logs in internal topics."""
+
+    def leadership_changed(self, partition: Partition) -> None:
+        """A new leader epoch has begun, or the replica is gone."""
 
 
 class SegmentUpkeep(Protocol):
@@ -89,6 +96,8 @@ class ReplicaEffects:
         """DeleteRecords."""
         self._isr_proposals: IsrProposer | None = None
         self._fetchers: Fetchers | None = None
+        self.coordinators: dict[str, Coordinators] = {}
+        """By the internal topic that each has its log in."""
         self._upkeep: SegmentUpkeep | None = None
         self._failures: DirectoryFailureObserver | None = None
 
@@ -130,6 +139,7 @@ class ReplicaEffects:
                     self.wake_all(key)
                     if self._fetchers is not None:
                         self._fetchers.leader_changed(partition)
+                    self._tell_coordinator(partition)
                 case SendAlterPartition():
                     if self._isr_proposals is not None:
                         self._isr_proposals.propose(partition)
@@ -140,6 +150,11 @@ class ReplicaEffects:
         self.fetches.wake(key)
         self.follower_fetches.wake(key)
         self.deletions.wake(key)
+
+    def _tell_coordinator(self, partition: Partition) -> None:
+        coordinator = self.coordinators.get(partition.topic)
+        if coordinator is not None:
+            coordinator.leadership_changed(partition)
 
     def log_start_moved(self, partition: Partition) -> None:
         """The log start has moved by itself: followers are to learn it, and so is the leader that this one follows."""
@@ -152,6 +167,12 @@ class ReplicaEffects:
         self.wake_all(partition.key)
         if self._fetchers is not None:
             self._fetchers.fetch_changed(partition)
+        self._tell_coordinator(partition)
+
+    def taken_offline(self, partition: Partition) -> None:
+        """The replica has no log for now: wake all who wait for it."""
+        self.wake_all(partition.key)
+        self._tell_coordinator(partition)
 
     def rolled(self, partition: Partition) -> None:
         """A log has closed a segment."""
@@ -166,6 +187,7 @@ class ReplicaEffects:
     def replica_damaged(self, partition: Partition, reason: str) -> None:
         """A replica was given up: tell those who wait for it, and the controller."""
         self.wake_all(partition.key)
+        self._tell_coordinator(partition)
         if self._failures is not None:
             self._failures.replica_damaged(partition, reason)
 

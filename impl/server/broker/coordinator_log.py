@@ -1,0 +1,297 @@
+"""The log of a coordinator: the partitions of its internal topic that this broker leads, loaded and appended to.
+
+Theory of operation
+-------------------
+A coordinator keeps all that it must not forget in a compacted topic. The leader of a partition of that topic is the
+coordinator of the keys in it, and what it knows of them is a function of the partition's log:
+
+    a leader epoch begins here   `new_state`, then `replay` of each batch up to the log's end, then `loaded`
+    append                       the batch is committed, then its `apply` is called; both in the order of the log
+    the leader epoch ends        `resigned`; what was not applied by then never is
+
+Only what is committed is replayed or applied: what another leader may come without, nobody was told. So a load ends no
+sooner than the high watermark has reached the end that the log had when the epoch began, and a new epoch begins from
+the log again, also where the same broker leads in it.
+
+An append is made at once, before `append` first waits: appends come into the log in the order of the calls. One whose
+commit takes longer than its caller waits is applied all the same when it is committed.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, Protocol, TypeVar
+
+import attrs
+from kio.schema.errors import ErrorCode
+
+from tidegauge.impl.partition.leader import ACKS_ALL
+from tidegauge.impl.ports.log_lines import log_event
+from tidegauge.impl.records.batches import BatchHeader, RecordError, checked_header, extents
+from tidegauge.impl.records.lazy import in_memory
+from tidegauge.impl.records.markers import MarkerRecord, marker_record
+from tidegauge.impl.records.origin import Origin
+from tidegauge.impl.records.payload import NO_PRODUCER, ProducerIdentity, Record, build_batch, decode_records
+from tidegauge.impl.server.broker.appends import COMMITTED, PENDING, REFUSED, PartitionAppend
+from tidegauge.impl.server.pace import Pace
+from tidegauge.impl.server.reads import PartitionRead
+
+if TYPE_CHECKING:
+    from tidegauge.impl.ports.clock import Clock
+    from tidegauge.impl.server.broker.partition import Partition, TopicPartition
+    from tidegauge.impl.server.broker.replica_manager import ReplicaManager
+    from tidegauge.impl.server.broker.tasks import BrokerTasks
+
+S = TypeVar("S")
+
+LOGGER: Final = logging.getLogger(__name__)
+_RECORD_UNITS: Final = 20
+"""Of work, as `impl.server.pace` counts it, to decode and replay one record."""
+
+
+class LoggedBatch(NamedTuple):
+    """A batch of a coordinator's log, as it is replayed."""
+
+    header: BatchHeader
+    records: Sequence[Record]
+    """A record without a value deletes its key; a marker's batch has none."""
+    marker: MarkerRecord | None
+    """What a control batch says."""
+
+
+class Apply(Protocol):
+    """What an append changes in its coordinator's state."""
+
+    def __call__(self, base_offset: int, /) -> None:
+        """Called once the batch is committed, with the offset of its first record."""
+
+
+@attrs.define(eq=False, repr=False)
+class _Append:
+    """An append that is in the log and not applied yet."""
+
+    base_offset: int
+    end_offset: int
+    apply: Apply
+    is_applied: bool = False
+
+
+@attrs.define(eq=False, repr=False)
+class Led(Generic[S]):
+    """A partition of the topic, in one leader epoch of this broker."""
+
+    index: int
+    leader_epoch: int
+    state: S
+    is_loaded: bool = False
+    is_led: bool = True
+    """False once the epoch has ended: nothing of it counts any more."""
+    appends: deque[_Append] = attrs.field(factory=deque)
+    """In the order of the log."""
+
+
+class Coordinator(Protocol[S]):
+    """What has its log here."""
+
+    def new_state(self, index: int, leader_epoch: int) -> S:
+        """What is known of an empty partition."""
+
+    def replay(self, state: S, batch: LoggedBatch) -> None:
+        """Take in a batch of the log. Raises ValueError for records that nobody here understands."""
+
+    def loaded(self, led: Led[S]) -> None:
+        """All is known: requests are served from now on, and what the log has left open is taken up."""
+
+    def resigned(self, led: Led[S]) -> None:
+        """The epoch has ended."""
+
+
+class CoordinatorLog(Generic[S]):
+    """One coordinator's topic, at one broker."""
+
+    def __init__(
+        self,
+        topic: str,
+        coordinator: Coordinator[S],
+        replicas: ReplicaManager,
+        tasks: BrokerTasks,
+        clock: Clock,
+        load_bytes: Callable[[], int],
+    ) -> None:
+        """`load_bytes`: how many are read at once while a partition is loaded."""
+        self.topic = topic
+        self._coordinator = coordinator
+        self._replicas = replicas
+        self._tasks = tasks
+        self._clock = clock
+        self._load_bytes = load_bytes
+        self._led: dict[int, Led[S]] = {}
+
+    def __iter__(self) -> Iterator[Led[S]]:
+        """The partitions that are loaded, in the order of their indexes."""
+        return iter([self._led[index] for index in sorted(self._led) if self._led[index].is_loaded])
+
+    def led(self, index: int) -> Led[S] | ErrorCode:
+        """The partition, if this broker is its coordinator: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS."""
+        led = self._led.get(index)
+        if led is None:
+            return ErrorCode.not_coordinator
+        return led if led.is_loaded else ErrorCode.coordinator_load_in_progress
+
+    # --- leader epochs -------------------------------------------------------------------------------------------
+
+    def leadership_changed(self, partition: Partition) -> None:
+        """A leader epoch has begun, here or elsewhere, or the replica is gone."""
+        self._resign(partition.index)
+        replica = partition.replica
+        if partition.is_gone or not replica.is_leader:
+            return
+        state = self._coordinator.new_state(partition.index, replica.leader_epoch)
+        led = self._led[partition.index] = Led(partition.index, replica.leader_epoch, state)
+        self._tasks.start_soon(self._load, partition, led)
+
+    def _resign(self, index: int) -> None:
+        led = self._led.pop(index, None)
+        if led is not None:
+            led.is_led = False
+            led.appends.clear()
+            self._coordinator.resigned(led)
+
+    async def _load(self, partition: Partition, led: Led[S]) -> None:
+        """Replay the log up to the end that it has now, once that is committed."""
+        replica, key = partition.replica, partition.key
+        end = 0 if partition.is_gone else replica.log_end_offset
+        await self._until_committed(key, led, lambda: replica.high_watermark >= end)
+        if not led.is_led:
+            return
+        try:
+            await self._replay(partition, led, end)
+        except (RecordError, ValueError, OSError) as error:
+            if led.is_led:
+                log_event(
+                    LOGGER,
+                    logging.ERROR,
+                    "coordinator not loaded",
+                    partition=f"{self.topic}-{led.index}",
+                    why=error,
+                    next="its keys have no coordinator until another broker leads the partition",
+                )
+                self._resign(led.index)
+            return
+        if led.is_led:
+            led.is_loaded = True
+            self._coordinator.loaded(led)
+
+    async def _replay(self, partition: Partition, led: Led[S], end: int) -> None:
+        """Raises RecordError, ValueError or OSError."""
+        pace = Pace(until_running=self._clock.until_running)
+        offset = partition.log.log_start_offset
+        while offset < end and led.is_led:
+            read = PartitionRead(self.topic, led.index, offset, self._load_bytes(), led.leader_epoch)
+            (outcome,) = await self._replicas.read([read], max_bytes=read.max_bytes)
+            response = outcome.response
+            if response.error is not ErrorCode.none:
+                raise ValueError(f"nothing can be read from offset {offset}: {response.error.name.upper()}")
+            batches = in_memory(response.records)
+            if not batches:
+                return  # the cleaner has taken what was there
+            for extent in extents(batches):
+                batch = _logged(batches, extent.position)
+                await pace.did(_RECORD_UNITS * (len(batch.records) + 1))
+                if not led.is_led:
+                    return
+                self._coordinator.replay(led.state, batch)
+                offset = extent.next_offset
+
+    async def _until_committed(self, key: TopicPartition, led: Led[S], is_committed: Callable[[], bool]) -> None:
+        """Wait until it is, or the epoch has ended."""
+
+        def ready() -> bool | None:
+            return True if not led.is_led or is_committed() else None
+
+        if ready() is None:
+            await self._replicas.effects.produces.until([key], ready, math.inf)
+
+    # --- append --------------------------------------------------------------------------------------------------
+
+    async def append(
+        self,
+        led: Led[S],
+        records: Sequence[tuple[bytes, bytes | None]],
+        apply: Apply,
+        *,
+        timeout_ms: float,
+        producer: ProducerIdentity = NO_PRODUCER,
+    ) -> ErrorCode:
+        """Append keys with their values (None deletes one) in one batch; NONE once it is committed and applied.
+
+        With a `producer` the batch is part of that one's transaction. Errors: COORDINATOR_NOT_AVAILABLE when it could
+        not be appended, or is not committed in time and may be yet; NOT_COORDINATOR when the epoch has ended, and
+        nobody knows what becomes of it; UNKNOWN_SERVER_ERROR for a batch that is too large.
+        """
+        partition = self._replicas.get(self.topic, led.index)
+        if not led.is_led or partition is None:
+            return ErrorCode.not_coordinator
+        now_ms = self._clock.now_ms()
+        batch = build_batch(
+            [Record(nth, now_ms, key, value) for nth, (key, value) in enumerate(records)],
+            producer=producer,
+            transactional=producer is not NO_PRODUCER,
+        )
+        begins = partition.log.log_end_offset
+        waiting = _Append(begins, begins + len(records), apply)
+        led.appends.append(waiting)
+        (outcome,) = await self._replicas.append(
+            [PartitionAppend(self.topic, led.index, batch)],
+            acks=ACKS_ALL,
+            timeout_ms=timeout_ms,
+            origin=Origin.BROKER,
+        )
+        if outcome.state is REFUSED:
+            if waiting in led.appends:
+                led.appends.remove(waiting)
+            return ERRORS.get(outcome.error, outcome.error)
+        if not led.is_led:
+            return ErrorCode.none if waiting.is_applied else ErrorCode.not_coordinator
+        if outcome.state is COMMITTED or outcome.error is ErrorCode.not_enough_replicas_after_append:
+            self._apply(led, waiting)
+            return ErrorCode.none
+        self._tasks.start_soon(self._apply_later, partition, led, waiting)
+        return ErrorCode.coordinator_not_available if outcome.state is PENDING else ERRORS[outcome.error]
+
+    async def _apply_later(self, partition: Partition, led: Led[S], waiting: _Append) -> None:
+        """Nobody waits for the append any more."""
+        replica = partition.replica
+        await self._until_committed(partition.key, led, lambda: replica.high_watermark >= waiting.end_offset)
+        if led.is_led:
+            self._apply(led, waiting)
+
+    def _apply(self, led: Led[S], last: _Append) -> None:
+        """Apply what is committed up to `last`: of two appends that one high watermark has passed either task may be
+        the first to run.
+        """
+        while led.appends and not last.is_applied:
+            first = led.appends.popleft()
+            first.is_applied = True
+            first.apply(first.base_offset)
+
+
+def _logged(batches: bytes | bytearray | memoryview, position: int) -> LoggedBatch:
+    header = checked_header(batches, position)
+    if header.is_control:
+        return LoggedBatch(header, (), marker_record(batches, position))
+    return LoggedBatch(header, decode_records(batches, position), None)
+
+
+ERRORS: Final = {
+    ErrorCode.unknown_topic_or_partition: ErrorCode.coordinator_not_available,
+    ErrorCode.not_enough_replicas: ErrorCode.coordinator_not_available,
+    ErrorCode.not_leader_or_follower: ErrorCode.not_coordinator,
+    ErrorCode.kafka_storage_error: ErrorCode.not_coordinator,
+    ErrorCode.message_too_large: ErrorCode.unknown_server_error,
+    ErrorCode.record_list_too_large: ErrorCode.unknown_server_error,
+}
+"""What clients of a coordinator are told of an append that has failed."""
