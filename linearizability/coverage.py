@@ -73,8 +73,9 @@ class Totals:
         """What was checked and what was not, with examples of the latter."""
         if not self.transactions:
             return self._of_records(gaps)
-        unknown = f"of {self.unknown:,} of which no client was told the outcome"
-        return f"checked: {self.transactions:,} transactions, {unknown}; {self._of_records(gaps)}"
+        count = "1 transaction" if self.transactions == 1 else f"{self.transactions:,} transactions"
+        unknown = f" (no client was told the outcome of {self.unknown:,})" if self.unknown else ""
+        return f"checked: {count}{unknown}; {self._of_records(gaps)}"
 
     def _of_records(self, gaps: Iterable[object]) -> str:
         all_of_them = f"{self.records:,} records that must not be lost"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -96,7 +97,7 @@ def explore(
             clock=time.process_time,
             progress=on_progress,
         )
-    show(screen, machine.invariants, found)
+    show(screen, (*machine.invariants, *machine.step_invariants), found)
     if trace is not None and (lines := told_by_line(machine, found)):
         write_text("--trace", trace, "".join(f"{line}\n" for line in lines))
         screen.say(f"counterexample written to {trace}")
@@ -132,8 +133,8 @@ def to_replay(machine: Machine[Any], bug: str | None, found: Exploration[Any]) -
     return None
 
 
-def show(screen: Screen, invariants: Any, found: Exploration[Any]) -> None:
-    """The tables of one exploration."""
+def show(screen: Screen, properties: Iterable[str], found: Exploration[Any]) -> None:
+    """The tables of one exploration; `properties` are the invariants of states and of steps, by name."""
     ended = "every reachable state" if found.complete else f"stopped by: {found.cut.value if found.cut else ''}"
     screen.say(
         f"{found.distinct:,} distinct states, {found.generated:,} steps, depth {found.depth}, "
@@ -152,7 +153,7 @@ def show(screen: Screen, invariants: Any, found: Exploration[Any]) -> None:
     if found.unreached:
         screen.say(f"not reached: {', '.join(found.unreached)}")
     violated = {violation.invariant for violation in found.violations}
-    screen.say(f"hold: {', '.join(name for name in invariants if name not in violated)}")
+    screen.say(f"hold: {', '.join(name for name in properties if name not in violated)}")
     if found.convergence is not None:
         show_convergence(screen, found.convergence, complete=found.complete)
     for violation in found.violations:

@@ -18,6 +18,7 @@ from tidegauge.model_tests.harness.report.page import write
 from tidegauge.model_tests.harness.report.replayed import report_of
 from tidegauge.screen import Screen
 from tidegauge.spec.kernel.changes import narrate, plain
+from tidegauge.spec.kernel.machine import Machine
 
 Flag = Annotated[bool, Parameter(negative="")]
 
@@ -55,12 +56,24 @@ def replay(
     replayed = [replay_at(counterexample, level, with_bug=not without_bug) for level in levels]
     for number, one in enumerate(replayed):
         show(screen, counterexample, one, told=number == 0)
+    if on == "all":
+        show_left_out(screen, counterexample.machine, bug)
     if out is not None:
         again = replay_line(file) + (f" --on {on}" if on != "all" else "") + (" --without-bug" if without_bug else "")
         report = report_of(counterexample, replayed, again, tidegauge.__version__)
         screen.say(f"\nthe sequence diagram is in {write(report, out)}")
     failed = any(one.failed for one in replayed)
     return screen.finish(Status.VIOLATED if failed else Status.HOLDS, document(counterexample, bug, replayed))
+
+
+def show_left_out(screen: Screen, machine: Machine[Any], bug: str | None) -> None:
+    """The levels that the machine, or its bug, does not have."""
+    levels = levels_of(machine, bug)
+    left_out = [level.value for level in Level if level not in levels]
+    if left_out:
+        only_the_bug = bug is not None and levels_of(machine) != levels
+        why = f"no implementation has the bug {bug}" if only_the_bug else "no implementation is bound to this machine"
+        screen.say(f"not replayed on the {' and the '.join(left_out)}: {why}")
 
 
 def show(screen: Screen, counterexample: Counterexample, replayed: Replayed, *, told: bool) -> None:
