@@ -45,6 +45,7 @@ from tidegauge.spec.kernel.model import Model
 from tidegauge.spec.membership.machine import Membership
 from tidegauge.spec.membership.placement import Placement
 from tidegauge.spec.membership.succession import Succession
+from tidegauge.spec.offsets.machine import Offsets
 from tidegauge.spec.published.kip320.machine import Kip320
 from tidegauge.spec.replication.composed import everything
 from tidegauge.spec.replication.extension import ReplicationExtension
@@ -307,6 +308,7 @@ REGISTRY: Final = Registry(
         tuple(TRANSACTION_BUGS.values()),
         populations=(PROCESSES, PARTITIONS, TRANSACTIONAL_IDS),
     ),
+    Registration("offsets", Offsets(producers=1, max_entries=3)),
     Registration("compaction", Compaction()),
     Registration("authentication", Authentication()),
     Registration("membership", Membership()),

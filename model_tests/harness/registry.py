@@ -43,6 +43,7 @@ from tidegauge.model_tests.harness.cores.extensions.settings import SettingsCore
 from tidegauge.model_tests.harness.cores.extensions.shutdown import ShutdownCores
 from tidegauge.model_tests.harness.cores.idempotence import IdempotentCores
 from tidegauge.model_tests.harness.cores.message_parts import Additions
+from tidegauge.model_tests.harness.cores.offsets import CORRECT_OFFSETS, OffsetCores, large_offsets
 from tidegauge.model_tests.harness.cores.replication import CORRECT
 from tidegauge.model_tests.harness.cores.steps import ReplicationCores
 from tidegauge.model_tests.harness.lockstep.idempotence_walks import IDEMPOTENCE_WALKS
@@ -57,6 +58,7 @@ from tidegauge.spec.bugs.bug import Bug
 from tidegauge.spec.kernel.machine import Action, Machine
 from tidegauge.spec.kernel.model import Model
 from tidegauge.spec.kernel.traces import Trace
+from tidegauge.spec.offsets.actions import Clean, FailOver
 from tidegauge.spec.registry import REGISTRY, NotRegisteredError, Population
 from tidegauge.spec.registry import Registration as Specification
 from tidegauge.spec.replication.composed import everything
@@ -331,6 +333,12 @@ HARNESS: Final = HarnessRegistry(
             {BeginShutdown, StopUnasked, FailDirectory, StartReassignment, DeleteRecords, Retain, ChangeSettings}
         ),
         on_cluster=False,
+    ),
+    Registration(
+        "offsets",
+        roles=CORRECT_OFFSETS,
+        cores=OffsetCores,
+        plan=WalkPlan(large_offsets, perturbations=frozenset({FailOver, Clean}), length=40),
     ),
     Registration("kip320"),
     Registration("transactions"),

@@ -1,0 +1,206 @@
+"""The records of `__consumer_offsets`: what a key and a value say, as Kafka's bytes.
+
+A key and a value begin with a version, an int16. A key's version says what kind of record it is::
+
+    0, 1  offset   group string, topic string, partition int32
+    2     group    group string
+
+    value of an offset                                           value of a group: `group_metadata`
+    0, 2  offset int64, metadata string, commit time int64
+    1     the same, and then expire time int64
+    3     offset int64, leader epoch int32, metadata string, commit time int64
+    4     the same with compact strings and tagged fields
+
+Strings have an int16 length, compact ones a varint of length + 1. A record without a value is a tombstone. Offsets are
+written as version 3, and as version 1 where a client has asked for a time of its own: in Kafka's words the highest
+versions that are not flexible, so that an older broker can read them. Every version is read.
+
+Keys of other versions are of groups of the newer protocols: whoever loads the log leaves them alone.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final, NamedTuple
+
+from tidegauge.impl.records.batches import CorruptRecordError, InvalidRecordError
+
+OFFSET_KEYS: Final = (0, 1)
+GROUP_KEY: Final = 2
+OFFSET_KEY_VERSION: Final = 1
+NO_TIME: Final = -1
+NO_LEADER_EPOCH: Final = -1
+LONGEST_STRING: Final = (1 << 15) - 1
+"""Bytes."""
+_WITH_EXPIRY = 1
+_WITH_LEADER_EPOCH = 3
+_FLEXIBLE = 4
+_INT16 = struct.Struct(">h")
+_INT32 = struct.Struct(">i")
+_INT64 = struct.Struct(">q")
+_MAX_VARINT_BITS = 35
+
+
+class OffsetKey(NamedTuple):
+    """Whose offset of what."""
+
+    group: str
+    topic: str
+    partition: int
+
+
+class GroupKey(NamedTuple):
+    """A group, whose record says who is in it."""
+
+    group: str
+
+
+class OffsetValue(NamedTuple):
+    """A committed offset, as a client has sent it."""
+
+    offset: int
+    leader_epoch: int = NO_LEADER_EPOCH
+    metadata: str = ""
+    commit_time: int = NO_TIME
+    """ms since 1970."""
+    expire_time: int = NO_TIME
+    """ms since 1970, if the client has asked for a retention of its own (OffsetCommit up to version 4)."""
+
+
+class GroupRecord(NamedTuple):
+    """A record to append; without a value it is a tombstone."""
+
+    key: bytes
+    value: bytes | None
+
+
+class FieldReader:
+    """The fields of a key or a value, one after the other. Raises CorruptRecordError where they end too early."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._position = 0
+
+    def bytes_of(self, size: int) -> bytes:
+        """The next bytes."""
+        end = self._position + size
+        if size < 0 or end > len(self._data):
+            left = len(self._data) - self._position
+            raise CorruptRecordError(f"a field of {size} bytes where {left} of {len(self._data)} are left")
+        self._position, found = end, self._data[self._position : end]
+        return found
+
+    def int16(self) -> int:
+        return int(_INT16.unpack(self.bytes_of(2))[0])
+
+    def int32(self) -> int:
+        return int(_INT32.unpack(self.bytes_of(4))[0])
+
+    def int64(self) -> int:
+        return int(_INT64.unpack(self.bytes_of(8))[0])
+
+    def varint(self) -> int:
+        """An unsigned one."""
+        number = 0
+        for shift in range(0, _MAX_VARINT_BITS, 7):
+            (byte,) = self.bytes_of(1)
+            number |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return number
+        raise CorruptRecordError("a varint of more than five bytes")
+
+    def string(self, *, compact: bool = False) -> str:
+        """Raises InvalidRecordError if it is null or no UTF-8."""
+        if (found := self.nullable_string(compact=compact)) is None:
+            raise InvalidRecordError("a string is null that may not be")
+        return found
+
+    def nullable_string(self, *, compact: bool = False) -> str | None:
+        """A string, or None for null."""
+        size = self.varint() - 1 if compact else self.int16()
+        if size == -1:
+            return None
+        data = self.bytes_of(size)
+        try:
+            return data.decode()
+        except UnicodeDecodeError:
+            raise InvalidRecordError(f"a string is no UTF-8: {data!r}") from None
+
+
+def encode_string(text: str | None) -> bytes:
+    """A string with an int16 length. Raises ValueError if it is too long for one."""
+    if text is None:
+        return _INT16.pack(-1)
+    data = text.encode()
+    if len(data) > LONGEST_STRING:
+        raise ValueError(f"a string of {len(data)} bytes: a record of __consumer_offsets has room for {LONGEST_STRING}")
+    return _INT16.pack(len(data)) + data
+
+
+# --- keys ------------------------------------------------------------------------------------------------------------
+
+
+def decode_key(key: bytes | None) -> OffsetKey | GroupKey | None:
+    """What a record is of; None where it is of a kind that is not known here.
+
+    Raises CorruptRecordError or InvalidRecordError.
+    """
+    if key is None:
+        return None
+    fields = FieldReader(key)
+    version = fields.int16()
+    if version in OFFSET_KEYS:
+        return OffsetKey(fields.string(), fields.string(), fields.int32())
+    return GroupKey(fields.string()) if version == GROUP_KEY else None
+
+
+def encode_offset_key(key: OffsetKey) -> bytes:
+    """The key of an offset."""
+    parts = (_INT16.pack(OFFSET_KEY_VERSION), encode_string(key.group), encode_string(key.topic))
+    return b"".join(parts) + _INT32.pack(key.partition)
+
+
+def encode_group_key(group: str) -> bytes:
+    """The key of a group."""
+    return _INT16.pack(GROUP_KEY) + encode_string(group)
+
+
+# --- values ----------------------------------------------------------------------------------------------------------
+
+
+def decode_offset_value(value: bytes) -> OffsetValue:
+    """A committed offset of any version.
+
+    Raises CorruptRecordError, or InvalidRecordError for a version that Kafka does not have.
+    """
+    fields = FieldReader(value)
+    version = fields.int16()
+    if not 0 <= version <= _FLEXIBLE:
+        raise InvalidRecordError(f"an offset of version {version}: known are 0 to {_FLEXIBLE}")
+    offset = fields.int64()
+    leader_epoch = fields.int32() if version >= _WITH_LEADER_EPOCH else NO_LEADER_EPOCH
+    metadata = fields.string(compact=version >= _FLEXIBLE)
+    commit_time = fields.int64()
+    return OffsetValue(
+        offset, leader_epoch, metadata, commit_time, fields.int64() if version == _WITH_EXPIRY else NO_TIME
+    )
+
+
+def encode_offset_value(value: OffsetValue) -> bytes:
+    """A committed offset."""
+    offset, metadata, commit_time = _INT64.pack(value.offset), encode_string(value.metadata), value.commit_time
+    if value.expire_time != NO_TIME:
+        version = _INT16.pack(_WITH_EXPIRY)
+        return b"".join((version, offset, metadata, _INT64.pack(commit_time), _INT64.pack(value.expire_time)))
+    epoch = _INT32.pack(value.leader_epoch)
+    return b"".join((_INT16.pack(_WITH_LEADER_EPOCH), offset, epoch, metadata, _INT64.pack(commit_time)))
+
+
+def offset_record(key: OffsetKey, value: OffsetValue | None) -> GroupRecord:
+    """The record of an offset; None is its tombstone."""
+    return GroupRecord(encode_offset_key(key), None if value is None else encode_offset_value(value))
+
+
+def group_tombstone(group: str) -> GroupRecord:
+    """The record after which a group is no more."""
+    return GroupRecord(encode_group_key(group), None)

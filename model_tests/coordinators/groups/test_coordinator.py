@@ -1,0 +1,272 @@
+"""What a coordinator of groups rules on requests of clients without a membership, and of members that a log tells of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import attrs
+import pytest
+from kio.schema.errors import ErrorCode
+
+from tidegauge.impl.coordinators.groups.coordinator import RETENTION_MS, GroupCoordinator, Limits
+from tidegauge.impl.coordinators.groups.group_metadata import GroupMember, GroupMetadata
+from tidegauge.impl.coordinators.groups.log_entries import GroupWritten, OffsetWritten, TransactionEnded
+from tidegauge.impl.coordinators.groups.offsets import CommittedOffset
+from tidegauge.impl.coordinators.groups.record_formats import (
+    OffsetKey,
+    OffsetValue,
+    decode_key,
+    decode_offset_value,
+    group_tombstone,
+    offset_record,
+)
+from tidegauge.impl.coordinators.groups.requests import Commit, NewOffset, Ruling
+
+NONE = ErrorCode.none
+A, B = OffsetKey("g", "t", 0), OffsetKey("g", "u", 1)
+MEMBER = GroupMember("m", "i", "c", "/h", 1, 1, b"", b"")
+STABLE = GroupMetadata("consumer", 4, "range", "m", 50, (MEMBER,))
+EMPTY = STABLE._replace(members=(), generation=5)
+
+
+class Told:
+    """A coordinator, and the log that it is told of."""
+
+    def __init__(self, limits: Limits | None = None) -> None:
+        self.coordinator = GroupCoordinator(limits or Limits())
+        self.end = 0
+
+    def take(self, ruling: Ruling, producer_id: int = -1) -> Ruling:
+        """Have the records of a ruling in the log."""
+        for key, value in ruling.records:
+            known = decode_key(key)
+            if isinstance(known, OffsetKey):
+                new = None if value is None else decode_offset_value(value)
+                self.coordinator.offsets.replay([OffsetWritten(self.end, producer_id, known, new)])
+            elif known is not None:
+                self.coordinator.offsets.replay([GroupWritten(self.end, known.group, None)])
+            self.end += 1
+        return ruling
+
+    def commit(self, *keys: OffsetKey, at: int = 0, producer_id: int = -1, offset: int = 5) -> Ruling:
+        """Commit the same offset for each."""
+        commit = Commit("g", [NewOffset(key.topic, key.partition, offset) for key in keys])
+        commit = attrs.evolve(commit, is_transactional=producer_id >= 0)
+        return self.take(self.coordinator.commit(commit, at), producer_id)
+
+    def group(self, metadata: GroupMetadata | None) -> None:
+        self.coordinator.offsets.replay([GroupWritten(self.end, "g", metadata)])
+
+    def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
+        self.coordinator.offsets.replay([TransactionEnded(self.end, producer_id, is_commit)])
+        self.end += 1
+
+    def fetched(self, key: OffsetKey) -> int | ErrorCode:
+        found = self.coordinator.fetch(key, require_stable=True)
+        if isinstance(found, CommittedOffset):
+            return found.value.offset
+        return -1 if found is None else found
+
+
+# --- commits ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_commit_is_told_with_its_epoch_metadata_and_time() -> None:
+    told = Told()
+    commit = Commit("g", [NewOffset("t", 0, 5, 2, "so far")])
+    ruling = told.take(told.coordinator.commit(commit, 9))
+    assert (ruling.error, ruling.keys, ruling.refused) == (NONE, (A,), {})
+    assert told.coordinator.fetch(A, require_stable=False) == CommittedOffset(0, OffsetValue(5, 2, "so far", 9))
+    assert told.coordinator.fetch(B, require_stable=False) is None
+
+
+@pytest.mark.parametrize("metadata", ["x" * 11, "\N{GRINNING FACE}" * 6])
+def test_metadata_that_are_too_large_are_refused_alone(metadata: str) -> None:
+    """In characters as Java counts them: one beyond the basic plane is two."""
+    told = Told(Limits(metadata_max_bytes=10))
+    new = [NewOffset("t", 0, 5, metadata=metadata), NewOffset("u", 1, 5, metadata="x" * 10)]
+    ruling = told.coordinator.commit(Commit("g", new), 0)
+    assert ruling.refused == {("t", 0): ErrorCode.offset_metadata_too_large}
+    assert ruling.keys == (B,)
+    assert len(ruling.records) == 1
+
+
+def test_what_no_record_has_room_for_is_refused_whatever_the_settings_say() -> None:
+    told = Told(Limits(metadata_max_bytes=1 << 20))
+    new = NewOffset("t", 0, 5, metadata="ü" * (1 << 14))
+    assert told.coordinator.commit(Commit("g", [new]), 0).refused == {("t", 0): ErrorCode.offset_metadata_too_large}
+    assert told.coordinator.commit(Commit("g" * (1 << 15), [NewOffset("t", 0, 5)]), 0) == Ruling(
+        ErrorCode.invalid_group_id
+    )
+
+
+def test_the_last_of_two_offsets_for_a_partition_in_one_commit_counts() -> None:
+    told = Told()
+    told.take(told.coordinator.commit(Commit("g", [NewOffset("t", 0, 5), NewOffset("t", 0, 6)]), 0))
+    assert (told.fetched(A), told.end) == (6, 1)
+
+
+NO_GROUP, SIMPLE, LEFT, JOINED = range(4)
+
+
+def with_state(state: int) -> Told:
+    """A coordinator whose group is not there, is simple, has lost its members, or has one."""
+    told = Told()
+    if state != NO_GROUP:
+        told.commit(A)
+    if state in (LEFT, JOINED):
+        told.group(EMPTY if state == LEFT else STABLE)
+    return told
+
+
+@pytest.mark.parametrize(
+    ("state", "who", "error"),
+    [
+        (NO_GROUP, {}, NONE),
+        (NO_GROUP, {"member_id": "x"}, NONE),
+        (NO_GROUP, {"generation": 0}, ErrorCode.group_id_not_found),
+        (NO_GROUP, {"generation": 0, "version": 8}, ErrorCode.illegal_generation),
+        (NO_GROUP, {"generation": 0, "is_transactional": True}, ErrorCode.illegal_generation),
+        (SIMPLE, {}, NONE),
+        (SIMPLE, {"member_id": "x"}, NONE),
+        (SIMPLE, {"generation": 0}, ErrorCode.unknown_member_id),
+        (SIMPLE, {"generation": 0, "member_id": "x", "is_transactional": True}, ErrorCode.unknown_member_id),
+        (LEFT, {}, NONE),
+        (LEFT, {"generation": 5, "member_id": "m"}, ErrorCode.unknown_member_id),
+        (JOINED, {}, ErrorCode.unknown_member_id),
+        (JOINED, {"is_transactional": True}, NONE),
+        (JOINED, {"generation": 4, "member_id": "m"}, NONE),
+        (JOINED, {"generation": 3, "member_id": "m"}, ErrorCode.illegal_generation),
+        (JOINED, {"generation": 4, "member_id": "x"}, ErrorCode.unknown_member_id),
+        (JOINED, {"generation": -1, "member_id": "m"}, ErrorCode.illegal_generation),
+        (JOINED, {"generation": 4, "member_id": "m", "instance_id": "i"}, NONE),
+        (JOINED, {"generation": 4, "member_id": "x", "instance_id": "i"}, ErrorCode.fenced_instance_id),
+        (JOINED, {"generation": 4, "member_id": "m", "instance_id": "j"}, ErrorCode.unknown_member_id),
+    ],
+)
+def test_who_may_commit(state: int, who: dict[str, object], error: ErrorCode) -> None:
+    commit = attrs.evolve(Commit("g", [NewOffset("t", 0, 8)]), **who)
+    ruling = with_state(state).coordinator.commit(commit, 0)
+    assert ruling.error is error
+    assert bool(ruling.records) == (error is NONE)
+
+
+# --- transactions ----------------------------------------------------------------------------------------------------
+
+
+def test_offsets_of_a_transaction_count_together_when_it_commits_and_never_when_it_aborts() -> None:
+    told = Told()
+    told.commit(A, offset=1)
+    told.commit(A, B, offset=2, producer_id=7)
+    told.commit(B, offset=3, producer_id=8)
+    assert told.coordinator.fetch(A, require_stable=False) == CommittedOffset(0, OffsetValue(1, commit_time=0))
+    assert told.fetched(A) is ErrorCode.unstable_offset_commit
+    told.end_transaction(7, is_commit=True)
+    assert (told.fetched(A), told.fetched(B)) == (2, ErrorCode.unstable_offset_commit)
+    told.end_transaction(8, is_commit=False)
+    assert (told.fetched(A), told.fetched(B)) == (2, 2)
+    assert not told.coordinator.offsets.pending
+
+
+def test_all_that_a_group_has_committed_is_told_and_what_is_not_stable_is_said() -> None:
+    told = Told()
+    told.commit(A, B, offset=1)
+    told.commit(B, offset=2, producer_id=7)
+    plain = told.coordinator.fetch_all("g", require_stable=False)
+    assert list(plain) == [("t", 0), ("u", 1)]
+    stable = told.coordinator.fetch_all("g", require_stable=True)
+    assert stable == {**plain, ("u", 1): ErrorCode.unstable_offset_commit}
+    assert not told.coordinator.fetch_all("other", require_stable=True)
+
+
+# --- deletions -------------------------------------------------------------------------------------------------------
+
+
+def test_a_group_goes_with_its_offsets_pending_ones_too() -> None:
+    told = Told()
+    told.commit(A)
+    told.commit(B, producer_id=7)
+    ruling = told.take(told.coordinator.delete_group("g"))
+    assert ruling.records == (offset_record(A, None), offset_record(B, None), group_tombstone("g"))
+    assert "g" not in told.coordinator.offsets
+    told.end_transaction(7, is_commit=True)
+    assert (told.fetched(B), told.coordinator.offsets.groups) == (-1, set())
+    assert told.coordinator.delete_group("g").error is ErrorCode.group_id_not_found
+
+
+def test_offsets_that_are_there_are_deleted_and_of_the_others_nothing_is_written() -> None:
+    told = Told()
+    told.commit(A)
+    ruling = told.take(told.coordinator.delete_offsets("g", [("t", 0), ("t", 0), ("u", 1)]))
+    assert (ruling.error, ruling.records) == (NONE, (offset_record(A, None),))
+    assert told.coordinator.delete_offsets("g", []).error is ErrorCode.group_id_not_found
+
+
+@pytest.mark.parametrize(
+    "delete",
+    [
+        lambda coordinator: coordinator.delete_group("g"),
+        lambda coordinator: coordinator.delete_offsets("g", [("t", 0)]),
+    ],
+    ids=["group", "offsets"],
+)
+def test_a_group_with_members_is_not_deleted(delete: Callable[[GroupCoordinator], Ruling]) -> None:
+    assert delete(with_state(JOINED).coordinator) == Ruling(ErrorCode.non_empty_group)
+    assert delete(with_state(LEFT).coordinator).error is NONE
+
+
+def test_the_offsets_of_a_topic_that_is_deleted_go() -> None:
+    told = Told()
+    told.commit(A, B)
+    told.commit(OffsetKey("g", "t", 4), producer_id=7)
+    ruling = told.coordinator.topics_deleted({"t", "w"})
+    assert set(ruling.keys) == {A, OffsetKey("g", "t", 4)}
+    assert not told.coordinator.topics_deleted({"w"}).records
+
+
+# --- expiry ----------------------------------------------------------------------------------------------------------
+
+
+def test_an_offset_expires_when_nobody_has_committed_it_for_the_retention() -> None:
+    told = Told()
+    told.commit(A, at=100)
+    told.commit(B, at=200)
+    assert not told.coordinator.expire(99 + RETENTION_MS).records
+    assert told.take(told.coordinator.expire(100 + RETENTION_MS)).keys == (A,)
+    assert told.coordinator.offsets.groups == {"g"}
+
+
+def test_a_client_may_ask_for_a_retention_of_its_own() -> None:
+    told = Told()
+    commit = Commit("g", [NewOffset("t", 0, 5)], retention_ms=10)
+    told.take(told.coordinator.commit(commit, 100))
+    assert not told.coordinator.expire(109).records
+    assert told.coordinator.expire(110).keys == (A,)
+
+
+def test_offsets_of_a_group_with_members_do_not_expire_and_then_not_before_the_group_was_empty_for_long() -> None:
+    told = with_state(JOINED)
+    assert not told.coordinator.expire(10 * RETENTION_MS).records
+    told.group(EMPTY._replace(state_time=1_000))
+    assert not told.coordinator.expire(999 + RETENTION_MS).records
+    ruling = told.take(told.coordinator.expire(1_000 + RETENTION_MS))
+    assert ruling.records == (offset_record(A, None), group_tombstone("g"))
+    assert not told.coordinator.offsets.groups
+
+
+def test_what_was_committed_after_a_group_became_empty_stays_as_long_as_any_other() -> None:
+    told = Told()
+    told.group(EMPTY._replace(state_time=1_000))
+    told.commit(A, at=RETENTION_MS)
+    assert not told.coordinator.expire(1_000 + RETENTION_MS).records
+
+
+def test_an_offset_does_not_expire_beside_another_one_on_its_way() -> None:
+    told = Told()
+    told.commit(A, B)
+    told.commit(A, producer_id=7)
+    told.coordinator.in_flight[B] = 1
+    assert not told.coordinator.expire(RETENTION_MS).records
+    told.coordinator.in_flight[B] = 0
+    told.end_transaction(7, is_commit=False)
+    assert set(told.coordinator.expire(RETENTION_MS).keys) == {A, B}

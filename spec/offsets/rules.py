@@ -1,0 +1,146 @@
+"""The rules of the offsets of groups, each a method that a mutant overrides; the constants bound the search."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import attrs
+
+from tidegauge.spec.kernel.evolving import evolve
+from tidegauge.spec.kernel.guarded import GuardedMachine
+from tidegauge.spec.offsets.state import NONE, Committed, Entry, Error, Kind, State, Store
+
+
+@attrs.frozen
+class OffsetRules(GuardedMachine[State]):
+    """What a coordinator of offsets decides, and what is left of its log."""
+
+    producers: int = 2
+    """Transactional ones; each may have one transaction open at a time."""
+    max_entries: int = 5
+    retention: int = 1
+    """Ticks after which an offset expires."""
+    max_time: int = 1
+    max_failures: int = 1
+    """How often another leader takes over."""
+
+    # --- the store -----------------------------------------------------------------------------------------------
+
+    def replayed(self, store: Store, entries: Iterable[Entry]) -> Store:
+        """The store after it was told of the next entries of the log."""
+        for entry in entries:
+            match entry.kind:
+                case Kind.TOMBSTONE:
+                    store = self.after_tombstone(store)
+                case Kind.OFFSET if entry.producer == NONE:
+                    store = evolve(store, committed=Committed(entry.place, entry.value, entry.time))
+                case Kind.OFFSET:
+                    value = Committed(entry.place, entry.value, entry.time)
+                    pending = tuple(sorted((*store.without(entry.producer), (entry.producer, value)), key=_producer))
+                    store = evolve(store, pending=pending)
+                case Kind.COMMIT | Kind.ABORT:
+                    store = self.after_marker(store, entry)
+        return store
+
+    def after_tombstone(self, store: Store) -> Store:
+        """What is pending was written before the tombstone, and goes as well."""
+        return Store()
+
+    def after_marker(self, store: Store, marker: Entry) -> Store:
+        """A commit marker makes a pending value count, unless another one was written later."""
+        value = dict(store.pending).get(marker.producer)
+        if value is None:
+            return store
+        committed = store.committed
+        if marker.kind is Kind.COMMIT and self.counts_more(value, committed):
+            committed = value
+        return evolve(store, committed=committed, pending=store.without(marker.producer))
+
+    def counts_more(self, value: Committed, committed: Committed | None) -> bool:
+        """Of two values the one that was written later counts, for compaction keeps that one."""
+        return committed is None or committed.place < value.place
+
+    def loaded(self, log: Iterable[Entry]) -> Store:
+        """What a new leader knows, all of whose log is committed."""
+        return self.replayed(Store(), log)
+
+    # --- what is refused -----------------------------------------------------------------------------------------
+
+    def commit_error(self, store: Store, generation: int) -> Error:
+        """A group without members knows no generation; one without offsets is not there."""
+        if generation == NONE:
+            return Error.NONE
+        is_there = store.committed is not None or bool(store.pending)
+        return Error.UNKNOWN_MEMBER_ID if is_there else Error.ILLEGAL_GENERATION
+
+    def fetch_error(self, state: State) -> Error:
+        """Who asks for a stable offset is not told one that an open transaction may change (KIP-447)."""
+        return Error.UNSTABLE_OFFSET_COMMIT if state.store.pending else Error.NONE
+
+    def deletion_error(self, store: Store) -> Error:
+        """A group is there as long as it has an offset, committed or pending."""
+        is_there = store.committed is not None or bool(store.pending)
+        return Error.NONE if is_there else Error.GROUP_ID_NOT_FOUND
+
+    # --- expiry --------------------------------------------------------------------------------------------------
+
+    def expires(self, state: State) -> bool:
+        """Whether the committed value may go: it is old, and nothing newer is pending, or on its way."""
+        committed = state.store.committed
+        if committed is None or committed.time + self.retention > state.now:
+            return False
+        return not self.is_pending(state) and not self.is_in_flight(state)
+
+    def is_pending(self, state: State) -> bool:
+        """Whether an open transaction has a value too."""
+        return bool(state.store.pending)
+
+    def is_in_flight(self, state: State) -> bool:
+        """Whether a value is in the log and not committed yet."""
+        return any(entry.kind in (Kind.OFFSET, Kind.TOMBSTONE) for entry in state.in_flight)
+
+    # --- the cleaner ---------------------------------------------------------------------------------------------
+
+    def cleanable(self, state: State) -> int:
+        """The cleaner stops where a transaction is open, and at the high watermark."""
+        return min((*state.open_from(), state.high_watermark))
+
+    def cleaned(self, state: State, end: int) -> tuple[Entry, ...]:
+        """The log after a round up to `end`: the newest value or tombstone is left, and none that was aborted."""
+        aborted = self.aborted(state)
+        counting = [
+            entry.place
+            for entry in state.log
+            if entry.place < end and entry.kind in (Kind.OFFSET, Kind.TOMBSTONE) and entry.place not in aborted
+        ]
+        newest = max(counting, default=NONE)
+        kept: list[Entry] = []
+        for entry in state.log:
+            if entry.place >= end:
+                kept.append(entry)
+            elif entry.kind is Kind.OFFSET and entry.place == newest:
+                kept.append(entry)
+            elif entry.kind in (Kind.COMMIT, Kind.ABORT) and self.is_needed(entry, kept):
+                kept.append(entry)
+        return tuple(kept)
+
+    def is_needed(self, marker: Entry, kept: Iterable[Entry]) -> bool:
+        """Whether a marker ends a value that is left."""
+        return any(entry.kind is Kind.OFFSET and entry.producer == marker.producer for entry in kept)
+
+    def aborted(self, state: State) -> frozenset[int]:
+        """The places of values whose transactions were aborted."""
+        found: set[int] = set()
+        written: dict[int, list[int]] = {}
+        for entry in state.history:
+            if entry.kind is Kind.OFFSET and entry.producer != NONE:
+                written.setdefault(entry.producer, []).append(entry.place)
+            elif entry.kind is Kind.COMMIT:
+                written.pop(entry.producer, None)
+            elif entry.kind is Kind.ABORT:
+                found.update(written.pop(entry.producer, ()))
+        return frozenset(found)
+
+
+def _producer(pending: tuple[int, Committed]) -> int:
+    return pending[0]
