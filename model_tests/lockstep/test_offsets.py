@@ -12,7 +12,7 @@ from tidegauge.impl.coordinators.groups.coordinator import GroupCoordinator
 from tidegauge.impl.coordinators.groups.offsets import CommittedOffset, GroupOffsets
 from tidegauge.impl.coordinators.groups.record_formats import OffsetKey
 from tidegauge.impl.coordinators.groups.requests import Commit, Ruling
-from tidegauge.model_tests.harness.cores.offsets import STEPS, OffsetRoles
+from tidegauge.model_tests.harness.cores.offsets import CORRECT_OFFSETS, STEPS, OffsetRoles
 from tidegauge.model_tests.harness.counterexamples.files import Failure
 from tidegauge.model_tests.harness.lockstep.checked import failure_of
 from tidegauge.model_tests.harness.lockstep.on_cores import CoresLockstep
@@ -23,9 +23,7 @@ from tidegauge.spec.offsets.machine import Offsets
 
 WALKS = 30
 WITHIN = 60
-OFTEN = attrs.evolve(
-    HARNESS["offsets"], plan=attrs.evolve(HARNESS["offsets"].walk_plan(), forbidden_share=0.25)
-)
+OFTEN = attrs.evolve(HARNESS["offsets"], plan=attrs.evolve(HARNESS["offsets"].walk_plan(), forbidden_share=0.25))
 """The walks with something forbidden before every fourth action."""
 
 
@@ -104,7 +102,7 @@ class ExpiresATickLate(GroupCoordinator):
 
 
 class TellsWhatIsNotStable(GroupCoordinator):
-    def fetch(self, key: OffsetKey, *, require_stable: bool) -> CommittedOffset | None | ErrorCode:
+    def fetch(self, key: OffsetKey, *, require_stable: bool) -> CommittedOffset | ErrorCode | None:
         return super().fetch(key, require_stable=False)
 
 
@@ -132,8 +130,9 @@ class DeletesWhatIsNotThere(GroupCoordinator):
         DeletesWhatIsNotThere,
     ],
 )
-def test_a_core_with_one_wrong_rule_is_found_within_few_walks(wrong: type) -> None:
-    roles = OffsetRoles(offsets=wrong) if issubclass(wrong, GroupOffsets) else OffsetRoles(coordinator=wrong)
+def test_a_core_with_one_wrong_rule_is_found_within_few_walks(wrong: type[object]) -> None:
+    roles = OffsetRoles(offsets=wrong) if issubclass(wrong, GroupOffsets) else CORRECT_OFFSETS
+    roles = attrs.evolve(roles, coordinator=wrong) if issubclass(wrong, GroupCoordinator) else roles
     failures = (found.failure for found in OFTEN.walks(5, WITHIN, roles=roles) if found.failure)
     noticed = next((failure for failure in failures if failure.expected.name != "error"), None)
     assert noticed is not None, f"nothing was noticed in {WITHIN} walks"

@@ -1,4 +1,4 @@
-"""What must hold of a group's offsets, whatever the cleaner has taken and whoever leads: held against all of history."""
+"""What must hold of a group's offsets, whatever the cleaner has taken and any broker leads, told by all of history."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def stable_is_decided(machine: OffsetRules, state: State) -> bool:
 
 
 def loaded_is_kept(machine: OffsetRules, state: State) -> bool:
-    """Whoever loads the log, as the cleaner has left it, knows what the coordinator has kept."""
+    """A broker that loads the log, as the cleaner has left it, knows what the coordinator has kept."""
     return machine.loaded(entry for entry in state.log if entry.place < state.high_watermark) == state.store
 
 

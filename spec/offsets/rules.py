@@ -116,11 +116,11 @@ class OffsetRules(GuardedMachine[State]):
         newest = max(counting, default=NONE)
         kept: list[Entry] = []
         for entry in state.log:
-            if entry.place >= end:
-                kept.append(entry)
-            elif entry.kind is Kind.OFFSET and entry.place == newest:
-                kept.append(entry)
-            elif entry.kind in (Kind.COMMIT, Kind.ABORT) and self.is_needed(entry, kept):
+            if (
+                entry.place >= end
+                or (entry.kind is Kind.OFFSET and entry.place == newest)
+                or (entry.kind in (Kind.COMMIT, Kind.ABORT) and self.is_needed(entry, kept))
+            ):
                 kept.append(entry)
         return tuple(kept)
 

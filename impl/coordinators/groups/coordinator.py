@@ -1,9 +1,9 @@
 """The coordinator of groups, for one partition of `__consumer_offsets`: pure rulings on what it is asked.
 
 A ruling says which records have to be in the log first. The state follows from the log alone (`offsets`): its entries
-are replayed when they are committed, whoever asked for them. What is in the log and not committed yet is *in flight*.
-Nobody is told of it, but what the coordinator decides by itself heeds it: an offset does not expire while another one
-for it is in flight, or pending in a transaction. Else the tombstone would take the newer one along.
+are replayed when they are committed. What is in the log and not committed yet is *in flight*. Nobody is told of it, but
+the coordinator takes account of it in what it decides by itself: an offset does not expire while another one for it is
+in flight, or pending in a transaction. Else the tombstone would take the newer one along.
 """
 
 from __future__ import annotations
@@ -86,15 +86,13 @@ class GroupCoordinator:
 
     # --- OffsetFetch -------------------------------------------------------------------------------------------------
 
-    def fetch(self, key: OffsetKey, *, require_stable: bool) -> CommittedOffset | None | ErrorCode:
+    def fetch(self, key: OffsetKey, *, require_stable: bool) -> CommittedOffset | ErrorCode | None:
         """The committed offset, None if there is none; UNSTABLE_OFFSET_COMMIT while a transaction may yet change it."""
         if require_stable and self.offsets.is_unstable(key):
             return ErrorCode.unstable_offset_commit
         return self.offsets.get(key)
 
-    def fetch_all(
-        self, group: str, *, require_stable: bool
-    ) -> Mapping[tuple[str, int], CommittedOffset | ErrorCode]:
+    def fetch_all(self, group: str, *, require_stable: bool) -> Mapping[tuple[str, int], CommittedOffset | ErrorCode]:
         """The same for all that the group has committed."""
         found: dict[tuple[str, int], CommittedOffset | ErrorCode] = {}
         for (topic, partition), offset in self.offsets.of_group(group).items():
@@ -125,7 +123,7 @@ class GroupCoordinator:
 
     def topics_deleted(self, topics: Container[str]) -> Ruling:
         """The tombstones of the offsets in topics that are no more."""
-        return self._tombstones(key for key in self.offsets.keys() if key.topic in topics)
+        return self._tombstones(key for key in self.offsets.every_key() if key.topic in topics)
 
     def _is_there(self, key: OffsetKey) -> bool:
         return self.offsets.get(key) is not None or self.offsets.is_unstable(key)

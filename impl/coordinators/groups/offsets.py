@@ -10,8 +10,8 @@ one that is loaded anew is the one that was kept.
     a tombstone                takes the offset away, and with it what is pending for it
 
 Of two offsets for one key that both count, the one that was written later counts, whenever its marker came. For that is
-what compaction keeps: the order of the markers is in no record. Until an open transaction ends, an offset is *unstable*:
-who asks for stable ones waits (KIP-447).
+what compaction keeps: the order of the markers is in no record. Until an open transaction ends, an offset is
+*unstable*: who asks for stable ones waits (KIP-447).
 
 A group that no member has joined (Kafka calls it simple) is there as long as it has an offset, committed or pending.
 """
@@ -76,7 +76,7 @@ class GroupOffsets:
         places = dict.fromkeys((*self._committed.get(group, ()), *self._open.get(group, ())))
         return [OffsetKey(group, topic, partition) for topic, partition in places]
 
-    def keys(self) -> Iterator[OffsetKey]:
+    def every_key(self) -> Iterator[OffsetKey]:
         """What there is an offset for, committed or pending."""
         for group in {**self._committed, **self._open}:
             yield from self.keys_of(group)

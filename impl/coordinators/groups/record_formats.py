@@ -15,7 +15,7 @@ Strings have an int16 length, compact ones a varint of length + 1. A record with
 written as version 3, and as version 1 where a client has asked for a time of its own: in Kafka's words the highest
 versions that are not flexible, so that an older broker can read them. Every version is read.
 
-Keys of other versions are of groups of the newer protocols: whoever loads the log leaves them alone.
+Keys of other versions are of groups of the newer protocols; a coordinator that loads the log leaves them alone.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""What a coordinator of groups rules on requests of clients without a membership, and of members that a log tells of."""
+"""What a coordinator of groups rules on requests of clients without a membership, and of members in a log."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import attrs
 import pytest
@@ -144,8 +145,8 @@ def with_state(state: int) -> Told:
         (JOINED, {"generation": 4, "member_id": "m", "instance_id": "j"}, ErrorCode.unknown_member_id),
     ],
 )
-def test_who_may_commit(state: int, who: dict[str, object], error: ErrorCode) -> None:
-    commit = attrs.evolve(Commit("g", [NewOffset("t", 0, 8)]), **who)
+def test_who_may_commit(state: int, who: dict[str, Any], error: ErrorCode) -> None:
+    commit = Commit("g", [NewOffset("t", 0, 8)], **who)
     ruling = with_state(state).coordinator.commit(commit, 0)
     assert ruling.error is error
     assert bool(ruling.records) == (error is NONE)

@@ -108,17 +108,20 @@ def compact(value: str | None) -> bytes:
     return b"\0" if value is None else bytes((len(value) + 1,)) + value.encode()
 
 
+def length(size: int, *, flexible: bool) -> bytes:
+    return bytes((size + 1,)) if flexible else struct.pack(">i", size)
+
+
 def group_value(version: int) -> bytes:
     """A group with one member, field by field as Kafka's schema has it."""
     flexible = version == 4
     say = compact if flexible else text
-    size = (lambda n: bytes((n + 1,))) if flexible else (lambda n: struct.pack(">i", n))
     head = struct.pack(">h", version) + say("consumer") + struct.pack(">i", 5) + say("range") + say("m-1")
     state_time = struct.pack(">q", 77) if version >= 2 else b""
     member = say("m-1") + (say("i") if version >= 3 else b"") + say("client") + say("/host")
     member += (struct.pack(">i", 300) if version >= 1 else b"") + struct.pack(">i", 45)
-    member += size(3) + b"sub" + size(0) + (b"\1\0\1x" if flexible else b"")
-    return head + state_time + size(1) + member + (b"\0" if flexible else b"")
+    member += length(3, flexible=flexible) + b"sub" + length(0, flexible=flexible) + (b"\1\0\1x" if flexible else b"")
+    return head + state_time + length(1, flexible=flexible) + member + (b"\0" if flexible else b"")
 
 
 @pytest.mark.parametrize("version", range(5))

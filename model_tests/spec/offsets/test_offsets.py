@@ -117,7 +117,7 @@ def test_every_rule_is_needed(mutant: type[Offsets], invariant: str) -> None:
 
 
 def test_the_order_of_markers_is_lost_to_the_cleaner() -> None:
-    """Why the newest value counts: whoever counts markers knows something else once the log is cleaned."""
+    """Why the newest value counts: who counts markers knows something else once the log is cleaned."""
 
     @attrs.frozen
     class AsItSays(MarkersCountInTheirOrder):
