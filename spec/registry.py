@@ -28,6 +28,7 @@ from tidegauge.spec.bugs import (
     reassignment,
     retention,
     settings,
+    unregistering,
 )
 from tidegauge.spec.bugs.bug import Bug
 from tidegauge.spec.bugs.idempotence import IDEMPOTENCE_BUGS
@@ -58,6 +59,7 @@ from tidegauge.spec.replication.extensions.reassignment import Reassignment
 from tidegauge.spec.replication.extensions.retention import Retention
 from tidegauge.spec.replication.extensions.settings import Settings
 from tidegauge.spec.replication.extensions.shutdown import ControlledShutdown
+from tidegauge.spec.replication.extensions.unregistering import Unregistering
 from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.models import MODELS
 from tidegauge.spec.replication.state import named_brokers
@@ -291,6 +293,7 @@ REGISTRY: Final = Registry(
     _extended("damage", MODELS["damage"].machine, damage.BUGS, ControlledShutdown, Damage),
     _extended("lost-logs", MODELS["lost-log"].machine, lost_logs.BUGS, ControlledShutdown, Damage, LostLogs),
     _extended("late-messages", MODELS["late-messages"].machine, late.BUGS, LateMessages),
+    _extended("unregistering", MODELS["unregistering"].machine, unregistering.BUGS, Unregistering),
     _extended("reads", MODELS["reads"].machine, reads.BUGS, Reads),
     _extended("settings", MODELS["settings"].machine, settings.BUGS, Settings),
     _extended("composed-replication", MODELS["moving-and-deleting"].machine, (), *map(type, everything())),

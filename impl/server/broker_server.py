@@ -145,7 +145,7 @@ class Broker:
             response_timeout_ms=node.response_timeout_ms(timeout_ms),
             metadata_timeout_ms=node.response_timeout_ms(timeout_ms + config.metadata_fetch_wait_max_ms),
         )
-        self.membership = Membership(self.registration, self.controller, self.metadata, self.config)
+        self.membership = Membership(self.registration, self.controller, self.metadata, self.config, node.tracer)
         self.loader = MetadataLoader(
             self.metadata,
             self.controller,

@@ -41,6 +41,7 @@ from tidegauge.model_tests.harness.cores.extensions.reassignment import Reassign
 from tidegauge.model_tests.harness.cores.extensions.retention import RetentionCores
 from tidegauge.model_tests.harness.cores.extensions.settings import SettingsCores
 from tidegauge.model_tests.harness.cores.extensions.shutdown import ShutdownCores
+from tidegauge.model_tests.harness.cores.extensions.unregistering import UnregisteringCores, UnregisteringMessages
 from tidegauge.model_tests.harness.cores.idempotence import IdempotentCores
 from tidegauge.model_tests.harness.cores.message_parts import Additions
 from tidegauge.model_tests.harness.cores.offsets import CORRECT_OFFSETS, OffsetCores, large_offsets
@@ -72,6 +73,7 @@ from tidegauge.spec.replication.extensions.reassignment import Reassignment, Sta
 from tidegauge.spec.replication.extensions.retention import DeleteRecords, Retain, Retention
 from tidegauge.spec.replication.extensions.settings import ChangeSettings, Settings
 from tidegauge.spec.replication.extensions.shutdown import BeginShutdown, ControlledShutdown, StopUnasked
+from tidegauge.spec.replication.extensions.unregistering import Unregister, Unregistering
 
 BindRoles: TypeAlias = Callable[[Any, Any], Binding]
 """Makes the binding of a machine, with the classes that play each part."""
@@ -250,7 +252,7 @@ ON_CLUSTER: Final[tuple[type[ClusterExtension], ...]] = (
 """The extensions of replication that a cluster performs."""
 
 
-ON_CORES: Final = Additions(*(extension.messages for extension in ON_CLUSTER))
+ON_CORES: Final = Additions(*(extension.messages for extension in ON_CLUSTER), UnregisteringMessages())
 """What the extensions of replication add to messages, beside the cores as beside a cluster."""
 
 
@@ -314,6 +316,13 @@ HARNESS: Final = HarnessRegistry(
     ),
     _of_replication("retention", RetentionCores, Retention()),
     _of_replication("settings", SettingsCores, Settings()),
+    _of_replication(
+        "unregistering",
+        UnregisteringCores,
+        Unregistering(),
+        perturbations=frozenset({Unregister}),
+        on_cluster=False,
+    ),
     _of_replication("reads", ReadsCores, Reads(consumers=2)),
     _of_replication("late-messages", LateCores, LateMessages(), on_cluster=False),
     Registration(

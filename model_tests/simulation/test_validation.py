@@ -323,6 +323,7 @@ def test_a_crash_cannot_have_kept_more_than_there_was(more: int) -> None:
 # --- one kind of event after the other, in a run that has it ---------------------------------------------------------
 
 MOVES = {Fault.REASSIGNMENT: 2, Fault.CANCELLATION: 1}
+REMOVALS: dict[str, Any] = {"faults": {Fault.UNREGISTERING: 1}}
 KINDS: dict[str, dict[str, Any]] = {
     "StartReassignment": {"brokers": 4, "faults": MOVES},
     "CancelReassignment": {"brokers": 4, "faults": MOVES},
@@ -334,6 +335,8 @@ KINDS: dict[str, dict[str, Any]] = {
     "DirectoriesOffline": {"log_directories": 2, "faults": {Fault.FAILED_DISK: 1}},
     "RefuseFetch": {"log_directories": 2, "faults": {Fault.FAILED_DISK: 1}},
     "PullMetadata": {},
+    "UnregisterBroker": REMOVALS,
+    "LearnBrokerEpoch": REMOVALS,
 }
 
 
@@ -399,6 +402,9 @@ TAMPERED: tuple[tuple[str, str, Callable[[Any], dict[str, Any]]], ...] = (
     ("LogDirectoryFailed", "a record less", lambda one: {"lost": NOTHING_LEFT}),
     ("DirectoriesOffline", "nobody is offline", lambda one: rewritten(one, offline_replicas=frozenset())),
     ("DirectoriesOffline", "another broker's", lambda one: {"broker": (one.broker + 1) % 3}),
+    ("UnregisterBroker", "it stays in sync", lambda one: {"changed": ()}),
+    ("UnregisterBroker", "it stays eligible", lambda one: rewritten(one, elr=frozenset({one.broker}))),
+    ("UnregisterBroker", "another broker", lambda one: {"broker": (one.broker + 1) % 3}),
     ("PullMetadata", "back in the log", lambda one: {"metadata_offset": 0}),
 )
 

@@ -292,6 +292,16 @@ class ReplicationExtension(Extension):
     ) -> str:
         return inner(controller, replica, broker)
 
+    def heartbeat_error(
+        self,
+        machine: ReplicationRules,
+        inner: Callable[[Controller, int, int], Error],
+        controller: Controller,
+        broker: int,
+        broker_epoch: int,
+    ) -> Error:
+        return inner(controller, broker, broker_epoch)
+
     def alter_partition_error(
         self,
         machine: ReplicationRules,

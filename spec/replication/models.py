@@ -23,6 +23,7 @@ from tidegauge.spec.replication.extensions.reassignment import Reassignment
 from tidegauge.spec.replication.extensions.retention import Retention
 from tidegauge.spec.replication.extensions.settings import Settings
 from tidegauge.spec.replication.extensions.shutdown import ControlledShutdown
+from tidegauge.spec.replication.extensions.unregistering import Unregistering
 from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.state import Acks
 
@@ -103,6 +104,10 @@ _ALL = (
     _model("late-messages", extended(evolve(TWO_BROKERS, min_insync_replicas=2), LateMessages()),
            Bounds(ArriveLate=1, Crash=1),
            "what a process had sent before it died, and arrives when its successor is at work"),
+    _model("unregistering", extended(TWO_BROKERS, Unregistering()), Bounds(Unregister=1),
+           "a broker that is removed while it leads, and comes back"),
+    _model("unregistering-shrink", extended(TWO_BROKERS, Unregistering()), Bounds(ShrinkIsr=1, Unregister=1),
+           "a broker that is removed while the ISR changes"),
     _model("reads", extended(evolve(TWO_BROKERS, initial_leader=1), Reads()), Bounds(PreferredElection=1),
            "a consumer of leader and follower while the leadership moves: what it was told it is told again"),
     _model("reads-elections", extended(evolve(TWO_BROKERS, initial_leader=1), Reads()),
@@ -128,5 +133,5 @@ MODELS: Mapping[str, Model[Replication]] = {model.name: model for model in _ALL}
 QUICK = ("crash", "unclean", "network", "controller")
 """A few seconds, most of the actions."""
 
-NIGHTLY = ("lost-log", "lying-sync", "reads-elections")
+NIGHTLY = ("lost-log", "lying-sync", "reads-elections", "unregistering-shrink")
 """Together as large as a third of the others: left to the deep tests."""

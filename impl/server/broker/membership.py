@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 from kio.schema.errors import ErrorCode
 
+from tidegauge.impl.server import trace
 from tidegauge.impl.wire.channel import NoResponseError, UnreachableError
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from tidegauge.impl.server.broker.dynamic_config import DynamicConfig
     from tidegauge.impl.server.broker.metadata_cache import MetadataCache
     from tidegauge.impl.server.broker.registration import Registration
+    from tidegauge.impl.server.trace.tracer import Tracer
 
 REGISTER_AGAIN: Final = (ErrorCode.broker_id_not_registered, ErrorCode.stale_broker_epoch)
 """Errors of a heartbeat after which the broker registers again."""
@@ -29,20 +31,28 @@ class Membership:
     """The membership of one broker's process; the one owner of its `Registration`."""
 
     def __init__(
-        self, registration: Registration, controller: ControllerLink, metadata: MetadataCache, config: DynamicConfig
+        self,
+        registration: Registration,
+        controller: ControllerLink,
+        metadata: MetadataCache,
+        config: DynamicConfig,
+        tracer: Tracer,
     ) -> None:
         self._registration = registration
         self._controller = controller
         self._metadata = metadata
         self._config = config
+        self._tracer = tracer
 
     async def register(self) -> int:
         """Register this process with the controller; returns its broker epoch.
 
         Raises UnreachableError, NoResponseError or RegistrationRefusedError.
         """
-        self._registration.broker_epoch = await self._controller.register()
-        return self._registration.broker_epoch
+        broker_epoch = self._registration.broker_epoch = await self._controller.register()
+        if self._tracer.trace is not None:
+            self._tracer.record(trace.events.LearnBrokerEpoch, broker_epoch=broker_epoch)
+        return broker_epoch
 
     async def heartbeat(self) -> bool:
         """Renew the session; True when the controller says that this broker is unfenced.

@@ -11,11 +11,9 @@ Three kinds of node decide. A *leader* or *follower* is a broker acting for one 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from inspect import get_annotations
-from types import NoneType
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeAlias, dataclass_transform
+from typing import TYPE_CHECKING, ClassVar, Self, dataclass_transform
 
 import attrs
 
@@ -26,6 +24,7 @@ from tidegauge.impl.server.trace.contents import ProducerMemory as ProducerMemor
 from tidegauge.impl.server.trace.contents import batches_from as batches_from
 from tidegauge.impl.server.trace.contents import batches_in as batches_in
 from tidegauge.impl.server.trace.contents import logged
+from tidegauge.impl.server.trace.printing import plain
 
 if TYPE_CHECKING:
     from kio.schema.errors import ErrorCode
@@ -188,7 +187,7 @@ class Decision:
         return str(self)
 
     def __str__(self) -> str:
-        fields = [f"{name}={_plain(self.__dict__[name])}" for name in self.fields]
+        fields = [f"{name}={plain(self.__dict__[name])}" for name in self.fields]
         return " ".join([type(self).__name__, *fields])
 
 
@@ -381,6 +380,12 @@ class PullMetadata(Decision):
     metadata_offset: int
 
 
+class LearnBrokerEpoch(Decision):
+    """The broker's process has registered, and goes on under this broker epoch."""
+
+    broker_epoch: int
+
+
 class ApplyMetadata(OfReplica):
     """The replica takes over a registration of its partition."""
 
@@ -552,49 +557,3 @@ class AlterConfigs(ControllerDecision):
 
     resource: str
     settings: tuple[TopicSettings, ...]
-
-
-Printer: TypeAlias = Callable[[Any], str]
-"""How the values of one class are printed."""
-_PRINTERS: Final[dict[type, Printer]] = {}
-"""By class, once one of its values was printed: a trace has few classes and many values."""
-
-
-def _plain(value: object) -> str:
-    """A field's value in print: sets sorted, classes as (name=value, …)."""
-    kind = type(value)
-    printer = _PRINTERS.get(kind)
-    if printer is None:
-        printer = _PRINTERS[kind] = _printer_of(kind)
-    return printer(value)
-
-
-def _printer_of(kind: type) -> Printer:
-    """What prints a value of a class."""
-    if kind in (int, bool, str, NoneType):
-        return str
-    if attrs.has(kind):
-        return partial(_plain_fields, tuple(field.name for field in attrs.fields(kind)))
-    if issubclass(kind, frozenset):
-        return lambda value: _plain(tuple(sorted(value)))
-    if issubclass(kind, tuple):
-        names = getattr(kind, "_fields", None)
-        return _plain_tuple if names is None else partial(_plain_fields, names)
-    return _plain_mapping if issubclass(kind, Mapping) else _plain_name
-
-
-def _plain_fields(names: tuple[str, ...], value: object) -> str:
-    return "(" + ", ".join([f"{name}={_plain(getattr(value, name))}" for name in names]) + ")"
-
-
-def _plain_tuple(value: tuple[object, ...]) -> str:
-    return "(" + ", ".join([_plain(one) for one in value]) + ")"
-
-
-def _plain_mapping(value: Mapping[object, object]) -> str:
-    return "{" + ", ".join([f"{_plain(key)}: {_plain(one)}" for key, one in value.items()]) + "}"
-
-
-def _plain_name(value: object) -> str:
-    """The name of a value that has one, as those of an enumeration have."""
-    return getattr(value, "name", None) or str(value)

@@ -13,6 +13,7 @@ from typing import Final
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.controller import controller as core
+from tidegauge.impl.metadata.image import BrokerRegistration
 from tidegauge.impl.partition import messages
 from tidegauge.impl.partition.registration import PartitionRegistration
 from tidegauge.impl.partition.replica import PartitionReplica
@@ -36,6 +37,10 @@ class Epochs:
         number = self._counts.get(broker, 0)
         self._numbers[broker, broker_epoch] = number
         self._counts[broker] = number + 1
+
+    def latest(self, broker: int) -> int:
+        """The number of the last one, be it of no process."""
+        return self._counts[broker] - 1
 
     def number(self, broker: int, broker_epoch: int) -> int:
         """The specification's broker epoch; -1 for -1."""
@@ -149,6 +154,13 @@ def metadata(registration: PartitionRegistration, controller_epoch: int) -> spec
     )
 
 
+def session(known: BrokerRegistration | None, broker: int, epochs: Epochs, additions: Additions) -> spec.Session:
+    """What the controller knows of a broker, or that it knows none."""
+    if known is None:
+        return spec.Session(epochs.latest(broker), fenced=True, parts=additions.to_absent())
+    return spec.Session(epochs.number(broker, known.broker_epoch), known.fenced, additions.to_session(known))
+
+
 def controller(
     active: core.Controller,
     registration: PartitionRegistration,
@@ -159,14 +171,7 @@ def controller(
     registered = active.image.brokers
     return spec.Controller(
         epoch=active.controller_epoch,
-        sessions=tuple(
-            spec.Session(
-                epochs.number(broker, registered[broker].broker_epoch),
-                registered[broker].fenced,
-                additions.to_session(registered[broker]),
-            )
-            for broker in range(brokers)
-        ),
+        sessions=tuple(session(registered.get(broker), broker, epochs, additions) for broker in range(brokers)),
         leader=registration.leader,
         leader_epoch=registration.leader_epoch,
         partition_epoch=registration.partition_epoch,

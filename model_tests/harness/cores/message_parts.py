@@ -35,6 +35,10 @@ class MessageParts:
     def of_session(self, broker: BrokerRegistration) -> Part | None:
         return None
 
+    def of_absent(self) -> Part | None:
+        """Of the session of a broker that is not registered."""
+        return None
+
     def said(self, fetch: FollowerFetch, parts: Parts) -> FollowerFetch:
         """The fetch as the implementation has it, with what its parts say."""
         return fetch
@@ -49,6 +53,7 @@ class Additions:
         self._of_response = tuple(one.of_fetch_response for one in extensions if _adds(one, "of_fetch_response"))
         self._of_follower = tuple(one.of_follower for one in extensions if _adds(one, "of_follower"))
         self._of_session = tuple(one.of_session for one in extensions if _adds(one, "of_session"))
+        self._of_absent = tuple(one.of_absent for one in extensions if _adds(one, "of_absent"))
 
     def to_fetch(self, fetch: FollowerFetch) -> Parts:
         return _parts(self._of_fetch, fetch)
@@ -61,6 +66,9 @@ class Additions:
 
     def to_session(self, broker: BrokerRegistration) -> Parts:
         return _parts(self._of_session, broker)
+
+    def to_absent(self) -> Parts:
+        return _parts(self._of_absent)
 
     def said(self, fetch: FollowerFetch, parts: Parts) -> FollowerFetch:
         """The fetch as the implementation has it, with what the parts of the specification's say."""

@@ -78,6 +78,7 @@ class Injector:
             Fault.CANCELLATION: operators.cancel,
             Fault.DELETION: operators.delete_records,
             Fault.SETTINGS: operators.change_settings,
+            Fault.UNREGISTERING: operators.unregister,
         }
         self._do |= {fault: self._operated(fault, operation) for fault, operation in operations.items()}
 

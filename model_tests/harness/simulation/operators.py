@@ -1,4 +1,5 @@
-"""What operators do to a cluster that is in use: they move and add partitions, delete records, and change settings.
+"""What operators do to a cluster that is in use: they move and add partitions, delete records, change settings, and
+remove brokers.
 
 Each operation draws from the injector's random numbers and sends its request once. A refusal is no problem: under
 faults the cluster may be unable to do it.
@@ -18,6 +19,8 @@ from kio.schema.incremental_alter_configs.v1.request import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from kio.schema.types import BrokerId
+from kio.schema.unregister_broker.v0.request import UnregisterBrokerRequest
 
 from tidegauge.impl.client.errors import KafkaError
 from tidegauge.impl.cluster.cluster import Cluster
@@ -114,6 +117,17 @@ class Operators:
         if present < 2 * self.options.partitions:
             with suppress(KafkaError):
                 await self.cluster.create_partitions(TOPIC, present + 1)
+
+    async def unregister(self) -> None:
+        """A broker is removed: often one that is down, else one that runs, and comes back by itself."""
+        brokers = [broker for broker in range(self.options.brokers) if not self._disk.spares(broker)]
+        down = [broker for broker in brokers if not self.cluster.is_alive(broker)]
+        if down and self._rng.random() < 0.7:
+            brokers = down
+        if brokers:
+            with suppress(KafkaError):
+                async with self._client() as client:
+                    await client.ask_once(UnregisterBrokerRequest(broker_id=BrokerId(self._rng.choice(brokers))))
 
     async def elect(self, *, unclean: bool) -> None:
         with suppress(KafkaError):

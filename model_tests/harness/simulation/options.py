@@ -42,6 +42,7 @@ class Fault(Enum):
     ROT = "bit rot"
     LYING_SYNC = "lying sync"
     SLOW_SYNC = "delayed syncs"
+    UNREGISTERING = "unregistered broker"
 
 
 OFTEN = (0, 0, 1, 1, 3)
@@ -52,6 +53,8 @@ CHANGES = (
     *(Fault.SHUTDOWN, Fault.GROWTH, Fault.REASSIGNMENT, Fault.CANCELLATION),
     *(Fault.DELETION, Fault.SETTINGS, Fault.CLOCK),
 )
+OPERATED = (Fault.UNREGISTERING,)
+"""What operators do by which a cluster may lose what it was given to keep."""
 DAMAGED = 0
 """The broker whose disk damages what it has, if one does."""
 DAMAGES: tuple[Fault, ...] = (Fault.DAMAGE, Fault.ROT, Fault.LYING_SYNC)
@@ -264,7 +267,7 @@ def sparse(seed: int, *, bug: str | None = None, duration: float | None = None) 
     """
     rng = Random(f"options/{seed}")  # a string is hashed the same way in every process
     weights = {
-        fault: rng.choice(OFTEN) for fault in Fault if fault not in (*DISK_FAULTS, *CHANGES, *DAMAGES, Fault.SLOW_SYNC)
+        fault: rng.choice(OFTEN) for fault in Fault if fault not in (*DISK_FAULTS, *CHANGES, *OF_DAMAGE, *OPERATED)
     }
     shape = Random(f"options/{seed}/shape")
     of_disks = Random(f"options/{seed}/disks")
@@ -272,6 +275,8 @@ def sparse(seed: int, *, bug: str | None = None, duration: float | None = None) 
     weights |= {fault: of_disks.choice(SELDOM if directories == 1 else OFTEN) for fault in DISK_FAULTS}
     of_changes = Random(f"options/{seed}/changes")
     weights |= {fault: of_changes.choice(OFTEN) for fault in CHANGES}
+    of_operators = Random(f"options/{seed}/operators")
+    weights |= {fault: of_operators.choice(OFTEN) if bug is None else 0 for fault in OPERATED}
     of_damage = Random(f"options/{seed}/damage")
     damages = {fault: of_damage.choice(OFTEN) for fault in OF_DAMAGE}
     unclean = rng.random() < 0.3
@@ -328,6 +333,13 @@ def with_idempotent_producers(options: Options) -> Options:
         sequences=rng.choice((1 << 31, FEW_SEQUENCES)),
         producer_expiration_ms=None if Fault.CLOCK in options.faults else expiration,
         segment_ms=rng.choice((None, SEGMENT_MS)),
+    )
+
+
+def without_operated(options: Options) -> Options:
+    """The same without what operators do by which a cluster may lose what it was given to keep."""
+    return attrs.evolve(
+        options, faults={fault: weight for fault, weight in options.faults.items() if fault not in OPERATED}
     )
 
 
@@ -392,7 +404,7 @@ def resting(options: Options) -> Options:
     Without a trace nobody can declare unclean elections. So none is allowed, disks do not fail, and every record is
     flushed: a replica that crashes has all that it acknowledged.
     """
-    left_out = (Fault.UNCLEAN, *DISK_FAULTS)
+    left_out = (Fault.UNCLEAN, *DISK_FAULTS, *OPERATED)
     return attrs.evolve(
         options,
         traced=False,

@@ -44,6 +44,9 @@ GOALS: Final = (
     "retention took records",
     "a follower started over where its leader's log begins",
     "a setting by which the controller decides was changed",
+    "a broker was removed",
+    "a leader was removed, and did not know it",
+    "a broker that was removed came back",
     "a consumer was reset to where the log begins",
     "a produce that waits for all was acknowledged",
     "a produce has an unknown outcome",
@@ -67,12 +70,14 @@ def seen(trace: Trace, rows: Sequence[Operation], elections: Sequence[UncleanEle
     ends: dict[tuple[int, str, int], int] = {}
     flushed: dict[tuple[int, str, int], int] = {}
     paused: set[int] = set()
+    removed: set[int] = set()
     moving: set[tuple[str, int]] = set()
     for event in trace:
         _note_event(event, counts)
         _note_producers(event, counts)
         _note_moves(event, counts, moving)
         _note_leadership(event, counts, leads, paused)
+        _note_removals(event, counts, leads, removed)
         _note_loss(event, counts, ends)
         _note_lies(event, counts, flushed)
     for row in rows:
@@ -178,6 +183,19 @@ def _note_leadership(
             paused.add(event.node)
         case events.Resume():
             paused.discard(event.node)
+
+
+def _note_removals(
+    event: TraceEvent, counts: Counter[str], leads: dict[tuple[str, int], dict[int, int]], removed: set[int]
+) -> None:
+    match event.decision:
+        case events.UnregisterBroker(broker=broker):
+            removed.add(broker)
+            counts["a broker was removed"] += 1
+            counts["a leader was removed, and did not know it"] += any(broker in leaders for leaders in leads.values())
+        case events.Register(broker=broker) if broker in removed:
+            removed.discard(broker)
+            counts["a broker that was removed came back"] += 1
 
 
 def _note_loss(event: TraceEvent, counts: Counter[str], ends: dict[tuple[int, str, int], int]) -> None:

@@ -35,6 +35,7 @@ from tidegauge.spec.replication.extensions.retention import (
     log_start_of,
 )
 from tidegauge.spec.replication.extensions.shutdown import CleanStop
+from tidegauge.spec.replication.extensions.unregistering import LearnBrokerEpoch
 from tidegauge.spec.replication.state import (
     NONE,
     Acks,
@@ -52,6 +53,15 @@ def pull_metadata(decision: events.PullMetadata, node: int, followed: Followed) 
     written = followed.written_at(offset)
     assert followed.machine is not None
     yield [] if written is None else just(ReceiveMetadata(broker, followed.machine.metadata(written)))
+
+
+@actions_of.register(events.LearnBrokerEpoch)
+def learn_broker_epoch(decision: events.LearnBrokerEpoch, node: int, followed: Followed) -> Iterator[Choice]:
+    """The specification's process has the epoch at once, unless it had another one before."""
+    assert followed.state is not None
+    broker, broker_epoch = followed.index(node), followed.incarnation(node, decision.broker_epoch)
+    knows = followed.state.replicas[broker].broker_epoch == broker_epoch
+    yield [] if knows else just(LearnBrokerEpoch(broker, broker_epoch))
 
 
 @actions_of.register(events.ApplyMetadata)

@@ -28,6 +28,7 @@ from tidegauge.spec.replication.extensions.reassignment import (
     StartReassignment,
 )
 from tidegauge.spec.replication.extensions.settings import ChangeSettings, TopicSettings
+from tidegauge.spec.replication.extensions.unregistering import Rejoin, Unregister, is_unregistered
 from tidegauge.spec.replication.state import (
     NONE,
 )
@@ -47,7 +48,9 @@ def register(decision: events.Register, node: int, followed: Followed) -> Iterat
         yield all_of(faults.Restart(broker), NoteOutdated(broker), faults.Register(broker), *directories)
         return
     again = followed.state.replicas[broker].broker_epoch != NONE
-    register = RegisterAgain(broker) if again else faults.Register(broker)
+    removed = is_unregistered(followed.state.controller, broker)
+    anew = Rejoin(broker) if removed else RegisterAgain(broker)
+    register = anew if again else faults.Register(broker)
     yield sent_before_a_pause(followed, broker, register, *directories)
     if not again:
         yield sent_before_a_pause(followed, broker, NoteOutdated(broker), register, *directories)
@@ -82,6 +85,11 @@ def shutdown(decision: events.SessionDecision, node: int, followed: Followed) ->
     asked = leaving.is_shutting_down(followed.state.controller.sessions[broker])
     begin: Choice = [] if asked else just(leaving.BeginShutdown(broker))
     yield [*begin, *just(leaving.GiveUpWaiting(broker))]
+
+
+@actions_of.register(events.UnregisterBroker)
+def unregister(decision: events.UnregisterBroker, node: int, followed: Followed) -> Iterator[Choice]:
+    yield just(Unregister(followed.index(decision.broker)))
 
 
 @actions_of.register(events.BeginShutdown)

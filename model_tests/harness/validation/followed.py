@@ -64,12 +64,18 @@ class World:
     running: dict[int, bool] = attrs.field(factory=dict)
     controller_epoch: int = 0
     shutting_down: dict[int, bool] = attrs.field(factory=dict)
+    unregistered: dict[int, bool] = attrs.field(factory=dict)
 
     def note(self, event: TraceEvent) -> None:
         match event.decision:
             case events.Register(broker=broker, broker_epoch=broker_epoch):
                 self.note_registration(broker, broker_epoch)
                 self.fenced[broker], self.running[broker], self.shutting_down[broker] = True, True, False
+                self.unregistered[broker] = False
+            case events.UnregisterBroker(broker=broker):
+                self.note_unregistration(broker)
+                self.fenced[broker] = self.unregistered[broker] = True
+                self.shutting_down[broker] = False
             case events.Unfence(broker=broker):
                 self.fenced[broker] = False
             case events.ExpireSession(broker=broker):
@@ -88,6 +94,10 @@ class World:
     def note_registration(self, broker: int, broker_epoch: int) -> None:
         """A new broker epoch is the broker's next incarnation."""
         self.epochs[broker, broker_epoch] = self.registrations[broker]
+        self.registrations[broker] += 1
+
+    def note_unregistration(self, broker: int) -> None:
+        """An incarnation that no process has."""
         self.registrations[broker] += 1
 
 

@@ -41,6 +41,7 @@ from tidegauge.spec.replication.extensions.late import LateMessages
 from tidegauge.spec.replication.extensions.lost_logs import LostLogs
 from tidegauge.spec.replication.extensions.retention import LogStart, log_start_of, started_at
 from tidegauge.spec.replication.extensions.shutdown import CleanStop
+from tidegauge.spec.replication.extensions.unregistering import Unregistering
 from tidegauge.spec.replication.faults import Register
 from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.rules import ReplicationRules, not_acting
@@ -113,7 +114,7 @@ class ReceiveMetadata(ObservedAction):
 
 @attrs.frozen
 class RegisterAgain(ObservedAction):
-    """`Register` by a broker that already is registered."""
+    """`Register` by a broker that already is registered; it goes on under its old epoch until it learns the new one."""
 
     broker: BrokerId
 
@@ -121,8 +122,8 @@ class RegisterAgain(ObservedAction):
         return "" if state.replicas[self.broker].running else f"broker {self.broker} is down"
 
     def effect(self, machine: ReplicationRules, state: State) -> State:
-        unregistered = attrs.evolve(state.replicas[self.broker], broker_epoch=NONE)
-        return Register(self.broker).effect(machine, state.with_replica(self.broker, unregistered))
+        registered = Register(self.broker).effect(machine, state)
+        return registered.with_replica(self.broker, state.replicas[self.broker])
 
 
 @attrs.frozen
@@ -246,7 +247,7 @@ def observed_machine(brokers: int, min_insync_replicas: int, *, unclean_leader_e
         min_insync_replicas=min_insync_replicas,
         unclean_leader_election=unclean_leader_election,
         long_polls=True,
-        extensions=(*everything(), Damage(), LostLogs(), LateMessages(), Observed()),
+        extensions=(*everything(), Damage(), LostLogs(), Unregistering(), LateMessages(), Observed()),
     ).without_bounds()
 
 

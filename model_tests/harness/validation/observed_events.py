@@ -21,7 +21,7 @@ __all__ = ["Untranslatable", "actions_of", "ways_of"]
 def ways_of(event: TraceEvent, followed: Followed) -> Iterator[Choice]:
     """The ways to understand an event; one empty way for an event that does not touch this partition."""
     decision = event.decision
-    broker = decision.broker if isinstance(decision, events.SessionDecision) else event.node
+    broker = decision.broker if isinstance(decision, events.BrokerDecision) else event.node
     if isinstance(decision, OF_BROKERS) and broker not in followed.brokers:
         yield []
     else:
@@ -29,7 +29,8 @@ def ways_of(event: TraceEvent, followed: Followed) -> Iterator[Choice]:
 
 
 OF_BROKERS = (
-    *(events.SessionDecision, events.PullMetadata, events.LogDirectoryFailed, events.DamageFound),
+    *(events.SessionDecision, events.UnregisterBroker, events.LearnBrokerEpoch, events.PullMetadata),
+    *(events.LogDirectoryFailed, events.DamageFound),
     *(events.Crash, events.Stop, events.Restart, events.Pause, events.Resume),
 )
 """Decisions of or about a broker as a whole, which may host the partition or not."""

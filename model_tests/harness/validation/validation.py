@@ -44,6 +44,7 @@ from tidegauge.spec.replication.extensions.reassignment import Assignment, assig
 from tidegauge.spec.replication.extensions.retention import log_start_of
 from tidegauge.spec.replication.extensions.settings import TopicSettings
 from tidegauge.spec.replication.extensions.shutdown import ShuttingDown
+from tidegauge.spec.replication.extensions.unregistering import Unregistered
 from tidegauge.spec.replication.state import (
     Controller,
     Log,
@@ -200,6 +201,8 @@ class Validator(Followed):
             return
         if isinstance(event.decision, events.Register):
             self.world.note_registration(event.decision.broker, event.decision.broker_epoch)
+        elif isinstance(event.decision, events.UnregisterBroker):
+            self.world.note_unregistration(event.decision.broker)
         failed: Exception = Wrong("no message on its way is what this event received")
         for choice in ways_of(event, self):
             try:
@@ -222,7 +225,11 @@ class Validator(Followed):
         )
         incarnations = {b: world.registrations[b] - 1 for b in self.brokers}
         sessions = (
-            Session(incarnations[b], world.fenced[b], parts_of(ShuttingDown(world.shutting_down[b])))
+            Session(
+                incarnations[b],
+                world.fenced[b],
+                parts_of(ShuttingDown(world.shutting_down[b]), Unregistered(world.unregistered[b])),
+            )
             for b in self.brokers
         )
         controller = Controller(

@@ -11,11 +11,13 @@ import trio
 from kio.schema.broker_heartbeat.v2.response import BrokerHeartbeatResponse
 from kio.schema.errors import ErrorCode
 
+from tidegauge.impl.ports.clock import SimulatedClock
 from tidegauge.impl.server.broker.dynamic_config import DynamicConfig
 from tidegauge.impl.server.broker.membership import Membership
 from tidegauge.impl.server.broker.metadata_cache import MetadataCache
 from tidegauge.impl.server.broker.registration import Registration
 from tidegauge.impl.server.config import ServerConfig
+from tidegauge.impl.server.trace.tracer import Tracer
 from tidegauge.impl.wire.channel import NoResponseError
 from tidegauge.impl.wire.primitives import NO_WAIT
 from tidegauge.model_tests.simulated import simulated
@@ -60,7 +62,8 @@ def member(
     registration, controller = Registration(0, "cluster"), Controller(list(responses))
     config = DynamicConfig(0, ServerConfig(controlled_shutdown_retry_backoff_ms=BACKOFF_MS, **settings))
     link: Any = controller
-    return Membership(registration, link, MetadataCache(), config), registration, controller
+    tracer = Tracer(None, 0, SimulatedClock())
+    return Membership(registration, link, MetadataCache(), config, tracer), registration, controller
 
 
 @simulated
