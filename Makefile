@@ -9,7 +9,10 @@ READY := .venv/.ready
 ARGS ?=
 WORKERS ?= 2
 SPEC ?= replication
+SPREAD := --dist loadfile --no-loadscope-reorder
 export PYTHON
+# Hundreds of processes start in a run: without byte code each would compile all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 $(READY): pyproject.toml tools/setup.sh
 	@tools/setup.sh
@@ -24,10 +27,10 @@ verify: $(READY) ## the main job: explore, drive, simulate, check, Spark, report
 	@$(BIN)/tidegauge verify $(ARGS)
 
 test: $(READY) ## run the tests, in two processes (ARGS="-k name" and other pytest options; WORKERS=0: in one)
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) $(SPREAD) $(ARGS)
 
 deep: $(READY) ## run the long searches too, in two processes, and try a tenth of the mutants
-	@$(BIN)/python -m pytest --deep -n $(WORKERS) --dist loadfile $(ARGS)
+	@$(BIN)/python -m pytest --deep -n $(WORKERS) $(SPREAD) $(ARGS)
 	@$(BIN)/python -m tidegauge.model_tests.mutants --share 10 --rounds 1 --workers $(WORKERS) --least 75
 
 mutants: $(READY) ## the mutation score: every change of one rule, and what notices it (ARGS="--room partition --share 10 --seed 2")
@@ -42,7 +45,7 @@ clients: $(READY) ## the tests with real clients, those of JavaScript included (
 	@$(BIN)/python -m pytest model_tests/clients $(ARGS)
 
 nightly: $(READY) ## everything that takes long: deep searches, new examples, a million damaged inputs, all mutants
-	@HYPOTHESIS_PROFILE=nightly $(BIN)/python -m pytest --deep -n $(WORKERS) --dist loadfile $(ARGS)
+	@HYPOTHESIS_PROFILE=nightly $(BIN)/python -m pytest --deep -n $(WORKERS) $(SPREAD) $(ARGS)
 	@$(MAKE) --no-print-directory fuzz ARGS=
 	@$(MAKE) --no-print-directory mutants ARGS='--workers $(WORKERS) --least 75'
 

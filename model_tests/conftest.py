@@ -1,4 +1,4 @@
-"""Hypothesis profiles and the --deep switch, for every room.
+"""Hypothesis profiles, the --deep switch and the order of the files, for every room.
 
 HYPOTHESIS_PROFILE chooses the profile: "ci" (the default) draws the same examples on every run, "nightly" draws new
 ones and many more. Tests marked `deep` are long exhaustive searches; they run only with --deep.
@@ -6,7 +6,9 @@ ones and many more. Tests marked `deep` are long exhaustive searches; they run o
 
 from __future__ import annotations
 
+import gc
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -14,6 +16,19 @@ from hypothesis import HealthCheck, settings
 from tidegauge.model_tests.harness.repeatable_examples import ignore_constants_of_modules
 
 _PROFILE_VARIABLE = "HYPOTHESIS_PROFILE"
+_HERE = Path(__file__).parent
+_LONGEST = (
+    "lockstep/test_cluster.py",
+    "tidegauge/test_verifying.py",
+    "harness_tests/test_verification.py",
+    "spark_check/test_session.py",
+    "spark_check/test_job.py",
+    "simulation/test_liveness.py",
+    "docs/test_code_blocks.py",
+    "spec/replication/extensions/test_reassignment.py",
+    "storage/test_log_model.py",
+)
+"""Files with few tests that take long: they run first, so that none is left to one worker while the others idle."""
 _QUIET = (HealthCheck.too_slow, HealthCheck.data_too_large)
 
 settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True, suppress_health_check=_QUIET)
@@ -30,12 +45,26 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(f"{_PROFILE_VARIABLE}={profile!r} is not a profile: use ci or nightly")
     settings.load_profile(profile)
     ignore_constants_of_modules()
+    gc.set_threshold(50_000, 20, 100)  # what lives on are modules and tests, which are no garbage
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Never look for garbage again among what is loaded by now, which is all modules and thousands of tests."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    items.sort(key=_place)
     if config.getoption("--deep"):
         return
     skip = pytest.mark.skip(reason="a long search; run with --deep")
     for item in items:
         if item.get_closest_marker("deep") is not None:
             item.add_marker(skip)
+
+
+def _place(item: pytest.Item) -> int:
+    """Where the item's file runs: among the longest, or after them."""
+    name = item.path.relative_to(_HERE).as_posix() if item.path.is_relative_to(_HERE) else ""
+    return _LONGEST.index(name) if name in _LONGEST else len(_LONGEST)

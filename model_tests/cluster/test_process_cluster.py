@@ -138,7 +138,7 @@ def test_nodes_stop_in_order_at_the_end_unless_their_files_are_temporary(tmp_pat
 def test_no_node_outlives_the_process_that_started_it(tmp_path: Path) -> None:
     program = (
         "import os, signal, tidegauge\n"
-        "with tidegauge.ProcessCluster(brokers=1) as cluster:\n"
+        "with tidegauge.ProcessCluster(brokers=1, config={'controlled.shutdown.retry.backoff.ms': 50}) as cluster:\n"
         "    print(cluster.pid(0), flush=True)\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
     )

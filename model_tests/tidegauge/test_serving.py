@@ -106,12 +106,10 @@ def test_serve_ends_when_its_last_broker_has_lost_its_disk(
 ) -> None:
     async def lose_the_disks(_: Screen, cluster: Cluster) -> None:
         cluster.fail_disk(0)
-        cluster.broker(0).actions.flush()
-        cluster.broker(0).actions.checkpoint_high_watermark()
         await warn_of_halts(_, cluster)
 
     monkeypatch.setattr(serving, "warn_of_halts", lose_the_disks)
-    line = refusal(capsys, "serve", "--port", 0)
+    line = refusal(capsys, "serve", "--port", 0, "--config", "log.flush.offset.checkpoint.interval.ms=50")
     assert "broker 0 has stopped: every log directory has failed" in line
     assert "every broker has stopped by itself" in line
 
