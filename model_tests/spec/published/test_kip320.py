@@ -72,6 +72,20 @@ def test_level_sizes_are_those_of_tlc() -> None:
     assert found.generated + found.levels[0] == 102_220
     assert found.holds
     assert not found.never_enabled
+    assert found.unreached == ()
+
+
+@attrs.frozen
+class ElectsNobodyAgain(Kip320):
+    """The controller has no second leader to offer."""
+
+    def is_electable(self, state: State, replica: int) -> bool:
+        return state.quorum.leader_epoch < 0
+
+
+def test_a_goal_that_no_state_reaches_is_told() -> None:
+    assert len(Kip320().sometimes) == 5
+    assert explore(ElectsNobodyAgain()).unreached == ("two replicas presume leadership", "two logs have parted")
 
 
 @pytest.mark.parametrize("space", found_by_tlc.SMALL_SPACES, ids=sized)

@@ -28,6 +28,7 @@ from tidegauge.spec.replication.extensions.reassignment import Reassignment
 from tidegauge.spec.replication.extensions.retention import Retention
 from tidegauge.spec.replication.extensions.settings import Settings
 from tidegauge.spec.replication.extensions.shutdown import ControlledShutdown, GrantShutdown, Stop
+from tidegauge.spec.replication.extensions.unregistering import Unregister, Unregistering
 from tidegauge.spec.replication.faults import Crash, Restart
 from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.models import MODELS
@@ -217,6 +218,13 @@ class NobodyLeadsWhoHasLostAll(LostLogs):
         return NONE if set(replicas) <= set(lost(controller)) else super().best_left(controller, replicas)
 
 
+@attrs.frozen
+class NobodyComesBack(Unregistering):
+    """A process whose broker was removed does not register again."""
+
+    action_types = (Unregister,)
+
+
 ALONE: dict[str, Any] = {"brokers": 1, "Crash": 1, "LoseLog": 1}
 
 
@@ -295,6 +303,7 @@ WRONG: tuple[tuple[Replication, str], ...] = (
         small(Replication, ControlledShutdown(), Damage(), NobodyLeadsWhoHasLostAll(), **ALONE),
         "the replica leads that has most of what is left",
     ),
+    (small(Replication, NobodyComesBack(), max_records=0, Unregister=1), "a broker that runs is registered"),
     (
         small(Replication, NothingIsShown()),
         "a consumer is shown all that is committed, and told where it ends",

@@ -76,6 +76,20 @@ class Kip320(Kip320Rules):
     def invariants(self) -> Mapping[str, Invariant[State]]:
         return {"WeakIsr": weak_isr, "StrongIsr": strong_isr}
 
+    @property
+    def sometimes(self) -> Mapping[str, Invariant[State]]:
+        """What a search must have reached, as far as the constants let it: the places that the KIPs are about."""
+        goals: dict[str, Invariant[State]] = {"the controller has elected": lambda s: s.quorum.leader is not None}
+        if self.max_records and self.log_size:
+            goals["a record is committed"] = lambda s: any(replica.hw for replica in s.replicas)
+        if self.replicas > 1:
+            goals["a leader is alone in the ISR"] = lambda s: s.quorum.leader is not None and len(s.quorum.isr) == 1
+        if self.replicas > 1 and self.max_leader_epoch:
+            goals["two replicas presume leadership"] = two_presume_leadership
+            if self.max_records > 1 and self.log_size:
+                goals["two logs have parted"] = two_logs_have_parted
+        return goals
+
     def type_ok(self, state: State) -> bool:
         """TypeOk: every constant's bound is kept. Not among the invariants, for it costs as much as the other two."""
         everyone, epochs = frozenset(range(self.replicas)), range(NO_EPOCH, self.max_leader_epoch + 1)
@@ -131,6 +145,21 @@ def strong_isr(state: State) -> bool:
         for leader, own in enumerate(state.replicas)
         if own.hw and own.leader == leader
         for member in state.quorum.isr
+    )
+
+
+def two_presume_leadership(state: State) -> bool:
+    """One of them is a zombie."""
+    return sum(map(state.presumes_leadership, range(len(state.replicas)))) > 1
+
+
+def two_logs_have_parted(state: State) -> bool:
+    """Two replicas have different records at one offset: what truncation is there for."""
+    return any(
+        record != other
+        for one, replica in enumerate(state.replicas)
+        for following in state.replicas[one + 1 :]
+        for record, other in zip(replica.log, following.log, strict=False)
     )
 
 

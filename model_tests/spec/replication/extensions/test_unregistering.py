@@ -80,16 +80,3 @@ def test_a_wrong_rule_is_found(bug: Bug[Replication]) -> None:
     found = explore(bug.machine())
     assert found.violations, f"nothing is violated in {found.distinct} states"
     assert found.violations[0].invariant in bug.violates
-
-
-class NobodyComesBack(Unregistering):
-    """A process that was removed does not register again."""
-
-    action_types = (Unregister,)
-
-
-def test_a_process_that_is_left_out_for_good_is_found() -> None:
-    machine = Replication(brokers=2, max_records=1, bounds=Bounds(Unregister=1), extensions=(NobodyComesBack(),))
-    found = explore(machine, converges=True)
-    assert found.convergence is not None
-    assert "a broker that runs is registered" in {lasso.goal for lasso in found.convergence.lassos}
