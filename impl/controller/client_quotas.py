@@ -27,6 +27,8 @@ from tidegauge.impl.metadata.records import ClientQuotaRecord
 _WHOLE_BITS: Final[Mapping[str, int]] = {PRODUCER_BYTE_RATE: 64, CONSUMER_BYTE_RATE: 64, CONNECTION_CREATION_RATE: 32}
 _USER_KEYS: Final = (PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE, REQUEST_PERCENTAGE, CONTROLLER_MUTATION_RATE)
 _IP_KEYS: Final = (CONNECTION_CREATION_RATE,)
+QUOTAS: Final = frozenset((*_USER_KEYS, *_IP_KEYS))
+"""Of whatever entity."""
 
 Entity = Sequence[tuple[str, str | None]]
 """(type, name) pairs as they come in a request; a name of None is the default."""

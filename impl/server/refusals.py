@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 from kio.schema.errors import ErrorCode
 
+from tidegauge.impl.server.error_responses.chunks import refused
 from tidegauge.impl.server.rights import cluster_error, group_error, transaction_error
 
 if TYPE_CHECKING:
@@ -44,8 +45,8 @@ def refuse(
     async def handle(request: Q, context: RequestContext) -> R:
         denied = check(request, context)
         if denied is not ErrorCode.none:
-            return error_response(request, denied, "")
-        return error_response(request, error, message)
+            return await refused(context.pace, request, error_response, denied)
+        return await refused(context.pace, request, error_response, error, message)
 
     return handle
 

@@ -36,7 +36,7 @@ from tidegauge.impl.wire.apis import (
     request_class,
     response_class,
 )
-from tidegauge.impl.wire.budget import STEP, WRITE_UNITS, Budget
+from tidegauge.impl.wire.budget import STEP, Budget
 from tidegauge.impl.wire.element_limits import most_elements
 from tidegauge.impl.wire.entity_reader import entity_reading
 from tidegauge.impl.wire.entity_writer import entity_writing
@@ -174,8 +174,7 @@ def encode_quickly(message: Any, version: int, correlation_id: int) -> list[Part
 def encoding_response(message: Any, version: int, correlation_id: int) -> Sliced[list[Part]]:
     """`encode_response_parts`, in slices."""
     if isinstance(message, _OWN_RESPONSES):
-        yield WRITE_UNITS * sum(len(topic.partitions) for topic in message.topics)
-        return _own_response(message, version, correlation_id)
+        return (yield from _encoding_own_response(message, version, correlation_id))
     message = yield from converting(message, response_class(message.__api_key__, version))
     return (yield from _encoding_response(message, correlation_id))
 
@@ -185,11 +184,17 @@ def _is_short(topics: Sequence[TopicProduced | TopicFetched]) -> bool:
 
 
 def _own_response(message: ProduceResponse | FetchResponse, version: int, correlation_id: int) -> list[Part]:
+    return at_once(_encoding_own_response(message, version, correlation_id))
+
+
+def _encoding_own_response(
+    message: ProduceResponse | FetchResponse, version: int, correlation_id: int
+) -> Sliced[list[Part]]:
     head = bytearray(_FRAMED_RESPONSE_HEAD.pack(0, correlation_id))
     codec, _ = _OWN[message.__api_key__]
     if version >= codec.FLEXIBLE_FROM:
         head += _NO_TAGS
-    return _framed(head, codec.encode_response(message, version))
+    return _framed(head, (yield from codec.encoding_response(message, version)))
 
 
 def _encoding_response(message: Payload, correlation_id: int) -> Sliced[list[Part]]:

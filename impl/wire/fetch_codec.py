@@ -23,7 +23,7 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from tidegauge.impl.records.slices import Sliced
+from tidegauge.impl.records.slices import Sliced, at_once
 from tidegauge.impl.wire.budget import SHORT_BYTES, STEP, Budget
 from tidegauge.impl.wire.fetch_messages import (
     CONSUMER,
@@ -317,6 +317,11 @@ def _request_tags(request: FetchRequest, version: int) -> bytes:
 
 def encode_response(response: FetchResponse, version: int) -> list[Part]:
     """The body of a response: what frames the records, and between it the records as they are."""
+    return at_once(encoding_response(response, version))
+
+
+def encoding_response(response: FetchResponse, version: int) -> Sliced[list[Part]]:
+    """The same in slices."""
     flexible = version >= FLEXIBLE_FROM
     parts: list[Part] = []
     if version >= _SESSIONS_FROM:
@@ -327,7 +332,9 @@ def encode_response(response: FetchResponse, version: int) -> list[Part]:
     for topic in response.topics:
         head += topic_bytes(topic.name, topic.topic_id, by_id=version >= TOPIC_IDS_FROM, flexible=flexible)
         head += count(len(topic.partitions), flexible=flexible)
-        for partition in topic.partitions:
+        for number, partition in enumerate(topic.partitions, 1):
+            if not number % STEP:
+                yield 2 * STEP
             _encode_fetched(head, partition, version)
             if partition.records:
                 parts += (head, partition.records)

@@ -197,13 +197,20 @@ def encode_request(request: ProduceRequest, version: int) -> list[Buffer]:
 
 def encode_response(response: ProduceResponse, version: int) -> list[Buffer]:
     """The body of a response."""
+    return at_once(encoding_response(response, version))
+
+
+def encoding_response(response: ProduceResponse, version: int) -> Sliced[list[Buffer]]:
+    """The same in slices."""
     flexible = version >= FLEXIBLE_FROM
     body = bytearray(count(len(response.topics), flexible=flexible))
     for topic in response.topics:
         body += topic_bytes(topic.name, topic.topic_id, by_id=version >= TOPIC_IDS_FROM, flexible=flexible)
         body += count(len(topic.partitions), flexible=flexible)
-        for partition in topic.partitions:
+        for number, partition in enumerate(topic.partitions, 1):
             _encode_produced(body, partition, version)
+            if not number % STEP:
+                yield STEP
         if flexible:
             body += b"\x00"
     body += _I32.pack(response.throttle_time_ms)

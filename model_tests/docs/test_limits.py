@@ -8,6 +8,7 @@ from pathlib import Path
 import attrs
 import pytest
 
+from tidegauge.impl.controller.configs import MOST_SETTINGS
 from tidegauge.impl.records import compression, walk
 from tidegauge.impl.server import pace
 from tidegauge.impl.server.apis.configs import MOST_GROUPS
@@ -44,6 +45,7 @@ MIB = 1 << 20
         ("are carried out {} ACLs at a time", PART),
         ("and AlterReplicaLogDirs | {} |", element_limits.DECIDED),
         ("of all other APIs | {} |", element_limits.AT_ONCE),
+        ("AlterConfigs or IncrementalAlterConfigs | {} |", MOST_SETTINGS),
         ("groups that one DescribeConfigs describes | {} |", MOST_GROUPS),
         ("the request's header included | {} |", budget.MAX_TAGS),
         ("that one request creates | {} |", MAX_PARTITIONS_AT_ONCE),

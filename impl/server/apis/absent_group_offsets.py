@@ -59,8 +59,10 @@ async def handle_find_coordinator(
     return FindCoordinatorResponse(
         throttle_time=NO_WAIT,
         coordinators=tuple(
-            _coordinator(metadata, registration.broker_id, request.key_type, key, context)
-            for key in request.coordinator_keys
+            [
+                _coordinator(metadata, registration.broker_id, request.key_type, key, context)
+                async for key in context.pace.each(request.coordinator_keys)
+            ]
         ),
     )
 
@@ -104,9 +106,8 @@ async def handle_offset_fetch(
     request: AnyOffsetFetchRequest, context: RequestContext, *, metadata: MetadataCache
 ) -> AnyOffsetFetchResponse:
     """A group that is not there has no offsets: -1 for each partition asked for, and no error."""
-    return AnyOffsetFetchResponse(
-        throttle_time=NO_WAIT, groups=tuple(_fetched_group(metadata, group, context) for group in request.groups)
-    )
+    groups = [_fetched_group(metadata, group, context) async for group in context.pace.each(request.groups)]
+    return AnyOffsetFetchResponse(throttle_time=NO_WAIT, groups=tuple(groups))
 
 
 def _fetched_group(metadata: MetadataCache, group: FetchedGroup, context: RequestContext) -> FetchedGroupResponse:
@@ -158,7 +159,7 @@ async def handle_offset_commit(
     """Nothing keeps offsets yet: UNSUPPORTED_VERSION for each topic, unless the client may not read it or the group."""
     denied = group_error(Operation.READ, request.group_id, context)
     topics: list[CommittedTopicResponse] = []
-    for topic in request.topics:
+    async for topic in context.pace.each(request.topics):
         error = denied if denied is not ErrorCode.none else _topic_error(metadata, topic, Operation.READ, context)
         error = ErrorCode.unsupported_version if error is ErrorCode.none else error
         topics += offset_commit_error(dataclasses.replace(request, topics=(topic,)), error).topics

@@ -80,7 +80,12 @@ async def handle_describe_groups(request: DescribeGroupsRequest, context: Reques
     """No group is there: an error, or a dead group to older clients."""
     return DescribeGroupsResponse(
         throttle_time=NO_WAIT,
-        groups=tuple(_described(group, request.include_authorized_operations, context) for group in request.groups),
+        groups=tuple(
+            [
+                _described(group, request.include_authorized_operations, context)
+                async for group in context.pace.each(request.groups)
+            ]
+        ),
     )
 
 
@@ -111,7 +116,7 @@ async def handle_delete_groups(request: DeleteGroupsRequest, context: RequestCon
     """GROUP_AUTHORIZATION_FAILED or GROUP_ID_NOT_FOUND, group by group."""
     results = [
         result
-        for group_id in request.groups_names
+        async for group_id in context.pace.each(request.groups_names)
         for result in delete_groups_error(
             dataclasses.replace(request, groups_names=(group_id,)), _missing(Operation.DELETE, group_id, context)
         ).results
@@ -125,7 +130,7 @@ async def handle_consumer_group_describe(
     """GROUP_AUTHORIZATION_FAILED or GROUP_ID_NOT_FOUND, group by group."""
     groups = [
         group
-        for group_id in request.group_ids
+        async for group_id in context.pace.each(request.group_ids)
         for group in consumer_group_describe_error(
             dataclasses.replace(request, group_ids=(group_id,)), _missing(Operation.DESCRIBE, group_id, context)
         ).groups

@@ -49,7 +49,7 @@ async def handle_share_group_describe(
 ) -> ShareGroupDescribeResponse:
     """GROUP_AUTHORIZATION_FAILED or UNSUPPORTED_VERSION, group by group."""
     groups: list[DescribedGroup] = []
-    for group_id in request.group_ids:
+    async for group_id in context.pace.each(request.group_ids):
         one = dataclasses.replace(request, group_ids=(group_id,))
         groups += share_group_describe_error(one, *_refusal(group_id, context)).groups
     return ShareGroupDescribeResponse(throttle_time=NO_WAIT, groups=tuple(groups))
@@ -60,7 +60,7 @@ async def handle_describe_share_group_offsets(
 ) -> DescribeShareGroupOffsetsResponse:
     """GROUP_AUTHORIZATION_FAILED or UNSUPPORTED_VERSION, group by group."""
     groups: list[DescribeShareGroupOffsetsResponseGroup] = []
-    for group in request.groups:
+    async for group in context.pace.each(request.groups):
         one = dataclasses.replace(request, groups=(group,))
         groups += describe_share_group_offsets_error(one, *_refusal(group.group_id, context)).groups
     return DescribeShareGroupOffsetsResponse(throttle_time=NO_WAIT, groups=tuple(groups))

@@ -31,7 +31,7 @@ async def handle_streams_group_describe(
 ) -> StreamsGroupDescribeResponse:
     """GROUP_AUTHORIZATION_FAILED or UNSUPPORTED_VERSION, group by group."""
     groups: list[DescribedGroup] = []
-    for group_id in request.group_ids:
+    async for group_id in context.pace.each(request.group_ids):
         one = dataclasses.replace(request, group_ids=(group_id,))
         denied = group_error(Operation.DESCRIBE, group_id, context)
         if denied is ErrorCode.none:

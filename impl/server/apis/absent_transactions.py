@@ -68,7 +68,7 @@ async def handle_txn_offset_commit(request: TxnOffsetCommitRequest, context: Req
         return txn_offset_commit_error(request, denied)
     forbidden = denied_topics(Operation.READ, (topic.name for topic in request.topics), context)
     topics: list[TxnOffsetCommitResponseTopic] = []
-    for topic in request.topics:
+    async for topic in context.pace.each(request.topics):
         error = ErrorCode.topic_authorization_failed if topic.name in forbidden else NO_TRANSACTION
         topics += txn_offset_commit_error(dataclasses.replace(request, topics=(topic,)), error).topics
     return TxnOffsetCommitResponse(throttle_time=NO_WAIT, topics=tuple(topics))
@@ -94,12 +94,15 @@ async def handle_add_partitions_to_txn(
         throttle_time=NO_WAIT,
         error_code=NONE,
         results_by_transaction=tuple(
-            _not_added(request, transaction, context, by_broker=by_broker) for transaction in request.transactions
+            [
+                await _not_added(request, transaction, context, by_broker=by_broker)
+                async for transaction in context.pace.each(request.transactions)
+            ]
         ),
     )
 
 
-def _not_added(
+async def _not_added(
     request: AddPartitionsToTxnRequest,
     transaction: AddPartitionsToTxnTransaction,
     context: RequestContext,
@@ -112,7 +115,7 @@ def _not_added(
     forbidden = set() if by_broker else denied_topics(Operation.WRITE, names, context)
     others = ErrorCode.operation_not_attempted if forbidden else NO_TRANSACTION
     topics: list[AddPartitionsToTxnTopicResult] = []
-    for topic in transaction.topics:
+    async for topic in context.pace.each(transaction.topics):
         error = ErrorCode.topic_authorization_failed if topic.name in forbidden else others
         part = dataclasses.replace(request, transactions=(dataclasses.replace(transaction, topics=(topic,)),))
         refused = add_partitions_to_txn_error(part, error if denied is NONE else denied)
@@ -125,7 +128,7 @@ async def handle_describe_transactions(
 ) -> DescribeTransactionsResponse:
     """TRANSACTIONAL_ID_AUTHORIZATION_FAILED or TRANSACTIONAL_ID_NOT_FOUND, one by one."""
     states: list[TransactionState] = []
-    for transactional_id in request.transactional_ids:
+    async for transactional_id in context.pace.each(request.transactional_ids):
         denied = transaction_error(Operation.DESCRIBE, transactional_id, context)
         error = ErrorCode.transactional_id_not_found if denied is NONE else denied
         one = dataclasses.replace(request, transactional_ids=(transactional_id,))

@@ -10,6 +10,7 @@ from kio.schema.errors import ErrorCode
 from tidegauge.impl.metadata.access import Acl, Operation, PatternType, ResourceType
 from tidegauge.impl.server.acl_messages import Unusable, acl_filter
 from tidegauge.impl.server.error_responses.acls import create_acls_error, delete_acls_error, describe_acls_error
+from tidegauge.impl.server.error_responses.chunks import refused
 from tidegauge.impl.server.rights import cluster_error
 from tidegauge.impl.wire.primitives import NO_WAIT, i8
 
@@ -73,7 +74,7 @@ async def handle_create_acls(
     """Each ACL is added, or refused by itself; decided by the controller. ALTER on the cluster."""
     refusal = _refusal(Operation.ALTER, context, config)
     if refusal is not None:
-        return create_acls_error(request, *refusal)
+        return await refused(context.pace, request, create_acls_error, *refusal)
     return await forwarder.forward(request, context, create_acls_error)
 
 
@@ -83,7 +84,7 @@ async def handle_delete_acls(
     """The ACLs that each filter matches are removed; decided by the controller. ALTER on the cluster."""
     refusal = _refusal(Operation.ALTER, context, config)
     if refusal is not None:
-        return delete_acls_error(request, *refusal)
+        return await refused(context.pace, request, delete_acls_error, *refusal)
     return await forwarder.forward(request, context, delete_acls_error)
 
 

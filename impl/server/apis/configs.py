@@ -20,6 +20,7 @@ from kio.schema.describe_configs.v4.response import (
 )
 from kio.schema.errors import ErrorCode
 
+from tidegauge.impl.controller.configs import too_many_settings
 from tidegauge.impl.metadata.broker_configs import name_without_listener
 from tidegauge.impl.metadata.config_resources import ALL_BROKERS, AlterOperation, ConfigResourceType
 from tidegauge.impl.metadata.config_types import ConfigType, Setting
@@ -287,6 +288,8 @@ def _alter_error(
         return ErrorCode.cluster_authorization_failed, ""
     elif kind == ConfigResourceType.BROKER and name not in (ALL_BROKERS, str(broker_id)):
         return ErrorCode.invalid_request, f"this is broker {broker_id}: have broker {name!r} alter its own settings"
+    if problem := too_many_settings(len(resource.configs)):
+        return ErrorCode.invalid_request, problem
     names = [config.name for config in resource.configs]
     if len(set(names)) < len(names):
         return ErrorCode.invalid_request, "a setting is named twice: name each once"

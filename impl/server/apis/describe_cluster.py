@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from kio.schema.describe_cluster.v2.response import DescribeClusterBroker, DescribeClusterResponse
@@ -28,7 +27,7 @@ from tidegauge.impl.server.cluster_view import (
     offline_replicas,
     without_listener,
 )
-from tidegauge.impl.server.error_responses.chunks import in_chunks
+from tidegauge.impl.server.error_responses.chunks import refused
 from tidegauge.impl.server.error_responses.cluster import describe_cluster_error, describe_topic_partitions_error
 from tidegauge.impl.server.error_responses.configs import list_config_resources_error
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
@@ -91,8 +90,8 @@ async def handle_describe_topic_partitions(
     """Partitions with their eligible leaders, topic by topic in order of names, a page at a time (KIP-966)."""
     cursor = request.cursor
     if problem := _cursor_problem(request):
-        refuse = partial(describe_topic_partitions_error, error=ErrorCode.invalid_request, message=problem)
-        return await in_chunks(context.pace, request, "topics", refuse, "topics")
+        error = ErrorCode.invalid_request
+        return await refused(context.pace, request, describe_topic_partitions_error, error, problem)
     image = metadata.image
     named = {topic.name async for topic in context.pace.each(request.topics, units=1)}
     room = max(1, min(request.response_partition_limit, config.current.max_request_partition_size_limit))

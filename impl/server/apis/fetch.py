@@ -72,7 +72,13 @@ async def handle_fetch(
     if session.has_resting and not context.allowed(Operation.CLUSTER_ACTION, ResourceType.CLUSTER):
         session.rouse_all()
     reads = session.reads
-    refused = _refused(reads, context, metadata)
+    refused = {}
+    if is_follower or len(reads) <= FEW:
+        refused = _refused(reads, context, metadata)
+    else:
+        for first in range(0, len(reads), FEW):
+            refused |= _refused(reads[first : first + FEW], context, metadata)
+            await context.pace.did(ELEMENT * FEW)
     outcomes = await replicas.read(
         [read for read in reads if id(read) not in refused] if refused else reads,
         min_bytes=request.min_bytes,

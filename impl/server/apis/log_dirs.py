@@ -15,7 +15,7 @@ from tidegauge.impl.server.broker.directory_moves import DirectoryMoves
 from tidegauge.impl.server.broker.metadata_cache import MetadataCache
 from tidegauge.impl.server.broker.partition import TopicPartition
 from tidegauge.impl.server.broker.replica_manager import ReplicaManager
-from tidegauge.impl.server.error_responses.log_dirs import alter_replica_log_dirs_error
+from tidegauge.impl.server.pace import ELEMENT
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
 from tidegauge.impl.storage.log import Log
 from tidegauge.impl.storage.log_directory import LogDirectory
@@ -112,13 +112,15 @@ async def handle_alter_replica_log_dirs(
     directory_moves: DirectoryMoves,
 ) -> AlterReplicaLogDirsResponse:
     """Move replicas to other directories; the response comes when the moves have begun."""
-    if not context.allowed(Operation.ALTER, ResourceType.CLUSTER):
-        return alter_replica_log_dirs_error(request, ErrorCode.cluster_authorization_failed)
+    is_allowed = context.allowed(Operation.ALTER, ResourceType.CLUSTER)
+    units = MOVE_UNITS if is_allowed else ELEMENT
     results: dict[str, list[alter_response.AlterReplicaLogDirPartitionResult]] = {}
     for directory in request.dirs:
         for topic in directory.topics:
-            async for index in context.pace.each(topic.partitions, units=MOVE_UNITS):
-                error = _alter(replicas, metadata, directory_moves, (topic.name, index), directory.path)
+            async for index in context.pace.each(topic.partitions, units=units):
+                error = ErrorCode.cluster_authorization_failed
+                if is_allowed:
+                    error = _alter(replicas, metadata, directory_moves, (topic.name, index), directory.path)
                 results.setdefault(topic.name, []).append(
                     alter_response.AlterReplicaLogDirPartitionResult(partition_index=index, error_code=error)
                 )

@@ -28,6 +28,7 @@ from tidegauge.impl.server.cluster_view import (
     offline_replicas,
     without_listener,
 )
+from tidegauge.impl.server.error_responses.chunks import refused
 from tidegauge.impl.server.error_responses.metadata import metadata_error
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
 from tidegauge.impl.wire.primitives import NO_WAIT, BrokerId, TopicName, i32, millis, topic_uuid
@@ -67,9 +68,8 @@ async def handle_metadata(
     else:
         named, all_by_name = await _once_each(asked, context)
         if context.api_version < TOPIC_IDS_FROM and not all_by_name:
-            return metadata_error(
-                request, ErrorCode.invalid_request, f"topics are asked for by id from version {TOPIC_IDS_FROM} on"
-            )
+            message = f"topics are asked for by id from version {TOPIC_IDS_FROM} on"
+            return await refused(context.pace, request, metadata_error, ErrorCode.invalid_request, message)
         creates = request.allow_auto_topic_creation and config.current.auto_create_topics_enable
         if creates and (missing := await _missing(metadata.image, named, context)):
             await _create(missing, config.current, context, forwarder, loader)

@@ -47,6 +47,7 @@ from tidegauge.impl.wire.produce_messages import (
 )
 
 if TYPE_CHECKING:
+    from tidegauge.impl.server.pace import Pace
     from tidegauge.impl.server.transport.context import RequestContext
 
 TOPIC_IDS_FROM: Final = 13
@@ -58,6 +59,9 @@ ADMIN_CLIENT_ID: Final = "__admin_client"
 """The client id that may write to internal topics, as in Kafka."""
 
 _ACKS: Final = (0, 1, ACKS_ALL)
+PART: Final = 250
+"""Partitions of a topic after which others may have their turn."""
+PART_UNITS: Final = PART
 _GLANCE: Final = struct.Struct(">8xi4xB5xB")
 """A batch's length, its magic, and the byte of its attributes."""
 _ATTRIBUTES_AT: Final = 22
@@ -83,13 +87,15 @@ async def handle_produce(
     appends: list[PartitionAppend] = []
     requested = request.topics
     if len(requested) != 1 or len(requested[0].partitions) > 1:
-        requested = _once_each(requested)
+        requested = await _once_each(requested, context.pace)
     for topic in requested:
         name, refusal = _topic(topic, request.acks, context, metadata)
         topics.append((topic, name, refusal))
         if refusal is None:
-            for data in topic.partitions:
+            for number, data in enumerate(topic.partitions, 1):
                 appends.append(PartitionAppend(name, data.index, data.records, topic.topic_id))
+                if not number % PART:
+                    await context.pace.did(PART_UNITS)
     outcomes = await replicas.append(
         appends,
         acks=request.acks,
@@ -105,12 +111,14 @@ async def handle_produce(
         produced: list[PartitionProduced] = []
         responses.append(TopicProduced(topic.name, topic.topic_id, produced))
         if refusal is None:
-            for data in topic.partitions:
+            for number, data in enumerate(topic.partitions, 1):
                 one = _produced(data.index, next(done))
                 if one.error_code is ErrorCode.not_leader_or_follower:  # say who leads (KIP-951)
                     one.leader_id, one.leader_epoch = replicas.known_leader(name, one.index)
                     leaders.add(one.leader_id)
                 produced.append(one)
+                if not number % PART:
+                    await context.pace.did(PART_UNITS)
         else:
             error, message = refusal
             produced += [PartitionProduced(data.index, error, error_message=message) for data in topic.partitions]
@@ -133,11 +141,11 @@ def _produced(index: int, outcome: AppendOutcome) -> PartitionProduced:
     )
 
 
-def _once_each(topics: list[ProduceTopic]) -> list[ProduceTopic]:
+async def _once_each(topics: list[ProduceTopic], pace: Pace) -> list[ProduceTopic]:
     """The topics with each partition once: of one that is named more often the last records count, as in Kafka."""
     last: dict[tuple[str, str, int], ProducePartition] = {}
     for topic in topics:
-        for data in topic.partitions:
+        async for data in pace.each(topic.partitions, units=1):
             last[topic.name, topic.topic_id, data.index] = data
     if len(last) == sum(len(topic.partitions) for topic in topics):
         return topics

@@ -51,7 +51,12 @@ async def handle_describe_scram_credentials(
         throttle_time=NO_WAIT,
         error_code=ErrorCode.none,
         error_message=None,
-        results=tuple(_described(known.get(user, {}), user, times) for user, times in asked.items()),
+        results=tuple(
+            [
+                _described(known.get(user, {}), user, times)
+                async for user, times in context.pace.each(list(asked.items()))
+            ]
+        ),
     )
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
@@ -19,7 +18,7 @@ from kio.schema.delete_topics.v6.response import DeletableTopicResult, DeleteTop
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.metadata.topic_names import METADATA_TOPIC
-from tidegauge.impl.server.error_responses.chunks import in_chunks
+from tidegauge.impl.server.error_responses.chunks import refused
 from tidegauge.impl.server.error_responses.topics import (
     create_partitions_error,
     create_topics_error,
@@ -78,8 +77,14 @@ async def _divide(
     items: Sequence[Any], refusal: Callable[[Any], Refusal | None], context: RequestContext
 ) -> tuple[list[tuple[Any, Refusal]], list[Any]]:
     """The items that are refused, with the reason, and those that are not."""
-    reasons = [(item, refusal(item)) async for item in context.pace.each(items)]
-    return [(item, why) for item, why in reasons if why is not None], [item for item, why in reasons if why is None]
+    refused: list[tuple[Any, Refusal]] = []
+    allowed: list[Any] = []
+    async for item in context.pace.each(items):
+        if (why := refusal(item)) is None:
+            allowed.append(item)
+        else:
+            refused.append((item, why))
+    return refused, allowed
 
 
 def _not_created(name: TopicName, error: ErrorCode, message: str) -> CreatableTopicResult:
@@ -125,8 +130,7 @@ async def handle_delete_topics(
     if not config.current.delete_topic_enable:
         known = context.api_version >= DELETION_DISABLED_FROM
         error = ErrorCode.topic_deletion_disabled if known else ErrorCode.invalid_request
-        refuse = partial(delete_topics_error, error=error, message="delete.topic.enable is false")
-        return await in_chunks(context.pace, request, "topics", refuse, "responses")
+        return await refused(context.pace, request, delete_topics_error, error, "delete.topic.enable is false")
     await _learn_ids(metadata, loader, request, context)
     counts: Counter[tuple[str | None, UUID | None]] = Counter()
     once: dict[tuple[str | None, UUID | None], DeleteTopicState] = {}

@@ -9,11 +9,14 @@ from kio.schema.errors import ErrorCode
 from tidegauge.impl.records.markers import TransactionMarker
 from tidegauge.impl.server.broker.appends import AppendOutcome, AppendState, PartitionMarker
 from tidegauge.impl.server.broker.replica_manager import ReplicaManager
+from tidegauge.impl.server.error_responses.chunks import refused, refusing
 from tidegauge.impl.server.error_responses.transactions import write_txn_markers_error, write_txn_markers_response
 from tidegauge.impl.server.rights import cluster_error
 from tidegauge.impl.server.transport.authorization import Operation
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from kio.schema.write_txn_markers.v2.request import WritableTxnMarker, WriteTxnMarkersRequest
     from kio.schema.write_txn_markers.v2.response import WriteTxnMarkersResponse
 
@@ -33,21 +36,23 @@ async def handle_write_txn_markers(
     """
     denied = cluster_error(Operation.CLUSTER_ACTION, context)
     if denied is not ErrorCode.none:
-        return write_txn_markers_error(request, denied)
-    appends = [append async for marker in context.pace.each(request.markers) for append in _appends(marker)]
+        return await refused(context.pace, request, write_txn_markers_error, denied)
+    pace = context.pace
+    appends = [append async for marker in pace.each(request.markers) async for append in pace.each(_appends(marker), 1)]
     outcomes = await replicas.append_markers(appends, timeout_ms=TIMEOUT_MS, pace=context.pace)
-    return write_txn_markers_response(request, map(_error, outcomes))
+    outcome = iter(outcomes)
+    return await pace.finish(refusing(request, lambda some: write_txn_markers_response(some, map(_error, outcome))))
 
 
-def _appends(marker: WritableTxnMarker) -> list[PartitionMarker]:
+def _appends(marker: WritableTxnMarker) -> Iterator[PartitionMarker]:
     end = TransactionMarker(
         marker.producer_id, marker.producer_epoch, marker.transaction_result, marker.coordinator_epoch
     )
-    return [
+    return (
         PartitionMarker(topic.name, index, end, marker.transaction_version)
         for topic in marker.topics
         for index in topic.partition_indexes
-    ]
+    )
 
 
 def _error(outcome: AppendOutcome) -> ErrorCode:

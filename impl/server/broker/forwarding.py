@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar, runtime_checkable
 import trio
 from kio.schema.errors import ErrorCode
 
+from tidegauge.impl.server.error_responses.chunks import refused
 from tidegauge.impl.server.rights import cluster_error
 from tidegauge.impl.server.transport.authorization import Operation
 from tidegauge.impl.wire.channel import NoResponseError, UnreachableError
@@ -79,11 +80,11 @@ class Forwarder:
                 response: R = await context.while_connected(partial(self._controller.forward, encoded), watched=False)
             except UnreachableError as error:
                 if self._retry_backoff_ms is None:
-                    return error_response(request, ErrorCode.not_controller, str(error))
+                    return await refused(context.pace, request, error_response, ErrorCode.not_controller, str(error))
                 again = partial(self._forward_again, encoded, error, gives_up, self._retry_backoff_ms / 1000)
                 response = await context.while_connected(again)
         except (UnreachableError, NoResponseError) as error:
-            return error_response(request, ErrorCode.request_timed_out, str(error))
+            return await refused(context.pace, request, error_response, ErrorCode.request_timed_out, str(error))
         await context.while_connected(self._loader.catch_up, watched=False)
         return response
 
@@ -110,5 +111,5 @@ class Forwarder:
         """The same for a client with this right on the cluster; CLUSTER_AUTHORIZATION_FAILED for others."""
         error = cluster_error(operation, context)
         if error is not ErrorCode.none:
-            return error_response(request, error, "")
+            return await refused(context.pace, request, error_response, error)
         return await self.forward(request, context, error_response)

@@ -37,6 +37,7 @@ from tidegauge.impl.metadata.client_quotas import (
 )
 from tidegauge.impl.metadata.image import ClusterImage
 from tidegauge.impl.server.broker.rates import Rate, TokenBucket, Windows
+from tidegauge.impl.server.error_responses.chunks import refused
 from tidegauge.impl.server.error_responses.table import error_response
 from tidegauge.impl.wire.apis import ApiKey
 from tidegauge.impl.wire.fetch_messages import FetchRequest, FetchResponse
@@ -112,7 +113,9 @@ class Quotas:
         mutations = self._quota(CONTROLLER_MUTATION_RATE, context) if context.api_key in STRICT_FROM else None
         throttle_ms = 0 if mutations is None else self._mutation_throttle_ms(mutations)
         if throttle_ms and context.api_version >= STRICT_FROM[context.api_key]:
-            response = error_response(request, ErrorCode.throttling_quota_exceeded, "the quota of changes is used up")
+            message = "the quota of changes is used up"
+            error = ErrorCode.throttling_quota_exceeded
+            response = await refused(context.pace, request, error_response, error, message)
         else:
             if isinstance(request, FetchRequest):
                 self._limit_fetch(request, context)

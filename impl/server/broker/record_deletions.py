@@ -10,8 +10,10 @@ one learns when it comes back.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import attrs
+import trio
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.server import trace
@@ -86,12 +88,24 @@ class RecordDeletions:
             some = deletions[first : first + AT_ONCE]
             outcomes += self._delete_some(some, open_ones)
             await pace.did(ELEMENT * len(some))
-        if not self._settle(open_ones):
-            keys = [one.partition.key for one in open_ones]
-            purgatory = self._effects.deletions
-            seen = purgatory.wakes
-            await wait(lambda: purgatory.until(keys, lambda: self._settle(open_ones) or None, timeout_ms, since=seen))
+        await self._all_settled(open_ones, timeout_ms, wait, pace)
         return outcomes
+
+    async def _all_settled(self, open_ones: list[_Open], timeout_ms: float, wait: Wait, pace: Pace) -> None:
+        """Wait until no deletion is pending, or the time is over."""
+        purgatory, deadline = self._effects.deletions, trio.current_time() + timeout_ms / 1000
+        while True:
+            seen = purgatory.wakes
+            for first in range(0, len(open_ones), AT_ONCE):
+                some = open_ones[first : first + AT_ONCE]
+                self._settle(some)
+                await pace.did(len(some))
+            open_ones = [one for one in open_ones if one.outcome.is_pending]
+            left_ms = (deadline - trio.current_time()) * 1000
+            if not open_ones or left_ms <= 0:
+                return
+            keys = [one.partition.key for one in open_ones]
+            await wait(partial(purgatory.until, keys, lambda: True, left_ms, since=seen))
 
     def _delete_some(self, deletions: Sequence[PartitionDeletion], open_ones: list[_Open]) -> list[DeletionOutcome]:
         """Delete durably, and tell followers; what is to be waited for joins `open_ones`."""
@@ -136,8 +150,8 @@ class RecordDeletions:
                 self._tracer.replica(deleted, *partition.key, partition.replica, offset=offset)
             self._effects.follower_fetches.wake(partition.key)
 
-    def _settle(self, open_ones: list[_Open]) -> bool:
-        """Look at every deletion that is pending; True when none is left."""
+    def _settle(self, open_ones: Sequence[_Open]) -> None:
+        """Look at each of these deletions that is pending."""
         live = {broker for broker, registered in self._metadata.image.brokers.items() if not registered.fenced}
         for one in open_ones:
             partition, replica, outcome = one.partition, one.partition.replica, one.outcome
@@ -149,4 +163,3 @@ class RecordDeletions:
                 outcome.error, outcome.is_pending = ErrorCode.not_leader_or_follower, False
             elif (low_watermark := replica.low_watermark(live)) >= one.offset:
                 outcome.low_watermark, outcome.is_pending = low_watermark, False
-        return not any(one.outcome.is_pending for one in open_ones)

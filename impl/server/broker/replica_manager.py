@@ -70,6 +70,8 @@ Check: TypeAlias = Callable[[Buffer | None], Buffer]
 """Checks what is to be appended, before its replica does; raises RecordError."""
 
 _APPEND_UNITS: Final = 20
+FEW: Final = 500
+"""Appends whose commit is looked at without a pause."""
 """Of work, as `impl.server.pace` counts it, for one batch that takes no time to check."""
 
 _Pending: TypeAlias = tuple[Partition, Appended, AppendOutcome]
@@ -176,7 +178,9 @@ class ReplicaManager:
                         outcomes.append(refused)
                         continue
             outcomes.append(self._append(append, acks, origin, check, pending))
-        if pending and not _settle(pending):
+        if len(pending) > FEW and pace is not None:
+            await self._all_settled(pending, timeout_ms, wait, pace)
+        elif pending and not _settle(pending):
             await self._until_settled(pending, timeout_ms, wait)
         return outcomes
 
@@ -191,9 +195,23 @@ class ReplicaManager:
         outcomes = []
         async for marker in pace.each(markers, _APPEND_UNITS):
             outcomes.append(self._append_marker(marker, pending))
-        if pending and not _settle(pending):
-            await self._until_settled(pending, timeout_ms, wait_here)
+        await self._all_settled(pending, timeout_ms, wait_here, pace)
         return outcomes
+
+    async def _all_settled(self, pending: list[_Pending], timeout_ms: float, wait: Wait, pace: Pace) -> None:
+        """The same as `_until_settled` for many appends, which are looked at in slices."""
+        purgatory, deadline = self.effects.produces, trio.current_time() + timeout_ms / 1000
+        while True:
+            seen = purgatory.wakes
+            for first in range(0, len(pending), FEW):
+                _settle(pending[first : first + FEW])
+                await pace.did(FEW)
+            pending = [one for one in pending if one[2].state is PENDING]
+            left_ms = (deadline - trio.current_time()) * 1000
+            if not pending or left_ms <= 0:
+                return
+            keys = [partition.key for partition, _, _ in pending]
+            await wait(partial(purgatory.until, keys, lambda: True, left_ms, since=seen))
 
     async def _until_settled(self, pending: Sequence[_Pending], timeout_ms: float, wait: Wait) -> None:
         """Wait until no append is pending any more, or the time is over."""

@@ -11,6 +11,7 @@ from kio.schema.errors import ErrorCode
 from tidegauge.impl.metadata.access import Acl, AclFilter
 from tidegauge.impl.server.acl_messages import acl_filter, created_acl
 from tidegauge.impl.server.error_responses.acls import delete_acls_error
+from tidegauge.impl.server.error_responses.chunks import refused
 from tidegauge.impl.wire.primitives import NO_WAIT, i8
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ async def handle_delete_acls(
     found = await _found(read, pace, decisions)
     if found is None:
         message = f"the filters match more than {MOST_MATCHES} ACLs: send several requests"
-        return delete_acls_error(request, ErrorCode.policy_violation, message)
+        return await refused(pace, request, delete_acls_error, ErrorCode.policy_violation, message)
     removed: set[Acl] = set()
     wanted = list(dict.fromkeys(acl for some in found.values() for acl in some))
     async for part in pace.each(_parts(wanted), units=PART_UNITS):

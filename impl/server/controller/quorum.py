@@ -36,7 +36,7 @@ NEVER: Final = ObserverState(-1, -1, -1)
 
 async def handle_describe_quorum(
     request: DescribeQuorumRequest,
-    _: RequestContext,
+    context: RequestContext,
     *,
     controller: Controller,
     fetches: MetadataFetches,
@@ -46,21 +46,20 @@ async def handle_describe_quorum(
     """How far the replicas of the metadata log are."""
     voters = parse_voters(config.controller_quorum_voters)
     wanted = [(topic.topic_name, part.partition_index) for topic in request.topics for part in topic.partitions]
+    topics = []
+    for topic in request.topics:
+        partitions = [
+            _partition(controller, fetches, voters, clock.now_ms())
+            if wanted == [METADATA_PARTITION]
+            else _no_quorum(topic.topic_name, partition.partition_index)
+            async for partition in context.pace.each(topic.partitions)
+        ]
+        name = TopicName(topic.topic_name)
+        topics.append(quorum_response.TopicData(topic_name=name, partitions=tuple(partitions)))
     return DescribeQuorumResponse(
         error_code=ErrorCode.none,
         error_message="",
-        topics=tuple(
-            quorum_response.TopicData(
-                topic_name=TopicName(topic.topic_name),
-                partitions=tuple(
-                    _partition(controller, fetches, voters, clock.now_ms())
-                    if wanted == [METADATA_PARTITION]
-                    else _no_quorum(topic.topic_name, partition.partition_index)
-                    for partition in topic.partitions
-                ),
-            )
-            for topic in request.topics
-        ),
+        topics=tuple(topics),
         nodes=_nodes(controller, voters) if wanted == [METADATA_PARTITION] else (),
     )
 

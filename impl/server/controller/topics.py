@@ -5,7 +5,7 @@ Brokers have checked who asks, and that no topic is named twice.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -15,10 +15,11 @@ from kio.schema.create_topics.v7.response import CreatableTopicConfigs, Creatabl
 from kio.schema.delete_topics.v6.response import DeletableTopicResult, DeleteTopicsResponse
 from kio.schema.errors import ErrorCode
 
+from tidegauge.impl.controller.configs import too_many_settings
 from tidegauge.impl.controller.decision import Decision
 from tidegauge.impl.controller.topics import CreatedTopic
 from tidegauge.impl.server import trace
-from tidegauge.impl.server.controller.topic_settings import settings_of
+from tidegauge.impl.server.controller.topic_settings import TopicSetting, settings_of
 from tidegauge.impl.server.error_responses.topics import create_topics_error
 from tidegauge.impl.wire.primitives import NO_WAIT, TopicName, i8, i16, i32, topic_uuid
 
@@ -66,6 +67,9 @@ def _partition_count(topic: CreatableTopic, config: ServerConfig) -> int:
 def _create(
     turn: Turn, topic: CreatableTopic, *, config: ServerConfig, draws: Draws, validate_only: bool
 ) -> Generator[Proposal[CreatedTopic], CreatedTopic, CreatableTopicResult]:
+    if problem := too_many_settings(len(topic.configs)):
+        refusal = Decision(turn.controller.image).propose(CreatedTopic(ErrorCode.invalid_request, problem))
+        return _created(topic, (yield refusal))
     configs = {setting.name: setting.value for setting in topic.configs if setting.value is not None}
     unset = [setting.name for setting in topic.configs if setting.value is None]
     topic_id = draws.topic_id(topic.name, turn.controller.image.offset)
@@ -75,7 +79,14 @@ def _create(
         created = CreatedTopic(ErrorCode.invalid_config, f"{unset[0]} has no value: leave it out to unset it")
     if created.error is ErrorCode.none and not validate_only and turn.is_traced:
         turn.tracer.record(trace.events.CreateTopic, topic=topic.name, changed=turn.changed())
-    image = turn.controller.image
+    if created.error is not ErrorCode.none:
+        return _created(topic, created)
+    return _created(topic, created, topic_id, settings_of(turn.controller.image, config, configs))
+
+
+def _created(
+    topic: CreatableTopic, created: CreatedTopic, topic_id: str = "", settings: Iterable[TopicSetting] = ()
+) -> CreatableTopicResult:
     ok = created.error is ErrorCode.none
     return CreatableTopicResult(
         name=TopicName(topic.name),
@@ -92,7 +103,7 @@ def _create(
                 config_source=i8(setting.source),
                 is_sensitive=setting.is_sensitive,
             )
-            for setting in (settings_of(image, config, configs) if ok else ())
+            for setting in settings
         ),
     )
 

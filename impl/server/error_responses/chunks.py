@@ -1,33 +1,109 @@
-"""Error responses to requests of many elements, made in slices."""
+"""Error responses to requests of many elements, made in slices.
+
+An API's error response (`error_responses.table`) says one thing of each element of its request, and in their order. So
+it can be made of some elements at a time: of those of an array, or, where one of these has many elements itself, of
+those in it. The parts are put together again.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
-from typing import Any, TypeVar
+import typing
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from tidegauge.impl.records.slices import Sliced
 from tidegauge.impl.server.pace import ELEMENT, Pace
+from tidegauge.impl.wire.message_classes import is_array
+
+if TYPE_CHECKING:
+    from kio.schema.errors import ErrorCode
 
 Q = TypeVar("Q")
 R = TypeVar("R")
 
 CHUNK = 64
 """Elements for which a response is made at once."""
+_UNNAMED: Final = frozenset({"ops"})
+"""Arrays that stand beside another one, and that no response says anything of."""
 
 
-async def in_chunks(pace: Pace, request: Q, field: str, respond: Callable[[Q], R], into: str) -> R:
-    """What `respond` makes of a request, made of some elements of the array `field` at a time.
+async def refused(
+    pace: Pace, request: Q, error_response: Callable[[Q, ErrorCode, str], R], error: ErrorCode, message: str = ""
+) -> R:
+    """The error response to a request, made in slices."""
+    return await pace.finish(refusing(request, lambda some: error_response(some, error, message)))
 
-    Each of them has one element in the array `into` of the response.
-    """
-    message: Any = request
-    items = getattr(message, field)
-    if len(items) <= CHUNK:
+
+def refusing(request: Any, respond: Callable[[Any], R], depth: int = 0) -> Sliced[R]:
+    """What `respond` makes of a request, as work in slices; at depth 1 of an element of its array, and so on."""
+    arrays = [name for name in _arrays(request.__class__) if name not in _UNNAMED]
+    items: Sequence[Any] = (getattr(request, arrays[0]) or ()) if len(arrays) == 1 else ()
+    if not items:
         return respond(request)
-    found: list[Any] = []
-    for start in range(0, len(items), CHUNK):
-        part: Any = respond(dataclasses.replace(message, **{field: items[start : start + CHUNK]}))
-        found += getattr(part, into)
-        await pace.did(ELEMENT * CHUNK)
-    whole: R = dataclasses.replace(part, **{into: tuple(found)})
-    return whole
+    found: list[R] = []
+    some: list[Any] = []
+    weight = 0
+
+    def of_some() -> R:
+        made = respond(dataclasses.replace(request, **{arrays[0]: tuple(some)}))
+        some.clear()
+        return made
+
+    for item in items:
+        inner = _elements_of(item)
+        if inner <= CHUNK:
+            some.append(item)
+            weight += 1 + inner
+            if weight < CHUNK:
+                continue
+        if some:
+            found.append(of_some())
+        if inner > CHUNK:
+            found.append((yield from refusing(item, _within(request, arrays[0], respond), depth + 1)))
+        yield ELEMENT * weight
+        weight = 0
+    if some:
+        found.append(of_some())
+    return found[0] if len(found) == 1 else _joined(found, depth)
+
+
+def _within(outer: Any, field: str, respond: Callable[[Any], R]) -> Callable[[Any], R]:
+    """What responds to an element as the request does that has no other."""
+    return lambda item: respond(dataclasses.replace(outer, **{field: (item,)}))
+
+
+def _joined(parts: Sequence[Any], depth: int) -> Any:
+    """One response out of those to parts of its request, which at a depth are parts of one element."""
+    first = parts[0]
+    arrays = [name for name in _arrays(first.__class__) if getattr(first, name)]
+    if not arrays:
+        return first  # it says nothing of elements so deep
+    if depth:
+        (name,) = arrays
+        return dataclasses.replace(first, **{name: (_joined([getattr(part, name)[0] for part in parts], depth - 1),)})
+    joined = {name: tuple([item for part in parts for item in getattr(part, name)]) for name in arrays}
+    return dataclasses.replace(first, **joined)
+
+
+def _elements_of(item: Any) -> int:
+    """How many elements the arrays in an element have, more than a chunk counted as any number above it."""
+    count = 0
+    for name in _arrays(item.__class__):
+        inner = getattr(item, name) or ()
+        count += len(inner)
+        for one in inner[:CHUNK]:
+            if count > CHUNK:
+                return count
+            count += _elements_of(one)
+    return count
+
+
+@cache
+def _arrays(message_class: type) -> tuple[str, ...]:
+    """The fields of a message that are arrays; none of what is no message of kio's."""
+    if not dataclasses.is_dataclass(message_class):
+        return ()
+    hints = typing.get_type_hints(message_class)
+    return tuple(field.name for field in dataclasses.fields(message_class) if is_array(hints[field.name]))

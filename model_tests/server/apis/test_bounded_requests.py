@@ -33,7 +33,7 @@ from tidegauge.model_tests.server.work_in_steps import counted_steps
 from tidegauge.model_tests.simulated import simulated
 
 ELEMENTS = 200
-MOST_CALLS = 20_000
+MOST_CALLS = 15_000
 """In one step of a task, whatever comes."""
 
 
@@ -85,6 +85,17 @@ async def test_many_elements_in_any_array_of_any_version(key: ApiKey) -> None:
     for version in versions(key):
         for distinct in (False, True):
             await check_no_step_is_long(key, version, ELEMENTS, distinct=distinct)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("key", set(SEARCHED) - {ApiKey.UNREGISTER_BROKER}, ids=lambda key: key.name)
+@simulated
+async def test_as_many_elements_as_there_may_be_keep_the_loop_from_nobody(key: ApiKey) -> None:
+    """No slice is of more than some milliseconds, be the elements served or refused."""
+    count = min(most_elements(key), DECIDED) - 12
+    for version in {versions(key)[0], versions(key)[-1]}:
+        for distinct in (False, True):
+            await check_no_step_is_long(key, version, count, distinct=distinct)
 
 
 @pytest.mark.parametrize(("key", "version"), [(ApiKey.METADATA, 9), (ApiKey.LIST_OFFSETS, 7)])

@@ -17,6 +17,7 @@ from kio.schema.list_config_resources.v1.request import ListConfigResourcesReque
 from kio.schema.update_features.v2.request import FeatureUpdateKey, UpdateFeaturesRequest
 
 from tidegauge.impl.client.errors import KafkaError
+from tidegauge.impl.controller.configs import MOST_SETTINGS, too_many_settings
 from tidegauge.impl.metadata.config_resources import AlterOperation
 from tidegauge.impl.metadata.config_types import ConfigType
 from tidegauge.impl.metadata.topic_configs import TOPIC_CONFIGS
@@ -374,6 +375,44 @@ def quota_filter(*components: tuple[str, int, str | None], strict: bool = False)
         ),
         strict=strict,
     )
+
+
+@simulated
+async def test_an_entry_of_more_than_an_entity_has_is_refused_and_what_is_removed_from_nobody_is_taken() -> None:
+    def entry(users: int, *ops: tuple[str, bool]) -> quotas.EntryData:
+        return quotas.EntryData(
+            entity=tuple(quotas.EntityData(entity_type="user", entity_name=f"u{n}") for n in range(users)),
+            ops=tuple(quotas.OpData(key=key, value=f64(1.0), remove=remove) for key, remove in ops),
+        )
+
+    removed = [(f"no-quota-{n}", True) for n in range(100)]
+    entries = (
+        entry(1000),
+        entry(1, *removed, ("producer_byte_rate", False)),
+        entry(2, *removed, ("no-quota-7", True)),
+        entry(1, ("producer_byte_rate", False)),
+    )
+    async with asking() as (_, peer):
+        response = await peer.ask(quotas.AlterClientQuotasRequest(entries=entries, validate_only=False))
+        assert [len(one.entity) for one in response.entries] == [1000, 1, 2, 1]
+        assert [one.error_message for one in response.entries] == [
+            "the entity names a type twice: name each once",
+            None,
+            "the entity names a type twice: name each once",
+            "the entity is named twice: name each once",
+        ]
+        twice = entry(1, *removed, ("no-quota-7", True))
+        response = await peer.ask(quotas.AlterClientQuotasRequest(entries=(twice,), validate_only=False))
+        assert response.entries[0].error_message == "a quota is named twice: name each once"
+
+
+@simulated
+async def test_more_settings_of_a_resource_than_there_may_be_are_refused() -> None:
+    changes = [(f"setting-{n}", AlterOperation.DELETE, None) for n in range(MOST_SETTINGS + 1)]
+    async with asking() as (_, peer):
+        assert (await alter(peer, TOPIC, "t", *changes[1:])).error_code is ErrorCode.none
+        refused = await alter(peer, TOPIC, "t", *changes)
+        assert (refused.error_code, refused.error_message) == (ErrorCode.invalid_request, too_many_settings(1001))
 
 
 @simulated

@@ -16,6 +16,8 @@ from kio.schema.errors import ErrorCode
 from kio.schema.metadata.v13.request import MetadataRequest
 from kio.static.protocol import Payload
 
+from tidegauge.impl.records.slices import at_once
+from tidegauge.impl.server.error_responses.chunks import CHUNK, refusing
 from tidegauge.impl.server.error_responses.table import ERROR_RESPONSES, error_response, function_of
 from tidegauge.impl.wire.apis import (
     BROKER_APIS,
@@ -26,8 +28,17 @@ from tidegauge.impl.wire.apis import (
     request_class,
 )
 from tidegauge.impl.wire.codecs import decode_canonical_request, decode_response, encode_request, encode_response_parts
+from tidegauge.impl.wire.element_limits import AT_ONCE, most_elements
 from tidegauge.impl.wire.frames import LENGTH
 from tidegauge.impl.wire.primitives import TopicName, i16, i32, millis
+from tidegauge.model_tests.server.large_requests import (
+    SEARCHED,
+    arrays,
+    frame_of,
+    many,
+    message_class,
+    versions,
+)
 from tidegauge.model_tests.wire.sample_messages import sample
 
 GOLDEN = Path(__file__).with_name("golden.json")
@@ -71,6 +82,33 @@ def received_for(request: Payload, version: int) -> Any:
     decoded = decode_response(frame[LENGTH.size :], key, version)
     assert decoded.correlation_id == 7
     return decoded.message
+
+
+SAMPLE_VALUES = {"string": "t", "int32": 0, "int64": 0, "int8": 0, "bool": False}
+MANY = 2 * CHUNK + 7
+BY_TOPIC = {ApiKey.ALTER_REPLICA_LOG_DIRS}
+"""APIs whose response has the topics of all directories together, so that no part of it stands for one of these."""
+
+
+@pytest.mark.parametrize("key", set(ERROR_RESPONSES) & set(SEARCHED) - BY_TOPIC, ids=lambda key: key.name)
+def test_the_error_of_many_elements_is_the_same_made_in_slices(key: ApiKey) -> None:
+    """Where a response names the elements, in whatever array of the request they are, each slice is for few of them."""
+    version = versions(key)[-1]
+    message = message_class(key, version)
+    for path in (path for path in arrays(message) if path[0] != "topology"):  # no response names it
+        count = MANY if most_elements(key) > AT_ONCE else CHUNK + 1
+        frame = frame_of(key, version, many(message, path, count, SAMPLE_VALUES, distinct=True))
+        request = decode_canonical_request(frame[LENGTH.size :]).message
+        answered: list[Any] = []
+
+        def respond(some: Any, answered: list[Any] = answered) -> Any:
+            answered.append(error_response(some, ERROR, "why"))
+            return answered[-1]
+
+        whole = error_response(request, ERROR, "why")
+        assert at_once(refusing(request, respond)) == whole, path
+        if dataclasses.is_dataclass(whole) and len(list(errors(whole))) >= count:
+            assert max(len(list(errors(part))) for part in answered) <= 2 * CHUNK, path
 
 
 @pytest.mark.parametrize(("key", "version"), VERSIONS, ids=lambda value: getattr(value, "name", str(value)))
