@@ -48,8 +48,6 @@ from tidegauge.impl.metadata.topic_configs import (
 from tidegauge.impl.metadata.topic_names import is_topic_name
 from tidegauge.impl.partition.registration import NO_LEADER
 
-MOST_SETTINGS: Final = 1_000
-"""Settings that a request changes of one resource; there are not half as many."""
 LONGEST_VALUE: Final = (1 << 15) - 1
 """Characters of a value that a record of Kafka's metadata log can hold; appending makes lists longer."""
 
@@ -71,11 +69,6 @@ class Altered(NamedTuple):
 
     error: ErrorCode = ErrorCode.none
     message: str = ""
-
-
-def too_many_settings(count: int) -> str:
-    """What is wrong with so many settings of one resource; "" when nothing is."""
-    return "" if count <= MOST_SETTINGS else f"{count} settings of one resource: name at most {MOST_SETTINGS}"
 
 
 class ConfigRules:

@@ -7,6 +7,8 @@ from typing import Final
 
 ALL_BROKERS: Final = ""
 """The broker resource that stands for all brokers."""
+MOST_SETTINGS: Final = 1_000
+"""Settings that a request changes of one resource; there are not half as many."""
 
 
 class ConfigResourceType(IntEnum):
@@ -26,3 +28,8 @@ class AlterOperation(IntEnum):
     DELETE = 1
     APPEND = 2
     SUBTRACT = 3
+
+
+def too_many_settings(count: int) -> str:
+    """What is wrong with so many settings of one resource; "" when nothing is."""
+    return "" if count <= MOST_SETTINGS else f"{count} settings of one resource: name at most {MOST_SETTINGS}"

@@ -8,7 +8,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from tidegauge.impl.controller.configs import MOST_SETTINGS
+from tidegauge.impl.metadata.config_resources import MOST_SETTINGS
 from tidegauge.impl.records import compression, walk
 from tidegauge.impl.server import pace
 from tidegauge.impl.server.apis.configs import MOST_GROUPS

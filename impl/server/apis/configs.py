@@ -20,9 +20,8 @@ from kio.schema.describe_configs.v4.response import (
 )
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.controller.configs import too_many_settings
 from tidegauge.impl.metadata.broker_configs import name_without_listener
-from tidegauge.impl.metadata.config_resources import ALL_BROKERS, AlterOperation, ConfigResourceType
+from tidegauge.impl.metadata.config_resources import ALL_BROKERS, AlterOperation, ConfigResourceType, too_many_settings
 from tidegauge.impl.metadata.config_types import ConfigType, Setting
 from tidegauge.impl.metadata.group_configs import GROUP_CONFIGS
 from tidegauge.impl.metadata.image import ClusterImage

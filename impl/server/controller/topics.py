@@ -15,9 +15,9 @@ from kio.schema.create_topics.v7.response import CreatableTopicConfigs, Creatabl
 from kio.schema.delete_topics.v6.response import DeletableTopicResult, DeleteTopicsResponse
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.controller.configs import too_many_settings
 from tidegauge.impl.controller.decision import Decision
 from tidegauge.impl.controller.topics import CreatedTopic
+from tidegauge.impl.metadata.config_resources import too_many_settings
 from tidegauge.impl.server import trace
 from tidegauge.impl.server.controller.topic_settings import TopicSetting, settings_of
 from tidegauge.impl.server.error_responses.topics import create_topics_error

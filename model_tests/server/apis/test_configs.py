@@ -17,8 +17,7 @@ from kio.schema.list_config_resources.v1.request import ListConfigResourcesReque
 from kio.schema.update_features.v2.request import FeatureUpdateKey, UpdateFeaturesRequest
 
 from tidegauge.impl.client.errors import KafkaError
-from tidegauge.impl.controller.configs import MOST_SETTINGS, too_many_settings
-from tidegauge.impl.metadata.config_resources import AlterOperation
+from tidegauge.impl.metadata.config_resources import MOST_SETTINGS, AlterOperation, too_many_settings
 from tidegauge.impl.metadata.config_types import ConfigType
 from tidegauge.impl.metadata.topic_configs import TOPIC_CONFIGS
 from tidegauge.impl.server.config import BROKER_CONFIGS, UPDATES

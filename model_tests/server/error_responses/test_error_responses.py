@@ -99,16 +99,16 @@ def test_the_error_of_many_elements_is_the_same_made_in_slices(key: ApiKey) -> N
         count = MANY if most_elements(key) > AT_ONCE else CHUNK + 1
         frame = frame_of(key, version, many(message, path, count, SAMPLE_VALUES, distinct=True))
         request = decode_canonical_request(frame[LENGTH.size :]).message
-        answered: list[Any] = []
+        responses: list[Any] = []
 
-        def respond(some: Any, answered: list[Any] = answered) -> Any:
-            answered.append(error_response(some, ERROR, "why"))
-            return answered[-1]
+        def respond(some: Any, responses: list[Any] = responses) -> Any:
+            responses.append(error_response(some, ERROR, "why"))
+            return responses[-1]
 
         whole = error_response(request, ERROR, "why")
         assert at_once(refusing(request, respond)) == whole, path
         if dataclasses.is_dataclass(whole) and len(list(errors(whole))) >= count:
-            assert max(len(list(errors(part))) for part in answered) <= 2 * CHUNK, path
+            assert max(len(list(errors(part))) for part in responses) <= 2 * CHUNK, path
 
 
 @pytest.mark.parametrize(("key", "version"), VERSIONS, ids=lambda value: getattr(value, "name", str(value)))
