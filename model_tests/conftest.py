@@ -1,4 +1,4 @@
-"""Hypothesis profiles, the --deep switch and the order of the files, for every room.
+"""Hypothesis profiles, the --deep switch, the order of the files and captured log lines, for every room.
 
 HYPOTHESIS_PROFILE chooses the profile: "ci" (the default) draws the same examples on every run, "nightly" draws new
 ones and many more. Tests marked `deep` are long exhaustive searches; they run only with --deep.
@@ -7,6 +7,7 @@ ones and many more. Tests marked `deep` are long exhaustive searches; they run o
 from __future__ import annotations
 
 import gc
+import logging
 import os
 from pathlib import Path
 
@@ -68,3 +69,10 @@ def _place(item: pytest.Item) -> int:
     """Where the item's file runs: among the longest, or after them."""
     name = item.path.relative_to(_HERE).as_posix() if item.path.is_relative_to(_HERE) else ""
     return _LONGEST.index(name) if name in _LONGEST else len(_LONGEST)
+
+
+@pytest.fixture
+def caplog(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+    """Our own lines alone: a client library of an earlier test may still have a thread that logs its own."""
+    caplog.handler.addFilter(logging.Filter("tidegauge"))
+    return caplog
