@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 import pytest
 import trio
+import trio.lowlevel
 
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.server.trace.events import ReceiveFetchResponse
@@ -44,6 +45,7 @@ def options_of(seed: int) -> Options:
         retention_bytes=None if seed % 2 else 100_000,  # with it segments are short
         flush_interval_ms=50,
         faults=FAULTS,
+        idempotent=1,
         fault_interval=0.4,
         duration=4.0,
     )
@@ -112,6 +114,34 @@ async def test_the_session_of_the_last_good_copy_is_not_expired() -> None:
         await cluster.wait_for_isr(TOPIC, cluster.replicas(TOPIC, 0))
         while other in cluster.isr(TOPIC, 0):
             await injector.expire_session()
+
+
+@simulated
+async def test_no_link_of_the_last_good_copy_or_of_the_controller_is_cut() -> None:
+    options = Options(seed=1, brokers=3, replication_factor=2, partitions=1)
+    async with Cluster(3, 1, options.config()) as cluster:
+        await cluster.create_topic(TOPIC, 1, 2, config=options.topic_config())
+        await cluster.wait_for_isr(TOPIC, cluster.replicas(TOPIC, 0))
+        (other,) = set(cluster.replicas(TOPIC, 0)) - {DAMAGED}
+        (third,) = {1, 2} - {other}
+        injector = Injector(cluster, options)
+        disk = injector.disk
+        assert disk.allows()
+        disk.lies = True
+        touching = (other, third), (third, other), ("controller", third), (DAMAGED, other), (DAMAGED, third), (third,)
+        assert [disk.spares(*nodes) for nodes in touching] == [True, True, True, True, False, False]
+        for _ in range(20):
+            for cut in (injector.isolate, injector.one_way, injector.split):
+                await cut()
+            assert other in cluster.isr(TOPIC, 0)
+        assert disk.counted[SPARED] > 20
+        disk.lies = False
+        await cluster.wait_for_isr(TOPIC, cluster.replicas(TOPIC, 0))
+        async with trio.open_nursery() as nursery:
+            for _ in range(9):
+                nursery.start_soon(injector.isolate)
+            await trio.lowlevel.checkpoint()
+            assert not disk.allows(), "its links are cut"
 
 
 @simulated

@@ -23,7 +23,7 @@ from tidegauge.model_tests.harness.validation.ways import Wrong
 
 FOUND = {
     "kafka_3197": (1, "which the specification forbids: producer 0 has to wait for what is in flight"),
-    "kafka_6003": (1, "decisions at one time, ReceiveFetchResponse"),
+    "kafka_6003": (1, "decisions at one time, "),
     "kafka_15591": (3, "is appended, the specification responds OUT_OF_ORDER_SEQUENCE_NUMBER"),
 }
 
@@ -108,6 +108,44 @@ GOOD: tuple[tuple[int, events.Decision], ...] = (
     (0, append(THIRD, memory((3, 3, 0), forgot=True))),
     (1, fetched(THREE, 4, THIRD)),
 )
+
+
+# Of three batches the disk has taken the first, and told so; a snapshot may tell of it still.
+DAMAGED = events.DamageFound((events.DamagedLog("t", 0, 0, 4),))
+BEFORE: tuple[tuple[int, events.Decision], ...] = (
+    (0, append(FIRST, ONE)),
+    (0, append(SECOND, TWO)),
+    (0, append(THIRD, THREE)),
+    (0, DIED),
+    (0, DAMAGED),
+)
+
+
+@pytest.mark.parametrize("known", [THREE, memory((2, 2, 0), (3, 3, 0)), memory((3, 3, 0))], ids=str)
+def test_memory_of_a_damaged_log_may_lack_what_cannot_be_read(known: ProducerMemory) -> None:
+    follow((*BEFORE, (0, restarted(known, SECOND, THIRD))))
+    repaired = events.RepairReplica("t", 0, state(0), memory())
+    follow((*BEFORE, (0, restarted(known, SECOND, THIRD)), (0, repaired), (0, fetched(ONE, 2, FIRST))))
+
+
+@pytest.mark.parametrize(
+    ("known", "told"),
+    [
+        (TWO, "remembers epoch 0 .*, though its log can be read up to offset 3"),
+        (memory(), "remembers nothing, though its log can be read up to offset 3"),
+        (memory((3, 3, 1)), "3 at 2–3, which its log never had"),
+        (memory((2, 2, 0), (3, 3, 0), (4, 4, 0)), "4 at 4–4, which its log never had"),
+        (memory((3, 3, 0), epoch=1), "which its log never had"),
+    ],
+)
+def test_memory_of_a_damaged_log_that_no_disk_explains_is_refused(known: ProducerMemory, told: str) -> None:
+    with pytest.raises(Wrong, match=told):
+        follow((*BEFORE, (0, restarted(known, SECOND, THIRD))))
+
+
+def test_a_log_that_is_found_whole_is_remembered_whole() -> None:
+    with pytest.raises(Wrong, match="ProducerStateMatchesLog"):
+        follow((*BEFORE[:-1], (0, restarted(memory((3, 3, 0)), FIRST, SECOND, THIRD))))
 
 
 def follow(trace: Sequence[tuple[int, events.Decision]]) -> None:

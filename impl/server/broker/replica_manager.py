@@ -273,7 +273,7 @@ class ReplicaManager:
             known, repeated = trace.events.AcknowledgeRepeat, trace.events.batches_in(records)
             place = appended.base_offset
             self._tracer.log(known, *partition.key, replica, base_offset=place, batches=repeated)
-        return self._outcome(partition, appended, acks, now_ms, log_start, pending)
+        return self._outcome(partition, appended, acks, now_ms, log_start, pending, records)
 
     def _append_marker(self, append: PartitionMarker, pending: list[_Pending]) -> AppendOutcome:
         partition = self.hosted.get(append.topic, append.partition)
@@ -295,6 +295,7 @@ class ReplicaManager:
         now_ms: int,
         log_start: int,
         pending: list[_Pending],
+        records: Batches = b"",
     ) -> AppendOutcome:
         """The outcome of an append; with acks=all it is `pending`."""
         if not isinstance(appended, Appended):
@@ -309,7 +310,7 @@ class ReplicaManager:
             log_start,
         )
         if self._tracer.trace is not None and not appended.repeated:
-            self._trace_append(partition, appended, acks)
+            self._trace_append(partition, appended, acks, records)
         self.effects.carry_out(partition)
         if acks == ACKS_ALL:
             outcome.state = PENDING
@@ -329,15 +330,16 @@ class ReplicaManager:
         outcome.error = self.hosted.storage_failed(partition, error)
         return outcome
 
-    def _trace_append(self, partition: Partition, appended: Appended, acks: int) -> None:
+    def _trace_append(self, partition: Partition, appended: Appended, acks: int, records: Batches) -> None:
+        log, base_offset, epoch = partition.log, appended.base_offset, partition.replica.leader_epoch
         self._tracer.log(
             trace.events.Append,
             *partition.key,
             partition.replica,
             acks=acks,
-            base_offset=appended.base_offset,
-            records=appended.end_offset - appended.base_offset,
-            batches=trace.events.batches_from(partition.log, appended.base_offset),
+            base_offset=base_offset,
+            records=appended.end_offset - base_offset,
+            batches=trace.events.batches_appended(log, records, base_offset, epoch),
         )
 
     def _trace_refusal(self, partition: Partition, records: Batches | None, error: RecordError | OSError) -> None:

@@ -96,6 +96,19 @@ def batches_in(records: Batches) -> tuple[LoggedBatch, ...]:
     return logged(header for _, header in headers(records))
 
 
+def batches_appended(log: Log, records: Batches, base_offset: int, leader_epoch: int) -> tuple[LoggedBatch, ...]:
+    """The batches that a leader has just appended: as its log has them, or as they came where it cannot be read."""
+    found = batches_from(log, base_offset)
+    if found and found[-1].end_offset == log.log_end_offset:
+        return found
+    placed: list[LoggedBatch] = []
+    for batch in batches_in(records):
+        end = base_offset + batch.end_offset - batch.base_offset
+        placed.append(batch._replace(base_offset=base_offset, end_offset=end, leader_epoch=leader_epoch))
+        base_offset = end
+    return tuple(placed)
+
+
 def batches_from(log: Log, offset: int) -> tuple[LoggedBatch, ...]:
     """The batches of a log that reach beyond `offset`, as far as they can be read."""
     return logged(_headers_from(log, offset))

@@ -21,6 +21,7 @@ from tidegauge.impl.records.batches import headers
 from tidegauge.impl.records.lazy import in_memory
 from tidegauge.impl.server.trace.contents import LoggedBatch as LoggedBatch
 from tidegauge.impl.server.trace.contents import ProducerMemory as ProducerMemory
+from tidegauge.impl.server.trace.contents import batches_appended as batches_appended
 from tidegauge.impl.server.trace.contents import batches_from as batches_from
 from tidegauge.impl.server.trace.contents import batches_in as batches_in
 from tidegauge.impl.server.trace.contents import logged

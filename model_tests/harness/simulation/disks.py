@@ -2,8 +2,9 @@
 
 Replication promises to survive one bad copy of many. So one broker's disk damages, always the same, and it does so only
 while each of its partitions has a *good copy* elsewhere: a replica of the ISR or ELR whose process is registered, has
-all its directories, and is out of the injector's hands. From then on the disk is *suspect*, until its broker is in sync
-again with everything. Meanwhile no other fault may take the last good copy of a partition (`spares`).
+all its directories, is out of the injector's hands, and whose links are whole. From then on the disk is *suspect*,
+until its broker is in sync again with everything. Meanwhile no other fault may take the last good copy of a partition,
+nor cut it or the controller off (`spares`).
 
 What a disk does beyond this budget costs what no protocol keeps, and nobody could tell a loss from a bug.
 """
@@ -11,12 +12,12 @@ What a disk does beyond this budget costs what no protocol keeps, and nobody cou
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from random import Random
 from typing import Final
 
 from tidegauge.impl.cluster.cluster import Cluster
-from tidegauge.impl.cluster.names import broker_name
+from tidegauge.impl.cluster.names import NodeName, broker_name
 from tidegauge.impl.partition.registration import PartitionRegistration
 from tidegauge.impl.ports.simulated_disk import SimulatedDisk
 from tidegauge.impl.records.batches import CorruptRecordError, extents
@@ -26,6 +27,8 @@ from tidegauge.model_tests.harness.damage.files import BASE_OFFSET, LEADER_EPOCH
 from tidegauge.model_tests.harness.simulation.options import DAMAGED, Options
 from tidegauge.model_tests.harness.simulation.workload import TOPIC
 
+CONTROLLER: Final = "controller"
+NOBODY: Final[Mapping[NodeName, int]] = {}
 SECTOR: Final = 64
 UNSEEN: Final = "rot that no check finds, elsewhere instead"
 """What `docs/durability.md` says that no check finds: a trace with it is no behaviour of the specification."""
@@ -37,8 +40,15 @@ DELAYS: Final = (0.02, 0.1, 0.4)
 class BadDisk:
     """The disk of broker `DAMAGED`, as the injector sees it."""
 
-    def __init__(self, cluster: Cluster, options: Options, rng: Random, busy: Collection[int]) -> None:
-        """`busy` has the brokers that a fault has in its hands."""
+    def __init__(
+        self,
+        cluster: Cluster,
+        options: Options,
+        rng: Random,
+        busy: Collection[int],
+        cut: Mapping[NodeName, int] = NOBODY,
+    ) -> None:
+        """`busy` has the brokers that a fault has in its hands, `cut` by how many cut links a node is touched."""
         self.cluster = cluster
         self.counted: Counter[str] = Counter()
         self.lies = False
@@ -50,6 +60,7 @@ class BadDisk:
         self._options = options
         self._rng = rng
         self._busy = busy
+        self._cut = cut
         self._suspect = False
 
     @property
@@ -63,9 +74,15 @@ class BadDisk:
 
     # --- the budget ---------------------------------------------------------------------------------------------------
 
-    def spares(self, victim: int) -> bool:
-        """Whether a fault must not have the broker: a partition would be left without a good copy."""
-        return victim != DAMAGED and self.is_suspect() and any(good <= {victim} for good in self._good_copies())
+    def spares(self, *victims: NodeName) -> bool:
+        """Whether a fault must not have these nodes at once: a partition would be left without a good copy.
+
+        Without the controller the session of every broker expires, that of the last good copy as well.
+        """
+        others = set(victims) - {DAMAGED}
+        if not others or not self.is_suspect():
+            return False
+        return CONTROLLER in others or any(good <= others for good in self._good_copies())
 
     def is_suspect(self) -> bool:
         """Whether the disk may have damaged what no repair has mended."""
@@ -99,8 +116,10 @@ class BadDisk:
             yield {b for b in in_sync - registration.offline_replicas - registration.lost_replicas if self._is_whole(b)}
 
     def _is_whole(self, broker: int) -> bool:
-        """Whether a broker's process is registered, with all its directories, and nothing happens to it."""
+        """Whether a broker's process is registered, with all its directories, and no fault touches it or its links."""
         if broker in (DAMAGED, *self._busy) or not self.cluster.is_alive(broker):
+            return False
+        if self._cut.get(broker) or self._cut.get(CONTROLLER):
             return False
         process = self.cluster.broker(broker)
         return process.unfenced.is_set() and process.halted is None and not process.replicas.directories.offline

@@ -19,13 +19,12 @@ from tidegauge.impl.cluster.disk_faults import DiskOperations
 from tidegauge.impl.cluster.names import NodeName
 from tidegauge.impl.server.trace import events
 from tidegauge.impl.server.trace.tracer import TraceEvent
-from tidegauge.model_tests.harness.simulation.disks import DELAYS, BadDisk, medium
+from tidegauge.model_tests.harness.simulation.disks import CONTROLLER, DELAYS, SPARED, BadDisk, medium
 from tidegauge.model_tests.harness.simulation.moments import Moments
 from tidegauge.model_tests.harness.simulation.operators import Operators
 from tidegauge.model_tests.harness.simulation.options import DAMAGED, Fault, Options
 from tidegauge.model_tests.harness.simulation.workload import TOPIC
 
-CONTROLLER = "controller"
 MOMENTS_SHARE = 0.6
 """Of the faults of a dense run, those that wait for a moment at which something is under way."""
 
@@ -45,7 +44,9 @@ class Injector:
         self._rng = Random(f"faults/{options.seed}")
         self._busy: set[int] = set()
         """Brokers that are crashed or paused."""
-        self.disk = BadDisk(cluster, options, self._rng, self._busy)
+        self._cut: Counter[NodeName] = Counter()
+        """Node -> how many faults have cut links of it."""
+        self.disk = BadDisk(cluster, options, self._rng, self._busy, self._cut)
         self._controller = trio.Lock()
         self._moments = Moments(cluster, options)
         self._severed: list[Callable[[], None]] = []
@@ -311,32 +312,47 @@ class Injector:
 
     async def isolate(self) -> None:
         """One node is alone: a broker or the controller."""
-        self._note(Fault.ISOLATE)
         node: NodeName = self._rng.choice([*range(self.options.brokers), CONTROLLER])
-        await self._sever(partial(self.cluster.isolate, node), self.options.outages, node)
+        durations = self.options.outages
+        await self._sever(Fault.ISOLATE, partial(self.cluster.isolate, node), durations, node, healed=(node,))
 
     async def one_way(self) -> None:
         """One link carries nothing in one direction."""
-        self._note(Fault.ONE_WAY)
         source, destination = self._rng.sample([*range(self.options.brokers), CONTROLLER], 2)
-        await self._sever(partial(self.cluster.block, source, destination), self.options.separations)
+        sever = partial(self.cluster.block, source, destination)
+        await self._sever(Fault.ONE_WAY, sever, self.options.separations, source, destination)
 
     async def split(self) -> None:
         """Two brokers cannot reach each other, while both reach the controller and the third."""
-        self._note(Fault.SPLIT)
         one, other = self._pair()
 
         def sever() -> None:
             self.cluster.block(one, other)
             self.cluster.block(other, one)
 
-        await self._sever(sever, self.options.separations)
+        await self._sever(Fault.SPLIT, sever, self.options.separations, one, other)
 
-    async def _sever(self, sever: Callable[[], None], durations: Sequence[float], *healed: NodeName) -> None:
-        """Cut links for a while. Healing some heals all; of a dense run, what others have cut stays cut."""
+    async def _sever(
+        self,
+        fault: Fault,
+        sever: Callable[[], None],
+        durations: Sequence[float],
+        *touched: NodeName,
+        healed: tuple[NodeName, ...] = (),
+    ) -> None:
+        """Cut links of some nodes for a while, unless one of them has a last good copy.
+
+        Healing some heals all; of a dense run, what others have cut stays cut.
+        """
+        if self.disk.spares(*touched):
+            self.disk.counted[SPARED] += 1
+            return
+        self._note(fault)
         sever()
         self._severed.append(sever)
+        self._cut.update(touched)
         await trio.sleep(self._rng.choice(durations))
+        self._cut.subtract(touched)
         self._severed.remove(sever)
         self.cluster.heal(*healed)
         if self.options.dense:
@@ -371,6 +387,7 @@ class Injector:
     async def heal(self) -> None:
         """End every fault. Call it when `run` was cancelled."""
         cluster = self.cluster
+        self._cut.clear()
         cluster.clear_faults()
         cluster.heal()
         if (self.disk.lies or self.disk.rots) and cluster.is_alive(DAMAGED):

@@ -371,14 +371,14 @@ def producing(options: Options) -> Options:
 def with_damage(options: Options, damages: Mapping[Fault, int]) -> Options:
     """The same with a disk that does this to its logs, where the cluster promises to survive it.
 
-    What replicas remember of producers whose records a disk has taken is not specified: such a run has none of them.
+    No broker is removed then: one that is neither in sync nor eligible, and has the last good copy, costs records.
     """
     promised = options.min_insync_replicas > 1 and not options.unclean_leader_election and not options.changes_unclean
     damages = {fault: weight for fault, weight in damages.items() if weight and (promised or fault not in DAMAGES)}
     if not damages:
         return options
     if damages.keys() & set(DAMAGES):
-        options = without_idempotent_producers(options)
+        options = without_operated(options)
     flush_interval_ms = options.flush_interval_ms or 200
     return attrs.evolve(options, faults={**options.faults, **damages}, flush_interval_ms=flush_interval_ms)
 

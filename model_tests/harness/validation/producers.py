@@ -11,6 +11,9 @@ epoch and sequence), and beside it what the replica says that it remembers. Afte
 * where producers expire, exactly those are missing;
 * where memory is made again, at a restart, after a cut or a repair, it must be what the log says
   (`ProducerStateMatchesLog`): the last five batches of each producer, fewer only where they are deleted or expired;
+* where a disk has damaged the log, memory may lack what can no longer be read, and a snapshot may still tell of it:
+  what is remembered must have been in the log, and the newest batch of each producer that can be read is remembered
+  (`_made_of_the_rest`). It is so until the process ends; the next one finds the damage again, or a log that is whole;
 * no batch of one producer is in a log twice (`NoDuplicate`), unless it was taken on trust: it came again to a leader
   that does not know its producer any more.
 """
@@ -60,6 +63,8 @@ class Remembering:
         """By broker: those whose process runs; `Batch.first` is the checksum, which is the batch's for good."""
         self._past: dict[int, Log] = {}
         """By broker: what the log had when its process ended."""
+        self._damaged: set[int] = set()
+        """Brokers whose processes have found damage in this log."""
 
     def follow(self, event: TraceEvent, topic: str, partition: int) -> None:
         """Take in one event of this partition or of a whole node. Raises Wrong."""
@@ -70,38 +75,46 @@ class Remembering:
             case events.LogDirectoryFailed(lost=lost):
                 if any((one.topic, one.partition) == (topic, partition) for one in lost):
                     self._end(node)
+            case events.DamageFound(damaged=damaged):
+                if any((one.topic, one.partition) == (topic, partition) for one in damaged):
+                    self._damaged.add(node)
             case events.RemoveReplica():
                 self._end(node)
                 self._past.pop(node, None)
             case events.OfReplica() as decision:
                 before = self._replicas.get(node) or Replica(forgot=told_forgot(decision))
                 before = attrs.evolve(before, log_start=decision.state.log_start)
-                self._replicas[node] = self._after(decision, before, self._past.get(node, ()))
+                self._replicas[node] = self._after(decision, before, self._past.get(node, ()), node in self._damaged)
 
     def _end(self, node: int) -> None:
+        self._damaged.discard(node)
         if (replica := self._replicas.pop(node, None)) is not None:
             self._past[node] = replica.log
 
-    def _after(self, decision: events.OfReplica, replica: Replica, past: Log) -> Replica:
+    def _after(self, decision: events.OfReplica, replica: Replica, past: Log, damaged: bool) -> Replica:
         match decision:
             case events.Restart():
                 batches = logged(decision.batches)
                 first = decision.batches[0].base_offset if decision.batches else decision.state.log_start
                 before = tuple(one for one in past if one.end_offset <= first)
+                if damaged:
+                    had = as_left(past, batches, decision.state.log_end_offset)
+                    return self._made_of_the_rest(decision, attrs.evolve(replica, log=had))
                 return self._made_again(decision, attrs.evolve(replica, log=before + batches))
             case events.Append():
                 return self._kept(decision, self._appended(decision, replica))
             case events.ReceiveFetchResponse(accepted=True, outcome=outcome):
                 if outcome.error is ErrorCode.none and outcome.diverging_epoch is None:
                     return self._kept(decision, self._with(replica, outcome.batches))
-                return self._made_again(decision, cut(decision, replica))
+                left = cut(decision, replica)
+                return self._made_of_the_rest(decision, left) if damaged else self._made_again(decision, left)
             case events.RepairReplica():
-                return self._made_again(decision, cut(decision, replica))
+                return self._made_of_the_rest(decision, cut(decision, replica))
             case events.ExpireProducers(expired=expired):
-                left = replica.producers
+                known = replica.producers
                 for producer in expired:
-                    left = without_entry(left, producer)
-                return self._kept(decision, attrs.evolve(replica, producers=left, forgot=True))
+                    known = without_entry(known, producer)
+                return self._kept(decision, attrs.evolve(replica, producers=known, forgot=True))
             case events.AcknowledgeRepeat() | events.RefuseSequence():
                 self._check_response(decision, replica)
                 return self._kept(decision, replica)
@@ -176,6 +189,32 @@ class Remembering:
                 has_not = f"ProducerStateMatchesLog is violated: of producer {producer} the replica remembers"
                 raise Wrong(f"{has_not} {known_as(known)}, its log from {replica.log_start} on has {in_log(log)}")
         return replica
+
+    def _made_of_the_rest(self, decision: events.OfLog, replica: Replica) -> Replica:
+        """Memory comes from a disk that has damaged the log."""
+        found = decision.producers
+        replica = attrs.evolve(replica, producers=remembered(found), forgot=found.forgot)
+        had = {(one.batch.producer, one.batch.epoch, self._metadata(one)) for one in replica.log}
+        for entry in replica.producers:
+            if not had.issuperset((entry.producer, entry.epoch, batch) for batch in entry.batches):
+                who = f"of producer {entry.producer} the replica remembers"
+                raise Wrong(f"{who} {known_as(entry)}, which its log never had")
+        readable = logged(decision.batches) if isinstance(decision, events.Restart) else ()
+        for producer, newest in {one.batch.producer: self._metadata(one) for one in readable}.items():
+            known = entry_of(replica.producers, producer)
+            if known is None or known.batches[-1].last_offset < newest.last_offset:
+                who = f"of producer {producer} the replica remembers {known_as(known)}"
+                raise Wrong(f"{who}, though its log can be read up to offset {newest.last_offset}")
+        return replica
+
+    def _metadata(self, one: LoggedBatch) -> BatchMetadata:
+        return self.machine.metadata(one.batch, one.base_offset)
+
+
+def as_left(past: Log, batches: Log, end: int) -> Log:
+    """What a log has of which a part can be read: the rest is what the last process left, as far as the log reaches."""
+    places = {one.base_offset: one for one in past if one.end_offset <= end} | {one.base_offset: one for one in batches}
+    return tuple(places[base_offset] for base_offset in sorted(places))
 
 
 def cut(decision: events.OfReplica, replica: Replica) -> Replica:
