@@ -17,6 +17,7 @@ from tidegauge.impl.cluster.names import broker_name
 from tidegauge.impl.records.batches import CHECKSUM_START, extents
 from tidegauge.impl.server.trace.events import Register, RepairReplica, ReplicaDamaged
 from tidegauge.impl.wire.primitives import TopicName, i32
+from tidegauge.model_tests.cluster.test_former_logs import learning_nothing
 from tidegauge.model_tests.simulated import simulated
 
 CONFIG = {
@@ -92,8 +93,10 @@ async def test_a_damaged_replica_is_repaired_before_it_is_in_sync_and_registers_
             assert await readable(client) == list(range(RECORDS))
 
 
+@pytest.mark.parametrize("how", ["restarted", "taken away and given back", "the same at once"])
 @simulated
-async def test_a_leader_that_meets_damage_hands_over_to_a_healthy_member_of_the_isr() -> None:
+async def test_a_leader_that_meets_damage_hands_over_to_a_healthy_member_of_the_isr(how: str) -> None:
+    """It is repaired when its process is another one, or when its replica was taken away: either begins an epoch."""
     async with Cluster(3, 1, CONFIG) as cluster:
         await written(cluster, [0, 1, 2])
         damage(cluster, 0, segment_of(cluster, 0, 1))
@@ -106,13 +109,43 @@ async def test_a_leader_that_meets_damage_hands_over_to_a_healthy_member_of_the_
         assert 0 not in cluster.isr("t")
         assert [event.node for event in cluster.trace if isinstance(event.decision, ReplicaDamaged)] == [0]
         assert cluster.broker(0).halted is None
-        await cluster.shutdown(0)
-        await cluster.restart(0)
-        with trio.fail_after(30):
+        with trio.fail_after(60):
+            if how == "restarted":
+                await cluster.shutdown(0)
+                await cluster.restart(0)
+            elif how == "the same at once":
+                await given_back_at_once(cluster)
+            else:
+                await cluster.reassign("t", [1, 2])
+                await trio.sleep(2)
+                await cluster.reassign("t", [1, 2, 0])
             await cluster.wait_for_isr("t", (0, 1, 2))
         hosted = cluster.broker(0).replicas.get("t", 0)
         assert hosted is not None
         assert not hosted.log.damage
+        for other in (1, 2):
+            await cluster.crash(other)
+        async with cluster.client("reader") as client:
+            with trio.fail_after(30):
+                await cluster.wait_for_isr("t", (0,))
+                assert await readable(client) == list(range(RECORDS))
+
+
+async def given_back_at_once(cluster: Cluster) -> None:
+    """The replica on broker 0 goes and comes between two of the broker's pulls of the metadata."""
+    with learning_nothing(0):
+        await trio.sleep(10)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(moved_away_and_back, cluster)
+            image = cluster.controller.controller.image
+            while 0 not in image.topics["t"].partitions[0].adding_replicas:  # noqa: ASYNC110 - virtual time
+                await trio.sleep(0.05)
+            nursery.cancel_scope.cancel()
+
+
+async def moved_away_and_back(cluster: Cluster) -> None:
+    await cluster.reassign("t", [1, 2])
+    await cluster.reassign("t", [1, 2, 0])
 
 
 @simulated

@@ -6,6 +6,9 @@ The clusters here have two directories a broker, `one` and `two`.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from errno import EIO
 from random import Random
 from types import SimpleNamespace
 from typing import Any
@@ -17,20 +20,23 @@ import trio
 from tidegauge.impl.cluster.names import broker_name
 from tidegauge.impl.metadata.image import ClusterImage
 from tidegauge.impl.metadata.records import PartitionRecord, ReplicaDirectoryRecord, TopicRecord
+from tidegauge.impl.partition.registration import PartitionRegistration
 from tidegauge.impl.ports.failing_disk import FailingDisk
 from tidegauge.impl.ports.simulated_disk import SimulatedDisk
 from tidegauge.impl.records.payload import Record, build_batch
 from tidegauge.impl.server.broker.directory_failures import DirectoryFailures
 from tidegauge.impl.server.broker.doubled_replicas import DoubledReplicas
 from tidegauge.impl.server.broker.high_watermark_checkpoint import HighWatermarkCheckpoint
+from tidegauge.impl.server.broker.metadata_loader import MetadataLoader
 from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.log_directories import LogDirectories
-from tidegauge.model_tests.cluster.test_log_directories import cluster_of, directory_of, fail_directory, values
+from tidegauge.model_tests.cluster.test_log_directories import cluster_of, directory_of, fail_directory, until, values
 from tidegauge.model_tests.simulated import simulated
 
 KEY = ("t", 0)
 TOPIC_ID = UUID(int=7)
 OTHER = {"one": "two", "two": "one"}
+NO_PARTITION = PartitionRegistration((), -1, 0, 0, frozenset())
 
 
 @pytest.mark.parametrize("failing", ["one", "two"])
@@ -63,6 +69,67 @@ async def test_the_log_counts_whose_directory_the_controller_knows_and_the_forme
         assert [
             name.endswith("-stray") for name in disk.list_directory(f"data/{failing}") if name.startswith("t-")
         ] == [True]
+
+
+@contextmanager
+def learning_nothing(broker: int) -> Iterator[None]:
+    """The broker pulls no metadata meanwhile; what has happened it learns at once."""
+    pull, may_learn = MetadataLoader.apply_metadata, trio.Event()
+
+    async def held_back(self: MetadataLoader, max_wait_ms: int = 0) -> int:
+        if self._replicas.hosted.broker_id == broker:
+            await may_learn.wait()
+        return await pull(self, max_wait_ms)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(MetadataLoader, "apply_metadata", held_back)
+        yield
+        may_learn.set()
+
+
+@pytest.mark.parametrize(("fails", "again"), [("meanwhile", "given back"), ("before", "created again")])
+@simulated
+async def test_an_offline_replica_that_goes_and_comes_between_two_pulls_is_made_anew(fails: str, again: str) -> None:
+    """So it is when the broker has learned of each change by itself."""
+    async with cluster_of(3) as cluster:
+        await cluster.create_topic("t", assignments=[[0, 1]] * 2, config={"min.insync.replicas": 1})
+        partition = next(each for each in range(2) if directory_of(cluster, 0, each) == "one")
+        image, directories = cluster.controller.controller.image, cluster.broker(0).replicas.directories
+        one = directories.at("data/one")
+        assert one is not None
+
+        def seen() -> PartitionRegistration:
+            """The partition at the controller."""
+            return image.partition("t", partition) or NO_PARTITION
+
+        def topic_id() -> str:
+            return image.topics["t"].topic_id if "t" in image.topics else ""
+
+        async def meanwhile() -> None:
+            """A broker that forwards a request waits until it has learned what came of it."""
+            if again == "given back":
+                await cluster.reassign("t", [1, 2], partition)
+                await cluster.reassign("t", [0, 1], partition)
+            else:
+                await cluster.delete_topic("t")
+                await cluster.create_topic("t", assignments=[[0, 1]] * 2)
+
+        if fails == "before":
+            directories.fail(one, OSError(EIO, "no"))
+            await cluster.wait_for_isr("t", {1}, partition)
+        with trio.fail_after(60):
+            async with trio.open_nursery() as nursery:
+                with learning_nothing(0):
+                    await trio.sleep(10)
+                    if fails == "meanwhile":
+                        directories.fail(one, OSError(EIO, "no"))
+                    await until(lambda: seen().isr == {1})
+                    former = image.topics["t"].topic_id
+                    nursery.start_soon(meanwhile)
+                    await until(lambda: 0 not in seen().replicas or topic_id() != former)
+                    await until(lambda: 0 in seen().replicas)
+            await until(lambda: directory_of(cluster, 0, partition) == "two")
+            await cluster.wait_for_isr("t", {0, 1}, partition)
 
 
 @simulated

@@ -8,14 +8,16 @@ on who else has the records:
 * It *leads and nobody else is in sync*: it leads on. What is intact is served and appended to; a read in a gap is
   refused with CORRUPT_MESSAGE.
 * It *leads with others in sync*, or meets damage while it *follows*: it is given up. The controller is told that the
-  replica is lost (KIP-858), so that it leaves the ISR and another leads. It is offline until the broker starts again.
+  replica is lost (KIP-858), so that it leaves the ISR and another leads. It is offline until the broker starts again,
+  or until the replica is taken away and given back.
 * It *follows and is neither in the ISR nor eligible* (ELR): it is repaired. The log is cut before the first gap and
   fetched from the leader. One that led alone until another had caught up may be eligible: then it is given up.
 
 A process that finds damage when it starts registers as one that did not stop cleanly (KIP-966), which takes it out of
 every ISR and ELR. So a replica that is repaired can be elected only when it has caught up. Until the metadata show that
-it is out of the ISR it does nothing. A repair needs the new process: only its broker epoch tells the fetches after the
-repair from those before (KIP-903), so damage that is found in the life of a process is not repaired by it.
+it is out of the ISR it does nothing. A repair needs an epoch that tells the fetches after it from those before: the
+broker epoch of a new process (KIP-903), or the leader epoch that begins when a replica is taken away. So damage that is
+found in the life of a process is not repaired by it alone.
 """
 
 from __future__ import annotations

@@ -110,7 +110,8 @@ class DirectoryFailures:
             "replica given up",
             partition=f"{partition.topic}-{partition.index}",
             why=reason,
-            next="another replica leads, if one is in sync; when the broker is restarted, this one is repaired from it",
+            next="another replica leads, if one is in sync; restart the broker, or move the replica away and back: it "
+            "is repaired then",
         )
         if self._tracer.trace is not None:
             log = partition.log

@@ -114,6 +114,10 @@ class HostedPartitions:
         """Where to make replicas that are not here yet (AlterReplicaLogDirs): paths."""
         self._hosted: dict[TopicPartition, Partition] = {}
         self._offline: set[TopicPartition] = set()
+        self._offline_as: dict[TopicPartition, tuple[str, str | None]] = {}
+        """Offline replica -> its topic's id, and its directory as the metadata have it."""
+        self._image: ClusterImage | None = None
+        """The metadata that were applied last."""
         self._log_configs: dict[tuple[tuple[str, str], ...], LogConfig] = {}
         self._look_at_all = True
         self._config = config
@@ -187,7 +191,7 @@ class HostedPartitions:
             self._offline -= self._waits_for_room
             changed = None if changed is None else {*changed, *(topic for topic, _ in self._waits_for_room)}
             self._waits_for_room.clear()
-        self._offline = {key for key in self._offline if self._belongs_here(key, image)}
+        self._forget_former(image)
         self._doubled.settle(image)
         departed = self._departed(image, changed)
         self.remove(departed, image.offset, self._strays_among(departed, image, removed_topics))
@@ -291,9 +295,31 @@ class HostedPartitions:
             return []
         return [partition for partition in self if self._is_departed(partition, image, changed)]
 
-    def _belongs_here(self, key: TopicPartition, image: ClusterImage) -> bool:
-        registration = image.partition(*key)
-        return registration is not None and self.broker_id in registration.replicas
+    def _forget_former(self, image: ClusterImage) -> None:
+        """Offline replicas that were taken away are offline no more, be they given back since.
+
+        Who is given a replica back has it in no directory, or in a topic of another id.
+        """
+        if self._offline:
+            now = {key: self._known_as(key, image) for key in self._offline}
+            self._offline = {key for key, known in now.items() if not is_another(self._offline_as.get(key), known)}
+            self._offline_as = {key: known for key in self._offline if (known := now[key]) is not None}
+        self._image = image
+
+    def _known_as(self, key: TopicPartition, image: ClusterImage) -> tuple[str, str | None] | None:
+        """A replica's topic id and directory; None for one that is not placed here."""
+        topic, index = image.topics.get(key[0]), key[1]
+        registration = None if topic is None else topic.partitions.get(index)
+        if topic is None or registration is None or self.broker_id not in registration.replicas:
+            return None
+        return topic.topic_id, topic.directories.get((index, self.broker_id))
+
+    def _note_offline(self, keys: Iterable[TopicPartition]) -> None:
+        """These replicas are offline, as what the metadata know them now."""
+        for key in keys:
+            self._offline.add(key)
+            if self._image is not None and (known := self._known_as(key, self._image)) is not None:
+                self._offline_as[key] = known
 
     def _is_departed(self, partition: Partition, image: ClusterImage, changed: Set[str] | None) -> bool:
         """Whether the metadata do not put this very partition here any more."""
@@ -437,7 +463,7 @@ class HostedPartitions:
             return
         del self._hosted[partition.key]
         partition.is_offline = True
-        self._offline.add(partition.key)
+        self._note_offline([partition.key])
         try:
             directory.give_up(partition.key)
         except OSError as error:
@@ -464,11 +490,18 @@ class HostedPartitions:
     def _directory_failed(self, directory: LogDirectory, _: OSError) -> None:
         """The replicas in the directory are gone for this broker."""
         lost = [partition for key, partition in self._hosted.items() if key in directory.logs]
-        self._offline |= directory.logs.keys()
+        self._note_offline(directory.logs)
         for partition in lost:
             del self._hosted[partition.key]
             partition.is_offline = True
         self._effects.directory_failed(directory, lost)
+
+
+def is_another(before: tuple[str, str | None] | None, now: tuple[str, str | None] | None) -> bool:
+    """Whether a replica was taken away since the metadata had it so."""
+    if before is None or now is None:
+        return now is None
+    return now[0] != before[0] or (now[1] is None and before[1] is not None)
 
 
 def storage_error_code(error: Exception) -> ErrorCode:

@@ -310,6 +310,7 @@ class Connection:
         except EXPECTED:
             raise
         except Exception as error:
+            await trio.lowlevel.checkpoint_if_cancelled()  # a server that has stopped has closed its files
             response = self._failed(request, context, error)
         seconds = self._time() - begun_at - context.waited_s
         if seconds > SLOW_S:

@@ -20,6 +20,7 @@ from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.cluster.security import Security, allow, deny
 from tidegauge.impl.metadata.access import Operation, ResourceType
 from tidegauge.impl.server.controller.acls import PART
+from tidegauge.impl.server.controller.decisions import GROUP
 from tidegauge.impl.server.transport.authorization import Principal
 from tidegauge.impl.wire.apis import ApiKey
 from tidegauge.impl.wire.codecs import encode_response
@@ -220,6 +221,21 @@ async def users(peer: Peer, *names: str) -> dict[str, Any]:
         else one.error_code
         for one in response.results
     }
+
+
+@simulated
+async def test_many_users_are_altered_each_by_itself() -> None:
+    """More than are committed together; a user that is named twice is refused, and nobody else."""
+    names = [f"user-{number}" for number in range(2 * GROUP)]
+    async with one_broker(ROOT) as at:
+        root = await at.user("alice")
+        upsertions = tuple(upsertion(name) for name in (*names, names[3]))
+        response = await root.request(AlterUserScramCredentialsRequest(deletions=(), upsertions=upsertions))
+        errors = {one.user: one.error_code for one in response.results}
+        assert [one.user for one in response.results] == names
+        assert errors.pop(names[3]) is ErrorCode.duplicate_resource
+        assert set(errors.values()) == {ErrorCode.none}
+        assert set(await users(root)) == {"alice", "bob", *errors}
 
 
 @simulated

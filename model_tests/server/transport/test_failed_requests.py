@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import trio
 from kio.schema.errors import ErrorCode as E
 
 from tidegauge.impl.controller.controller import Controller
@@ -42,6 +43,26 @@ async def test_a_controller_whose_handler_fails_lives_on(monkeypatch: pytest.Mon
             "CREATE_TOPICS"
         ]
         assert await created(peer, "a") is E.none
+
+
+@simulated
+async def test_what_fails_because_the_server_has_stopped_meanwhile_is_no_failure(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its files are closed, and its tasks go on to their next checkpoint."""
+
+    async with asking(1) as (cluster, peer):
+
+        def stop_and_fail(*_: Any, **__: Any) -> None:
+            cluster.controller.halt("it was time")
+            raise ValueError("the log is closed")
+
+        with monkeypatch.context() as patched, trio.move_on_after(5):
+            patched.setattr(Topics, "create", stop_and_fail)
+            await created(peer, "a")
+        assert cluster.controller.halted == "it was time"
+        assert not cluster.controller.failed_requests.last
+    assert "the log is closed" not in caplog.text
 
 
 @simulated
