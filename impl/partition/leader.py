@@ -12,7 +12,7 @@ leader knows the *low watermark*: no replica has a record below it any more.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from kio.schema.errors import ErrorCode
@@ -29,7 +29,9 @@ from tidegauge.impl.partition.messages import (
     LogEndAdvanced,
     PartitionFetchResponse,
 )
-from tidegauge.impl.partition.producer_state import RepeatedBatchError
+from tidegauge.impl.partition.producer_state import InvalidTransactionStateError, RepeatedBatchError
+from tidegauge.impl.partition.verification import Verification
+from tidegauge.impl.records.batches import BatchHeader
 from tidegauge.impl.records.checked import Batches
 from tidegauge.impl.records.markers import TransactionMarker, build_marker
 from tidegauge.impl.records.origin import CLIENT, Origin
@@ -54,7 +56,10 @@ class Leader(InSyncReplicas):
         log = self.log
         base_offset = log.log_end_offset
         try:
-            admit = log.producers.admit if origin is CLIENT else None
+            admit = None
+            if origin is CLIENT:
+                verifies = self.config.transaction_partition_verification_enable
+                admit = self.admit if verifies else log.producers.admit
             log.append_as_leader(batches, self.leader_epoch, now_ms, origin=origin, admit=admit)
         except RepeatedBatchError as known:
             return Appended(
@@ -65,7 +70,7 @@ class Leader(InSyncReplicas):
     def append_marker(self, marker: TransactionMarker, transaction_version: int, now_ms: int) -> Appended | ErrorCode:
         """End a producer's transaction here, as its coordinator says; the coordinator waits for the commit (acks=all).
 
-        Errors: those of `append_error`, INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED.
+        Errors: those of `append_error` and of `ProducerStates.marker_error`.
         """
         error = self.append_error(ACKS_ALL)
         if error is ErrorCode.none:
@@ -74,7 +79,48 @@ class Leader(InSyncReplicas):
             return error
         base_offset = self.log.log_end_offset
         self.log.append_as_leader(build_marker(marker, now_ms), self.leader_epoch, now_ms, origin=Origin.BROKER)
+        self.end_verification(marker.producer_id)
         return self._appended(base_offset)
+
+    # --- the coordinator's word (KIP-890) ----------------------------------------------------------------------
+
+    def verification(self, header: BatchHeader) -> Verification | None:
+        """The question to ask the coordinator before this batch is appended; None if there is none to ask.
+
+        When the coordinator says yes, hand it to `let_in`, and then append.
+        """
+        is_verified = not header.is_transactional or self.producers.repeated(header) is not None
+        if is_verified or self.producers.is_open_for(header) or self.is_let_in(header):
+            return None
+        return self.verifications.begin(header.producer_id, header.producer_epoch)
+
+    def let_in(self, asked: Verification) -> bool:
+        """The coordinator has said that the transaction may begin; False if that has come too late."""
+        return self.verifications.let_in(asked)
+
+    def admit(self, headers: Sequence[BatchHeader]) -> None:
+        """Whether batches of clients may be appended: by their producers' memory, and by the coordinator's word.
+
+        Raises RepeatedBatchError, OutOfOrderSequenceError, InvalidProducerEpochError or InvalidTransactionStateError.
+        """
+        self.producers.admit(headers)
+        transactional = [header for header in headers if header.is_transactional]
+        for header in transactional:
+            if not self.producers.is_open_for(header) and not self.is_let_in(header):
+                raise InvalidTransactionStateError(
+                    f"producer {header.producer_id} (epoch {header.producer_epoch}) has no transaction open here, and "
+                    "its coordinator has not said that one may begin"
+                )
+        for header in transactional:
+            self.end_verification(header.producer_id)
+
+    def is_let_in(self, header: BatchHeader) -> bool:
+        """Whether the coordinator has said that the transaction is open, with no end since (KAFKA-14402)."""
+        return self.verifications.is_let_in(header.producer_id, header.producer_epoch)
+
+    def end_verification(self, producer_id: int) -> None:
+        """A record or a marker of the producer is appended: the coordinator's word is used up, or no longer true."""
+        self.verifications.end(producer_id)
 
     def _appended(self, base_offset: int) -> Appended:
         end_offset = self.log.log_end_offset

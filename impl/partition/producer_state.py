@@ -52,6 +52,9 @@ NO_SEQUENCE: Final = -1
 NO_OFFSET: Final = -1
 EPOCH_PER_TRANSACTION: Final = 2
 """The transaction version from which on a producer's epoch rises with each transaction (KIP-890)."""
+TRANSACTION_VERSIONS: Final = range(3)
+"""Those that a marker may have."""
+LAST_PRODUCER_EPOCH: Final = 32_767
 DEFAULT_EXPIRATION_MS: Final = 24 * 60 * 60 * 1000
 
 
@@ -197,23 +200,41 @@ class ProducerStates:
             return None
         return OutOfOrderSequenceError(f"{who} goes on at sequence {sequence}, its last one here was {last_sequence}")
 
+    def is_open_for(self, header: BatchHeader) -> bool:
+        """Whether a batch goes on with a transaction that is open here: one of its own epoch (KAFKA-18575)."""
+        entry = self.entries.get(header.producer_id)
+        if entry is None or entry.current_txn_first_offset == NO_OFFSET:
+            return False
+        return entry.epoch == header.producer_epoch
+
     def marker_error(self, marker: TransactionMarker, transaction_version: int) -> ErrorCode:
         """What is wrong with a marker that a coordinator writes; none if nothing is.
 
-        From transaction version 2 on each transaction has an epoch of its own, and its marker the next one. One with
-        the same epoch is sent again, unless a transaction is open (KIP-890, KIP-1228). Before, it has the same epoch.
+        Errors: INVALID_REQUEST (of no producer, or of a transaction version that is not known),
+        INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED.
         """
+        is_known = transaction_version in TRANSACTION_VERSIONS
+        if marker.producer_id < 0 or marker.producer_epoch < 0 or not is_known:
+            return ErrorCode.invalid_request
         entry = self.entries.get(marker.producer_id)
         if entry is None:
             return ErrorCode.none
-        least = entry.epoch
-        if transaction_version >= EPOCH_PER_TRANSACTION and marker.producer_id in self.transactions.open:
-            least += 1
-        if marker.producer_epoch < least:
+        if not self.takes_marker_epoch(entry, marker, transaction_version):
             return ErrorCode.invalid_producer_epoch
         if marker.coordinator_epoch < entry.coordinator_epoch:
             return ErrorCode.transaction_coordinator_fenced
         return ErrorCode.none
+
+    def takes_marker_epoch(self, entry: ProducerEntry, marker: TransactionMarker, transaction_version: int) -> bool:
+        """From transaction version 2 on each transaction has an epoch of its own, and its marker the next one.
+
+        One with the same epoch is sent again, unless a transaction is open (KIP-890, KIP-1228). Before, it has the
+        same epoch. No epoch is greater than the largest: there an equal one is taken too, so that whatever is open can
+        be ended.
+        """
+        is_open = marker.producer_id in self.transactions.open
+        least = entry.epoch + (is_open and transaction_version >= EPOCH_PER_TRANSACTION)
+        return marker.producer_epoch >= min(least, LAST_PRODUCER_EPOCH)
 
     def _last(self, producer_id: int, before: BatchHeader | None) -> tuple[int | None, int]:
         """A producer's epoch and last sequence; (None, -1) when it is unknown."""

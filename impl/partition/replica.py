@@ -28,6 +28,7 @@ from tidegauge.impl.partition.leader import Leader
 from tidegauge.impl.partition.messages import UNKNOWN_OFFSET, IsrChanged, LeadershipChanged
 from tidegauge.impl.partition.registration import NO_LEADER, PartitionRegistration
 from tidegauge.impl.partition.state import RemoteReplica
+from tidegauge.impl.partition.verification import Verifications
 
 
 class PartitionReplica(Leader, Follower):
@@ -73,6 +74,7 @@ class PartitionReplica(Leader, Follower):
                 self.remote_replicas.setdefault(replica, RemoteReplica())
 
     def _begin_epoch(self, now_ms: int) -> None:
+        self.verifications = Verifications()
         if self.is_leader:
             self.become_leader(now_ms)
         else:

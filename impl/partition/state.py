@@ -8,6 +8,7 @@ from tidegauge.impl.partition.log import ReplicaLog
 from tidegauge.impl.partition.messages import UNKNOWN_BROKER_EPOCH, UNKNOWN_OFFSET, Effect, PartitionConfig
 from tidegauge.impl.partition.producer_state import ProducerStates
 from tidegauge.impl.partition.registration import NO_LEADER
+from tidegauge.impl.partition.verification import Verifications
 
 
 @attrs.define
@@ -41,6 +42,7 @@ class ReplicaState:
         self.pending_isr: frozenset[int] | None = None
         self.epoch_start_offset = UNKNOWN_OFFSET
         self.remote_replicas: dict[int, RemoteReplica] = {}
+        self.verifications = Verifications()
         self._effects: list[Effect] = []
 
     @property

@@ -20,8 +20,8 @@ def test_every_bug_of_the_zoo_has_a_counterexample() -> None:
     assert {load(path).bug for path in FILES} >= set(HARNESS.bugs)
 
 
-REPLAYS = [(path, level) for path in FILES for level in levels_of(load(path).machine)]
-"""Each file at every level that its machine is bound to."""
+REPLAYS = [(path, level) for path in FILES for level in levels_of(load(path).machine, load(path).bug)]
+"""Each file at every level that its machine is bound to, and that has its bug."""
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ import attrs
 from tidegauge.model_tests.bugs import BUGS
 from tidegauge.model_tests.bugs.bug import CoreBug
 from tidegauge.model_tests.bugs.idempotence import IDEMPOTENCE_BUGS
+from tidegauge.model_tests.bugs.transactions import TRANSACTION_BUGS
 from tidegauge.model_tests.harness.cluster.binding import ClusterExtension
 from tidegauge.model_tests.harness.cluster.extensions.reads import ReadsOnCluster
 from tidegauge.model_tests.harness.cluster.extensions.reassignment import ReassignmentOnCluster
@@ -47,9 +48,12 @@ from tidegauge.model_tests.harness.cores.message_parts import Additions
 from tidegauge.model_tests.harness.cores.offsets import CORRECT_OFFSETS, OffsetCores, large_offsets
 from tidegauge.model_tests.harness.cores.replication import CORRECT
 from tidegauge.model_tests.harness.cores.steps import ReplicationCores
+from tidegauge.model_tests.harness.cores.transaction_roles import CORRECT as CORRECT_TRANSACTIONS
+from tidegauge.model_tests.harness.cores.transactions import TransactionCores
 from tidegauge.model_tests.harness.lockstep.idempotence_walks import IDEMPOTENCE_WALKS
 from tidegauge.model_tests.harness.lockstep.lockstep import Bind, Binding
 from tidegauge.model_tests.harness.lockstep.replication_walks import replication_walks
+from tidegauge.model_tests.harness.lockstep.transaction_walks import TRANSACTION_WALKS
 from tidegauge.model_tests.harness.lockstep.walks import Walk, WalkPlan, first_failure, plan_of_models, walk, walks
 from tidegauge.model_tests.harness.report import idempotence as idempotence_steps
 from tidegauge.model_tests.harness.report import replication as replication_steps
@@ -350,7 +354,13 @@ HARNESS: Final = HarnessRegistry(
         plan=WalkPlan(large_offsets, perturbations=frozenset({FailOver, Clean}), length=40),
     ),
     Registration("kip320"),
-    Registration("transactions"),
+    Registration(
+        "transactions",
+        roles=CORRECT_TRANSACTIONS,
+        cores=TransactionCores,
+        plan=TRANSACTION_WALKS,
+        bugs=tuple(TRANSACTION_BUGS.values()),
+    ),
     Registration("compaction"),
     Registration("authentication"),
     Registration("membership"),

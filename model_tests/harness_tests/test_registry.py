@@ -23,7 +23,6 @@ ARCHITECTURE = Path(__file__).parents[2] / "docs" / "architecture.md"
 
 NOT_DRIVEN = (
     "kip320",
-    "transactions",
     "compaction",
     "authentication",
     "membership",

@@ -177,6 +177,32 @@ def test_a_marker_needs_the_epoch_of_its_transaction_or_from_version_2_on_the_ne
     assert bool(pair.leader.producers.transactions.open) == (error is not None and is_open)
 
 
+@pytest.mark.parametrize("version", [1, 2])
+def test_at_the_largest_epoch_whatever_is_open_can_be_ended(version: int) -> None:
+    """No epoch is greater: else nothing could end it, and readers would wait for ever."""
+    pair = Pair()
+    pair.append(data(7, 32_767))
+    assert pair.end(marker(7, 32_766, commit=True), version) is ErrorCode.invalid_producer_epoch
+    assert isinstance(pair.end(marker(7, 32_767, commit=True), version), Appended)
+    assert not pair.leader.producers.transactions.open
+
+
+@pytest.mark.parametrize(
+    ("end", "version"),
+    [
+        (marker(-1, commit=True), 1),
+        (marker(7, -1, commit=True), 1),
+        (marker(7, commit=True), -1),
+        (marker(7, commit=True), 3),
+    ],
+    ids=["producer id", "epoch", "no version", "version"],
+)
+def test_a_marker_of_no_producer_or_of_an_unknown_version_is_refused(end: TransactionMarker, version: int) -> None:
+    pair = Pair()
+    assert pair.end(end, version) is ErrorCode.invalid_request
+    assert pair.leader.log_end_offset == 0
+
+
 def test_a_marker_of_a_former_coordinator_is_refused() -> None:
     pair = Pair()
     pair.append(data(7))

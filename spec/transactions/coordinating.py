@@ -42,6 +42,18 @@ def known(state: State, transactional_id: int) -> Metadata:
     return cached
 
 
+def near_producer_ids(state: State, metadata: Metadata) -> tuple[int, ...]:
+    """The producer ids of a record, and one that nobody has yet."""
+    next_one = () if metadata.next_producer_id == NONE else (metadata.next_producer_id,)
+    return (metadata.producer_id, state.producer_ids, *next_one)
+
+
+def near_epochs(metadata: Metadata, below: int) -> tuple[int, ...]:
+    """The epochs around that of a record, and the first one of a producer id that is not in force yet."""
+    first = (0,) if metadata.next_producer_id != NONE else ()
+    return tuple(sorted({*first, *range(max(0, metadata.epoch - below), metadata.epoch + 2)}))
+
+
 def near_ids(state: State) -> Iterator[tuple[int, Metadata]]:
     """The transactional ids that have a producer id, with what the log says of each."""
     return ((number, one.logged) for number, one in enumerate(state.coordination) if one.logged.producer_id != NONE)
@@ -118,8 +130,8 @@ class ReceiveAdd(TransactionAction):
         """Those on their way, and requests of epochs and producer ids that are not the present ones."""
         yield from cls.candidates(machine, state)
         for number, metadata in near_ids(state):
-            for epoch in range(max(0, metadata.epoch - 1), metadata.epoch + 2):
-                for producer_id in (metadata.producer_id, state.producer_ids):
+            for epoch in near_epochs(metadata, 1):
+                for producer_id in near_producer_ids(state, metadata):
                     request = AddRequest(number * machine.incarnations, producer_id, epoch, 0, NONE)
                     yield cls(request, True)
 
@@ -165,8 +177,8 @@ class ReceiveEnd(TransactionAction):
         """Those on their way, and requests of epochs and producer ids that are not the present ones."""
         yield from cls.candidates(machine, state)
         for number, metadata in near_ids(state):
-            for epoch in range(max(0, metadata.epoch - 2), metadata.epoch + 2):
-                for producer_id in (metadata.producer_id, state.producer_ids):
+            for epoch in near_epochs(metadata, 2):
+                for producer_id in near_producer_ids(state, metadata):
                     for decision in (Decision.COMMIT, Decision.ABORT):
                         process = number * machine.incarnations
                         yield cls(EndRequest(process, producer_id, epoch, decision, NONE, machine.version), True)

@@ -99,14 +99,14 @@ class CoordinatorRules(EnumeratingMachine[State]):
 
     def keeping_ruling(self, metadata: Metadata) -> Ruling:
         """A new process takes an open transaction over: an epoch fences the old one, and all else stays (KIP-939)."""
-        return Ruling(metadata=evolve(metadata, epoch=metadata.epoch + 1, last_epoch=NONE))
+        return Ruling(metadata=evolve(metadata, epoch=metadata.epoch + 1, last_epoch=NONE, previous_producer_id=NONE))
 
     def fenced(self, metadata: Metadata) -> Metadata:
         """The abort of a transaction whose producer is not asked: under a new epoch, raised once (KAFKA-19367)."""
         return evolve(
             metadata,
             status=Status.PREPARE_ABORT,
-            epoch=metadata.epoch + 1,
+            epoch=min(metadata.epoch + 1, self.max_epoch),
             last_epoch=NONE,
             previous_producer_id=NONE,
         )
@@ -181,9 +181,8 @@ class CoordinatorRules(EnumeratingMachine[State]):
 
     def is_of_next(self, metadata: Metadata, request: AddRequest | ProduceRequest | EndRequest) -> bool:
         """Whether a request is of the producer that goes on once the prepared transaction is complete."""
-        if metadata.next_producer_id != NONE:
-            return (request.producer_id, request.epoch) == (metadata.next_producer_id, 0)
-        return (request.producer_id, request.epoch) == (metadata.producer_id, metadata.epoch)
+        present = (metadata.producer_id, metadata.epoch)
+        return (request.producer_id, request.epoch) in (present, (metadata.next_producer_id, 0))
 
     def is_end_repeated(self, metadata: Metadata, request: EndRequest) -> bool:
         """Whether the request has ended the last transaction; with version 2 its epoch says so (KAFKA-17754)."""
@@ -208,9 +207,9 @@ class CoordinatorRules(EnumeratingMachine[State]):
         """The epoch after a transaction; where the producer may not have it, a new id follows."""
         return evolve(
             metadata,
-            epoch=metadata.epoch + 1,
+            epoch=min(metadata.epoch + 1, self.max_epoch),
             last_epoch=metadata.epoch,
-            previous_producer_id=NONE,
+            previous_producer_id=metadata.producer_id,
             next_producer_id=new_id if self.is_exhausted(metadata.epoch) else NONE,
         )
 
@@ -274,4 +273,15 @@ class CoordinatorRules(EnumeratingMachine[State]):
 
     def loaded(self, logged: Metadata) -> Metadata:
         """What a coordinator knows of an id after it has read the log: what the log says, and nothing else."""
-        return logged
+        return evolve(logged, last_epoch=self.last_epoch_of(logged))
+
+    def last_epoch_of(self, logged: Metadata) -> int:
+        """The epoch before the present one, if its producer may not know yet that it has changed.
+
+        Kafka's log has no place for it. It has one for the producer id before, which is there if the epoch was raised
+        for the producer that has it: by one, or, where the id is another, from the last one that a producer has.
+        """
+        if logged.previous_producer_id == NONE:
+            return NONE
+        same = logged.previous_producer_id == logged.producer_id
+        return logged.epoch - 1 if same else self.max_epoch - 1

@@ -74,16 +74,20 @@ class PartitionRules(CoordinatorRules):
         entry = memory.entry(request.producer_id)
         if entry is None:
             return Error.NONE
-        if request.coordinator_epoch < entry.coordinator_epoch:
-            return Error.TRANSACTION_COORDINATOR_FENCED
-        return self.marker_epoch_error(entry, request)
+        if error := self.marker_epoch_error(entry, request):
+            return error
+        is_old = request.coordinator_epoch < entry.coordinator_epoch
+        return Error.TRANSACTION_COORDINATOR_FENCED if is_old else Error.NONE
 
     def marker_epoch_error(self, entry: ProducerEntry, request: MarkerRequest) -> Error:
-        """Version 2 takes a greater epoch, and an equal one where nothing is open: a repeat (KIP-1228, KAFKA-19999)."""
+        """Version 2 takes a greater epoch, and an equal one where nothing is open: a repeat (KIP-1228, KAFKA-19999).
+
+        No epoch is greater than the largest: there an equal one is taken too, so that whatever is open can be ended.
+        """
         if request.epoch > entry.epoch:
             return Error.NONE
         is_repeat = entry.open_from == NONE
-        taken = request.epoch == entry.epoch and (request.version < 2 or is_repeat)
+        taken = request.epoch == entry.epoch and (request.version < 2 or is_repeat or entry.epoch == self.max_epoch)
         return Error.NONE if taken else Error.INVALID_PRODUCER_EPOCH
 
     def with_marker(self, memory: Memory, marker: Marker, offset: int) -> Memory:

@@ -268,6 +268,15 @@ def epochs_in_range(machine: TransactionRules) -> Invariant[State]:
     return holds
 
 
+def log_tells_last_epoch(machine: TransactionRules) -> Invariant[State]:
+    """A coordinator finds in the log which epoch may be asked with again, though no field of a record has it."""
+
+    def holds(state: State) -> bool:
+        return all(one.logged.last_epoch == machine.last_epoch_of(one.logged) for one in state.coordination)
+
+    return holds
+
+
 def stable_offset_is_monotone(machine: TransactionRules) -> StepInvariant[State]:
     """The last stable offset never moves back."""
 
@@ -300,6 +309,7 @@ def invariants(machine: TransactionRules) -> Mapping[str, Invariant[State]]:
         "OnlyZombiesFenced": only_zombies_fenced(machine),
         "EpochsAreInRange": epochs_in_range(machine),
         "ProducerStateMatchesLog": memory_is_of_the_log(machine),
+        "LogTellsLastEpoch": log_tells_last_epoch(machine),
     }
 
 

@@ -228,6 +228,7 @@ class Metadata:
     last_epoch: int = NONE
     """The epoch before, if its producer may not know yet that it has changed."""
     previous_producer_id: int = NONE
+    """The producer id before, as long as `last_epoch` is one."""
     next_producer_id: int = NONE
     """The id that replaces the present one when the transaction is complete: its epochs are used up."""
     partitions: tuple[int, ...] = ()

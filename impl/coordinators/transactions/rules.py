@@ -221,9 +221,8 @@ class TransactionRules:
 
     def is_of_next(self, metadata: TransactionMetadata, request: Request) -> bool:
         """Whether a request is of the producer that goes on once the prepared transaction is complete."""
-        if metadata.next_producer_id != NO_PRODUCER_ID:
-            return (request.producer_id, request.epoch) == (metadata.next_producer_id, 0)
-        return (request.producer_id, request.epoch) == (metadata.producer_id, metadata.epoch)
+        present = (metadata.producer_id, metadata.epoch)
+        return (request.producer_id, request.epoch) in (present, (metadata.next_producer_id, 0))
 
     def is_end_repeated(self, metadata: TransactionMetadata, request: EndTxn) -> bool:
         """Whether the request has ended the last transaction; with version 2 its epoch says so (KAFKA-17754)."""

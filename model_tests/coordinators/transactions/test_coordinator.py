@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+import attrs
+import pytest
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.coordinators.transactions.coordinator import TransactionConfig, TransactionCoordinator
@@ -250,6 +252,38 @@ def test_a_transaction_that_is_not_ended_in_time_is_aborted_under_a_new_epoch() 
     assert one.end().error is ErrorCode.producer_fenced
     one.write_markers()
     assert one.core.overdue(one.now_ms + 10 * TIMEOUT_MS) == []
+
+
+@pytest.mark.parametrize(("epoch", "rest"), [(32_766, 32_767), (32_767, 32_767)])
+def test_after_the_last_epoch_but_one_the_producer_id_changes(epoch: int, rest: int) -> None:
+    """A producer that has the largest epoch, by a bug of history, is not stuck with it."""
+    one = Coordinating()
+    one.init()
+    one.add(FIRST)
+    one.core.partitions[one.partition].ids[ID].cached = attrs.evolve(one.known(), epoch=epoch)
+    assert one.end(epoch) == given(99, 0), "which is not in force before the markers are written"
+    assert (one.known().producer_id, one.known().epoch) == (7, rest)
+    assert one.add(FIRST, producer_id=99) is ErrorCode.concurrent_transactions
+    assert one.markers[0].epoch == rest
+    one.elect()
+    one.write_markers()
+    assert (one.known().producer_id, one.known().epoch) == (99, 0)
+    assert one.end(32_766) == given(99, 0), "a repeat of the last end"
+    assert one.end(32_765).error is ErrorCode.invalid_producer_id_mapping
+    assert one.add(FIRST, producer_id=99) is ErrorCode.none
+
+
+def test_a_producer_that_was_not_told_of_its_epoch_asks_again_also_after_a_new_election() -> None:
+    one = Coordinating()
+    one.init()
+    for _ in range(2):
+        assert one.init(7, 0) == given(7, 1)
+        one.elect()
+    assert one.init(7, 1) == given(7, 2)
+    assert one.init(7, 0).error is ErrorCode.producer_fenced
+    assert one.init() == given(7, 3)
+    one.elect()
+    assert one.init(7, 2).error is ErrorCode.producer_fenced, "another process has begun"
 
 
 def test_a_transaction_that_a_database_decides_has_no_time_out() -> None:

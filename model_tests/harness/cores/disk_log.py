@@ -60,7 +60,7 @@ class DiskLog:
         origin: Origin = Origin.CLIENT,
         admit: Admit | None = None,
     ) -> None:
-        self._log.append_as_leader(batches, leader_epoch, now_ms, admit=admit)
+        self._log.append_as_leader(batches, leader_epoch, now_ms, origin=origin, admit=admit)
 
     def append_as_follower(self, batches: Buffer) -> None:
         self._log.append_as_follower(batches)

@@ -10,7 +10,8 @@ that are not enabled, and that no party could attempt, are skipped and counted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -151,6 +152,30 @@ def _into_component(machine: Machine[Any], counterexample: Counterexample, bug: 
     return Replayed(Level.SPEC, bug, lasso.trace, expected, words, lasso.values, skipped, len(lasso.cycle))
 
 
+def _driven(counterexample: Counterexample, lockstep: Lockstep[Any]) -> Iterator[Action]:
+    """The actions; and where a goal was out of reach, the shortest way on which the correct machine heals."""
+    yield from counterexample.actions
+    yield from counterexample.cycle
+    if counterexample.expected.kind is Failure.GOAL:
+        yield from _healing(lockstep.machine, counterexample.expected.name, lockstep.state)
+
+
+def _healing(machine: Machine[Any], goal: str, state: object) -> tuple[Action, ...]:
+    """The fewest fair steps to a state that satisfies a goal; none if no fair steps lead there."""
+    holds, seen = machine.converges[goal], {state}
+    ways: deque[tuple[Any, tuple[Action, ...]]] = deque([(state, ())])
+    while ways:
+        reached, way = ways.popleft()
+        if holds(reached):
+            return way
+        for action in machine.actions(reached):
+            after = machine.step(reached, action)
+            if after not in seen and machine.is_fair(reached, action, after):
+                seen.add(after)
+                ways.append((after, (*way, action)))
+    return ()
+
+
 def _beside(counterexample: Counterexample, level: Level, bug: str | None, bind: Callable[[Any], Binding]) -> Replayed:
     machine: Machine[Any] = counterexample.machine
     initial = next(iter(machine.initial()))
@@ -160,7 +185,7 @@ def _beside(counterexample: Counterexample, level: Level, bug: str | None, bind:
     binding = bind(machine)
     try:
         lockstep = Lockstep(machine, binding)
-        for action in (*counterexample.actions, *counterexample.cycle):
+        for action in _driven(counterexample, lockstep):
             before, sent = lockstep.state, len(lockstep.sent)
             try:
                 if not lockstep.perform(action):

@@ -143,6 +143,9 @@ MUTANTS: tuple[RuleMutant, ...] = (
                _evolved(status=Status.PREPARE_COMMIT), FIRST, "ToldTheOutcome"),
     RuleMutant("keeps_its_producer_id_for_ever", "with_next_epoch",
                _evolved(next_producer_id=NONE), SMALL_EPOCHS, "EpochsAreInRange"),
+    RuleMutant("finds_no_last_epoch_in_the_log", "last_epoch_of", _always(NONE), FIRST, "LogTellsLastEpoch"),
+    RuleMutant("logs_no_previous_producer_id", "with_next_epoch",
+               _evolved(previous_producer_id=NONE), FIRST, "LogTellsLastEpoch"),
     # --- markers
     RuleMutant("writes_the_other_marker", "marker", _evolved(decision=Decision.ABORT),
                FIRST, "DecidedBelowLastStableOffset"),

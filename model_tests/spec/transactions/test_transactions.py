@@ -20,7 +20,16 @@ from tidegauge.spec.kernel.simulation import simulate
 from tidegauge.spec.transactions.machine import Transactions
 from tidegauge.spec.transactions.models import NIGHTLY_TRANSACTIONS, QUICK_TRANSACTIONS, TRANSACTION_MODELS
 from tidegauge.spec.transactions.rules import TransactionRules
-from tidegauge.spec.transactions.state import State
+from tidegauge.spec.transactions.state import (
+    NONE,
+    Decision,
+    EndRequest,
+    Error,
+    Metadata,
+    ProducerEntry,
+    State,
+    Status,
+)
 
 every_bug = pytest.mark.parametrize("bug", TRANSACTION_BUGS.values(), ids=TRANSACTION_BUGS)
 
@@ -78,6 +87,29 @@ def test_walks_of_large_machines_keep_every_invariant() -> None:
 def test_partitions_are_interchangeable(machine: Transactions) -> None:
     """The orbits hold as many states as there are; a partition of offsets is unlike the others."""
     assert check_symmetry(machine, limits=Limits(depth=14)) > 400
+
+
+# --- the largest epoch -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("decision", [Decision.COMMIT, Decision.ABORT])
+def test_a_producer_that_has_the_largest_epoch_all_the_same_ends_its_transaction_and_gets_a_new_id(
+    decision: Decision,
+) -> None:
+    """No rule gives it to a producer; a bug of history did (KAFKA-19367), and the logs are still there."""
+    machine = Transactions(max_epoch=3)
+    stuck = Metadata(Status.ONGOING, producer_id=0, epoch=3, partitions=(0,), version=2)
+    request = EndRequest(0, 0, 3, decision, NONE, 2)
+    prepared = machine.end_ruling(stuck, request, new_id=1).metadata
+    assert prepared is not None
+    assert (prepared.epoch, prepared.next_producer_id) == (3, 1)
+    assert machine.end_ruling(prepared, request, new_id=2).error is Error.CONCURRENT_TRANSACTIONS
+    marker = machine.marker(prepared, 0, 0, 0)
+    assert machine.marker_epoch_error(ProducerEntry(0, 3, open_from=0), marker) is Error.NONE
+    assert machine.marker_epoch_error(ProducerEntry(0, 2, open_from=0), attrs.evolve(marker, epoch=2)) is not Error.NONE
+    completed = machine.completed(machine.acknowledged(prepared, marker))
+    assert completed is not None
+    assert (completed.producer_id, completed.epoch) == (1, 0)
 
 
 # --- what version 1 of the protocol can't do -----------------------------------------------------------------------

@@ -15,8 +15,9 @@ class ExpiresUnderTheSameEpoch(Transactions):
     """The coordinator aborts a transaction in time-out and leaves its producer the epoch."""
 
     def expired(self, metadata: Metadata) -> Metadata | None:
-        is_open = metadata.status is Status.ONGOING
-        return evolve(metadata, status=Status.PREPARE_ABORT) if is_open else None
+        if super().expired(metadata) is None:
+            return None
+        return evolve(metadata, status=Status.PREPARE_ABORT)
 
 
 BUG = Bug(

@@ -1,0 +1,45 @@
+"""The zoo's part on transactions, in the implementation: subclasses, each with the one rule that was wrong.
+
+What a client does wrong (KAFKA-18227), and what a group's coordinator does (KAFKA-8587), is in the specification only:
+beside the cores clients and groups are the specification's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tidegauge.model_tests.bugs.bug import CoreBug
+from tidegauge.model_tests.bugs.transactions import (
+    fenced_while_completing,
+    kafka_5231,
+    kafka_6119,
+    kafka_14402,
+    kafka_14884,
+    kafka_17754,
+    kafka_18464,
+    kafka_18575,
+    kafka_18660,
+    kafka_19367,
+    kafka_19999,
+)
+from tidegauge.model_tests.harness.cores.transaction_roles import TransactionRoles
+
+TRANSACTION_BUGS: Mapping[str, CoreBug[TransactionRoles]] = {
+    module.BUG.name: module.BUG
+    for module in (
+        kafka_5231,
+        kafka_6119,
+        kafka_14402,
+        kafka_14884,
+        kafka_17754,
+        kafka_18464,
+        kafka_18575,
+        kafka_18660,
+        kafka_19367,
+        kafka_19999,
+        fenced_while_completing,
+    )
+}
+"""By name, in the order of `spec.bugs.transactions`."""
+
+__all__ = ["TRANSACTION_BUGS", "CoreBug"]

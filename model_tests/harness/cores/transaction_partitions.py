@@ -1,0 +1,227 @@
+"""A partition in a lockstep of transactions: a leader and a follower over stored logs, and what they come to.
+
+What the specification has as one partition are two replicas here. Where nothing may come between, the follower fetches
+at once; else it does when the action says so. An election makes the follower the leader, if it has as much as is to be
+kept; else the leader restarts with what is kept, and reads its log from the disk.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Final
+
+from kio.schema.errors import ErrorCode
+
+from tidegauge.impl.partition.log import Buffer
+from tidegauge.impl.partition.messages import Appended, PartitionConfig
+from tidegauge.impl.partition.producer_state import ProducerStates
+from tidegauge.impl.partition.registration import PartitionRegistration
+from tidegauge.impl.partition.replica import PartitionReplica
+from tidegauge.impl.ports.simulated_disk import SimulatedDisk
+from tidegauge.impl.records.batches import BatchHeader, RecordError, headers
+from tidegauge.impl.records.lazy import in_memory
+from tidegauge.impl.records.markers import ABORT_MARKER, TransactionMarker, marker_record
+from tidegauge.impl.records.payload import ProducerIdentity, Record, build_batch, decode_records
+from tidegauge.impl.storage.config import LogConfig
+from tidegauge.model_tests.harness.cores.disk_log import DiskLog
+from tidegauge.spec.kernel.changes import Change
+from tidegauge.spec.transactions import state as spec
+from tidegauge.spec.transactions.partition_rules import PartitionRules
+
+ACKS_ALL: Final = -1
+MUCH: Final = 1 << 20
+REPLICAS: Final = (0, 1)
+CONFIG: Final = PartitionConfig(transaction_partition_verification_enable=True)
+_LOG_CONFIG: Final = LogConfig()
+_VALUE: Final = struct.Struct(">qq")
+
+
+class TransactionLog(DiskLog):
+    """Satisfies `impl.partition.log.ReplicaLog`."""
+
+    def __init__(self, producers: type[ProducerStates], disk: SimulatedDisk | None = None) -> None:
+        super().__init__(disk, _LOG_CONFIG, 0, producers())
+
+    def fetch(self, offset: int, max_bytes: int, end_offset: int) -> bytes:
+        return self._log.read(offset, max_bytes, end_offset)
+
+    def after_restart(self, kept: int) -> TransactionLog:
+        """What a restarted process finds: the first `kept` entries."""
+        self._log.truncate_to(kept)
+        self._log.abandon()
+        return TransactionLog(type(self.producers), self._disk)
+
+    @property
+    def batches(self) -> Buffer:
+        """All that it holds."""
+        return self._log.read(0, MUCH)
+
+
+def produced(request: spec.ProduceRequest) -> bytes:
+    """What a producer sends; the value says what no message of Kafka carries."""
+    who = ProducerIdentity(request.producer_id, request.epoch, request.sequence)
+    value = _VALUE.pack(request.transaction, request.offset)
+    return build_batch([Record(0, 0, None, value)], producer=who, transactional=True)
+
+
+def transaction_marker(request: spec.MarkerRequest) -> TransactionMarker:
+    """What the coordinator asks a leader to append."""
+    is_commit = request.decision is spec.Decision.COMMIT
+    return TransactionMarker(request.producer_id, request.epoch, is_commit, request.coordinator_epoch)
+
+
+class PartitionCores:
+    """One partition: its two replicas, the first of which leads at first."""
+
+    def __init__(self, machine: PartitionRules, replica: type[PartitionReplica], producers: type[ProducerStates]):
+        self.machine = machine
+        self.kind = replica
+        self.registration = PartitionRegistration(REPLICAS, 0, 0, 0, frozenset(REPLICAS))
+        self.replicas = [self._started(number, TransactionLog(producers), 0) for number in REPLICAS]
+        self._changed = True
+        self._abstract = spec.Partition()
+        self._returned: tuple[int, ...] = ()
+
+    def _started(self, number: int, log: TransactionLog, high_watermark: int) -> PartitionReplica:
+        replica = self.kind(number, log, CONFIG, high_watermark)
+        replica.apply_metadata(self.registration, 0, 0)
+        return replica
+
+    @property
+    def leader(self) -> PartitionReplica:
+        return self.replicas[self.registration.leader]
+
+    def _touched(self) -> PartitionReplica:
+        """The leader, to which something is about to happen: what was read off it is out of date."""
+        self._changed = True
+        return self.leader
+
+    # --- what is done to it --------------------------------------------------------------------------------------
+
+    def append(self, request: spec.ProduceRequest) -> Appended | ErrorCode:
+        """A record reaches the leader."""
+        try:
+            return self._touched().append(produced(request), ACKS_ALL, 0)
+        except RecordError as refused:
+            return refused.error_code
+
+    def append_marker(self, request: spec.MarkerRequest) -> Appended | ErrorCode:
+        """A marker reaches the leader."""
+        return self._touched().append_marker(transaction_marker(request), request.version, 0)
+
+    def let_in(self, request: spec.ProduceRequest) -> None:
+        """The coordinator's word reaches the leader, which has asked for it."""
+        asked = self._touched().verification(BatchHeader.parse(produced(request)))
+        if asked is None:  # it goes without, by another word or with what is open: the word is another one
+            asked = self.leader.verifications.begin(request.producer_id, request.epoch)
+        self.leader.let_in(asked)
+
+    def replicate(self) -> None:
+        """The follower fetches until it has all, and knows that all is committed."""
+        self._touched()
+        follower = self.replicas[1 - self.registration.leader]
+        while True:
+            fetch = follower.fetch_request(0)
+            assert fetch is not None
+            response = self.leader.receive_fetch(fetch, MUCH, 0)
+            follower.receive_fetch_response(fetch, response, 0)
+            if follower.high_watermark == self.leader.log_end_offset == follower.log_end_offset:
+                return
+
+    def elect(self, kept: int) -> None:
+        """Another replica leads, or the same one after a restart, with so many entries."""
+        self._touched()
+        former = self.registration.leader
+        other = self.replicas[1 - former]
+        follows = other.log_end_offset == kept
+        self.registration = self.registration._replace(
+            leader=1 - former if follows else former,
+            leader_epoch=self.registration.leader_epoch + 1,
+            partition_epoch=self.registration.partition_epoch + 1,
+        )
+        replica = self.replicas[former]
+        assert isinstance(replica.log, TransactionLog)
+        log = replica.log.after_restart(kept)
+        self.replicas[former] = self._started(former, log, replica.high_watermark)
+        other.apply_metadata(self.registration, 0, 0)
+
+    # --- as the specification has it -----------------------------------------------------------------------------
+
+    def entries(self, expected: spec.Log) -> Iterator[spec.Record | spec.Marker]:
+        """The leader's log; no control record says of which version it is."""
+        log = self.leader.log
+        assert isinstance(log, TransactionLog)
+        batches = log.batches
+        for position, header in headers(batches):
+            at = header.base_offset
+            if header.is_control:
+                told = marker_record(batches, position)
+                assert told is not None
+                decision = spec.Decision.ABORT if told.kind == ABORT_MARKER else spec.Decision.COMMIT
+                known = expected[at] if at < len(expected) else None
+                version = known.version if isinstance(known, spec.Marker) else spec.NONE
+                yield spec.Marker(header.producer_id, header.producer_epoch, told.coordinator_epoch, decision, version)
+            else:
+                (record,) = decode_records(batches, position)
+                transaction, offset = _VALUE.unpack(record.value or b"")
+                yield spec.Record(header.producer_id, header.producer_epoch, header.base_sequence, transaction, offset)
+
+    def abstraction(self, expected: spec.Partition) -> spec.Partition:
+        """What the leader has and remembers."""
+        if self._changed:
+            log = tuple(self.entries(expected.log))
+            verified = sorted((asked.producer_id, asked.epoch) for asked in self.leader.verifications)
+            self._abstract = spec.Partition(log, self.leader.high_watermark, self._memory(log), tuple(verified))
+            self._returned = tuple(self.returned())
+            self._changed = False
+        return self._abstract
+
+    def _memory(self, log: spec.Log) -> spec.Memory:
+        leader = self.leader
+        entries = [
+            spec.ProducerEntry(
+                entry.producer_id,
+                entry.epoch,
+                entry.last_sequence,
+                entry.coordinator_epoch,
+                entry.current_txn_first_offset,
+            )
+            for _, entry in sorted(leader.producers.entries.items())
+        ]
+        assert isinstance(leader.log, TransactionLog)
+        aborted = [
+            spec.Span(one.producer_id, one.first_offset, one.last_offset)
+            for one in leader.log.aborted_in(0, leader.log.batches)
+        ]
+        ended = [
+            spec.Span(log[one.last_offset].producer_id, one.first_offset, one.last_offset)
+            for one in leader.producers.transactions.ended
+            if one.last_offset >= leader.high_watermark
+        ]
+        return spec.Memory(tuple(entries), tuple(aborted), tuple(ended))
+
+    def differences(self, name: str, expected: spec.Partition) -> Iterator[Change]:
+        """Where a reader of committed records would stop or read otherwise than the specification says."""
+        stable, found = self.machine.last_stable_offset(expected), self.leader.last_stable_offset
+        if stable != found:
+            yield Change(f"{name}.last_stable_offset", stable, found)
+        returned = self.machine.returned(expected)
+        if returned != self._returned:
+            yield Change(f"{name}.returned", returned, self._returned)
+
+    def returned(self) -> Iterator[int]:
+        """The offsets of the records that a consumer with read_committed gives to its application."""
+        response = self.leader.read(0, MUCH, read_committed=True)
+        waiting = sorted(response.aborted or (), key=lambda one: one.first_offset)
+        aborting: set[int] = set()
+        batches = in_memory(response.records)
+        for position, header in headers(batches):
+            while waiting and waiting[0].first_offset <= header.base_offset:
+                aborting.add(waiting.pop(0).producer_id)
+            if header.is_control:
+                told = marker_record(batches, position)
+                if told is not None and told.kind == ABORT_MARKER:
+                    aborting.discard(header.producer_id)
+            elif header.producer_id not in aborting:
+                yield header.base_offset

@@ -1,0 +1,542 @@
+"""Transactions in lockstep: the coordinator's core and those of the partitions beside the machine of transactions.
+
+The harness is the shell, and the clients. It is the transaction log: it holds a record that the coordinator has asked
+to append until the action that commits it. It gives producer ids, sends the markers that the coordinator has
+outstanding, and tells producers of responses, whose numbers come from the cores. What clients choose, and which of
+their requests are late, is nobody's rule: it is taken from the machine. So is the group of consumers.
+
+Of each transactional id the log has a partition of its own, all with the same leader epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import IntEnum
+from typing import Final
+
+import attrs
+from kio.schema.errors import ErrorCode
+
+from tidegauge.impl.coordinators.transactions.coordinator import TransactionConfig, TransactionCoordinator
+from tidegauge.impl.coordinators.transactions.log_format import decode_value
+from tidegauge.impl.coordinators.transactions.messages import (
+    AddPartitions,
+    Append,
+    EndTxn,
+    InitProducerId,
+    Marker,
+    Outstanding,
+    ProducerGiven,
+    ProducerIdNeeded,
+    VerifyPartitions,
+)
+from tidegauge.impl.coordinators.transactions.metadata import TopicPartition, TransactionMetadata
+from tidegauge.impl.partition.messages import Appended
+from tidegauge.model_tests.harness.cores.transaction_partitions import PartitionCores
+from tidegauge.model_tests.harness.cores.transaction_roles import CORRECT, TransactionRoles
+from tidegauge.model_tests.harness.performing import Steps, on
+from tidegauge.spec.kernel.changes import Change
+from tidegauge.spec.kernel.machine import Action
+from tidegauge.spec.transactions import consuming, coordinating, partitioning, producing
+from tidegauge.spec.transactions import state as spec
+from tidegauge.spec.transactions.actions import Waiting, own_markers
+from tidegauge.spec.transactions.machine import Transactions
+
+TOPIC: Final = "records"
+TIMEOUT_MS: Final = 1_000
+
+
+@attrs.define
+class LoggedId:
+    """One transactional id in the transaction log: its last committed record, and one that is not."""
+
+    logged: bytes | None = None
+    pending: Append[object] | None = None
+    waiting: Waiting | None = None
+
+
+class TransactionCores:
+    """The coordinator, its log, the partitions, and what clients know, in the machine's initial state."""
+
+    def __init__(self, machine: Transactions, roles: TransactionRoles = CORRECT) -> None:
+        self.machine = machine
+        self.now_ms = 10 * TIMEOUT_MS
+        config = TransactionConfig(allows_two_phase=True)
+        self.coordinator = TransactionCoordinator(config, roles.rules(max_epoch=machine.max_epoch))
+        self.leader_epoch = 0
+        self.names = [f"id-{number}" for number in range(machine.transactional_ids)]
+        self.log = [LoggedId() for _ in self.names]
+        for number in range(len(self.names)):
+            self.coordinator.begin_loading(self.log_partition(number), 0)
+            self.load(number)
+        self.producer_ids = 0
+        self.partitions = [PartitionCores(machine, roles.replica, roles.producers) for _ in range(machine.partitions)]
+        self.producers: tuple[spec.Producer, ...] = (spec.Producer(),) * machine.producers
+        self.differing: list[Change] = []
+
+    def log_partition(self, number: int) -> int:
+        return self.coordinator.partition_of(self.names[number])
+
+    def perform(self, action: Action, before: spec.State) -> None:
+        """Do what the action says; it is enabled in the specification."""
+        self.now_ms += 1
+        STEPS.perform(self, action, before)
+
+    def can_send(self, kind: type[Action]) -> bool:
+        return kind in SENT
+
+    def refuse(self, action: Action, before: spec.State) -> IntEnum | None:
+        """Send a request that is refused; returns the error."""
+        if isinstance(action, partitioning.Append) and is_of_group(self.machine, action.request, before):
+            return None
+        return SENT.perform(self, action)
+
+    def close(self) -> None:
+        """Cores have no resources."""
+
+    # --- the transaction log -------------------------------------------------------------------------------------
+
+    def append(self, number: int, append: Append[object], waiting: Waiting | None) -> None:
+        """The coordinator has a record to append; it is committed at once where nothing may come between."""
+        written = decode_value(append.value or b"")
+        assert written is not None
+        if self.producer_ids in (written.producer_id, written.next_producer_id):
+            self.producer_ids += 1
+        self.log[number].pending, self.log[number].waiting = append, waiting
+        if not self.machine.writes_in_two_steps:
+            self.commit(number)
+
+    def commit(self, number: int) -> None:
+        """The pending record of an id is committed; who waits for it is told."""
+        one = self.log[number]
+        append, waiting = one.pending, one.waiting
+        assert append is not None
+        assert append.leader_epoch == self.leader_epoch
+        one.logged, one.pending, one.waiting = append.value, None, None
+        committed = self.coordinator.committed(append, self.now_ms)
+        assert committed.error is ErrorCode.none
+        self.postpone(committed.outstanding)
+        if waiting is not None:
+            self.deliver(waiting, append.response)
+
+    def postpone(self, outstanding: Outstanding) -> None:
+        """Complete records wait for the action that writes them."""
+        for append in outstanding.appends:
+            self.coordinator.failed(append)
+
+    def load(self, number: int) -> None:
+        """A new coordinator reads the log of one id."""
+        one = self.log[number]
+        key = self.key_of(number)
+        records = [(key, one.logged)] if one.logged is not None else []
+        partition = self.log_partition(number)
+        self.postpone(self.coordinator.load(partition, self.leader_epoch, records, self.now_ms))
+
+    def key_of(self, number: int) -> bytes:
+        name = self.names[number].encode()
+        return b"\0\0" + len(name).to_bytes(2, "big") + name
+
+    def outstanding(self, number: int) -> Outstanding:
+        return self.coordinator.outstanding(self.log_partition(number), self.now_ms)
+
+    # --- requests ------------------------------------------------------------------------------------------------
+
+    def sent(self, request: Waiting) -> Append[object] | object:
+        """A request reaches the coordinator: a record to append, or the response."""
+        number = self.machine.id_of(request.producer)
+        outcome = self.asked(self.names[number], request, -1)
+        if isinstance(outcome, ProducerIdNeeded):
+            outcome = self.asked(self.names[number], request, self.producer_ids)
+        return outcome
+
+    def asked(self, name: str, request: Waiting, new_id: int) -> object:
+        core, now_ms = self.coordinator, self.now_ms
+        match request:
+            case spec.InitRequest(producer_id=producer_id, epoch=epoch, keeps_prepared=keeps):
+                two_phase = self.machine.two_phase
+                asked = InitProducerId(name, TIMEOUT_MS, producer_id, epoch, keeps, two_phase)
+                outcome = core.init_producer_id(asked, now_ms, new_id)
+                return outcome if isinstance(outcome, Append | ProducerIdNeeded) else outcome.response
+            case spec.EndRequest(producer_id=producer_id, epoch=epoch, version=version):
+                is_commit = request.decision is spec.Decision.COMMIT
+                ended = core.end(EndTxn(name, producer_id, epoch, is_commit, told_version(version)), now_ms, new_id)
+                return ended if isinstance(ended, Append | ProducerIdNeeded) else ended.response
+            case spec.ProduceRequest(version=1):
+                return self.verified(name, request)
+            case _:
+                version = request.version if isinstance(request, spec.ProduceRequest) else 1
+                partitions = frozenset({TopicPartition(TOPIC, request.partition)})
+                adds = AddPartitions(name, request.producer_id, request.epoch, partitions, told_version(version))
+                added = core.add_partitions(adds, now_ms)
+                return added if isinstance(added, Append | ProducerIdNeeded) else added.response
+
+    def verified(self, name: str, request: spec.ProduceRequest) -> ErrorCode:
+        """What a leader makes of the coordinator's word; its clients do not know TRANSACTION_ABORTABLE."""
+        partition = TopicPartition(TOPIC, request.partition)
+        asked = VerifyPartitions(name, request.producer_id, request.epoch, frozenset({partition}))
+        error = self.coordinator.verify_partitions(asked)[partition]
+        return ErrorCode.invalid_txn_state if error is ErrorCode.transaction_abortable else error
+
+    def received(self, request: Waiting, *, late: bool) -> None:
+        """A request of a client or a leader is carried out; nobody is told of a late one, but for a leader."""
+        waiting = None if late and not isinstance(request, spec.ProduceRequest) else request
+        outcome = self.sent(request)
+        if isinstance(outcome, Append):
+            is_refused = error_of(outcome.response) is not ErrorCode.none
+            self.append(self.machine.id_of(request.producer), outcome, None if is_refused else waiting)
+            outcome = outcome.response if is_refused else None
+        if outcome is not None and waiting is not None and not (late and error_of(outcome) is not ErrorCode.none):
+            self.deliver(waiting, outcome)
+
+    # --- responses -----------------------------------------------------------------------------------------------
+
+    def deliver(self, request: Waiting, response: object) -> None:
+        """A response reaches who waits for it, if that is still so."""
+        machine, number = self.machine, request.producer
+        error = error_of(response)
+        if error is not ErrorCode.none:
+            if error not in (ErrorCode.concurrent_transactions, ErrorCode.coordinator_load_in_progress):
+                self.stop(number)
+            return
+        world = self.clients()
+        producer = self.producers[number]
+        match request:
+            case spec.InitRequest():
+                assert isinstance(response, ProducerGiven)
+                if machine.init_request(world, number) == request:
+                    self.replace(number, self.begun(producer, request, response))
+            case spec.AddRequest(partition=place):
+                if machine.add_request(world, number, place) == request:
+                    slot = attrs.evolve(producer.slots[place], added=True)
+                    self.replace(number, producer.with_slot(place, slot))
+            case spec.ProduceRequest(partition=place):
+                self.partitions[place].let_in(request)
+            case spec.EndRequest(decision=decision):
+                assert isinstance(response, ProducerGiven)
+                if machine.end_request(world, number) == request:
+                    after = machine.after_end(producer, spec.Metadata())
+                    if producer.version >= 2:
+                        after = machine.initialised(producer, response.producer_id, response.epoch)
+                    position = machine.position_after(producer, decision)
+                    self.replace(number, attrs.evolve(after, position=position))
+
+    def begun(self, producer: spec.Producer, request: spec.InitRequest, given: ProducerGiven) -> spec.Producer:
+        """A producer that was given an epoch, perhaps with a transaction that it takes over (KIP-939)."""
+        known = self.coordinator.describe(self.names[self.machine.id_of(request.producer)]).metadata
+        if known is None or not known.partitions:
+            return self.machine.initialised(producer, given.producer_id, given.epoch)
+        number = self.open_of[self.machine.id_of(request.producer)]
+        metadata = spec.Metadata(producer_id=given.producer_id, epoch=given.epoch, transactions=(number,))
+        return self.machine.taken_over(producer, metadata, self.transactions[number])
+
+    def clients(self) -> spec.State:
+        """The world as far as clients go."""
+        return spec.State(self.producers, (), ())
+
+    def replace(self, number: int, producer: spec.Producer) -> None:
+        self.producers = (*self.producers[:number], producer, *self.producers[number + 1 :])
+
+    def stop(self, number: int) -> None:
+        self.replace(number, self.machine.stopped(self.producers[number], spec.Phase.FENCED))
+
+    # --- markers -------------------------------------------------------------------------------------------------
+
+    def told_of_markers(self, place: int, committed_before: int) -> None:
+        """Markers of a partition are committed: the coordinator that wrote them is told."""
+        partition = self.partitions[place]
+        entries = list(partition.entries(()))
+        for entry in entries[committed_before : partition.leader.high_watermark]:
+            if isinstance(entry, spec.Marker):
+                self.marked(place, entry)
+
+    def marked(self, place: int, entry: spec.Marker) -> None:
+        for number, name in enumerate(self.names):
+            partitions = frozenset({TopicPartition(TOPIC, place)})
+            marker = Marker(
+                name,
+                self.log_partition(number),
+                entry.coordinator_epoch,
+                entry.producer_id,
+                entry.epoch,
+                entry.decision is spec.Decision.COMMIT,
+                0,
+                partitions,
+            )
+            completes = self.coordinator.marker_written(marker, partitions, self.now_ms)
+            if completes is not None:
+                self.coordinator.failed(completes)
+
+    def markers(self) -> Iterator[spec.MarkerRequest]:
+        """All that the coordinator has outstanding."""
+        for number in range(len(self.names)):
+            outstanding = self.outstanding(number)
+            self.postpone(outstanding)
+            for marker in outstanding.markers:
+                decision = spec.Decision.COMMIT if marker.is_commit else spec.Decision.ABORT
+                for partition in sorted(marker.partitions):
+                    yield spec.MarkerRequest(
+                        number,
+                        partition.partition,
+                        marker.producer_id,
+                        marker.epoch,
+                        marker.coordinator_epoch,
+                        decision,
+                        known_version(marker.transaction_version),
+                    )
+
+    # --- as the specification has it -----------------------------------------------------------------------------
+
+    def abstraction(self, expected: spec.State) -> spec.State:
+        """All of it; which transaction is which, what clients wish and what is late is the specification's."""
+        self.transactions = expected.transactions
+        self.open_of = [(*one.logged.transactions, spec.NONE)[0] for one in expected.coordination]
+        return spec.State(
+            producers=self.producers,
+            coordination=tuple(map(self._coordination, range(len(self.names)), expected.coordination)),
+            partitions=tuple(
+                cores.abstraction(partition)
+                for cores, partition in zip(self.partitions, expected.partitions, strict=True)
+            ),
+            coordinator_epoch=self.leader_epoch,
+            producer_ids=self.producer_ids,
+            transactions=expected.transactions,
+            late=expected.late,
+            group=expected.group,
+            spent=expected.spent,
+        )
+
+    def _coordination(self, number: int, expected: spec.Coordination) -> spec.Coordination:
+        one = self.log[number]
+        described = self.coordinator.describe(self.names[number])
+        logged = decode_value(one.logged) if one.logged is not None else None
+        loading = described.error is ErrorCode.coordinator_load_in_progress
+        cached = expected.cached or spec.Metadata()
+        return spec.Coordination(
+            self._metadata(logged, expected.logged),
+            None if loading else self._metadata(described.metadata, cached),
+            self._pending(one, expected.pending),
+        )
+
+    def _pending(self, one: LoggedId, expected: spec.Pending | None) -> spec.Pending | None:
+        if one.pending is None:
+            return None
+        metadata = decode_value(one.pending.value or b"")
+        known = expected.metadata if expected is not None else spec.Metadata()
+        return spec.Pending(self._metadata(metadata, known), one.waiting)
+
+    def _metadata(self, found: TransactionMetadata | None, expected: spec.Metadata) -> spec.Metadata:
+        if found is None:
+            return spec.Metadata()
+        return spec.Metadata(
+            spec.Status(found.status),
+            found.producer_id,
+            found.epoch,
+            self.coordinator.rules.last_epoch(found),
+            found.previous_producer_id,
+            found.next_producer_id,
+            tuple(sorted(partition.partition for partition in found.partitions)),
+            known_version(found.client_version),
+            expected.transactions,
+        )
+
+    def differences(self, expected: spec.State) -> Iterator[Change]:
+        """What readers would see otherwise, and markers on their way that are not the specification's."""
+        for place, cores in enumerate(self.partitions):
+            yield from cores.differences(f"partitions[{place}]", expected.partitions[place])
+        wanted, found = tuple(own_markers(self.machine, expected)), tuple(self.markers())
+        pending = {number for number, one in enumerate(expected.coordination) if one.pending is not None}
+        found = tuple(marker for marker in found if marker.transactional_id not in pending)
+        if set(wanted) != set(found):
+            yield Change("markers", wanted, found)
+
+
+def told_version(version: int) -> int:
+    """The transaction version that a client of this version of the protocol has told Kafka."""
+    return 2 if version >= 2 else 0
+
+
+def known_version(transaction_version: int) -> int:
+    """The version of the protocol, of a client that has told Kafka this."""
+    return 2 if transaction_version >= 2 else 1
+
+
+def error_of(response: object) -> ErrorCode:
+    """The error of any of the coordinator's responses."""
+    if isinstance(response, ProducerGiven):
+        return response.error
+    assert isinstance(response, ErrorCode)
+    return response
+
+
+def is_of_group(machine: Transactions, request: spec.ProduceRequest, state: spec.State) -> bool:
+    """Whether the group's coordinator has something to say against a record, before the partition has."""
+    is_offset = request.partition == machine.offsets_partition
+    return is_offset and machine.generation_error(state.group, request) is not spec.Error.NONE
+
+
+# --- one action of the specification = one function ------------------------------------------------------------------
+
+
+def by_clients(cores: TransactionCores, action: Action, before: spec.State) -> None:
+    """What clients choose, and the group: none of it is a core's."""
+    assert isinstance(action, producing.ProducerAction | producing.SlotAction | producing.Delay)
+    cores.producers = action.effect(cores.machine, before).producers
+
+
+def receive_init(cores: TransactionCores, action: coordinating.ReceiveInit, before: spec.State) -> None:
+    cores.received(action.request, late=action.late)
+
+
+def receive_add(cores: TransactionCores, action: coordinating.ReceiveAdd, before: spec.State) -> None:
+    cores.received(action.request, late=action.late)
+
+
+def receive_end(cores: TransactionCores, action: coordinating.ReceiveEnd, before: spec.State) -> None:
+    cores.received(action.request, late=action.late)
+
+
+def verify(cores: TransactionCores, action: partitioning.Verify, before: spec.State) -> None:
+    cores.received(action.request, late=action.late)
+
+
+def complete(cores: TransactionCores, action: coordinating.Complete, before: spec.State) -> None:
+    (append,) = cores.outstanding(action.transactional_id).appends
+    cores.append(action.transactional_id, append, None)
+
+
+def expire(cores: TransactionCores, action: coordinating.ExpireTransaction, before: spec.State) -> None:
+    """The harness decides which transaction has been open for too long: this one, and no other."""
+    core = cores.coordinator
+    for number, name in enumerate(cores.names):
+        found = core.partitions[cores.log_partition(number)].ids.get(name)
+        if found is not None and found.cached is not None:
+            began = cores.now_ms - (TIMEOUT_MS + 1 if number == action.transactional_id else 0)
+            found.cached = attrs.evolve(found.cached, start_ms=began)
+    (append,) = core.overdue(cores.now_ms)
+    cores.append(action.transactional_id, append, None)
+
+
+def commit_record(cores: TransactionCores, action: coordinating.CommitRecord, before: spec.State) -> None:
+    cores.commit(action.transactional_id)
+
+
+def fail_over(cores: TransactionCores, action: coordinating.FailOver, before: spec.State) -> None:
+    cores.leader_epoch += 1
+    for number, one in enumerate(cores.log):
+        former, one.pending, one.waiting = one.pending, None, None
+        if action.kept and former is not None:
+            one.logged = former.value
+        cores.coordinator.begin_loading(cores.log_partition(number), cores.leader_epoch)
+        if former is not None:
+            assert cores.coordinator.committed(former, cores.now_ms).error is ErrorCode.not_coordinator
+
+
+def load(cores: TransactionCores, action: coordinating.Load, before: spec.State) -> None:
+    cores.load(action.transactional_id)
+
+
+def append(cores: TransactionCores, action: partitioning.Append, before: spec.State) -> None:
+    request, machine = action.request, cores.machine
+    if is_of_group(machine, request, before):
+        given_up = action.effect(machine, before)
+        cores.producers = given_up.producers
+        return
+    partition = cores.partitions[request.partition]
+    result = partition.append(request)
+    if not isinstance(result, Appended):
+        cores.stop(request.producer)
+        return
+    if not machine.appends_in_two_steps:
+        partition.replicate()
+    if action.late:
+        return
+    outcome = partition.leader.append_outcome(result)
+    if outcome is ErrorCode.none:
+        producer = cores.producers[request.producer]
+        slot = producer.slots[request.partition]
+        slot = attrs.evolve(slot, in_flight=False, acknowledged=slot.acknowledged + 1)
+        cores.replace(request.producer, producer.with_slot(request.partition, slot))
+
+
+def write_marker(cores: TransactionCores, action: partitioning.WriteMarker, before: spec.State) -> None:
+    place = action.request.partition
+    committed = cores.partitions[place].leader.high_watermark
+    result = cores.partitions[place].append_marker(action.request)
+    assert isinstance(result, Appended), result
+    if not cores.machine.appends_in_two_steps:
+        cores.partitions[place].replicate()
+        cores.told_of_markers(place, committed)
+
+
+def replicate(cores: TransactionCores, action: partitioning.Replicate, before: spec.State) -> None:
+    committed = cores.partitions[action.partition].leader.high_watermark
+    cores.partitions[action.partition].replicate()
+    cores.told_of_markers(action.partition, committed)
+
+
+def elect(cores: TransactionCores, action: partitioning.Elect, before: spec.State) -> None:
+    cores.partitions[action.partition].elect(action.kept)
+
+
+BY_CLIENTS: Final = (
+    producing.Start,
+    producing.Begin,
+    producing.Send,
+    producing.End,
+    producing.Upgrade,
+    consuming.Rebalance,
+    consuming.FetchOffset,
+    producing.CrashProducer,
+    producing.GiveUp,
+    *producing.DELAYS,
+)
+
+STEPS: Final = Steps[TransactionCores, [spec.State], None](
+    *(on(kind, by_clients) for kind in BY_CLIENTS),
+    on(coordinating.ReceiveInit, receive_init),
+    on(coordinating.ReceiveAdd, receive_add),
+    on(coordinating.ReceiveEnd, receive_end),
+    on(coordinating.Complete, complete),
+    on(coordinating.ExpireTransaction, expire),
+    on(coordinating.CommitRecord, commit_record),
+    on(coordinating.FailOver, fail_over),
+    on(coordinating.Load, load),
+    on(partitioning.Verify, verify),
+    on(partitioning.Append, append),
+    on(partitioning.WriteMarker, write_marker),
+    on(partitioning.Replicate, replicate),
+    on(partitioning.Elect, elect),
+)
+
+
+# --- requests that are refused ---------------------------------------------------------------------------------------
+
+
+def ask_coordinator(cores: TransactionCores, action: Action) -> IntEnum:
+    """Any request to the coordinator; a record that it wants to append shows as the pending one."""
+    request = action.request  # type: ignore[attr-defined]
+    outcome = cores.sent(request)
+    if isinstance(outcome, Append):
+        cores.log[cores.machine.id_of(request.producer)].pending = outcome
+        return error_of(outcome.response)
+    return error_of(outcome)
+
+
+def ask_leader(cores: TransactionCores, action: partitioning.Append) -> IntEnum:
+    result = cores.partitions[action.request.partition].append(action.request)
+    return result if isinstance(result, ErrorCode) else ErrorCode.none
+
+
+def send_marker(cores: TransactionCores, action: partitioning.WriteMarker) -> IntEnum:
+    result = cores.partitions[action.request.partition].append_marker(action.request)
+    return result if isinstance(result, ErrorCode) else ErrorCode.none
+
+
+SENT: Final = Steps[TransactionCores, [], IntEnum](
+    on(coordinating.ReceiveInit, ask_coordinator),
+    on(coordinating.ReceiveAdd, ask_coordinator),
+    on(coordinating.ReceiveEnd, ask_coordinator),
+    on(partitioning.Verify, ask_coordinator),
+    on(partitioning.Append, ask_leader),
+    on(partitioning.WriteMarker, send_marker),
+)

@@ -1,0 +1,103 @@
+"""Random walks of transactions: their constants, which actions perturb, and a round in which all comes to an end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+from typing import Final
+
+from tidegauge.model_tests.harness.lockstep.lockstep import Lockstep
+from tidegauge.model_tests.harness.lockstep.walks import WalkPlan, enabled_candidates
+from tidegauge.spec.kernel.bounds import Bounds
+from tidegauge.spec.kernel.machine import Action
+from tidegauge.spec.transactions import consuming, coordinating, partitioning, producing
+from tidegauge.spec.transactions.actions import TransactionAction
+from tidegauge.spec.transactions.machine import Transactions
+
+UNBOUNDED: Final = 1_000
+
+PERTURBATIONS: Final[frozenset[type[Action]]] = frozenset(
+    {
+        consuming.Rebalance,
+        coordinating.ExpireTransaction,
+        coordinating.FailOver,
+        partitioning.Elect,
+        producing.CrashProducer,
+    }
+)
+_HEALS: Final[tuple[type[TransactionAction], ...]] = (
+    coordinating.Load,
+    coordinating.CommitRecord,
+    partitioning.WriteMarker,
+    partitioning.Replicate,
+    coordinating.Complete,
+    coordinating.CommitRecord,
+    coordinating.ReceiveInit,
+    coordinating.ReceiveEnd,
+    partitioning.Verify,
+    coordinating.CommitRecord,
+    partitioning.Append,
+    partitioning.Replicate,
+    partitioning.Append,
+)
+
+
+def large_machine(rng: Random) -> Transactions:
+    """A machine that bounds little: several ids and processes, epochs that are soon used up or never.
+
+    Requests of version 1 are late only where they do no harm. A producer has no more than five records of an epoch in a
+    partition: as many as a leader remembers.
+    """
+    version = rng.choice((1, 2, 2))
+    shape = rng.choice(("plain", "group", "two-phase", "upgrade"))
+    grouped, two_phase = shape == "group", shape == "two-phase"
+    upgrades = shape == "upgrade"
+    version = 1 if upgrades else version
+    often = UNBOUNDED
+    late = 0 if version == 1 or two_phase else often
+    bounds = {
+        "FailOver": rng.choice((0, often)),
+        "Elect": rng.choice((0, often)),
+        "CrashProducer": often,
+        "GiveUp": often,
+        "DelayInit": often,
+        "DelayProduce": often,
+        "DelayEnd": late,
+        "DelayMarker": late,
+        "Rebalance": often if grouped else 0,
+        "Upgrade": 2 if upgrades else 0,
+    }
+    if two_phase:
+        bounds.update(GiveUp=0, DelayProduce=0, DelayInit=0)
+    return Transactions(
+        transactional_ids=2 if grouped else rng.choice((1, 2)),
+        incarnations=2 if grouped else rng.choice((1, 2, 3)),
+        partitions=rng.choice((1, 2, 3)),
+        transactions=rng.choice((2, 4)),
+        records=1,
+        version=version,
+        transactions_before_upgrade=rng.choice((1, 2)) if upgrades else UNBOUNDED,
+        inputs=4 if grouped else 0,
+        two_phase=two_phase,
+        max_epoch=32_767 if two_phase else rng.choice((2, 3, 32_767)),
+        bounds=Bounds(**{name: count for name, count in bounds.items() if count}),
+    )
+
+
+def healing_round(lockstep: Lockstep[Transactions], rng: Random) -> Iterator[Action]:
+    """All requests arrive and all is committed: else few transactions are ever complete."""
+    for _ in range(2):
+        for kind in _HEALS:
+            yield from kind.candidates(lockstep.machine, lockstep.state)
+
+
+TRANSACTION_WALKS: Final = WalkPlan(
+    large_machine,
+    PERTURBATIONS,
+    weights=(2, 4, 8),
+    rounds=(healing_round,),
+    forbidden_share=0.2,
+    round_shares=(0.02, 0.1),
+    length=80,
+    enabled=enabled_candidates,
+)

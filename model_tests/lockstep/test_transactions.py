@@ -1,0 +1,97 @@
+"""The coordinator's core and the partitions' do what the specification of transactions says, action by action."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import attrs
+import pytest
+
+from tidegauge.impl.coordinators.transactions.metadata import TransactionMetadata
+from tidegauge.impl.coordinators.transactions.rules import TransactionRules
+from tidegauge.model_tests.harness.cores.transaction_roles import TransactionRoles
+from tidegauge.model_tests.harness.cores.transactions import STEPS
+from tidegauge.model_tests.harness.counterexamples.files import Failure
+from tidegauge.model_tests.harness.lockstep.checked import failure_of
+from tidegauge.model_tests.harness.lockstep.on_cores import CoresLockstep
+from tidegauge.model_tests.harness.registry import HARNESS
+from tidegauge.spec.kernel.explorer import explore
+from tidegauge.spec.kernel.machine import Action
+from tidegauge.spec.transactions.machine import Transactions
+from tidegauge.spec.transactions.models import NIGHTLY_TRANSACTIONS, TRANSACTION_MODELS
+
+WALKS = 25
+SEED = 2
+SMALL = ("transactions-two-partitions", "transactions-recovery")
+HARNESSED = HARNESS["transactions"]
+
+REFUSALS = {
+    "ReceiveInit": {"PRODUCER_FENCED", "CONCURRENT_TRANSACTIONS", "COORDINATOR_LOAD_IN_PROGRESS"},
+    "ReceiveAdd": {"PRODUCER_FENCED", "INVALID_PRODUCER_ID_MAPPING", "CONCURRENT_TRANSACTIONS"},
+    "ReceiveEnd": {
+        "NONE",
+        "PRODUCER_FENCED",
+        "INVALID_PRODUCER_ID_MAPPING",
+        "INVALID_TXN_STATE",
+        "CONCURRENT_TRANSACTIONS",
+    },
+    "Verify": {"PRODUCER_FENCED", "INVALID_TXN_STATE", "CONCURRENT_TRANSACTIONS"},
+    "Append": {"NONE", "INVALID_TXN_STATE", "INVALID_PRODUCER_EPOCH", "OUT_OF_ORDER_SEQUENCE_NUMBER"},
+    "WriteMarker": {"INVALID_PRODUCER_EPOCH", "TRANSACTION_COORDINATOR_FENCED"},
+}
+"""What walks send though it is refused, with every error that the specification names for it."""
+
+
+def test_every_action_of_the_specification_has_a_step() -> None:
+    assert set(STEPS) == set(Transactions.action_types)
+
+
+def test_random_walks_find_no_difference_take_every_action_and_send_what_is_refused() -> None:
+    taken: set[type[Action]] = set()
+    refused = Counter[tuple[str, str]]()
+    for found in HARNESSED.walks(SEED, WALKS):
+        assert found.failure is None, f"walk {found.number}: {found.failure.words}"
+        taken.update(map(type, found.actions))
+        refused.update(found.refused)
+    assert {kind.__name__ for kind in set(Transactions.action_types) - taken} <= {"DelayAdd"}, "it does harm"
+    assert set(refused) >= {(action, error) for action, errors in REFUSALS.items() for error in errors}
+
+
+@pytest.mark.deep
+def test_many_walks_find_no_difference() -> None:
+    for seed in range(100, 104):
+        for found in HARNESSED.walks(seed, 400, length=160):
+            assert found.failure is None, f"seed {seed}, walk {found.number}: {found.failure.words}"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.deep] * (name not in SMALL))
+        for name in TRANSACTION_MODELS
+        if name not in NIGHTLY_TRANSACTIONS
+    ],
+)
+def test_the_ways_to_a_models_goals_are_the_cores_ways_too(name: str) -> None:
+    machine = TRANSACTION_MODELS[name].machine
+    reached = explore(machine).reached
+    assert reached
+    for goal, trace in reached.items():
+        failure = failure_of(CoresLockstep(machine), trace.actions)
+        assert failure is None, f"{goal}: {failure.words}"
+
+
+@attrs.frozen
+class ForgetsPartitions(TransactionRules):
+    def loaded(self, logged: TransactionMetadata) -> TransactionMetadata:
+        return attrs.evolve(logged, partitions=frozenset(), previous_producer_id=-1)
+
+
+def test_a_difference_names_the_action_and_the_field() -> None:
+    found = HARNESSED.first_failure(SEED, WALKS, roles=TransactionRoles(rules=ForgetsPartitions))
+    assert found is not None
+    assert found.failure is not None
+    assert found.failure.expected.kind is Failure.DIFFERENCE
+    assert re.match(r"coordination\[\d\]\.cached\.", found.failure.expected.name)
+    assert "after Load" in found.failure.words

@@ -1,0 +1,101 @@
+"""A transaction begins in a partition by the coordinator's word only: whom a leader asks, and when a word is void."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidegauge.impl.partition.messages import Appended, PartitionConfig
+from tidegauge.impl.partition.producer_state import InvalidTransactionStateError
+from tidegauge.impl.partition.verification import Verification
+from tidegauge.impl.records.batches import BatchHeader
+from tidegauge.impl.records.origin import Origin
+from tidegauge.model_tests.partition.replicas import registration
+from tidegauge.model_tests.partition.test_transactions import Pair, data, marker
+
+
+@pytest.fixture
+def pair() -> Pair:
+    """A leader that asks coordinators."""
+    pair = Pair()
+    for replica in pair.replicas:
+        replica.config = PartitionConfig(transaction_partition_verification_enable=True)
+    return pair
+
+
+def asked(pair: Pair, batch: bytes) -> Verification:
+    question = pair.leader.verification(BatchHeader.parse(batch))
+    assert question is not None
+    return question
+
+
+def is_asked(pair: Pair, batch: bytes) -> bool:
+    return pair.leader.verification(BatchHeader.parse(batch)) is not None
+
+
+def test_a_transaction_begins_by_the_coordinators_word_and_goes_on_without(pair: Pair) -> None:
+    first, second = data(7), data(7, sequence=1)
+    with pytest.raises(InvalidTransactionStateError, match="producer 7"):
+        pair.append(first)
+    assert pair.leader.let_in(asked(pair, first))
+    assert not is_asked(pair, first)
+    assert isinstance(pair.append(first), Appended)
+    assert not is_asked(pair, second)
+    assert isinstance(pair.append(second), Appended)
+    assert not is_asked(pair, first), "it is in the log"
+
+
+def test_records_outside_transactions_and_a_brokers_own_need_no_word(pair: Pair) -> None:
+    assert not is_asked(pair, data(7, transactional=False))
+    assert isinstance(pair.append(data(7, transactional=False)), Appended)
+    assert isinstance(pair.leader.append(data(8), -1, 0, Origin.BROKER), Appended)
+
+
+def test_without_the_setting_nobody_is_asked() -> None:
+    assert isinstance(Pair().append(data(7)), Appended)
+
+
+def test_the_word_is_of_one_epoch(pair: Pair) -> None:
+    pair.leader.let_in(asked(pair, data(7, 1)))
+    assert is_asked(pair, data(7, 2))
+    with pytest.raises(InvalidTransactionStateError):
+        pair.append(data(7, 2))
+    pair.leader.let_in(asked(pair, data(7, 2)))
+    assert isinstance(pair.append(data(7, 2)), Appended)
+
+
+def test_an_open_transaction_of_another_epoch_is_not_the_records_own(pair: Pair) -> None:
+    pair.leader.let_in(asked(pair, data(7, 1)))
+    pair.append(data(7, 1))
+    assert is_asked(pair, data(7, 2))
+    with pytest.raises(InvalidTransactionStateError):
+        pair.append(data(7, 2))
+
+
+def test_a_marker_makes_a_word_void_also_one_that_was_only_asked_for(pair: Pair) -> None:
+    """KAFKA-14884: what comes after the marker was true before it."""
+    pair.leader.let_in(asked(pair, data(7)))
+    pair.end(marker(7, commit=False))
+    assert is_asked(pair, data(7))
+    late = asked(pair, data(8))
+    pair.end(marker(8, commit=False))
+    assert not pair.leader.let_in(late)
+    assert is_asked(pair, data(8))
+    with pytest.raises(InvalidTransactionStateError):
+        pair.append(data(8))
+
+
+def test_a_record_uses_up_the_word(pair: Pair) -> None:
+    question = asked(pair, data(7))
+    assert asked(pair, data(7)) is question, "two requests wait for one word"
+    pair.leader.let_in(question)
+    pair.append(data(7))
+    pair.end(marker(7, commit=True))
+    assert is_asked(pair, data(7, sequence=1))
+    assert not pair.leader.let_in(question)
+
+
+def test_a_new_leader_epoch_knows_no_word(pair: Pair) -> None:
+    pair.leader.let_in(asked(pair, data(7)))
+    pair.leader.apply_metadata(registration(isr=(0, 1), replicas=(0, 1), leader_epoch=1, partition_epoch=1), 0, 0)
+    with pytest.raises(InvalidTransactionStateError):
+        pair.append(data(7))
