@@ -353,7 +353,6 @@ HARNESS: Final = HarnessRegistry(
         cores=OffsetCores,
         plan=WalkPlan(large_offsets, perturbations=frozenset({FailOver, Clean}), length=40),
     ),
-    Registration("kip320"),
     Registration(
         "transactions",
         roles=CORRECT_TRANSACTIONS,
@@ -361,6 +360,7 @@ HARNESS: Final = HarnessRegistry(
         plan=TRANSACTION_WALKS,
         bugs=tuple(TRANSACTION_BUGS.values()),
     ),
+    Registration("kip320"),
     Registration("compaction"),
     Registration("authentication"),
     Registration("membership"),

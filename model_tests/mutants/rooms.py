@@ -64,6 +64,12 @@ ROOMS: Final = (
         ("model_tests/controller",),
     ),
     Room(
+        "transaction coordinator",
+        _folder("impl/coordinators/transactions", "metadata.py", "messages.py"),
+        ("model_tests/coordinators/transactions",),
+        (Ring.CORES, Ring.UNIT),
+    ),
+    Room(
         "recovery",
         tuple(
             f"impl/storage/{name}.py"
