@@ -107,10 +107,8 @@ def is_clean(seeds: int) -> bool:
                 if taken.failure is not None:
                     failures.append(f"seed {seed}, walk {taken.number} of {machine}: {taken.failure.words}")
     rate = steps / (time.process_time() - started)
-    print(
-        f"without any bug: {len(CLEAN) * seeds * CLEAN_WALKS:,} walks, {steps:,} actions at {rate:,.0f} a CPU second; ",
-        end="",
-    )
+    walks = len(CLEAN) * seeds * CLEAN_WALKS
+    print(f"without any bug: {walks:,} walks, {steps:,} actions at {rate:,.0f} a CPU second; ", end="")
     print("nothing found" if not failures else "\n".join(["FOUND:", *failures]))
     return not failures
 
