@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidegauge.model_tests.bugs.transactions import TRANSACTION_BUGS, CoreBug
+from tidegauge.model_tests.bugs.transactions import TRANSACTION_BUGS, WITHOUT_A_CORE, CoreBug
 from tidegauge.model_tests.harness.cores.transaction_roles import TransactionRoles
 from tidegauge.model_tests.harness.counterexamples.files import FOLDER, Failure, load
 from tidegauge.model_tests.harness.lockstep.checked import failure_of
@@ -15,15 +15,13 @@ from tidegauge.spec.bugs.transactions import TRANSACTION_BUGS as SPEC_BUGS
 SEED = 3
 LIMIT = 600
 HARNESSED = HARNESS["transactions"]
-NO_CORE = {"kafka_8587": "a group's coordinator", "kafka_18227": "a client"}
-"""Whose bugs are in the specification only."""
 FOUND_SOON = ("kafka_5231", "kafka_14402", "kafka_14884", "kafka_17754")
 """By a handful of walks; the others take seconds."""
 every_bug = pytest.mark.parametrize("bug", TRANSACTION_BUGS.values(), ids=TRANSACTION_BUGS)
 
 
 def test_the_two_zoos_hold_the_same_bugs_but_for_those_of_parts_without_a_core() -> None:
-    assert list(TRANSACTION_BUGS) == [name for name in SPEC_BUGS if name not in NO_CORE]
+    assert list(TRANSACTION_BUGS) == [name for name in SPEC_BUGS if name not in WITHOUT_A_CORE]
 
 
 @pytest.mark.parametrize(

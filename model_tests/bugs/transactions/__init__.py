@@ -42,4 +42,10 @@ TRANSACTION_BUGS: Mapping[str, CoreBug[TransactionRoles]] = {
 }
 """By name, in the order of `spec.bugs.transactions`."""
 
-__all__ = ["TRANSACTION_BUGS", "CoreBug"]
+WITHOUT_A_CORE: Mapping[str, str] = {
+    "kafka_8587": "a group's coordinator, which has a machine of its own (`spec.offsets`)",
+    "kafka_18227": "a client: no core here speaks for one",
+}
+"""The bugs that are in the specification only, and whose they are."""
+
+__all__ = ["TRANSACTION_BUGS", "WITHOUT_A_CORE", "CoreBug"]
