@@ -30,6 +30,10 @@ KEPT_SIZE = 2 << 20
 KEPT_BUFFERS = 8
 READS_AT_ONCE = 4
 """So often a reader may find that something has come before it lets other tasks have their turn."""
+MOST_IN_VAIN = 8
+"""After so many reads in a row that found nothing a reader waits before it reads."""
+TRIES_AGAIN = 16
+"""One read in so many finds out whether that is still so."""
 LENGTH = struct.Struct(">i")
 
 Payload = bytes | bytearray | memoryview
@@ -115,12 +119,15 @@ class FrameReader:
         """Without a `memory` that it shares with others each large frame has its own."""
         self.limit = max_frame_bytes
         """The largest frame that is accepted; it may be changed between frames."""
-        self.progressed_at = trio.current_time()
+        self._time = trio.lowlevel.current_clock().current_time
+        self.progressed_at = self._time()
         """When something was last received, in trio's time."""
         self._stream = stream
         self._socket = plain_socket(stream)
         self._memory = FrameMemory(0) if memory is None else memory
         self._reads_at_once = 0
+        self._in_vain = 0
+        """Reads in a row that found nothing: a peer that waits for each response sends nothing before it has it."""
         self._buffer: Payload = b""
         self._position = 0
 
@@ -164,7 +171,7 @@ class FrameReader:
         else:
             received = self._memory.received
             data = bytes(received[: await self._receive_at_once(self._socket, received)])
-        self.progressed_at = trio.current_time()
+        self.progressed_at = self._time()
         rest = self._buffer[self._position :]
         self._buffer = bytes(rest) + data if rest else data
         self._position = 0
@@ -186,7 +193,7 @@ class FrameReader:
             if not count:
                 raise ConnectionLostError(f"the connection ended after {filled} of the {size} bytes of a frame")
             filled += count
-            self.progressed_at = trio.current_time()
+            self.progressed_at = self._time()
         return view.toreadonly()
 
     async def _receive_into(self, view: memoryview) -> int:
@@ -202,8 +209,16 @@ class FrameReader:
         if self._reads_at_once == READS_AT_ONCE:
             self._reads_at_once = 0
             await trio.lowlevel.checkpoint()
-        while (count := receive_at_once(socket, into)) is None:
-            self._reads_at_once = 0
+        count = None
+        if self._in_vain < MOST_IN_VAIN or not self._in_vain % TRIES_AGAIN or socket.fileno() < 0:
+            count = receive_at_once(socket, into)
+        if count is not None:
+            self._reads_at_once += 1
+            self._in_vain = 0
+            return count
+        self._reads_at_once = 0
+        self._in_vain += 1
+        while count is None:
             await trio.lowlevel.wait_readable(socket)
-        self._reads_at_once += 1
+            count = receive_at_once(socket, into)
         return count

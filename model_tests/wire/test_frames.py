@@ -10,12 +10,15 @@ import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidegauge.impl.ports import network as ports
 from tidegauge.impl.wire import frames
 from tidegauge.impl.wire.frames import (
     KEPT_SIZE,
     LENGTH,
+    MOST_IN_VAIN,
     READ_SIZE,
     READS_AT_ONCE,
+    TRIES_AGAIN,
     ConnectionLostError,
     FrameMemory,
     FrameReader,
@@ -221,14 +224,64 @@ def test_frames_come_over_tcp_as_they_were_sent() -> None:
         assert await reader.read_frame() is None
 
     async def main() -> None:
-        (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
-        client = await trio.open_tcp_stream("127.0.0.1", listener.socket.getsockname()[1])
-        server = await listener.accept()
+        client, server = await tcp_pair()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(receive, server)
             await client.send_all(framed(*payloads * 3))
             await client.send_eof()
-        for end in (client, server, listener):
+        for end in (client, server):
             await end.aclose()
 
     trio.run(main)
+
+
+def test_a_reader_that_finds_nothing_again_and_again_waits_first_until_it_finds_something(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A peer that waits for each response; one that sends ahead; one whose connection is closed."""
+    tries: list[int | None] = []
+
+    def receive_at_once(socket: trio.socket.SocketType, into: memoryview) -> int | None:
+        tries.append(ports.receive_at_once(socket, into))
+        return tries[-1]
+
+    monkeypatch.setattr(frames, "receive_at_once", receive_at_once)
+
+    async def send_when_waited_for(stream: trio.SocketStream, count: int) -> None:
+        for _ in range(count):
+            await trio.testing.wait_all_tasks_blocked()
+            await stream.send_all(framed(b"response"))
+
+    async def main() -> None:
+        client, server = await tcp_pair()
+        reader = FrameReader(client, LIMIT)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(send_when_waited_for, server, 60)
+            for _ in range(60):
+                assert await reader.read_frame() == b"response"
+        assert MOST_IN_VAIN <= tries.count(None) <= MOST_IN_VAIN + 60 // TRIES_AGAIN
+        for _ in range(TRIES_AGAIN):  # among these is a try, which finds something
+            await server.send_all(framed(b"ahead"))
+            assert await reader.read_frame() == b"ahead"
+        await server.send_all(framed(b"ahead"))
+        tries.clear()
+        assert await reader.read_frame() == b"ahead"
+        assert len(tries) == 1
+        for _ in range(TRIES_AGAIN + 1):
+            with trio.move_on_after(0):
+                await reader.read_frame()
+        await client.aclose()
+        with pytest.raises(trio.ClosedResourceError):
+            await reader.read_frame()
+        await server.aclose()
+
+    trio.run(main)
+
+
+async def tcp_pair() -> tuple[trio.SocketStream, trio.SocketStream]:
+    """The two ends of a connection over TCP."""
+    (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    client = await trio.open_tcp_stream("127.0.0.1", listener.socket.getsockname()[1])
+    server = await listener.accept()
+    await listener.aclose()
+    return client, server

@@ -33,7 +33,7 @@ from tidegauge.impl.server.error_responses.unsupported_version import unsupporte
 from tidegauge.impl.server.pace import SLICE, Pace
 from tidegauge.impl.server.transport.authorization import ANONYMOUS, Principal
 from tidegauge.impl.server.transport.context import RequestContext
-from tidegauge.impl.server.transport.peer_watch import PEER_LEFT, PeerWatch
+from tidegauge.impl.server.transport.peer_watch import GONE, PEER_LEFT, PeerWatch
 from tidegauge.impl.server.transport.peer_watch import READING as WATCH_READS
 from tidegauge.impl.server.transport.refused import RefusedError
 from tidegauge.impl.server.transport.sending import send_parts
@@ -120,8 +120,8 @@ class Connection:
         )
         self._watch = PeerWatch(self._reader)
         self._pace = Pace(service.apart, service.clock.until_running)
-        self._time = trio.lowlevel.current_clock().current_time
-        """Trio's time, without a look for the loop at each request."""
+        self.time = trio.lowlevel.current_clock().current_time
+        """Trio's time, without a look for the loop each time."""
         self._nursery: trio.Nursery
         self._unsent: list[Part] = []
         self._unsent_bytes = 0
@@ -135,6 +135,7 @@ class Connection:
 
         The caller closes the stream. Requests before the one that broke the rules get their responses.
         """
+        reason: str | None = GONE  # if what is cancelled is this connection alone
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             if self._service.idle is not None:
@@ -260,7 +261,7 @@ class Connection:
             self._enter(READY)
 
     def _progressed(self) -> None:
-        self._progressed_at = self._time()
+        self._progressed_at = self.time()
 
     async def _taken_by_gate(self, gate: Gate, frame: Payload) -> bool:
         """Whether a frame was one of those that authenticate the peer; it gets its response here."""
@@ -299,7 +300,7 @@ class Connection:
             service.authorizer,
             pace,
         )
-        begun_at = self._time()
+        begun_at = self.time()
         try:
             handler = service.handlers[api_key]  # type: ignore[index]
             if (hook := service.request_hook) is None or (self._is_known_to_hook and not hook.is_active):
@@ -312,7 +313,7 @@ class Connection:
         except Exception as error:
             await trio.lowlevel.checkpoint_if_cancelled()  # a server that has stopped has closed its files
             response = self._failed(request, context, error)
-        seconds = self._time() - begun_at - context.waited_s
+        seconds = self.time() - begun_at - context.waited_s
         if seconds > SLOW_S:
             service.slow_requests.log(context, seconds)
         if response is not None:
@@ -360,7 +361,7 @@ class Connection:
     # --- waiting ---------------------------------------------------------------------------------------------------
 
     async def while_connected(self, wait: Callable[[], Awaitable[T]], *, watched: bool = True) -> T:
-        """Wait for something on behalf of the peer. Raises ConnectionLostError when the peer is gone meanwhile.
+        """Wait for something on behalf of the peer. When the peer leaves meanwhile the connection ends.
 
         With `watched=False` nobody looks whether it is gone: for waits that end soon anyway.
         """

@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 import attrs
-import trio
 
 from tidegauge.impl.server.pace import Pace
 from tidegauge.impl.server.transport.authorization import (
@@ -26,6 +25,8 @@ class PeerConnection(Protocol):
 
     listener: str
     """The listener by which the peer came."""
+    time: Callable[[], float]
+    """Trio's time."""
 
     @property
     def is_open(self) -> bool:
@@ -83,15 +84,16 @@ class RequestContext:
         return self.connection.listener
 
     async def while_connected(self, wait: Callable[[], Awaitable[T]], *, watched: bool = True) -> T:
-        """Wait on behalf of the peer. Raises ConnectionLostError when the peer leaves meanwhile.
+        """Wait on behalf of the peer. When the peer leaves meanwhile the request is cancelled, and its connection ends.
 
         With `watched=False` nobody looks whether it leaves: for waits that end soon anyway.
         """
-        begun = trio.current_time()
+        time = self.connection.time
+        begun = time()
         try:
             return await self.connection.while_connected(wait, watched=watched)
         finally:
-            self.waited_s += trio.current_time() - begun
+            self.waited_s += time() - begun
 
     def wait_briefly(self, wait: Callable[[], Awaitable[T]]) -> Awaitable[T]:
         """`while_connected`, and nobody looks whether the peer leaves."""

@@ -1,7 +1,8 @@
 """Reading ahead while a request waits, so that a peer that has left is noticed.
 
-When the peer is gone its request is dropped: nobody would get the response. A read cannot be taken back without risk.
-A read that has begun goes on when the wait is over, and the next frame comes by it.
+When the peer is gone its request is dropped, for nobody would get the response, and the connection with it: all tasks
+that serve it are cancelled. A read cannot be taken back without risk. A read that has begun goes on when the wait is
+over, and the next frame comes by it.
 """
 
 from __future__ import annotations
@@ -44,21 +45,22 @@ class PeerWatch:
         self._reader = reader
         self._changed = trio.Event()
         """Set when the state changes next: by `_wake` out of ASLEEP, by the task out of READING."""
-        self._waiting: trio.CancelScope | None = None
-        """The wait that ends when the peer leaves."""
+        self._waiting: trio.Nursery | None = None
+        """While a request waits, the nursery that is cancelled when the peer leaves."""
 
     async def while_connected(self, nursery: trio.Nursery, wait: Callable[[], Awaitable[T]]) -> T:
-        """Wait for something on behalf of the peer. Raises ConnectionLostError when the peer is gone meanwhile."""
+        """Wait for something on behalf of the peer, whose connection `nursery` serves: it ends when the peer leaves.
+
+        Raises ConnectionLostError when the peer is gone already.
+        """
         if self.state is PEER_LEFT:
             raise ConnectionLostError(GONE)
-        with trio.CancelScope() as scope:
-            self._waiting = scope
-            try:
-                self._wake(nursery)
-                return await wait()
-            finally:
-                self._waiting = None
-        raise ConnectionLostError(GONE)
+        self._waiting = nursery
+        try:
+            self._wake(nursery)
+            return await wait()
+        finally:
+            self._waiting = None
 
     async def finish_read(self) -> None:
         """Wait until a read that has begun is over."""
@@ -88,5 +90,5 @@ class PeerWatch:
             self._changed.set()
             if not has_more:
                 if self._waiting is not None:
-                    self._waiting.cancel()
+                    self._waiting.cancel_scope.cancel()
                 return

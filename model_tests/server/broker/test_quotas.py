@@ -196,6 +196,8 @@ def _context(peer: Asker, throttled: list[float]) -> Any:
     class Connection:
         """Notes for how long it is throttled."""
 
+        time = staticmethod(trio.current_time)
+
         def throttle(self, seconds: float) -> None:
             throttled.append(seconds)
 
