@@ -48,6 +48,7 @@ from tidegauge.spec.membership.placement import Placement
 from tidegauge.spec.membership.succession import Succession
 from tidegauge.spec.offsets.machine import Offsets
 from tidegauge.spec.published.kip320.machine import Kip320
+from tidegauge.spec.recovery.machine import Recovery
 from tidegauge.spec.replication.composed import everything
 from tidegauge.spec.replication.extension import ReplicationExtension
 from tidegauge.spec.replication.extensions.damage import Damage
@@ -313,6 +314,7 @@ REGISTRY: Final = Registry(
     ),
     Registration("offsets", Offsets(producers=1, max_entries=3)),
     Registration("compaction", Compaction()),
+    Registration("recovery", Recovery(max_appends=1)),
     Registration("authentication", Authentication()),
     Registration("membership", Membership()),
     Registration("succession", Succession()),

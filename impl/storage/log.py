@@ -43,6 +43,7 @@ from tidegauge.impl.records.checked import Batches, CheckedBatch
 from tidegauge.impl.records.markers import marker_record
 from tidegauge.impl.records.origin import CLIENT, Origin
 from tidegauge.impl.storage.appends import AppendedBatch, AppendInfo
+from tidegauge.impl.storage.checkpoints import LEADER_EPOCH_CHECKPOINT
 from tidegauge.impl.storage.config import LOG_APPEND_TIME, NEVER, LogConfig
 from tidegauge.impl.storage.damage import DAMAGE_NOTE, Damage
 from tidegauge.impl.storage.durability import Durability
@@ -140,10 +141,12 @@ class Log(LogReads):
         log._log_start_offset = believed_log_start(directory, log_start_offset, first, end, recovery)
         durability.log_start_offset = log._log_start_offset
         log.damage = Damage(
-            disk, directory, (gap for gap in recovery.gaps if gap.end > log_start_offset or gap.start < first)
+            disk, directory, (gap for gap in recovery.gaps if gap.end > log._log_start_offset or gap.start < first)
         )
         log._trim_epochs()
-        durability.epochs_version = int(epochs.entries != tuple(recovery.checkpointed_epochs or ()))
+        known = recovery.checkpointed_epochs  # a file that is not believed is written anew
+        is_believed = known is not None or LEADER_EPOCH_CHECKPOINT not in names
+        durability.epochs_version = int(not is_believed or epochs.entries != tuple(known or ()))
         durability.is_new = is_created
         log._segments.names_version = int(is_new or not clean_shutdown or recovery.has_changed_files)
         durability.recovery_point = recovery_point

@@ -377,8 +377,7 @@ class _Recovering:
             self._add_gap(
                 extent.start, extent.end, f"{segment.path(LOG_SUFFIX)} is damaged at position {extent.position}"
             )
-        if segment.damaged:
-            self._restore_epochs(before, segment)
+        self._restore_epochs(before, segment)
         _index_transactions(self.segments, segment)
         return segment
 
@@ -414,14 +413,14 @@ class _Recovering:
     def _known_end(self) -> int:
         """Up to where something besides the recovery point knows that the log was flushed."""
         point = self._known.recovery_point
-        offsets = [offset for name in self._names if (offset := snapshot_offset(name)) is not None and offset <= point]
-        bases = [base for base in base_offsets(self._names) if base <= point]
-        return max([min(self._known.high_watermark, point), *offsets, *bases], default=0)
+        snapshots = (offset for name in self._names if (offset := snapshot_offset(name)) is not None)
+        known = (self._known.log_start_offset, *snapshots, *base_offsets(self._names))
+        return max([min(self._known.high_watermark, point), *(offset for offset in known if offset <= point)])
 
     def _find_lost_tail(self, starts_below: int | None) -> None:
         """Where the log ends before its recovery point, the rest is a gap if something else knows of it."""
         known_end, end = self._known_end(), self.end_offset
-        if known_end > max(end, self._known.log_start_offset):
+        if known_end > end:
             if self.segments:
                 self.segments[-1].next_offset = known_end
             start = end if self.segments else max(self._known.log_start_offset, starts_below or 0)
@@ -441,9 +440,11 @@ class _Recovering:
             self.is_point_rejected = True
 
     def _restore_epochs(self, before: Sequence[tuple[int, int]], segment: Segment) -> None:
-        """Epochs that began in what is damaged are known from the checkpoint only."""
-        extents = segment.damaged.values()
-        missing = [entry for entry in before if any(one.start <= entry[1] < one.end for one in extents)]
+        """Epochs that began in what is damaged are known from the checkpoint only; later segments may not be read."""
+        extents, end = segment.damaged.values(), segment.next_offset
+        missing = [one for one in before if one[1] >= end or any(gap.start <= one[1] < gap.end for gap in extents)]
+        if not missing:
+            return
         found = sorted({*self._epochs.entries, *missing}, key=lambda entry: (entry[1], entry[0]))
         self._epochs.clear()
         for epoch, start_offset in found:

@@ -44,6 +44,7 @@ from tidegauge.model_tests.harness.cores.extensions.settings import SettingsCore
 from tidegauge.model_tests.harness.cores.extensions.shutdown import ShutdownCores
 from tidegauge.model_tests.harness.cores.extensions.unregistering import UnregisteringCores, UnregisteringMessages
 from tidegauge.model_tests.harness.cores.idempotence import IdempotentCores
+from tidegauge.model_tests.harness.cores.log_recovery import RecoveryCores
 from tidegauge.model_tests.harness.cores.message_parts import Additions
 from tidegauge.model_tests.harness.cores.offsets import CORRECT_OFFSETS, OffsetCores, large_offsets
 from tidegauge.model_tests.harness.cores.replication import CORRECT
@@ -52,6 +53,7 @@ from tidegauge.model_tests.harness.cores.transaction_roles import CORRECT as COR
 from tidegauge.model_tests.harness.cores.transactions import TransactionCores
 from tidegauge.model_tests.harness.lockstep.idempotence_walks import IDEMPOTENCE_WALKS
 from tidegauge.model_tests.harness.lockstep.lockstep import Bind, Binding
+from tidegauge.model_tests.harness.lockstep.recovery_walks import RECOVERY_WALKS
 from tidegauge.model_tests.harness.lockstep.replication_walks import replication_walks
 from tidegauge.model_tests.harness.lockstep.transaction_walks import TRANSACTION_WALKS
 from tidegauge.model_tests.harness.lockstep.walks import Walk, WalkPlan, first_failure, plan_of_models, walk, walks
@@ -360,6 +362,7 @@ HARNESS: Final = HarnessRegistry(
         plan=TRANSACTION_WALKS,
         bugs=tuple(TRANSACTION_BUGS.values()),
     ),
+    Registration("recovery", cores=RecoveryCores, plan=RECOVERY_WALKS),
     Registration("kip320"),
     Registration("compaction"),
     Registration("authentication"),

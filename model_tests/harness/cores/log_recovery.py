@@ -1,0 +1,298 @@
+"""A log of `impl.storage` on a simulated disk beside the machine of its recovery.
+
+A batch is damaged where it lies on the disk, in one of several ways that come to the same. Every third batch holds a
+record whose value is a record batch of its own, which no recovery may take for one of the log's.
+
+What nobody is served is not read back: the batches that are refused are the specification's. All else is the log's, the
+disk's, or that of the files beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from random import Random
+from typing import Final
+
+import attrs
+
+from tidegauge.impl.ports.simulated_disk import CrashOutcome, SimulatedDisk
+from tidegauge.impl.records.batches import BatchHeader, RecordError, checked_header
+from tidegauge.impl.records.payload import Record, build_batch, decode_batches
+from tidegauge.impl.storage import checkpoints
+from tidegauge.impl.storage.config import LogConfig
+from tidegauge.impl.storage.damage import DAMAGE_NOTE, DAMAGED_SUFFIX, STRAY_SUFFIX
+from tidegauge.impl.storage.errors import CorruptLogError
+from tidegauge.impl.storage.log import Log
+from tidegauge.impl.storage.producer_snapshot import snapshot_offset
+from tidegauge.impl.storage.segment_names import LOG_SUFFIX, SEGMENT_SUFFIXES, file_name
+from tidegauge.impl.storage.surviving_logs import survivors
+from tidegauge.model_tests.harness.performing import Steps, on
+from tidegauge.spec.kernel.machine import Action
+from tidegauge.spec.recovery import machine as spec
+from tidegauge.spec.recovery.state import NO_EPOCHS, NO_FILE, UNREADABLE, Batch, Rot, Segment, State
+
+ROOT: Final = "logs"
+LOG: Final = ("tide", 0)
+DIRECTORY: Final = f"{ROOT}/tide-0"
+CONFIG: Final = LogConfig(index_interval_bytes=150, file_delete_delay_ms=0, retention_ms=-1)
+
+_SPOT: Final[Mapping[Rot, tuple[tuple[int, int], ...]]] = {
+    Rot.CONTENT: ((-1, 0), (17, 3), (57, 1), (-2, 7)),
+    Rot.LENGTH: ((8, 6), (8, 7), (16, 0), (16, 7), (11, 2)),
+    Rot.EPOCH: ((15, 6),),
+    Rot.OFFSET: ((6, 2),),
+}
+"""Bits of a batch, by byte and bit: the records and the checksum; length and magic; the epoch; the base offset."""
+
+
+def value_of(offset: int, epoch: int) -> bytes:
+    """What the record at an offset says; of every third one it is a record batch that would fit in."""
+    text = b"record %d of epoch %d" % (offset, epoch)
+    return build_batch([Record(offset + 1, 0, None, text)], leader_epoch=epoch) if offset % 3 == 0 else text
+
+
+class RecoveryCores:
+    """Satisfies `harness.lockstep.lockstep.Binding`: one log, and what its broker writes down beside it."""
+
+    def __init__(self, machine: spec.Recovery, roles: object = None) -> None:
+        self._disk = SimulatedDisk(Random(0))
+        self._log: Log | None = None
+        self._places: dict[int, tuple[int, int, int]] = {}
+        """Where a batch begins -> the base offset of its segment, its position there, and its size."""
+        self._point = self._start = self._high_watermark = 0
+        self._is_clean = False
+
+    @property
+    def log(self) -> Log:
+        """The log, which is open."""
+        assert self._log is not None
+        return self._log
+
+    def perform(self, action: Action, before: State) -> None:
+        STEPS.perform(self, action, before)
+
+    def close(self) -> None:
+        if self._log is not None:
+            self._log.abandon()
+
+    # --- an open log ----------------------------------------------------------------------------------------------
+
+    def append(self, action: spec.Append, before: State) -> None:
+        epoch = before.epoch + action.by_new_leader
+        offsets = range(before.end, before.end + action.records)
+        batch = build_batch([Record(n, 0, None, value_of(offset, epoch)) for n, offset in enumerate(offsets)])
+        active = self.log.segments[-1]
+        self._places[before.end] = active.base_offset, active.size, len(batch)
+        self.log.append_as_leader(batch, epoch, 0)
+
+    def roll(self, action: spec.Roll, before: State) -> None:
+        self.log.roll(0)
+
+    def flush(self, action: spec.Flush, before: State) -> None:
+        self.log.flush()
+        if action.noted:
+            self._point = self.log.flushed_end_offset
+
+    def note_high_watermark(self, action: spec.NoteHighWatermark, before: State) -> None:
+        self._high_watermark = self.log.log_end_offset
+
+    def start_at(self, action: spec.StartAt, before: State) -> None:
+        log = self.log
+        log.delete_records_before(action.offset)
+        log.prepare_log_start(action.offset)
+        self._start = action.offset
+        log.record_log_start_written(action.offset)
+        log.retention(0, high_watermark=action.offset)
+        log.free_deleted(0)
+
+    def truncate(self, action: spec.Truncate, before: State) -> None:
+        self.log.truncate_to(action.offset)
+
+    def shut_down(self, action: spec.Close, before: State) -> None:
+        self.log.close()
+        self._point, self._is_clean = self.log.log_end_offset, True
+        self._log = None
+
+    def crash(self, action: spec.Crash, before: State) -> None:
+        keep = {}
+        for number, segment in enumerate(before.segments):
+            path = _path(segment.base)
+            unsynced = self._disk.unsynced(path)
+            kept = 0
+            if number < action.file or (number > action.file and action.first):
+                kept = unsynced
+            elif number == action.file:
+                sizes = [self._places[batch.start][2] for batch in segment.batches[segment.synced :]]
+                kept = sum(sizes[: action.kept]) + (sizes[action.kept] * 2 // 3 if action.torn else 0)
+            keep[path] = kept
+        self.log.abandon()
+        self._log = None
+        self._disk.crash(keep=keep, tails=CrashOutcome.KEPT, names=CrashOutcome.KEPT)
+        self._disk.power_on()
+
+    # --- a closed one ---------------------------------------------------------------------------------------------
+
+    def spoil(self, action: spec.Spoil, before: State) -> None:
+        segment = next(one for one in before.segments if one.base == action.base)
+        batch = segment.batches[action.number]
+        _, position, size = self._places[batch.start]
+        spots = _SPOT[action.rot]
+        at, bit = spots[(batch.start + before.damages) % len(spots)]
+        self._disk.flip_bit(_path(action.base), position + (at + size if at < 0 else at), bit)
+
+    def lose_segment(self, action: spec.LoseSegment, before: State) -> None:
+        for suffix in SEGMENT_SUFFIXES:
+            path = f"{DIRECTORY}/{file_name(action.base, suffix)}"
+            if self._disk.exists(path):
+                self._disk.remove(path)
+        self._disk.sync_directory(DIRECTORY)
+
+    def make_up(self, action: spec.MakeUp, before: State) -> None:
+        content = b"" if action.is_empty else Random(action.base).randbytes(200)
+        self._write(_path(action.base), content)
+
+    def lose_epochs(self, action: spec.LoseEpochs, before: State) -> None:
+        path = f"{DIRECTORY}/{checkpoints.LEADER_EPOCH_CHECKPOINT}"
+        self._disk.remove(path)
+        if action.is_there:
+            self._write(path, b"0\n2\n0 0\n")
+        self._disk.sync_directory(DIRECTORY)
+
+    def lose_point(self, action: spec.LosePoint, before: State) -> None:
+        self._point = 0
+
+    def spoil_point(self, action: spec.SpoilPoint, before: State) -> None:
+        self._point = spec.FAR
+
+    def spoil_start(self, action: spec.SpoilStart, before: State) -> None:
+        self._start = spec.FAR
+
+    def open(self, action: spec.Open, before: State) -> None:
+        expected = survivors(self._disk, [ROOT]).ends.get(LOG, 0) if self._disk.exists(DIRECTORY) else 0
+        self._log = log = Log.open(
+            self._disk,
+            DIRECTORY,
+            CONFIG,
+            0,
+            recovery_point=self._point,
+            log_start_offset=self._start,
+            high_watermark=self._high_watermark,
+            clean_shutdown=self._is_clean,
+            reads_all=action.reads_all,
+            before_lowering=self._lower,
+        )
+        self._start, self._is_clean = log.log_start_offset, False
+        if not before.damages:
+            assert log.log_end_offset == expected, f"the disk was said to keep records up to {expected}"
+
+    def _lower(self, offset: int) -> None:
+        self._point = min(self._point, offset)
+
+    def _write(self, path: str, content: bytes) -> None:
+        file = self._disk.open(path, create=True)
+        file.append(content)
+        file.sync()
+        file.close()
+        self._disk.sync_directory(DIRECTORY)
+
+    # --- what there is --------------------------------------------------------------------------------------------
+
+    def abstraction(self, state: State) -> State:
+        if self._log is None:
+            return attrs.evolve(state, point=self._point, start=self._start, is_open=False)
+        log, segments = self._log, tuple(self._segments(state))  # which meets damage, and writes a note of it
+        names = self._disk.list_directory(DIRECTORY)
+        epochs = log.epochs.entries
+        return attrs.evolve(
+            state,
+            segments=segments,
+            is_open=True,
+            start=log.log_start_offset,
+            end=log.log_end_offset,
+            gaps=tuple((gap.start, gap.end) for gap in log.damage.gaps),
+            flushed=log.flushed_end_offset,
+            point=self._point,
+            high_watermark=self._high_watermark,
+            first_epoch=epochs[0].start_offset if epochs else NO_EPOCHS,
+            noted=self._noted(names),
+            snapshots=frozenset(offset for name in names if (offset := snapshot_offset(name)) is not None),
+            has_note=DAMAGE_NOTE in names,
+            was_rejected=log.recovery.is_point_rejected,
+            aside=state.aside & self._aside(names),
+        )
+
+    def _noted(self, names: Sequence[str]) -> int:
+        if checkpoints.LEADER_EPOCH_CHECKPOINT not in names:
+            return NO_FILE
+        text = checkpoints.read_text(self._disk, DIRECTORY, checkpoints.LEADER_EPOCH_CHECKPOINT)
+        entries = checkpoints.decode_leader_epochs(text or "")
+        if entries is None:
+            return UNREADABLE
+        return entries[0].start_offset if entries else NO_EPOCHS
+
+    def _segments(self, state: State) -> Iterator[Segment]:
+        """The log's, with what is served of it, and with the batches of the specification that are not."""
+        bases = self.log.segment_base_offsets
+        served = list(self._served())
+        known = {segment.base: segment for segment in state.segments}
+        for base, following in zip(bases, [*bases[1:], spec.FAR], strict=True):
+            like = known.get(base, Segment(base))
+            batches = [one for one in like.batches if state.is_refused(one) or one.end <= self.log.log_start_offset]
+            batches += [one for one in served if base <= one.start < following]
+            yield attrs.evolve(like, batches=tuple(sorted(batches, key=lambda one: one.start)))
+
+    def _served(self) -> Iterator[Batch]:
+        """What a reader finds who begins at each offset; it is as it was written."""
+        log, offset = self.log, self.log.log_start_offset
+        while offset < log.log_end_offset:
+            try:
+                data = log.read(offset, 1)
+            except CorruptLogError:
+                offset += 1
+                continue
+            records = list(decode_batches(data))
+            first, last, epoch = records[0].offset, records[-1].offset, checked_header(data).partition_leader_epoch
+            known = log.epochs.epoch_for_offset(first)
+            starts = [entry.start_offset for entry in log.epochs.entries]
+            is_known = known == epoch or (known is None and first < min(starts, default=log.log_end_offset))
+            is_same = [one.value for one in records] == [value_of(one.offset, epoch) for one in records]
+            yield Batch(first, last + 1, epoch if is_known and is_same else -1)
+            offset = last + 1
+
+    def _aside(self, names: Sequence[str]) -> set[int]:
+        """Where batches begin that lie in files of other names."""
+        files = (f"{DIRECTORY}/{name}" for name in names if DAMAGED_SUFFIX in name or STRAY_SUFFIX in name)
+        return {header.base_offset for file in files for header in _intact(self._disk.files()[file])}
+
+
+def _path(base: int) -> str:
+    return f"{DIRECTORY}/{file_name(base, LOG_SUFFIX)}"
+
+
+def _intact(content: bytes) -> Iterator[BatchHeader]:
+    """Every intact batch in a file, wherever it begins."""
+    for position in range(len(content)):
+        try:
+            yield checked_header(content, position)
+        except RecordError:
+            continue
+
+
+STEPS: Final = Steps[RecoveryCores, [State], None](
+    on(spec.Append, RecoveryCores.append),
+    on(spec.Roll, RecoveryCores.roll),
+    on(spec.Flush, RecoveryCores.flush),
+    on(spec.NoteHighWatermark, RecoveryCores.note_high_watermark),
+    on(spec.StartAt, RecoveryCores.start_at),
+    on(spec.Truncate, RecoveryCores.truncate),
+    on(spec.Close, RecoveryCores.shut_down),
+    on(spec.Crash, RecoveryCores.crash),
+    on(spec.Spoil, RecoveryCores.spoil),
+    on(spec.LoseSegment, RecoveryCores.lose_segment),
+    on(spec.MakeUp, RecoveryCores.make_up),
+    on(spec.LoseEpochs, RecoveryCores.lose_epochs),
+    on(spec.LosePoint, RecoveryCores.lose_point),
+    on(spec.SpoilPoint, RecoveryCores.spoil_point),
+    on(spec.SpoilStart, RecoveryCores.spoil_start),
+    on(spec.Open, RecoveryCores.open),
+)

@@ -1,0 +1,99 @@
+"""The machine of a log's recovery: explored to its end, and each of its rules is needed."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidegauge.spec.kernel.explorer import explore
+from tidegauge.spec.kernel.progress import Limits
+from tidegauge.spec.recovery.machine import Recovery
+from tidegauge.spec.recovery.opening import Taken
+from tidegauge.spec.recovery.reading import Damaged
+from tidegauge.spec.recovery.state import Gap, Segment, State
+
+
+def test_one_batch_a_crash_and_any_damage() -> None:
+    found = explore(Recovery(max_appends=1))
+    assert (found.holds, found.complete, found.distinct) == (True, True, 5_555)
+    assert found.reached.keys() == {"a recovery point is rejected"}
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize(
+    ("machine", "states"),
+    [(Recovery(max_appends=2, max_damages=0), 24_877), (Recovery(max_appends=1, max_damages=2), 23_883)],
+)
+def test_more_batches_or_more_damage(machine: Recovery, states: int) -> None:
+    found = explore(machine)
+    assert (found.holds, found.complete, found.distinct) == (True, True, states)
+
+
+@pytest.mark.deep
+def test_the_states_nearest_to_the_beginning_hold() -> None:
+    found = explore(Recovery(max_damages=2), limits=Limits(states=300_000))
+    assert found.holds, str(found.violations[0])
+
+
+class BelievesTheSpoilt(Recovery):
+    def is_believed(self, segment: Segment, number: int, *, is_behind_damage: bool) -> bool:
+        return True
+
+
+class TakesATornTailForDamage(Recovery):
+    def is_torn(self, damaged: Damaged, flushed: int) -> bool:
+        return False
+
+
+class CutsWhatWasFlushed(Recovery):
+    def is_torn(self, damaged: Damaged, flushed: int) -> bool:
+        return True
+
+
+class TrustsAfterACrash(Recovery):
+    def is_trusted(self, state: State, segment: Segment, limit: int | None, point: int, *, reads_all: bool) -> bool:
+        return True
+
+
+class SkipsWhatIsMissing(Recovery):
+    def belongs(self, taken: Taken, segment: Segment, flushed: int) -> bool:
+        return True
+
+
+class TellsNobody(Recovery):
+    def is_noted(self, gaps: list[Gap]) -> bool:
+        return False
+
+
+class KnowsNoEnd(Recovery):
+    def known_end(self, state: State, point: int) -> int:
+        return 0
+
+
+class StartsWhereTheFilesDo(Recovery):
+    def believed_start(self, state: State, first: int, end: int) -> int:
+        return first
+
+
+class StartsWhereItIsTold(Recovery):
+    def believed_start(self, state: State, first: int, end: int) -> int:
+        return state.start
+
+
+@pytest.mark.parametrize(
+    ("wrong", "falls"),
+    [
+        (BelievesTheSpoilt(max_appends=1), "NothingSpoiltIsServed"),
+        (TakesATornTailForDamage(max_appends=1), "NothingIsAppendedToDamage"),
+        (CutsWhatWasFlushed(max_appends=2), "IntactIsKept"),
+        (TrustsAfterACrash(max_appends=1), "NothingIsAppendedToDamage"),
+        (KnowsNoEnd(max_appends=1), "NoOffsetIsGivenTwice"),
+        (StartsWhereTheFilesDo(max_appends=1), "DeletedIsGone"),
+        (StartsWhereItIsTold(max_appends=1), "StartIsInTheLog"),
+        (SkipsWhatIsMissing(max_appends=2, max_damages=0), "FlushedIsKept"),
+        (TellsNobody(max_appends=1), "RefusedIsTold"),
+    ],
+    ids=lambda one: type(one).__name__ if isinstance(one, Recovery) else one,
+)
+def test_each_rule_is_needed(wrong: Recovery, falls: str) -> None:
+    found = explore(wrong)
+    assert [one.invariant for one in found.violations] == [falls]

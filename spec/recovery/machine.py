@@ -1,0 +1,474 @@
+"""A log, a disk, crashes and damage: what a log that is opened again holds.
+
+A log is appended to, rolled, flushed, cut, and started later. It is closed in order, or a crash takes what was not
+flushed: of each file some of the last batches, perhaps in the middle of one. Then the disk may do worse: spoil a batch,
+lose a file, lose or spoil what was written down beside the segments. Opening the log again loses nothing that was
+flushed and is intact, serves nothing that is not, and gives no offset twice.
+
+Two rules are not innocent. A recovery point that nothing else knows of is not believed: then what it alone said of a
+lost tail is not believed either. And what is behind damage that was not flushed is kept in a file of its own, but is no
+part of the log.
+
+How a file is read is in `reading`, how a log is opened in `opening`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import ClassVar, Final
+
+import attrs
+
+from tidegauge.spec.kernel.evolving import evolve
+from tidegauge.spec.kernel.machine import Action, Invariant, Machine, NotEnabled, StepInvariant
+from tidegauge.spec.recovery.opening import Opening
+from tidegauge.spec.recovery.state import NO_EPOCHS, NO_FILE, UNREADABLE, Batch, Rot, Segment, State
+
+FAR: Final[int] = 1 << 40
+"""An offset that no log has."""
+
+
+@attrs.frozen
+class Append(Action):
+    """A batch of so many records, by the leader of before or by a new one."""
+
+    fair: ClassVar[bool] = False
+
+    records: int
+    by_new_leader: bool = False
+
+
+@attrs.frozen
+class Roll(Action):
+    """The active segment is closed."""
+
+    fair: ClassVar[bool] = False
+
+
+@attrs.frozen
+class Flush(Action):
+    """All is brought to stable storage; `noted`: and the recovery point is written down."""
+
+    fair: ClassVar[bool] = False
+
+    noted: bool
+
+
+@attrs.frozen
+class NoteHighWatermark(Action):
+    """The high watermark is written down; here it is the log's end."""
+
+    fair: ClassVar[bool] = False
+
+
+@attrs.frozen
+class StartAt(Action):
+    """The log starts there from now on, and segments before go."""
+
+    fair: ClassVar[bool] = False
+
+    offset: int
+
+
+@attrs.frozen
+class Truncate(Action):
+    """All from a batch on is removed, durably."""
+
+    fair: ClassVar[bool] = False
+
+    offset: int
+
+
+@attrs.frozen
+class Close(Action):
+    """A shutdown in order: all is flushed, and the recovery point and the log start are written down."""
+
+    fair: ClassVar[bool] = False
+
+
+@attrs.frozen
+class Crash(Action):
+    """The files up to number `file` keep what was not synced; of that one `kept` batches stay, the last one `torn`.
+
+    Of later files nothing stays that was not synced, or, where the disk wrote them `first`, all.
+    """
+
+    fair: ClassVar[bool] = False
+
+    file: int
+    kept: int
+    torn: bool
+    first: bool
+
+
+@attrs.frozen
+class Spoil(Action):
+    """A batch is damaged."""
+
+    fair: ClassVar[bool] = False
+
+    base: int
+    number: int
+    rot: Rot
+
+
+@attrs.frozen
+class LoseSegment(Action):
+    """The files of a segment are gone, but for the snapshot of the producers."""
+
+    fair: ClassVar[bool] = False
+
+    base: int
+
+
+@attrs.frozen
+class MakeUp(Action):
+    """There is a file that nobody has written, empty or with something in it that is no batch."""
+
+    fair: ClassVar[bool] = False
+
+    base: int
+    is_empty: bool
+
+
+@attrs.frozen
+class LoseEpochs(Action):
+    """The file of leader epochs is gone, or holds something else."""
+
+    fair: ClassVar[bool] = False
+
+    is_there: bool
+
+
+@attrs.frozen
+class LosePoint(Action):
+    """The recovery point is gone."""
+
+    fair: ClassVar[bool] = False
+
+
+@attrs.frozen
+class SpoilPoint(Action):
+    """The recovery point that was written down is one that no log has."""
+
+    fair: ClassVar[bool] = False
+
+
+@attrs.frozen
+class SpoilStart(Action):
+    """The log start that was written down is one that no log has."""
+
+    fair: ClassVar[bool] = False
+
+
+@attrs.frozen
+class Open(Action):
+    """A process opens the log; it may choose to read all of it."""
+
+    reads_all: bool
+
+
+DAMAGE = (Spoil, LoseSegment, MakeUp, LoseEpochs, LosePoint, SpoilPoint, SpoilStart)
+
+
+@attrs.frozen
+class Recovery(Opening, Machine[State]):
+    """The constants bound a search."""
+
+    action_types: ClassVar[tuple[type[Action], ...]] = (
+        Append,
+        Roll,
+        Flush,
+        NoteHighWatermark,
+        StartAt,
+        Truncate,
+        Close,
+        Crash,
+        Open,
+        *DAMAGE,
+    )
+
+    max_appends: int = 3
+    max_crashes: int = 1
+    max_damages: int = 1
+
+    def initial(self) -> Iterable[State]:
+        return (State(),)
+
+    def actions(self, state: State) -> Iterable[Action]:
+        return (action for action in self._candidates(state) if not self.guard(state, action))
+
+    def _candidates(self, state: State) -> Iterator[Action]:
+        if not state.is_open:
+            yield from (Open(reads_all) for reads_all in (False, True))
+            yield from (LoseEpochs(False), LoseEpochs(True), LosePoint(), SpoilPoint(), SpoilStart())
+            for segment in state.segments:
+                yield LoseSegment(segment.base)
+                yield from (Spoil(segment.base, number, rot) for number in range(len(segment.batches)) for rot in Rot)
+            yield from (MakeUp(base, is_empty) for base in range(state.end + 2) for is_empty in (False, True))
+            return
+        yield from (Append(records, new) for records in (1, 2) for new in (False, True))
+        yield from (Roll(), Flush(False), Flush(True), NoteHighWatermark(), Close())
+        for segment in state.segments:
+            for batch in segment.batches:
+                yield from (StartAt(batch.start), StartAt(batch.end), Truncate(batch.start))
+        for file, segment in enumerate(state.segments):
+            for kept in range(len(segment.batches) - segment.synced + 1):
+                yield from (Crash(file, kept, torn, first) for torn in (False, True) for first in (False, True))
+
+    def guard(self, state: State, action: Action) -> str:
+        """Why the action cannot happen; "" when it can."""
+        if isinstance(action, (Open, *DAMAGE)):
+            if state.is_open:
+                return "the log is open"
+            if isinstance(action, DAMAGE):
+                if state.damages >= self.max_damages or not state.segments:
+                    return "enough damage, or nothing that could be damaged"
+                return self._damage_guard(state, action)
+            return self._open_guard(state, action)
+        if not state.is_open:
+            return "the log is closed"
+        match action:
+            case Append() if state.appended >= self.max_appends:
+                return "enough was appended"
+            case Roll() if not state.segments[-1].batches:
+                return "the active segment is empty"
+            case Flush() if state.flushed == state.end and state.point == state.end:
+                return "all is flushed"
+            case NoteHighWatermark() if state.high_watermark == state.end:
+                return "it is written down"
+            case StartAt(offset) if not state.start < offset <= state.end:
+                return "the log does not start later then"
+            case StartAt() | Truncate() if state.gaps:
+                return "a damaged log is repaired first"
+            case Truncate(offset) if not state.start <= offset:
+                return "the log starts later"
+            case Crash() if state.crashes >= self.max_crashes:
+                return "enough crashes"
+            case Crash(file, kept, torn, first):
+                return self._crash_guard(state, file, kept, torn=torn, first=first)
+        return ""
+
+    def _crash_guard(self, state: State, file: int, kept: int, *, torn: bool, first: bool) -> str:
+        segment, later = state.segments[file], state.segments[file + 1 :]
+        unsynced = len(segment.batches) - segment.synced
+        if torn and kept == unsynced:
+            return "there is nothing that could be torn"
+        if first and not any(one.synced < len(one.batches) for one in later):
+            return "nothing later was written first"
+        return "" if kept < unsynced or file + 1 == len(state.segments) else "that is the crash of a later file"
+
+    def _damage_guard(self, state: State, action: Action) -> str:
+        made_up = any(segment.is_stray for segment in state.segments)
+        rotten = any(batch.rot is not None for segment in state.segments for batch in segment.batches)
+        spoilt = state.has_note or made_up or rotten
+        is_lost = FAR in (state.point, state.start) or (state.is_clean and not state.point and state.end > 0)
+        if isinstance(action, (Spoil, LoseSegment, MakeUp)) and is_lost:
+            return "what tells damage from a torn tail is damaged"
+        match action:
+            case LosePoint() | SpoilPoint() | SpoilStart() if spoilt or is_lost:
+                return "it tells damage from a torn tail, and something is damaged"
+            case Spoil(base, number, rot):
+                segment = next(one for one in state.segments if one.base == base)
+                around = segment.batches[max(0, number - 1) : number + 2]
+                if made_up or segment.batches[number].rot is not None:
+                    return "it is damaged"
+                if rot.is_seen_alone:
+                    beside = any(one.rot is not None and not one.rot.is_seen_alone for one in around)
+                    return "nothing would tell the damage before it" if beside else ""
+                behind = segment.batches[number + 1 : number + 2]
+                told = bool(behind) and all(one.rot is None for one in around)
+                return "" if told else "nothing tells it"
+            case MakeUp(base, _):
+                taken = any(segment.base == base for segment in state.segments)
+                damaged = any(one.torn or any(b.rot for b in one.batches) for one in state.segments)
+                return "there is such a file, or damage" if taken or damaged or made_up else ""
+            case LoseEpochs() if state.noted in (NO_FILE, UNREADABLE):
+                return "there is none"
+            case LosePoint() if not state.point:
+                return "it is 0"
+        return ""
+
+    def _open_guard(self, state: State, action: Open) -> str:
+        """What only reading tells is read."""
+        untold = any(
+            batch.rot is not None and batch.rot is not Rot.CONTENT
+            for segment in state.segments
+            for batch in segment.batches
+        )
+        return "something is damaged that only reading tells" if untold and not action.reads_all else ""
+
+    def step(self, state: State, action: Action) -> State:
+        if guard := self.guard(state, action):
+            raise NotEnabled(action, guard)
+        if isinstance(action, DAMAGE):
+            return self._damaged(evolve(state, damages=state.damages + 1), action)
+        match action:
+            case Open(reads_all):
+                return self.opened(state, reads_all=reads_all)
+            case Append(records, by_new_leader):
+                return self._appended(state, records, by_new_leader=by_new_leader)
+            case Roll():
+                segments = (*state.segments, Segment(state.end))
+                return evolve(state, segments=segments, snapshots=state.snapshots | {state.end})
+            case Flush(noted):
+                flushed = self._flushed(state)
+                return evolve(flushed, point=flushed.end) if noted else flushed
+            case NoteHighWatermark():
+                return evolve(state, high_watermark=state.end)
+            case StartAt(offset):
+                return self._started(state, offset)
+            case Truncate(offset):
+                return self._truncated(state, offset)
+            case Close():
+                flushed = self._flushed(state)
+                last = max(state.snapshots, default=state.start)
+                snapshots = state.snapshots | {state.end} if state.end > last else state.snapshots
+                return evolve(flushed, is_open=False, is_clean=True, point=state.end, snapshots=snapshots, gaps=())
+        assert isinstance(action, Crash)
+        return self._crashed(state, action)
+
+    def _appended(self, state: State, records: int, *, by_new_leader: bool) -> State:
+        epoch = state.epoch + by_new_leader
+        batch = Batch(state.end, state.end + records, epoch)
+        active = state.segments[-1]
+        segments = (*state.segments[:-1], evolve(active, batches=(*active.batches, batch)))
+        first = batch.start if state.first_epoch == NO_EPOCHS else state.first_epoch
+        appended = state.appended + 1
+        return evolve(state, segments=segments, end=batch.end, first_epoch=first, epoch=epoch, appended=appended)
+
+    def _flushed(self, state: State) -> State:
+        segments = tuple(evolve(one, synced=len(one.batches)) for one in state.segments)
+        return evolve(state, segments=segments, flushed=state.end, noted=state.written_epochs)
+
+    def _started(self, state: State, offset: int) -> State:
+        """What lies before is flushed first; the last segment stays."""
+        if state.flushed < offset:
+            state = self._flushed(state)
+        segments = state.segments
+        while len(segments) > 1 and segments[0].end <= offset:
+            segments = segments[1:]
+        first = state.first_epoch
+        if NO_EPOCHS < first < offset:
+            first = offset - 1
+        snapshots = frozenset(one for one in state.snapshots if one >= segments[0].base)
+        started = evolve(state, segments=segments, start=offset, first_epoch=first, snapshots=snapshots)
+        return evolve(started, noted=started.written_epochs)
+
+    def _truncated(self, state: State, offset: int) -> State:
+        kept = [one for one in state.segments if one.base <= offset]
+        kept[-1] = evolve(kept[-1], batches=tuple(batch for batch in kept[-1].batches if batch.end <= offset))
+        first = state.first_epoch if state.first_epoch < offset else NO_EPOCHS
+        noted = state.noted if state.first_epoch == NO_EPOCHS else first
+        snapshots = frozenset(one for one in state.snapshots if state.start < one <= offset)
+        point = min(state.point, offset)
+        cut = evolve(state, segments=tuple(kept), end=offset, first_epoch=first, noted=noted, point=point)
+        return evolve(self._flushed(cut), snapshots=snapshots)
+
+    def _crashed(self, state: State, crash: Crash) -> State:
+        segments = []
+        for number, segment in enumerate(state.segments):
+            stays = len(segment.batches)
+            if number == crash.file:
+                stays = segment.synced + crash.kept
+            elif number > crash.file and not crash.first:
+                stays = segment.synced
+            torn = segment.torn or (number == crash.file and crash.torn)
+            segments.append(evolve(segment, batches=segment.batches[:stays], synced=stays, torn=torn))
+        return evolve(state, segments=tuple(segments), is_open=False, gaps=(), crashes=state.crashes + 1)
+
+    def _damaged(self, state: State, action: Action) -> State:
+        match action:
+            case Spoil(base, number, rot):
+                segments = []
+                for one in state.segments:
+                    batches = list(one.batches)
+                    if one.base == base:
+                        batches[number] = evolve(batches[number], rot=rot)
+                    segments.append(evolve(one, batches=tuple(batches)))
+                return evolve(state, segments=tuple(segments))
+            case LoseSegment(base):
+                return evolve(state, segments=tuple(one for one in state.segments if one.base != base))
+            case MakeUp(base, is_empty):
+                made = Segment(base, torn=not is_empty, is_stray=True)
+                return evolve(state, segments=tuple(sorted((*state.segments, made), key=lambda one: one.base)))
+            case LoseEpochs(is_there):
+                return evolve(state, noted=UNREADABLE if is_there else NO_FILE)
+            case LosePoint():
+                return evolve(state, point=0)
+            case SpoilPoint():
+                return evolve(state, point=FAR)
+        return evolve(state, start=FAR)
+
+    # Properties
+
+    @property
+    def invariants(self) -> Mapping[str, Invariant[State]]:
+        return {
+            "NothingSpoiltIsServed": self.nothing_spoilt_is_served,
+            "FlushedIsKept": self.flushed_is_kept,
+            "RefusedIsTold": self.refused_is_told,
+            "NothingIsAppendedToDamage": self.nothing_is_appended_to_damage,
+            "StartIsInTheLog": self.start_is_in_the_log,
+        }
+
+    def nothing_spoilt_is_served(self, state: State) -> bool:
+        return not state.is_open or all(batch.rot is None for batch in state.served)
+
+    def flushed_is_kept(self, state: State) -> bool:
+        """Without damage, an open log has all from its start to its end, and its end is not before what was flushed."""
+        if not state.is_open or state.damages:
+            return True
+        offset = min((batch.start for batch in state.served), default=state.end)
+        if offset > state.start:
+            return False
+        for batch in state.served:
+            if batch.start != offset:
+                return False
+            offset = batch.end
+        return offset == state.end >= state.point
+
+    def refused_is_told(self, state: State) -> bool:
+        """A log that refuses says so to the next process."""
+        return state.has_note or not state.gaps
+
+    def nothing_is_appended_to_damage(self, state: State) -> bool:
+        """But behind a file that somebody has made up, where all others are lost."""
+        return not state.is_open or not state.segments[-1].torn or state.damages > 1
+
+    def start_is_in_the_log(self, state: State) -> bool:
+        return not state.is_open or state.start <= state.end
+
+    @property
+    def step_invariants(self) -> Mapping[str, StepInvariant[State]]:
+        return {
+            "NoOffsetIsGivenTwice": self.no_offset_is_given_twice,
+            "IntactIsKept": self.intact_is_kept,
+            "DeletedIsGone": self.deleted_is_gone,
+        }
+
+    def no_offset_is_given_twice(self, before: State, action: Action, after: State) -> bool:
+        """A log ends where its recovery point says, or beyond; unless nothing else knew of that."""
+        return not isinstance(action, Open) or after.end >= min(before.point, before.flushed) or after.was_rejected
+
+    def intact_is_kept(self, before: State, action: Action, after: State) -> bool:
+        """What was flushed, and is intact, stays where it is; between two that are damaged it may be kept apart."""
+        if not isinstance(action, Open) or after.was_rejected:
+            return True
+        batches = {batch for segment in before.segments for batch in segment.batches if batch.rot is None}
+        point = before.point if before.damages else before.flushed
+        flushed = {batch for batch in batches if batch.end <= point and batch.start >= before.start}
+        gone = flushed - {batch for segment in after.segments for batch in segment.batches}
+        return not gone or (before.damages > 1 and all(batch.start in after.aside for batch in gone))
+
+    def deleted_is_gone(self, before: State, action: Action, after: State) -> bool:
+        """A log that nothing has damaged starts where it did."""
+        return not isinstance(action, Open) or bool(before.damages) or after.start == before.start
+
+    @property
+    def sometimes(self) -> Mapping[str, Invariant[State]]:
+        return {
+            "a gap is refused": lambda state: bool(state.gaps) and bool(state.served),
+            "a recovery point is rejected": lambda state: state.was_rejected,
+            "something is kept apart": lambda state: bool(state.aside),
+        }

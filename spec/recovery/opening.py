@@ -1,0 +1,199 @@
+"""What a log holds that is opened.
+
+Segments are taken in by their names, the first one first. One is believed as it is when it was closed in order, or lies
+below the recovery point; else it is read. The first place that is not intact is the torn tail if nothing below the
+recovery point is in it: the log ends there. Otherwise it is a gap, and what lies behind it stays in the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import attrs
+
+from tidegauge.spec.kernel.evolving import evolve
+from tidegauge.spec.recovery.reading import Damaged, Rules
+from tidegauge.spec.recovery.state import ENDLESS, NO_EPOCHS, NO_FILE, UNREADABLE, Batch, Gap, Segment, State
+
+
+@attrs.define
+class Taken:
+    """A log that is being taken in."""
+
+    segments: list[Segment]
+    gaps: list[Gap]
+    aside: set[int]
+    first_epoch: int
+    end: int = 0
+    is_rejected: bool = False
+
+    def leave(self, batches: tuple[Batch, ...]) -> None:
+        """Keep them in other files."""
+        self.aside.update(batch.start for batch in batches if batch.rot is None)
+
+    def add_gap(self, start: int, end: int) -> None:
+        if start < end:
+            self.gaps.append((start, end))
+
+
+class Opening(Rules):
+    """The rules of opening a log; a bug overrides one of them."""
+
+    def opened(self, state: State, *, reads_all: bool) -> State:
+        """The log, open. If nothing else knows of a recovery point beyond its end, all is read and none is believed."""
+        reads_all |= state.has_note or state.noted in (NO_FILE, UNREADABLE)
+        taken = self.taken_in(state, state.point, reads_all=reads_all)
+        if was_rejected := taken.is_rejected:
+            taken = self.taken_in(state, 0, reads_all=True)
+        segments, gaps = taken.segments, sorted(taken.gaps)
+        if not segments:
+            segments = [Segment(max([state.start, *(end for _, end in gaps)]))]
+        elif gaps and gaps[-1][1] > segments[-1].base:
+            segments = [*segments, Segment(taken.end)]
+        end, first = max(taken.end, segments[-1].base), segments[0].base
+        start = self.believed_start(state, first, end)
+        gaps = [gap for gap in gaps if gap[1] > start or gap[0] < first]
+        gaps = sorted({*gaps, *self.met(segments, start, gaps)})
+        first_epoch = taken.first_epoch
+        if first_epoch != NO_EPOCHS:
+            first_epoch = NO_EPOCHS if first_epoch >= end else max(first_epoch, start - 1)
+        state = evolve(state, first_epoch=first_epoch)
+        return evolve(
+            state,
+            segments=tuple(evolve(one, synced=len(one.batches)) for one in segments),
+            is_open=True,
+            start=start,
+            end=end,
+            gaps=tuple(gaps),
+            flushed=end,
+            point=min(state.point, end),
+            noted=state.written_epochs if taken.segments else state.noted,
+            snapshots=self.kept_snapshots(state, segments, start, end),
+            is_clean=False,
+            has_note=self.is_noted(gaps),
+            was_rejected=was_rejected,
+            aside=state.aside | taken.aside,
+        )
+
+    def taken_in(self, state: State, point: int, *, reads_all: bool) -> Taken:
+        """The segments that belong to the log, with what of them is damaged."""
+        flushed = ENDLESS if state.is_clean and not point else point
+        taken = Taken([], [], set(), max(state.noted, NO_EPOCHS))
+        waiting = list(state.segments)
+        known_start = None if state.noted < 0 else state.noted
+        if known_start is not None:
+            while len(waiting) > 1 and waiting[1].base <= known_start and not self.read(waiting[0]).believed:
+                taken.leave(waiting.pop(0).batches)
+            if waiting and known_start + 1 < waiting[0].base:
+                taken.add_gap(known_start + 1 if known_start else 0, waiting[0].base)
+        while waiting:
+            segment = waiting.pop(0)
+            if not self.belongs(taken, segment, flushed):
+                taken.leave(segment.batches)
+                continue
+            limit = waiting[0].base if waiting else None
+            if self.is_trusted(state, segment, limit, point, reads_all=reads_all):
+                taken.segments.append(segment)
+                taken.end = segment.end
+                continue
+            while waiting and waiting[0].base < segment.end:  # only what the disk has made up
+                taken.leave(waiting.pop(0).batches)
+            self.take_in_read(state, taken, segment, waiting[0].base if waiting else None, point, flushed)
+        known_end = self.known_end(state, point)
+        if known_end > taken.end:
+            start = taken.end if taken.segments else max(state.start, known_start or 0)
+            taken.add_gap(start, known_end)
+            if taken.segments:
+                taken.end = known_end
+        taken.is_rejected = self.is_rejected(point, max(taken.end, known_end, state.start))
+        return taken
+
+    def is_rejected(self, point: int, known_end: int) -> bool:
+        """Whether nothing else knows of what the recovery point says."""
+        return point > known_end
+
+    def belongs(self, taken: Taken, segment: Segment, flushed: int) -> bool:
+        """Whether a segment that does not begin where the one before it ends is one of the log all the same."""
+        if not taken.segments or segment.base == taken.end:
+            return True
+        if segment.base < taken.end or segment.base > flushed or not self.read(segment).believed:
+            return False
+        taken.add_gap(taken.end, segment.base)
+        return True
+
+    def is_trusted(self, state: State, segment: Segment, limit: int | None, point: int, *, reads_all: bool) -> bool:
+        """Whether a segment is as its name and that of the next one say, without being read."""
+        if reads_all or segment.torn:
+            return False
+        if limit is None:
+            return state.is_clean and (not point or segment.end == point)
+        if not state.is_clean and limit > point:
+            return False
+        return segment.end <= limit
+
+    def take_in_read(
+        self, state: State, taken: Taken, segment: Segment, limit: int | None, point: int, flushed: int
+    ) -> None:
+        """Read a segment: what is torn is cut, what is damaged is a gap."""
+        reading = self.read(segment)
+        torn = next((one for one in reading.damaged if self.is_torn(one, flushed)), None)
+        damaged = reading.damaged
+        end = reading.end
+        if torn is not None:
+            damaged = damaged[: damaged.index(torn)]
+            end = torn.start
+            behind = tuple(batch for batch in segment.batches if batch.start >= torn.start)
+            if torn.end is not None:
+                taken.leave(behind)
+            kept = tuple(batch for batch in segment.batches if batch.start < torn.start)
+            segment = evolve(segment, batches=kept, torn=False)
+        if damaged and damaged[-1].end is None:
+            end = limit if limit is not None and limit <= flushed else max(end, self.known_end(state, point))
+            segment = evolve(segment, batches=tuple(batch for batch in segment.batches if batch.start < end))
+        gaps = [(one.start, end if one.end is None else one.end) for one in damaged]
+        found = [one.start for one in reading.believed if one.start < end][:1]
+        known = taken.first_epoch
+        if known != NO_EPOCHS and (not segment.base <= known < end or any(a <= known < b for a, b in gaps)):
+            found.append(known)
+        taken.first_epoch = min(found, default=NO_EPOCHS)
+        for start, stop in gaps:
+            taken.add_gap(start, stop)
+        taken.end = end
+        taken.segments.append(segment)
+
+    def is_torn(self, damaged: Damaged, flushed: int) -> bool:
+        """Whether a place that is not intact is what a crash leaves: nothing before the recovery point is in it."""
+        return damaged.start >= flushed
+
+    def known_end(self, state: State, point: int) -> int:
+        """Up to where something beside the recovery point knows that the log was flushed."""
+        names = {state.start, *state.snapshots, *(segment.base for segment in state.segments)}
+        return max([min(state.high_watermark, point), *(offset for offset in names if offset <= point)])
+
+    def met(self, segments: list[Segment], start: int, gaps: list[Gap]) -> Iterator[Gap]:
+        """What a reader of all of the log meets in segments that were not read: it is looked for in the whole file."""
+        for segment in segments:
+            hit = [batch for batch in segment.batches if batch.rot is not None and batch.end > start]
+            if all(any(a <= batch.start < b for a, b in gaps) for batch in hit):
+                continue
+            for one in self.read(segment).damaged:
+                yield one.start, segment.end if one.end is None else one.end
+
+    def is_noted(self, gaps: list[Gap]) -> bool:
+        """Whether the next process is told to read all of the log."""
+        return bool(gaps)
+
+    def believed_start(self, state: State, first: int, end: int) -> int:
+        """Where the log starts: not beyond what the leader epochs bear witness to."""
+        latest = end if state.noted < 0 else min(end, state.noted + 1)
+        if state.start > max(first, latest):
+            return min(first, end)
+        return min(max(state.start, first), end)
+
+    def kept_snapshots(self, state: State, segments: list[Segment], start: int, end: int) -> frozenset[int]:
+        """Those at the beginning of a segment, and the last one."""
+        last = max((offset for offset in state.snapshots if offset <= end), default=None)
+        bases = {segment.base for segment in segments}
+        return frozenset(
+            offset for offset in state.snapshots if start < offset <= end and (offset in bases or offset == last)
+        )

@@ -1,0 +1,64 @@
+"""What of a segment's file is believed when it is read from its start.
+
+The checksum of a batch covers neither its base offset nor its leader epoch. So one that looks whole is believed only if
+the batches around it agree: it follows what came before it, the next one does not contradict it, and if what lies
+before it is damaged, it is followed by another batch or by the end of the file.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from tidegauge.spec.recovery.state import Batch, Rot, Segment
+
+
+@attrs.frozen
+class Damaged:
+    """A place where a batch ought to be: it would begin at `start`; the next one that is believed begins at `end`."""
+
+    start: int
+    end: int | None
+    """None: the file ends with it."""
+
+
+@attrs.frozen
+class Reading:
+    """A file, read."""
+
+    end: int
+    """After the last batch that is believed."""
+    believed: tuple[Batch, ...]
+    damaged: tuple[Damaged, ...]
+
+
+class Rules:
+    """The rules by which a file is read; a bug overrides one of them."""
+
+    def is_followed(self, segment: Segment, number: int) -> bool:
+        """Whether the batch behind this one begins where it ends, or the file does."""
+        if number + 1 == len(segment.batches):
+            return not segment.torn
+        after = segment.batches[number + 1]
+        return after.is_whole and after.rot is not Rot.OFFSET
+
+    def is_believed(self, segment: Segment, number: int, *, is_behind_damage: bool) -> bool:
+        """Whether a batch is what it says."""
+        if segment.batches[number].rot is not None:
+            return False
+        return not is_behind_damage or self.is_followed(segment, number)
+
+    def read(self, segment: Segment) -> Reading:
+        """All of a file, with what lies behind damage."""
+        end, believed, damaged = segment.base, [], []
+        begun = False
+        for number, batch in enumerate(segment.batches):
+            if not self.is_believed(segment, number, is_behind_damage=begun):
+                begun = True
+                continue
+            if begun:
+                damaged.append(Damaged(end, batch.start))
+            begun, end = False, batch.end
+            believed.append(batch)
+        if begun or segment.torn:
+            damaged.append(Damaged(end, None))
+        return Reading(end, tuple(believed), tuple(damaged))

@@ -1,0 +1,121 @@
+"""The files of one log, what was written down beside them, and what the log says that it holds.
+
+A batch is known by where it begins. What a disk does to it is `Rot`; a file may end in a torn piece of a batch.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final
+
+import attrs
+
+ENDLESS: Final = 1 << 62
+NO_EPOCHS: Final = -1
+"""In the place of where the first leader epoch begins: the file that has them is there, and has none."""
+UNREADABLE: Final = -2
+"""The same: the file is there, and is no list of epochs."""
+NO_FILE: Final = -3
+
+
+class Rot(Enum):
+    """What has become of a batch's bytes."""
+
+    CONTENT = "its records"
+    LENGTH = "its length, which leads nowhere"
+    EPOCH = "its leader epoch, which is larger than that of the batch behind it"
+    OFFSET = "its base offset, which is larger than that of the batch behind it"
+
+    @property
+    def is_seen_alone(self) -> bool:
+        """Whether the batch's own checksum or length tells it."""
+        return self in (Rot.CONTENT, Rot.LENGTH)
+
+
+@attrs.frozen
+class Batch:
+    """The records [start, end)."""
+
+    start: int
+    end: int
+    epoch: int
+    rot: Rot | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it looks like a batch by itself."""
+        return self.rot is None or not self.rot.is_seen_alone
+
+
+@attrs.frozen
+class Segment:
+    """One file."""
+
+    base: int
+    batches: tuple[Batch, ...] = ()
+    synced: int = 0
+    """How many of its batches are on stable storage."""
+    torn: bool = False
+    """Whether a piece of a batch follows."""
+    is_stray: bool = False
+    """Whether the disk has made it up: it holds no batch of the log."""
+
+    @property
+    def end(self) -> int:
+        return self.batches[-1].end if self.batches else self.base
+
+
+Gap = tuple[int, int]
+"""Offsets [start, end) that nobody is served."""
+
+
+@attrs.frozen
+class State:
+    """One log, open or closed."""
+
+    segments: tuple[Segment, ...] = ()
+    is_open: bool = False
+    start: int = 0
+    """Where the log starts; while it is closed, what is written down of it."""
+    end: int = 0
+    gaps: tuple[Gap, ...] = ()
+    flushed: int = 0
+    """The recovery point in memory: all below it is on stable storage."""
+    point: int = 0
+    """The recovery point as it is written down."""
+    high_watermark: int = 0
+    """As it is written down."""
+    first_epoch: int = NO_EPOCHS
+    """Where the first leader epoch begins that the log knows of."""
+    noted: int = NO_FILE
+    """The same, as the file of leader epochs has it."""
+    snapshots: frozenset[int] = frozenset()
+    """Offsets at which a snapshot of the producers was written: names that nothing but a flush explains."""
+    is_clean: bool = False
+    """Whether the log was closed in order."""
+    has_note: bool = False
+    """Whether a note says that something is damaged."""
+    was_rejected: bool = False
+    """Whether the last opening did not believe the recovery point."""
+    aside: frozenset[int] = frozenset()
+    """Where batches begin that are kept in other files than those of the log."""
+    epoch: int = 0
+    """The leader's."""
+    appended: int = 0
+    crashes: int = 0
+    damages: int = 0
+
+    @property
+    def written_epochs(self) -> int:
+        """What the file of leader epochs has after a flush; without any, none is made."""
+        return NO_FILE if self.noted == NO_FILE and self.first_epoch == NO_EPOCHS else self.first_epoch
+
+    def is_refused(self, batch: Batch) -> bool:
+        """Whether nobody is served the batch."""
+        return any(start <= batch.start < end for start, end in self.gaps)
+
+    @property
+    def served(self) -> tuple[Batch, ...]:
+        """What a reader finds from the start to the end."""
+        batches = (batch for segment in self.segments for batch in segment.batches)
+        return tuple(batch for batch in batches if batch.end > self.start and not self.is_refused(batch))
