@@ -277,7 +277,7 @@ class Recovery(Opening, Machine[State]):
                     beside = any(one.rot is not None and not one.rot.is_seen_alone for one in around)
                     return "nothing would tell the damage before it" if beside else ""
                 behind = segment.batches[number + 1 : number + 2]
-                told = bool(behind) and all(one.rot is None for one in around)
+                told = bool(behind) and around[-1].start >= state.start and all(one.rot is None for one in around)
                 return "" if told else "nothing tells it"
             case MakeUp(base, _):
                 taken = any(segment.base == base for segment in state.segments)
@@ -448,8 +448,10 @@ class Recovery(Opening, Machine[State]):
         }
 
     def no_offset_is_given_twice(self, before: State, action: Action, after: State) -> bool:
-        """A log ends where its recovery point says, or beyond; unless nothing else knew of that."""
-        return not isinstance(action, Open) or after.end >= min(before.point, before.flushed) or after.was_rejected
+        """A log ends at its recovery point or beyond, unless nothing else knew of that, or its start is lost."""
+        if not isinstance(action, Open) or after.was_rejected or before.start == FAR:
+            return True
+        return after.end >= min(before.point, before.flushed)
 
     def intact_is_kept(self, before: State, action: Action, after: State) -> bool:
         """What was flushed, and is intact, stays where it is; between two that are damaged it may be kept apart."""
