@@ -277,8 +277,9 @@ class Recovery(Opening, Machine[State]):
                     beside = any(one.rot is not None and not one.rot.is_seen_alone for one in around)
                     return "nothing would tell the damage before it" if beside else ""
                 behind = segment.batches[number + 1 : number + 2]
-                told = bool(behind) and around[-1].start >= state.start and all(one.rot is None for one in around)
-                return "" if told else "nothing tells it"
+                told = bool(behind) and all(one.rot is None for one in around)
+                is_below_start = segment.batches[number].start < state.start
+                return "" if told and not is_below_start else "nothing tells it, or nothing will"
             case MakeUp(base, _):
                 taken = any(segment.base == base for segment in state.segments)
                 damaged = any(one.torn or any(b.rot for b in one.batches) for one in state.segments)

@@ -80,7 +80,7 @@ class StartsWhereItIsTold(Recovery):
 
 
 @pytest.mark.parametrize(
-    ("wrong", "falls"),
+    ("wrong", "invariant"),
     [
         (BelievesTheSpoilt(max_appends=1), "NothingSpoiltIsServed"),
         (TakesATornTailForDamage(max_appends=1), "NothingIsAppendedToDamage"),
@@ -94,6 +94,6 @@ class StartsWhereItIsTold(Recovery):
     ],
     ids=lambda one: type(one).__name__ if isinstance(one, Recovery) else one,
 )
-def test_each_rule_is_needed(wrong: Recovery, falls: str) -> None:
+def test_each_rule_is_needed(wrong: Recovery, invariant: str) -> None:
     found = explore(wrong)
-    assert [one.invariant for one in found.violations] == [falls]
+    assert [one.invariant for one in found.violations] == [invariant]
