@@ -40,7 +40,8 @@ TWINS: Final[Mapping[str, int]] = {
     "says_nothing": BOUND, "elects_the_lost": BOUND, "counts_every_process": 27_641, "unfenced_by_the_dead": 27_641,
     "shows_the_whole_log": 934, "tells_too_soon": 934, "asks_for_no_epoch": 6_324, "followers_tell": 934,
     "takes_all_for_committed": 934,
-    "raises_no_epoch": 7_988, "keeps_the_eligible": 34_516, "stays_in_sync": 2_127, "stays_eligible": 2_127, "reads_brokers_files": 1_591,
+    "raises_no_epoch": 7_988, "keeps_the_eligible": 34_516, "stays_in_sync": 2_127, "stays_eligible": 2_127,
+    "reads_brokers_files": 1_591,
     # idempotence
     "kafka_3197": 126, "kafka_5494": 788, "kafka_6003": 45, "kafka_6683": 18_712, "kafka_7692": 116, "kafka_15591": 80,
     # transactions
