@@ -131,8 +131,11 @@ class Client:
         min_bytes: int = 1,
         max_bytes: int | None = None,
         timeout_ms: float | None = None,
+        read_committed: bool = False,
     ) -> Fetched:
         """Committed records from `offset` on, and the high watermark; waits up to `max_wait_ms` for `min_bytes`.
+
+        With `read_committed` none of a transaction that was aborted, or is not decided.
 
         Raises KafkaError (OFFSET_OUT_OF_RANGE outside the log).
         """
@@ -142,7 +145,8 @@ class Client:
 
         async def attempt() -> Fetched:
             route = await self._routes.leader(self, topic, partition)
-            request = requests.fetch(route, offset, max_wait_ms, min_bytes, max_bytes or self.config.fetch_max_bytes)
+            most = max_bytes or self.config.fetch_max_bytes
+            request = requests.fetch(route, offset, max_wait_ms, min_bytes, most, read_committed=read_committed)
             response = await self._ask(route.address, request, self.config.request_timeout_ms + max_wait_ms)
             return requests.fetched(response, offset)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import attrs
@@ -18,9 +19,9 @@ from kio.schema.list_offsets.v11.request import ListOffsetsPartition, ListOffset
 from kio.schema.metadata.v13.request import MetadataRequest, MetadataRequestTopic
 
 from tidegauge.impl.client.errors import KafkaError
-from tidegauge.impl.records.batches import RecordError, checked_header, extents
+from tidegauge.impl.records.batches import BatchHeader, RecordError, checked_header, extents
 from tidegauge.impl.records.lazy import in_memory
-from tidegauge.impl.records.payload import Record, build_batch, decode_batches
+from tidegauge.impl.records.payload import Record, build_batch, decode_records
 from tidegauge.impl.wire.fetch_messages import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from tidegauge.impl.wire.primitives import NO_WAIT, BrokerId, TopicName, i8, i16, i32, i64, millis
 from tidegauge.impl.wire.produce_messages import ProducePartition, ProduceRequest, ProduceResponse, ProduceTopic
@@ -41,11 +42,18 @@ _COMMITTED_OR_NOT = i8(0)
 
 @attrs.frozen
 class Fetched:
-    """What a fetch brought: records from the offset asked for on, and the partition's high watermark."""
+    """What a fetch brought: records from the offset asked for on, and the partition's high watermark.
+
+    Markers of transactions are left out, and of a fetch with read_committed the records of aborted ones.
+    """
 
     records: tuple[Record, ...]
     high_watermark: int
     log_start_offset: int
+    last_stable_offset: int = -1
+    """Where read_committed ends."""
+    next_offset: int = -1
+    """Where to fetch next: behind all that came, what was left out included."""
 
     @property
     def values(self) -> tuple[bytes | None, ...]:
@@ -90,10 +98,12 @@ def produced(response: ProduceResponse) -> int:
     return data.base_offset
 
 
-def fetch(route: Route, offset: int, max_wait_ms: int, min_bytes: int, max_bytes: int) -> FetchRequest:
+def fetch(
+    route: Route, offset: int, max_wait_ms: int, min_bytes: int, max_bytes: int, *, read_committed: bool = False
+) -> FetchRequest:
     asked = FetchPartition(route.partition, offset, max_bytes, route.leader_epoch)
     topic = FetchTopic(route.topic, route.topic_id, [asked])
-    return FetchRequest([topic], max_wait_ms, min_bytes, max_bytes)
+    return FetchRequest([topic], max_wait_ms, min_bytes, max_bytes, isolation_level=int(read_committed))
 
 
 def fetched(response: FetchResponse, offset: int) -> Fetched:
@@ -105,12 +115,34 @@ def fetched(response: FetchResponse, offset: int) -> Fetched:
         raise KafkaError(data.error_code, f"nothing can be fetched from offset {offset}")
     batches = in_memory(data.records or b"")
     try:
-        for extent in extents(batches):
-            checked_header(batches, extent.position)
-        records = tuple(record for record in decode_batches(batches) if record.offset >= offset)
+        checked = [(extent.position, checked_header(batches, extent.position)) for extent in extents(batches)]
+        aborted = [(one.first_offset, one.producer_id) for one in data.aborted_transactions or ()]
+        records = tuple(
+            record
+            for position in _visible(checked, aborted)
+            for record in decode_records(batches, position)
+            if record.offset >= offset
+        )
     except RecordError as error:
         raise KafkaError(ErrorCode.corrupt_message, f"what was fetched from offset {offset}: {error}") from error
-    return Fetched(records, data.high_watermark, data.log_start_offset)
+    end = checked[-1][1].next_offset if checked else offset
+    return Fetched(records, data.high_watermark, data.log_start_offset, data.last_stable_offset, max(offset, end))
+
+
+def _visible(batches: Iterable[tuple[int, BatchHeader]], aborted: list[tuple[int, int]]) -> Iterator[int]:
+    """The positions of the batches that are neither markers nor parts of these (first offset, producer id).
+
+    An aborted transaction of a producer begins at its first offset, and ends with that producer's next marker.
+    """
+    waiting = deque(sorted(aborted))
+    skipped: set[int] = set()
+    for position, header in batches:
+        while waiting and waiting[0][0] <= header.last_offset:
+            skipped.add(waiting.popleft()[1])
+        if header.is_control:
+            skipped.discard(header.producer_id)
+        elif not (header.is_transactional and header.producer_id in skipped):
+            yield position
 
 
 def list_offsets(route: Route, timestamp: int) -> ListOffsetsRequest:

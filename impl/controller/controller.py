@@ -21,7 +21,7 @@ apply, its successor replays the log to the same image.
     directories    assign, mark_offline             where replicas are on their brokers
     topics         create, grow, delete             topics, and on which brokers they are
     configs        alter, replace                   settings of topics and brokers, and what follows from them
-    client_quotas, acls, scram_credentials, producer_ids
+    client_quotas, acls, scram_credentials, producer_ids, features
 
 How partitions change is in classes of rules (`ElectionRules`, `ReplicaListRules`, `IsrRules`, `RegistrationRules`,
 `ConfigRules`). A subclass of `Controller` names other ones, to see what one wrong rule does.
@@ -46,6 +46,7 @@ from tidegauge.impl.controller.configs import ConfigRules, Configs
 from tidegauge.impl.controller.decision import ControllerEffect, Decision, MetadataAppended, Proposal
 from tidegauge.impl.controller.directories import Directories
 from tidegauge.impl.controller.elections import ElectionRules
+from tidegauge.impl.controller.features import Features
 from tidegauge.impl.controller.isr_changes import IsrChanges, IsrRules
 from tidegauge.impl.controller.membership import Membership, RegistrationRules
 from tidegauge.impl.controller.producer_ids import ProducerIds
@@ -89,6 +90,7 @@ class Controller:
         self.acls = Acls(image)
         self.scram_credentials = ScramCredentials(image)
         self.producer_ids = ProducerIds(image)
+        self.features = Features(image)
 
     @property
     def controller_epoch(self) -> int:

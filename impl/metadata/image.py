@@ -17,6 +17,7 @@ from tidegauge.impl.metadata.access import AccessControlLists, Acl, Operation, P
 from tidegauge.impl.metadata.client_quotas import QuotaEntity
 from tidegauge.impl.metadata.credentials import ScramCredential
 from tidegauge.impl.metadata.draft_dict import DraftDict
+from tidegauge.impl.metadata.features import FEATURES
 from tidegauge.impl.metadata.records import (
     AccessControlEntryRecord,
     BrokerConfigRecord,
@@ -24,6 +25,7 @@ from tidegauge.impl.metadata.records import (
     ClientQuotaRecord,
     ConfigRecord,
     ControllerEpochRecord,
+    FeatureLevelRecord,
     GroupConfigRecord,
     MetadataRecord,
     PartitionChangeRecord,
@@ -136,6 +138,8 @@ class ClusterImage:
         self.client_quotas: dict[QuotaEntity, dict[str, float]] = {}
         self.next_producer_id = 0
         """The first that no broker has been given."""
+        self.features: dict[str, int] = {}
+        """The levels of those that were changed."""
         self.acls = AccessControlLists()
         self.scram_credentials: dict[str, dict[int, ScramCredential]] = {}
         """By user and mechanism."""
@@ -184,6 +188,10 @@ class ClusterImage:
         for topic in self.topics.values():
             for partition, registration in topic.partitions.items():
                 yield topic.name, partition, registration
+
+    def feature_level(self, name: str) -> int:
+        """The level of a feature that is in force."""
+        return self.features.get(name, FEATURES[name].default)
 
     def is_unfenced(self, broker_id: int) -> bool:
         broker = self.brokers.get(broker_id)
@@ -333,6 +341,10 @@ class ClusterImage:
     def _producer_ids(self, record: ProducerIdsRecord) -> None:
         self.next_producer_id = record.next_producer_id
 
+    def _feature_level(self, record: FeatureLevelRecord) -> None:
+        self._own("features")
+        self.features[record.name] = record.level
+
     def _partition(self, record: PartitionRecord) -> None:
         self._own_topic(record.topic).partitions[record.partition] = PartitionRegistration(
             replicas=record.replicas,
@@ -426,6 +438,7 @@ _APPLY: Final[dict[type[Any], Callable[[ClusterImage, Any], None]]] = {
     PartitionRecord: ClusterImage._partition,
     PartitionChangeRecord: ClusterImage._partition_change,
     ProducerIdsRecord: ClusterImage._producer_ids,
+    FeatureLevelRecord: ClusterImage._feature_level,
     AccessControlEntryRecord: ClusterImage._access_control_entry,
     RemoveAccessControlEntryRecord: ClusterImage._remove_access_control_entry,
     UserScramCredentialRecord: ClusterImage._user_scram_credential,

@@ -206,6 +206,13 @@ class ProducerIdsRecord(NamedTuple):
     next_producer_id: int
 
 
+class FeatureLevelRecord(NamedTuple):
+    """A feature has another level (KIP-584)."""
+
+    name: str
+    level: int
+
+
 MetadataRecord: TypeAlias = (
     ControllerEpochRecord
     | RegisterControllerRecord
@@ -222,6 +229,7 @@ MetadataRecord: TypeAlias = (
     | PartitionRecord
     | PartitionChangeRecord
     | ProducerIdsRecord
+    | FeatureLevelRecord
     | AccessControlEntryRecord
     | RemoveAccessControlEntryRecord
     | UserScramCredentialRecord

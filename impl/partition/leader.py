@@ -31,7 +31,7 @@ from tidegauge.impl.partition.messages import (
 )
 from tidegauge.impl.partition.producer_state import InvalidTransactionStateError, RepeatedBatchError
 from tidegauge.impl.partition.verification import Verification
-from tidegauge.impl.records.batches import BatchHeader
+from tidegauge.impl.records.batches import TRANSACTIONAL_FLAG, BatchHeader
 from tidegauge.impl.records.checked import Batches
 from tidegauge.impl.records.markers import TransactionMarker, build_marker
 from tidegauge.impl.records.origin import CLIENT, Origin
@@ -104,6 +104,12 @@ class Leader(InSyncReplicas):
         Raises RepeatedBatchError, OutOfOrderSequenceError, InvalidProducerEpochError or InvalidTransactionStateError.
         """
         self.producers.admit(headers)
+        for header in headers:
+            if header.attributes & TRANSACTIONAL_FLAG:
+                self._admit_transactional(headers)
+                return
+
+    def _admit_transactional(self, headers: Sequence[BatchHeader]) -> None:
         transactional = [header for header in headers if header.is_transactional]
         for header in transactional:
             if not self.producers.is_open_for(header) and not self.is_let_in(header):
@@ -117,6 +123,17 @@ class Leader(InSyncReplicas):
     def is_let_in(self, header: BatchHeader) -> bool:
         """Whether the coordinator has said that the transaction is open, with no end since (KAFKA-14402)."""
         return self.verifications.is_let_in(header.producer_id, header.producer_epoch)
+
+    def coordinators_batch_error(self, producer_id: int, epoch: int) -> ErrorCode:
+        """Whether a group coordinator may append to this producer's transaction: its batches have no sequence.
+
+        Errors: INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE.
+        """
+        entry = self.producers.entries.get(producer_id)
+        if entry is not None and epoch < entry.epoch:
+            return ErrorCode.invalid_producer_epoch
+        is_open = entry is not None and entry.epoch == epoch and producer_id in self.producers.transactions.open
+        return NO_ERROR if is_open or self.verifications.is_let_in(producer_id, epoch) else ErrorCode.invalid_txn_state
 
     def end_verification(self, producer_id: int) -> None:
         """A record or a marker of the producer is appended: the coordinator's word is used up, or no longer true."""

@@ -20,6 +20,8 @@ class Verification:
     producer_id: int
     epoch: int
     is_let_in: bool = False
+    is_old: bool = False
+    """Whether nobody has made use of it for a while."""
 
 
 class Verifications:
@@ -46,6 +48,17 @@ class Verifications:
     def end(self, producer_id: int) -> None:
         """A record of the producer, or a marker, has been appended: its word is used, or true no more."""
         self._of.pop(producer_id, None)
+
+    def forget_old(self) -> None:
+        """Forget what has been there since the last time: a producer that comes late is asked about again."""
+        for producer_id, epochs in list(self._of.items()):
+            kept = {epoch: asked for epoch, asked in epochs.items() if not asked.is_old}
+            if kept:
+                self._of[producer_id] = kept
+            else:
+                del self._of[producer_id]
+            for asked in kept.values():
+                asked.is_old = True
 
     def __iter__(self) -> Iterator[Verification]:
         """Those that were let in."""

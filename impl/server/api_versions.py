@@ -8,8 +8,8 @@ header version 0.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from kio.schema.api_versions.v4.response import (
     ApiVersion,
@@ -19,25 +19,9 @@ from kio.schema.api_versions.v4.response import (
 )
 from kio.schema.errors import ErrorCode
 
+from tidegauge.impl.metadata.features import FEATURES
 from tidegauge.impl.wire.apis import ApiKey, VersionRange
 from tidegauge.impl.wire.primitives import NO_WAIT, i16, i64
-
-
-class Feature(NamedTuple):
-    """A feature's levels: those that are supported, and the one in force; 0 is a feature that is off."""
-
-    lowest: int
-    highest: int
-    finalized: int
-
-
-FEATURES: Final[Mapping[str, Feature]] = {
-    "metadata.version": Feature(7, 30, 30),
-    "kraft.version": Feature(0, 0, 0),
-    "eligible.leader.replicas.version": Feature(0, 1, 1),
-}
-"""Kafka 4.3's features, as far as they are true here. 30 is 4.3-IV0; kraft.version 0 is a quorum that does not change
-its voters; of groups, transactions, share groups and streams groups there is nothing yet."""
 
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 SOFTWARE_NAMED_FROM: Final = 3
@@ -58,8 +42,13 @@ def invalid_request() -> Any:
     return ApiVersionsResponse(error_code=ErrorCode.invalid_request, api_keys=(), throttle_time=NO_WAIT)
 
 
-def api_versions_response(served: Mapping[ApiKey, VersionRange], epoch: int, version: int = ZERO_LEVELS_FROM) -> Any:
-    """What is served here, to a peer that asks in `version`; `epoch` is that of the finalized features."""
+def api_versions_response(
+    served: Mapping[ApiKey, VersionRange], epoch: int, level: Callable[[str], int], version: int = ZERO_LEVELS_FROM
+) -> Any:
+    """What is served here, to a peer that asks in `version`.
+
+    `epoch` is that of the features that are in force, `level` what is in force of each.
+    """
     return ApiVersionsResponse(
         error_code=ErrorCode.none,
         api_keys=tuple(
@@ -74,10 +63,8 @@ def api_versions_response(served: Mapping[ApiKey, VersionRange], epoch: int, ver
         ),
         finalized_features_epoch=i64(epoch),
         finalized_features=tuple(
-            FinalizedFeatureKey(
-                name=name, min_version_level=i16(feature.finalized), max_version_level=i16(feature.finalized)
-            )
-            for name, feature in FEATURES.items()
-            if feature.finalized > 0
+            FinalizedFeatureKey(name=name, min_version_level=i16(level(name)), max_version_level=i16(level(name)))
+            for name in FEATURES
+            if level(name) > 0
         ),
     )

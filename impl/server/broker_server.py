@@ -58,6 +58,8 @@ from tidegauge.impl.server.broker.replica_manager import ReplicaManager
 from tidegauge.impl.server.broker.replica_selection import ReplicaSelector
 from tidegauge.impl.server.broker.tasks import BrokerTasks
 from tidegauge.impl.server.broker.timers import BrokerTimers
+from tidegauge.impl.server.broker.transaction_words import TransactionWords
+from tidegauge.impl.server.broker.transactions import Transactions
 from tidegauge.impl.server.broker_handlers import BROKER_HANDLERS
 from tidegauge.impl.server.node import Node
 from tidegauge.impl.server.transport.context import RequestContext
@@ -171,6 +173,17 @@ class Broker:
             self.tasks,
             client_id=node.name,
             response_timeout_ms=node.response_timeout_ms(config.replica_socket_timeout_ms),
+        )
+        self.transaction_words = TransactionWords(self.metadata, self.peers, self.config, node.clock)
+        self.transactions = Transactions(
+            self.replicas,
+            self.metadata,
+            self.producer_ids,
+            self.peers,
+            self.tasks,
+            self.config,
+            clock=node.clock,
+            timers=node.timers,
         )
         self.readiness = Readiness(self.registration, self.metadata, self.loader, self.peers)
 
@@ -298,6 +311,8 @@ class Broker:
             directory_moves=self.directory_moves,
             producer_ids=self.producer_ids,
             internal_topics=self.internal_topics,
+            transactions=self.transactions,
+            transaction_words=self.transaction_words,
             listeners=self.listeners,
             clock=self.clock,
             disk=self.disk,
@@ -319,7 +334,8 @@ class Broker:
     async def _handle_api_versions(self, request: Any, context: RequestContext) -> Any:
         if not names_its_software(request, context.api_version):
             return invalid_request()
-        return api_versions_response(self._versions, self.metadata.image.offset, context.api_version)
+        image = self.metadata.image
+        return api_versions_response(self._versions, image.offset, image.feature_level, context.api_version)
 
     # --- what embedders ask --------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Settings of coordinators: of the internal topics that they keep their logs in."""
+"""Settings of coordinators: of the internal topics that they keep their logs in, and of transactions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 import attrs
 
 from tidegauge.impl.metadata.config_types import ConfigType
-from tidegauge.impl.server.settings import whole
+from tidegauge.impl.server.settings import Update, flag, whole
 from tidegauge.impl.server.transport.security.settings import SecuritySettings
 
 SHORT_MAX: Final = (1 << 15) - 1
@@ -15,7 +15,7 @@ SHORT_MAX: Final = (1 << 15) - 1
 
 @attrs.frozen(eq=False, repr=False)
 class CoordinatorSettings(SecuritySettings):
-    """Settings of coordinators; sizes in bytes."""
+    """Settings of coordinators; times in ms, sizes in bytes."""
 
     transaction_state_log_num_partitions: int = whole(50, doc="Partitions of __transaction_state.")
     transaction_state_log_replication_factor: int = whole(
@@ -33,4 +33,28 @@ class CoordinatorSettings(SecuritySettings):
     offsets_topic_segment_bytes: int = whole(100 << 20, doc="segment.bytes of __consumer_offsets.")
     offsets_load_buffer_size: int = whole(
         5 << 20, doc="Bytes that are read at once when a partition of __consumer_offsets is loaded."
+    )
+
+    transaction_max_timeout_ms: int = whole(
+        900_000, doc="Longest transaction.timeout.ms that a producer may ask for (INVALID_TRANSACTION_TIMEOUT)."
+    )
+    transactional_id_expiration_ms: int = whole(
+        604_800_000, doc="A transactional id without a transaction that is idle for this long is forgotten."
+    )
+    transaction_abort_timed_out_transaction_cleanup_interval_ms: int = whole(
+        10_000, doc="How often transactions are looked for that have outlived their time-out."
+    )
+    transaction_remove_expired_transaction_cleanup_interval_ms: int = whole(
+        3_600_000, doc="How often idle transactional ids are looked for."
+    )
+    transaction_partition_verification_enable: bool = flag(
+        True,
+        "Whether a leader asks the coordinator before it appends to a transaction of version 1.",
+        update=Update.CLUSTER_WIDE,
+    )
+    add_partitions_to_txn_retry_backoff_ms: int = whole(
+        20, doc="A leader's wait before it adds a partition again while the last transaction is being completed."
+    )
+    add_partitions_to_txn_retry_backoff_max_ms: int = whole(
+        100, doc="How long it does so, before the producer is told to try again."
     )

@@ -113,8 +113,6 @@ def _others() -> Iterator[SettingWithoutEffect]:
     yield _of(_ALL, "metric.reporters", _LIST, (reporter,), "Classes that report metrics.")
     builder = "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"
     yield _of(_ONE, "principal.builder.class", _CLASS, builder, "The class that says who a connection belongs to.")
-    doc = "Whether a leader asks the coordinator before it appends to a transaction."
-    yield _of(_ALL, "transaction.partition.verification.enable", _FLAG, True, doc)
 
 
 WITHOUT_EFFECT: Final[Mapping[str, SettingWithoutEffect]] = {

@@ -22,7 +22,7 @@ from kio.serial.errors import BufferUnderflow, DecodeError, UnexpectedNull
 from tidegauge.impl.records.slices import Sliced, at_once
 from tidegauge.impl.wire.budget import MAX_TAGS, STEP, Budget, TooManyElementsError
 from tidegauge.impl.wire.frames import Payload as Bytes
-from tidegauge.impl.wire.message_classes import default, is_array, is_flat, is_optional, nested_class
+from tidegauge.impl.wire.message_classes import default, is_array, is_flat, is_optional, moment, nested_class
 
 if TYPE_CHECKING:
     from kio.static.protocol import Payload
@@ -60,6 +60,13 @@ _FIXED: Final[Mapping[str, Read]] = MappingProxyType(
 )
 """Types that are written in one way only."""
 
+
+def _read_moment(data: Bytes, position: int) -> tuple[Any, int]:
+    """kio's own reader refuses -1, which Kafka writes for a transaction that has not begun."""
+    ms, size = readers.read_int64(data, position)
+    return moment(ms), size
+
+
 _VARYING: Final[Mapping[tuple[str, bool, bool], Read]] = MappingProxyType(
     {
         ("string", False, False): readers.read_legacy_string,
@@ -70,9 +77,9 @@ _VARYING: Final[Mapping[tuple[str, bool, bool], Read]] = MappingProxyType(
         ("bytes", False, True): readers.read_nullable_legacy_bytes,
         ("bytes", True, False): readers.read_compact_string_as_bytes,
         ("bytes", True, True): readers.read_compact_string_as_bytes_nullable,
-        ("datetime_i64", False, False): readers.read_datetime_i64,
+        ("datetime_i64", False, False): _read_moment,
         ("datetime_i64", False, True): readers.read_nullable_datetime_i64,
-        ("datetime_i64", True, False): readers.read_datetime_i64,
+        ("datetime_i64", True, False): _read_moment,
         ("datetime_i64", True, True): readers.read_nullable_datetime_i64,
     }
 )

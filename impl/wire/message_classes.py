@@ -7,13 +7,22 @@ import types
 import typing
 from datetime import timedelta
 from functools import cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kio.schema.errors import ErrorCode
 from kio.serial.readers import read_datetime_i64
 
+if TYPE_CHECKING:
+    from kio.static.primitive import TZAware
+
 EPOCH: Final = read_datetime_i64(bytes(8), 0)[0]
 """The moment 0, where a message has none to tell."""
+
+
+def moment(ms: int) -> TZAware:
+    """A time in ms since 1970; -1 where there is none, which kio's type has no value for."""
+    return EPOCH + timedelta(milliseconds=ms)
+
 
 _ZEROS: Final[dict[str, Any]] = {
     "string": "",

@@ -117,13 +117,6 @@ def test_a_consumer_that_subscribes_is_told_that_there_are_no_groups(bootstrap: 
         consumer.close()
 
 
-def test_a_transactional_producer_is_told_that_there_are_no_transactions(bootstrap: str) -> None:
-    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": "x", "log_level": 0})
-    with pytest.raises(KafkaException, match="there are no transactions here") as refused:
-        producer.init_transactions(SECONDS)
-    assert refused.value.args[0].fatal()
-
-
 @pytest.fixture
 def python_admin(bootstrap: str) -> Iterator[KafkaAdminClient]:
     client = KafkaAdminClient(bootstrap_servers=bootstrap)

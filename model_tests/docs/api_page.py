@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-from tidegauge.impl.server.api_versions import FEATURES
+from tidegauge.impl.metadata.features import FEATURES
 from tidegauge.impl.server.broker_handlers import BROKER_HANDLERS
 from tidegauge.impl.server.controller_handlers import CONTROLLER_HANDLERS
 from tidegauge.impl.server.transport.handlers import loaded
@@ -65,7 +65,7 @@ def page() -> str:
             "| feature | supported levels | in force |",
             "|---|---|---|",
             *(
-                f"| {name} | {feature.lowest}–{feature.highest} | {feature.finalized or 'no'} |"
+                f"| {name} | {feature.lowest}–{feature.highest} | {feature.default or 'no'} |"
                 for name, feature in FEATURES.items()
             ),
         )

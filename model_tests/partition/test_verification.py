@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.partition.messages import Appended, PartitionConfig
 from tidegauge.impl.partition.producer_state import InvalidTransactionStateError
@@ -99,3 +100,23 @@ def test_a_new_leader_epoch_knows_no_word(pair: Pair) -> None:
     pair.leader.apply_metadata(registration(isr=(0, 1), replicas=(0, 1), leader_epoch=1, partition_epoch=1), 0, 0)
     with pytest.raises(InvalidTransactionStateError):
         pair.append(data(7))
+
+
+def test_a_word_that_nobody_makes_use_of_is_forgotten(pair: Pair) -> None:
+    word = asked(pair, data(7))
+    assert pair.leader.let_in(word)
+    for is_kept in (True, False):
+        pair.leader.verifications.forget_old()
+        assert pair.leader.verifications.is_let_in(7, 0) is is_kept
+
+
+def test_a_group_coordinators_batch_needs_the_transaction_or_the_word_too(pair: Pair) -> None:
+    leader = pair.leader
+    assert leader.coordinators_batch_error(7, 0) is ErrorCode.invalid_txn_state
+    leader.let_in(leader.verifications.begin(7, 0))
+    assert leader.coordinators_batch_error(7, 0) is ErrorCode.none
+    pair.append(data(7))
+    assert leader.coordinators_batch_error(7, 0) is ErrorCode.none, "it is open"
+    assert leader.coordinators_batch_error(7, 1) is ErrorCode.invalid_txn_state
+    pair.end(marker(7, epoch=1, commit=True), version=2)
+    assert leader.coordinators_batch_error(7, 0) is ErrorCode.invalid_producer_epoch

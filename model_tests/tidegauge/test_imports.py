@@ -181,7 +181,7 @@ def test_a_family_of_apis_is_loaded_by_its_first_request() -> None:
         "tidegauge.impl.server.controller.topics",
     ]
     asked = [family for family in known if family in then - after]
-    assert asked == ["tidegauge.impl.server.apis.absent_transactions"]
+    assert asked == ["tidegauge.impl.server.apis.transactions"]
     assert ApiKey.LIST_TRANSACTIONS in known[asked[0]]
 
 

@@ -1,9 +1,7 @@
-"""Coordinators, and the offsets that groups keep there: there are no groups and no transactions here yet.
+"""The offsets that groups keep at their coordinator: there are no groups here yet.
 
-Each broker says of itself that it is the coordinator of a group, so that a consumer that was assigned partitions by
-hand can ask for its offsets, learn that there are none, and go on. Of transactions nobody is the coordinator, and
-nobody may use any: TRANSACTIONAL_ID_AUTHORIZATION_FAILED is the one error upon which librdkafka does not ask again
-for ever, and it passes on the message.
+Each broker says of itself that it is the coordinator of a group (`impl.server.apis.coordinators`), so that a consumer
+that was assigned partitions by hand can ask for its offsets, learn that there are none, and go on.
 """
 
 from __future__ import annotations
@@ -13,11 +11,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from kio.schema.errors import ErrorCode
-from kio.schema.find_coordinator.v6.response import Coordinator, FindCoordinatorResponse
 from kio.schema.offset_fetch.v10.response import OffsetFetchResponsePartitions
 
 from tidegauge.impl.server.error_responses.group_offsets import offset_commit_error, offset_delete_error
-from tidegauge.impl.server.rights import denied_topics, group_error, topic_error, transaction_error
+from tidegauge.impl.server.rights import denied_topics, group_error, topic_error
 from tidegauge.impl.server.transport.authorization import Operation
 from tidegauge.impl.wire.offset_unions import (
     AnyOffsetCommitRequest,
@@ -31,73 +28,16 @@ from tidegauge.impl.wire.offset_unions import (
     FetchedTopic,
     FetchedTopicResponse,
 )
-from tidegauge.impl.wire.primitives import NO_WAIT, BrokerId, i32, i64
+from tidegauge.impl.wire.primitives import NO_WAIT, i32, i64
 
 if TYPE_CHECKING:
-    from kio.schema.find_coordinator.v6.request import FindCoordinatorRequest
     from kio.schema.offset_delete.v0.request import OffsetDeleteRequest
     from kio.schema.offset_delete.v0.response import OffsetDeleteResponse
 
     from tidegauge.impl.server.broker.metadata_cache import MetadataCache
-    from tidegauge.impl.server.broker.registration import Registration
     from tidegauge.impl.server.transport.context import RequestContext
 
-GROUP: Final = 0
-TRANSACTION: Final = 1
-SHARE: Final = 2
 NOWHERE: Final = -1
-NO_TRANSACTIONS: Final = "there are no transactions here yet: produce without a transactional id"
-NO_SHARE_GROUPS: Final = "there are no share groups here"
-
-# --- coordinators ----------------------------------------------------------------------------------------------------
-
-
-async def handle_find_coordinator(
-    request: FindCoordinatorRequest, context: RequestContext, *, metadata: MetadataCache, registration: Registration
-) -> FindCoordinatorResponse:
-    """This broker, for groups; nobody for transactions and share groups."""
-    return FindCoordinatorResponse(
-        throttle_time=NO_WAIT,
-        coordinators=tuple(
-            [
-                _coordinator(metadata, registration.broker_id, request.key_type, key, context)
-                async for key in context.pace.each(request.coordinator_keys)
-            ]
-        ),
-    )
-
-
-def _coordinator(
-    metadata: MetadataCache, broker_id: int, key_type: int, key: str, context: RequestContext
-) -> Coordinator:
-    error, message = _coordinator_error(key_type, key, context)
-    if error is ErrorCode.none:
-        for known, address, _ in metadata.endpoints(context.listener):
-            if known == broker_id:
-                return Coordinator(
-                    key=key,
-                    node_id=BrokerId(broker_id),
-                    host=address.host,
-                    port=i32(address.port),
-                    error_code=ErrorCode.none,
-                    error_message=None,
-                )
-        error, message = ErrorCode.coordinator_not_available, "this broker has not joined its cluster yet"
-    return Coordinator(
-        key=key, node_id=BrokerId(NOWHERE), host="", port=i32(NOWHERE), error_code=error, error_message=message or None
-    )
-
-
-def _coordinator_error(key_type: int, key: str, context: RequestContext) -> tuple[ErrorCode, str]:
-    if key_type == GROUP:
-        return group_error(Operation.DESCRIBE, key, context), ""
-    if key_type == TRANSACTION:
-        denied = transaction_error(Operation.DESCRIBE, key, context) is not ErrorCode.none
-        return ErrorCode.transactional_id_authorization_failed, "" if denied else NO_TRANSACTIONS
-    if key_type == SHARE:
-        return ErrorCode.invalid_request, NO_SHARE_GROUPS
-    return ErrorCode.invalid_request, f"key type {key_type} is none: use 0 for groups, 1 for transactions"
-
 
 # --- offsets ---------------------------------------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ from kio.schema.metadata.v13.response import (
 from tidegauge.impl.metadata.image import ClusterImage, TopicImage
 from tidegauge.impl.metadata.topic_names import INTERNAL_TOPICS, is_topic_name
 from tidegauge.impl.partition.registration import NO_LEADER, PartitionRegistration
+from tidegauge.impl.server.broker.internal_topics import creatable
 from tidegauge.impl.server.cluster_view import (
     a_live_broker,
     broker_ids,
@@ -243,7 +244,6 @@ async def _create(
     """Have the controller create topics, and learn of them; what fails stays unknown."""
     from kio.schema.create_topics.v7.request import CreateTopicsRequest
 
-    from tidegauge.impl.server.broker.internal_topics import creatable
     from tidegauge.impl.server.error_responses.topics import create_topics_error
 
     request = CreateTopicsRequest(

@@ -10,6 +10,7 @@ so that the producer looks for the leader again.
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import attrs
@@ -22,17 +23,19 @@ from tidegauge.impl.records.batches import (
     LENGTH_OVERHEAD,
     MAGIC,
     TRANSACTIONAL_FLAG,
+    BatchHeader,
     Buffer,
     Compression,
     InvalidRecordError,
-    RecordError,
     UnsupportedCompressionError,
     compression_of,
 )
+from tidegauge.impl.records.checked import CheckedBatch
 from tidegauge.impl.server.broker.appends import PENDING, AppendOutcome, PartitionAppend
 from tidegauge.impl.server.broker.leaders import node_endpoints
 from tidegauge.impl.server.broker.metadata_cache import MetadataCache
 from tidegauge.impl.server.broker.replica_manager import ReplicaManager
+from tidegauge.impl.server.broker.transaction_words import Entrance, TransactionWords
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
 from tidegauge.impl.server.transport.refused import RefusedError
 from tidegauge.impl.wire.produce_messages import (
@@ -58,12 +61,18 @@ LONG_MS: Final = 60_000
 ADMIN_CLIENT_ID: Final = "__admin_client"
 """The client id that may write to internal topics, as in Kafka."""
 
+ABORTABLE_KNOWN_FROM: Final = 11
+"""The version from which producers know TRANSACTION_ABORTABLE (KIP-890)."""
+ADDS_FROM: Final = 12
+"""The version by which partitions join a transaction: producers of version 2 add none themselves."""
+NONE_REFUSED: Final[Mapping[int, AppendOutcome]] = {}
+
 _ACKS: Final = (0, 1, ACKS_ALL)
 PART: Final = 250
 """Partitions of a topic after which others may have their turn."""
 PART_UNITS: Final = PART
-_GLANCE: Final = struct.Struct(">8xi4xB5xB")
-"""A batch's length, its magic, and the byte of its attributes."""
+_GLANCE: Final = struct.Struct(">8xi4xB")
+"""A batch's length and its magic."""
 _ATTRIBUTES_AT: Final = 22
 """The byte of the attributes that has the compression and the flags."""
 
@@ -71,17 +80,17 @@ _Refusal: TypeAlias = tuple[ErrorCode, str | None]
 """Why nothing is appended, and the message that goes with it."""
 
 
-class NoOpenTransactionError(RecordError):
-    """A batch of a transaction that is not open."""
-
-    error_code = ErrorCode.invalid_txn_state
-
-
 async def handle_produce(
-    request: ProduceRequest, context: RequestContext, *, replicas: ReplicaManager, metadata: MetadataCache
+    request: ProduceRequest,
+    context: RequestContext,
+    *,
+    replicas: ReplicaManager,
+    metadata: MetadataCache,
+    transaction_words: TransactionWords,
 ) -> ProduceResponse | None:
     """Append, and respond when the producer's acks are met; None (no response) for acks=0."""
-    if _is_transactional(request) and not _may_write_transactions(request, context):
+    is_transactional = _is_transactional(request)
+    if is_transactional and not _may_write_transactions(request, context):
         return _unless_unacknowledged(request, produce_error(request, ErrorCode.transactional_id_authorization_failed))
     topics: list[tuple[ProduceTopic, str, _Refusal | None]] = []
     appends: list[PartitionAppend] = []
@@ -96,8 +105,13 @@ async def handle_produce(
                 appends.append(PartitionAppend(name, data.index, data.records, topic.topic_id))
                 if not number % PART:
                     await context.pace.did(PART_UNITS)
+    refused = (
+        await _refused(request.transactional_id or "", appends, context, replicas, transaction_words)
+        if is_transactional
+        else NONE_REFUSED
+    )
     outcomes = await replicas.append(
-        appends,
+        [append for append in appends if id(append) not in refused] if refused else appends,
         acks=request.acks,
         timeout_ms=request.timeout_ms,
         check=checked if context.api_version >= ZSTD_FROM else checked_before_zstd,
@@ -106,7 +120,7 @@ async def handle_produce(
     )
     responses: list[TopicProduced] = []
     leaders: set[int] = set()
-    done = iter(outcomes)
+    done = iter(_in_order(appends, outcomes, refused) if refused else outcomes)
     for topic, name, refusal in topics:
         produced: list[PartitionProduced] = []
         responses.append(TopicProduced(topic.name, topic.topic_id, produced))
@@ -126,6 +140,47 @@ async def handle_produce(
     if leaders:
         response.node_endpoints = node_endpoints(metadata, leaders, context.listener)
     return response if request.acks != 0 else _unless_unacknowledged(request, response)
+
+
+async def _refused(
+    transactional_id: str,
+    appends: list[PartitionAppend],
+    context: RequestContext,
+    replicas: ReplicaManager,
+    words: TransactionWords,
+) -> Mapping[int, AppendOutcome]:
+    """The appends, by their identity, that no coordinator lets in, as outcomes."""
+    entrances = []
+    for append in appends:
+        partition, records = replicas.get(append.topic, append.partition), append.records
+        if partition is None or records is None or isinstance(records, CheckedBatch) or len(records) < HEADER_SIZE:
+            continue
+        header = BatchHeader.parse(records)
+        if header.is_transactional and partition.replica.verification(header) is not None:
+            entrances.append(Entrance(partition, header.producer_id, header.producer_epoch))
+    if not entrances:
+        return NONE_REFUSED
+    refusals = await context.wait_briefly(
+        lambda: words.let_in(
+            transactional_id,
+            entrances,
+            adds=context.api_version >= ADDS_FROM,
+            knows_abortable=context.api_version >= ABORTABLE_KNOWN_FROM,
+        )
+    )
+    return {
+        id(append): AppendOutcome(error=refusal.error, message=refusal.message)
+        for append in appends
+        if (refusal := refusals.get((append.topic, append.partition))) is not None
+    }
+
+
+def _in_order(
+    appends: Iterable[PartitionAppend], outcomes: Iterable[AppendOutcome], refused: Mapping[int, AppendOutcome]
+) -> list[AppendOutcome]:
+    """An outcome for each append, refused or not."""
+    others = iter(outcomes)
+    return [refused[id(append)] if id(append) in refused else next(others) for append in appends]
 
 
 def _produced(index: int, outcome: AppendOutcome) -> PartitionProduced:
@@ -203,11 +258,9 @@ def checked(records: Buffer | None) -> Buffer:
     """What a producer may send: one record batch. Raises RecordError; the log checks the rest."""
     if records is None or len(records) < HEADER_SIZE:
         raise InvalidRecordError(f"no record batch in {0 if records is None else len(records)} bytes")
-    length, magic, attributes = _GLANCE.unpack_from(records)
+    length, magic = _GLANCE.unpack_from(records)
     if magic != MAGIC:
         raise InvalidRecordError(f"message format {magic}: send record batches (magic {MAGIC})")
-    if attributes & TRANSACTIONAL_FLAG:
-        raise NoOpenTransactionError("a transactional batch, and no transaction is open: transactions are not served")
     size = length + LENGTH_OVERHEAD
     if HEADER_SIZE <= size < len(records):
         raise InvalidRecordError(f"{len(records)} bytes where the batch has {size}: send one batch for each partition")

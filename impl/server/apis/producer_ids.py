@@ -1,37 +1,57 @@
 """InitProducerId: a producer that wants to be idempotent gets a producer id (KIP-98, KIP-360).
 
-An idempotent producer begins at epoch 0 and raises it by itself (KIP-360). A request with a transactional id is for a
-transaction coordinator, which this broker is for none: NOT_COORDINATOR.
+An idempotent producer begins at epoch 0 and raises it by itself (KIP-360). A producer with a transactional id has its
+id and epoch from its transaction coordinator.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from kio.schema.errors import ErrorCode
 from kio.schema.init_producer_id.v5.response import InitProducerIdResponse
 from kio.schema.types import ProducerId
 
+from tidegauge.impl.coordinators.transactions.messages import InitProducerId
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
-from tidegauge.impl.wire.primitives import NO_WAIT, i16
+from tidegauge.impl.wire.primitives import NO_WAIT, i16, to_millis
 
 if TYPE_CHECKING:
     from kio.schema.init_producer_id.v5.request import InitProducerIdRequest
 
     from tidegauge.impl.server.broker.producer_ids import ProducerIdAllocator
+    from tidegauge.impl.server.broker.transactions import Transactions
     from tidegauge.impl.server.transport.context import RequestContext
 
 NO_ID: Final = -1
 NO_EPOCH: Final = -1
+FENCED_KNOWN_FROM: Final = 4
+"""The version from which producers know PRODUCER_FENCED (KIP-588)."""
 
 
 async def handle_init_producer_id(
-    request: InitProducerIdRequest, context: RequestContext, *, producer_ids: ProducerIdAllocator
+    request: InitProducerIdRequest,
+    context: RequestContext,
+    *,
+    producer_ids: ProducerIdAllocator,
+    transactions: Transactions,
 ) -> InitProducerIdResponse:
-    """A new id with epoch 0. Without a transactional id the producer's former id and epoch do not count."""
+    """A new id with epoch 0, or those of a transactional id. Without one the former id and epoch do not count."""
     error = _error(request, context)
     if error is not ErrorCode.none:
         return _response(error)
+    if request.transactional_id is not None:
+        begin = InitProducerId(
+            request.transactional_id,
+            to_millis(request.transaction_timeout),
+            request.producer_id,
+            request.producer_epoch,
+        )
+        given = await context.wait_briefly(partial(transactions.init_producer_id, begin))
+        is_unknown = given.error is ErrorCode.producer_fenced and context.api_version < FENCED_KNOWN_FROM
+        error = ErrorCode.invalid_producer_epoch if is_unknown else given.error
+        return _response(error, given.producer_id, given.epoch)
     allocated = await producer_ids.allocate()
     return _response(allocated) if isinstance(allocated, ErrorCode) else _response(ErrorCode.none, allocated, 0)
 
@@ -48,7 +68,7 @@ def _error(request: InitProducerIdRequest, context: RequestContext) -> ErrorCode
         return ErrorCode.cluster_authorization_failed
     if (request.producer_id == NO_ID) != (request.producer_epoch == NO_EPOCH) or transactional_id == "":
         return ErrorCode.invalid_request
-    return ErrorCode.none if transactional_id is None else ErrorCode.not_coordinator
+    return ErrorCode.none
 
 
 def _response(error: ErrorCode, producer_id: int = NO_ID, epoch: int = NO_EPOCH) -> InitProducerIdResponse:

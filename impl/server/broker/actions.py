@@ -149,6 +149,7 @@ class BrokerActions:
         for hosted in self._replicas:
             forgot = hosted.replica.producers.forgot
             expired = hosted.replica.producers.expire(now_ms, expiration_ms)
+            hosted.replica.verifications.forget_old()
             if self._tracer.trace is not None and (expired or hosted.replica.producers.forgot != forgot):
                 forgets = trace.events.ExpireProducers
                 self._tracer.log(forgets, *hosted.key, hosted.replica, expired=tuple(expired))

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from tidegauge.impl.server.broker.producer_ids import ProducerIdAllocator
     from tidegauge.impl.server.broker.registration import Registration
     from tidegauge.impl.server.broker.replica_manager import ReplicaManager
+    from tidegauge.impl.server.broker.transaction_words import TransactionWords
+    from tidegauge.impl.server.broker.transactions import Transactions
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -39,6 +41,8 @@ class BrokerCollaborators:
     directory_moves: DirectoryMoves
     producer_ids: ProducerIdAllocator
     internal_topics: InternalTopics
+    transactions: Transactions
+    transaction_words: TransactionWords
     listeners: BrokerListeners
     clock: Clock
     disk: Disk

@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, Protocol, TypeVar
 
 import attrs
+import trio
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.partition.leader import ACKS_ALL
@@ -103,10 +104,17 @@ class Coordinator(Protocol[S]):
         """Take in a batch of the log. Raises ValueError for records that nobody here understands."""
 
     def loaded(self, led: Led[S]) -> None:
-        """All is known: requests are served from now on, and what the log has left open is taken up."""
+        """All is known: requests are served from now on, and what the log has left open is taken up.
+
+        Raises ValueError for records that nobody here understands.
+        """
 
     def resigned(self, led: Led[S]) -> None:
         """The epoch has ended."""
+
+
+def _nothing() -> None:
+    """What most appends do when they come to nothing."""
 
 
 class CoordinatorLog(Generic[S]):
@@ -169,6 +177,9 @@ class CoordinatorLog(Generic[S]):
             return
         try:
             await self._replay(partition, led, end)
+            if led.is_led:
+                self._coordinator.loaded(led)
+                led.is_loaded = True
         except (RecordError, ValueError, OSError) as error:
             if led.is_led:
                 log_event(
@@ -180,10 +191,6 @@ class CoordinatorLog(Generic[S]):
                     next="its keys have no coordinator until another broker leads the partition",
                 )
                 self._resign(led.index)
-            return
-        if led.is_led:
-            led.is_loaded = True
-            self._coordinator.loaded(led)
 
     async def _replay(self, partition: Partition, led: Led[S], end: int) -> None:
         """Raises RecordError, ValueError or OSError."""
@@ -225,16 +232,26 @@ class CoordinatorLog(Generic[S]):
         *,
         timeout_ms: float,
         producer: ProducerIdentity = NO_PRODUCER,
+        drop: Callable[[], None] = _nothing,
     ) -> ErrorCode:
         """Append keys with their values (None deletes one) in one batch; NONE once it is committed and applied.
 
-        With a `producer` the batch is part of that one's transaction. Errors: COORDINATOR_NOT_AVAILABLE when it could
-        not be appended, or is not committed in time and may be yet; NOT_COORDINATOR when the epoch has ended, and
-        nobody knows what becomes of it; UNKNOWN_SERVER_ERROR for a batch that is too large.
+        With a `producer` the batch is part of that one's transaction. `drop` is called instead of `apply` for a batch
+        that will never be in the log. Neither is, once the epoch has ended.
+
+        Errors: COORDINATOR_NOT_AVAILABLE when it could not be appended, or is not committed in time and may be yet;
+        NOT_COORDINATOR when the epoch has ended, and nobody knows what becomes of it; UNKNOWN_SERVER_ERROR for a batch
+        that is too large; INVALID_PRODUCER_EPOCH and INVALID_TXN_STATE for a producer that is fenced, or whose
+        transaction is not open here and has no word.
         """
         partition = self._replicas.get(self.topic, led.index)
         if not led.is_led or partition is None:
             return ErrorCode.not_coordinator
+        if producer is not NO_PRODUCER:
+            refusal = partition.replica.coordinators_batch_error(producer.producer_id, producer.producer_epoch)
+            if refusal is not ErrorCode.none:
+                drop()
+                return refusal
         now_ms = self._clock.now_ms()
         batch = build_batch(
             [Record(nth, now_ms, key, value) for nth, (key, value) in enumerate(records)],
@@ -244,15 +261,21 @@ class CoordinatorLog(Generic[S]):
         begins = partition.log.log_end_offset
         waiting = _Append(begins, begins + len(records), apply)
         led.appends.append(waiting)
-        (outcome,) = await self._replicas.append(
-            [PartitionAppend(self.topic, led.index, batch)],
-            acks=ACKS_ALL,
-            timeout_ms=timeout_ms,
-            origin=Origin.BROKER,
-        )
+        try:
+            (outcome,) = await self._replicas.append(
+                [PartitionAppend(self.topic, led.index, batch)],
+                acks=ACKS_ALL,
+                timeout_ms=timeout_ms,
+                origin=Origin.BROKER,
+            )
+        except trio.Cancelled:
+            self._tasks.start_soon(self._apply_later, partition, led, waiting)  # the client that asked is gone
+            raise
         if outcome.state is REFUSED:
             if waiting in led.appends:
                 led.appends.remove(waiting)
+            if led.is_led:
+                drop()
             return ERRORS.get(outcome.error, outcome.error)
         if not led.is_led:
             return ErrorCode.none if waiting.is_applied else ErrorCode.not_coordinator

@@ -236,7 +236,8 @@ class ControllerNode:
         await Connection(stream, self._service).serve()
 
     async def _handle_api_versions(self, _request: Any, _context: RequestContext) -> Any:
-        return api_versions_response(CONTROLLER_APIS, self.controller.controller_epoch)
+        level = self.controller.image.feature_level
+        return api_versions_response(CONTROLLER_APIS, self.controller.controller_epoch, level)
 
     def halt(self, reason: str) -> None:
         """End it at once, as a crash does."""

@@ -82,8 +82,6 @@ class Case:
     """Which kind of request of the API this is."""
     version: int | None = None
     """The version of the request; the newest unless given."""
-    refused_still: str = ""
-    """Why it is refused even if all that it requires is allowed."""
 
     def __str__(self) -> str:
         return f"{self.api.name}{' ' + self.variant if self.variant else ''}"
@@ -95,9 +93,8 @@ def case(
     *requirements: Required,
     variant: str = "",
     version: int | None = None,
-    refused_still: str = "",
 ) -> Case:
-    return Case(api, fields if callable(fields) else lambda _: fields, requirements, variant, version, refused_still)
+    return Case(api, fields if callable(fields) else lambda _: fields, requirements, variant, version)
 
 
 O = Operation  # noqa: E741 - a column of a table
@@ -440,7 +437,6 @@ TRANSACTIONS: Final = (
         {"key_type": 1, "coordinator_keys": (TRANSACTION,)},
         on_transaction(O.DESCRIBE),
         variant="of a transactional id",
-        refused_still="there are no transactions here yet",
     ),
     case(
         ApiKey.INIT_PRODUCER_ID,

@@ -1,4 +1,4 @@
-"""Requests about groups, transactions, share and streams groups fail as in a Kafka that has none."""
+"""Requests about groups, their offsets in transactions, share and streams groups fail as in a Kafka that has none."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from kio.schema.add_partitions_to_txn.v3 import request as add_3
 from kio.schema.delete_groups.v2.request import DeleteGroupsRequest
 from kio.schema.describe_groups.v5.request import DescribeGroupsRequest as DescribeGroupsRequestV5
 from kio.schema.describe_groups.v6.request import DescribeGroupsRequest
@@ -14,25 +13,24 @@ from kio.schema.errors import ErrorCode
 from kio.schema.find_coordinator.v3.request import FindCoordinatorRequest as FindCoordinatorRequestV3
 from kio.schema.find_coordinator.v6.request import FindCoordinatorRequest
 from kio.schema.list_groups.v5.request import ListGroupsRequest
-from kio.schema.list_transactions.v2.request import ListTransactionsRequest
 from kio.schema.offset_commit.v9 import request as commit_9
 from kio.schema.offset_fetch.v1 import request as fetch_1
 from kio.schema.offset_fetch.v9 import request as fetch_9
 from kio.schema.offset_fetch.v10 import request as fetch_10
-from kio.schema.types import GroupId, ProducerId, TransactionalId
+from kio.schema.types import GroupId
 
 from tidegauge.impl.server.broker_handlers import BROKER_HANDLERS
 from tidegauge.impl.server.transport.authorization import CLUSTER_NAME, Operation, ResourceType
 from tidegauge.impl.server.transport.handlers import Deferred
 from tidegauge.impl.wire.apis import ApiKey, canonical_version, request_class
-from tidegauge.impl.wire.primitives import TopicName, i8, i16, i32, i64, topic_uuid
+from tidegauge.impl.wire.primitives import TopicName, i8, i32, i64, topic_uuid
 from tidegauge.impl.wire.unions import UNASKED
 from tidegauge.model_tests.server.asking import asker, asking, forbid
 from tidegauge.model_tests.server.error_responses.test_error_responses import errors
 from tidegauge.model_tests.simulated import simulated
 from tidegauge.model_tests.wire.sample_messages import sample
 
-GROUP, TRANSACTION, SHARE = 0, 1, 2
+GROUP, SHARE = 0, 2
 ABSENT = [
     ApiKey.ADD_RAFT_VOTER,
     ApiKey.REMOVE_RAFT_VOTER,
@@ -47,7 +45,7 @@ def coordinator_of(key: str, key_type: int = GROUP) -> FindCoordinatorRequest:
 
 
 @simulated
-async def test_a_broker_is_the_coordinator_of_every_group_and_of_no_transaction() -> None:
+async def test_a_broker_is_the_coordinator_of_every_group_and_of_no_share_group() -> None:
     async with asking(brokers=2) as (cluster, _):
         peer = await asker(cluster, 1)
         found = (await peer.ask(coordinator_of("g"))).coordinators[0]
@@ -55,9 +53,6 @@ async def test_a_broker_is_the_coordinator_of_every_group_and_of_no_transaction(
         assert (found.key, found.node_id, found.host, found.port) == ("g", 1, address.host, address.port)
         old = await peer.ask(FindCoordinatorRequestV3(key="g"))
         assert (old.error_code, old.node_id, old.port) == (ErrorCode.none, 1, address.port)
-        refused = (await peer.ask(coordinator_of("x", TRANSACTION))).coordinators[0]
-        assert (refused.error_code, refused.node_id) == (ErrorCode.transactional_id_authorization_failed, -1)
-        assert "no transactions here" in refused.error_message
         for key_type in (SHARE, 9):
             refused = (await peer.ask(coordinator_of("x", key_type))).coordinators[0]
             assert refused.error_code is ErrorCode.invalid_request
@@ -141,26 +136,6 @@ async def test_groups_are_not_found() -> None:
         ]
 
 
-@simulated
-async def test_transactions_are_not_found() -> None:
-    async with asking() as (_, peer):
-        request = ListTransactionsRequest(
-            state_filters=("Ongoing", "Odd"), producer_id_filters=(), transactional_id_pattern=None
-        )
-        listed = await peer.ask(request)
-        assert (listed.error_code, listed.unknown_state_filters) == (ErrorCode.none, ("Odd",))
-        old = await peer.ask(
-            add_3.AddPartitionsToTxnRequest(
-                v3_and_below_transactional_id=TransactionalId("x"),
-                v3_and_below_producer_id=ProducerId(1),
-                v3_and_below_producer_epoch=i16(0),
-                v3_and_below_topics=(add_3.AddPartitionsToTxnTopic(name=TopicName("t"), partitions=(i32(0),)),),
-            )
-        )
-        topic = old.results_by_topic_v3_and_below[0]
-        assert (topic.name, topic.results_by_partition[0].partition_error_code) == ("t", NO_SUCH)
-
-
 EXPECTED = {
     ApiKey.JOIN_GROUP: ErrorCode.unsupported_version,
     ApiKey.SYNC_GROUP: ErrorCode.unknown_member_id,
@@ -170,11 +145,8 @@ EXPECTED = {
     ApiKey.OFFSET_DELETE: ErrorCode.group_id_not_found,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: ErrorCode.unsupported_version,
     ApiKey.CONSUMER_GROUP_DESCRIBE: ErrorCode.group_id_not_found,
-    ApiKey.ADD_PARTITIONS_TO_TXN: NO_SUCH,
     ApiKey.ADD_OFFSETS_TO_TXN: NO_SUCH,
-    ApiKey.END_TXN: NO_SUCH,
     ApiKey.TXN_OFFSET_COMMIT: NO_SUCH,
-    ApiKey.DESCRIBE_TRANSACTIONS: ErrorCode.transactional_id_not_found,
     ApiKey.SHARE_GROUP_HEARTBEAT: ErrorCode.unsupported_version,
     ApiKey.SHARE_FETCH: ErrorCode.unsupported_version,
     ApiKey.STREAMS_GROUP_HEARTBEAT: ErrorCode.unsupported_version,
@@ -194,7 +166,7 @@ async def test_what_there_is_not_is_said_by_its_error_everywhere(key: ApiKey, er
 
 @pytest.mark.parametrize(
     "key",
-    [key for key in ABSENT if key not in (ApiKey.LIST_GROUPS, ApiKey.LIST_TRANSACTIONS)],
+    [key for key in ABSENT if key is not ApiKey.LIST_GROUPS],
     ids=lambda key: key.name,
 )
 @simulated

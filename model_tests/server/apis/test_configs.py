@@ -14,7 +14,7 @@ from kio.schema.describe_quorum.v2 import request as quorum
 from kio.schema.errors import ErrorCode
 from kio.schema.incremental_alter_configs.v1 import request as incremental
 from kio.schema.list_config_resources.v1.request import ListConfigResourcesRequest
-from kio.schema.update_features.v2.request import FeatureUpdateKey, UpdateFeaturesRequest
+from kio.schema.update_features.v2.request import UpdateFeaturesRequest
 
 from tidegauge.impl.client.errors import KafkaError
 from tidegauge.impl.metadata.config_resources import MOST_SETTINGS, AlterOperation, too_many_settings
@@ -23,9 +23,7 @@ from tidegauge.impl.metadata.topic_configs import TOPIC_CONFIGS
 from tidegauge.impl.server.config import BROKER_CONFIGS, UPDATES
 from tidegauge.impl.server.config_sources import ConfigSource
 from tidegauge.impl.server.transport.authorization import CLUSTER_NAME, Operation, ResourceType
-from tidegauge.impl.wire.apis import request_class
-from tidegauge.impl.wire.primitives import TopicName, f64, i8, i16, i32, millis
-from tidegauge.impl.wire.versions import convert
+from tidegauge.impl.wire.primitives import TopicName, f64, i8, i32, millis
 from tidegauge.model_tests.server.asking import Asker, asker, asking, forbid
 from tidegauge.model_tests.simulated import simulated
 
@@ -355,7 +353,7 @@ async def test_only_those_who_may_alter_and_describe_the_cluster_do() -> None:
         assert (await peer.ask(quota_filter())).error_code is refused
         assert (await peer.ask(quota_change("producer_byte_rate", 1.0))).entries[0].error_code is refused
         assert (await peer.ask(quorum_of("__cluster_metadata"))).error_code is refused
-        assert (await peer.ask(feature("metadata.version", 30))).error_code is refused
+        assert (await peer.ask(UpdateFeaturesRequest(timeout=millis(1_000), feature_updates=()))).error_code is refused
 
 
 def quota_change(key: str, value: float | None, *, user: str | None = "alice") -> quotas.AlterClientQuotasRequest:
@@ -535,49 +533,8 @@ async def test_a_broker_that_receives_nothing_lags_in_the_quorum() -> None:
         assert behind.last_caught_up_timestamp < before.last_caught_up_timestamp
 
 
-def feature(name: str, level: int) -> UpdateFeaturesRequest:
-    update = FeatureUpdateKey(feature=name, max_version_level=i16(level))
-    return UpdateFeaturesRequest(timeout=millis(1_000), feature_updates=(update,))
-
-
-@pytest.mark.parametrize(
-    ("name", "level", "error"),
-    [
-        ("metadata.version", 30, ErrorCode.none),
-        ("metadata.version", 29, ErrorCode.invalid_update_version),
-        ("transaction.version", 2, ErrorCode.invalid_update_version),
-    ],
-)
-@simulated
-async def test_features_stay_as_they_are(name: str, level: int, error: ErrorCode) -> None:
-    async with asking() as (_, peer):
-        response = await peer.ask(feature(name, level))
-        assert response.error_code is error
-        assert bool(response.error_message) == (error is not ErrorCode.none)
-
-
-@simulated
-async def test_an_upgrade_of_a_type_that_is_none_is_refused() -> None:
-    async with asking() as (_, peer):
-        update = FeatureUpdateKey(feature="metadata.version", max_version_level=i16(30), upgrade_type=i8(0))
-        response = await peer.ask(UpdateFeaturesRequest(timeout=millis(1_000), feature_updates=(update,)))
-        assert response.error_code is ErrorCode.invalid_update_version
-        assert "upgrade type 0" in response.error_message
-
-
 @simulated
 async def test_an_update_of_no_feature_changes_nothing() -> None:
     async with asking() as (_, peer):
         response = await peer.ask(UpdateFeaturesRequest(timeout=millis(1_000), feature_updates=()))
         assert response.error_code is ErrorCode.none
-
-
-@simulated
-async def test_older_versions_are_told_of_each_feature_that_was_updated() -> None:
-    async with asking() as (_, peer):
-        for version in (0, 1):
-            response = await peer.ask(convert(feature("metadata.version", 30), request_class(57, version)))
-            assert [(one.feature, one.error_code) for one in response.results] == [("metadata.version", ErrorCode.none)]
-            assert response.results[0].error_message == "NONE"
-            refused = await peer.ask(convert(feature("metadata.version", 29), request_class(57, version)))
-            assert (refused.error_code, refused.results) == (ErrorCode.invalid_update_version, ())

@@ -367,14 +367,6 @@ async def test_a_directory_that_failed_is_told_to_clients_that_know_of_such() ->
         assert (await asker.fetch(0, version=5)).error_code is ErrorCode.not_leader_or_follower
 
 
-@simulated
-async def test_transactional_records_are_taken_in_an_open_transaction_only() -> None:
-    async with asking() as asker:
-        produced = await asker.produce(batch(b"x", transactional=True), transactional_id="x")
-        assert (produced.error_code, produced.base_offset) == (ErrorCode.invalid_txn_state, -1)
-        assert asker.cluster.replica(0, "t").log_end_offset == 0
-
-
 # --- fetch ---------------------------------------------------------------------------------------------------------
 
 

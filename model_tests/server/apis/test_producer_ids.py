@@ -17,7 +17,7 @@ from tidegauge.impl.records.payload import ProducerIdentity, Record, build_batch
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
 from tidegauge.impl.wire.apis import BROKER_APIS, ApiKey, request_class
 from tidegauge.impl.wire.codecs import encode_request
-from tidegauge.impl.wire.primitives import NO_WAIT, TopicName, i16, i32
+from tidegauge.impl.wire.primitives import TopicName, i16, i32, millis
 from tidegauge.impl.wire.produce_messages import ProducePartition, ProduceRequest, ProduceTopic
 from tidegauge.impl.wire.versions import convert
 from tidegauge.model_tests.controller.controlled_cluster import ControlledCluster, successor
@@ -30,7 +30,7 @@ VERSIONS = range(BROKER_APIS[ApiKey.INIT_PRODUCER_ID].lowest, BROKER_APIS[ApiKey
 def init(transactional_id: str | None = None, producer_id: int = -1, epoch: int = -1, version: int = 5) -> Any:
     request = InitProducerIdRequest(
         transactional_id=None if transactional_id is None else TransactionalId(transactional_id),
-        transaction_timeout=NO_WAIT,
+        transaction_timeout=millis(1_000),
         producer_id=ProducerId(producer_id),
         producer_epoch=i16(epoch),
     )
@@ -73,7 +73,7 @@ async def test_what_id_it_had_before_does_not_matter_without_a_transactional_id(
 
 
 @simulated
-async def test_no_broker_here_coordinates_transactions() -> None:
+async def test_a_transactional_id_is_asked_about_at_its_coordinator_with_the_right_to_it() -> None:
     async with asking(topic=None) as (cluster, ask):
         response = await ask.ask(init("tx"))
         assert (response.error_code, response.producer_id, response.producer_epoch) == (

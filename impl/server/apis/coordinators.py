@@ -1,0 +1,95 @@
+"""FindCoordinator: which broker leads the partition of an internal topic that has a transactional id (KIP-98, KIP-699).
+
+The topic is created when its first coordinator is asked for. The coordinator of a group is the broker that gets the
+request: there are no groups here yet, and any broker can say so.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from kio.schema.errors import ErrorCode
+from kio.schema.find_coordinator.v6.response import Coordinator, FindCoordinatorResponse
+
+from tidegauge.impl.coordinators.hashing import partition_for
+from tidegauge.impl.metadata.topic_names import TRANSACTION_STATE
+from tidegauge.impl.server.rights import group_error, transaction_error
+from tidegauge.impl.server.transport.authorization import Operation
+from tidegauge.impl.wire.primitives import NO_WAIT, BrokerId, i32
+
+if TYPE_CHECKING:
+    from kio.schema.find_coordinator.v6.request import FindCoordinatorRequest
+
+    from tidegauge.impl.server.broker.internal_topics import InternalTopics
+    from tidegauge.impl.server.broker.metadata_cache import MetadataCache
+    from tidegauge.impl.server.broker.registration import Registration
+    from tidegauge.impl.server.transport.context import RequestContext
+
+GROUP: Final = 0
+TRANSACTION: Final = 1
+SHARE: Final = 2
+NOWHERE: Final = -1
+NO_SHARE_GROUPS: Final = "there are no share groups here"
+
+
+async def handle_find_coordinator(
+    request: FindCoordinatorRequest,
+    context: RequestContext,
+    *,
+    metadata: MetadataCache,
+    registration: Registration,
+    internal_topics: InternalTopics,
+) -> FindCoordinatorResponse:
+    """The broker that coordinates each key; COORDINATOR_NOT_AVAILABLE while there is none."""
+    coordinators = [
+        await _coordinator(request.key_type, key, context, metadata, registration.broker_id, internal_topics)
+        async for key in context.pace.each(request.coordinator_keys)
+    ]
+    return FindCoordinatorResponse(throttle_time=NO_WAIT, coordinators=tuple(coordinators))
+
+
+async def _coordinator(
+    key_type: int,
+    key: str,
+    context: RequestContext,
+    metadata: MetadataCache,
+    broker_id: int,
+    internal_topics: InternalTopics,
+) -> Coordinator:
+    error, message = _refusal(key_type, key, context)
+    if error is not ErrorCode.none:
+        return _nobody(key, error, message)
+    if key_type == TRANSACTION:
+        message = await context.wait_briefly(partial(internal_topics.require, TRANSACTION_STATE))
+        if message:
+            return _nobody(key, ErrorCode.coordinator_not_available, message)
+        topic = metadata.image.topics[TRANSACTION_STATE]
+        broker_id = topic.partitions[partition_for(key, len(topic.partitions))].leader
+    for known, address, _ in metadata.endpoints(context.listener):
+        if known == broker_id:
+            return Coordinator(
+                key=key,
+                node_id=BrokerId(broker_id),
+                host=address.host,
+                port=i32(address.port),
+                error_code=ErrorCode.none,
+                error_message=None,
+            )
+    return _nobody(key, ErrorCode.coordinator_not_available, "the coordinator has no live broker now: ask again")
+
+
+def _nobody(key: str, error: ErrorCode, message: str) -> Coordinator:
+    return Coordinator(
+        key=key, node_id=BrokerId(NOWHERE), host="", port=i32(NOWHERE), error_code=error, error_message=message or None
+    )
+
+
+def _refusal(key_type: int, key: str, context: RequestContext) -> tuple[ErrorCode, str]:
+    if key_type == GROUP:
+        return group_error(Operation.DESCRIBE, key, context), ""
+    if key_type == TRANSACTION:
+        return transaction_error(Operation.DESCRIBE, key, context), ""
+    if key_type == SHARE:
+        return ErrorCode.invalid_request, NO_SHARE_GROUPS
+    return ErrorCode.invalid_request, f"key type {key_type} is none: use 0 for groups, 1 for transactions"

@@ -1,0 +1,215 @@
+"""Writing markers: WriteTxnMarkers to the leaders of the partitions of prepared transactions, until all have them.
+
+Each marker has one task, which ends when the core waits for no partition of it any more: all have acknowledged it, or
+another broker coordinates. A partition that has no leader now, or whose leader refuses or does not respond, is tried
+again after retry.backoff.ms. One whose topic was deleted has nothing left to end.
+
+To one broker goes one request at a time, with all markers that have come meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from typing import TYPE_CHECKING, Final
+
+import attrs
+import trio
+from kio.schema.errors import ErrorCode
+from kio.schema.types import ProducerId
+
+from tidegauge.impl.coordinators.transactions.coordinator import TransactionCoordinator
+from tidegauge.impl.coordinators.transactions.messages import Append, Marker
+from tidegauge.impl.coordinators.transactions.metadata import TopicPartition
+from tidegauge.impl.partition.registration import NO_LEADER
+from tidegauge.impl.wire.channel import NoResponseError, UnreachableError
+from tidegauge.impl.wire.primitives import TopicName, i8, i16, i32
+
+if TYPE_CHECKING:
+    from kio.schema.write_txn_markers.v2.request import WritableTxnMarker
+    from kio.schema.write_txn_markers.v2.response import WriteTxnMarkersResponse
+
+    from tidegauge.impl.ports.clock import Clock
+    from tidegauge.impl.server.broker.metadata_cache import MetadataCache
+    from tidegauge.impl.server.broker.peers import Peers
+    from tidegauge.impl.server.broker.tasks import BrokerTasks
+
+AT_ONCE: Final = 1_000
+"""Partitions of one marker in a request."""
+IN_A_REQUEST: Final = 4_000
+"""Markers and partitions in a request: less than half of the elements that it may have (`wire.element_limits`)."""
+_Key = tuple[int, int, str, int, int]
+
+
+@attrs.define(eq=False, repr=False)
+class _Letter:
+    """A marker for some partitions of one broker, and which of them have it."""
+
+    marker: Marker
+    partitions: Sequence[TopicPartition]
+    written: frozenset[TopicPartition] = frozenset()
+    done: trio.Event = attrs.field(factory=trio.Event)
+
+
+class MarkerSender:
+    """Has markers written."""
+
+    def __init__(
+        self,
+        core: Callable[[], TransactionCoordinator],
+        complete: Callable[[Append[None]], None],
+        metadata: MetadataCache,
+        peers: Peers,
+        tasks: BrokerTasks,
+        clock: Clock,
+        *,
+        retry_ms: Callable[[], int | None],
+    ) -> None:
+        """`complete` appends a complete record; without `retry_ms` each marker is sent once."""
+        self._core = core
+        self._complete = complete
+        self._metadata = metadata
+        self._peers = peers
+        self._tasks = tasks
+        self._clock = clock
+        self._retry_ms = retry_ms
+        self._sending: set[_Key] = set()
+        self._letters: dict[int, list[_Letter]] = {}
+        """By broker; one that is here has a task that sends them."""
+
+    def send(self, markers: Iterable[Marker]) -> None:
+        """Have these markers written; those that are being written already are left to their task."""
+        for marker in markers:
+            key = _key(marker)
+            if key not in self._sending:
+                self._sending.add(key)
+                self._tasks.start_soon(self._write, marker, key)
+
+    async def _write(self, marker: Marker, key: _Key) -> None:
+        try:
+            while unmarked := self._core().unmarked(marker):
+                await self._write_once(marker, unmarked)
+                retry_ms = self._retry_ms()
+                if retry_ms is None or not self._core().unmarked(marker):
+                    return
+                await trio.sleep(retry_ms / 1000)
+                await self._clock.until_running()
+        finally:
+            self._sending.discard(key)
+
+    async def _write_once(self, marker: Marker, unmarked: Set[TopicPartition]) -> None:
+        by_leader, gone = self._routes(unmarked)
+        if gone:
+            self._acknowledge(marker, gone)
+        if len(by_leader) == 1:
+            ((leader, partitions),) = by_leader.items()
+            await self._write_at(leader, marker, partitions)
+        else:
+            async with trio.open_nursery() as nursery:
+                for leader, partitions in by_leader.items():
+                    nursery.start_soon(self._write_at, leader, marker, partitions)
+
+    def _routes(
+        self, partitions: Set[TopicPartition]
+    ) -> tuple[Mapping[int, list[TopicPartition]], set[TopicPartition]]:
+        """The partitions by their leaders, and those that were deleted; one without a leader is neither."""
+        by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
+        gone = set()
+        for one in sorted(partitions):
+            registration = self._metadata.image.partition(one.topic, one.partition)
+            if registration is None:
+                gone.add(one)
+            elif registration.leader != NO_LEADER:
+                by_leader[registration.leader].append(one)
+        return by_leader, gone
+
+    def _acknowledge(self, marker: Marker, partitions: Set[TopicPartition]) -> None:
+        append = self._core().marker_written(marker, partitions, self._clock.now_ms())
+        if append is not None:
+            self._complete(append)
+
+    # --- requests --------------------------------------------------------------------------------------------------
+
+    async def _write_at(self, broker_id: int, marker: Marker, partitions: Sequence[TopicPartition]) -> None:
+        """Send a marker to one broker, and tell the core who has it."""
+        parts = range(0, len(partitions), AT_ONCE)
+        letters = [_Letter(marker, partitions[start : start + AT_ONCE]) for start in parts]
+        if broker_id in self._letters:
+            self._letters[broker_id] += letters
+        else:
+            self._letters[broker_id] = letters.copy()
+            self._tasks.start_soon(self._send_all, broker_id)
+        for letter in letters:
+            await letter.done.wait()
+            if letter.written:
+                self._acknowledge(marker, letter.written)
+
+    async def _send_all(self, broker_id: int) -> None:
+        """Send what there is for a broker until there is nothing more."""
+        while self._letters[broker_id]:
+            batch = self._take(broker_id)
+            try:
+                await self._request(broker_id, batch)
+            finally:
+                for letter in batch:
+                    letter.done.set()
+        del self._letters[broker_id]
+
+    def _take(self, broker_id: int) -> list[_Letter]:
+        """The letters of the next request."""
+        letters, size = self._letters[broker_id], 0
+        for count, letter in enumerate(letters):
+            size += 1 + len(letter.partitions)
+            if count and size > IN_A_REQUEST:
+                self._letters[broker_id] = letters[count:]
+                return letters[:count]
+        self._letters[broker_id] = []
+        return letters
+
+    async def _request(self, broker_id: int, letters: Sequence[_Letter]) -> None:
+        from kio.schema.write_txn_markers.v2.request import WriteTxnMarkersRequest
+
+        channel = self._peers.channel(broker_id, "markers")
+        if channel is None:
+            return
+        try:
+            response = await channel.request(WriteTxnMarkersRequest(markers=tuple(map(_message, letters))))
+        except (UnreachableError, NoResponseError):
+            return
+        _note(letters, response)
+        await self._clock.until_running()
+
+
+def _key(marker: Marker) -> _Key:
+    return marker.log_partition, marker.coordinator_epoch, marker.transactional_id, marker.producer_id, marker.epoch
+
+
+def _message(letter: _Letter) -> WritableTxnMarker:
+    from kio.schema.write_txn_markers.v2.request import WritableTxnMarker, WritableTxnMarkerTopic
+
+    marker = letter.marker
+    topics: dict[str, list[i32]] = defaultdict(list)
+    for one in letter.partitions:
+        topics[one.topic].append(i32(one.partition))
+    return WritableTxnMarker(
+        producer_id=ProducerId(marker.producer_id),
+        producer_epoch=i16(marker.epoch),
+        transaction_result=marker.is_commit,
+        topics=tuple(
+            WritableTxnMarkerTopic(name=TopicName(name), partition_indexes=tuple(indexes))
+            for name, indexes in topics.items()
+        ),
+        coordinator_epoch=i32(marker.coordinator_epoch),
+        transaction_version=i8(marker.transaction_version),
+    )
+
+
+def _note(letters: Sequence[_Letter], response: WriteTxnMarkersResponse) -> None:
+    """Which partitions have the markers: the results are in the order of the request."""
+    for letter, result in zip(letters, response.markers, strict=True):
+        letter.written = frozenset(
+            TopicPartition(topic.name, partition.partition_index)
+            for topic in result.topics
+            for partition in topic.partitions
+            if partition.error_code is ErrorCode.none
+        )

@@ -1,0 +1,241 @@
+"""The transaction coordinator of one broker: the shell around its core.
+
+The core rules on requests and says what to append (`impl.coordinators.transactions`). This shell allocates producer
+ids, appends to `__transaction_state` (`CoordinatorLog`), tells the core what is committed, and has markers written
+(`MarkerSender`). Its sweepers run while the broker leads a partition of the log, and no longer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import trio
+from kio.schema.errors import ErrorCode
+
+from tidegauge.impl.coordinators.transactions.coordinator import TransactionConfig, TransactionCoordinator
+from tidegauge.impl.coordinators.transactions.messages import (
+    AddPartitions,
+    Append,
+    EndTxn,
+    InitProducerId,
+    Outcome,
+    Outstanding,
+    ProducerGiven,
+    ProducerIdNeeded,
+)
+from tidegauge.impl.coordinators.transactions.metadata import NO_PRODUCER_ID
+from tidegauge.impl.metadata.features import TRANSACTION_VERSION
+from tidegauge.impl.metadata.topic_names import TRANSACTION_STATE
+from tidegauge.impl.server.broker.coordinator_log import CoordinatorLog, Led, LoggedBatch
+from tidegauge.impl.server.broker.marker_sender import MarkerSender
+
+if TYPE_CHECKING:
+    from tidegauge.impl.ports.clock import Clock
+    from tidegauge.impl.server.broker.dynamic_config import DynamicConfig
+    from tidegauge.impl.server.broker.metadata_cache import MetadataCache
+    from tidegauge.impl.server.broker.peers import Peers
+    from tidegauge.impl.server.broker.producer_ids import ProducerIdAllocator
+    from tidegauge.impl.server.broker.replica_manager import ReplicaManager
+    from tidegauge.impl.server.broker.tasks import BrokerTasks
+
+R = TypeVar("R")
+Logged = dict[bytes, bytes | None]
+"""The latest value of each key, while a partition of the log is loaded."""
+
+APPEND_TIMEOUT_MS: Final = 30_000
+"""How long a client waits for a record of its coordinator; Kafka takes its `request.timeout.ms`."""
+
+
+class Transactions:
+    """The transactional ids whose partition of `__transaction_state` this broker leads."""
+
+    def __init__(
+        self,
+        replicas: ReplicaManager,
+        metadata: MetadataCache,
+        producer_ids: ProducerIdAllocator,
+        peers: Peers,
+        tasks: BrokerTasks,
+        config: DynamicConfig,
+        *,
+        clock: Clock,
+        timers: bool,
+    ) -> None:
+        """`timers`: whether transactions are swept by time, and markers sent again; else a driver orders it."""
+        self._core = TransactionCoordinator()
+        self._metadata = metadata
+        self._producer_ids = producer_ids
+        self._tasks = tasks
+        self._config = config
+        self._clock = clock
+        self._timers = timers
+        self._is_sweeping = False
+        self.log: CoordinatorLog[Logged] = CoordinatorLog(
+            TRANSACTION_STATE,
+            self,
+            replicas,
+            tasks,
+            clock,
+            lambda: config.current.transaction_state_log_load_buffer_size,
+        )
+        self.markers = MarkerSender(
+            self.core, self._appended_in_the_end, metadata, peers, tasks, clock, retry_ms=self._retry_ms
+        )
+        replicas.effects.coordinators[TRANSACTION_STATE] = self.log
+
+    def core(self) -> TransactionCoordinator:
+        """The core, with the settings that are in force."""
+        image, config = self._metadata.image, self._config.current
+        topic = image.topics.get(TRANSACTION_STATE)
+        self._core.config = TransactionConfig(
+            partitions=config.transaction_state_log_num_partitions if topic is None else len(topic.partitions),
+            max_timeout_ms=config.transaction_max_timeout_ms,
+            id_expiration_ms=config.transactional_id_expiration_ms,
+            transaction_version=image.feature_level(TRANSACTION_VERSION),
+        )
+        return self._core
+
+    @property
+    def now_ms(self) -> int:
+        return self._clock.now_ms()
+
+    # --- requests ------------------------------------------------------------------------------------------------
+
+    async def init_producer_id(self, request: InitProducerId) -> ProducerGiven:
+        """A producer begins; the errors are those of the core and of an append."""
+        return await self._carried_out(
+            lambda new_id: self.core().init_producer_id(request, self.now_ms, new_id), ProducerGiven
+        )
+
+    async def end(self, request: EndTxn) -> ProducerGiven:
+        """A producer commits or aborts: the response comes with the prepare record, before the markers."""
+        return await self._carried_out(lambda new_id: self.core().end(request, self.now_ms, new_id), ProducerGiven)
+
+    async def add_partitions(self, request: AddPartitions) -> ErrorCode:
+        """Partitions join the transaction."""
+        return await self._carried_out(lambda _: self.core().add_partitions(request, self.now_ms), _itself)
+
+    async def add_offsets(self, transactional_id: str, producer_id: int, epoch: int, group_partition: int) -> ErrorCode:
+        """A group's offsets join the transaction: the partition of `__consumer_offsets` that has the group."""
+        return await self._carried_out(
+            lambda _: self.core().add_offsets(transactional_id, producer_id, epoch, group_partition, self.now_ms),
+            _itself,
+        )
+
+    async def _carried_out(self, ask: Callable[[int], Outcome[R]], failed: Callable[[ErrorCode], R]) -> R:
+        """Have the core rule on a request, and do what its ruling needs; `failed` makes the response of an error."""
+        outcome = ask(NO_PRODUCER_ID)
+        if isinstance(outcome, ProducerIdNeeded):
+            allocated = await self._producer_ids.allocate()
+            if isinstance(allocated, ErrorCode):
+                return failed(allocated)
+            outcome = ask(allocated)
+            assert not isinstance(outcome, ProducerIdNeeded), "it has one"
+        if isinstance(outcome, Append):
+            error = await self._append(outcome, APPEND_TIMEOUT_MS)
+            return outcome.response if error is ErrorCode.none else failed(error)
+        return outcome.response
+
+    # --- the log -------------------------------------------------------------------------------------------------
+
+    async def _append(self, append: Append[object], timeout_ms: float) -> ErrorCode:
+        """Append a record, and tell the core when it is committed, or that it never will be."""
+        led = self.log.led(append.partition)
+        if isinstance(led, ErrorCode) or led.leader_epoch != append.leader_epoch:
+            return ErrorCode.not_coordinator
+
+        def apply(_: int) -> None:
+            self._take_up(self.core().committed(append, self.now_ms).outstanding)
+
+        def drop() -> None:
+            self.core().failed(append)
+
+        return await self.log.append(led, [(append.key, append.value)], apply, timeout_ms=timeout_ms, drop=drop)
+
+    def _take_up(self, outstanding: Outstanding) -> None:
+        """Do what prepared transactions need: markers, and complete records."""
+        self.markers.send(outstanding.markers)
+        for append in outstanding.appends:
+            self._appended_in_the_end(append)
+
+    def _appended_in_the_end(self, append: Append[None]) -> None:
+        """Append a record that nobody waits for; what was refused is tried again."""
+        self._tasks.start_soon(self._append_in_the_end, append)
+
+    async def _append_in_the_end(self, append: Append[None]) -> None:
+        error = await self._append(append, math.inf)
+        retry_ms = self._retry_ms()
+        if error is ErrorCode.none or retry_ms is None:
+            return
+        await trio.sleep(retry_ms / 1000)
+        await self._clock.until_running()
+        self._take_up(self.core().outstanding(append.partition, self.now_ms))
+
+    def _retry_ms(self) -> int | None:
+        """The wait before something is tried again; None where a driver orders it."""
+        return self._config.current.retry_backoff_ms if self._timers else None
+
+    # --- loading (`Coordinator`) -----------------------------------------------------------------------------------
+
+    def new_state(self, index: int, leader_epoch: int) -> Logged:
+        """A partition is about to be loaded."""
+        self.core().begin_loading(index, leader_epoch)
+        return {}
+
+    def replay(self, state: Logged, batch: LoggedBatch) -> None:
+        """Take in a batch of the log: of each key the last value counts."""
+        for record in batch.records:
+            if record.key is not None:
+                state[record.key] = record.value
+
+    def loaded(self, led: Led[Logged]) -> None:
+        """Coordinate the partition, and take up what was prepared. Raises ValueError for a record that is none."""
+        records: Sequence[tuple[bytes, bytes | None]] = list(led.state.items())
+        led.state.clear()
+        outstanding = self.core().load(led.index, led.leader_epoch, records, self.now_ms)
+        self._take_up(outstanding)
+        if self._timers and not self._is_sweeping:
+            self._is_sweeping = True
+            self._tasks.start_soon(self._sweep)
+
+    def resigned(self, led: Led[Logged]) -> None:
+        """Forget the partition."""
+        self.core().resign(led.index, led.leader_epoch)
+
+    # --- time ------------------------------------------------------------------------------------------------------
+
+    def abort_overdue(self) -> None:
+        """Abort the transactions that their producers have not ended in time."""
+        for append in self.core().overdue(self.now_ms):
+            self._tasks.start_soon(self._append, append, math.inf)
+
+    def expire_ids(self) -> None:
+        """Forget the transactional ids that nobody has used for transactional.id.expiration.ms."""
+        for append in self.core().expired(self.now_ms):
+            self._tasks.start_soon(self._append, append, math.inf)
+
+    def send_outstanding(self) -> None:
+        """Write the markers again that are outstanding, and complete what has all of them."""
+        for led in self.log:
+            self._take_up(self.core().outstanding(led.index, self.now_ms))
+
+    async def _sweep(self) -> None:
+        """Look for overdue transactions and for idle ids, as long as there may be any here."""
+        config = self._config.current
+        overdue_s = config.transaction_abort_timed_out_transaction_cleanup_interval_ms / 1000
+        idle_s = config.transaction_remove_expired_transaction_cleanup_interval_ms / 1000
+        expires_at = trio.current_time() + idle_s
+        while self._core.partitions:
+            await trio.sleep(min(overdue_s, idle_s))
+            await self._clock.until_running()
+            self.abort_overdue()
+            if trio.current_time() >= expires_at:
+                expires_at = trio.current_time() + idle_s
+                self.expire_ids()
+        self._is_sweeping = False
+
+
+def _itself(error: ErrorCode) -> ErrorCode:
+    return error

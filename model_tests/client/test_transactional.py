@@ -1,0 +1,141 @@
+"""The native client's transactions and its consumer."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+
+from tidegauge.impl.client.client import Client
+from tidegauge.impl.client.consuming import Consumer
+from tidegauge.impl.client.errors import KafkaError
+from tidegauge.impl.client.transactional import TransactionalProducer
+from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.model_tests.simulated import simulated
+
+FEW = {"transaction.state.log.num.partitions": 2}
+
+
+@asynccontextmanager
+async def running(brokers: int = 1) -> AsyncIterator[tuple[Cluster, Client]]:
+    async with Cluster(brokers=brokers, seed=1, config=FEW) as cluster:
+        await cluster.create_topic("t", assignments=[list(range(brokers))] * 2)
+        async with cluster.client() as client:
+            yield cluster, client
+
+
+async def read(client: Client, *, committed: bool = True, partition: int = 0) -> list[bytes | None]:
+    """All that there is once nothing is undecided."""
+    async with Consumer(client, "t", partition, read_committed=committed) as consumer:
+        values: list[bytes | None] = []
+        end = (await client.list_offsets("t", partition=partition)).offset
+        while consumer.position < end:
+            values += [record.value for record in await consumer.poll()]
+        return values
+
+
+@simulated
+async def test_a_transaction_is_all_or_nothing_over_its_partitions() -> None:
+    async with running(3) as (_, client):
+        producer = TransactionalProducer(client, "tx")
+        async with producer.transaction() as transaction:
+            await transaction.produce("t", b"1", b"2")
+            await transaction.produce("t", b"3", partition=1)
+
+        async def fail() -> None:
+            async with producer.transaction() as transaction:
+                await transaction.produce("t", b"4")
+                await transaction.produce("t", b"5", partition=1)
+                raise RuntimeError("mine")
+
+        with pytest.raises(RuntimeError, match="mine"):
+            await fail()
+        async with producer.transaction():
+            pass
+        async with producer.transaction() as transaction:
+            await transaction.produce("t", b"6")
+        assert await read(client) == [b"1", b"2", b"6"]
+        assert await read(client, partition=1) == [b"3"]
+        assert await read(client, committed=False) == [b"1", b"2", b"4", b"6"], "and no marker"
+
+
+@simulated
+async def test_a_zombie_is_fenced_and_stays_so() -> None:
+    async with running() as (_, client):
+        zombie, young = (TransactionalProducer(client, "tx") for _ in range(2))
+        async with zombie.transaction() as transaction:
+            await transaction.produce("t", b"1")
+
+        async def be_late() -> None:
+            async with zombie.transaction() as transaction:
+                await transaction.produce("t", b"2")
+                async with young.transaction() as other:
+                    await other.produce("t", b"3")
+                await transaction.produce("t", b"4")
+
+        with pytest.raises(KafkaError, match="INVALID_PRODUCER_EPOCH"):
+            await be_late()
+        with pytest.raises(KafkaError, match="PRODUCER_FENCED"):
+            await be_late()
+        assert await read(client) == [b"1", b"3"]
+
+
+@simulated
+async def test_a_transaction_whose_record_was_not_taken_is_aborted_though_the_caller_goes_on() -> None:
+    async with running() as (cluster, client):
+        producer = TransactionalProducer(client, "tx")
+
+        async def go_on() -> None:
+            async with producer.transaction() as transaction:
+                await transaction.produce("t", b"1")
+                cluster.fail_produces("MESSAGE_TOO_LARGE")
+                with pytest.raises(KafkaError, match="MESSAGE_TOO_LARGE"):
+                    await transaction.produce("t", b"2")
+                with pytest.raises(KafkaError, match="can only be aborted"):
+                    await transaction.produce("t", b"3")
+
+        with pytest.raises(KafkaError, match="TRANSACTION_ABORTABLE"):
+            await go_on()
+        async with producer.transaction() as transaction:
+            await transaction.produce("t", b"4")
+        assert await read(client) == [b"4"]
+
+
+@simulated
+async def test_a_commit_that_nobody_could_tell_of_is_doubted_and_the_next_one_begins_anew() -> None:
+    async with running() as (cluster, client):
+        producer = TransactionalProducer(client, "tx")
+        dropped = cluster.drop_connections("EndTxn", None, carried_out=True)
+
+        async def commit(value: bytes) -> None:
+            async with producer.transaction(timeout_ms=1_000) as transaction:
+                await transaction.produce("t", value)
+
+        with pytest.raises(KafkaError) as doubted:
+            await commit(b"1")
+        assert (doubted.value.maybe_done, dropped.hits > 1, producer.epoch) == (True, True, -1)
+        dropped.cancel()
+        await commit(b"2")
+        assert await read(client) == [b"1", b"2"]
+
+
+@simulated
+async def test_transactions_go_on_through_the_crash_of_any_broker() -> None:
+    async with running(3) as (cluster, client):
+        producer = TransactionalProducer(client, "tx")
+        expected: list[bytes] = []
+        for crashed in range(3):
+            for nth in range(2):
+                value = b"%d-%d" % (crashed, nth)
+                async with producer.transaction() as transaction:
+                    await transaction.produce("t", value)
+                    if nth == 1:
+                        await cluster.crash(crashed)
+                    await transaction.produce("t", value + b"-behind")
+                expected += [value, value + b"-behind"]
+            await cluster.restart(crashed)
+            with trio.fail_after(60):
+                await cluster.wait_for_isr("t", range(3))
+        assert await read(client) == expected

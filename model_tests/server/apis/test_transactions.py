@@ -1,0 +1,226 @@
+"""Transactions over the wire, in both versions of the protocol."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+from kio.schema.describe_transactions.v0.request import DescribeTransactionsRequest
+from kio.schema.describe_transactions.v0.response import TransactionState
+from kio.schema.errors import ErrorCode
+from kio.schema.list_transactions.v2.request import ListTransactionsRequest
+from kio.schema.types import ProducerId, TransactionalId
+from kio.schema.update_features.v2.request import FeatureUpdateKey, UpdateFeaturesRequest
+from kio.schema.write_txn_markers.v2.request import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
+
+from tidegauge.impl.wire.primitives import TopicName, i8, i16, i32, millis
+from tidegauge.model_tests.server.transacting import Transacting, transacting
+from tidegauge.model_tests.simulated import simulated
+
+NONE = ErrorCode.none
+both = pytest.mark.parametrize("version", [1, 2])
+
+
+@both
+@simulated
+async def test_what_is_committed_is_read_and_what_is_aborted_is_not(version: int) -> None:
+    async with transacting(version, brokers=3) as producer:
+        for value, commit in ((b"1", True), (b"2", False), (b"3", True)):
+            for partition in (0, 1):
+                await producer.write_patiently(value, partition=partition)
+            assert await producer.end(commit=commit) is NONE
+        for partition in (0, 1):
+            await producer.until_read([b"1", b"3"], partition=partition)
+            assert await producer.read(partition=partition, committed=False) == [b"1", b"2", b"3"]
+        assert producer.epoch == (3 if version == 2 else 0)
+
+
+@both
+@simulated
+async def test_a_new_process_aborts_and_fences_the_old_one(version: int) -> None:
+    async with transacting(version) as zombie:
+        await zombie.write_patiently(b"1")
+        young = Transacting(zombie.cluster, version)
+        assert await young.init() is NONE
+        assert (young.producer_id, young.epoch > zombie.epoch) == (zombie.producer_id, True)
+        assert await zombie.write(b"2") is ErrorCode.invalid_producer_epoch
+        assert await zombie.end(commit=True) is ErrorCode.producer_fenced
+        await young.write_patiently(b"3")
+        assert await young.end(commit=True) is NONE
+        await young.until_read([b"3"])
+
+
+@both
+@simulated
+async def test_a_record_begins_no_transaction_that_its_coordinator_does_not_have(version: int) -> None:
+    async with transacting(version) as producer:
+        if version == 1:
+            assert await producer.write(b"1") is ErrorCode.transaction_abortable, "it was not added"
+        await producer.write_patiently(b"1")
+        assert await producer.end(commit=True) is NONE
+        late = Transacting(producer.cluster, version, producer_id=producer.producer_id, epoch=0)
+        late.sequences["t", 0] = 1 if version == 1 else 0
+        await producer.until_read([b"1"])
+        expected = ErrorCode.transaction_abortable if version == 1 else ErrorCode.invalid_producer_epoch
+        assert await late.write(b"late") is expected
+        assert await producer.read(committed=False) == [b"1"], "nothing hangs"
+
+
+@simulated
+async def test_without_verification_a_leader_takes_what_comes() -> None:
+    async with transacting(1, config={"transaction.partition.verification.enable": "false"}) as producer:
+        assert await producer.write(b"1") is NONE
+        assert await producer.read() == []
+
+
+@both
+@simulated
+async def test_a_transaction_that_is_left_behind_is_aborted_in_time_and_its_producer_fenced(version: int) -> None:
+    async with transacting(version) as producer:
+        producer.timeout_ms = 1_000
+        assert await producer.init() is NONE
+        await producer.write_patiently(b"1")
+        begun = trio.current_time()
+        other = Transacting(producer.cluster, 2, "other")
+        assert await other.init() is NONE
+        await other.write_patiently(b"2")
+        assert await other.end(commit=True) is NONE
+        await producer.until_read([b"2"])
+        assert 1 <= trio.current_time() - begun < 12, "looked for every ten seconds"
+        assert await producer.end(commit=True) is ErrorCode.producer_fenced
+
+
+@simulated
+async def test_a_time_out_beyond_the_limit_is_refused() -> None:
+    async with transacting(config={"transaction.max.timeout.ms": 60_000}) as producer:
+        producer.timeout_ms = 60_001
+        assert await producer.init() is ErrorCode.invalid_transaction_timeout
+
+
+@both
+@simulated
+async def test_what_another_coordinator_finds_prepared_it_completes(version: int) -> None:
+    async with transacting(version, brokers=3) as producer:
+        cluster = producer.cluster
+        await producer.write_patiently(b"1")
+        first = await producer.coordinator()
+        held = cluster.hold_requests("WriteTxnMarkers", client=first)
+        with held:
+            assert await producer.end(commit=True) is NONE
+            await trio.sleep(0.1)
+            assert held.waiting == 1
+            assert await producer.read() == []
+            await cluster.crash(first)
+        producer.leader = await cluster.wait_for_leader("t", other_than=first)
+        await producer.until_read([b"1"])
+        assert producer.version == 1 or await producer.init(goes_on=True) is NONE, "the epoch that it was given is kept"
+        await producer.write_patiently(b"2")
+        assert await producer.end(commit=True) is NONE
+        await producer.until_read([b"1", b"2"])
+
+
+@simulated
+async def test_a_marker_is_sent_again_until_it_is_taken_and_a_deleted_topic_has_nothing_left_to_end() -> None:
+    async with transacting(brokers=3) as producer:
+        cluster = producer.cluster
+        await cluster.create_topic("gone", assignments=[[0]])
+        await producer.write_patiently(b"1")
+        await producer.write_patiently(b"1", "gone")
+        await cluster.delete_topic("gone")
+        coordinator = await producer.coordinator()
+        with cluster.fail_requests("WriteTxnMarkers", "NOT_LEADER_OR_FOLLOWER", 3, client=coordinator) as failed:
+            assert await producer.end(commit=True) is NONE
+            await producer.until_read([b"1"])
+            assert failed.hits == 3
+        assert (await described(producer)).transaction_state == "CompleteCommit"
+
+
+@both
+@simulated
+async def test_operators_see_a_transaction_and_may_abort_one_that_hangs(version: int) -> None:
+    async with transacting(version) as producer:
+        assert (await described(producer)).transaction_state == "Empty"
+        await producer.write_patiently(b"1")
+        found = await described(producer)
+        assert (found.transaction_state, found.producer_id, found.producer_epoch) == (
+            "Ongoing",
+            producer.producer_id,
+            0,
+        )
+        assert [(topic.topic, topic.partitions) for topic in found.topics] == [("t", (0,))]
+        assert await listed(producer) == [("tx", "Ongoing")]
+        assert await listed(producer, states=("Empty",)) == []
+        await abort(producer)
+        await producer.until_read([])
+        partition = producer.cluster.broker(0).replicas.get("t", 0)
+        assert partition is not None
+        assert partition.replica.last_stable_offset == 2
+        unknown = Transacting(producer.cluster, version, "unknown")
+        assert (await described(unknown)).error_code is ErrorCode.transactional_id_not_found
+        assert await unknown.end(commit=True) is ErrorCode.invalid_producer_id_mapping
+
+
+@simulated
+async def test_a_transactional_id_that_nobody_uses_is_forgotten() -> None:
+    config = {
+        "transactional.id.expiration.ms": 5_000,
+        "transaction.remove.expired.transaction.cleanup.interval.ms": 1_000,
+    }
+    async with transacting(config=config) as producer:
+        await trio.sleep(4)
+        assert await listed(producer) == [("tx", "Empty")]
+        await trio.sleep(4)
+        assert await listed(producer) == []
+        first = producer.producer_id
+        assert await producer.init() is NONE
+        assert (producer.epoch, producer.producer_id != first) == (0, True)
+
+
+@simulated
+async def test_partitions_that_are_not_there_are_not_added_and_no_other_is() -> None:
+    async with transacting(1) as producer:
+        assert await producer.add("missing") is ErrorCode.unknown_topic_or_partition
+        assert await producer.add("t", 7) is ErrorCode.unknown_topic_or_partition
+        assert (await described(producer)).transaction_state == "Empty"
+
+
+@simulated
+async def test_at_a_lower_level_a_transaction_does_not_raise_the_epoch() -> None:
+    async with transacting() as producer:
+        update = FeatureUpdateKey(feature="transaction.version", max_version_level=i16(1), upgrade_type=i8(2))
+        peer = await producer.peer(0)
+        await peer.ask(UpdateFeaturesRequest(timeout=millis(1_000), feature_updates=(update,)))
+        await producer.write_patiently(b"1")
+        assert await producer.end(commit=True) is NONE
+        await producer.until_read([b"1"])
+        assert (await described(producer)).producer_epoch == 0
+
+
+# --- operators --------------------------------------------------------------------------------------------------------
+
+
+async def described(producer: Transacting) -> TransactionState:
+    request = DescribeTransactionsRequest(transactional_ids=(TransactionalId(producer.name),))
+    (found,) = (await producer.ask_coordinator(request)).transaction_states
+    assert isinstance(found, TransactionState)
+    return found
+
+
+async def listed(producer: Transacting, states: tuple[str, ...] = ()) -> list[tuple[str, str]]:
+    response = await producer.ask_coordinator(ListTransactionsRequest(state_filters=(*states, "Odd")))
+    assert (response.error_code, response.unknown_state_filters) == (NONE, ("Odd",))
+    found = await producer.ask_coordinator(ListTransactionsRequest(state_filters=states))
+    return [(one.transactional_id, one.transaction_state) for one in found.transaction_states]
+
+
+async def abort(producer: Transacting) -> None:
+    """What `kafka-transactions abort` sends to a partition's leader."""
+    marker = WritableTxnMarker(
+        producer_id=ProducerId(producer.producer_id),
+        producer_epoch=i16(producer.epoch),
+        transaction_result=False,
+        topics=(WritableTxnMarkerTopic(name=TopicName("t"), partition_indexes=(i32(0),)),),
+        coordinator_epoch=i32(0),
+        transaction_version=i8(0),
+    )
+    response = await (await producer.peer(producer.leader)).ask(WriteTxnMarkersRequest(markers=(marker,)))
+    assert response.markers[0].topics[0].partitions[0].error_code is NONE
