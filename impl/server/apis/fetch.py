@@ -6,6 +6,7 @@ A fetch session (`fetch_sessions`) leaves out of the response what has not chang
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -111,13 +112,16 @@ def _leader(replicas: ReplicaManager, topic: str, index: int) -> PartitionReplic
     return None if partition is None else partition.replica
 
 
+_partitions: Final = attrgetter("partitions")
+
+
 def _names_few(request: FetchRequest) -> bool:
     return len(request.topics) <= FEW and sum(len(topic.partitions) for topic in request.topics) <= FEW
 
 
 def _check_follower(request: FetchRequest, metadata: MetadataCache) -> None:
     """Raises RefusedError for a follower that fetches more partitions than there are: it reads them in one go."""
-    count = sum(len(topic.partitions) for topic in request.topics)
+    count = sum(map(len, map(_partitions, request.topics)))
     most = LATE_FOLLOWER + sum(len(topic.partitions) for topic in metadata.image.topics.values())
     if count > most:
         raise RefusedError(f"a follower that fetches {count} partitions, and may fetch {most}")
