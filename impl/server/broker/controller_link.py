@@ -51,6 +51,8 @@ if TYPE_CHECKING:
     from tidegauge.impl.wire.fetch_messages import FetchResponse
 
 METADATA_MAX_BYTES = 8 << 20
+RECORD_UNITS = 8
+"""Of work, as `impl.server.pace` counts it, to read a record of the metadata log."""
 
 
 class ControllerLink:
@@ -208,7 +210,8 @@ class ControllerLink:
         log that is another one than before ends the broker (`_refuse`).
         """
         response = await self._fetch_metadata(self._metadata, offset, max_wait_ms, METADATA_MAX_BYTES, epoch)
-        records = [record for _, record in decode_decisions(in_memory(response.records), offset)]
+        decided = decode_decisions(in_memory(response.records), offset)
+        records = [record async for _, record in Pace().each(decided, units=RECORD_UNITS)]
         return records, response.high_watermark
 
     async def metadata_end(self, offset: int, epoch: int = NO_EPOCH) -> int:

@@ -54,7 +54,13 @@ LOGGER: Final = logging.getLogger(__name__)
 OFFLINE: Final = "the replica is offline, the others are served"
 
 LOGS_AT_ONCE: Final = 64
-"""Logs that are opened without a pause: some tens of ms."""
+"""Places for new logs that are brought to stable storage together."""
+REMOVED_AT_ONCE: Final = 250
+"""Replicas that are deleted without a pause, and with one write of each checkpoint."""
+HOSTED_UNITS: Final = 200
+"""Registrations that are applied without a pause: some ms."""
+NEW_LOG_UNITS: Final = 10
+"""The same of one whose log is opened."""
 LOG_SETTINGS: Final = tuple(
     name for field in attrs.fields(LogConfig) if (name := field.name.replace("_", ".")) in TOPIC_CONFIGS
 )
@@ -194,7 +200,11 @@ class HostedPartitions:
         self._forget_former(image)
         self._doubled.settle(image)
         departed = self._departed(image, changed)
-        self.remove(departed, image.offset, self._strays_among(departed, image, removed_topics))
+        for first in range(0, len(departed), REMOVED_AT_ONCE):
+            some = departed[first : first + REMOVED_AT_ONCE]
+            self.remove(some, image.offset, self._strays_among(some, image, removed_topics))
+            if len(some) == REMOVED_AT_ONCE:
+                yield _nothing
         topics = image.topics.values() if changed is None else map(image.topics.get, sorted(changed))
         placed: list[tuple[TopicImage, int]] = []
         made: list[NewPlace] = []
@@ -209,9 +219,9 @@ class HostedPartitions:
                     made.append(place)
                 if len(made) >= LOGS_AT_ONCE:
                     yield from self._settle(made)
-                    self._host_all(placed, image)
+                    yield from self._host_all(placed, image)
         yield from self._settle(made)
-        self._host_all(placed, image)
+        yield from self._host_all(placed, image)
 
     def _strays_among(
         self, departed: Sequence[Partition], image: ClusterImage, removed_topics: Container[str]
@@ -270,9 +280,14 @@ class HostedPartitions:
                     self._without_log(place.key, place.error)
                     self.directories.bounded(place.key, place.directory, place.error)
 
-    def _host_all(self, placed: list[tuple[TopicImage, int]], image: ClusterImage) -> None:
-        """Give each of these partitions its log, if it has none, and its registration."""
+    def _host_all(self, placed: list[tuple[TopicImage, int]], image: ClusterImage) -> Iterator[Callable[[], None]]:
+        """Give each of these partitions its log, if it has none, and its registration; some at a time."""
+        units = 0
         for topic, index in placed:
+            units += 1 if (topic.name, index) in self._hosted else NEW_LOG_UNITS
+            if units > HOSTED_UNITS:
+                yield _nothing
+                units = 0
             registration = topic.partitions.get(index)
             if (
                 registration is None
@@ -498,6 +513,10 @@ class HostedPartitions:
             del self._hosted[partition.key]
             partition.is_offline = True
         self._effects.directory_failed(directory, lost)
+
+
+def _nothing() -> None:
+    """What is to be done where only others are to have their turn."""
 
 
 def is_another(before: tuple[str, str | None] | None, now: tuple[str, str | None] | None) -> bool:

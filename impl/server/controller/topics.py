@@ -5,7 +5,7 @@ Brokers have checked who asks, and that no topic is named twice.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -19,7 +19,7 @@ from tidegauge.impl.controller.decision import Decision
 from tidegauge.impl.controller.topics import CreatedTopic
 from tidegauge.impl.metadata.config_resources import too_many_settings
 from tidegauge.impl.server import trace
-from tidegauge.impl.server.controller.topic_settings import TopicSetting, settings_of
+from tidegauge.impl.server.controller.topic_settings import settings_of
 from tidegauge.impl.server.error_responses.topics import create_topics_error
 from tidegauge.impl.wire.primitives import NO_WAIT, TopicName, i8, i16, i32, topic_uuid
 
@@ -53,7 +53,8 @@ async def handle_create_topics(
             ErrorCode.policy_violation,
             f"{partitions} partitions in one request: ask for at most {MAX_PARTITIONS_AT_ONCE} at once",
         )
-    create = partial(_create, config=config, draws=draws, validate_only=request.validate_only)
+    told = ToldSettings(config)
+    create = partial(_create, config=config, draws=draws, told=told, validate_only=request.validate_only)
     topics = await decisions.each(request.topics, create, context.pace)
     return CreateTopicsResponse(throttle_time=NO_WAIT, topics=tuple(topics))
 
@@ -65,7 +66,7 @@ def _partition_count(topic: CreatableTopic, config: ServerConfig) -> int:
 
 
 def _create(
-    turn: Turn, topic: CreatableTopic, *, config: ServerConfig, draws: Draws, validate_only: bool
+    turn: Turn, topic: CreatableTopic, *, config: ServerConfig, draws: Draws, told: ToldSettings, validate_only: bool
 ) -> Generator[Proposal[CreatedTopic], CreatedTopic, CreatableTopicResult]:
     if problem := too_many_settings(len(topic.configs)):
         refusal = Decision(turn.controller.image).propose(CreatedTopic(ErrorCode.invalid_request, problem))
@@ -81,11 +82,11 @@ def _create(
         turn.tracer.record(trace.events.CreateTopic, topic=topic.name, changed=turn.changed())
     if created.error is not ErrorCode.none:
         return _created(topic, created)
-    return _created(topic, created, topic_id, settings_of(turn.controller.image, config, configs))
+    return _created(topic, created, topic_id, told.of(turn, configs))
 
 
 def _created(
-    topic: CreatableTopic, created: CreatedTopic, topic_id: str = "", settings: Iterable[TopicSetting] = ()
+    topic: CreatableTopic, created: CreatedTopic, topic_id: str = "", configs: Sequence[CreatableTopicConfigs] = ()
 ) -> CreatableTopicResult:
     ok = created.error is ErrorCode.none
     return CreatableTopicResult(
@@ -95,17 +96,36 @@ def _created(
         error_message=created.message or None,
         num_partitions=i32(len(created.replicas) if ok else -1),
         replication_factor=i16(len(created.replicas[0]) if ok else -1),
-        configs=tuple(
-            CreatableTopicConfigs(
-                name=setting.name,
-                value=setting.value,
-                read_only=False,
-                config_source=i8(setting.source),
-                is_sensitive=setting.is_sensitive,
-            )
-            for setting in settings
-        ),
+        configs=tuple(configs),
     )
+
+
+class ToldSettings:
+    """What a response says of the settings of new topics, made once in each turn for those that set the same."""
+
+    def __init__(self, config: ServerConfig) -> None:
+        self._config = config
+        self._turn: Turn | None = None
+        self._made: dict[tuple[tuple[str, str], ...], tuple[CreatableTopicConfigs, ...]] = {}
+
+    def of(self, turn: Turn, configs: Mapping[str, str]) -> Sequence[CreatableTopicConfigs]:
+        """The settings of a topic that sets these itself, as they are in this turn."""
+        if turn is not self._turn:
+            self._turn = turn
+            self._made.clear()
+        key = tuple(sorted(configs.items()))
+        if key not in self._made:
+            self._made[key] = tuple(
+                CreatableTopicConfigs(
+                    name=setting.name,
+                    value=setting.value,
+                    read_only=False,
+                    config_source=i8(setting.source),
+                    is_sensitive=setting.is_sensitive,
+                )
+                for setting in settings_of(turn.controller.image, self._config, configs)
+            )
+        return self._made[key]
 
 
 @attrs.frozen
