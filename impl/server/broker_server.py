@@ -38,6 +38,7 @@ from tidegauge.impl.server.broker.dynamic_config import DynamicConfig
 from tidegauge.impl.server.broker.fetch_sessions import LARGEST_SESSION_ID, FetchSessions
 from tidegauge.impl.server.broker.follower_fetches import FollowerFetches
 from tidegauge.impl.server.broker.forwarding import Forwarder
+from tidegauge.impl.server.broker.groups import Groups
 from tidegauge.impl.server.broker.internal_topics import InternalTopics
 from tidegauge.impl.server.broker.isr_proposals import IsrProposals
 from tidegauge.impl.server.broker.listener import BrokerListener
@@ -173,6 +174,9 @@ class Broker:
             self.tasks,
             client_id=node.name,
             response_timeout_ms=node.response_timeout_ms(config.replica_socket_timeout_ms),
+        )
+        self.groups = Groups(
+            self.replicas, self.metadata, self.tasks, self.config, clock=node.clock, timers=node.timers
         )
         self.transaction_words = TransactionWords(self.metadata, self.peers, self.config, node.clock)
         self.transactions = Transactions(
@@ -311,6 +315,7 @@ class Broker:
             directory_moves=self.directory_moves,
             producer_ids=self.producer_ids,
             internal_topics=self.internal_topics,
+            groups=self.groups,
             transactions=self.transactions,
             transaction_words=self.transaction_words,
             listeners=self.listeners,

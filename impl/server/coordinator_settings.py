@@ -34,6 +34,16 @@ class CoordinatorSettings(SecuritySettings):
     offsets_load_buffer_size: int = whole(
         5 << 20, doc="Bytes that are read at once when a partition of __consumer_offsets is loaded."
     )
+    offset_metadata_max_bytes: int = whole(
+        4_096, least=0, doc="Characters of the metadata that a client may commit with an offset."
+    )
+    offsets_commit_timeout_ms: int = whole(5_000, doc="How long a commit of offsets waits for its records' commit.")
+    offsets_retention_minutes: int = whole(
+        10_080, doc="An offset that nobody has committed for this long is forgotten, unless its group has members."
+    )
+    offsets_retention_check_interval_ms: int = whole(
+        600_000, doc="How often offsets are looked for that expire.", kind=ConfigType.LONG
+    )
 
     transaction_max_timeout_ms: int = whole(
         900_000, doc="Longest transaction.timeout.ms that a producer may ask for (INVALID_TRANSACTION_TIMEOUT)."

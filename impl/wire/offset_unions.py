@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 from kio.schema.offset_commit.v10.request import OffsetCommitRequest, OffsetCommitRequestTopic
 from kio.schema.offset_commit.v10.response import OffsetCommitResponse, OffsetCommitResponseTopic
@@ -16,6 +17,9 @@ from kio.schema.offset_fetch.v10.response import (
     OffsetFetchResponseGroup,
     OffsetFetchResponseTopics,
 )
+from kio.static.primitive import i64Timedelta
+
+NO_RETENTION = i64Timedelta.parse(timedelta(milliseconds=-1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +34,8 @@ class AnyOffsetCommitRequest(OffsetCommitRequest):
     """OffsetCommit of every version."""
 
     topics: tuple[CommittedTopic, ...]
+    retention_time: i64Timedelta = field(metadata={"kafka_type": "timedelta_i64"}, default=NO_RETENTION)
+    """How long the offsets are to be kept, up to version 4; -1 ms: as long as the broker's settings say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

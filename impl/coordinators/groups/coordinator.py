@@ -9,7 +9,8 @@ in flight, or pending in a transaction. Else the tombstone would take the newer 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Final
 
 import attrs
@@ -20,13 +21,11 @@ from tidegauge.impl.coordinators.groups.offsets import CommittedOffset, GroupOff
 from tidegauge.impl.coordinators.groups.record_formats import (
     LONGEST_STRING,
     NO_TIME,
-    GroupRecord,
     OffsetKey,
     OffsetValue,
-    group_tombstone,
-    offset_record,
 )
 from tidegauge.impl.coordinators.groups.requests import NO_RETENTION, Commit, NewOffset, Ruling
+from tidegauge.impl.records.batches import NO_PRODUCER_ID
 
 METADATA_MAX_BYTES: Final = 4096
 """Kafka's default of `offset.metadata.max.bytes`. Like Kafka it counts Java's characters, whatever the name says."""
@@ -47,10 +46,27 @@ class GroupCoordinator:
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
-        """Replaced when the settings change."""
         self.offsets = GroupOffsets()
         self.in_flight: Counter[OffsetKey] = Counter()
         """What is in the log and not replayed yet, by how many records."""
+
+    # --- the log -----------------------------------------------------------------------------------------------------
+
+    def appended(self, ruling: Ruling) -> None:
+        """What a ruling writes is in the log, or about to be."""
+        self.in_flight.update(ruling.keys)
+
+    def committed(self, ruling: Ruling, base_offset: int, producer_id: int = NO_PRODUCER_ID) -> None:
+        """What was appended is committed, from this offset on."""
+        self.failed(ruling)
+        self.offsets.replay(ruling.entries(base_offset, producer_id))
+
+    def failed(self, ruling: Ruling) -> None:
+        """What was about to be in the log never will be."""
+        for key in ruling.keys:
+            self.in_flight[key] -= 1
+            if self.in_flight[key] <= 0:
+                del self.in_flight[key]
 
     # --- OffsetCommit and TxnOffsetCommit ----------------------------------------------------------------------------
 
@@ -72,8 +88,7 @@ class GroupCoordinator:
                 refused[new.topic, new.partition] = ErrorCode.offset_metadata_too_large
             else:
                 taken[OffsetKey(group, new.topic, new.partition)] = self._value(new, commit, now_ms)
-        records = tuple(offset_record(key, value) for key, value in taken.items())
-        return Ruling(records=records, keys=tuple(taken), refused=refused)
+        return Ruling(offsets=tuple(taken.items()), refused=refused)
 
     def _is_too_large(self, metadata: str) -> bool:
         units = len(metadata.encode("utf-16-be", "surrogatepass")) // 2
@@ -113,36 +128,40 @@ class GroupCoordinator:
         """DeleteGroups: the group and all its offsets. Errors: GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP."""
         if (error := self._deletion_error(group)) is not ErrorCode.none:
             return Ruling(error)
-        ruling = self._tombstones(self.offsets.keys_of(group))
-        return attrs.evolve(ruling, records=(*ruling.records, group_tombstone(group)))
+        return attrs.evolve(self._tombstones(self.offsets.keys_of(group)), ended=(group,))
 
     def _deletion_error(self, group: str) -> ErrorCode:
         if group not in self.offsets:
             return ErrorCode.group_id_not_found
         return ErrorCode.none if is_empty(self.offsets.metadata.get(group)) else ErrorCode.non_empty_group
 
-    def topics_deleted(self, topics: Container[str]) -> Ruling:
-        """The tombstones of the offsets in topics that are no more."""
-        return self._tombstones(key for key in self.offsets.every_key() if key.topic in topics)
+    def topic_deleted(self, topic: str, end: int, most: int) -> Ruling:
+        """The tombstones of the offsets in a topic that was deleted when the log ended here; at most so many.
+
+        What was written since is for a topic that has the name again.
+        """
+        keys = (key for key in self.offsets.every_key() if key.topic == topic and not self.in_flight[key])
+        return self._tombstones(islice((key for key in keys if self.offsets.last_written(key) < end), most))
 
     def _is_there(self, key: OffsetKey) -> bool:
         return self.offsets.get(key) is not None or self.offsets.is_unstable(key)
 
     # --- expiry ------------------------------------------------------------------------------------------------------
 
-    def expire(self, now_ms: int) -> Ruling:
-        """The tombstones of the offsets whose time is over, and of the groups that have none left."""
+    def expire(self, now_ms: int, most: int) -> Ruling:
+        """The tombstones of offsets whose time is over, and of groups that have none left; of so many or a few more."""
         expired: list[OffsetKey] = []
-        ended: list[GroupRecord] = []
+        ended: list[str] = []
         for group in sorted(self.offsets.groups):
             keys = self.offsets.keys_of(group)
             gone = [key for key in keys if self.is_expired(key, now_ms)]
-            expired += gone
+            expired += gone[: max(0, most - len(expired))]
             metadata = self.offsets.metadata.get(group)
-            if metadata is not None and is_empty(metadata) and len(gone) == len(keys):
-                ended.append(group_tombstone(group))
-        ruling = self._tombstones(expired)
-        return attrs.evolve(ruling, records=(*ruling.records, *ended))
+            if metadata is not None and is_empty(metadata) and not keys:
+                ended.append(group)
+            if len(expired) + len(ended) >= most:
+                break
+        return attrs.evolve(self._tombstones(expired), ended=tuple(ended))
 
     def is_expired(self, key: OffsetKey, now_ms: int) -> bool:
         """Whether an offset may go: its time is over, and nothing newer is on its way."""
@@ -158,5 +177,4 @@ class GroupCoordinator:
         return now_ms - idle_since >= self.limits.retention_ms
 
     def _tombstones(self, keys: Iterable[OffsetKey]) -> Ruling:
-        known = tuple(keys)
-        return Ruling(records=tuple(offset_record(key, None) for key in known), keys=known)
+        return Ruling(offsets=tuple((key, None) for key in keys))

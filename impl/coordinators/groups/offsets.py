@@ -81,6 +81,13 @@ class GroupOffsets:
         for group in {**self._committed, **self._open}:
             yield from self.keys_of(group)
 
+    def last_written(self, key: OffsetKey) -> int:
+        """Where in the log the newest of its offsets is, committed or pending; -1 if there is none."""
+        producers = self._open.get(key.group, {}).get((key.topic, key.partition), ())
+        known = [self._pending[producer][key].log_offset for producer in producers]
+        committed = self.get(key)
+        return max((*known, -1 if committed is None else committed.log_offset))
+
     @property
     def pending(self) -> Mapping[int, Mapping[OffsetKey, CommittedOffset]]:
         """What waits for a marker, by producer id."""

@@ -1,7 +1,6 @@
-"""FindCoordinator: which broker leads the partition of an internal topic that has a transactional id (KIP-98, KIP-699).
+"""FindCoordinator: which broker leads the partition of an internal topic that has a group or a transactional id.
 
-The topic is created when its first coordinator is asked for. The coordinator of a group is the broker that gets the
-request: there are no groups here yet, and any broker can say so.
+The topic is created when its first coordinator is asked for (KIP-98, KIP-699).
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from kio.schema.errors import ErrorCode
 from kio.schema.find_coordinator.v6.response import Coordinator, FindCoordinatorResponse
 
 from tidegauge.impl.coordinators.hashing import partition_for
-from tidegauge.impl.metadata.topic_names import TRANSACTION_STATE
+from tidegauge.impl.metadata.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from tidegauge.impl.server.rights import group_error, transaction_error
 from tidegauge.impl.server.transport.authorization import Operation
 from tidegauge.impl.wire.primitives import NO_WAIT, BrokerId, i32
@@ -23,13 +22,13 @@ if TYPE_CHECKING:
 
     from tidegauge.impl.server.broker.internal_topics import InternalTopics
     from tidegauge.impl.server.broker.metadata_cache import MetadataCache
-    from tidegauge.impl.server.broker.registration import Registration
     from tidegauge.impl.server.transport.context import RequestContext
 
 GROUP: Final = 0
 TRANSACTION: Final = 1
 SHARE: Final = 2
 NOWHERE: Final = -1
+TOPICS: Final = {GROUP: CONSUMER_OFFSETS, TRANSACTION: TRANSACTION_STATE}
 NO_SHARE_GROUPS: Final = "there are no share groups here"
 
 
@@ -38,12 +37,11 @@ async def handle_find_coordinator(
     context: RequestContext,
     *,
     metadata: MetadataCache,
-    registration: Registration,
     internal_topics: InternalTopics,
 ) -> FindCoordinatorResponse:
     """The broker that coordinates each key; COORDINATOR_NOT_AVAILABLE while there is none."""
     coordinators = [
-        await _coordinator(request.key_type, key, context, metadata, registration.broker_id, internal_topics)
+        await _coordinator(request.key_type, key, context, metadata, internal_topics)
         async for key in context.pace.each(request.coordinator_keys)
     ]
     return FindCoordinatorResponse(throttle_time=NO_WAIT, coordinators=tuple(coordinators))
@@ -54,18 +52,17 @@ async def _coordinator(
     key: str,
     context: RequestContext,
     metadata: MetadataCache,
-    broker_id: int,
     internal_topics: InternalTopics,
 ) -> Coordinator:
     error, message = _refusal(key_type, key, context)
     if error is not ErrorCode.none:
         return _nobody(key, error, message)
-    if key_type == TRANSACTION:
-        message = await context.wait_briefly(partial(internal_topics.require, TRANSACTION_STATE))
-        if message:
-            return _nobody(key, ErrorCode.coordinator_not_available, message)
-        topic = metadata.image.topics[TRANSACTION_STATE]
-        broker_id = topic.partitions[partition_for(key, len(topic.partitions))].leader
+    name = TOPICS[key_type]
+    message = await context.wait_briefly(partial(internal_topics.require, name))
+    if message:
+        return _nobody(key, ErrorCode.coordinator_not_available, message)
+    topic = metadata.image.topics[name]
+    broker_id = topic.partitions[partition_for(key, len(topic.partitions))].leader
     for known, address, _ in metadata.endpoints(context.listener):
         if known == broker_id:
             return Coordinator(

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tidegauge.impl.server.broker.dynamic_config import DynamicConfig
     from tidegauge.impl.server.broker.fetch_sessions import FetchSessions
     from tidegauge.impl.server.broker.forwarding import Forwarder
+    from tidegauge.impl.server.broker.groups import Groups
     from tidegauge.impl.server.broker.internal_topics import InternalTopics
     from tidegauge.impl.server.broker.listeners import BrokerListeners
     from tidegauge.impl.server.broker.metadata_cache import MetadataCache
@@ -41,6 +42,7 @@ class BrokerCollaborators:
     directory_moves: DirectoryMoves
     producer_ids: ProducerIdAllocator
     internal_topics: InternalTopics
+    groups: Groups
     transactions: Transactions
     transaction_words: TransactionWords
     listeners: BrokerListeners

@@ -22,7 +22,8 @@ from __future__ import annotations
 import logging
 import math
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, Protocol, TypeVar
 
 import attrs
@@ -36,7 +37,14 @@ from tidegauge.impl.records.lazy import in_memory
 from tidegauge.impl.records.markers import MarkerRecord, marker_record
 from tidegauge.impl.records.origin import Origin
 from tidegauge.impl.records.payload import NO_PRODUCER, ProducerIdentity, Record, build_batch, decode_records
-from tidegauge.impl.server.broker.appends import COMMITTED, PENDING, REFUSED, PartitionAppend
+from tidegauge.impl.server.broker.appends import (
+    COMMITTED,
+    PENDING,
+    REFUSED,
+    AppendOutcome,
+    PartitionAppend,
+    PartitionMarker,
+)
 from tidegauge.impl.server.pace import Pace
 from tidegauge.impl.server.reads import PartitionRead
 
@@ -141,6 +149,16 @@ class CoordinatorLog(Generic[S]):
     def __iter__(self) -> Iterator[Led[S]]:
         """The partitions that are loaded, in the order of their indexes."""
         return iter([self._led[index] for index in sorted(self._led) if self._led[index].is_loaded])
+
+    @property
+    def is_leading(self) -> bool:
+        """Whether this broker leads a partition of the topic, loaded or not."""
+        return bool(self._led)
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether it leads one that is not loaded yet."""
+        return not all(led.is_loaded for led in self._led.values())
 
     def led(self, index: int) -> Led[S] | ErrorCode:
         """The partition, if this broker is its coordinator: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS."""
@@ -260,30 +278,71 @@ class CoordinatorLog(Generic[S]):
         )
         begins = partition.log.log_end_offset
         waiting = _Append(begins, begins + len(records), apply)
+        append = PartitionAppend(self.topic, led.index, batch)
+        outcome = await self._appended(
+            partition,
+            led,
+            waiting,
+            partial(self._replicas.append, [append], acks=ACKS_ALL, timeout_ms=timeout_ms, origin=Origin.BROKER),
+        )
+        if outcome.state is REFUSED and led.is_led:
+            drop()
+        if waiting.is_applied:
+            return ErrorCode.none
+        if outcome.state is REFUSED:
+            return ERRORS.get(outcome.error, outcome.error)
+        if not led.is_led:
+            return ErrorCode.not_coordinator
+        return ErrorCode.coordinator_not_available if outcome.state is PENDING else ERRORS[outcome.error]
+
+    async def append_marker(
+        self, led: Led[S], marker: PartitionMarker, apply: Apply, *, timeout_ms: float
+    ) -> ErrorCode:
+        """End a producer's transaction in the partition; NONE once the marker is committed and applied.
+
+        Errors: those of a marker; NOT_LEADER_OR_FOLLOWER when the epoch has ended, and REQUEST_TIMED_OUT when the
+        marker is not committed in time, and may be yet.
+        """
+        partition = self._replicas.get(self.topic, led.index)
+        if not led.is_led or partition is None:
+            return ErrorCode.not_leader_or_follower
+        begins = partition.log.log_end_offset
+        waiting = _Append(begins, begins + 1, apply)
+        submit = partial(self._replicas.append_markers, [marker], timeout_ms=timeout_ms, pace=Pace())
+        outcome = await self._appended(partition, led, waiting, submit)
+        if waiting.is_applied:
+            return ErrorCode.none
+        if outcome.state is not REFUSED and not led.is_led:
+            return ErrorCode.not_leader_or_follower
+        return ErrorCode.request_timed_out if outcome.state is PENDING else outcome.error
+
+    async def _appended(
+        self,
+        partition: Partition,
+        led: Led[S],
+        waiting: _Append,
+        submit: Callable[[], Awaitable[Sequence[AppendOutcome]]],
+    ) -> AppendOutcome:
+        """Append, and apply what was appended when it is committed, or later when that takes too long.
+
+        `submit` appends before it first waits.
+        """
         led.appends.append(waiting)
         try:
-            (outcome,) = await self._replicas.append(
-                [PartitionAppend(self.topic, led.index, batch)],
-                acks=ACKS_ALL,
-                timeout_ms=timeout_ms,
-                origin=Origin.BROKER,
-            )
+            (outcome,) = await submit()
         except trio.Cancelled:
             self._tasks.start_soon(self._apply_later, partition, led, waiting)  # the client that asked is gone
             raise
         if outcome.state is REFUSED:
             if waiting in led.appends:
                 led.appends.remove(waiting)
-            if led.is_led:
-                drop()
-            return ERRORS.get(outcome.error, outcome.error)
-        if not led.is_led:
-            return ErrorCode.none if waiting.is_applied else ErrorCode.not_coordinator
-        if outcome.state is COMMITTED or outcome.error is ErrorCode.not_enough_replicas_after_append:
+        elif not led.is_led:
+            pass  # whether it was applied is known, and it never will be
+        elif outcome.state is COMMITTED or outcome.error is ErrorCode.not_enough_replicas_after_append:
             self._apply(led, waiting)
-            return ErrorCode.none
-        self._tasks.start_soon(self._apply_later, partition, led, waiting)
-        return ErrorCode.coordinator_not_available if outcome.state is PENDING else ERRORS[outcome.error]
+        else:
+            self._tasks.start_soon(self._apply_later, partition, led, waiting)
+        return outcome
 
     async def _apply_later(self, partition: Partition, led: Led[S], waiting: _Append) -> None:
         """Nobody waits for the append any more."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import trio
 
@@ -28,12 +28,20 @@ class MetadataCache:
         self._has_advanced = trio.Event()
         self.removed_topics: set[str] = set()
         """Ids of the topics that were deleted by records that are not in force yet."""
+        self._on_topic_removed: list[Callable[[str], None]] = []
+
+    def on_topic_removed(self, tell: Callable[[str], None]) -> None:
+        """Have somebody told of each topic that is deleted, by its name, before the image is without it."""
+        self._on_topic_removed.append(tell)
 
     def replay(self, records: Iterable[MetadataRecord]) -> None:
         """Apply the records that follow the image's offset."""
         for record in records:
             if isinstance(record, RemoveTopicRecord):
                 self.removed_topics.add(record.topic_id)
+                if (removed := self.image.topic_names.get(record.topic_id)) is not None:
+                    for tell in self._on_topic_removed:
+                        tell(removed)
             if isinstance(record, ControllerEpochRecord | BrokerConfigRecord):
                 self._changed = None
             elif self._changed is not None and (name := self._topic_of(record)) is not None:

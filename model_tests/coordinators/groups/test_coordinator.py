@@ -11,7 +11,12 @@ from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.coordinators.groups.coordinator import RETENTION_MS, GroupCoordinator, Limits
 from tidegauge.impl.coordinators.groups.group_metadata import GroupMember, GroupMetadata
-from tidegauge.impl.coordinators.groups.log_entries import GroupWritten, OffsetWritten, TransactionEnded
+from tidegauge.impl.coordinators.groups.log_entries import (
+    GroupWritten,
+    OffsetWritten,
+    TransactionEnded,
+    log_entries,
+)
 from tidegauge.impl.coordinators.groups.offsets import CommittedOffset
 from tidegauge.impl.coordinators.groups.record_formats import (
     OffsetKey,
@@ -22,8 +27,11 @@ from tidegauge.impl.coordinators.groups.record_formats import (
     offset_record,
 )
 from tidegauge.impl.coordinators.groups.requests import Commit, NewOffset, Ruling
+from tidegauge.impl.records.batches import BatchHeader
+from tidegauge.impl.records.payload import ProducerIdentity, Record, build_batch, decode_records
 
 NONE = ErrorCode.none
+MANY = 100
 A, B = OffsetKey("g", "t", 0), OffsetKey("g", "u", 1)
 MEMBER = GroupMember("m", "i", "c", "/h", 1, 1, b"", b"")
 STABLE = GroupMetadata("consumer", 4, "range", "m", 50, (MEMBER,))
@@ -216,13 +224,24 @@ def test_a_group_with_members_is_not_deleted(delete: Callable[[GroupCoordinator]
     assert delete(with_state(LEFT).coordinator).error is NONE
 
 
-def test_the_offsets_of_a_topic_that_is_deleted_go() -> None:
+def test_the_offsets_of_a_topic_that_is_deleted_go_and_those_of_its_successor_stay() -> None:
     told = Told()
     told.commit(A, B)
     told.commit(OffsetKey("g", "t", 4), producer_id=7)
-    ruling = told.coordinator.topics_deleted({"t", "w"})
-    assert set(ruling.keys) == {A, OffsetKey("g", "t", 4)}
-    assert not told.coordinator.topics_deleted({"w"}).records
+    assert told.coordinator.topic_deleted("t", told.end, 1).keys == (A,)
+    assert told.coordinator.topic_deleted("t", told.end, MANY).keys == (A, OffsetKey("g", "t", 4))
+    assert told.coordinator.topic_deleted("t", 1, MANY).keys == (A,)
+    assert not told.coordinator.topic_deleted("w", told.end, MANY).records
+    told.coordinator.in_flight[A] = 1
+    assert told.coordinator.topic_deleted("t", told.end, MANY).keys == (OffsetKey("g", "t", 4),)
+
+
+def test_what_is_replayed_is_what_the_records_say() -> None:
+    ruling = Ruling(offsets=((A, OffsetValue(5, 1, "m", 2)), (B, None)), ended=("g", "h"))
+    records = [Record(nth, 0, key, value) for nth, (key, value) in enumerate(ruling.records, 3)]
+    batch = build_batch(records, producer=ProducerIdentity(9, 0), transactional=True)
+    written = log_entries(BatchHeader.parse(batch), decode_records(batch), None)
+    assert list(ruling.entries(3, 9)) == list(written)
 
 
 # --- expiry ----------------------------------------------------------------------------------------------------------
@@ -232,26 +251,30 @@ def test_an_offset_expires_when_nobody_has_committed_it_for_the_retention() -> N
     told = Told()
     told.commit(A, at=100)
     told.commit(B, at=200)
-    assert not told.coordinator.expire(99 + RETENTION_MS).records
-    assert told.take(told.coordinator.expire(100 + RETENTION_MS)).keys == (A,)
+    assert not told.coordinator.expire(99 + RETENTION_MS, MANY).records
+    assert told.take(told.coordinator.expire(100 + RETENTION_MS, MANY)).keys == (A,)
     assert told.coordinator.offsets.groups == {"g"}
+    told.commit(A, at=100)
+    assert told.coordinator.expire(2 * RETENTION_MS, 1).keys == (B,)
 
 
 def test_a_client_may_ask_for_a_retention_of_its_own() -> None:
     told = Told()
     commit = Commit("g", [NewOffset("t", 0, 5)], retention_ms=10)
     told.take(told.coordinator.commit(commit, 100))
-    assert not told.coordinator.expire(109).records
-    assert told.coordinator.expire(110).keys == (A,)
+    assert not told.coordinator.expire(109, MANY).records
+    assert told.coordinator.expire(110, MANY).keys == (A,)
 
 
 def test_offsets_of_a_group_with_members_do_not_expire_and_then_not_before_the_group_was_empty_for_long() -> None:
     told = with_state(JOINED)
-    assert not told.coordinator.expire(10 * RETENTION_MS).records
+    assert not told.coordinator.expire(10 * RETENTION_MS, MANY).records
     told.group(EMPTY._replace(state_time=1_000))
-    assert not told.coordinator.expire(999 + RETENTION_MS).records
-    ruling = told.take(told.coordinator.expire(1_000 + RETENTION_MS))
-    assert ruling.records == (offset_record(A, None), group_tombstone("g"))
+    assert not told.coordinator.expire(999 + RETENTION_MS, MANY).records
+    ruling = told.take(told.coordinator.expire(1_000 + RETENTION_MS, MANY))
+    assert ruling.records == (offset_record(A, None),)
+    ruling = told.take(told.coordinator.expire(1_000 + RETENTION_MS, MANY))
+    assert ruling.records == (group_tombstone("g"),)
     assert not told.coordinator.offsets.groups
 
 
@@ -259,7 +282,7 @@ def test_what_was_committed_after_a_group_became_empty_stays_as_long_as_any_othe
     told = Told()
     told.group(EMPTY._replace(state_time=1_000))
     told.commit(A, at=RETENTION_MS)
-    assert not told.coordinator.expire(1_000 + RETENTION_MS).records
+    assert not told.coordinator.expire(1_000 + RETENTION_MS, MANY).records
 
 
 def test_an_offset_does_not_expire_beside_another_one_on_its_way() -> None:
@@ -267,7 +290,7 @@ def test_an_offset_does_not_expire_beside_another_one_on_its_way() -> None:
     told.commit(A, B)
     told.commit(A, producer_id=7)
     told.coordinator.in_flight[B] = 1
-    assert not told.coordinator.expire(RETENTION_MS).records
+    assert not told.coordinator.expire(RETENTION_MS, MANY).records
     told.coordinator.in_flight[B] = 0
     told.end_transaction(7, is_commit=False)
-    assert set(told.coordinator.expire(RETENTION_MS).keys) == {A, B}
+    assert set(told.coordinator.expire(RETENTION_MS, MANY).keys) == {A, B}

@@ -67,6 +67,8 @@ class OffsetCores:
         self.end = 0
         self.high_watermark = 0
         self.failures = 0
+        self.rulings: list[Ruling] = []
+        """Those whose records are in flight: of one record each here."""
         self.coordinator = self.started()
 
     def close(self) -> None:
@@ -88,7 +90,8 @@ class OffsetCores:
     def append(self, ruling: Ruling, producer: ProducerIdentity = NO_PRODUCER) -> None:
         """Append what a ruling wants to have in the log."""
         assert ruling.error is ErrorCode.none, ruling.error
-        self.coordinator.in_flight.update(ruling.keys)
+        self.coordinator.appended(ruling)
+        self.rulings.append(ruling)
         for key, value in ruling.records:
             record = Record(self.end, self.now_ms, key, value)
             batch = build_batch([record], producer=producer, transactional=producer is not NO_PRODUCER)
@@ -106,9 +109,11 @@ class OffsetCores:
 
     def replicate(self, action: actions.Replicate, before: State) -> None:
         """Commit the log to its end."""
-        entries = list(self.entries(range(self.high_watermark, self.end)))
-        self.coordinator.offsets.replay(entries)
-        self.coordinator.in_flight.subtract(entry.key for entry in entries if isinstance(entry, OffsetWritten))
+        for entry in self.entries(range(self.high_watermark, self.end)):
+            if isinstance(entry, OffsetWritten):
+                self.coordinator.committed(self.rulings.pop(0), entry.log_offset, entry.producer_id)
+            else:
+                self.coordinator.offsets.replay([entry])
         self.high_watermark = self.end
 
     def fail_over(self, action: actions.FailOver, before: State) -> None:
@@ -116,6 +121,7 @@ class OffsetCores:
         self.log = {place: batch for place, batch in self.log.items() if place < action.end}
         self.end = self.high_watermark = action.end
         self.failures += 1
+        self.rulings.clear()
         self.coordinator = self.started()
 
     def clean(self, action: actions.Clean, before: State) -> None:
@@ -158,7 +164,7 @@ class OffsetCores:
         return self.coordinator.delete_offsets(KEY.group, [(KEY.topic, KEY.partition)])
 
     def expire(self, action: actions.Expire, before: State) -> None:
-        self.append(self.coordinator.expire(self.now_ms))
+        self.append(self.coordinator.expire(self.now_ms, 1))
 
     def can_send(self, kind: type[Action]) -> bool:
         return kind in (actions.Commit, actions.CommitInTransaction, actions.Delete, actions.FetchStable)
@@ -179,7 +185,7 @@ class OffsetCores:
 
     def differences(self, state: State) -> Iterable[Change]:
         """Whether the coordinator would let the offset expire, and what it tells who asks."""
-        expires = bool(self.coordinator.expire(self.now_ms).records)
+        expires = bool(self.coordinator.expire(self.now_ms, 1).records)
         if expires != self.machine.expires(state):
             yield Change("expires", self.machine.expires(state), expires)
         told = self.coordinator.fetch(KEY, require_stable=False)

@@ -1,0 +1,157 @@
+"""Groups at their coordinator, as operators see them: DescribeGroups, ListGroups, DeleteGroups.
+
+Nobody joins a group here yet (`impl.server.apis.absent_groups`). What there is are simple groups, with offsets and
+without members, and those of which a log tells that another broker has written.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from kio.schema.delete_groups.v2.response import DeleteGroupsResponse
+from kio.schema.describe_groups.v6.response import DescribedGroup, DescribedGroupMember, DescribeGroupsResponse
+from kio.schema.errors import ErrorCode
+from kio.schema.list_groups.v5.response import ListedGroup, ListGroupsResponse
+from kio.schema.types import GroupId
+
+from tidegauge.impl.coordinators.groups.membership import is_empty
+from tidegauge.impl.server.broker.groups import Groups
+from tidegauge.impl.server.error_responses.groups import delete_groups_error
+from tidegauge.impl.server.rights import cluster_error, group_error
+from tidegauge.impl.server.transport.authorization import Operation, ResourceType
+from tidegauge.impl.wire.primitives import NO_WAIT, i32
+from tidegauge.impl.wire.unions import UNASKED
+
+if TYPE_CHECKING:
+    from kio.schema.delete_groups.v2.request import DeleteGroupsRequest
+    from kio.schema.describe_groups.v6.request import DescribeGroupsRequest
+    from kio.schema.list_groups.v5.request import ListGroupsRequest
+
+    from tidegauge.impl.coordinators.groups.group_metadata import GroupMetadata
+    from tidegauge.impl.server.transport.context import RequestContext
+
+NONE: Final = ErrorCode.none
+CLASSIC: Final = "classic"
+EMPTY: Final = "Empty"
+STABLE: Final = "Stable"
+NOT_FOUND_FROM: Final = 6
+"""The version of DescribeGroups from which a group that is not there is an error, and not a dead group."""
+
+
+# --- questions -------------------------------------------------------------------------------------------------------
+
+
+async def handle_describe_groups(
+    request: DescribeGroupsRequest, context: RequestContext, *, groups: Groups
+) -> DescribeGroupsResponse:
+    """Each group: GROUP_AUTHORIZATION_FAILED, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, GROUP_ID_NOT_FOUND."""
+    described = [
+        _described(group, context, groups, tells_operations=request.include_authorized_operations)
+        async for group in context.pace.each(request.groups)
+    ]
+    return DescribeGroupsResponse(throttle_time=NO_WAIT, groups=tuple(described))
+
+
+def _described(group: GroupId, context: RequestContext, groups: Groups, *, tells_operations: bool) -> DescribedGroup:
+    error = group_error(Operation.DESCRIBE, group, context)
+    is_allowed = error is NONE
+    state, metadata, message = "", None, None
+    if is_allowed:
+        led = groups.led(group)
+        if isinstance(led, ErrorCode):
+            error = led
+        elif group in led.state.offsets:
+            metadata = led.state.offsets.metadata.get(group)
+            state = _state(metadata)
+        else:
+            state = "Dead"
+            if context.api_version >= NOT_FOUND_FROM:
+                error, message = ErrorCode.group_id_not_found, f"there is no group {group!r}"
+    return DescribedGroup(
+        error_code=error,
+        error_message=message,
+        group_id=group,
+        group_state=state,
+        protocol_type="" if metadata is None else metadata.protocol_type,
+        protocol_data="" if metadata is None else metadata.protocol or "",
+        members=() if metadata is None else tuple(_members(metadata)),
+        authorized_operations=i32(
+            context.operations(ResourceType.GROUP, group) if tells_operations and is_allowed else UNASKED
+        ),
+    )
+
+
+def _state(metadata: GroupMetadata | None) -> str:
+    return EMPTY if is_empty(metadata) else STABLE
+
+
+def _members(metadata: GroupMetadata) -> list[DescribedGroupMember]:
+    return [
+        DescribedGroupMember(
+            member_id=member.member_id,
+            group_instance_id=member.instance_id,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            member_metadata=member.subscription,
+            member_assignment=member.assignment,
+        )
+        for member in metadata.members
+    ]
+
+
+async def handle_list_groups(
+    request: ListGroupsRequest, context: RequestContext, *, groups: Groups
+) -> ListGroupsResponse:
+    """The groups that this broker coordinates, as far as the filters and the client's rights let through."""
+    may_see_all = cluster_error(Operation.DESCRIBE, context) is NONE
+    states = {state.lower() for state in request.states_filter}
+    types = {kind.lower() for kind in request.types_filter}
+    found: list[ListedGroup] = []
+    for led in groups.log:
+        offsets = led.state.offsets
+        async for group in context.pace.each(sorted(offsets.groups)):
+            metadata = offsets.metadata.get(group)
+            state = _state(metadata)
+            if (states and state.lower() not in states) or (types and CLASSIC not in types):
+                continue
+            if may_see_all or group_error(Operation.DESCRIBE, group, context) is NONE:
+                found.append(
+                    ListedGroup(
+                        group_id=GroupId(group),
+                        protocol_type="" if metadata is None else metadata.protocol_type,
+                        group_state=state,
+                        group_type=CLASSIC,
+                    )
+                )
+    error = ErrorCode.coordinator_load_in_progress if groups.log.is_loading else NONE
+    return ListGroupsResponse(throttle_time=NO_WAIT, error_code=error, groups=tuple(found))
+
+
+# --- deletions -------------------------------------------------------------------------------------------------------
+
+
+async def handle_delete_groups(
+    request: DeleteGroupsRequest, context: RequestContext, *, groups: Groups
+) -> DeleteGroupsResponse:
+    """Delete groups with their offsets (KIP-229).
+
+    Errors, group by group: GROUP_AUTHORIZATION_FAILED, GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP, and the coordinator's.
+    """
+    results = [
+        result
+        async for group in context.pace.each(request.groups_names)
+        for result in delete_groups_error(
+            dataclasses.replace(request, groups_names=(group,)), await _deleted(group, context, groups)
+        ).results
+    ]
+    return DeleteGroupsResponse(throttle_time=NO_WAIT, results=tuple(results))
+
+
+async def _deleted(group: str, context: RequestContext, groups: Groups) -> ErrorCode:
+    denied = group_error(Operation.DELETE, group, context)
+    led = groups.led(group) if denied is NONE else denied
+    if isinstance(led, ErrorCode):
+        return led
+    return await context.wait_briefly(partial(groups.carry_out, led, led.state.delete_group(group)))

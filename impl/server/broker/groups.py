@@ -1,0 +1,192 @@
+"""The coordinator of groups at one broker: the shell around its core.
+
+The core rules on requests and says what to write (`impl.coordinators.groups`). This shell appends that to
+`__consumer_offsets` (`CoordinatorLog`) and tells the core when it is committed. Markers of transactions come into the
+same log by here too, so that they are replayed in its order. Expired offsets are looked for while the broker leads a
+partition of the topic, and no longer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import trio
+from kio.schema.errors import ErrorCode
+
+from tidegauge.impl.coordinators.groups.coordinator import GroupCoordinator, Limits
+from tidegauge.impl.coordinators.groups.log_entries import TransactionEnded, log_entries
+from tidegauge.impl.coordinators.groups.requests import Ruling
+from tidegauge.impl.coordinators.hashing import partition_for
+from tidegauge.impl.metadata.topic_names import CONSUMER_OFFSETS
+from tidegauge.impl.records.payload import NO_PRODUCER, ProducerIdentity
+from tidegauge.impl.server.broker.coordinator_log import CoordinatorLog, Led, LoggedBatch
+
+if TYPE_CHECKING:
+    from tidegauge.impl.ports.clock import Clock
+    from tidegauge.impl.server.broker.appends import PartitionMarker
+    from tidegauge.impl.server.broker.dynamic_config import DynamicConfig
+    from tidegauge.impl.server.broker.metadata_cache import MetadataCache
+    from tidegauge.impl.server.broker.partition import Partition
+    from tidegauge.impl.server.broker.replica_manager import ReplicaManager
+    from tidegauge.impl.server.broker.tasks import BrokerTasks
+
+RECORDS_AT_ONCE: Final = 1_000
+"""Tombstones in one batch, of those that nobody has asked for."""
+
+
+class Groups:
+    """The groups whose partition of `__consumer_offsets` this broker leads."""
+
+    def __init__(
+        self,
+        replicas: ReplicaManager,
+        metadata: MetadataCache,
+        tasks: BrokerTasks,
+        config: DynamicConfig,
+        *,
+        clock: Clock,
+        timers: bool,
+    ) -> None:
+        self._replicas = replicas
+        self._metadata = metadata
+        self._tasks = tasks
+        self._config = config
+        self._clock = clock
+        self._timers = timers
+        self._is_sweeping = False
+        self.log: CoordinatorLog[GroupCoordinator] = CoordinatorLog(
+            CONSUMER_OFFSETS, self, replicas, tasks, clock, lambda: config.initial.offsets_load_buffer_size
+        )
+        replicas.effects.coordinators[CONSUMER_OFFSETS] = self.log
+        metadata.on_topic_removed(self.topic_removed)
+
+    @property
+    def now_ms(self) -> int:
+        """The broker's time."""
+        return self._clock.now_ms()
+
+    def partition_of(self, group: str) -> int:
+        """The partition of `__consumer_offsets` that has a group; by the settings, while there is no such topic."""
+        topic = self._metadata.image.topics.get(CONSUMER_OFFSETS)
+        configured = self._config.initial.offsets_topic_num_partitions
+        return partition_for(group, configured if topic is None else len(topic.partitions))
+
+    def led(self, group: str) -> Led[GroupCoordinator] | ErrorCode:
+        """What coordinates a group here: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS.
+
+        The latter also while the broker knows that it leads the partition, and has not taken it over yet.
+        """
+        index = self.partition_of(group)
+        found = self.log.led(index)
+        if found is ErrorCode.not_coordinator:
+            known = self._metadata.image.partition(CONSUMER_OFFSETS, index)
+            if known is not None and known.leader == self._replicas.hosted.broker_id:
+                return ErrorCode.coordinator_load_in_progress
+        return found
+
+    def hosted(self, led: Led[GroupCoordinator]) -> Partition | None:
+        """The partition itself; None if it has gone."""
+        return self._replicas.get(CONSUMER_OFFSETS, led.index)
+
+    # --- the log -----------------------------------------------------------------------------------------------------
+
+    async def carry_out(
+        self,
+        led: Led[GroupCoordinator],
+        ruling: Ruling,
+        producer: ProducerIdentity = NO_PRODUCER,
+        *,
+        timeout_ms: float | None = None,
+    ) -> ErrorCode:
+        """Have in the log what a ruling writes; returns its error, or that of the append.
+
+        Errors: COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, and with a `producer` those of a transaction that is not its
+        own or not open.
+        """
+        if ruling.error is not ErrorCode.none or not (ruling.offsets or ruling.ended):
+            return ruling.error
+        core = led.state
+
+        def apply(base_offset: int) -> None:
+            core.committed(ruling, base_offset, producer.producer_id)
+
+        core.appended(ruling)
+        timeout_ms = self._config.initial.offsets_commit_timeout_ms if timeout_ms is None else timeout_ms
+        return await self.log.append(
+            led,
+            ruling.records,
+            apply,
+            timeout_ms=timeout_ms,
+            producer=producer,
+            drop=partial(core.failed, ruling),
+        )
+
+    async def append_marker(self, marker: PartitionMarker, timeout_ms: float) -> ErrorCode:
+        """End a transaction in a partition of `__consumer_offsets`: its offsets count from now on, or never.
+
+        Errors: NOT_LEADER_OR_FOLLOWER also while the partition is loaded, REQUEST_TIMED_OUT, those of the marker.
+        """
+        led = self.log.led(marker.partition)
+        if isinstance(led, ErrorCode):
+            return ErrorCode.not_leader_or_follower
+        core, end = led.state, marker.marker
+
+        def apply(base_offset: int) -> None:
+            core.offsets.replay([TransactionEnded(base_offset, end.producer_id, end.is_commit)])
+
+        return await self.log.append_marker(led, marker, apply, timeout_ms=timeout_ms)
+
+    # --- loading (`Coordinator`) -------------------------------------------------------------------------------------
+
+    def new_state(self, index: int, leader_epoch: int) -> GroupCoordinator:
+        """A partition is about to be loaded."""
+        config = self._config.initial
+        return GroupCoordinator(Limits(config.offset_metadata_max_bytes, config.offsets_retention_minutes * 60_000))
+
+    def replay(self, state: GroupCoordinator, batch: LoggedBatch) -> None:
+        """Take in a batch of the log. Raises RecordError."""
+        state.offsets.replay(log_entries(batch.header, batch.records, batch.marker))
+
+    def loaded(self, led: Led[GroupCoordinator]) -> None:
+        """Look for what expires, from now on."""
+        if self._timers and not self._is_sweeping:
+            self._is_sweeping = True
+            self._tasks.start_soon(self._sweep)
+
+    def resigned(self, led: Led[GroupCoordinator]) -> None:
+        """Nothing is left to do: what is known goes with `led`."""
+
+    # --- what the coordinator does by itself -------------------------------------------------------------------------
+
+    def expire_offsets(self) -> None:
+        """Let the offsets go that nobody has committed for offsets.retention.minutes."""
+        for led in self.log:
+            self._tasks.start_soon(self._write, led, lambda core: core.expire(self.now_ms, RECORDS_AT_ONCE))
+
+    def topic_removed(self, topic: str) -> None:
+        """The offsets of a topic that was deleted go too."""
+        for led in self.log:
+            if (partition := self.hosted(led)) is not None:
+                end = partition.log.log_end_offset
+                self._tasks.start_soon(
+                    self._write, led, lambda core, end=end: core.topic_deleted(topic, end, RECORDS_AT_ONCE)
+                )
+
+    async def _write(self, led: Led[GroupCoordinator], decide: Callable[[GroupCoordinator], Ruling]) -> None:
+        """Have in the log what the core decides by itself, some records at a time, until there is nothing more.
+
+        A decision is in the log before anything else is: nothing is awaited between the two.
+        """
+        while led.is_led and (ruling := decide(led.state)) != Ruling():
+            if await self.carry_out(led, ruling, timeout_ms=math.inf) is not ErrorCode.none:
+                return
+
+    async def _sweep(self) -> None:
+        while self.log.is_leading:
+            await trio.sleep(self._config.initial.offsets_retention_check_interval_ms / 1000)
+            await self._clock.until_running()
+            self.expire_offsets()
+        self._is_sweeping = False
