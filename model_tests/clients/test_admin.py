@@ -121,7 +121,7 @@ def test_what_there_is_and_is_not_is_told_to_kafka_python(
     described = python_admin.describe_topic_partitions([topic])
     assert topic in str(described)
     assert not [group for group in python_admin.list_groups() if group["group_state"] != "Empty"]
-    assert not any(python_admin.list_transactions().values())
+    assert set(python_admin.list_transactions()) == set(range(cluster.size))
 
 
 def test_a_consumer_of_kafka_python_that_subscribes_is_told_that_there_are_no_groups(
