@@ -167,7 +167,7 @@ async def _entrance_error(
         return led
     partition = groups.hosted(led)
     who = request.producer_id, request.producer_epoch
-    if partition is None or partition.replica.producers.is_let_in(*who):
+    if partition is None or partition.replica.coordinators_batch_error(*who) is not ErrorCode.invalid_txn_state:
         return NONE
     refusals = await context.wait_briefly(
         lambda: words.let_in(
