@@ -43,8 +43,14 @@ class BrokerAction(ReplicationAction):
     broker: BrokerId
 
     @classmethod
-    def candidates(cls, machine: ReplicationRules, state: State) -> Iterable[Self]:
-        return [cls(broker) for broker in range(machine.brokers)]
+    def candidates(cls, machine: ReplicationRules, state: State) -> Iterable[BrokerAction]:
+        return _of_each(cls, machine.brokers)
+
+
+@cache
+def _of_each(kind: type[BrokerAction], brokers: int) -> tuple[BrokerAction, ...]:
+    """The action of each broker: they are the same in every state."""
+    return tuple(kind(broker) for broker in range(brokers))
 
 
 def not_leading(state: State, broker: int) -> str:
@@ -70,8 +76,8 @@ class Append(ReplicationAction):
     acks: Acks = Acks.ALL
 
     @classmethod
-    def candidates(cls, machine: ReplicationRules, state: State) -> Iterable[Self]:
-        return [cls(broker, acks) for broker in range(machine.brokers) for acks in machine.acks]
+    def candidates(cls, machine: ReplicationRules, state: State) -> Iterable[Append]:
+        return _appends(cls, machine.brokers, machine.acks)
 
     def guard(self, machine: ReplicationRules, state: State) -> str:
         if len(state.history.acks) >= machine.max_records:
@@ -90,6 +96,12 @@ class Append(ReplicationAction):
         state = evolve(state, history=history)
         state = state.with_replica(self.broker, evolve(replica, log=(*replica.log, record)))
         return advance_high_watermark(machine, state, self.broker)
+
+
+@cache
+def _appends(kind: type[Append], brokers: int, acks: tuple[Acks, ...]) -> tuple[Append, ...]:
+    """The appends of each broker: they are the same in every state."""
+    return tuple(kind(broker, one) for broker in range(brokers) for one in acks)
 
 
 @cache

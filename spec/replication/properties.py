@@ -187,13 +187,21 @@ def invariants(machine: ReplicationRules) -> Mapping[str, Invariant[State]]:
     }
 
 
+def changed_replicas(before: State, after: State) -> list[tuple[int, Replica, Replica]]:
+    """The replicas that a step has changed, before and after it: mostly none or one."""
+    if after.replicas is before.replicas:
+        return []
+    pairs = enumerate(zip(before.replicas, after.replicas, strict=True))
+    return [(broker, old, new) for broker, (old, new) in pairs if new is not old]
+
+
 def high_watermark_monotone(before: State, action: Action, after: State) -> bool:
     """A leader's high watermark does not fall while its epoch lasts."""
-    return all(
-        new.high_watermark >= old.high_watermark
-        for broker, (old, new) in enumerate(zip(before.replicas, after.replicas, strict=True))
-        if old.leader == new.leader == broker and old.leader_epoch == new.leader_epoch and new.running
-    )
+    for broker, old, new in changed_replicas(before, after):
+        stays = old.leader == new.leader == broker and old.leader_epoch == new.leader_epoch and new.running
+        if stays and new.high_watermark < old.high_watermark:
+            return False
+    return True
 
 
 def epochs_monotone(before: State, action: Action, after: State) -> bool:
@@ -201,9 +209,7 @@ def epochs_monotone(before: State, action: Action, after: State) -> bool:
     old, new = before.controller, after.controller
     if new.epoch < old.epoch or new.leader_epoch < old.leader_epoch or new.partition_epoch < old.partition_epoch:
         return False
-    return all(
-        b.leader_epoch >= a.leader_epoch or not b.running for a, b in zip(before.replicas, after.replicas, strict=True)
-    )
+    return not any(b.leader_epoch < a.leader_epoch and b.running for _, a, b in changed_replicas(before, after))
 
 
 def common_prefix_kept(before: State, action: Action, after: State) -> bool:
@@ -228,7 +234,7 @@ def only_divergence_cuts(machine: ReplicationRules) -> StepInvariant[State]:
     """
 
     def holds(before: State, action: Action, after: State) -> bool:
-        for old, new in zip(before.replicas, after.replicas, strict=True):
+        for _, old, new in changed_replicas(before, after):
             if len(new.log) < len(old.log) and new.running:
                 return isinstance(action, machine.cutting_types)
         return True
