@@ -21,7 +21,7 @@ from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.transactions.machine import Transactions
 from tidegauge.spec.transactions.models import NIGHTLY_TRANSACTIONS, TRANSACTION_MODELS
 
-WALKS = 25
+WALKS = 16
 SEED = 2
 SMALL = ("transactions-two-partitions", "transactions-recovery")
 HARNESSED = HARNESS["transactions"]

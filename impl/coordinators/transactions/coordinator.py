@@ -308,7 +308,7 @@ class TransactionCoordinator:
         A marker is one end of one transaction: that of an earlier end of the same id is not waited for (KAFKA-16352).
         """
         partition = self.partitions.get(marker.log_partition)
-        if partition is None or partition.loading or partition.leader_epoch != marker.coordinator_epoch:
+        if partition is None or partition.leader_epoch != marker.coordinator_epoch:
             return frozenset()
         found = partition.ids.get(marker.transactional_id)
         metadata = found.cached if found is not None else None

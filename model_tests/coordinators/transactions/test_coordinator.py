@@ -137,6 +137,7 @@ def test_an_id_whose_first_record_fails_is_not_known() -> None:
     assert isinstance(pending, Append)
     assert one.core.describe(ID).error is ErrorCode.transactional_id_not_found
     one.core.failed(pending)
+    assert not one.core.partitions[one.partition].ids
     assert one.add(FIRST) is ErrorCode.invalid_producer_id_mapping
     assert one.init() == given(7, 0)
 
@@ -239,6 +240,8 @@ def test_time_outs_are_held_to_the_settings() -> None:
     outcome = one.core.init_producer_id(InitProducerId(ID, 11, enables_two_phase=True), 0, 7)
     assert outcome == Respond(ProducerGiven(ErrorCode.transactional_id_authorization_failed))
     assert one.core.init_producer_id(InitProducerId("", 10), 0, 7) == Respond(ProducerGiven(ErrorCode.invalid_request))
+    assert one.core.end(EndTxn("", 7, 0, True), 0) == Respond(ProducerGiven(ErrorCode.invalid_request))
+    assert one.core.describe("").error is ErrorCode.invalid_request
 
 
 def test_a_transaction_that_is_not_ended_in_time_is_aborted_under_a_new_epoch() -> None:
@@ -270,6 +273,7 @@ def test_after_the_last_epoch_but_one_the_producer_id_changes(epoch: int, rest: 
     assert (one.known().producer_id, one.known().epoch) == (99, 0)
     assert one.end(32_766) == given(99, 0), "a repeat of the last end"
     assert one.end(32_765).error is ErrorCode.invalid_producer_id_mapping
+    assert one.end(32_766, producer_id=8).error is ErrorCode.invalid_producer_id_mapping
     assert one.add(FIRST, producer_id=99) is ErrorCode.none
 
 
@@ -284,6 +288,16 @@ def test_a_producer_that_was_not_told_of_its_epoch_asks_again_also_after_a_new_e
     assert one.init() == given(7, 3)
     one.elect()
     assert one.init(7, 2).error is ErrorCode.producer_fenced, "another process has begun"
+
+
+def test_a_producer_whose_epochs_are_used_up_asks_again_with_its_old_id() -> None:
+    one = Coordinating()
+    one.init()
+    one.core.partitions[one.partition].ids[ID].cached = attrs.evolve(one.known(), epoch=32_766)
+    for _ in range(2):
+        assert one.init(7, 32_766, new_id=8) == given(8, 0)
+        assert one.init(9, 32_766, new_id=10).error is ErrorCode.producer_fenced, "it never had this id"
+        one.elect()
 
 
 def test_a_transaction_that_a_database_decides_has_no_time_out() -> None:

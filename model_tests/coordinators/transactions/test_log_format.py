@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import attrs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -70,6 +71,20 @@ def test_versions_that_are_not_known_are_passed_over() -> None:
 def test_a_value_that_is_cut_off_is_refused(cut: int) -> None:
     with pytest.raises(TransactionLogError):
         decode_value(encode_value(ONGOING)[:cut])
+
+
+@pytest.mark.parametrize("length", [126, 127, 128, 16_383])
+def test_a_length_of_several_bytes_is_read_as_written(length: int) -> None:
+    known = attrs.evolve(ONGOING, partitions=frozenset({TopicPartition("x" * length, 0)}))
+    value = encode_value(known)
+    assert decode_value(value) == known
+    assert value[18:20].hex() == {126: "7f78", 127: "8001", 128: "8101", 16_383: "8080"}[length]
+
+
+def test_a_length_below_zero_is_refused() -> None:
+    value = encode_value(ONGOING, 0)
+    with pytest.raises(TransactionLogError, match="-1 bytes"):
+        decode_value(value.replace(b"\0\3ebb", b"\xff\xffebb"))
 
 
 def test_a_status_that_is_not_known_is_refused() -> None:
