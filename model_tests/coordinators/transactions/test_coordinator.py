@@ -154,6 +154,7 @@ def test_a_record_that_is_committed_after_a_new_election_is_told_not_coordinator
     assert one.core.committed(pending, one.now_ms) == Committed(ErrorCode.not_coordinator)
     assert one.add(FIRST) is ErrorCode.not_coordinator
     assert one.core.describe(ID).error is ErrorCode.not_coordinator
+    assert one.core.outstanding(one.partition, one.now_ms) == Outstanding()
 
 
 def test_while_a_partition_loads_its_ids_are_told_so() -> None:

@@ -61,6 +61,11 @@ def test_a_tag_that_is_not_known_is_passed_over() -> None:
     assert decode_value(value[:-1] + bytes.fromhex("01 03 02 0007")) == EMPTY
 
 
+def test_a_tag_that_is_not_known_is_read_to_its_end() -> None:
+    with pytest.raises(TransactionLogError, match="2 bytes are asked for"):
+        decode_value(encode_value(EMPTY, 1)[:-1] + bytes.fromhex("01 03 02 00"))
+
+
 def test_versions_that_are_not_known_are_passed_over() -> None:
     assert decode_key(bytes.fromhex("0001 0002 6162")) is None
     assert decode_value(bytes.fromhex("0002 00")) is None
