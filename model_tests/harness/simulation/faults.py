@@ -407,14 +407,16 @@ class Injector:
     async def settle(self) -> None:
         """The operator decides what no rule may: who leads a partition of which nobody has all that was committed.
 
-        The topic has elected uncleanly, lost its leader, and does not elect uncleanly any more.
+        The topic has elected uncleanly, lost its leader, and does not elect uncleanly any more. Or a reassignment was
+        taken back, and with it went the replica that had led last.
         """
-        if self.options.changes_unclean:
-            for partition in range(self.options.partitions):
-                registration = self.cluster.controller.controller.image.partition(TOPIC, partition)
-                if registration is not None and not registration.isr | registration.elr:
-                    with suppress(KafkaError):
-                        await self.cluster.elect(TOPIC, partition, unclean=True)
+        for partition in range(self.options.partitions):
+            registration = self.cluster.controller.controller.image.partition(TOPIC, partition)
+            if registration is None or registration.isr | registration.elr:
+                continue
+            if self.options.changes_unclean or registration.last_known_leader not in registration.replicas:
+                with suppress(KafkaError):
+                    await self.cluster.elect(TOPIC, partition, unclean=True)
 
 
 def ends_process(event: TraceEvent, broker: int) -> bool:
