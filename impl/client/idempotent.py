@@ -122,6 +122,9 @@ class IdempotentProducer:
             error = refused.code
             if error not in _AGAIN and error is not ErrorCode.invalid_producer_epoch:
                 self._give_up()
+                if attempt:  # this one did nothing; of one before it, whose response was lost, nobody can tell
+                    message = f"{refused}; an earlier attempt may have been appended"
+                    raise KafkaError(error, message, maybe_done=True) from refused
                 raise
         self._check_in_line(batch)
         try:

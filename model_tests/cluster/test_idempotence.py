@@ -15,10 +15,12 @@ from tidegauge.impl.client.client import ClientConfig
 from tidegauge.impl.client.errors import KafkaError
 from tidegauge.impl.client.idempotent import IdempotentProducer
 from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.impl.faults.injections import Disconnection, Failure, RequestFilter
 from tidegauge.impl.partition.messages import Appended
 from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.impl.records.checked import Batches
 from tidegauge.impl.records.origin import Origin
+from tidegauge.impl.wire.apis import ApiKey
 from tidegauge.linearizability.check import Verdict, check
 from tidegauge.model_tests.harness.deterministic import run_deterministically
 from tidegauge.model_tests.harness.simulation.faults import Injector
@@ -221,6 +223,33 @@ async def test_what_the_leader_will_never_take_is_told_at_once() -> None:
                 await producer.produce(b"x" * 300)
             assert (caught.value.code, caught.value.maybe_done) == (ErrorCode.message_too_large, False)
             assert await producer.produce(b"1") == 1
+
+
+@simulated
+async def test_a_repeat_that_is_refused_says_nothing_of_the_attempt_before_it() -> None:
+    failures: list[KafkaError] = []
+
+    async def produce(producer: IdempotentProducer) -> None:
+        try:
+            await producer.produce(b"0")
+        except KafkaError as error:
+            failures.append(error)
+
+    async with Cluster(brokers=1, seed=3) as cluster:
+        await cluster.create_topic(TOPIC)
+        async with cluster.client("producer", config=CLIENT) as client, trio.open_nursery() as nursery:
+            where = RequestFilter(apis={ApiKey.PRODUCE})
+            lost = Disconnection(where=where, count=1, after=True)
+            cluster.request_faults.inject(lost)
+            nursery.start_soon(produce, IdempotentProducer(client, TOPIC))
+            while lost.remaining:  # noqa: ASYNC110 - an injection tells nobody
+                await trio.sleep(0.01)
+            cluster.request_faults.inject(Failure(where=where, count=1, error=ErrorCode.invalid_timestamp))
+        async with cluster.client("consumer", config=CLIENT) as client:
+            assert (await client.fetch(TOPIC, 0)).values == (b"0",)
+    (failed,) = failures
+    assert (failed.code, failed.maybe_done) == (ErrorCode.invalid_timestamp, True)
+    assert "an earlier attempt may have been appended" in str(failed)
 
 
 def test_more_in_flight_than_a_leader_remembers_is_refused() -> None:

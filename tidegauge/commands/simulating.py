@@ -13,8 +13,10 @@ from cyclopts import Parameter
 from tidegauge.commands.outputs import check_folder
 from tidegauge.exits import Status, Unusable
 from tidegauge.model_tests.harness.report.model import CampaignRun, Verdict
-from tidegauge.model_tests.harness.simulation.options import draw
-from tidegauge.model_tests.harness.verification.campaigning import Campaign, campaign
+from tidegauge.model_tests.harness.simulation.options import draw, read_turns
+from tidegauge.model_tests.harness.verification.breeding import Corpus
+from tidegauge.model_tests.harness.verification.campaigning import Campaign, campaign, gathered, ran_with
+from tidegauge.model_tests.harness.verification.campaigning import breed as bred
 from tidegauge.model_tests.harness.verification.plan import CAMPAIGNS, check_bug, check_seeds
 from tidegauge.model_tests.harness.verification.run import check_twice, with_verdicts
 from tidegauge.screen import Screen
@@ -30,6 +32,9 @@ def simulate(
     seed: int = 1,
     seeds: int = 1,
     bug: str | None = None,
+    turns: str | None = None,
+    breed: Flag = False,
+    corpus: Path | None = None,
     workers: int = 2,
     out: Path | None = None,
     json: Flag = False,
@@ -44,6 +49,12 @@ def simulate(
         How many seeds to run.
     bug
         A historical bug to switch on.
+    turns
+        Repeat the seed up to a time, and draw other faults from there on: times and numbers, as 0.35:1,0.8:2.
+    breed
+        Do so many runs as there are seeds, most of them turns of runs that have reached something new.
+    corpus
+        With --breed: go on from the runs that are kept in this folder, and keep those that are worth it.
     workers
         Processes; the results do not depend on it.
     out
@@ -56,24 +67,48 @@ def simulate(
         check_seeds(seed, seeds)
         if bug is not None:
             check_bug(bug, "simulate", CAMPAIGNS)
+        options = draw(seed, bug=bug)
+        if turns is not None:
+            options = attrs.evolve(options, turns=read_turns(turns))
+        kept = Corpus(seed, bug)
+        if corpus is not None:
+            kept.load(corpus)
     except ValueError as error:
         raise Unusable(f"--{error}") from None
     if not 1 <= workers <= MOST_WORKERS:
         raise Unusable(f"--workers {workers}: give at least 1 and at most {MOST_WORKERS}, as many as there are cores")
     if out is not None:
         check_folder("--out", out)
+    check_together(seeds, turns, breed=breed, corpus=corpus)
     screen.header({"seed": seed, "seeds": seeds, "bug": bug or "none", "workers": workers})
     if seeds == 1:
-        screen.say("  ".join(f"{name}={value}" for name, value in draw(seed, bug=bug).described().items()) + "\n")
+        screen.say("  ".join(f"{name}={value}" for name, value in options.described().items()) + "\n")
     with TemporaryDirectory() as scratch, screen.progress("simulating") as advance:
         folder = out or Path(scratch)
         tell = screen.warn if seeds > 1 else lambda words: None  # of a single one the result says it at once
-        ran = campaign(range(seed, seed + seeds), folder, advance, workers=workers, bug=bug, on_failure=tell)
+        if breed:
+            ran = bred(kept, seeds, folder, advance, workers=workers, on_failure=tell)
+        elif turns is not None:
+            ran = gathered([ran_with(options)], folder, bug)
+        else:
+            ran = campaign(range(seed, seed + seeds), folder, advance, workers=workers, bug=bug, on_failure=tell)
         twice, _ = check_twice([ran.histories], folder, None)
         runs = with_verdicts(ran.runs, twice)
+    if breed:
+        screen.say(f"fresh: {kept.fresh}; bred: {kept.bred}; {len(kept.kept)} runs are kept\n")
+        if corpus is not None:
+            kept.save(corpus)
     show(screen, ran, runs, bug)
     good = all(run.verdict is Verdict.HOLDS for run in runs) and not ran.unmet
     return screen.finish(Status.HOLDS if good else Status.VIOLATED, document(ran, runs))
+
+
+def check_together(seeds: int, turns: str | None, *, breed: bool, corpus: Path | None) -> None:
+    """Raises Unusable for options that do not go together."""
+    if turns is not None and (seeds > 1 or breed):
+        raise Unusable(f"--turns {turns}: they are those of one seed: leave --seeds and --breed out")
+    if corpus is not None and not breed:
+        raise Unusable(f"--corpus {corpus}: --breed keeps it: give that, too")
 
 
 def show(screen: Screen, ran: Campaign, runs: tuple[CampaignRun, ...], bug: str | None) -> None:
@@ -88,8 +123,7 @@ def show(screen: Screen, ran: Campaign, runs: tuple[CampaignRun, ...], bug: str 
         for anomaly in run.anomalies:
             screen.say(f"\nseed {run.seed}: {anomaly.kind}: {anomaly.witness}")
         if run.anomalies:
-            again = f" --bug {bug}" if bug else ""
-            screen.say(f"again: tidegauge simulate --seed {run.seed}{again}")
+            screen.say(f"again: {ran.reproduced[run.seed]}")
     for unmet in ran.unmet:
         screen.say(f"\n{unmet}")
     if len(runs) > 1 and ran.never_seen and not ran.unmet:

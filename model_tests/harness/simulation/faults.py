@@ -105,12 +105,20 @@ class Injector:
         if not faults:
             return
         async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._turn)
             while True:
                 await trio.sleep(self._rng.uniform(0.2, 2) * self.options.fault_interval)
                 if self.options.dense and self._rng.random() < MOMENTS_SHARE:
                     await self._moments.wait(self._rng, 4 * self.options.fault_interval)
                 (fault,) = self._rng.choices(list(faults), list(faults.values()))
                 nursery.start_soon(self._do[fault])
+
+    async def _turn(self) -> None:
+        """Draw other faults from the times on that the options name."""
+        began = trio.current_time()
+        for at, number in self.options.turns:
+            await trio.sleep_until(began + at)
+            self._rng.seed(f"turn/{number}")
 
     def _note(self, fault: Fault) -> None:
         self.injected[fault.value] += 1

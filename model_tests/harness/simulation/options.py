@@ -148,6 +148,10 @@ class Options:
     """Whether the brokers trace their decisions. Those of a broker that does not may let idle partitions rest."""
     bug: str | None = None
     """A bug of the zoo to switch on."""
+    turns: tuple[tuple[float, int], ...] = ()
+    """(time, number): from then on other faults are drawn. What came before is as without that turn."""
+    number: int | None = None
+    """Of the run's history, where it is not the seed."""
 
     def config(self) -> dict[str, object]:
         """The brokers' settings."""
@@ -199,7 +203,24 @@ class Options:
         described = {field.name: str(getattr(self, field.name)) for field in attrs.fields(Options)}
         described["acks"] = "/".join("all" if acks == -1 else str(acks) for acks in self.acks)
         described["faults"] = ", ".join(f"{fault.value}×{weight}" for fault, weight in self.faults.items()) or "none"
+        described["turns"] = told_turns(self.turns) or "None"
         return described
+
+
+def told_turns(turns: tuple[tuple[float, int], ...]) -> str:
+    """Turns as the command line takes them."""
+    return ",".join(f"{at}:{number}" for at, number in turns)
+
+
+def read_turns(text: str) -> tuple[tuple[float, int], ...]:
+    """Raises ValueError for what `told_turns` would not write."""
+    turns = []
+    for one in text.split(","):
+        at, colon, number = one.partition(":")
+        if not colon or float(at) < 0 or int(number) < 0:
+            raise ValueError(f"turns {text}: give times and whole numbers, as 0.35:1,0.8:2")
+        turns.append((float(at), int(number)))
+    return tuple(turns)
 
 
 ELECTIONS: Mapping[Fault, int] = {

@@ -11,7 +11,7 @@ A run is a function of its options: the same options give the same bytes, in any
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import attrs
 import trio
@@ -30,10 +30,11 @@ from tidegauge.model_tests.harness.cores.replication import CORRECT, Roles
 from tidegauge.model_tests.harness.deterministic import run_deterministically
 from tidegauge.model_tests.harness.registry import HARNESS
 from tidegauge.model_tests.harness.simulation import sometimes
+from tidegauge.model_tests.harness.simulation.coverage import shape_of, steps_of
 from tidegauge.model_tests.harness.simulation.faults import Injector
 from tidegauge.model_tests.harness.simulation.lines import Lines, out_of_order
 from tidegauge.model_tests.harness.simulation.liveness import WithoutALeader, without_a_leader
-from tidegauge.model_tests.harness.simulation.options import Options
+from tidegauge.model_tests.harness.simulation.options import Options, told_turns
 from tidegauge.model_tests.harness.simulation.recorder import (
     Recorder,
     TimedTrace,
@@ -45,6 +46,7 @@ from tidegauge.model_tests.harness.simulation.recorder import (
 from tidegauge.model_tests.harness.simulation.workload import TOPIC, Workload
 from tidegauge.model_tests.harness.validation.followed import Settings
 from tidegauge.model_tests.harness.validation.validation import Validated, validate
+from tidegauge.spec.replication.state import State
 
 CLOSING = "closing"
 CONVERGES_WITHIN = 60.0
@@ -73,10 +75,13 @@ class Simulated:
     """A hash of the trace."""
     closing: int
     """The history's process that read every partition from beginning to end when all was healed."""
+    covered: Mapping[int, float] = attrs.field(factory=dict)
+    """What `coverage` counts -> after how many seconds it was first reached; empty if that was not asked."""
 
     @property
     def seed(self) -> int:
-        return self.options.seed
+        """The id of the history."""
+        return self.options.seed if self.options.number is None else self.options.number
 
     @property
     def holds(self) -> bool:
@@ -115,11 +120,16 @@ class Simulated:
 def reproduce(options: Options) -> str:
     """The command that runs these options again."""
     bug = "" if options.bug is None else f" --bug {options.bug}"
-    return f"tidegauge simulate --seed {options.seed}{bug}"
+    turns = f" --turns {told_turns(options.turns)}" if options.turns else ""
+    return f"tidegauge simulate --seed {options.seed}{turns}{bug}"
 
 
-def simulate(options: Options, *, validated: bool = True, roles: Roles | None = None) -> Simulated:
+def simulate(
+    options: Options, *, validated: bool = True, roles: Roles | None = None, measured: bool = False
+) -> Simulated:
     """Run it. With `validated` the trace, if one is kept, is validated against the specification.
+
+    With `measured` the result says what the run has covered.
 
     The classes in `roles` play their parts, or those of the bug in the options, or those of production.
     """
@@ -127,7 +137,11 @@ def simulate(options: Options, *, validated: bool = True, roles: Roles | None = 
     trace, recorder = ran.trace, ran.recorder
     elections = unclean_elections(trace, {})
     validated = validated and options.traced
-    checked = tuple(_validated(trace, options, ran.lied)) if validated or elections else ()
+    covered: dict[int, float] = {}
+    if measured:
+        note_first(trace, steps_of(trace), covered)
+    reached = (lambda place, state: note_first(trace, [(shape_of(state), place)], covered)) if measured else None
+    checked = tuple(_validated(trace, options, ran.lied, reached)) if validated or elections else ()
     if elections:
         kept = {(one.topic, one.partition, epoch): end for one in checked for epoch, end in one.kept.items()}
         elections = unclean_elections(trace, kept)
@@ -150,7 +164,15 @@ def simulate(options: Options, *, validated: bool = True, roles: Roles | None = 
         len(trace),
         trace.digest(),
         recorder.process(CLOSING),
+        covered,
     )
+
+
+def note_first(trace: TimedTrace, found: Iterable[tuple[int, int]], covered: dict[int, float]) -> None:
+    """Note when each of these was first reached, given its place in the trace."""
+    for point, place in found:
+        at = round((trace.times[place] - trace.times[0]) / 1e9, 3)
+        covered[point] = min(at, covered.get(point, at))
 
 
 def traced(options: Options) -> TimedTrace:
@@ -197,7 +219,7 @@ async def _run(options: Options, given: Roles | None) -> _Ran:
         controller_class=roles.controller,
     )
     trace = cluster.trace = TimedTrace()
-    recorder = Recorder(options.seed)
+    recorder = Recorder(options.seed if options.number is None else options.number)
     injector = Injector(cluster, options)
     problems: list[str] = []
     without = WithoutALeader()
@@ -328,7 +350,12 @@ def read_from(log: Log, offset: int) -> tuple[tuple[int, bytes | None], ...]:
     return tuple(found)
 
 
-def _validated(trace: TimedTrace, options: Options, lied: frozenset[tuple[int, int]]) -> Iterator[Validated]:
+def _validated(
+    trace: TimedTrace,
+    options: Options,
+    lied: frozenset[tuple[int, int]],
+    reached: Callable[[int, State], None] | None = None,
+) -> Iterator[Validated]:
     settings = Settings(
         options.min_insync_replicas,
         options.unclean_leader_election,
@@ -337,4 +364,4 @@ def _validated(trace: TimedTrace, options: Options, lied: frozenset[tuple[int, i
         lied,
     )
     for partition in range(options.partitions):
-        yield validate(trace, TOPIC, partition, settings)
+        yield validate(trace, TOPIC, partition, settings, reached)

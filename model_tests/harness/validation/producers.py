@@ -76,7 +76,8 @@ class Remembering:
                 if any((one.topic, one.partition) == (topic, partition) for one in lost):
                     self._end(node)
             case events.DamageFound(damaged=damaged):
-                if any((one.topic, one.partition) == (topic, partition) for one in damaged):
+                hurt = [one for one in damaged if one.start < one.log_end_offset]  # others have nothing but a torn tail
+                if any((one.topic, one.partition) == (topic, partition) for one in hurt):
                     self._damaged.add(node)
             case events.RemoveReplica():
                 self._end(node)
@@ -199,7 +200,7 @@ class Remembering:
             if not had.issuperset((entry.producer, entry.epoch, batch) for batch in entry.batches):
                 who = f"of producer {entry.producer} the replica remembers"
                 raise Wrong(f"{who} {known_as(entry)}, which its log never had")
-        readable = logged(decision.batches) if isinstance(decision, events.Restart) else ()
+        readable = logged(decision.batches) if isinstance(decision, events.Restart) and not found.forgot else ()
         for producer, newest in {one.batch.producer: self._metadata(one) for one in readable}.items():
             known = entry_of(replica.producers, producer)
             if known is None or known.batches[-1].last_offset < newest.last_offset:

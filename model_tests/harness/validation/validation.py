@@ -112,8 +112,17 @@ class Validated:
         return f"{where}: {decision} is no behaviour of the specification:\n{self.mismatch}"
 
 
-def validate(trace: Sequence[TraceEvent], topic: str, partition: int, settings: Settings = DEFAULTS) -> Validated:
-    """Validate the events of one partition against the specification."""
+def validate(
+    trace: Sequence[TraceEvent],
+    topic: str,
+    partition: int,
+    settings: Settings = DEFAULTS,
+    reached: Callable[[int, State], None] | None = None,
+) -> Validated:
+    """Validate the events of one partition against the specification.
+
+    `reached` is called with the place of each event and the state after it.
+    """
     concerning = [(place, event) for place, event in enumerate(trace) if concerns(event, topic, partition)]
     validator = Validator(topic, partition, settings)
     validator.arrivals.update(
@@ -126,6 +135,8 @@ def validate(trace: Sequence[TraceEvent], topic: str, partition: int, settings: 
         before = validator.state
         try:
             validator.follow(event)
+            if reached is not None and validator.state is not None and validator.state is not before:
+                reached(place, validator.state)
         except (Wrong, NotEnabled, Untranslatable) as wrong:
             reason = f"the guard fails: {wrong.guard}" if isinstance(wrong, NotEnabled) else str(wrong)
             state = before or validator.state
@@ -136,16 +147,19 @@ def validate(trace: Sequence[TraceEvent], topic: str, partition: int, settings: 
 
 
 def found_by_next(trace: Sequence[TraceEvent], topic: str, partition: int) -> dict[int, list[int]]:
-    """Broker -> for each end of its processes, the last one first, where the next one finds a damaged log to end."""
+    """Broker -> for each end of its processes, the last one first, where the next one finds the log to end.
+
+    Damage may hide that from who looks at the disk when the process ends, also where it lies below the log's start.
+    """
     found: dict[int, list[int]] = {}
     ends: dict[int, int] = {}
     for event in reversed(trace):
         match event.decision:
             case events.DamageFound(damaged=damaged):
-                ends[event.node] = max(
-                    (one.log_end_offset for one in damaged if (one.topic, one.partition) == (topic, partition)),
-                    default=0,
-                )
+                mine = (one.log_end_offset for one in damaged if (one.topic, one.partition) == (topic, partition))
+                ends[event.node] = max(mine, default=ends.get(event.node, 0))
+            case events.Restart(topic=name, partition=index, state=state) if (name, index) == (topic, partition):
+                ends[event.node] = state.log_end_offset
             case events.Crash() | events.Stop():
                 found.setdefault(event.node, []).append(ends.pop(event.node, 0))
     return found

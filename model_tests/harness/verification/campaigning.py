@@ -15,6 +15,7 @@ from tidegauge.linearizability.history import Operations, Outcome
 from tidegauge.model_tests.harness.report.model import Anomaly, CampaignRun, Catch, Stage, Verdict
 from tidegauge.model_tests.harness.simulation.options import Options, draw, with_many_elections
 from tidegauge.model_tests.harness.simulation.simulation import Simulated, simulate
+from tidegauge.model_tests.harness.verification.breeding import GENERATION, Corpus
 from tidegauge.model_tests.harness.verification.pool import Task, run
 
 SEEDS_A_TASK = 5
@@ -39,6 +40,8 @@ class Ran:
     events: int
     digest: str
     seconds: float
+    covered: Mapping[int, float] = attrs.field(factory=dict)
+    """As in `Simulated`."""
 
 
 @attrs.frozen(eq=False)
@@ -55,6 +58,8 @@ class Campaign:
     seconds: float
     """CPU seconds."""
     bug: str | None = None
+    reproduced: Mapping[int, str] = attrs.field(factory=dict)
+    """The number of a run's history -> the command that runs it again."""
 
     @property
     def never_seen(self) -> tuple[str, ...]:
@@ -116,7 +121,35 @@ def campaign(
             if one.failures:
                 on_failure(f"{one.failures[0].splitlines()[0].removesuffix(':')} (again: {one.reproduce})")
         advance("simulate", sum(map(len, results.values())), len(seeds))
-    ordered = [one for index in range(len(tasks)) for one in results[index]]
+    return gathered([one for index in range(len(tasks)) for one in results[index]], folder, bug)
+
+
+def breed(
+    corpus: Corpus,
+    runs: int,
+    folder: Path,
+    advance: Advance,
+    *,
+    workers: int = 2,
+    on_failure: Callable[[str], None] = lambda words: None,
+) -> Campaign:
+    """So many runs, generation by generation; `corpus` keeps those that are worth going on from."""
+    done: list[Ran] = []
+    while len(done) < runs:
+        generation = corpus.generation(min(GENERATION, runs - len(done)))
+        results = dict(run([Task("simulate", ran_with, (options, True)) for options in generation], workers))
+        for place, options in enumerate(generation):
+            one: Ran = results[place]
+            corpus.take(options, one.covered, one.seconds)
+            done.append(attrs.evolve(one, covered={}))
+            if one.failures:
+                on_failure(f"{one.failures[0].splitlines()[0].removesuffix(':')} (again: {one.reproduce})")
+        advance("simulate", len(done), runs)
+    return gathered(done, folder, corpus.bug)
+
+
+def gathered(ordered: Sequence[Ran], folder: Path, bug: str | None) -> Campaign:
+    """The campaign of these runs; their histories go to `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     with HistoryWriter(folder / HISTORIES) as writer:
         for one in ordered:
@@ -129,6 +162,7 @@ def campaign(
         sum(one.events for one in ordered),
         sum(one.seconds for one in ordered),
         bug,
+        {one.run.seed: one.reproduce for one in ordered},
     )
 
 
@@ -148,8 +182,13 @@ def ran_all(seeds: Sequence[int], bug: str | None) -> list[Ran]:
 
 def ran(seed: int, bug: str | None = None) -> Ran:
     """One seed, with what the specification says of its trace."""
+    return ran_with(draw(seed, bug=bug))
+
+
+def ran_with(options: Options, measured: bool = False) -> Ran:
+    """One run, and what it has covered if that is asked."""
     began = time.process_time()
-    simulated = simulate(draw(seed, bug=bug))
+    simulated = simulate(options, measured=measured)
     return Ran(
         row_of(simulated),
         simulated.operations,
@@ -159,6 +198,7 @@ def ran(seed: int, bug: str | None = None) -> Ran:
         simulated.events,
         simulated.digest,
         time.process_time() - began,
+        simulated.covered,
     )
 
 
