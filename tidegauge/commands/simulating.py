@@ -13,7 +13,7 @@ from cyclopts import Parameter
 from tidegauge.commands.outputs import check_folder
 from tidegauge.exits import Status, Unusable
 from tidegauge.model_tests.harness.report.model import CampaignRun, Verdict
-from tidegauge.model_tests.harness.simulation.options import draw, read_turns
+from tidegauge.model_tests.harness.simulation.options import Options, draw, read_turns
 from tidegauge.model_tests.harness.verification.breeding import Corpus
 from tidegauge.model_tests.harness.verification.campaigning import Campaign, campaign, gathered, ran_with
 from tidegauge.model_tests.harness.verification.campaigning import breed as bred
@@ -67,12 +67,8 @@ def simulate(
         check_seeds(seed, seeds)
         if bug is not None:
             check_bug(bug, "simulate", CAMPAIGNS)
-        options = draw(seed, bug=bug)
-        if turns is not None:
-            options = attrs.evolve(options, turns=read_turns(turns))
-        kept = Corpus(seed, bug)
-        if corpus is not None:
-            kept.load(corpus)
+        options = turned(draw(seed, bug=bug), turns)
+        kept = begun(Corpus(seed, bug), corpus)
     except ValueError as error:
         raise Unusable(f"--{error}") from None
     if not 1 <= workers <= MOST_WORKERS:
@@ -101,6 +97,18 @@ def simulate(
     show(screen, ran, runs, bug)
     good = all(run.verdict is Verdict.HOLDS for run in runs) and not ran.unmet
     return screen.finish(Status.HOLDS if good else Status.VIOLATED, document(ran, runs))
+
+
+def turned(options: Options, turns: str | None) -> Options:
+    """Raises ValueError."""
+    return options if turns is None else attrs.evolve(options, turns=read_turns(turns))
+
+
+def begun(kept: Corpus, folder: Path | None) -> Corpus:
+    """Raises ValueError."""
+    if folder is not None:
+        kept.load(folder)
+    return kept
 
 
 def check_together(seeds: int, turns: str | None, *, breed: bool, corpus: Path | None) -> None:
