@@ -16,6 +16,7 @@ from random import Random
 import attrs
 
 from tidegauge.model_tests.harness.simulation.options import Options, draw
+from tidegauge.spec.kernel.json_objects import each_name_once
 
 GENERATION = 20
 """Runs of which none knows of the others."""
@@ -115,7 +116,7 @@ def _kept_in(path: Path) -> Iterator[Kept]:
     if path.exists():
         for line in path.read_text().splitlines():
             try:
-                one = json.loads(line)
+                one = json.loads(line, object_pairs_hook=each_name_once)
                 turns = tuple((float(at), int(number)) for at, number in one["turns"])
                 yield Kept(int(one["seed"]), turns, tuple(map(float, one["moments"])), int(one["new"]))
             except (KeyError, TypeError, ValueError) as error:
