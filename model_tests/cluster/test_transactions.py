@@ -47,9 +47,9 @@ async def read(client: Client, partition: int) -> list[bytes | None]:
         return values
 
 
-async def disturb(cluster: Cluster, chance: random.Random) -> None:
+async def disturb(cluster: Cluster, chance: random.Random, times: int) -> None:
     """Crashes, cuts and losses, one after the other; all is well again at the end."""
-    for _ in range(6):
+    for _ in range(times):
         await trio.sleep(chance.uniform(0.2, 1.5))
         broker = chance.randrange(3)
         match chance.choice(("crash", "isolate", "lose", "hold")):
@@ -92,7 +92,7 @@ def test_each_transaction_is_in_all_partitions_or_in_none_as_its_producer_was_to
             async with trio.open_nursery() as nursery:
                 for number in range(3):
                     nursery.start_soon(produce, number)
-                await disturb(cluster, chance)
+                await disturb(cluster, chance, times=6 if seed else 3)
                 is_over.set()
             async with cluster.client("reader") as client:
                 logs = [await read(client, partition) for partition in PARTITIONS]
