@@ -66,6 +66,14 @@ async def test_a_record_begins_no_transaction_that_its_coordinator_does_not_have
 
 
 @simulated
+async def test_the_next_transaction_begins_while_the_last_one_is_being_completed() -> None:
+    async with transacting() as producer:
+        await producer.write_patiently(b"1")
+        assert await producer.end(commit=True) is NONE
+        assert await producer.write(b"2") is NONE, "its leader asks again, for another word"
+
+
+@simulated
 async def test_without_verification_a_leader_takes_what_comes() -> None:
     async with transacting(1, config={"transaction.partition.verification.enable": "false"}) as producer:
         assert await producer.write(b"1") is NONE
