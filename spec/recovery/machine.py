@@ -80,6 +80,11 @@ class Truncate(Action):
 
 
 @attrs.frozen
+class Repair(Action):
+    """A damaged log ends before what is damaged, durably; that and all behind it is kept apart."""
+
+
+@attrs.frozen
 class Close(Action):
     """A shutdown in order: all is flushed, and the recovery point and the log start are written down."""
 
@@ -182,6 +187,7 @@ class Recovery(Opening, Machine[State]):
         NoteHighWatermark,
         StartAt,
         Truncate,
+        Repair,
         Close,
         Crash,
         Open,
@@ -208,7 +214,7 @@ class Recovery(Opening, Machine[State]):
             yield from (MakeUp(base, is_empty) for base in range(state.end + 2) for is_empty in (False, True))
             return
         yield from (Append(records, new) for records in (1, 2) for new in (False, True))
-        yield from (Roll(), Flush(False), Flush(True), NoteHighWatermark(), Close())
+        yield from (Roll(), Flush(False), Flush(True), NoteHighWatermark(), Repair(), Close())
         for segment in state.segments:
             for batch in segment.batches:
                 yield from (StartAt(batch.start), StartAt(batch.end), Truncate(batch.start))
@@ -243,6 +249,8 @@ class Recovery(Opening, Machine[State]):
                 return "a damaged log is repaired first"
             case Truncate(offset) if not state.start <= offset:
                 return "the log starts later"
+            case Repair() if not state.gaps:
+                return "nothing is damaged"
             case Crash() if state.crashes >= self.max_crashes:
                 return "enough crashes"
             case Crash(file, kept, torn, first):
@@ -266,6 +274,8 @@ class Recovery(Opening, Machine[State]):
         if isinstance(action, (Spoil, LoseSegment, MakeUp)) and is_lost:
             return "what tells damage from a torn tail is damaged"
         match action:
+            case LoseSegment() if made_up:
+                return "a file that somebody has made up would be all that is left"
             case LosePoint() | SpoilPoint() | SpoilStart() if spoilt or is_lost:
                 return "it tells damage from a torn tail, and something is damaged"
             case Spoil(base, number, rot):
@@ -321,6 +331,8 @@ class Recovery(Opening, Machine[State]):
                 return self._started(state, offset)
             case Truncate(offset):
                 return self._truncated(state, offset)
+            case Repair():
+                return self._repaired(state)
             case Close():
                 flushed = self._flushed(state)
                 last = max(state.snapshots, default=state.start)
@@ -365,6 +377,24 @@ class Recovery(Opening, Machine[State]):
         point = min(state.point, offset)
         cut = evolve(state, segments=tuple(kept), end=offset, first_epoch=first, noted=noted, point=point)
         return evolve(self._flushed(cut), snapshots=snapshots)
+
+    def _repaired(self, state: State) -> State:
+        """A gap that begins below the log start has the log start anew."""
+        offset = state.gaps[0][0]
+        batches = {batch.start: batch for segment in state.segments for batch in segment.batches}
+        behind = {batch.start for batch in batches.values() if batch.start >= offset and batch.rot is None}
+        point = min(state.point, offset)
+        state = evolve(state, gaps=(), has_note=False, point=point, aside=state.aside | behind)
+        first = state.segments[0].base
+        if first <= offset >= state.start:
+            kept = [evolve(one, batches=tuple(b for b in one.batches if b.start < offset)) for one in state.segments]
+            cut = evolve(state, segments=tuple(one for one in kept if one.base <= offset))
+            return self._truncated(evolve(cut, end=offset), offset)
+        offset = offset if offset < first else state.start
+        epoch = offset - 1 if offset == state.start > state.first_epoch > NO_EPOCHS else NO_EPOCHS
+        noted = state.noted if state.first_epoch == NO_EPOCHS else epoch
+        anew = evolve(state, segments=(Segment(offset),), start=offset, end=offset, first_epoch=epoch, noted=noted)
+        return evolve(self._flushed(anew), snapshots=frozenset())
 
     def _crashed(self, state: State, crash: Crash) -> State:
         segments = []
@@ -449,8 +479,8 @@ class Recovery(Opening, Machine[State]):
         }
 
     def no_offset_is_given_twice(self, before: State, action: Action, after: State) -> bool:
-        """A log ends at its recovery point or beyond, unless nothing else knew of that, or its start is lost."""
-        if not isinstance(action, Open) or after.was_rejected or before.start == FAR:
+        """A log ends at its recovery point or beyond, unless nothing else knew of it, or much is damaged."""
+        if not isinstance(action, Open) or after.was_rejected or before.start == FAR or before.damages > 2:
             return True
         return after.end >= min(before.point, before.flushed)
 

@@ -149,7 +149,8 @@ class Opening(Rules):
             segment = evolve(segment, batches=kept, torn=False)
         if damaged and damaged[-1].end is None:
             end = limit if limit is not None and limit <= flushed else max(end, self.known_end(state, point))
-            segment = evolve(segment, batches=tuple(batch for batch in segment.batches if batch.start < end))
+            reached = tuple(batch for batch in segment.batches if batch.start < end)
+            segment = evolve(segment, batches=reached, torn=segment.torn or reached != segment.batches)
         gaps = [(one.start, end if one.end is None else one.end) for one in damaged]
         found = [one.start for one in reading.believed if one.start < end][:1]
         known = taken.first_epoch

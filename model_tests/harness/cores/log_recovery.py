@@ -108,6 +108,10 @@ class RecoveryCores:
     def truncate(self, action: spec.Truncate, before: State) -> None:
         self.log.truncate_to(action.offset)
 
+    def repair(self, action: spec.Repair, before: State) -> None:
+        self.log.repair()
+        self._start = min(self._start, self.log.log_start_offset)
+
     def shut_down(self, action: spec.Close, before: State) -> None:
         self.log.close()
         self._point, self._is_clean = self.log.log_end_offset, True
@@ -285,6 +289,7 @@ STEPS: Final = Steps[RecoveryCores, [State], None](
     on(spec.NoteHighWatermark, RecoveryCores.note_high_watermark),
     on(spec.StartAt, RecoveryCores.start_at),
     on(spec.Truncate, RecoveryCores.truncate),
+    on(spec.Repair, RecoveryCores.repair),
     on(spec.Close, RecoveryCores.shut_down),
     on(spec.Crash, RecoveryCores.crash),
     on(spec.Spoil, RecoveryCores.spoil),
