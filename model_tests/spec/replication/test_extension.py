@@ -14,6 +14,7 @@ from tidegauge.spec.kernel.simulation import walk
 from tidegauge.spec.replication.composed import everything
 from tidegauge.spec.replication.extension import ReplicationExtension
 from tidegauge.spec.replication.machine import Replication
+from tidegauge.spec.replication.models import MODELS
 from tidegauge.spec.replication.rules import ReplicationRules
 
 RULES = {
@@ -50,7 +51,7 @@ def test_an_extension_that_passes_every_rule_on_changes_no_walk() -> None:
     called: set[str] = set()
     changing = Replication(brokers=2, max_records=9, bounds=Bounds(ExpireSession=9, ShrinkIsr=9, PreferredElection=9))
     together = Replication(brokers=3, max_records=6, extensions=everything((0, 1), ((1, 2), (0, 2)))).without_bounds()
-    for machine in (changing, together):
+    for machine in (changing, together, MODELS["late-messages"].machine):
         wrapped = attrs.evolve(machine, extensions=(*machine.extensions, passing_on(called)))
         for number in range(12):
             assert walk(wrapped, 1, number).trace == walk(machine, 1, number).trace
