@@ -149,7 +149,7 @@ def test_its_name_is_on_the_command_line(capsys: pytest.CaptureFixture[str], tmp
     out = capsys.readouterr().out
     assert "on the spec: step 3: StoredOnce is violated" in out
     assert "on the cores: step 3: the implementation differs after Deliver" in out
-    assert "on the cluster" not in out
+    assert "not replayed on the cluster: " in out
     assert 'class="diagram"' in (tmp_path / "figure" / "index.html").read_text(encoding="utf-8")
 
 
