@@ -133,7 +133,7 @@ async def test_a_leader_that_meets_damage_hands_over_to_a_healthy_member_of_the_
 
 async def given_back_at_once(cluster: Cluster) -> None:
     """The replica on broker 0 goes and comes between two of the broker's pulls of the metadata."""
-    with learning_nothing(0):
+    with learning_nothing(cluster, 0):
         await trio.sleep(10)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(moved_away_and_back, cluster)

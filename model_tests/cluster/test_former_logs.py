@@ -17,6 +17,7 @@ from uuid import UUID
 import pytest
 import trio
 
+from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.cluster.names import broker_name
 from tidegauge.impl.metadata.image import ClusterImage
 from tidegauge.impl.metadata.records import PartitionRecord, ReplicaDirectoryRecord, TopicRecord
@@ -72,12 +73,13 @@ async def test_the_log_counts_whose_directory_the_controller_knows_and_the_forme
 
 
 @contextmanager
-def learning_nothing(broker: int) -> Iterator[None]:
+def learning_nothing(cluster: Cluster, broker: int) -> Iterator[None]:
     """The broker pulls no metadata meanwhile; what has happened it learns at once."""
+    loader = cluster.broker(broker).loader
     pull, may_learn = MetadataLoader.apply_metadata, trio.Event()
 
     async def held_back(self: MetadataLoader, max_wait_ms: int = 0) -> int:
-        if self._replicas.hosted.broker_id == broker:
+        if self is loader:
             await may_learn.wait()
         return await pull(self, max_wait_ms)
 
@@ -119,7 +121,7 @@ async def test_an_offline_replica_that_goes_and_comes_between_two_pulls_is_made_
             await cluster.wait_for_isr("t", {1}, partition)
         with trio.fail_after(60):
             async with trio.open_nursery() as nursery:
-                with learning_nothing(0):
+                with learning_nothing(cluster, 0):
                     await trio.sleep(10)
                     if fails == "meanwhile":
                         directories.fail(one, OSError(EIO, "no"))

@@ -26,6 +26,8 @@ from tidegauge.spec.recovery.state import NO_EPOCHS, NO_FILE, UNREADABLE, Batch,
 
 FAR: Final[int] = 1 << 40
 """An offset that no log has."""
+WHOLE: Final[str] = "a log is opened again, and one that is damaged is repaired"
+"""What comes true for good."""
 
 
 @attrs.frozen
@@ -497,6 +499,10 @@ class Recovery(Opening, Machine[State]):
     def deleted_is_gone(self, before: State, action: Action, after: State) -> bool:
         """A log that nothing has damaged starts where it did."""
         return not isinstance(action, Open) or bool(before.damages) or after.start == before.start
+
+    @property
+    def converges(self) -> Mapping[str, Invariant[State]]:
+        return {WHOLE: lambda state: state.is_open and not state.gaps}
 
     @property
     def sometimes(self) -> Mapping[str, Invariant[State]]:

@@ -6,14 +6,14 @@ import pytest
 
 from tidegauge.spec.kernel.explorer import explore
 from tidegauge.spec.kernel.progress import Limits
-from tidegauge.spec.recovery.machine import Recovery
+from tidegauge.spec.recovery.machine import WHOLE, Recovery
 from tidegauge.spec.recovery.opening import Taken
 from tidegauge.spec.recovery.reading import Damaged
 from tidegauge.spec.recovery.state import Gap, Segment, State
 
 
 def test_one_batch_a_crash_and_any_damage() -> None:
-    found = explore(Recovery(max_appends=1))
+    found = explore(Recovery(max_appends=1), converges=True)
     assert (found.holds, found.complete, found.distinct) == (True, True, 5_555)
     assert found.reached.keys() == {"a recovery point is rejected"}
 
@@ -101,3 +101,15 @@ class StartsWhereItIsTold(Recovery):
 def test_each_rule_is_needed(wrong: Recovery, invariant: str) -> None:
     found = explore(wrong)
     assert [one.invariant for one in found.violations] == [invariant]
+
+
+class RepairsNothing(Recovery):
+    def _repaired(self, state: State) -> State:
+        return state
+
+
+def test_a_damaged_log_that_is_never_repaired_is_found() -> None:
+    found = explore(RepairsNothing(max_appends=1), converges=True)
+    assert found.convergence is not None
+    assert not found.violations
+    assert [lasso.goal for lasso in found.convergence.lassos] == [WHOLE]
