@@ -80,7 +80,7 @@ def test_a_broker_that_has_waited_long_enough_leaves_last() -> None:
 @pytest.mark.parametrize(
     "machine",
     [
-        MODELS["controlled-shutdown"].machine,
+        pytest.param(MODELS["controlled-shutdown"].machine, marks=pytest.mark.deep),  # in each `verify`
         Replication(
             extensions=(ControlledShutdown(),),
             brokers=2,
