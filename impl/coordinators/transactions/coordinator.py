@@ -63,7 +63,6 @@ from tidegauge.impl.coordinators.transactions.rules import Ruling, TransactionRu
 DEFAULT_PARTITIONS: Final = 50
 DEFAULT_MAX_TIMEOUT_MS: Final = 15 * 60 * 1000
 DEFAULT_ID_EXPIRATION_MS: Final = 7 * 24 * 60 * 60 * 1000
-OFFSETS_TOPIC: Final = "__consumer_offsets"
 _CORRECT: Final = TransactionRules()
 Given = TypeVar("Given")
 
@@ -203,13 +202,6 @@ class TransactionCoordinator:
         ruling = self.rules.add_ruling(_cached(found), request, now_ms)
         return self._ruled(request.transactional_id, found, ruling, ruling.error)
 
-    def add_offsets(
-        self, transactional_id: str, producer_id: int, epoch: int, group_partition: int, now_ms: int
-    ) -> Outcome[ErrorCode]:
-        """A group's offsets join the transaction: the partition of `__consumer_offsets` that has the group."""
-        partitions = frozenset({TopicPartition(OFFSETS_TOPIC, group_partition)})
-        return self.add_partitions(AddPartitions(transactional_id, producer_id, epoch, partitions), now_ms)
-
     def verify_partitions(self, request: VerifyPartitions) -> PartitionErrors:
         """Whether each partition is in the transaction: what was added before is, though another record is pending.
 
@@ -285,7 +277,7 @@ class TransactionCoordinator:
         if metadata is None or metadata.status not in PREPARED or found.pending is not None:
             return Outstanding()
         if (completed := self.rules.completed(metadata, now_ms)) is not None:
-            return Outstanding(appends=[self._append(transactional_id, found, completed, None)])
+            return Outstanding(appends=[self._append(partition, transactional_id, found, completed, None)])
         return Outstanding([self._marker(transactional_id, partition, coordinated.leader_epoch, metadata)])
 
     def _marker(
@@ -325,8 +317,7 @@ class TransactionCoordinator:
         if not acknowledged:
             return None
         found = self.partitions[marker.log_partition].ids[marker.transactional_id]
-        for partition in sorted(acknowledged):
-            found.cached = self.rules.acknowledged(_cached(found), partition)
+        found.cached = self.rules.acknowledged(_cached(found), acknowledged)
         return next(iter(self._outstanding(marker.log_partition, marker.transactional_id, now_ms).appends), None)
 
     # --- time ----------------------------------------------------------------------------------------------------
@@ -334,25 +325,25 @@ class TransactionCoordinator:
     def overdue(self, now_ms: int) -> list[Append[None]]:
         """The aborts of transactions that their producers have not ended in time."""
         return [
-            self._append(name, found, aborted, None)
-            for name, found in self._at_rest()
+            self._append(number, name, found, aborted, None)
+            for number, name, found in self._at_rest()
             if (aborted := self.rules.overdue(_cached(found), now_ms)) is not None
         ]
 
     def expired(self, now_ms: int) -> list[Append[None]]:
         """The tombstones of transactional ids that nobody has used for long."""
         return [
-            self._append(name, found, None, None)
-            for name, found in self._at_rest()
+            self._append(number, name, found, None, None)
+            for number, name, found in self._at_rest()
             if self.rules.is_idle(_cached(found), now_ms, self.config.id_expiration_ms)
         ]
 
-    def _at_rest(self) -> Iterator[tuple[str, CoordinatedId]]:
-        """The ids of loaded partitions without a pending record."""
-        for partition in self.partitions.values():
+    def _at_rest(self) -> Iterator[tuple[int, str, CoordinatedId]]:
+        """The ids of loaded partitions without a pending record, each with the partition whose log has it."""
+        for number, partition in self.partitions.items():
             for name, found in list(partition.ids.items()) if not partition.loading else ():
                 if found.pending is None and found.cached is not None:
-                    yield name, found
+                    yield number, name, found
 
     # --- what operators ask --------------------------------------------------------------------------------------
 
@@ -417,13 +408,21 @@ class TransactionCoordinator:
     def _ruled(self, transactional_id: str, found: CoordinatedId, ruling: Ruling, response: Given) -> Outcome[Given]:
         if ruling.metadata is None:
             return Respond(response)
-        return self._append(transactional_id, found, ruling.metadata, response)
+        number = self.partition_of(transactional_id)
+        return self._append(number, transactional_id, found, ruling.metadata, response)
 
     def _append(
-        self, transactional_id: str, found: CoordinatedId, metadata: TransactionMetadata | None, response: Given
+        self,
+        number: int,
+        transactional_id: str,
+        found: CoordinatedId,
+        metadata: TransactionMetadata | None,
+        response: Given,
     ) -> Append[Given]:
-        """The record becomes the pending one of its id."""
-        number = self.partition_of(transactional_id)
+        """The record becomes the pending one of its id, in the partition whose log has the id.
+
+        That need not be `partition_of` the id: the topic may have got more partitions since the id came into the log.
+        """
         partition = self.partitions[number]
         self._appended += 1
         found.pending = Pending(self._appended, metadata)

@@ -16,7 +16,7 @@ The rules have the names that the specification gives them (`spec.transactions.c
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import NamedTuple
 
 import attrs
@@ -262,9 +262,9 @@ class TransactionRules:
 
     # --- once a transaction is prepared --------------------------------------------------------------------------
 
-    def acknowledged(self, metadata: TransactionMetadata, partition: TopicPartition) -> TransactionMetadata:
-        """What is known after a partition has acknowledged the marker of this very end."""
-        return attrs.evolve(metadata, partitions=metadata.partitions - {partition})
+    def acknowledged(self, metadata: TransactionMetadata, partitions: Set[TopicPartition]) -> TransactionMetadata:
+        """What is known after partitions have acknowledged the marker of this very end."""
+        return attrs.evolve(metadata, partitions=metadata.partitions - partitions)
 
     def completed(self, metadata: TransactionMetadata, now_ms: int) -> TransactionMetadata | None:
         """The complete record, once every marker is acknowledged; a new producer id begins at epoch 0."""

@@ -21,6 +21,7 @@ from kio.schema.txn_offset_commit.v5.response import (
 )
 
 from tidegauge.impl.coordinators.groups.requests import Commit, NewOffset
+from tidegauge.impl.metadata.topic_names import CONSUMER_OFFSETS
 from tidegauge.impl.records.payload import ProducerIdentity
 from tidegauge.impl.server.broker.groups import Groups
 from tidegauge.impl.server.broker.transaction_words import Entrance, TransactionWords
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from kio.schema.add_offsets_to_txn.v4.request import AddOffsetsToTxnRequest
     from kio.schema.txn_offset_commit.v5.request import TxnOffsetCommitRequest
 
+    from tidegauge.impl.server.broker.internal_topics import InternalTopics
     from tidegauge.impl.server.broker.metadata_cache import MetadataCache
     from tidegauge.impl.server.transport.context import RequestContext
 
@@ -56,15 +58,23 @@ def _denied(transactional_id: str, group_id: str, context: RequestContext) -> Er
 
 
 async def handle_add_offsets_to_txn(
-    request: AddOffsetsToTxnRequest, context: RequestContext, *, transactions: Transactions, groups: Groups
+    request: AddOffsetsToTxnRequest,
+    context: RequestContext,
+    *,
+    transactions: Transactions,
+    groups: Groups,
+    internal_topics: InternalTopics,
 ) -> AddOffsetsToTxnResponse:
-    """The group's partition joins the transaction.
+    """The group's partition joins the transaction; its topic is created before, for some clients ask for this first.
 
-    Errors: TRANSACTIONAL_ID_AUTHORIZATION_FAILED, GROUP_AUTHORIZATION_FAILED, and those of AddPartitionsToTxn.
+    Errors: TRANSACTIONAL_ID_AUTHORIZATION_FAILED, GROUP_AUTHORIZATION_FAILED, COORDINATOR_NOT_AVAILABLE while there is
+    no such topic, and those of AddPartitionsToTxn.
     """
     denied = _denied(request.transactional_id, request.group_id, context)
     if denied is not NONE:
         return add_offsets_to_txn_error(request, denied)
+    if await context.wait_briefly(partial(internal_topics.require, CONSUMER_OFFSETS)):
+        return add_offsets_to_txn_error(request, ErrorCode.coordinator_not_available)
     who = request.transactional_id, request.producer_id, request.producer_epoch
     add = partial(transactions.add_offsets, *who, groups.partition_of(request.group_id))
     error = await context.wait_briefly(add)

@@ -25,9 +25,9 @@ from tidegauge.impl.coordinators.transactions.messages import (
     ProducerGiven,
     ProducerIdNeeded,
 )
-from tidegauge.impl.coordinators.transactions.metadata import NO_PRODUCER_ID
+from tidegauge.impl.coordinators.transactions.metadata import NO_PRODUCER_ID, TopicPartition
 from tidegauge.impl.metadata.features import TRANSACTION_VERSION
-from tidegauge.impl.metadata.topic_names import TRANSACTION_STATE
+from tidegauge.impl.metadata.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from tidegauge.impl.server.broker.coordinator_log import CoordinatorLog, Led, LoggedBatch
 from tidegauge.impl.server.broker.marker_sender import MarkerSender
 
@@ -114,15 +114,20 @@ class Transactions:
         return await self._carried_out(lambda new_id: self.core().end(request, self.now_ms, new_id), ProducerGiven)
 
     async def add_partitions(self, request: AddPartitions) -> ErrorCode:
-        """Partitions join the transaction."""
+        """Partitions join the transaction.
+
+        Only those that this broker knows: so one that it does not know when a marker is to be written was deleted. A
+        leader may know of a new partition first; it is told COORDINATOR_LOAD_IN_PROGRESS, upon which its client tries
+        again. Another coordinator knows at least as much: it was elected later.
+        """
+        if not all(self._metadata.image.partition(*one) for one in request.partitions):
+            return ErrorCode.coordinator_load_in_progress
         return await self._carried_out(lambda _: self.core().add_partitions(request, self.now_ms), _itself)
 
     async def add_offsets(self, transactional_id: str, producer_id: int, epoch: int, group_partition: int) -> ErrorCode:
         """A group's offsets join the transaction: the partition of `__consumer_offsets` that has the group."""
-        return await self._carried_out(
-            lambda _: self.core().add_offsets(transactional_id, producer_id, epoch, group_partition, self.now_ms),
-            _itself,
-        )
+        partitions = frozenset({TopicPartition(CONSUMER_OFFSETS, group_partition)})
+        return await self.add_partitions(AddPartitions(transactional_id, producer_id, epoch, partitions))
 
     async def _carried_out(self, ask: Callable[[int], Outcome[R]], failed: Callable[[ErrorCode], R]) -> R:
         """Have the core rule on a request, and do what its ruling needs; `failed` makes the response of an error."""

@@ -225,13 +225,6 @@ def test_only_partitions_of_the_open_transaction_are_verified() -> None:
     assert one.core.verify_partitions(request) == {FIRST: ErrorCode.none, SECOND: abortable}, "not committed yet"
 
 
-def test_offsets_join_a_transaction_as_a_partition_of_their_topic() -> None:
-    one = Coordinating()
-    one.init()
-    assert one.done(one.core.add_offsets(ID, 7, 0, 12, one.now_ms)) is ErrorCode.none
-    assert one.known().partitions == {TopicPartition("__consumer_offsets", 12)}
-
-
 def test_time_outs_are_held_to_the_settings() -> None:
     one = Coordinating(TransactionConfig(max_timeout_ms=10, allows_two_phase=False))
     for timeout_ms, error in [(0, False), (11, False), (10, True)]:
@@ -256,6 +249,24 @@ def test_a_transaction_that_is_not_ended_in_time_is_aborted_under_a_new_epoch() 
     assert one.end().error is ErrorCode.producer_fenced
     one.write_markers()
     assert one.core.overdue(one.now_ms + 10 * TIMEOUT_MS) == []
+
+
+def test_an_id_is_coordinated_where_the_log_has_it_though_the_topic_has_got_more_partitions() -> None:
+    one = Coordinating()
+    one.init()
+    one.add(FIRST)
+    before = one.partition
+    one.core.config = attrs.evolve(DEFAULTS, partitions=DEFAULTS.partitions + 1)
+    assert one.partition != before
+    (abort,) = one.core.overdue(one.now_ms + TIMEOUT_MS + 1)
+    assert abort.partition == before
+    one.commit(abort)
+    one.write_markers()
+    one.core.config = DEFAULTS
+    assert one.known().status is TransactionStatus.COMPLETE_ABORT
+    one.core.config = attrs.evolve(DEFAULTS, partitions=DEFAULTS.partitions + 1)
+    (tombstone,) = one.core.expired(one.now_ms + one.core.config.id_expiration_ms)
+    assert (tombstone.partition, one.commit(tombstone).error) == (before, ErrorCode.none)
 
 
 @pytest.mark.parametrize(("epoch", "rest"), [(32_766, 32_767), (32_767, 32_767)])

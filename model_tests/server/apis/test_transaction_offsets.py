@@ -19,10 +19,18 @@ from kio.schema.txn_offset_commit.v5 import request as commit_5
 from kio.schema.types import GroupId, ProducerId, TransactionalId
 from kio.static.primitive import i32Timedelta
 
+from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.wire.apis import ApiKey, request_class
 from tidegauge.impl.wire.primitives import TopicName, i8, i16, i32, i64
 from tidegauge.impl.wire.versions import convert
-from tidegauge.model_tests.server.apis.test_group_offsets import Asked, coordinator_of, grouped, leader, until
+from tidegauge.model_tests.server.apis.test_group_offsets import (
+    SETTINGS,
+    Asked,
+    coordinator_of,
+    grouped,
+    leader,
+    until,
+)
 from tidegauge.model_tests.server.asking import Asker, asker
 from tidegauge.model_tests.simulated import simulated
 
@@ -192,3 +200,13 @@ async def test_a_new_coordinator_of_the_group_knows_what_is_open_and_gets_its_ma
             assert error in (ErrorCode.coordinator_load_in_progress, ErrorCode.not_coordinator), error
             await trio.sleep(0.2)
         assert await decided(moved) == (2, "")
+
+
+@simulated
+async def test_the_offsets_topic_is_there_before_its_partition_joins_a_transaction() -> None:
+    async with Cluster(1, seed=1, config={**SETTINGS, "transaction.state.log.num.partitions": 1}) as cluster:
+        producer = Producer(await asker(cluster, 0), version=VERSION_1)
+        await producer.begin()
+        assert "__consumer_offsets" not in cluster.broker(0).metadata.image.topics
+        assert await producer.add_offsets() is NONE
+        assert "__consumer_offsets" in cluster.broker(0).metadata.image.topics

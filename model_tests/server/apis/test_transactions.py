@@ -142,6 +142,20 @@ async def test_a_marker_is_sent_again_until_it_is_taken_and_a_deleted_topic_has_
         assert (await described(producer)).transaction_state == "CompleteCommit"
 
 
+@simulated
+async def test_a_partition_that_the_coordinator_does_not_know_yet_does_not_join() -> None:
+    async with transacting(brokers=3) as producer:
+        cluster, coordinator = producer.cluster, await producer.coordinator()
+        producer.leader = (coordinator + 1) % 3
+        cluster.block("controller", coordinator)
+        await cluster.create_topic("new", assignments=[[producer.leader]])
+        assert await producer.write(b"1", "new") is ErrorCode.not_enough_replicas
+        cluster.heal()
+        await producer.write_patiently(b"1", "new")
+        assert await producer.end(commit=True) is NONE
+        await producer.until_read([b"1"], "new")
+
+
 @both
 @simulated
 async def test_operators_see_a_transaction_and_may_abort_one_that_hangs(version: int) -> None:
