@@ -360,7 +360,7 @@ class TransactionCoordinator:
         return TransactionDescription(ErrorCode.none, found.cached)
 
     def list_transactions(self, wanted: TransactionFilter, now_ms: int) -> TransactionList:
-        """The ids that this broker coordinates. Errors: COORDINATOR_LOAD_IN_PROGRESS, INVALID_REGULAR_EXPRESSION."""
+        """The ids that this broker coordinates. Errors: COORDINATOR_LOAD_IN_PROGRESS."""
         if any(partition.loading for partition in self.partitions.values()):
             return TransactionList(ErrorCode.coordinator_load_in_progress)
         known = {

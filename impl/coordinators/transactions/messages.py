@@ -105,8 +105,6 @@ class TransactionFilter(NamedTuple):
     producer_ids: Set[int] = frozenset()
     duration_ms: int = -1
     """Transactions that have been open for longer (KIP-994); those that are not open, never."""
-    pattern: str | None = None
-    """A regular expression that the whole transactional id has to match (KIP-1152)."""
 
 
 class TransactionList(NamedTuple):

@@ -26,6 +26,7 @@ from kio.schema.list_transactions.v2.response import ListTransactionsResponse
 from kio.schema.list_transactions.v2.response import TransactionState as ListedTransaction
 from kio.schema.types import ProducerId, TransactionalId
 
+from tidegauge.impl.coordinators.transactions.id_patterns import IdPattern, PatternError
 from tidegauge.impl.coordinators.transactions.messages import AddPartitions, EndTxn, TransactionFilter, VerifyPartitions
 from tidegauge.impl.coordinators.transactions.metadata import EPOCH_PER_TRANSACTION, TopicPartition
 from tidegauge.impl.metadata.features import TRANSACTION_VERSION
@@ -33,6 +34,7 @@ from tidegauge.impl.server.error_responses.transactions import (
     add_partitions_to_txn_error,
     describe_transactions_error,
     end_txn_error,
+    list_transactions_error,
 )
 from tidegauge.impl.server.rights import cluster_error, denied_topics, topic_error, transaction_error
 from tidegauge.impl.server.transport.authorization import Operation
@@ -229,12 +231,18 @@ def _described(
 async def handle_list_transactions(
     request: ListTransactionsRequest, context: RequestContext, *, transactions: Transactions
 ) -> ListTransactionsResponse:
-    """The transactional ids that this broker coordinates, as far as the filters and the client's rights let through."""
+    """The transactional ids that this broker coordinates, as far as the filters and the client's rights let through.
+
+    Errors: COORDINATOR_LOAD_IN_PROGRESS, INVALID_REGULAR_EXPRESSION.
+    """
+    try:
+        pattern = IdPattern(request.transactional_id_pattern or ".*")
+    except PatternError:
+        return list_transactions_error(request, ErrorCode.invalid_regular_expression)
     wanted = TransactionFilter(
         frozenset(request.state_filters),
         frozenset(request.producer_id_filters),
         request.duration_filter,
-        request.transactional_id_pattern or None,
     )
     found = transactions.core().list_transactions(wanted, transactions.now_ms)
     return ListTransactionsResponse(
@@ -249,7 +257,13 @@ async def handle_list_transactions(
                     transaction_state=one.state,
                 )
                 async for one in context.pace.each(found.transactions)
-                if transaction_error(Operation.DESCRIBE, one.transactional_id, context) is NONE
+                if await _matches(pattern, one.transactional_id, context)
+                and transaction_error(Operation.DESCRIBE, one.transactional_id, context) is NONE
             ]
         ),
     )
+
+
+async def _matches(pattern: IdPattern, transactional_id: str, context: RequestContext) -> bool:
+    await context.pace.did(len(transactional_id))
+    return pattern.matches(transactional_id)

@@ -342,7 +342,7 @@ def test_an_id_that_nobody_uses_expires_and_an_open_one_does_not() -> None:
     assert one.init(new_id=8) == given(8, 0)
 
 
-def test_ids_are_listed_by_state_producer_id_duration_and_pattern() -> None:
+def test_ids_are_listed_by_state_producer_id_and_duration() -> None:
     one = Coordinating()
     one.init()
     all_of_it = [ListedTransaction(ID, 7, "Empty")]
@@ -355,16 +355,12 @@ def test_ids_are_listed_by_state_producer_id_duration_and_pattern() -> None:
     assert listed(TransactionFilter(frozenset({"Ongoing"}))) == []
     assert listed(TransactionFilter(producer_ids=frozenset({7, 8}))) == all_of_it
     assert listed(TransactionFilter(producer_ids=frozenset({8}))) == []
-    assert listed(TransactionFilter(pattern="tide-.*")) == all_of_it
-    assert listed(TransactionFilter(pattern="tide")) == [], "the whole name has to match"
     assert listed(TransactionFilter(duration_ms=0), after_ms=5) == [], "none is open"
     one.add(FIRST)
     assert listed(TransactionFilter(duration_ms=5), after_ms=5) == []
     assert listed(TransactionFilter(duration_ms=5), after_ms=6) == [ListedTransaction(ID, 7, "Ongoing")]
     unknown = one.core.list_transactions(TransactionFilter(frozenset({"Asleep"})), 0)
     assert (unknown.error, unknown.transactions, unknown.unknown_states) == (ErrorCode.none, [], ["Asleep"])
-    broken = one.core.list_transactions(TransactionFilter(pattern="("), 0)
-    assert broken.error is ErrorCode.invalid_regular_expression
 
 
 def test_under_transaction_version_0_values_have_kafkas_first_format() -> None:

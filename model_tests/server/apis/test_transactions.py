@@ -182,6 +182,17 @@ async def test_operators_see_a_transaction_and_may_abort_one_that_hangs(version:
 
 
 @simulated
+async def test_ids_are_listed_by_a_pattern_that_costs_one_pass() -> None:
+    async with transacting() as producer:
+        long = Transacting(producer.cluster, name="a" * 10_000 + "!")
+        assert await long.init() is NONE
+        for pattern, found in (("", 2), (".*", 2), ("t.", 1), ("t", 0), ("(a+)+$", 0), ("(a+)+!", 1), ("(", None)):
+            response = await producer.ask_coordinator(ListTransactionsRequest(transactional_id_pattern=pattern))
+            expected = NONE if found is not None else ErrorCode.invalid_regular_expression
+            assert (response.error_code, len(response.transaction_states)) == (expected, found or 0), pattern
+
+
+@simulated
 async def test_a_transactional_id_that_nobody_uses_is_forgotten() -> None:
     config = {
         "transactional.id.expiration.ms": 5_000,

@@ -1,0 +1,250 @@
+r"""Patterns of transactional ids (KIP-1152): regular expressions that are matched in one pass over the id.
+
+A client chooses the pattern and the ids, so matching must not go back, as Python's `re` does: `(a+)+$` would keep a
+broker for years. As in RE2, which Kafka takes, there are no back references and no look-around. The pattern becomes an
+automaton whose states are its *positions* (Glushkov): each takes one character. A set of positions is an int, a bit for
+each::
+
+    first    where a match may begin
+    follow   of each position, where it may go on
+    last     where it may end
+
+What one position takes is asked of `re`, with a pattern of one character: a class, an escape or the character itself.
+`^` and `$` may be only at the pattern's ends.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple, TypeAlias
+
+MOST_POSITIONS: Final = 250
+"""After repetitions are written out; this bounds the work for one character."""
+MOST_NESTED: Final = 50
+_GROUP: Final = re.compile(r"\?:|\?P?<[A-Za-z]\w*>")
+_CLASS: Final = re.compile(r"\[\^?\]?(?:\\.|[^\]\\\[])*\]", re.DOTALL)
+_REPEAT: Final = re.compile(r"([*+?]|\{(\d{1,4})(?:(,)(\d{1,4})?)?\})\??")
+_NOT_A_CHARACTER: Final = frozenset("bBAZzG0123456789")
+"""What an escape must not be followed by: it would ask where the id is, or what was matched before."""
+
+
+class PatternError(ValueError):
+    """A pattern that is none, or that cannot be matched in one pass."""
+
+
+class _Atom(NamedTuple):
+    """One character that this takes."""
+
+    takes: str
+
+
+class _Sequence(NamedTuple):
+    parts: list[_Node]
+
+
+class _Choice(NamedTuple):
+    options: list[_Node]
+
+
+class _Repeat(NamedTuple):
+    part: _Node
+    least: int
+    most: int | None
+
+
+_Node: TypeAlias = _Atom | _Sequence | _Choice | _Repeat
+
+
+class _Part(NamedTuple):
+    """Of a part of the pattern: where it may begin and end, and whether it matches nothing too."""
+
+    first: int
+    last: int
+    is_optional: bool
+
+
+_NOTHING: Final = _Part(0, 0, True)
+
+
+class IdPattern:
+    """A pattern, ready to be matched."""
+
+    def __init__(self, source: str) -> None:
+        """Raises PatternError."""
+        end = len(source) - 1 if source.endswith("$") and not _is_escaped(source, len(source) - 1) else len(source)
+        reader = _Reader(source, 1 if source.startswith("^") else 0, end)
+        node = reader.choice(0)
+        if reader.position < end:
+            raise PatternError(f"{source[:100]!r}: a bracket at {reader.position} has no beginning")
+        self._takes: list[re.Pattern[str]] = []
+        self._follow: list[int] = []
+        self._work = 0
+        self._whole = self._part(node)
+        self._taking: dict[str, int] = {}
+        self._reached: dict[int, int] = {}
+
+    def matches(self, text: str) -> bool:
+        """Whether it matches all of the text."""
+        expected, reached = self._whole.first, 0
+        for character in text:
+            taking = self._taking.get(character)
+            if taking is None:
+                taking = self._taken_by(character)
+            reached = expected & taking
+            if not reached:
+                return False
+            followed = self._reached.get(reached)
+            expected = self._after(reached) if followed is None else followed
+        return bool(reached & self._whole.last) if text else self._whole.is_optional
+
+    def _taken_by(self, character: str) -> int:
+        found = sum(1 << place for place, takes in enumerate(self._takes) if takes.fullmatch(character))
+        self._taking[character] = found
+        return found
+
+    def _after(self, reached: int) -> int:
+        found = 0
+        for place in _places(reached):
+            found |= self._follow[place]
+        if len(self._reached) < MOST_POSITIONS:
+            self._reached[reached] = found
+        return found
+
+    # --- the automaton -----------------------------------------------------------------------------------------------
+
+    def _part(self, node: _Node) -> _Part:
+        self._work += 1
+        if self._work > 4 * MOST_POSITIONS or (isinstance(node, _Atom) and len(self._takes) == MOST_POSITIONS):
+            raise PatternError(f"the pattern takes more than {MOST_POSITIONS} positions: repeat less in it")
+        match node:
+            case _Atom(takes):
+                bit = 1 << len(self._takes)
+                self._takes.append(_one(takes))
+                self._follow.append(0)
+                return _Part(bit, bit, False)
+            case _Choice(options):
+                parts = [self._part(one) for one in options]
+                first = last = 0
+                for part in parts:
+                    first, last = first | part.first, last | part.last
+                return _Part(first, last, any(part.is_optional for part in parts))
+            case _Sequence(nodes):
+                whole = _NOTHING
+                for one in nodes:
+                    whole = self._joined(whole, self._part(one))
+                return whole
+            case _Repeat(part, least, most):
+                return self._repeated(part, least, most)
+
+    def _repeated(self, node: _Node, least: int, most: int | None) -> _Part:
+        whole = _NOTHING
+        for _ in range(least - 1 if most is None else least):
+            whole = self._joined(whole, self._part(node))
+        if most is None:
+            again = self._part(node)
+            self._joined(again, again)
+            return self._joined(whole, again._replace(is_optional=again.is_optional or least == 0))
+        for _ in range(most - least):
+            whole = self._joined(whole, self._part(node)._replace(is_optional=True))
+        return whole
+
+    def _joined(self, before: _Part, after: _Part) -> _Part:
+        for place in _places(before.last):
+            self._follow[place] |= after.first
+        return _Part(
+            before.first | after.first if before.is_optional else before.first,
+            before.last | after.last if after.is_optional else after.last,
+            before.is_optional and after.is_optional,
+        )
+
+
+def _places(positions: int) -> list[int]:
+    found = []
+    while positions:
+        lowest = positions & -positions
+        found.append(lowest.bit_length() - 1)
+        positions ^= lowest
+    return found
+
+
+def _one(takes: str) -> re.Pattern[str]:
+    try:
+        return re.compile(takes, re.DOTALL)
+    except (re.error, OverflowError) as error:
+        raise PatternError(f"{takes[:100]!r} takes no character: {error}") from None
+
+
+def _is_escaped(source: str, position: int) -> bool:
+    before = source[:position]
+    return (len(before) - len(before.rstrip("\\"))) % 2 == 1
+
+
+class _Reader:
+    """Reads a pattern. Each method raises PatternError."""
+
+    def __init__(self, source: str, position: int, end: int) -> None:
+        self._source = source
+        self.position = position
+        self._end = end
+
+    def _peek(self) -> str:
+        return self._source[self.position] if self.position < self._end else ""
+
+    def choice(self, nested: int) -> _Node:
+        if nested > MOST_NESTED:
+            raise PatternError(f"groups are nested more than {MOST_NESTED} times")
+        options = [self._sequence(nested)]
+        while self._peek() == "|":
+            self.position += 1
+            options.append(self._sequence(nested))
+        return options[0] if len(options) == 1 else _Choice(options)
+
+    def _sequence(self, nested: int) -> _Node:
+        parts: list[_Node] = []
+        while self._peek() not in ("", "|", ")"):
+            parts.append(self._repeat(self._atom(nested)))
+        return _Sequence(parts)
+
+    def _repeat(self, part: _Node) -> _Node:
+        found = _REPEAT.match(self._source, self.position, self._end)
+        if found is None:
+            return part
+        self.position = found.end()
+        least, most = {"*": (0, None), "+": (1, None), "?": (0, 1)}.get(found[1], (int(found[2] or 0), None))
+        if found[2]:
+            most = least if not found[3] else int(found[4]) if found[4] else None
+        if most is not None and most < least:
+            raise PatternError(f"{found[0]!r} repeats from more to less")
+        return _Repeat(part, least, most)
+
+    def _atom(self, nested: int) -> _Node:
+        start, character = self.position, self._peek()
+        if character == "(":
+            return self._group(nested)
+        if character in "*+?^$":
+            raise PatternError(f"{character!r} at {start} has nothing to repeat, or is not at an end of the pattern")
+        if character == "[":
+            found = _CLASS.match(self._source, start, self._end)
+            if found is None:
+                raise PatternError(f"the class at {start} has no end, or a class in it")
+            self.position = found.end()
+            return _Atom(found[0])
+        self.position += 2 if character == "\\" else 1
+        takes = self._source[start : self.position]
+        if self.position > self._end or takes[1:] in _NOT_A_CHARACTER:
+            raise PatternError(f"{takes!r} at {start} takes no character")
+        return _Atom(takes if character in ".\\" else re.escape(takes))
+
+    def _group(self, nested: int) -> _Node:
+        start = self.position
+        self.position += 1
+        if self._peek() == "?":
+            found = _GROUP.match(self._source, self.position, self._end)
+            if found is None:
+                raise PatternError(f"the group at {start} asks for what needs more than one pass")
+            self.position = found.end()
+        inner = self.choice(nested + 1)
+        if self._peek() != ")":
+            raise PatternError(f"the group at {start} has no end")
+        self.position += 1
+        return inner

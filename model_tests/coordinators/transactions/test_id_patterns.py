@@ -1,0 +1,53 @@
+"""Patterns of transactional ids match what Python's do, in one pass."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidegauge.impl.coordinators.transactions.id_patterns import MOST_POSITIONS, IdPattern, PatternError
+
+ATOMS = st.sampled_from(["a", "b", ".", r"\w", r"\.", "[ab]", "[^a]", "[]a]", "-"])
+PATTERNS = st.recursive(
+    ATOMS,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3).map("".join),
+        st.lists(inner, min_size=1, max_size=3).map(lambda options: f"({'|'.join(options)})"),
+        st.tuples(inner, st.sampled_from(["*", "+", "?", "{2}", "{1,}", "{0,2}", "{0}", "*?"])).map(
+            lambda both: f"(?:{both[0]}){both[1]}"
+        ),
+    ),
+    max_leaves=6,
+)
+
+
+@given(PATTERNS, st.lists(st.text("ab.-]", max_size=5), max_size=5))
+def test_a_pattern_matches_what_pythons_matches(pattern: str, texts: list[str]) -> None:
+    ours, theirs = IdPattern(pattern), re.compile(pattern, re.DOTALL)
+    for text in ["", "a", "ab", *texts]:
+        assert ours.matches(text) == bool(theirs.fullmatch(text)), text
+
+
+@pytest.mark.parametrize("pattern", ["^pay.*$", "pay.*", r"(?P<who>pay|sell)-\d+", r"pay\-7", "pay-7", ".*[0-9]"])
+def test_what_operators_ask_for_is_found(pattern: str) -> None:
+    one = IdPattern(pattern)
+    assert (one.matches("pay-7"), one.matches("play")) == (True, False)
+    assert IdPattern(r"\$").matches("$")
+
+
+@pytest.mark.parametrize("pattern", ["(a+)+$", "(a|a)*", "(a|b|ab)*", "a*" * 50])
+def test_no_pattern_goes_back(pattern: str) -> None:
+    assert not IdPattern(pattern).matches("a" * 10_000 + "!"), "else this never ends"
+
+
+NONE = ["(", ")", "a)b", "[a", "*a", "a**", "a{2,1}", "\\", r"(a)\1", "(?=a)b", r"\ba", "a^b", "[z-a]", r"\p"]
+TOO_MUCH = [f"a{{{MOST_POSITIONS + 1}}}", "(a{200}){200}", "(((){200}){200}){200}", "a{9999}", "(" * 500]
+
+
+@pytest.mark.parametrize("pattern", [*NONE, *TOO_MUCH])
+def test_what_is_no_pattern_or_too_much_is_refused(pattern: str) -> None:
+    with pytest.raises(PatternError):
+        IdPattern(pattern)
