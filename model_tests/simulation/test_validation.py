@@ -237,7 +237,34 @@ def started_with(high_watermark: int) -> TraceEvent:
         high_watermark=high_watermark,
         isr=(),
     )
-    return event(0, events.Restart("t", 0, known, NOBODY, (BATCH,)))
+    return event(0, events.Restart("t", 0, known, NOBODY, (BATCH,), -1))
+
+
+# --- the epoch of the last record that is gone ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("failed", "epoch", "told"),
+    [
+        (FAILED, -1, None),
+        (None, -1, "log_start_epoch is -1 at broker 0, 0 in the specification"),
+        (FAILED, 1, "log_start_epoch is 1 at broker 0, 0 in the specification"),
+        (None, 0, None),
+    ],
+)
+def test_only_a_disk_that_failed_makes_a_log_forget_of_which_epoch_the_last_record_was(
+    failed: TraceEvent | None, epoch: int, told: str | None
+) -> None:
+    has_deleted = state(log_end_offset=2, high_watermark=2, log_start=2)
+    deleted = event(0, events.DeleteRecords("t", 0, has_deleted, 2))
+    faults = (failed,) if failed is not None else ()
+    died = event(0, events.Crash({("t", 0): 2}, {("t", 0): 2}, {}))
+    known = state(
+        leader=-1, leader_epoch=-1, partition_epoch=-1, log_end_offset=2, high_watermark=2, log_start=2, isr=()
+    )
+    opened = event(0, events.Restart("t", 0, known, NOBODY, (), epoch))
+    done = of((*GOOD, deleted, *faults, died, opened))
+    assert (None if done.mismatch is None else done.mismatch.reason) == told, str(done)
 
 
 # --- traces of real clusters, tampered with --------------------------------------------------------------------------

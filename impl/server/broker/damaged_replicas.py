@@ -66,7 +66,8 @@ class DamagedReplicas:
             self._tracer.record(trace.events.DamageFound, damaged=tuple(found))
         for one in hosted:
             batches = trace.events.batches_from(one.log, one.log.log_start_offset)
-            self._tracer.log(trace.events.Restart, *one.key, one.replica, batches=batches)
+            epoch = one.log.log_start_epoch
+            self._tracer.log(trace.events.Restart, *one.key, one.replica, batches=batches, log_start_epoch=epoch)
 
     def may_apply(self, partition: Partition, registration: PartitionRegistration) -> bool:
         """Whether a replica may be what the registration makes of it; one that follows is repaired first."""

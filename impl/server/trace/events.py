@@ -432,6 +432,8 @@ class Restart(OfLog):
 
     batches: tuple[LoggedBatch, ...]
     """All that its log has and that can be read."""
+    log_start_epoch: int
+    """Leader epoch of the last record below the log start; -1 when there was none, or the log does not know it."""
 
 
 class Pause(Decision):

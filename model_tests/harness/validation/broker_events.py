@@ -9,6 +9,7 @@ from tidegauge.model_tests.harness.validation.followed import Followed
 from tidegauge.model_tests.harness.validation.observed import (
     CheckpointOvertaken,
     CheckpointUnsaid,
+    EpochForgotten,
     ReceiveMetadata,
     StartUnsaid,
 )
@@ -32,6 +33,7 @@ from tidegauge.spec.replication.extensions.reassignment import (
 from tidegauge.spec.replication.extensions.retention import (
     LogStart,
     WriteLogStart,
+    knows_below,
     log_start_of,
 )
 from tidegauge.spec.replication.extensions.shutdown import CleanStop
@@ -122,7 +124,18 @@ def restart(decision: events.Restart, node: int, followed: Followed) -> Iterator
     broker, end = followed.index(node), decision.state.log_end_offset
     ends_early = end < followed.state.replicas[broker].log_end_offset and node in followed.may_have_lied
     lied = [LoseEnd(broker, end)] if ends_early else []
-    yield all_of(*damaged(followed, node, *lied), faults.Restart(broker))
+    yield all_of(*damaged(followed, node, *lied), *forgotten(decision, node, followed), faults.Restart(broker))
+
+
+def forgotten(decision: events.Restart, node: int, followed: Followed) -> Iterator[ReplicationAction]:
+    """A disk that failed while the log started over, or that damages, may have left no epoch of what is gone."""
+    assert followed.state is not None
+    broker, start = followed.index(node), decision.state.log_start
+    replica = followed.state.replicas[broker]
+    fails = node in followed.failed_before or node in (followed.settings.damaging or ())
+    known = replica.log[start - 1].epoch if 0 < start <= replica.log_end_offset and knows_below(replica) else NONE
+    if fails and decision.log_start_epoch == NONE != known and start == decision.state.log_end_offset:
+        yield EpochForgotten(broker)
 
 
 @actions_of.register(events.Resume)

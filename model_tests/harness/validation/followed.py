@@ -125,6 +125,8 @@ class Followed:
         """Broker -> how far its process has read the metadata log."""
         self.failed_directories: set[int] = set()
         """Brokers of whose directories one has failed, in the life of their processes."""
+        self.failed_before: set[int] = set()
+        """The same of the processes before those."""
         self.ends: Counter[int] = Counter()
         """Broker -> how many of its processes have ended."""
         self.may_have_lied: set[int] = set()
@@ -144,7 +146,10 @@ class Followed:
         if lied is None or (node, self.ends[node]) in lied:
             self.may_have_lied.add(node)
         self.ends[node] += 1
-        self.failed_directories.discard(node)
+        self.failed_before.discard(node)
+        if node in self.failed_directories:
+            self.failed_directories.remove(node)
+            self.failed_before.add(node)
         self.metadata_offsets.pop(node, None)
 
     def note_high_watermark(self, event: TraceEvent, state: State) -> None:

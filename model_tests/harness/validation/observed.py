@@ -1,7 +1,7 @@
-"""The specification's machine as a real network and a real disk show it: eight ways in which it is looser, and no more.
+"""The specification's machine as a real network and a real disk show it: nine ways in which it is looser, and no more.
 
 The specification's network either brings a message or has lost it for good, its followers wait until a connection
-breaks as a whole, and its disks do nothing that their broker does not say. A cluster is looser in eight ways, which
+breaks as a whole, and its disks do nothing that their broker does not say. A cluster is looser in nine ways, which
 trace validation must be able to follow; each is an action of its own, so that a validated trace says how often it was
 needed.
 
@@ -13,12 +13,14 @@ needed.
 * `RegisterAgain`: a broker registers once more, since it never received the response to its registration.
 * `NoteOutdated`: a broker stops cleanly that never received the response to its registration, and notes an older epoch.
 * `StartUnsaid`: a directory that failed has written a log start that its broker never told.
+* `EpochForgotten`: a directory that failed while a log started over, or a disk that damages, has not the epoch of the
+  last record that is gone, as after `DieStartingOver`.
 * `CheckpointOvertaken`: a high watermark that is written down has moved on while the disk took its time.
 * `CheckpointUnsaid`: a high watermark was on the disk when its process ended, before the broker could tell.
 
 What arrives of processes that have died is not among them: `spec.replication.extensions.late` says what may.
 
-All invariants of `spec.replication.composed` are checked on the way, so none of the eight weakens what is concluded. Of
+All invariants of `spec.replication.composed` are checked on the way, so none of the nine weakens what is concluded. Of
 `LowWatermarkIsTrue` a replica is left out whose records the disk has taken: what a leader knows of it is older.
 """
 
@@ -39,7 +41,13 @@ from tidegauge.spec.replication.extensions.damage import Damage
 from tidegauge.spec.replication.extensions.directories import has_failed
 from tidegauge.spec.replication.extensions.late import LateMessages
 from tidegauge.spec.replication.extensions.lost_logs import LostLogs
-from tidegauge.spec.replication.extensions.retention import LogStart, log_start_of, started_at
+from tidegauge.spec.replication.extensions.retention import (
+    ForgottenEpoch,
+    LogStart,
+    knows_below,
+    log_start_of,
+    started_at,
+)
 from tidegauge.spec.replication.extensions.shutdown import CleanStop
 from tidegauge.spec.replication.extensions.unregistering import Unregistering
 from tidegauge.spec.replication.faults import Register
@@ -167,6 +175,25 @@ class StartUnsaid(ObservedAction):
 
 
 @attrs.frozen
+class EpochForgotten(ObservedAction):
+    """The log of a broker that is down has no records, and does not say any more of which epoch the last one was."""
+
+    broker: BrokerId
+
+    def guard(self, machine: ReplicationRules, state: State) -> str:
+        replica = state.replicas[self.broker]
+        if replica.running:
+            return f"broker {self.broker} is running"
+        if not 0 < log_start_of(replica) == replica.log_end_offset:
+            return f"the log of broker {self.broker} has records, or has never had one"
+        return "" if knows_below(replica) else f"broker {self.broker} does not know it"
+
+    def effect(self, machine: ReplicationRules, state: State) -> State:
+        replica = state.replicas[self.broker]
+        return state.with_replica(self.broker, with_part(replica, ForgottenEpoch(log_start_of(replica))))
+
+
+@attrs.frozen
 class CheckpointOvertaken(ObservedAction):
     """A high watermark is written down that was right when the writing began, and has moved since, up or down.
 
@@ -212,7 +239,7 @@ class CheckpointUnsaid(ObservedAction):
 
 @attrs.frozen
 class Observed(ReplicationExtension):
-    """The eight."""
+    """The nine."""
 
     action_types: ClassVar[tuple[type[Action], ...]] = (
         ProposalOutlives,
@@ -221,6 +248,7 @@ class Observed(ReplicationExtension):
         RegisterAgain,
         NoteOutdated,
         StartUnsaid,
+        EpochForgotten,
         CheckpointOvertaken,
         CheckpointUnsaid,
     )
@@ -240,7 +268,7 @@ def low_watermark_is_true_where_records_are(state: State) -> bool:
 
 
 def observed_machine(brokers: int, min_insync_replicas: int, *, unclean_leader_election: bool) -> Replication:
-    """Replication with all extensions, late messages and the eight; everything may happen as often as it does."""
+    """Replication with all extensions, late messages and the nine; everything may happen as often as it does."""
     return Replication(
         brokers=brokers,
         max_records=UNBOUNDED,

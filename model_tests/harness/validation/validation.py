@@ -41,11 +41,12 @@ from tidegauge.spec.replication.actions import ReceiveFetchResponse, Replication
 from tidegauge.spec.replication.extensions.directories import offline
 from tidegauge.spec.replication.extensions.lost_logs import lost
 from tidegauge.spec.replication.extensions.reassignment import Assignment, assigned
-from tidegauge.spec.replication.extensions.retention import log_start_of
+from tidegauge.spec.replication.extensions.retention import knows_below, log_start_of
 from tidegauge.spec.replication.extensions.settings import TopicSettings
 from tidegauge.spec.replication.extensions.shutdown import ShuttingDown
 from tidegauge.spec.replication.extensions.unregistering import Unregistered
 from tidegauge.spec.replication.state import (
+    NONE,
     Controller,
     Log,
     Replica,
@@ -311,6 +312,8 @@ class Validator(Followed):
             said: dict[str, object] = attrs.asdict(decision.state, recurse=False)
             if isinstance(decision, events.ApplyMetadata):
                 said["controller_epoch"] = decision.controller_epoch
+            if isinstance(decision, events.Restart):
+                said["log_start_epoch"] = decision.log_start_epoch
             for name, value in said.items():
                 expected = self._seen(name, replica)
                 if value != expected:
@@ -343,6 +346,9 @@ class Validator(Followed):
         match name:
             case "log_start":
                 return log_start_of(replica)
+            case "log_start_epoch":
+                start = log_start_of(replica)
+                return replica.log[start - 1].epoch if start and knows_below(replica) else NONE
             case "leader":
                 return self.broker(replica.leader)
             case "isr":

@@ -41,7 +41,7 @@ from tidegauge.spec.replication.convergence import acting_leader, living
 from tidegauge.spec.replication.extension import ReplicationExtension
 from tidegauge.spec.replication.extensions.damage import Damage, Damaged, damage_of
 from tidegauge.spec.replication.extensions.directories import is_registered
-from tidegauge.spec.replication.extensions.retention import LogStart, log_start_of
+from tidegauge.spec.replication.extensions.retention import ForgottenEpoch, LogStart, log_start_of
 from tidegauge.spec.replication.extensions.settings import topic_accepts_loss
 from tidegauge.spec.replication.extensions.shutdown import ControlledShutdown
 from tidegauge.spec.replication.properties import last_known_leader, loss_is_accepted
@@ -103,7 +103,7 @@ class LoseLog(BrokerAction):
 
     def effect(self, machine: ReplicationRules, state: State) -> State:
         replica = evolve(state.replicas[self.broker], log=(), flushed=0, checkpoint=0)
-        for part in (Damaged(), LogStart(), LogGone(gone=True)):
+        for part in (Damaged(), LogStart(), ForgottenEpoch(), LogGone(gone=True)):
             replica = with_part(replica, part)
         return state.with_replica(self.broker, Damage.of(machine).found(replica)).spend(self.bounded_as)
 

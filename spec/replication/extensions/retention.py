@@ -13,6 +13,10 @@ that the leader still has are of later epochs than its own last one, for then th
 Both are harmless for a member of the ISR: it has reached the high watermark, and no log start lies beyond that. A log
 that holds no record agrees with every other.
 
+A log without records still knows the epoch of the last one that is gone, as long as that is written down. A follower
+that dies, or whose disk fails, while it starts over may leave a log that begins at the leader's log start and knows no
+epoch (`interrupted`). Such a log agrees with those that start where it does, and with no other.
+
 A fetch tells the follower's log start, so that a leader knows the *low watermark*, the lowest log start of all
 replicas; a DeleteRecords request is complete when it has passed the offset. What is told is durable: a replica writes
 its log start down before it tells it (and flushes up to there first), so that no crash makes the response untrue.
@@ -87,6 +91,8 @@ class LeaderLogStart(Part):
     offset: int = 0
     below: Log = ()
     """What the records below it were; all but the epoch of the last one is for the explorer."""
+    known: bool = True
+    """Whether the leader knows that epoch."""
 
 
 def log_start_of(replica: Replica) -> int:
@@ -109,6 +115,18 @@ def durable(replica: Replica) -> Replica:
         return replica
     flushed = replica.flushed if replica.flushed >= start.offset else replica.log_end_offset
     return evolve(replica, flushed=flushed, parts=updated(replica.parts, LogStart(start.offset, start.offset)))
+
+
+@attrs.frozen
+class ForgottenEpoch(Part):
+    """Of a replica: from which log start on it does not know the epoch of the record before."""
+
+    start: int = NONE
+
+
+def knows_below(replica: Replica) -> bool:
+    """Whether a replica knows the epoch of the last record below its log start, if there was one."""
+    return ForgottenEpoch.of(replica).start != log_start_of(replica)
 
 
 # --- actions ---------------------------------------------------------------------------------------------------------
@@ -222,7 +240,7 @@ class Retention(ReplicationExtension):
     """Log starts."""
 
     action_types: ClassVar[tuple[type[Action], ...]] = (DeleteRecords, Retain)
-    part_types: ClassVar[tuple[type[Part], ...]] = (LogStart, FollowerLogStart, LeaderLogStart)
+    part_types: ClassVar[tuple[type[Part], ...]] = (LogStart, ForgottenEpoch, FollowerLogStart, LeaderLogStart)
     leader_stays: ClassVar[frozenset[str]] = frozenset({"DeleteRecords"})
 
     written_by_clock: bool = False
@@ -279,9 +297,9 @@ class Retention(ReplicationExtension):
     def survivor(
         self, machine: ReplicationRules, inner: Callable[[Replica, int], Replica], replica: Replica, kept: int
     ) -> Replica:
-        """The log starts where that is written down."""
+        """The log starts where that is written down, and knows what it did."""
         start = LogStart.of(replica).checkpoint
-        return with_part(inner(replica, kept), LogStart(start, start))
+        return with_part(with_part(inner(replica, kept), LogStart(start, start)), ForgottenEpoch.of(replica))
 
     def restarted(self, machine: ReplicationRules, inner: Callable[[Replica], Replica], replica: Replica) -> Replica:
         """What is below the log start was committed."""
@@ -326,7 +344,8 @@ class Retention(ReplicationExtension):
         """
         start = log_start_of(replica)
         found, end_offset = machine.end_offset_for_epoch(replica.log, epoch)
-        return (found, end_offset) if end_offset and end_offset >= start else (NONE, start)
+        is_known = end_offset > start or (end_offset == start > 0 and knows_below(replica))
+        return (found, end_offset) if is_known else (NONE, start)
 
     def remote_replica(
         self, machine: ReplicationRules, inner: Callable[[FetchRequest], RemoteReplica], request: FetchRequest
@@ -373,6 +392,8 @@ class Retention(ReplicationExtension):
         self, machine: ReplicationRules, inner: Callable[[Replica, int], FetchRequest], follower: Replica, broker: int
     ) -> FetchRequest:
         request, start = inner(follower, broker), log_start_of(follower)
+        if follower.log_end_offset == start and not knows_below(follower):
+            request = evolve(request, last_fetched_epoch=NONE)
         return with_part(request, FollowerLogStart(start)) if start else request
 
     def after_response(
@@ -383,7 +404,7 @@ class Retention(ReplicationExtension):
         response: FetchResponse,
     ) -> Replica:
         """A follower that cannot go on starts over, and one that can moves to its leader's log start."""
-        if response.error is Error.OFFSET_OUT_OF_RANGE or self.nothing_in_common(machine, follower, response):
+        if self.starts_over(machine, follower, response):
             return self.started_over(follower, response)
         follower = inner(follower, response)
         if response.error or response.diverging_end_offset != NONE:
@@ -395,6 +416,10 @@ class Retention(ReplicationExtension):
             return follower
         parts = updated(follower.parts, evolve(start, offset=offset))
         return evolve(follower, high_watermark=high_watermark, parts=parts)
+
+    def starts_over(self, machine: ReplicationRules, follower: Replica, response: FetchResponse) -> bool:
+        """Whether the follower has to give up all that it has."""
+        return response.error is Error.OFFSET_OUT_OF_RANGE or self.nothing_in_common(machine, follower, response)
 
     def nothing_in_common(self, machine: ReplicationRules, follower: Replica, response: FetchResponse) -> bool:
         """Whether the logs diverge before all that one of them still knows."""
@@ -418,19 +443,20 @@ class Retention(ReplicationExtension):
     def started_over(self, follower: Replica, response: FetchResponse) -> Replica:
         """No records from the leader's log start on, durable at once; what is below counts as committed."""
         leader = LeaderLogStart.of(response)
+        parts = updated(follower.parts, LogStart(leader.offset, leader.offset))
         return evolve(
             follower,
             log=leader.below,
             flushed=leader.offset,
             high_watermark=leader.offset,
-            parts=updated(follower.parts, LogStart(leader.offset, leader.offset)),
+            parts=updated(parts, ForgottenEpoch(NONE if leader.known else leader.offset)),
         )
 
 
 def start_and_below(leader: Replica) -> LeaderLogStart:
     """A leader's log start, and what was below it."""
     start = log_start_of(leader)
-    return LeaderLogStart(start, leader.log[:start])
+    return LeaderLogStart(start, leader.log[:start], known=knows_below(leader))
 
 
 # --- what must hold --------------------------------------------------------------------------------------------------
@@ -485,13 +511,16 @@ INVARIANTS: Mapping[str, Invariant[State]] = {
 
 
 def log_start_monotone(before: State, action: Action, after: State) -> bool:
-    """No log start goes back, but in a crash, down to what was written, and where an unclean election took records."""
+    """No log start goes back, but in a crash, down to what was written, and where an unclean election took records.
+
+    A log that knows no epoch starts over, also where its leader starts earlier.
+    """
     if after.history.superseded_epoch != NONE:
         return True
     return all(
         log_start_of(new) >= (LogStart.of(old).checkpoint if isinstance(action, Crash) else log_start_of(old))
         for old, new in zip(before.replicas, after.replicas, strict=True)
-        if new is not old
+        if new is not old and knows_below(old)
     )
 
 

@@ -12,19 +12,21 @@ from tidegauge.spec.bugs.bug import Bug
 from tidegauge.spec.kernel.bounds import Bounds
 from tidegauge.spec.kernel.explorer import explore
 from tidegauge.spec.replication.actions import Append, ReceiveFetchResponse
-from tidegauge.spec.replication.control import ApplyMetadata
+from tidegauge.spec.replication.control import ApplyMetadata, UncleanElection
+from tidegauge.spec.replication.extensions.interrupted import DieStartingOver, InterruptedStarts
 from tidegauge.spec.replication.extensions.retention import (
     DeleteRecords,
     LeaderLogStart,
     Retain,
     Retention,
+    knows_below,
     log_start_of,
     low_watermark_known,
 )
-from tidegauge.spec.replication.faults import Crash, ExpireSession, Restart
+from tidegauge.spec.replication.faults import Crash, ExpireSession, Register, Restart, Unfence
 from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.models import MODELS
-from tidegauge.spec.replication.state import Error
+from tidegauge.spec.replication.state import NONE, Error
 
 
 def walking(initial_isr: tuple[int, ...] = ()) -> Walk:
@@ -93,6 +95,40 @@ def test_the_epoch_of_the_last_record_that_is_gone_tells_that_the_logs_agree(two
     assert two.values(0) == two.values(1) == [0, 1, 2, 3]
 
 
+@pytest.fixture
+def died_starting_over() -> Walk:
+    """Three records are committed on brokers 0 and 2, two of them deleted on 0; 1 died when its log started over."""
+    machine = Replication(brokers=3, max_records=9, initial_isr=(0, 2), extensions=(Retention(), InterruptedStarts()))
+    walk = Walk(machine.without_bounds()).do(Append(0), Append(0), Append(0)).fetch(2, 2, 2, 2)
+    walk.do(DeleteRecords(0, 2)).ask(1).arrive(1)
+    (response,) = walk.state.network.fetch_responses
+    return walk.do(DieStartingOver(response), Restart(1), Register(1), ApplyMetadata(1), Unfence(1))
+
+
+def test_a_log_that_does_not_know_of_which_epoch_the_last_record_was_agrees_with_one_that_starts_there(
+    died_starting_over: Walk,
+) -> None:
+    died_starting_over.ask(1)
+    asked = died_starting_over.asked(1)
+    assert (asked.offset, asked.last_fetched_epoch) == (2, NONE)
+    died_starting_over.arrive(1).receive(1)
+    assert (starts(died_starting_over), died_starting_over.values(1)) == ([2, 2, 0], [0, 1, 2])
+
+
+def test_such_a_log_starts_over_where_its_leader_starts_earlier(died_starting_over: Walk) -> None:
+    walk = died_starting_over.do(ExpireSession(0), ApplyMetadata(2), ApplyMetadata(1)).fetch(1)
+    assert (starts(walk), walk.values(1)) == ([2, 0, 0], [])
+    walk.fetch(1, 1, 1)
+    assert walk.values(1) == [0, 1, 2]
+
+
+def test_who_starts_over_at_such_a_log_knows_no_more(died_starting_over: Walk) -> None:
+    walk = died_starting_over.do(ExpireSession(0), ExpireSession(2), UncleanElection())
+    walk.do(ApplyMetadata(1), ApplyMetadata(2)).fetch(2)
+    assert starts(walk) == [2, 2, 2]
+    assert not any(map(knows_below, walk.state.replicas[1:]))
+
+
 def test_a_log_start_that_was_told_survives_a_crash(two: Walk) -> None:
     two.do(DeleteRecords(0, 2)).fetch(1).ask(1)
     two.do(Crash(1, 3), Restart(1))
@@ -115,6 +151,22 @@ def test_explored_to_the_end_every_invariant_holds(name: str) -> None:
     assert (found.violations, found.cut, found.unreached) == ((), None, ())
     taken = {coverage.action for coverage in found.coverage if coverage.taken}
     assert {"DeleteRecords", "Retain"} <= taken
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("is_unclean", [False, True])
+def test_no_process_that_dies_while_its_log_starts_over_breaks_an_invariant(is_unclean: bool) -> None:
+    machine = Replication(
+        brokers=2,
+        max_records=1,
+        initial_isr=(0,),
+        unclean_leader_election=is_unclean,
+        bounds=Bounds(Crash=1, DeleteRecords=1),
+        extensions=(Retention(), InterruptedStarts()),
+    )
+    found = explore(machine, converges=True)
+    assert (found.violations, found.cut, found.unreached) == ((), None, ())
+    assert "DieStartingOver" in {coverage.action for coverage in found.coverage if coverage.taken}
 
 
 @pytest.mark.deep
