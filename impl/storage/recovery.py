@@ -12,6 +12,8 @@ is removed for it. The damaged offsets become gaps of the log, and the segments 
 the recovery point are believed if they end where the next one begins, which costs one look at each; when they are
 read, their checksums are looked at. A note of damage, or a damaged segment, has all of the log or segment read.
 
+A log start counts like a recovery point if the leader epochs bear witness to it: what lies before it was flushed.
+
 A segment that overlaps another one, or that follows nothing, is a stray: it is set aside, under a name that ends in
 `.stray`, and is no reason to doubt the others.
 
@@ -173,7 +175,11 @@ def recover_segments(
     names = finish_replacements(disk, directory, names, config.index_interval_bytes)
     entries = read_epochs(disk, directory, names, was_flushed=checkpointed.recovery_point > 0)
     reads_all = checkpointed.reads_all or DAMAGE_NOTE in names or entries is None
-    work = _Recovering(disk, directory, config, now_ms, checkpointed, epochs, reads_all=reads_all)
+    log_start = checkpointed.log_start_offset
+    witnessed = log_start if entries and log_start <= entries[0].start_offset + 1 else 0
+    work = _Recovering(
+        disk, directory, config, now_ms, checkpointed, epochs, reads_all=reads_all, witnessed_start=witnessed
+    )
     starts_below = None if has_deleted or not entries else entries[0].start_offset
     work.load(names, entries or (), starts_below)
     is_rejected = work.is_point_rejected
@@ -195,7 +201,9 @@ def recover_segments(
             reject(directory, reason)
         for segment in work.segments:
             segment.close()
-        work = _Recovering(disk, directory, config, now_ms, checkpointed, epochs, reads_all=True)
+        work = _Recovering(
+            disk, directory, config, now_ms, checkpointed, epochs, reads_all=True, witnessed_start=witnessed
+        )
         work.load(disk.list_directory(directory), entries or (), starts_below)
     found = attrs.evolve(
         work.found(),
@@ -240,6 +248,7 @@ class _Recovering:
         epochs: LeaderEpochCache,
         *,
         reads_all: bool,
+        witnessed_start: int,
     ) -> None:
         self.segments: list[Segment] = []
         self.gaps: list[Gap] = []
@@ -255,7 +264,9 @@ class _Recovering:
         self._epochs = epochs
         self._reads_all = reads_all
         point = checkpointed.recovery_point
-        self._flushed = _ENDLESS if checkpointed.clean_shutdown and not point else point
+        self._known_flushed = point if checkpointed.clean_shutdown else max(point, witnessed_start)
+        """Up to where the log was flushed, as far as that is written down: log starts are, after a flush."""
+        self._flushed = _ENDLESS if checkpointed.clean_shutdown and not point else self._known_flushed
         """Below it nothing was lost by a crash."""
 
     @property
@@ -358,7 +369,7 @@ class _Recovering:
         """Read a segment from its start; what is torn of it is cut, what is damaged becomes gaps."""
         base = segment.base_offset
         before = self._epochs.entries
-        cut = self._recover(segment, Bounds(base, None, self._known.recovery_point))
+        cut = self._recover(segment, Bounds(base, None, self._known.recovery_point, waiting))
         if waiting and segment.next_offset > waiting[0]:
             while waiting and waiting[0] < segment.contiguous_end:
                 self._set_aside(waiting.pop(0), f"the segment before it ends at {segment.contiguous_end}")
@@ -371,6 +382,9 @@ class _Recovering:
         limit = waiting[0] if waiting else None
         if segment.ends_damaged:
             segment.end_at(self._end_behind(segment.next_offset, limit))
+            is_known = self._known.clean_shutdown and segment.next_offset == self._flushed
+            if segment.next_offset != limit and not is_known:
+                self._tell_end_in_damage(segment)
         elif limit is not None and segment.next_offset < limit <= self._flushed and self._known.may_have_gaps:
             segment.next_offset = limit
         for extent in segment.damaged.values():
@@ -404,6 +418,19 @@ class _Recovering:
         segment.cut(cut)
         self.cut_bytes += cut
 
+    def _tell_end_in_damage(self, segment: Segment) -> None:
+        log_event(
+            LOGGER,
+            logging.ERROR,
+            "log ends in damage",
+            segment=segment.path(LOG_SUFFIX),
+            log_end=segment.next_offset,
+            recovery_point=self._known.recovery_point,
+            why="the file ends in damage, and nothing tells which offsets beyond that it held",
+            next="nothing of the file is removed; if there were more records, they are fetched from the leader, and "
+            "without another replica they are not served",
+        )
+
     def _end_behind(self, end: int, limit: int | None) -> int:
         """Where a segment ends whose file ends with damage."""
         if limit is not None and limit <= self._flushed:
@@ -412,10 +439,10 @@ class _Recovering:
 
     def _known_end(self) -> int:
         """Up to where something besides the recovery point knows that the log was flushed."""
-        point = self._known.recovery_point
+        flushed = self._known_flushed
         snapshots = (offset for name in self._names if (offset := snapshot_offset(name)) is not None)
         known = (self._known.log_start_offset, *snapshots, *base_offsets(self._names))
-        return max([min(self._known.high_watermark, point), *(offset for offset in known if offset <= point)])
+        return max([min(self._known.high_watermark, flushed), *(offset for offset in known if offset <= flushed)])
 
     def _find_lost_tail(self, starts_below: int | None) -> None:
         """Where the log ends before its recovery point, the rest is a gap if something else knows of it."""

@@ -4,8 +4,9 @@ Theory of operation
 -------------------
 The CRC of a batch covers all of it but four fields before it: base offset, length, leader epoch and magic. A damaged
 length or magic leads nowhere. A damaged base offset or leader epoch leads to a contradiction, for both only grow along
-a log: a batch is not believed that begins below the end of the one before it, that reaches beyond the segment or beyond
-the recovery point (where the log once ended) though it begins behind a gap, or that the next batch contradicts.
+a log: a batch is not believed that begins below the end of the one before it, that reaches beyond the segment, or that
+the next batch contradicts. Nor is one that leaps over the recovery point, where the log once ended, unless what
+follows it bears it out: another batch, or a file whose name is where this one ends.
 
 Behind a place that is no batch the next one is searched for by its magic byte. A batch is only found if its successor
 is a batch too, or the file ends with it: a record's value may hold a record batch of its own, and that one has no
@@ -15,7 +16,7 @@ successor.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from tidegauge.impl.ports.disk import File
@@ -59,6 +60,8 @@ class Bounds(NamedTuple):
     """Where the next segment begins; None for the last one."""
     flushed_end_offset: int = 0
     """An offset at which the log ended once, and below which nothing was lost by a crash."""
+    following: Sequence[int] = ()
+    """Where the files behind this one begin, by their names; some may be strays."""
 
 
 class _Reader:
@@ -182,10 +185,20 @@ def _continues(reader: _Reader, position: int, header: BatchHeader, bounds: Boun
         return False
     if bounds.limit is not None and header.next_offset > bounds.limit:
         return False
-    if expected < bounds.flushed_end_offset < header.base_offset and bounds.limit is None:
+    is_over_end = expected < bounds.flushed_end_offset < header.base_offset and bounds.limit is None
+    if is_over_end and not _is_borne_out(reader, position, header, bounds):
         return False
     leaps = header.base_offset > expected or header.partition_leader_epoch > epoch
     return not leaps or not _is_contradicted(reader, position, header, expected, epoch)
+
+
+def _is_borne_out(reader: _Reader, position: int, header: BatchHeader, bounds: Bounds) -> bool:
+    """Whether what follows a batch knows of the offset at which it ends: the next batch, or the name of a file."""
+    end = position + header.size
+    if end == reader.size:
+        return header.next_offset in bounds.following
+    after = reader.intact(end)
+    return after is not None and after.base_offset >= header.next_offset
 
 
 def _is_contradicted(reader: _Reader, position: int, header: BatchHeader, expected: int, epoch: int) -> bool:

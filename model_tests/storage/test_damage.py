@@ -219,6 +219,22 @@ def test_a_log_start_that_nothing_else_knows_of_hides_nothing(
     assert f"log start rejected: log=logs/tide-0 log_start={log_start}" in caplog.text
 
 
+def test_a_log_does_not_end_before_a_log_start_that_the_leader_epochs_bear_out() -> None:
+    """What lies before a log start is flushed first, though the recovery point may be older."""
+    disk = written()
+    log = opened(disk)
+    log_start = END - 1
+    log.delete_records_before(log_start)
+    log.prepare_log_start(log_start)
+    log.abandon()
+    for number in range(BATCHES_A_SEGMENT):
+        flip(disk, ACTIVE, number, FIELDS["value"])
+    log = Log.open(
+        disk, DIRECTORY, CONFIG, 0, recovery_point=2 * BATCHES_A_SEGMENT, log_start_offset=log_start, reads_all=True
+    )
+    assert (log.log_start_offset, log.log_end_offset) == (log_start, log_start)
+
+
 def test_a_read_ends_before_damage_and_begins_again_behind_it() -> None:
     disk = written()
     flip(disk, CLOSED, 2, FIELDS["value"])
@@ -318,6 +334,43 @@ def test_a_lost_sector_that_reaches_into_the_next_base_offset_costs_that_batch_t
     assert [(gap.start, gap.end) for gap in log.damage.gaps] == [(0, 2), (7, 8)]
     assert readable(log) == without(0, 1, 7)
     assert not log.recovery.lost_nothing
+
+
+@pytest.mark.parametrize("gone", [2, 3])
+def test_what_lies_behind_a_damaged_recovery_point_stays_if_what_follows_bears_it_out(gone: int) -> None:
+    """Two batches bear each other out; the name of the next file bears out the last one."""
+    disk = written(clean=False)
+    for number in range(gone):
+        flip(disk, CLOSED, number, FIELDS["value"])
+    log = opened(disk, clean=False, recovery_point=BATCHES_A_SEGMENT + 1, high_watermark=0)
+    damaged = range(BATCHES_A_SEGMENT, BATCHES_A_SEGMENT + gone)
+    assert readable(log) == without(*damaged)
+    assert [(gap.start, gap.end) for gap in log.damage.gaps] == [(damaged.start, damaged.stop)]
+
+
+def test_the_last_batch_of_a_log_behind_a_damaged_recovery_point_is_not_believed_and_that_is_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    disk = written(clean=False)
+    for number in range(BATCHES_A_SEGMENT - 1):
+        flip(disk, ACTIVE, number, FIELDS["value"])
+    point = 2 * BATCHES_A_SEGMENT + 1
+    before = disk.files()[ACTIVE]
+    log = opened(disk, clean=False, recovery_point=point)
+    assert (readable(log), log.log_end_offset) == (list(range(point - 1)), point)
+    assert f"log ends in damage: segment={ACTIVE} log_end={point} recovery_point={point}" in caplog.text
+    assert disk.files()[ACTIVE] == before
+
+
+def test_a_last_base_offset_that_has_grown_beyond_the_recovery_point_is_damage(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A log that was closed ends at its recovery point, and so it is known where the damage ends."""
+    disk = written()
+    flip(disk, ACTIVE, BATCHES_A_SEGMENT - 1, FIELDS["base offset"], bit=4)
+    log = Log.open(disk, DIRECTORY, CONFIG, 0, recovery_point=END, clean_shutdown=True, reads_all=True)
+    assert (readable(log), log.log_end_offset) == (without(END - 1), END)
+    assert "log ends in damage" not in caplog.text
 
 
 def test_what_is_found_damaged_later_in_a_segment_comes_beside_what_is_known_of_it() -> None:

@@ -481,10 +481,11 @@ class Recovery(Opening, Machine[State]):
         }
 
     def no_offset_is_given_twice(self, before: State, action: Action, after: State) -> bool:
-        """A log ends at its recovery point or beyond, unless nothing else knew of it, or much is damaged."""
+        """A log ends at its recovery point and its start or beyond, unless nothing else knew, or much is damaged."""
         if not isinstance(action, Open) or after.was_rejected or before.start == FAR or before.damages > 2:
             return True
-        return after.end >= min(before.point, before.flushed)
+        known = max(before.point, before.start if self.is_start_witnessed(before) else 0)
+        return after.end >= min(known, before.flushed)
 
     def intact_is_kept(self, before: State, action: Action, after: State) -> bool:
         """What was flushed, and is intact, stays where it is; between two that are damaged it may be kept apart."""

@@ -77,7 +77,7 @@ class Opening(Rules):
 
     def taken_in(self, state: State, point: int, *, reads_all: bool) -> Taken:
         """The segments that belong to the log, with what of them is damaged."""
-        flushed = ENDLESS if state.is_clean and not point else point
+        flushed = ENDLESS if state.is_clean and not point else self.known_flushed(state, point)
         taken = Taken([], [], set(), max(state.noted, NO_EPOCHS))
         waiting = list(state.segments)
         known_start = None if state.noted < 0 else state.noted
@@ -135,7 +135,7 @@ class Opening(Rules):
         self, state: State, taken: Taken, segment: Segment, limit: int | None, point: int, flushed: int
     ) -> None:
         """Read a segment: what is torn is cut, what is damaged is a gap."""
-        reading = self.read(segment)
+        reading = self.read(segment, point, limit)
         torn = next((one for one in reading.damaged if self.is_torn(one, flushed)), None)
         damaged = reading.damaged
         end = reading.end
@@ -168,8 +168,20 @@ class Opening(Rules):
 
     def known_end(self, state: State, point: int) -> int:
         """Up to where something beside the recovery point knows that the log was flushed."""
+        flushed = self.known_flushed(state, point)
         names = {state.start, *state.snapshots, *(segment.base for segment in state.segments)}
-        return max([min(state.high_watermark, point), *(offset for offset in names if offset <= point)])
+        return max([min(state.high_watermark, flushed), *(offset for offset in names if offset <= flushed)])
+
+    def known_flushed(self, state: State, point: int) -> int:
+        """Below which nothing was lost by a crash: what lies before a log start is flushed before that is noted.
+
+        Without a recovery point a log that was closed is flushed as a whole.
+        """
+        return max(point, state.start) if self.is_start_witnessed(state) and not state.is_clean else point
+
+    def is_start_witnessed(self, state: State) -> bool:
+        """Whether the leader epochs, which are written down before it, say that the log starts there."""
+        return state.start <= state.noted + 1
 
     def met(self, segments: list[Segment], start: int, gaps: list[Gap]) -> Iterator[Gap]:
         """What a reader of all of the log meets in segments that were not read: it is looked for in the whole file."""

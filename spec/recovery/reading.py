@@ -3,6 +3,10 @@
 The checksum of a batch covers neither its base offset nor its leader epoch. So one that looks whole is believed only if
 the batches around it agree: it follows what came before it, the next one does not contradict it, and if what lies
 before it is damaged, it is followed by another batch or by the end of the file.
+
+The end of the file is not enough where the recovery point lies in what is damaged. The log ended there once, so a batch
+began there: either this batch is that one and its base offset has grown, or more than one batch is damaged. Then the
+name of the next file tells, or nothing does, and the batch is not believed.
 """
 
 from __future__ import annotations
@@ -47,12 +51,19 @@ class Rules:
             return False
         return not is_behind_damage or self.is_followed(segment, number)
 
-    def read(self, segment: Segment) -> Reading:
-        """All of a file, with what lies behind damage."""
+    def is_borne_out(self, segment: Segment, number: int, following: int | None) -> bool:
+        """Whether something knows of the offset at which a batch ends that is believed behind damage."""
+        return number + 1 < len(segment.batches) or segment.batches[number].end == following
+
+    def read(self, segment: Segment, point: int = 0, following: int | None = None) -> Reading:
+        """All of a file, with what lies behind damage; the log once ended at `point`, the next file is `following`."""
         end, believed, damaged = segment.base, [], []
         begun = False
         for number, batch in enumerate(segment.batches):
-            if not self.is_believed(segment, number, is_behind_damage=begun):
+            is_over_end = begun and end < point < batch.start
+            if not self.is_believed(segment, number, is_behind_damage=begun) or (
+                is_over_end and not self.is_borne_out(segment, number, following)
+            ):
                 begun = True
                 continue
             if begun:
