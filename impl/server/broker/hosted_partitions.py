@@ -52,6 +52,8 @@ from tidegauge.impl.wire.primitives import topic_uuid
 
 LOGGER: Final = logging.getLogger(__name__)
 OFFLINE: Final = "the replica is offline, the others are served"
+NOWHERE: Final = "", None
+"""What the metadata know a replica as that they do not put here."""
 
 LOGS_AT_ONCE: Final = 64
 """Places for new logs that are brought to stable storage together."""
@@ -121,7 +123,7 @@ class HostedPartitions:
         self._hosted: dict[TopicPartition, Partition] = {}
         self._offline: set[TopicPartition] = set()
         self._offline_as: dict[TopicPartition, tuple[str, str | None]] = {}
-        """Offline replica -> its topic's id, and its directory as the metadata have it."""
+        """Offline replica -> its topic's id, and its directory as the metadata have it; absent if nobody can tell."""
         self._image: ClusterImage | None = None
         """The metadata that were applied last."""
         self._log_configs: dict[tuple[tuple[str, str], ...], LogConfig] = {}
@@ -329,12 +331,17 @@ class HostedPartitions:
             return None
         return topic.topic_id, topic.directories.get((index, self.broker_id))
 
-    def _note_offline(self, keys: Iterable[TopicPartition]) -> None:
-        """These replicas are offline, as what the metadata know them now."""
+    def _note_offline(self, keys: Iterable[TopicPartition], topic_id: str = "") -> None:
+        """These replicas are offline, as what the metadata know them now.
+
+        Before any metadata were read they are as the disk knows them, of the topic with this id.
+        """
         for key in keys:
             self._offline.add(key)
-            if self._image is not None and (known := self._known_as(key, self._image)) is not None:
-                self._offline_as[key] = known
+            if self._image is not None:
+                self._offline_as[key] = self._known_as(key, self._image) or NOWHERE
+            elif topic_id:
+                self._offline_as[key] = topic_id, None
 
     def _is_departed(self, partition: Partition, image: ClusterImage, changed: Set[str] | None) -> bool:
         """Whether the metadata do not put this very partition here any more."""
@@ -387,7 +394,7 @@ class HostedPartitions:
         if self.directories.offline and key not in self._hosted and key not in self._offline:
             assigned = topic.directories.get((index, self.broker_id))
             if assigned is not None and assigned not in (str(one.id) for one in self.directories.online):
-                self._offline.add(key)
+                self._note_offline([key])
         return key in self._offline
 
     def _apply(self, partition: Partition, registration: PartitionRegistration, controller_epoch: int) -> None:
@@ -433,7 +440,7 @@ class HostedPartitions:
         try:
             log = self.directories.open_log(topic, index, config, self._clock.now_ms(), claim, into=into)
         except (OSError, NoLogDirectoryError, RecordError) as error:
-            self._without_log(key, error)
+            self._without_log(key, error, topic_id=topic_id)
             if key not in self._waits_for_room:
                 log_event(
                     LOGGER, logging.ERROR, "log not opened", partition=f"{topic}-{index}", why=str(error), next=OFFLINE
@@ -471,7 +478,7 @@ class HostedPartitions:
         return storage_error_code(error)
 
     def _give_up_doubled(self, key: TopicPartition) -> None:
-        self._offline.add(key)
+        self._note_offline([key])
         self._effects.replica_without_log(key, None)
 
     def _give_up(self, partition: Partition, reason: str) -> None:
@@ -496,10 +503,12 @@ class HostedPartitions:
         self._without_log(partition.key, error, partition)
         self._effects.taken_offline(partition)
 
-    def _without_log(self, key: TopicPartition, error: Exception, partition: Partition | None = None) -> None:
+    def _without_log(
+        self, key: TopicPartition, error: Exception, partition: Partition | None = None, topic_id: str = ""
+    ) -> None:
         """A replica whose log cannot be had now. Unless that passes, another one has to lead."""
         is_known = key in self._offline
-        self._offline.add(key)
+        self._note_offline([key], topic_id)
         if isinstance(error, OSError) and extent_of(error) is Extent.PASSING:
             self._waits_for_room.add(key)
         elif not is_known:
