@@ -28,6 +28,7 @@ from kio.schema.errors import ErrorCode
 from tidegauge.impl.coordinators.hashing import partition_for
 from tidegauge.impl.coordinators.transactions.listing import listed
 from tidegauge.impl.coordinators.transactions.log_format import (
+    TransactionLogError,
     decode_key,
     decode_value,
     encode_key,
@@ -446,6 +447,9 @@ def _read(
         transactional_id = decode_key(key) if key is not None else None
         if transactional_id is None:
             continue
-        metadata = decode_value(value) if value is not None else None
+        try:
+            metadata = decode_value(value) if value is not None else None
+        except TransactionLogError as error:
+            raise TransactionLogError(f"transactional id {transactional_id!r}: {error}") from None
         if value is None or metadata is not None:
             yield transactional_id, metadata

@@ -62,7 +62,7 @@ def decode_key(key: bytes) -> str | None:
             return None
         return _Reader(key, _SHORT.size).string()
     except (struct.error, UnicodeDecodeError) as error:
-        raise TransactionLogError(f"{key!r} is no key of the transaction log: {error}") from None
+        raise TransactionLogError(f"{key[:100]!r} is no key of the transaction log: {error}") from None
 
 
 def value_version(transaction_version: int) -> int:
@@ -86,7 +86,7 @@ def decode_value(value: bytes) -> TransactionMetadata | None:
             return None
         return _decoded(_Reader(value, _SHORT.size, flexible=version >= FLEXIBLE_VERSION))
     except (struct.error, UnicodeDecodeError, IndexError, ValueError) as error:
-        raise TransactionLogError(f"{value!r} is no value of the transaction log: {error}") from None
+        raise TransactionLogError(f"{value[:100]!r} is no value of the transaction log: {error}") from None
 
 
 def _decoded(reader: _Reader) -> TransactionMetadata:

@@ -206,7 +206,7 @@ class CoordinatorLog(Generic[S]):
                     "coordinator not loaded",
                     partition=f"{self.topic}-{led.index}",
                     why=error,
-                    next="its keys have no coordinator until another broker leads the partition",
+                    next="its keys have no coordinator until that is mended, or a broker with a whole log leads",
                 )
                 self._resign(led.index)
 
@@ -228,7 +228,10 @@ class CoordinatorLog(Generic[S]):
                 await pace.did(_RECORD_UNITS * (len(batch.records) + 1))
                 if not led.is_led:
                     return
-                self._coordinator.replay(led.state, batch)
+                try:
+                    self._coordinator.replay(led.state, batch)
+                except (RecordError, ValueError) as error:
+                    raise ValueError(f"the batch from offset {batch.header.base_offset} on: {error}") from error
                 offset = extent.next_offset
 
     async def _until_committed(self, key: TopicPartition, led: Led[S], is_committed: Callable[[], bool]) -> None:

@@ -12,8 +12,13 @@ from kio.schema.types import ProducerId, TransactionalId
 from kio.schema.update_features.v2.request import FeatureUpdateKey, UpdateFeaturesRequest
 from kio.schema.write_txn_markers.v2.request import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 
+from tidegauge.impl.coordinators.transactions.log_format import encode_key
+from tidegauge.impl.metadata.topic_names import TRANSACTION_STATE
+from tidegauge.impl.records.origin import Origin
+from tidegauge.impl.records.payload import Record, build_batch
+from tidegauge.impl.server.broker.appends import PartitionAppend
 from tidegauge.impl.wire.primitives import TopicName, i8, i16, i32, millis
-from tidegauge.model_tests.server.transacting import Transacting, transacting
+from tidegauge.model_tests.server.transacting import BEGINNING_MS, Transacting, transacting
 from tidegauge.model_tests.simulated import simulated
 
 NONE = ErrorCode.none
@@ -179,6 +184,36 @@ async def test_operators_see_a_transaction_and_may_abort_one_that_hangs(version:
         unknown = Transacting(producer.cluster, version, "unknown")
         assert (await described(unknown)).error_code is ErrorCode.transactional_id_not_found
         assert await unknown.end(commit=True) is ErrorCode.invalid_producer_id_mapping
+
+
+@simulated
+async def test_a_record_that_is_none_takes_its_partition_a_coordinator_and_a_tombstone_gives_it_back(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with transacting(1) as producer:
+        cluster = producer.cluster
+
+        async def logged(value: bytes | None) -> None:
+            """Have a foreign record of the producer's id in the log, and the log loaded."""
+            replicas = cluster.broker(0).replicas
+            batch = build_batch([Record(0, BEGINNING_MS, encode_key(producer.name), value)])
+            index = cluster.broker(0).transactions.core().partition_of(producer.name)
+            append = PartitionAppend(TRANSACTION_STATE, index, batch)
+            (outcome,) = await replicas.append([append], acks=-1, timeout_ms=1_000, origin=Origin.BROKER)
+            assert outcome.error is NONE
+            await cluster.crash(0, lose_unsynced=False)
+            await cluster.restart(0)
+            producer.askers.clear()
+            await trio.sleep(1)
+
+        await logged(b"\0\1none")
+        assert await producer.init(patient=False) is ErrorCode.not_coordinator
+        assert "coordinator not loaded" in caplog.text
+        assert "transactional id 'tx'" in caplog.text
+        other = Transacting(cluster, 1, "ty")
+        assert await other.init() is NONE, "its partition is another one"
+        await logged(None)
+        assert await producer.init() is NONE
 
 
 @simulated
