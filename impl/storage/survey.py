@@ -110,16 +110,15 @@ class _Reader:
         return self.size
 
     def _is_plausible(self, position: int, bounds: Bounds, expected: int) -> bool:
+        """Whether the offsets and the epoch there could be a batch's; its length is looked at with its checksum."""
         if position + HEADER_SIZE > self.size:
             return False
         buffer, at = self.window(position, HEADER_SIZE)
-        base_offset, length, epoch = _PROBE.unpack_from(buffer, at)
+        base_offset, _, epoch = _PROBE.unpack_from(buffer, at)
         (delta,) = _DELTA.unpack_from(buffer, at + _DELTA_POSITION)
         last_offset = base_offset + delta
         return (
-            length + LENGTH_OVERHEAD >= HEADER_SIZE
-            and position + length + LENGTH_OVERHEAD <= self.size
-            and epoch >= 0
+            epoch >= 0
             and delta >= 0
             and base_offset >= expected
             and last_offset - bounds.base_offset <= MAX_RELATIVE_OFFSET
