@@ -4,11 +4,17 @@ Each marker has one task, which ends when the core waits for no partition of it 
 another broker coordinates. A partition that has no leader now, or whose leader refuses or does not respond, is tried
 again after retry.backoff.ms. One whose topic was deleted has nothing left to end.
 
+A refusal for an epoch does not pass with time, and is logged. TRANSACTION_COORDINATOR_FENCED says that a later
+coordinator has written there: this one stops. INVALID_PRODUCER_EPOCH says that the partition knows a later epoch of the
+producer, which no coordinator has given away: the marker is sent there again ever more seldom, at last every
+`REFUSED_MAX_MS`. A repeat of a marker is no such case: partitions take it (KAFKA-19999).
+
 To one broker goes one request at a time, with all markers that have come meanwhile.
 """
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Final
@@ -22,6 +28,7 @@ from tidegauge.impl.coordinators.transactions.coordinator import TransactionCoor
 from tidegauge.impl.coordinators.transactions.messages import Append, Marker
 from tidegauge.impl.coordinators.transactions.metadata import TopicPartition
 from tidegauge.impl.partition.registration import NO_LEADER
+from tidegauge.impl.ports.repeated_lines import RepeatedLines
 from tidegauge.impl.wire.channel import NoResponseError, UnreachableError
 from tidegauge.impl.wire.primitives import TopicName, i8, i16, i32
 
@@ -34,10 +41,25 @@ if TYPE_CHECKING:
     from tidegauge.impl.server.broker.peers import Peers
     from tidegauge.impl.server.broker.tasks import BrokerTasks
 
+LOGGER: Final = logging.getLogger(__name__)
 AT_ONCE: Final = 1_000
 """Partitions of one marker in a request."""
 IN_A_REQUEST: Final = 4_000
 """Markers and partitions in a request: less than half of the elements that it may have (`wire.element_limits`)."""
+REFUSED_MAX_MS: Final = 30_000
+"""The longest wait before a marker that was refused for its producer's epoch is sent again."""
+LATER_COORDINATOR: Final = ErrorCode.transaction_coordinator_fenced
+LATER_EPOCH: Final = ErrorCode.invalid_producer_epoch
+WHY: Final = {
+    LATER_COORDINATOR: "a later coordinator has written markers there",
+    LATER_EPOCH: "the partition knows a later epoch of the producer",
+}
+NEXT: Final = {
+    LATER_COORDINATOR: "it is not sent again, and the later coordinator completes the transaction; if there is none, "
+    "elect leaders of that partition of the transaction log until its leader epoch is greater",
+    LATER_EPOCH: "it is sent there again ever more seldom, and the transaction stays prepared until it is taken or the "
+    "topic is deleted",
+}
 _Key = tuple[int, int, str, int, int]
 
 
@@ -48,7 +70,34 @@ class _Letter:
     marker: Marker
     partitions: Sequence[TopicPartition]
     written: frozenset[TopicPartition] = frozenset()
+    refused: Mapping[TopicPartition, ErrorCode] = attrs.field(factory=dict)
+    """Those that have refused it for an epoch."""
     done: trio.Event = attrs.field(factory=trio.Event)
+
+
+class _Refusals:
+    """Where one marker was refused for its producer's epoch, and from when on it is to be sent there again."""
+
+    def __init__(self) -> None:
+        self._until: dict[TopicPartition, float] = {}
+        self._waits_ms: dict[TopicPartition, int] = {}
+
+    def due(self, partitions: Set[TopicPartition], now: float) -> set[TopicPartition]:
+        """Those to which the marker is to be sent now."""
+        return {one for one in partitions if self._until.get(one, now) <= now}
+
+    def note(self, tried: Set[TopicPartition], refused: Set[TopicPartition], retry_ms: int, now: float) -> None:
+        """Each refusal in a row doubles the wait."""
+        for one in tried - refused:
+            self._until.pop(one, None)
+            self._waits_ms.pop(one, None)
+        for one in refused:
+            wait_ms = max(retry_ms, min(2 * self._waits_ms.get(one, retry_ms), REFUSED_MAX_MS))
+            self._waits_ms[one], self._until[one] = wait_ms, now + wait_ms / 1000
+
+    def pause(self, partitions: Set[TopicPartition], retry_ms: int, now: float) -> float:
+        """Seconds until the marker is to be sent to any of these."""
+        return min(max(0.0, self._until.get(one, now + retry_ms / 1000) - now) for one in partitions)
 
 
 class MarkerSender:
@@ -76,6 +125,7 @@ class MarkerSender:
         self._sending: set[_Key] = set()
         self._letters: dict[int, list[_Letter]] = {}
         """By broker; one that is here has a task that sends them."""
+        self._lines = RepeatedLines()
 
     def send(self, markers: Iterable[Marker]) -> None:
         """Have these markers written; those that are being written already are left to their task."""
@@ -86,28 +136,56 @@ class MarkerSender:
                 self._tasks.start_soon(self._write, marker, key)
 
     async def _write(self, marker: Marker, key: _Key) -> None:
+        refusals, told = _Refusals(), False
         try:
             while unmarked := self._core().unmarked(marker):
-                await self._write_once(marker, unmarked)
-                retry_ms = self._retry_ms()
-                if retry_ms is None or not self._core().unmarked(marker):
+                refused: dict[TopicPartition, ErrorCode] = {}
+                tried = refusals.due(unmarked, trio.current_time())
+                await self._write_once(marker, tried, refused)
+                retry_ms, left = self._retry_ms(), self._core().unmarked(marker)
+                if refused and left and not told:
+                    self._tell(marker, refused)
+                    told = True
+                if retry_ms is None or not left or LATER_COORDINATOR in refused.values():
                     return
-                await trio.sleep(retry_ms / 1000)
+                now = trio.current_time()
+                refusals.note(tried, refused.keys(), retry_ms, now)
+                await trio.sleep(refusals.pause(left, retry_ms, now))
                 await self._clock.until_running()
         finally:
             self._sending.discard(key)
 
-    async def _write_once(self, marker: Marker, unmarked: Set[TopicPartition]) -> None:
+    def _tell(self, marker: Marker, refused: Mapping[TopicPartition, ErrorCode]) -> None:
+        """Log that a marker was refused for an epoch: once for each marker."""
+        error = LATER_COORDINATOR if LATER_COORDINATOR in refused.values() else LATER_EPOCH
+        first = min(one for one in refused if refused[one] is error)
+        self._lines.log_event(
+            LOGGER,
+            logging.ERROR,
+            "marker refused",
+            partition=f"{first.topic}-{first.partition}",
+            transactional_id=marker.transactional_id,
+            producer_id=marker.producer_id,
+            producer_epoch=marker.epoch,
+            coordinator_epoch=marker.coordinator_epoch,
+            why=WHY[error],
+            next=NEXT[error],
+        )
+
+    async def _write_once(
+        self, marker: Marker, unmarked: Set[TopicPartition], refused: dict[TopicPartition, ErrorCode]
+    ) -> None:
+        """Send the marker to each of these once; `refused` gets those that refuse it for an epoch."""
         by_leader, gone = self._routes(unmarked)
         if gone:
             self._acknowledge(marker, gone)
         if len(by_leader) == 1:
             ((leader, partitions),) = by_leader.items()
-            await self._write_at(leader, marker, partitions)
+            await self._write_at(leader, marker, partitions, refused)
         else:
             async with trio.open_nursery() as nursery:
                 for leader, partitions in by_leader.items():
-                    nursery.start_soon(self._write_at, leader, marker, partitions)
+                    nursery.start_soon(self._write_at, leader, marker, partitions, refused)
 
     def _routes(
         self, partitions: Set[TopicPartition]
@@ -130,7 +208,13 @@ class MarkerSender:
 
     # --- requests --------------------------------------------------------------------------------------------------
 
-    async def _write_at(self, broker_id: int, marker: Marker, partitions: Sequence[TopicPartition]) -> None:
+    async def _write_at(
+        self,
+        broker_id: int,
+        marker: Marker,
+        partitions: Sequence[TopicPartition],
+        refused: dict[TopicPartition, ErrorCode],
+    ) -> None:
         """Send a marker to one broker, and tell the core who has it."""
         parts = range(0, len(partitions), AT_ONCE)
         letters = [_Letter(marker, partitions[start : start + AT_ONCE]) for start in parts]
@@ -141,6 +225,7 @@ class MarkerSender:
             self._tasks.start_soon(self._send_all, broker_id)
         for letter in letters:
             await letter.done.wait()
+            refused.update(letter.refused)
             if letter.written:
                 self._acknowledge(marker, letter.written)
 
@@ -205,11 +290,12 @@ def _message(letter: _Letter) -> WritableTxnMarker:
 
 
 def _note(letters: Sequence[_Letter], response: WriteTxnMarkersResponse) -> None:
-    """Which partitions have the markers: the results are in the order of the request."""
+    """Which partitions have the markers, and which refuse them: the results are in the order of the request."""
     for letter, result in zip(letters, response.markers, strict=True):
-        letter.written = frozenset(
-            TopicPartition(topic.name, partition.partition_index)
+        errors = {
+            TopicPartition(topic.name, partition.partition_index): partition.error_code
             for topic in result.topics
             for partition in topic.partitions
-            if partition.error_code is ErrorCode.none
-        )
+        }
+        letter.written = frozenset(one for one, error in errors.items() if error is ErrorCode.none)
+        letter.refused = {one: error for one, error in errors.items() if error in WHY}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import trio
 from kio.schema.describe_transactions.v0.request import DescribeTransactionsRequest
@@ -147,6 +149,72 @@ async def test_a_marker_is_sent_again_until_it_is_taken_and_a_deleted_topic_has_
         assert (await described(producer)).transaction_state == "CompleteCommit"
 
 
+def refusals(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What was logged of markers that were refused for an epoch."""
+    return [one.getMessage() for one in caplog.records if one.getMessage().startswith("marker refused")]
+
+
+def test_a_marker_that_is_refused_for_the_producers_epoch_is_sent_ever_more_seldom(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Where it is refused: elsewhere it is sent at once."""
+
+    @simulated
+    async def test() -> None:
+        async with transacting(brokers=3) as producer:
+            cluster = producer.cluster
+            await cluster.create_topic("u", assignments=[[1]])
+            await producer.write_patiently(b"1")
+            producer.leader = 1
+            await producer.write_patiently(b"1", "u")
+            fail, sender = partial(cluster.fail_requests, "WriteTxnMarkers"), await producer.coordinator()
+            with (
+                fail("INVALID_PRODUCER_EPOCH", None, broker=0, client=sender) as at_0,
+                fail("NOT_LEADER_OR_FOLLOWER", 20, broker=1, client=sender),
+            ):
+                assert await producer.end(commit=True) is NONE
+                await trio.sleep(5)
+                await producer.until_read([b"1"], "u")
+                await trio.sleep(95)
+                assert at_0.hits == 10, "after 0.2, 0.4, ... 25.6 and every 30 seconds"
+            producer.leader = 0
+            await producer.until_read([b"1"])
+            assert (await described(producer)).transaction_state == "CompleteCommit"
+
+    test()
+    (line,) = refusals(caplog)
+    assert "partition=t-0 transactional_id=tx" in line
+    assert "the partition knows a later epoch of the producer" in line
+
+
+def test_a_coordinator_whose_marker_is_refused_for_a_later_one_stops(caplog: pytest.LogCaptureFixture) -> None:
+    @simulated
+    async def test() -> None:
+        async with transacting(brokers=3) as producer:
+            cluster = producer.cluster
+            await producer.write_patiently(b"1")
+            coordinator = await producer.coordinator()
+            await abort(producer, coordinator_epoch=1)
+            assert await producer.end(commit=True) is NONE
+            await trio.sleep(1)
+            held = cluster.hold_requests("WriteTxnMarkers", client=coordinator)
+            with held:
+                await trio.sleep(5)
+                assert held.waiting == 0
+            assert (await described(producer)).transaction_state == "PrepareCommit"
+            await cluster.crash(coordinator)
+            producer.leader = await cluster.wait_for_leader("t", other_than=coordinator)
+            while await producer.coordinator() == coordinator:  # noqa: ASYNC110
+                await trio.sleep(0.05)
+            while (await described(producer)).transaction_state != "CompleteCommit":  # noqa: ASYNC110
+                await trio.sleep(0.05)
+
+    test()
+    (line,) = refusals(caplog)
+    assert "coordinator_epoch=0" in line
+    assert "a later coordinator has written markers there" in line
+
+
 @simulated
 async def test_a_partition_that_the_coordinator_does_not_know_yet_does_not_join() -> None:
     async with transacting(brokers=3) as producer:
@@ -280,14 +348,14 @@ async def listed(producer: Transacting, states: tuple[str, ...] = ()) -> list[tu
     return [(one.transactional_id, one.transaction_state) for one in found.transaction_states]
 
 
-async def abort(producer: Transacting) -> None:
+async def abort(producer: Transacting, coordinator_epoch: int = 0) -> None:
     """What `kafka-transactions abort` sends to a partition's leader."""
     marker = WritableTxnMarker(
         producer_id=ProducerId(producer.producer_id),
         producer_epoch=i16(producer.epoch),
         transaction_result=False,
         topics=(WritableTxnMarkerTopic(name=TopicName("t"), partition_indexes=(i32(0),)),),
-        coordinator_epoch=i32(0),
+        coordinator_epoch=i32(coordinator_epoch),
         transaction_version=i8(0),
     )
     response = await (await producer.peer(producer.leader)).ask(WriteTxnMarkersRequest(markers=(marker,)))
