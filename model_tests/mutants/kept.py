@@ -77,7 +77,7 @@ REPLACEMENTS: Final = (
         "what was not flushed counts as flushed",
         "impl/storage/recovery.py",
         "_Recovering.__init__",
-        "_ENDLESS if checkpointed.clean_shutdown and not point else point",
+        "_ENDLESS if checkpointed.clean_shutdown and not point else self._known_flushed",
         "_ENDLESS",
     ),
     Replacement(
