@@ -79,10 +79,11 @@ def test_a_dense_seed_that_has_failed_holds(seed: int, _what: str) -> None:
         (draw(123), "a reassignment is taken back, and with it goes the last known leader"),
         (draw(1037), "what lies below the start of a log is damaged"),
         (draw(1085), "a disk fails while a log starts over, and has not the epoch of what is gone"),
+        (draw(234), "a disk fails while a log starts over, and has nothing of the new one"),
         (draw(1049), "a repeat is refused for its time, and the first attempt was appended"),
         (without_operated(sparse(46)), "a log is cut just after a batch with which sequences have begun at 0 again"),
     ],
-    ids=["dense 39", "dense 123", "dense 1037", "dense 1085", "dense 1049", "sparse 46"],
+    ids=["dense 39", "dense 123", "dense 1037", "dense 1085", "dense 234", "dense 1049", "sparse 46"],
 )
 def test_a_seed_with_idempotent_producers_that_has_failed_holds(options: Options, _what: str) -> None:
     holds(options)

@@ -163,10 +163,14 @@ def log_directory_failed(decision: events.LogDirectoryFailed, node: int, followe
     end = lost[followed.topic, followed.partition]
     fails = [FailDirectory(broker), *read_before(followed, broker)]
     unsaid = 0 if end is None else end - followed.state.replicas[broker].log_end_offset
+    next_end = followed.found[node][-1] if followed.found.get(node) else end
     if unsaid == 0:
         yield all_of(*fails)
     for response in followed.state.network.fetch_responses:
-        cut = response.diverging_end_offset != NONE or response.error is Error.OFFSET_OUT_OF_RANGE
+        starts_over = response.error is Error.OFFSET_OUT_OF_RANGE
+        if response.request.follower == broker and starts_over and next_end != end:
+            yield all_of(*fails)  # nothing of the new log has reached the disk
+        cut = response.diverging_end_offset != NONE or starts_over
         if response.request.follower == broker and (cut or 0 < unsaid <= len(response.records)):
             yield all_of(protocol.ReceiveFetchResponse(response), *fails)
     if unsaid > 0:
