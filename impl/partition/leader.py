@@ -56,10 +56,7 @@ class Leader(InSyncReplicas):
         log = self.log
         base_offset = log.log_end_offset
         try:
-            admit = None
-            if origin is CLIENT:
-                verifies = self.config.transaction_partition_verification_enable
-                admit = self.admit if verifies else log.producers.admit
+            admit = self.admit if origin is CLIENT else None
             log.append_as_leader(batches, self.leader_epoch, now_ms, origin=origin, admit=admit)
         except RepeatedBatchError as known:
             return Appended(

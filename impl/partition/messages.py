@@ -30,8 +30,6 @@ class PartitionConfig:
 
     min_insync_replicas: int = 1
     replica_lag_time_max_ms: int = 30_000
-    transaction_partition_verification_enable: bool = False
-    """Whether a record begins a transaction only by the coordinator's word (KIP-890); in Kafka it is on."""
 
 
 class Appended(NamedTuple):

@@ -26,7 +26,7 @@ from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.impl.partition.transactions import AbortedTransaction
 from tidegauge.impl.ports.disk import RealDisk
 from tidegauge.impl.ports.simulated_disk import CrashOutcome, SimulatedDisk
-from tidegauge.impl.records.batches import headers
+from tidegauge.impl.records.batches import BatchHeader, headers
 from tidegauge.impl.records.lazy import in_memory
 from tidegauge.impl.records.markers import ABORT_MARKER, MarkerRecord, TransactionMarker, build_marker, marker_record
 from tidegauge.impl.records.origin import Origin
@@ -66,6 +66,10 @@ class Pair:
         self.leader, self.follower = self.replicas
 
     def append(self, batch: bytes) -> Appended | ErrorCode:
+        """The coordinator lets in every transaction."""
+        question = self.leader.verification(BatchHeader.parse(batch))
+        if question is not None:
+            assert self.leader.let_in(question)
         return self.leader.append(batch, -1, 0)
 
     def end(self, end: TransactionMarker, version: int = 1) -> Appended | ErrorCode:

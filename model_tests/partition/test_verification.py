@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.partition.messages import Appended, PartitionConfig
+from tidegauge.impl.partition.messages import Appended
 from tidegauge.impl.partition.producer_state import InvalidTransactionStateError
 from tidegauge.impl.partition.verification import Verification
 from tidegauge.impl.records.batches import BatchHeader
@@ -14,13 +14,16 @@ from tidegauge.model_tests.partition.replicas import registration
 from tidegauge.model_tests.partition.test_transactions import Pair, data, marker
 
 
+class Asked(Pair):
+    """Nobody lets a transaction in but the test."""
+
+    def append(self, batch: bytes) -> Appended | ErrorCode:
+        return self.leader.append(batch, -1, 0)
+
+
 @pytest.fixture
 def pair() -> Pair:
-    """A leader that asks coordinators."""
-    pair = Pair()
-    for replica in pair.replicas:
-        replica.config = PartitionConfig(transaction_partition_verification_enable=True)
-    return pair
+    return Asked()
 
 
 def asked(pair: Pair, batch: bytes) -> Verification:

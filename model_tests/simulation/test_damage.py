@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from random import Random
 from typing import Any
 
@@ -37,6 +39,7 @@ FAULTS = {
     Fault.PREFERRED: 1,
 }
 SEEDS = (6, 10)
+TWO_COPIES = Options(seed=1, brokers=3, replication_factor=2, partitions=1)
 
 
 def options_of(seed: int) -> Options:
@@ -69,16 +72,22 @@ def test_one_damaging_disk_of_three_costs_no_acknowledged_record() -> None:
     assert seen["DamageLog"] and seen["RepairLog"] and seen["LoseEnd"], seen  # noqa: PT018
 
 
-@simulated
-async def test_a_disk_damages_only_while_another_copy_is_good_and_that_one_is_spared_until_all_is_in_sync() -> None:
-    options = Options(seed=1, brokers=3, replication_factor=2, partitions=1)
-    async with Cluster(3, 1, options.config()) as cluster:
-        await cluster.create_topic(TOPIC, 1, 2, config=options.topic_config())
+@asynccontextmanager
+async def two_copies() -> AsyncIterator[tuple[Cluster, int, int]]:
+    """A cluster whose one partition is on the broker that damages and on another, and those two others."""
+    async with Cluster(3, 1, TWO_COPIES.config()) as cluster:
+        await cluster.create_topic(TOPIC, 1, 2, config=TWO_COPIES.topic_config())
         await cluster.wait_for_isr(TOPIC, cluster.replicas(TOPIC, 0))
         (other,) = set(cluster.replicas(TOPIC, 0)) - {DAMAGED}
         (third,) = {1, 2} - {other}
+        yield cluster, other, third
+
+
+@simulated
+async def test_a_disk_damages_only_while_another_copy_is_good_and_that_one_is_spared_until_all_is_in_sync() -> None:
+    async with two_copies() as (cluster, other, third):
         busy: set[int] = {other}
-        disk = BadDisk(cluster, options, Random(1), busy)
+        disk = BadDisk(cluster, TWO_COPIES, Random(1), busy)
         assert not disk.allows(), "a fault has the other copy in its hands"
         busy.clear()
         await cluster.crash(other)
@@ -98,12 +107,8 @@ async def test_a_disk_damages_only_while_another_copy_is_good_and_that_one_is_sp
 
 @simulated
 async def test_the_session_of_the_last_good_copy_is_not_expired() -> None:
-    options = Options(seed=1, brokers=3, replication_factor=2, partitions=1)
-    async with Cluster(3, 1, options.config()) as cluster:
-        await cluster.create_topic(TOPIC, 1, 2, config=options.topic_config())
-        await cluster.wait_for_isr(TOPIC, cluster.replicas(TOPIC, 0))
-        (other,) = set(cluster.replicas(TOPIC, 0)) - {DAMAGED}
-        injector = Injector(cluster, options)
+    async with two_copies() as (cluster, other, _):
+        injector = Injector(cluster, TWO_COPIES)
         assert injector.disk.allows()
         injector.disk.lies = True
         for _ in range(20):
@@ -118,13 +123,8 @@ async def test_the_session_of_the_last_good_copy_is_not_expired() -> None:
 
 @simulated
 async def test_no_link_of_the_last_good_copy_or_of_the_controller_is_cut() -> None:
-    options = Options(seed=1, brokers=3, replication_factor=2, partitions=1)
-    async with Cluster(3, 1, options.config()) as cluster:
-        await cluster.create_topic(TOPIC, 1, 2, config=options.topic_config())
-        await cluster.wait_for_isr(TOPIC, cluster.replicas(TOPIC, 0))
-        (other,) = set(cluster.replicas(TOPIC, 0)) - {DAMAGED}
-        (third,) = {1, 2} - {other}
-        injector = Injector(cluster, options)
+    async with two_copies() as (cluster, other, third):
+        injector = Injector(cluster, TWO_COPIES)
         disk = injector.disk
         assert disk.allows()
         disk.lies = True

@@ -70,7 +70,6 @@ NONE_REFUSED: Final[Mapping[int, AppendOutcome]] = {}
 _ACKS: Final = (0, 1, ACKS_ALL)
 PART: Final = 250
 """Partitions of a topic after which others may have their turn."""
-PART_UNITS: Final = PART
 _GLANCE: Final = struct.Struct(">8xi4xB")
 """A batch's length and its magic."""
 _ATTRIBUTES_AT: Final = 22
@@ -104,7 +103,7 @@ async def handle_produce(
             for number, data in enumerate(topic.partitions, 1):
                 appends.append(PartitionAppend(name, data.index, data.records, topic.topic_id))
                 if not number % PART:
-                    await context.pace.did(PART_UNITS)
+                    await context.pace.did(PART)
     refused = (
         await _refused(request.transactional_id or "", appends, context, replicas, transaction_words)
         if is_transactional
@@ -132,7 +131,7 @@ async def handle_produce(
                     leaders.add(one.leader_id)
                 produced.append(one)
                 if not number % PART:
-                    await context.pace.did(PART_UNITS)
+                    await context.pace.did(PART)
         else:
             error, message = refusal
             produced += [PartitionProduced(data.index, error, error_message=message) for data in topic.partitions]

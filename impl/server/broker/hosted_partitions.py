@@ -447,10 +447,7 @@ class HostedPartitions:
                 )
             return None
         log.producers.expire(self._clock.now_ms(), self._config.producer_id_expiration_ms)
-        settings = PartitionConfig(
-            replica_lag_time_max_ms=self._config.replica_lag_time_max_ms,
-            transaction_partition_verification_enable=True,  # where it is off, handlers let in without asking
-        )
+        settings = PartitionConfig(replica_lag_time_max_ms=self._config.replica_lag_time_max_ms)
         replica = self._replica_class(self.broker_id, log, settings, self._high_watermarks.offsets.get(key, 0))
         partition = self._hosted[key] = Partition(topic, index, topic_id, log, replica)
         log.on_roll = lambda: self._effects.rolled(partition)

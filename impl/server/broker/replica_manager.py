@@ -70,9 +70,9 @@ Check: TypeAlias = Callable[[Buffer | None], Buffer]
 """Checks what is to be appended, before its replica does; raises RecordError."""
 
 _APPEND_UNITS: Final = 20
+"""Of work, as `impl.server.pace` counts it, for one batch that takes no time to check."""
 FEW: Final = 500
 """Appends whose commit is looked at without a pause."""
-"""Of work, as `impl.server.pace` counts it, for one batch that takes no time to check."""
 
 _Pending: TypeAlias = tuple[Partition, Appended, AppendOutcome]
 """An append with acks=all whose commit is waited for."""

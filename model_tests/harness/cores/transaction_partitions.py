@@ -32,7 +32,7 @@ from tidegauge.spec.transactions.partition_rules import PartitionRules
 ACKS_ALL: Final = -1
 MUCH: Final = 1 << 20
 REPLICAS: Final = (0, 1)
-CONFIG: Final = PartitionConfig(transaction_partition_verification_enable=True)
+CONFIG: Final = PartitionConfig()
 _LOG_CONFIG: Final = LogConfig()
 _VALUE: Final = struct.Struct(">qq")
 
