@@ -79,24 +79,24 @@ class Leader(InSyncReplicas):
         self.end_verification(marker.producer_id)
         return self._appended(base_offset)
 
-    # --- the coordinator's word (KIP-890) ----------------------------------------------------------------------
+    # --- the coordinator's verification (KIP-890) --------------------------------------------------------------
 
     def verification(self, header: BatchHeader) -> Verification | None:
         """The question to ask the coordinator before this batch is appended; None if there is none to ask.
 
-        When the coordinator says yes, hand it to `let_in`, and then append.
+        When the coordinator says yes, hand it to `confirm`, and then append.
         """
         is_verified = not header.is_transactional or self.producers.repeated(header) is not None
-        if is_verified or self.producers.is_open_for(header) or self.is_let_in(header):
+        if is_verified or self.producers.is_open_for(header) or self.is_verified(header):
             return None
         return self.verifications.begin(header.producer_id, header.producer_epoch)
 
-    def let_in(self, asked: Verification) -> bool:
+    def confirm(self, asked: Verification) -> bool:
         """The coordinator has said that the transaction may begin; False if that has come too late."""
-        return self.verifications.let_in(asked)
+        return self.verifications.confirm(asked)
 
     def admit(self, headers: Sequence[BatchHeader]) -> None:
-        """Whether batches of clients may be appended: by their producers' memory, and by the coordinator's word.
+        """Whether batches of clients may be appended: by their producers' memory, and as coordinators have verified.
 
         Raises RepeatedBatchError, OutOfOrderSequenceError, InvalidProducerEpochError or InvalidTransactionStateError.
         """
@@ -109,17 +109,17 @@ class Leader(InSyncReplicas):
     def _admit_transactional(self, headers: Sequence[BatchHeader]) -> None:
         transactional = [header for header in headers if header.is_transactional]
         for header in transactional:
-            if not self.producers.is_open_for(header) and not self.is_let_in(header):
+            if not self.producers.is_open_for(header) and not self.is_verified(header):
                 raise InvalidTransactionStateError(
                     f"producer {header.producer_id} (epoch {header.producer_epoch}) has no transaction open here, and "
-                    "its coordinator has not said that one may begin"
+                    "its coordinator has not verified that one may begin"
                 )
         for header in transactional:
             self.end_verification(header.producer_id)
 
-    def is_let_in(self, header: BatchHeader) -> bool:
+    def is_verified(self, header: BatchHeader) -> bool:
         """Whether the coordinator has said that the transaction is open, with no end since (KAFKA-14402)."""
-        return self.verifications.is_let_in(header.producer_id, header.producer_epoch)
+        return self.verifications.is_verified(header.producer_id, header.producer_epoch)
 
     def coordinators_batch_error(self, producer_id: int, epoch: int) -> ErrorCode:
         """Whether a group coordinator may append to this producer's transaction: its batches have no sequence.
@@ -130,10 +130,12 @@ class Leader(InSyncReplicas):
         if entry is not None and epoch < entry.epoch:
             return ErrorCode.invalid_producer_epoch
         is_open = entry is not None and entry.epoch == epoch and producer_id in self.producers.transactions.open
-        return NO_ERROR if is_open or self.verifications.is_let_in(producer_id, epoch) else ErrorCode.invalid_txn_state
+        return (
+            NO_ERROR if is_open or self.verifications.is_verified(producer_id, epoch) else ErrorCode.invalid_txn_state
+        )
 
     def end_verification(self, producer_id: int) -> None:
-        """A record or a marker of the producer is appended: the coordinator's word is used up, or no longer true."""
+        """A record or a marker of the producer is appended: its verification is used up, or no longer true."""
         self.verifications.end(producer_id)
 
     def _appended(self, base_offset: int) -> Appended:

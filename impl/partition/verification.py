@@ -1,9 +1,9 @@
-"""The coordinator's word that a transaction may begin in a partition: its leader asks before it appends (KIP-890).
+"""Verification that a transaction may begin in a partition: its leader asks the coordinator first (KIP-890).
 
 A record of a producer that has no transaction open here is appended only if the coordinator has said that the partition
-is in its transaction. The word is of one producer epoch. It holds until a record of the producer uses it, or a marker
+is in its transaction. It is of one producer epoch. It holds until a record of the producer uses it, or a marker
 ends the transaction: one that was asked for before a marker and arrives after it is void (KAFKA-14884). No log has it:
-a replica that begins another leader epoch forgets all words.
+a replica that begins another leader epoch forgets all.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import attrs
 
 @attrs.define(eq=False)
 class Verification:
-    """A question to the coordinator, and its word."""
+    """A question to the coordinator, and its response."""
 
     producer_id: int
     epoch: int
-    is_let_in: bool = False
+    is_confirmed: bool = False
     is_old: bool = False
     """Whether nobody has made use of it for a while."""
 
@@ -31,22 +31,22 @@ class Verifications:
         self._of: dict[int, dict[int, Verification]] = {}
 
     def begin(self, producer_id: int, epoch: int) -> Verification:
-        """The leader is about to ask. Several requests may wait for one word."""
+        """The leader is about to ask. Several requests may wait for one response."""
         return self._of.setdefault(producer_id, {}).setdefault(epoch, Verification(producer_id, epoch))
 
-    def let_in(self, asked: Verification) -> bool:
-        """The coordinator has said yes; False if the question is out of date, and the word void."""
+    def confirm(self, asked: Verification) -> bool:
+        """The coordinator has said yes; False if the question is out of date, and the verification void."""
         is_current = self._of.get(asked.producer_id, {}).get(asked.epoch) is asked
-        asked.is_let_in |= is_current
+        asked.is_confirmed |= is_current
         return is_current
 
-    def is_let_in(self, producer_id: int, epoch: int) -> bool:
+    def is_verified(self, producer_id: int, epoch: int) -> bool:
         """Whether a record of this epoch may begin a transaction."""
         known = self._of.get(producer_id, {}).get(epoch)
-        return known is not None and known.is_let_in
+        return known is not None and known.is_confirmed
 
     def end(self, producer_id: int) -> None:
-        """A record of the producer, or a marker, has been appended: its word is used, or true no more."""
+        """A record of the producer, or a marker, has been appended: its verification is used, or true no more."""
         self._of.pop(producer_id, None)
 
     def forget_old(self) -> None:
@@ -61,5 +61,5 @@ class Verifications:
                 asked.is_old = True
 
     def __iter__(self) -> Iterator[Verification]:
-        """Those that were let in."""
-        return (asked for epochs in self._of.values() for asked in epochs.values() if asked.is_let_in)
+        """Those that were confirmed."""
+        return (asked for epochs in self._of.values() for asked in epochs.values() if asked.is_confirmed)

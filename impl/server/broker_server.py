@@ -59,7 +59,7 @@ from tidegauge.impl.server.broker.replica_manager import ReplicaManager
 from tidegauge.impl.server.broker.replica_selection import ReplicaSelector
 from tidegauge.impl.server.broker.tasks import BrokerTasks
 from tidegauge.impl.server.broker.timers import BrokerTimers
-from tidegauge.impl.server.broker.transaction_words import TransactionWords
+from tidegauge.impl.server.broker.transaction_verifier import TransactionVerifier
 from tidegauge.impl.server.broker.transactions import Transactions
 from tidegauge.impl.server.broker_handlers import BROKER_HANDLERS
 from tidegauge.impl.server.node import Node
@@ -178,7 +178,7 @@ class Broker:
         self.groups = Groups(
             self.replicas, self.metadata, self.tasks, self.config, clock=node.clock, timers=node.timers
         )
-        self.transaction_words = TransactionWords(self.metadata, self.peers, self.config, node.clock)
+        self.transaction_verifier = TransactionVerifier(self.metadata, self.peers, self.config, node.clock)
         self.transactions = Transactions(
             self.replicas,
             self.metadata,
@@ -317,7 +317,7 @@ class Broker:
             internal_topics=self.internal_topics,
             groups=self.groups,
             transactions=self.transactions,
-            transaction_words=self.transaction_words,
+            transaction_verifier=self.transaction_verifier,
             listeners=self.listeners,
             clock=self.clock,
             disk=self.disk,

@@ -69,7 +69,7 @@ class Pair:
         """The coordinator lets in every transaction."""
         question = self.leader.verification(BatchHeader.parse(batch))
         if question is not None:
-            assert self.leader.let_in(question)
+            assert self.leader.confirm(question)
         return self.leader.append(batch, -1, 0)
 
     def end(self, end: TransactionMarker, version: int = 1) -> Appended | ErrorCode:

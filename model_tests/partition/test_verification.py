@@ -1,4 +1,4 @@
-"""A transaction begins in a partition by the coordinator's word only: whom a leader asks, and when a word is void."""
+"""A transaction begins in a partition if its coordinator verifies it: when a leader asks, and when that is void."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_transaction_begins_by_the_coordinators_word_and_goes_on_without(pair:
     first, second = data(7), data(7, sequence=1)
     with pytest.raises(InvalidTransactionStateError, match="producer 7"):
         pair.append(first)
-    assert pair.leader.let_in(asked(pair, first))
+    assert pair.leader.confirm(asked(pair, first))
     assert not is_asked(pair, first)
     assert isinstance(pair.append(first), Appended)
     assert not is_asked(pair, second)
@@ -59,16 +59,16 @@ def test_without_the_setting_nobody_is_asked() -> None:
 
 
 def test_the_word_is_of_one_epoch(pair: Pair) -> None:
-    pair.leader.let_in(asked(pair, data(7, 1)))
+    pair.leader.confirm(asked(pair, data(7, 1)))
     assert is_asked(pair, data(7, 2))
     with pytest.raises(InvalidTransactionStateError):
         pair.append(data(7, 2))
-    pair.leader.let_in(asked(pair, data(7, 2)))
+    pair.leader.confirm(asked(pair, data(7, 2)))
     assert isinstance(pair.append(data(7, 2)), Appended)
 
 
 def test_an_open_transaction_of_another_epoch_is_not_the_records_own(pair: Pair) -> None:
-    pair.leader.let_in(asked(pair, data(7, 1)))
+    pair.leader.confirm(asked(pair, data(7, 1)))
     pair.append(data(7, 1))
     assert is_asked(pair, data(7, 2))
     with pytest.raises(InvalidTransactionStateError):
@@ -77,12 +77,12 @@ def test_an_open_transaction_of_another_epoch_is_not_the_records_own(pair: Pair)
 
 def test_a_marker_makes_a_word_void_also_one_that_was_only_asked_for(pair: Pair) -> None:
     """KAFKA-14884: what comes after the marker was true before it."""
-    pair.leader.let_in(asked(pair, data(7)))
+    pair.leader.confirm(asked(pair, data(7)))
     pair.end(marker(7, commit=False))
     assert is_asked(pair, data(7))
     late = asked(pair, data(8))
     pair.end(marker(8, commit=False))
-    assert not pair.leader.let_in(late)
+    assert not pair.leader.confirm(late)
     assert is_asked(pair, data(8))
     with pytest.raises(InvalidTransactionStateError):
         pair.append(data(8))
@@ -90,33 +90,33 @@ def test_a_marker_makes_a_word_void_also_one_that_was_only_asked_for(pair: Pair)
 
 def test_a_record_uses_up_the_word(pair: Pair) -> None:
     question = asked(pair, data(7))
-    assert asked(pair, data(7)) is question, "two requests wait for one word"
-    pair.leader.let_in(question)
+    assert asked(pair, data(7)) is question, "two requests wait for one response"
+    pair.leader.confirm(question)
     pair.append(data(7))
     pair.end(marker(7, commit=True))
     assert is_asked(pair, data(7, sequence=1))
-    assert not pair.leader.let_in(question)
+    assert not pair.leader.confirm(question)
 
 
 def test_a_new_leader_epoch_knows_no_word(pair: Pair) -> None:
-    pair.leader.let_in(asked(pair, data(7)))
+    pair.leader.confirm(asked(pair, data(7)))
     pair.leader.apply_metadata(registration(isr=(0, 1), replicas=(0, 1), leader_epoch=1, partition_epoch=1), 0, 0)
     with pytest.raises(InvalidTransactionStateError):
         pair.append(data(7))
 
 
 def test_a_word_that_nobody_makes_use_of_is_forgotten(pair: Pair) -> None:
-    word = asked(pair, data(7))
-    assert pair.leader.let_in(word)
+    question = asked(pair, data(7))
+    assert pair.leader.confirm(question)
     for is_kept in (True, False):
         pair.leader.verifications.forget_old()
-        assert pair.leader.verifications.is_let_in(7, 0) is is_kept
+        assert pair.leader.verifications.is_verified(7, 0) is is_kept
 
 
 def test_a_group_coordinators_batch_needs_the_transaction_or_the_word_too(pair: Pair) -> None:
     leader = pair.leader
     assert leader.coordinators_batch_error(7, 0) is ErrorCode.invalid_txn_state
-    leader.let_in(leader.verifications.begin(7, 0))
+    leader.confirm(leader.verifications.begin(7, 0))
     assert leader.coordinators_batch_error(7, 0) is ErrorCode.none
     pair.append(data(7))
     assert leader.coordinators_batch_error(7, 0) is ErrorCode.none, "it is open"

@@ -1,6 +1,6 @@
 """The rules of a partition: which transactional records and markers its leader appends, and what replicas remember.
 
-A record that begins a transaction in the partition needs the coordinator's word (KIP-890); the word holds until a
+A record that begins a transaction in the partition needs the coordinator's verification (KIP-890); that holds until a
 marker of that producer is appended. A marker of version 2 carries a greater epoch than every record that it ends.
 """
 
@@ -52,7 +52,7 @@ class PartitionRules(CoordinatorRules):
         entry = memory.entry(request.producer_id)
         return entry is not None and entry.open_from != NONE and entry.epoch == request.epoch
 
-    def is_let_in(self, partition: Partition, request: ProduceRequest) -> bool:
+    def is_verified(self, partition: Partition, request: ProduceRequest) -> bool:
         """Whether the coordinator has said that the transaction is open, with no end since (KAFKA-14402)."""
         return (request.producer_id, request.epoch) in partition.verified
 
@@ -64,8 +64,8 @@ class PartitionRules(CoordinatorRules):
         return memory.with_entry(entry)
 
     def verified_after(self, partition: Partition, producer_id: int) -> tuple[tuple[int, int], ...]:
-        """The coordinator's word after a record or a marker of the producer: it is used up, or no longer true."""
-        return tuple(word for word in partition.verified if word[0] != producer_id)
+        """What is verified after a record or a marker of the producer: its own is used up, or no longer true."""
+        return tuple(one for one in partition.verified if one[0] != producer_id)
 
     # --- markers -------------------------------------------------------------------------------------------------
 

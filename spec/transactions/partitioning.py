@@ -87,7 +87,7 @@ class Verify(ProduceAction):
         leader = state.partitions[self.request.partition]
         if machine.is_repeat(leader.memory, self.request) or machine.is_open_for(leader.memory, self.request):
             return "nothing is to be asked: the transaction is open here"
-        if machine.is_let_in(leader, self.request):
+        if machine.is_verified(leader, self.request):
             return "the coordinator has been asked"
         transactional_id = machine.id_of(self.request.producer)
         # What was added before is not in doubt while another record is pending (KAFKA-14904).
@@ -113,8 +113,8 @@ class Append(ProduceAction):
             return "" if self.offset(leader) < leader.high_watermark else "the record is not committed yet"
         error = self.error(machine, state)
         begins = not machine.is_open_for(leader.memory, self.request)
-        if error is Error.NONE and begins and not machine.is_let_in(leader, self.request):
-            return Refusal("no transaction is open, by the coordinator's word", Error.INVALID_TXN_STATE)
+        if error is Error.NONE and begins and not machine.is_verified(leader, self.request):
+            return Refusal("no transaction is open, as the coordinator says", Error.INVALID_TXN_STATE)
         return refused(error, late=self.late)
 
     def error(self, machine: TransactionRules, state: State) -> Error:

@@ -35,7 +35,7 @@ from tidegauge.impl.server.broker.appends import PENDING, AppendOutcome, Partiti
 from tidegauge.impl.server.broker.leaders import node_endpoints
 from tidegauge.impl.server.broker.metadata_cache import MetadataCache
 from tidegauge.impl.server.broker.replica_manager import ReplicaManager
-from tidegauge.impl.server.broker.transaction_words import Entrance, TransactionWords
+from tidegauge.impl.server.broker.transaction_verifier import TransactionVerifier, Unverified
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
 from tidegauge.impl.server.transport.refused import RefusedError
 from tidegauge.impl.wire.produce_messages import (
@@ -85,7 +85,7 @@ async def handle_produce(
     *,
     replicas: ReplicaManager,
     metadata: MetadataCache,
-    transaction_words: TransactionWords,
+    transaction_verifier: TransactionVerifier,
 ) -> ProduceResponse | None:
     """Append, and respond when the producer's acks are met; None (no response) for acks=0."""
     is_transactional = _is_transactional(request)
@@ -105,7 +105,7 @@ async def handle_produce(
                 if not number % PART:
                     await context.pace.did(PART)
     refused = (
-        await _refused(request.transactional_id or "", appends, context, replicas, transaction_words)
+        await _refused(request.transactional_id or "", appends, context, replicas, transaction_verifier)
         if is_transactional
         else NONE_REFUSED
     )
@@ -146,23 +146,23 @@ async def _refused(
     appends: list[PartitionAppend],
     context: RequestContext,
     replicas: ReplicaManager,
-    words: TransactionWords,
+    verifier: TransactionVerifier,
 ) -> Mapping[int, AppendOutcome]:
-    """The appends, by their identity, that no coordinator lets in, as outcomes."""
-    entrances = []
+    """The appends, by their identity, that no coordinator verifies, as outcomes."""
+    unverified = []
     for append in appends:
         partition, records = replicas.get(append.topic, append.partition), append.records
         if partition is None or records is None or isinstance(records, CheckedBatch) or len(records) < HEADER_SIZE:
             continue
         header = BatchHeader.parse(records)
         if header.is_transactional and partition.replica.verification(header) is not None:
-            entrances.append(Entrance(partition, header.producer_id, header.producer_epoch))
-    if not entrances:
+            unverified.append(Unverified(partition, header.producer_id, header.producer_epoch))
+    if not unverified:
         return NONE_REFUSED
     refusals = await context.wait_briefly(
-        lambda: words.let_in(
+        lambda: verifier.verify(
             transactional_id,
-            entrances,
+            unverified,
             adds=context.api_version >= ADDS_FROM,
             knows_abortable=context.api_version >= ABORTABLE_KNOWN_FROM,
         )

@@ -24,7 +24,7 @@ from tidegauge.impl.coordinators.groups.requests import Commit, NewOffset
 from tidegauge.impl.metadata.topic_names import CONSUMER_OFFSETS
 from tidegauge.impl.records.payload import ProducerIdentity
 from tidegauge.impl.server.broker.groups import Groups
-from tidegauge.impl.server.broker.transaction_words import Entrance, TransactionWords
+from tidegauge.impl.server.broker.transaction_verifier import TransactionVerifier, Unverified
 from tidegauge.impl.server.broker.transactions import Transactions
 from tidegauge.impl.server.error_responses.chunks import refused
 from tidegauge.impl.server.error_responses.transactions import add_offsets_to_txn_error, txn_offset_commit_error
@@ -89,7 +89,7 @@ async def handle_txn_offset_commit(
     *,
     groups: Groups,
     metadata: MetadataCache,
-    transaction_words: TransactionWords,
+    transaction_verifier: TransactionVerifier,
 ) -> TxnOffsetCommitResponse:
     """Commit offsets that count when the transaction does; each partition has an error of its own.
 
@@ -126,7 +126,7 @@ async def handle_txn_offset_commit(
             version=context.api_version,
         )
         for part in commit.parts():
-            errors |= await _committed(part, request, context, groups, transaction_words)
+            errors |= await _committed(part, request, context, groups, transaction_verifier)
     topics = [
         TxnOffsetCommitResponseTopic(
             name=TopicName(topic.name),
@@ -148,11 +148,11 @@ async def _committed(
     request: TxnOffsetCommitRequest,
     context: RequestContext,
     groups: Groups,
-    words: TransactionWords,
+    verifier: TransactionVerifier,
 ) -> Mapping[tuple[str, int], ErrorCode]:
     """The errors of a commit, by topic and partition."""
     own: Mapping[tuple[str, int], ErrorCode] = {}
-    error = await _entrance_error(request, context, groups, words)
+    error = await _verification_error(request, context, groups, verifier)
     if error is NONE:
         led = groups.led(commit.group)
         if isinstance(led, ErrorCode):
@@ -168,10 +168,10 @@ async def _committed(
     return {**whole, **own}
 
 
-async def _entrance_error(
-    request: TxnOffsetCommitRequest, context: RequestContext, groups: Groups, words: TransactionWords
+async def _verification_error(
+    request: TxnOffsetCommitRequest, context: RequestContext, groups: Groups, verifier: TransactionVerifier
 ) -> ErrorCode:
-    """Ask the transaction's coordinator for its word where the transaction has not begun in the group's partition."""
+    """Have the transaction's coordinator verify it where the transaction has not begun in the group's partition."""
     led = groups.led(request.group_id)
     if isinstance(led, ErrorCode):
         return led
@@ -180,9 +180,9 @@ async def _entrance_error(
     if partition is None or partition.replica.coordinators_batch_error(*who) is not ErrorCode.invalid_txn_state:
         return NONE
     refusals = await context.wait_briefly(
-        lambda: words.let_in(
+        lambda: verifier.verify(
             request.transactional_id,
-            [Entrance(partition, *who)],
+            [Unverified(partition, *who)],
             adds=context.api_version >= ADDS_FROM,
             knows_abortable=context.api_version >= ABORTABLE_KNOWN_FROM,
         )

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tidegauge.impl.server.broker.producer_ids import ProducerIdAllocator
     from tidegauge.impl.server.broker.registration import Registration
     from tidegauge.impl.server.broker.replica_manager import ReplicaManager
-    from tidegauge.impl.server.broker.transaction_words import TransactionWords
+    from tidegauge.impl.server.broker.transaction_verifier import TransactionVerifier
     from tidegauge.impl.server.broker.transactions import Transactions
 
 
@@ -44,7 +44,7 @@ class BrokerCollaborators:
     internal_topics: InternalTopics
     groups: Groups
     transactions: Transactions
-    transaction_words: TransactionWords
+    transaction_verifier: TransactionVerifier
     listeners: BrokerListeners
     clock: Clock
     disk: Disk

@@ -263,7 +263,7 @@ class CoordinatorLog(Generic[S]):
         Errors: COORDINATOR_NOT_AVAILABLE when it could not be appended, or is not committed in time and may be yet;
         NOT_COORDINATOR when the epoch has ended, and nobody knows what becomes of it; UNKNOWN_SERVER_ERROR for a batch
         that is too large; INVALID_PRODUCER_EPOCH and INVALID_TXN_STATE for a producer that is fenced, or whose
-        transaction is not open here and has no word.
+        transaction is not open here and is not verified.
         """
         partition = self._replicas.get(self.topic, led.index)
         if not led.is_led or partition is None:

@@ -64,7 +64,7 @@ _Key = tuple[int, int, str, int, int]
 
 
 @attrs.define(eq=False, repr=False)
-class _Letter:
+class _MarkerPart:
     """A marker for some partitions of one broker, and which of them have it."""
 
     marker: Marker
@@ -123,7 +123,7 @@ class MarkerSender:
         self._clock = clock
         self._retry_ms = retry_ms
         self._sending: set[_Key] = set()
-        self._letters: dict[int, list[_Letter]] = {}
+        self._parts: dict[int, list[_MarkerPart]] = {}
         """By broker; one that is here has a task that sends them."""
         self._lines = RepeatedLines()
 
@@ -216,52 +216,52 @@ class MarkerSender:
         refused: dict[TopicPartition, ErrorCode],
     ) -> None:
         """Send a marker to one broker, and tell the core who has it."""
-        parts = range(0, len(partitions), AT_ONCE)
-        letters = [_Letter(marker, partitions[start : start + AT_ONCE]) for start in parts]
-        if broker_id in self._letters:
-            self._letters[broker_id] += letters
+        starts = range(0, len(partitions), AT_ONCE)
+        parts = [_MarkerPart(marker, partitions[start : start + AT_ONCE]) for start in starts]
+        if broker_id in self._parts:
+            self._parts[broker_id] += parts
         else:
-            self._letters[broker_id] = letters.copy()
+            self._parts[broker_id] = parts.copy()
             self._tasks.start_soon(self._send_all, broker_id)
-        for letter in letters:
-            await letter.done.wait()
-            refused.update(letter.refused)
-            if letter.written:
-                self._acknowledge(marker, letter.written)
+        for part in parts:
+            await part.done.wait()
+            refused.update(part.refused)
+            if part.written:
+                self._acknowledge(marker, part.written)
 
     async def _send_all(self, broker_id: int) -> None:
         """Send what there is for a broker until there is nothing more."""
-        while self._letters[broker_id]:
+        while self._parts[broker_id]:
             batch = self._take(broker_id)
             try:
                 await self._request(broker_id, batch)
             finally:
-                for letter in batch:
-                    letter.done.set()
-        del self._letters[broker_id]
+                for part in batch:
+                    part.done.set()
+        del self._parts[broker_id]
 
-    def _take(self, broker_id: int) -> list[_Letter]:
-        """The letters of the next request."""
-        letters, size = self._letters[broker_id], 0
-        for count, letter in enumerate(letters):
-            size += 1 + len(letter.partitions)
+    def _take(self, broker_id: int) -> list[_MarkerPart]:
+        """The parts of the next request."""
+        parts, size = self._parts[broker_id], 0
+        for count, part in enumerate(parts):
+            size += 1 + len(part.partitions)
             if count and size > IN_A_REQUEST:
-                self._letters[broker_id] = letters[count:]
-                return letters[:count]
-        self._letters[broker_id] = []
-        return letters
+                self._parts[broker_id] = parts[count:]
+                return parts[:count]
+        self._parts[broker_id] = []
+        return parts
 
-    async def _request(self, broker_id: int, letters: Sequence[_Letter]) -> None:
+    async def _request(self, broker_id: int, parts: Sequence[_MarkerPart]) -> None:
         from kio.schema.write_txn_markers.v2.request import WriteTxnMarkersRequest
 
         channel = self._peers.channel(broker_id, "markers")
         if channel is None:
             return
         try:
-            response = await channel.request(WriteTxnMarkersRequest(markers=tuple(map(_message, letters))))
+            response = await channel.request(WriteTxnMarkersRequest(markers=tuple(map(_message, parts))))
         except (UnreachableError, NoResponseError):
             return
-        _note(letters, response)
+        _note(parts, response)
         await self._clock.until_running()
 
 
@@ -269,12 +269,12 @@ def _key(marker: Marker) -> _Key:
     return marker.log_partition, marker.coordinator_epoch, marker.transactional_id, marker.producer_id, marker.epoch
 
 
-def _message(letter: _Letter) -> WritableTxnMarker:
+def _message(part: _MarkerPart) -> WritableTxnMarker:
     from kio.schema.write_txn_markers.v2.request import WritableTxnMarker, WritableTxnMarkerTopic
 
-    marker = letter.marker
+    marker = part.marker
     topics: dict[str, list[i32]] = defaultdict(list)
-    for one in letter.partitions:
+    for one in part.partitions:
         topics[one.topic].append(i32(one.partition))
     return WritableTxnMarker(
         producer_id=ProducerId(marker.producer_id),
@@ -289,13 +289,13 @@ def _message(letter: _Letter) -> WritableTxnMarker:
     )
 
 
-def _note(letters: Sequence[_Letter], response: WriteTxnMarkersResponse) -> None:
+def _note(parts: Sequence[_MarkerPart], response: WriteTxnMarkersResponse) -> None:
     """Which partitions have the markers, and which refuse them: the results are in the order of the request."""
-    for letter, result in zip(letters, response.markers, strict=True):
+    for part, result in zip(parts, response.markers, strict=True):
         errors = {
             TopicPartition(topic.name, partition.partition_index): partition.error_code
             for topic in result.topics
             for partition in topic.partitions
         }
-        letter.written = frozenset(one for one, error in errors.items() if error is ErrorCode.none)
-        letter.refused = {one: error for one, error in errors.items() if error in WHY}
+        part.written = frozenset(one for one, error in errors.items() if error is ErrorCode.none)
+        part.refused = {one: error for one, error in errors.items() if error in WHY}

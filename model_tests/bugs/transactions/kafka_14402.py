@@ -1,4 +1,4 @@
-"""KAFKA-14402: a leader lets a transaction begin in its partition without the coordinator's word."""
+"""KAFKA-14402: a leader lets a transaction begin in its partition without the coordinator's verification."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from tidegauge.model_tests.harness.cores.transaction_roles import TransactionRol
 
 
 class AppendsUnverified(PartitionReplica):
-    """Everybody is let in."""
+    """Everybody is verified."""
 
-    def is_let_in(self, header: BatchHeader) -> bool:
+    def is_verified(self, header: BatchHeader) -> bool:
         return True
 
 

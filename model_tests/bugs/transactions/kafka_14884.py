@@ -1,4 +1,4 @@
-"""KAFKA-14884: the coordinator's word outlives the marker that ends the transaction."""
+"""KAFKA-14884: the coordinator's verification outlives the marker that ends the transaction."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class KeepsTheWord(PartitionReplica):
     """Neither a record nor a marker ends it."""
 
     def end_verification(self, producer_id: int) -> None:
-        """The word stays."""
+        """The verification stays."""
 
 
 BUG = CoreBug("kafka_14884", TransactionRoles(replica=KeepsTheWord))

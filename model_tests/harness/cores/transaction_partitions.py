@@ -110,12 +110,12 @@ class PartitionCores:
         """A marker reaches the leader."""
         return self._touched().append_marker(transaction_marker(request), request.version, 0)
 
-    def let_in(self, request: spec.ProduceRequest) -> None:
-        """The coordinator's word reaches the leader, which has asked for it."""
+    def confirm(self, request: spec.ProduceRequest) -> None:
+        """The coordinator's verification reaches the leader, which has asked for it."""
         asked = self._touched().verification(BatchHeader.parse(produced(request)))
-        if asked is None:  # it goes without, by another word or with what is open: the word is another one
+        if asked is None:  # it goes without, by another verification or with what is open
             asked = self.leader.verifications.begin(request.producer_id, request.epoch)
-        self.leader.let_in(asked)
+        self.leader.confirm(asked)
 
     def replicate(self) -> None:
         """The follower fetches until it has all, and knows that all is committed."""

@@ -171,7 +171,7 @@ class TransactionCores:
                 return added if isinstance(added, Append | ProducerIdNeeded) else added.response
 
     def verified(self, name: str, request: spec.ProduceRequest) -> ErrorCode:
-        """What a leader makes of the coordinator's word; its clients do not know TRANSACTION_ABORTABLE."""
+        """What a leader makes of the coordinator's response; its clients do not know TRANSACTION_ABORTABLE."""
         partition = TopicPartition(TOPIC, request.partition)
         asked = VerifyPartitions(name, request.producer_id, request.epoch, frozenset({partition}))
         error = self.coordinator.verify_partitions(asked)[partition]
@@ -210,7 +210,7 @@ class TransactionCores:
                     slot = attrs.evolve(producer.slots[place], added=True)
                     self.replace(number, producer.with_slot(place, slot))
             case spec.ProduceRequest(partition=place):
-                self.partitions[place].let_in(request)
+                self.partitions[place].confirm(request)
             case spec.EndRequest(decision=decision):
                 assert isinstance(response, ProducerGiven)
                 if machine.end_request(world, number) == request:

@@ -58,7 +58,7 @@ async def produce(
     partition = cluster.broker(0).replicas.get("t", 0)
     assert partition is not None
     verifications = partition.replica.verifications
-    verifications.let_in(verifications.begin(producer, epoch))
+    verifications.confirm(verifications.begin(producer, epoch))
     (outcome,) = await cluster.broker(0).replicas.append([PartitionAppend("t", 0, batch)], acks=-1, timeout_ms=5_000)
     assert outcome.error is ErrorCode.none
 

@@ -14,7 +14,7 @@ from tidegauge.spec.transactions.state import Partition, ProduceRequest
 class AppendsUnverified(Transactions):
     """A leader lets a transaction begin in its partition without asking the coordinator."""
 
-    def is_let_in(self, partition: Partition, request: ProduceRequest) -> bool:
+    def is_verified(self, partition: Partition, request: ProduceRequest) -> bool:
         return True
 
 

@@ -12,7 +12,7 @@ from tidegauge.spec.transactions.state import Partition
 
 @attrs.frozen
 class KeepsTheWordOverAMarker(Transactions):
-    """The coordinator's word holds until a record uses it, whatever marker comes between."""
+    """The coordinator's verification holds until a record uses it, whatever marker comes between."""
 
     def verified_after(self, partition: Partition, producer_id: int) -> tuple[tuple[int, int], ...]:
         return partition.verified

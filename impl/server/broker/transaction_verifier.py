@@ -1,4 +1,4 @@
-"""The coordinators' words: what a leader asks before it lets a transaction begin in its partition (KIP-890).
+"""Verification: what a leader asks coordinators before a transaction begins in its partition (KIP-890).
 
 Version 1: the client has added the partition, and the leader verifies that. Version 2: the leader adds the partition by
 asking. What the coordinator has said is kept by the partition's leader (`impl.partition.verification`) until a record
@@ -43,7 +43,7 @@ TRIED_AGAIN: Final = frozenset(
 """Errors that producers of older versions do not try again upon: they are told NOT_ENOUGH_REPLICAS, as by Kafka."""
 
 
-class Entrance(NamedTuple):
+class Unverified(NamedTuple):
     """A producer that is about to write to a partition in a transaction."""
 
     partition: Partition
@@ -52,14 +52,14 @@ class Entrance(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """Why a producer is not let in."""
+    """Why a producer's transaction may not begin."""
 
     error: ErrorCode
     message: str
 
 
-class TransactionWords:
-    """Asks coordinators for their words."""
+class TransactionVerifier:
+    """Asks coordinators whether transactions may begin."""
 
     def __init__(self, metadata: MetadataCache, peers: Peers, config: DynamicConfig, clock: Clock) -> None:
         self._metadata = metadata
@@ -67,16 +67,16 @@ class TransactionWords:
         self._config = config
         self._clock = clock
 
-    async def let_in(
-        self, transactional_id: str, entrances: Iterable[Entrance], *, adds: bool, knows_abortable: bool
+    async def verify(
+        self, transactional_id: str, unverified: Iterable[Unverified], *, adds: bool, knows_abortable: bool
     ) -> dict[TopicPartition, Refusal]:
-        """Ask for the words that are missing; why partitions are refused. Those not named may be appended to.
+        """Ask for the verifications that are missing; why partitions are refused. Those not named may be appended to.
 
         `adds`: whether the partitions join the transaction by that (version 2). `knows_abortable`: whether the client
         knows TRANSACTION_ABORTABLE.
         """
         by_producer: dict[tuple[int, int], list[Partition]] = defaultdict(list)
-        for one in entrances:
+        for one in unverified:
             by_producer[one.producer_id, one.epoch].append(one.partition)
         refused: dict[TopicPartition, Refusal] = {}
         for (producer_id, epoch), partitions in by_producer.items():
@@ -91,30 +91,30 @@ class TransactionWords:
     ) -> Mapping[TopicPartition, ErrorCode]:
         """The coordinator's errors; while the producer's last transaction is being completed it is asked again.
 
-        Each time for another word: the marker that completes the last transaction makes an end of the one before.
+        Each time for another verification: the marker that completes the last transaction ends the one before.
         """
         config = self._config.current
         gives_up = trio.current_time() + config.add_partitions_to_txn_retry_backoff_max_ms / 1000
         while True:
-            words = {
+            questions = {
                 one.key: (one.replica, one.replica.verifications.begin(producer_id, epoch))
                 for one in partitions
                 if not one.is_gone and one.replica.is_leader
             }
-            if not words:
+            if not questions:
                 return {}
             errors: dict[TopicPartition, ErrorCode] = {}
             if adds or config.transaction_partition_verification_enable:
-                keys = list(words)
+                keys = list(questions)
                 for start in range(0, len(keys), AT_ONCE):
                     part = keys[start : start + AT_ONCE]
                     errors |= await self._asked(transactional_id, producer_id, epoch, part, adds=adds)
                 await self._clock.until_running()
             else:
-                errors = dict.fromkeys(words, ErrorCode.none)
-            for key, (replica, word) in words.items():
+                errors = dict.fromkeys(questions, ErrorCode.none)
+            for key, (replica, asked) in questions.items():
                 if errors.get(key) is ErrorCode.none:
-                    replica.let_in(word)
+                    replica.confirm(asked)
             is_busy = adds and ErrorCode.concurrent_transactions in errors.values()
             if not is_busy or trio.current_time() >= gives_up:
                 return errors
@@ -165,7 +165,7 @@ def _topics(keys: Iterable[TopicPartition]) -> tuple[AddPartitionsToTxnTopic, ..
 
 
 def _refusal(error: ErrorCode, *, knows_abortable: bool) -> Refusal:
-    """What a producer is told that is not let in."""
+    """What a producer is told whose transaction may not begin."""
     if error in TRIED_AGAIN:
         return Refusal(
             ErrorCode.not_enough_replicas, f"the coordinator was asked about the transaction: {error.name.upper()}"
