@@ -16,14 +16,10 @@ from typing import Final
 import attrs
 from kio.schema.errors import ErrorCode
 
+from tidegauge.impl.coordinators.fields import LONGEST_STRING
 from tidegauge.impl.coordinators.groups.membership import commit_error, is_empty
 from tidegauge.impl.coordinators.groups.offsets import CommittedOffset, GroupOffsets
-from tidegauge.impl.coordinators.groups.record_formats import (
-    LONGEST_STRING,
-    NO_TIME,
-    OffsetKey,
-    OffsetValue,
-)
+from tidegauge.impl.coordinators.groups.record_formats import NO_TIME, OffsetKey, OffsetValue
 from tidegauge.impl.coordinators.groups.requests import NO_RETENTION, Commit, NewOffset, Ruling
 from tidegauge.impl.records.batches import NO_PRODUCER_ID
 

@@ -18,7 +18,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from tidegauge.impl.coordinators.groups.record_formats import NO_TIME, FieldReader
+from tidegauge.impl.coordinators.fields import FieldReader
+from tidegauge.impl.coordinators.groups.record_formats import NO_TIME
 from tidegauge.impl.records.batches import InvalidRecordError
 
 _WITH_REBALANCE_TIMEOUT: Final = 1
@@ -68,7 +69,7 @@ def decode_group_metadata(value: bytes) -> GroupMetadata:
         protocol=fields.nullable_string(compact=compact),
         leader=fields.nullable_string(compact=compact),
         state_time=fields.int64() if version >= _WITH_STATE_TIME else NO_TIME,
-        members=tuple(_member(fields, version) for _ in range(fields.varint() - 1 if compact else fields.int32())),
+        members=tuple(_member(fields, version) for _ in range(fields.count(compact=compact))),
     )
 
 
@@ -86,15 +87,9 @@ def _member(fields: FieldReader, version: int) -> GroupMember:
         client_host,
         session_timeout_ms if rebalance_timeout_ms is None else rebalance_timeout_ms,
         session_timeout_ms,
-        fields.bytes_of(fields.varint() - 1 if compact else fields.int32()),
-        fields.bytes_of(fields.varint() - 1 if compact else fields.int32()),
+        fields.bytes_of(fields.count(compact=compact)),
+        fields.bytes_of(fields.count(compact=compact)),
     )
     if compact:
-        _skip_tagged_fields(fields)
+        dict(fields.tagged_fields())
     return member
-
-
-def _skip_tagged_fields(fields: FieldReader) -> None:
-    for _ in range(fields.varint()):
-        fields.varint()
-        fields.bytes_of(fields.varint())

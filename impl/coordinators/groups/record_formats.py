@@ -20,25 +20,19 @@ Keys of other versions are of groups of the newer protocols; a coordinator that 
 
 from __future__ import annotations
 
-import struct
 from typing import Final, NamedTuple
 
-from tidegauge.impl.records.batches import CorruptRecordError, InvalidRecordError
+from tidegauge.impl.coordinators.fields import INT16, INT32, INT64, FieldReader, encode_string
+from tidegauge.impl.records.batches import InvalidRecordError
 
 OFFSET_KEYS: Final = (0, 1)
 GROUP_KEY: Final = 2
 OFFSET_KEY_VERSION: Final = 1
 NO_TIME: Final = -1
 NO_LEADER_EPOCH: Final = -1
-LONGEST_STRING: Final = (1 << 15) - 1
-"""Bytes."""
 _WITH_EXPIRY = 1
 _WITH_LEADER_EPOCH = 3
 _FLEXIBLE = 4
-_INT16 = struct.Struct(">h")
-_INT32 = struct.Struct(">i")
-_INT64 = struct.Struct(">q")
-_MAX_VARINT_BITS = 35
 
 
 class OffsetKey(NamedTuple):
@@ -74,69 +68,6 @@ class GroupRecord(NamedTuple):
     value: bytes | None
 
 
-class FieldReader:
-    """The fields of a key or a value, one after the other. Raises CorruptRecordError where they end too early."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._position = 0
-
-    def bytes_of(self, size: int) -> bytes:
-        """The next bytes."""
-        end = self._position + size
-        if size < 0 or end > len(self._data):
-            left = len(self._data) - self._position
-            raise CorruptRecordError(f"a field of {size} bytes where {left} of {len(self._data)} are left")
-        self._position, found = end, self._data[self._position : end]
-        return found
-
-    def int16(self) -> int:
-        return int(_INT16.unpack(self.bytes_of(2))[0])
-
-    def int32(self) -> int:
-        return int(_INT32.unpack(self.bytes_of(4))[0])
-
-    def int64(self) -> int:
-        return int(_INT64.unpack(self.bytes_of(8))[0])
-
-    def varint(self) -> int:
-        """An unsigned one."""
-        number = 0
-        for shift in range(0, _MAX_VARINT_BITS, 7):
-            (byte,) = self.bytes_of(1)
-            number |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return number
-        raise CorruptRecordError("a varint of more than five bytes")
-
-    def string(self, *, compact: bool = False) -> str:
-        """Raises InvalidRecordError if it is null or no UTF-8."""
-        if (found := self.nullable_string(compact=compact)) is None:
-            raise InvalidRecordError("a string is null that may not be")
-        return found
-
-    def nullable_string(self, *, compact: bool = False) -> str | None:
-        """A string, or None for null."""
-        size = self.varint() - 1 if compact else self.int16()
-        if size == -1:
-            return None
-        data = self.bytes_of(size)
-        try:
-            return data.decode()
-        except UnicodeDecodeError:
-            raise InvalidRecordError(f"a string is no UTF-8: {data!r}") from None
-
-
-def encode_string(text: str | None) -> bytes:
-    """A string with an int16 length. Raises ValueError if it is too long for one."""
-    if text is None:
-        return _INT16.pack(-1)
-    data = text.encode()
-    if len(data) > LONGEST_STRING:
-        raise ValueError(f"a string of {len(data)} bytes: a record of __consumer_offsets has room for {LONGEST_STRING}")
-    return _INT16.pack(len(data)) + data
-
-
 # --- keys ------------------------------------------------------------------------------------------------------------
 
 
@@ -156,13 +87,13 @@ def decode_key(key: bytes | None) -> OffsetKey | GroupKey | None:
 
 def encode_offset_key(key: OffsetKey) -> bytes:
     """The key of an offset."""
-    parts = (_INT16.pack(OFFSET_KEY_VERSION), encode_string(key.group), encode_string(key.topic))
-    return b"".join(parts) + _INT32.pack(key.partition)
+    parts = (INT16.pack(OFFSET_KEY_VERSION), encode_string(key.group), encode_string(key.topic))
+    return b"".join(parts) + INT32.pack(key.partition)
 
 
 def encode_group_key(group: str) -> bytes:
     """The key of a group."""
-    return _INT16.pack(GROUP_KEY) + encode_string(group)
+    return INT16.pack(GROUP_KEY) + encode_string(group)
 
 
 # --- values ----------------------------------------------------------------------------------------------------------
@@ -188,12 +119,12 @@ def decode_offset_value(value: bytes) -> OffsetValue:
 
 def encode_offset_value(value: OffsetValue) -> bytes:
     """A committed offset."""
-    offset, metadata, commit_time = _INT64.pack(value.offset), encode_string(value.metadata), value.commit_time
+    offset, metadata, commit_time = INT64.pack(value.offset), encode_string(value.metadata), value.commit_time
     if value.expire_time != NO_TIME:
-        version = _INT16.pack(_WITH_EXPIRY)
-        return b"".join((version, offset, metadata, _INT64.pack(commit_time), _INT64.pack(value.expire_time)))
-    epoch = _INT32.pack(value.leader_epoch)
-    return b"".join((_INT16.pack(_WITH_LEADER_EPOCH), offset, epoch, metadata, _INT64.pack(commit_time)))
+        version = INT16.pack(_WITH_EXPIRY)
+        return b"".join((version, offset, metadata, INT64.pack(commit_time), INT64.pack(value.expire_time)))
+    epoch = INT32.pack(value.leader_epoch)
+    return b"".join((INT16.pack(_WITH_LEADER_EPOCH), offset, epoch, metadata, INT64.pack(commit_time)))
 
 
 def offset_record(key: OffsetKey, value: OffsetValue | None) -> GroupRecord:

@@ -25,6 +25,7 @@ from typing import Final, TypeVar
 import attrs
 from kio.schema.errors import ErrorCode
 
+from tidegauge.impl.coordinators.fields import LONGEST_STRING
 from tidegauge.impl.coordinators.hashing import partition_for
 from tidegauge.impl.coordinators.transactions.listing import listed
 from tidegauge.impl.coordinators.transactions.log_format import (
@@ -183,7 +184,7 @@ class TransactionCoordinator:
         return self._given(request.transactional_id, found, ruling)
 
     def _init_error(self, request: InitProducerId) -> ErrorCode:
-        if not request.transactional_id:
+        if not 0 < len(request.transactional_id.encode()) <= LONGEST_STRING:
             return ErrorCode.invalid_request
         if request.enables_two_phase:
             allowed = self.config.allows_two_phase

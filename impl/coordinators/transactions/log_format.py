@@ -27,18 +27,17 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Final
 
+from tidegauge.impl.coordinators.fields import INT16, INT32, INT64, FieldReader, encode_string, encode_varint
 from tidegauge.impl.coordinators.transactions.metadata import (
     NO_PRODUCER_ID,
     TopicPartition,
     TransactionMetadata,
     TransactionStatus,
 )
+from tidegauge.impl.records.batches import RecordError
 
 KEY_VERSION: Final = 0
 FLEXIBLE_VERSION: Final = 1
-_SHORT = struct.Struct(">h")
-_INT = struct.Struct(">i")
-_LONG = struct.Struct(">q")
 _HEAD = struct.Struct(">qhib")
 _TIMES = struct.Struct(">qq")
 _PREVIOUS, _NEXT, _CLIENT_VERSION = range(3)
@@ -50,18 +49,15 @@ class TransactionLogError(ValueError):
 
 def encode_key(transactional_id: str) -> bytes:
     """The key of a transactional id's records."""
-    name = transactional_id.encode()
-    return _SHORT.pack(KEY_VERSION) + _SHORT.pack(len(name)) + name
+    return INT16.pack(KEY_VERSION) + encode_string(transactional_id)
 
 
 def decode_key(key: bytes) -> str | None:
     """The transactional id that a key names; None for a key of a version that is not known."""
+    fields = FieldReader(key)
     try:
-        (version,) = _SHORT.unpack_from(key)
-        if version != KEY_VERSION:
-            return None
-        return _Reader(key, _SHORT.size).string()
-    except (struct.error, UnicodeDecodeError) as error:
+        return fields.string() if fields.int16() == KEY_VERSION else None
+    except RecordError as error:
         raise TransactionLogError(f"{key[:100]!r} is no key of the transaction log: {error}") from None
 
 
@@ -75,37 +71,46 @@ def encode_value(metadata: TransactionMetadata, version: int = FLEXIBLE_VERSION)
     head = _HEAD.pack(metadata.producer_id, metadata.epoch, metadata.timeout_ms, metadata.status)
     times = _TIMES.pack(metadata.last_update_ms, metadata.start_ms)
     body = head + _partitions(metadata, version) + times
-    return _SHORT.pack(version) + body + (_tags(metadata) if version >= FLEXIBLE_VERSION else b"")
+    return INT16.pack(version) + body + (_tags(metadata) if version >= FLEXIBLE_VERSION else b"")
 
 
 def decode_value(value: bytes) -> TransactionMetadata | None:
     """What a value says; None for a version that is not known. Raises TransactionLogError."""
+    fields = FieldReader(value)
     try:
-        (version,) = _SHORT.unpack_from(value)
-        if not 0 <= version <= FLEXIBLE_VERSION:
-            return None
-        return _decoded(_Reader(value, _SHORT.size, flexible=version >= FLEXIBLE_VERSION))
-    except (struct.error, UnicodeDecodeError, IndexError, ValueError) as error:
+        version = fields.int16()
+        return _decoded(fields, compact=version >= FLEXIBLE_VERSION) if 0 <= version <= FLEXIBLE_VERSION else None
+    except (RecordError, ValueError, struct.error) as error:
         raise TransactionLogError(f"{value[:100]!r} is no value of the transaction log: {error}") from None
 
 
-def _decoded(reader: _Reader) -> TransactionMetadata:
-    producer_id, epoch, timeout_ms, status = reader.take(_HEAD)
-    partitions = frozenset(reader.partitions())
-    last_update_ms, start_ms = reader.take(_TIMES)
-    tags = dict(reader.tags()) if reader.flexible else {}
+def _decoded(fields: FieldReader, *, compact: bool) -> TransactionMetadata:
+    """Raises RecordError, ValueError for an unknown status, struct.error for a tagged field of another size."""
+    producer_id, epoch, timeout_ms, status = fields.take(_HEAD)
+    partitions = frozenset(_decoded_partitions(fields, compact=compact))
+    last_update_ms, start_ms = fields.take(_TIMES)
+    tags = dict(fields.tagged_fields()) if compact else {}
     return TransactionMetadata(
         producer_id,
         epoch,
         TransactionStatus(status),
         timeout_ms,
-        previous_producer_id=_LONG.unpack(tags[_PREVIOUS])[0] if _PREVIOUS in tags else NO_PRODUCER_ID,
-        next_producer_id=_LONG.unpack(tags[_NEXT])[0] if _NEXT in tags else NO_PRODUCER_ID,
+        previous_producer_id=INT64.unpack(tags[_PREVIOUS])[0] if _PREVIOUS in tags else NO_PRODUCER_ID,
+        next_producer_id=INT64.unpack(tags[_NEXT])[0] if _NEXT in tags else NO_PRODUCER_ID,
         partitions=partitions,
         last_update_ms=last_update_ms,
         start_ms=start_ms,
-        client_version=_SHORT.unpack(tags[_CLIENT_VERSION])[0] if _CLIENT_VERSION in tags else 0,
+        client_version=INT16.unpack(tags[_CLIENT_VERSION])[0] if _CLIENT_VERSION in tags else 0,
     )
+
+
+def _decoded_partitions(fields: FieldReader, *, compact: bool) -> Iterator[TopicPartition]:
+    for _ in range(fields.count(compact=compact)):
+        topic = fields.string(compact=compact)
+        for _ in range(fields.count(compact=compact)):
+            yield TopicPartition(topic, fields.int32())
+        if compact:
+            dict(fields.tagged_fields())
 
 
 # --- writing ---------------------------------------------------------------------------------------------------------
@@ -114,14 +119,14 @@ def _decoded(reader: _Reader) -> TransactionMetadata:
 def _partitions(metadata: TransactionMetadata, version: int) -> bytes:
     flexible = version >= FLEXIBLE_VERSION
     if metadata.status is TransactionStatus.EMPTY:
-        return b"\0" if flexible else _INT.pack(-1)
+        return b"\0" if flexible else INT32.pack(-1)
     topics = [
         (topic.encode(), [one.partition for one in group])
         for topic, group in groupby(sorted(metadata.partitions), key=lambda one: one.topic)
     ]
     if not flexible:
-        return _INT.pack(len(topics)) + b"".join(
-            _SHORT.pack(len(topic)) + topic + struct.pack(f">i{len(numbers)}i", len(numbers), *numbers)
+        return INT32.pack(len(topics)) + b"".join(
+            INT16.pack(len(topic)) + topic + struct.pack(f">i{len(numbers)}i", len(numbers), *numbers)
             for topic, numbers in topics
         )
     return _length(len(topics)) + b"".join(
@@ -134,76 +139,15 @@ def _tags(metadata: TransactionMetadata) -> bytes:
     fields = [
         (tag, packed)
         for tag, packed, is_default in (
-            (_PREVIOUS, _LONG.pack(metadata.previous_producer_id), metadata.previous_producer_id == NO_PRODUCER_ID),
-            (_NEXT, _LONG.pack(metadata.next_producer_id), metadata.next_producer_id == NO_PRODUCER_ID),
-            (_CLIENT_VERSION, _SHORT.pack(metadata.client_version), metadata.client_version == 0),
+            (_PREVIOUS, INT64.pack(metadata.previous_producer_id), metadata.previous_producer_id == NO_PRODUCER_ID),
+            (_NEXT, INT64.pack(metadata.next_producer_id), metadata.next_producer_id == NO_PRODUCER_ID),
+            (_CLIENT_VERSION, INT16.pack(metadata.client_version), metadata.client_version == 0),
         )
         if not is_default
     ]
-    return _varint(len(fields)) + b"".join(_varint(tag) + _varint(len(packed)) + packed for tag, packed in fields)
+    tagged = (encode_varint(tag) + encode_varint(len(packed)) + packed for tag, packed in fields)
+    return encode_varint(len(fields)) + b"".join(tagged)
 
 
 def _length(count: int) -> bytes:
-    return _varint(count + 1)
-
-
-def _varint(value: int) -> bytes:
-    found = bytearray()
-    while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
-        value >>= 7
-    found.append(value)
-    return bytes(found)
-
-
-# --- reading ---------------------------------------------------------------------------------------------------------
-
-
-class _Reader:
-    """Reads fields one after the other."""
-
-    def __init__(self, source: bytes, position: int, *, flexible: bool = False) -> None:
-        self._source = source
-        self._position = position
-        self.flexible = flexible
-
-    def take(self, layout: struct.Struct) -> tuple[int, ...]:
-        found: tuple[int, ...] = layout.unpack_from(self._source, self._position)
-        self._position += layout.size
-        return found
-
-    def raw(self, size: int) -> bytes:
-        found = self._source[self._position : self._position + size]
-        if size < 0 or len(found) < size:
-            raise struct.error(f"{size} bytes are asked for at {self._position}, of {len(self._source)}")
-        self._position += size
-        return found
-
-    def varint(self) -> int:
-        value = shift = 0
-        while True:
-            (byte,) = self.raw(1)
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return value
-            shift += 7
-
-    def string(self) -> str:
-        return self.raw(self.varint() - 1 if self.flexible else self.take(_SHORT)[0]).decode()
-
-    def count(self) -> int:
-        """The length of an array; -1 for null."""
-        return self.varint() - 1 if self.flexible else self.take(_INT)[0]
-
-    def partitions(self) -> Iterator[TopicPartition]:
-        for _ in range(self.count()):
-            topic = self.string()
-            for _ in range(self.count()):
-                yield TopicPartition(topic, self.take(_INT)[0])
-            if self.flexible:
-                dict(self.tags())
-
-    def tags(self) -> Iterator[tuple[int, bytes]]:
-        for _ in range(self.varint()):
-            tag = self.varint()
-            yield tag, self.raw(self.varint())
+    return encode_varint(count + 1)

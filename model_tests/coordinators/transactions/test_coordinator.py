@@ -227,13 +227,14 @@ def test_only_partitions_of_the_open_transaction_are_verified() -> None:
 
 def test_time_outs_are_held_to_the_settings() -> None:
     one = Coordinating(TransactionConfig(max_timeout_ms=10, allows_two_phase=False))
-    for timeout_ms, error in [(0, False), (11, False), (10, True)]:
+    for timeout_ms, is_taken in [(0, False), (11, False), (10, True)]:
         outcome = one.core.init_producer_id(InitProducerId(ID, timeout_ms), 0, 7)
-        refused = Respond(ProducerGiven(ErrorCode.invalid_transaction_timeout))
-        assert (outcome != refused) is error
+        assert (outcome != Respond(ProducerGiven(ErrorCode.invalid_transaction_timeout))) is is_taken
     outcome = one.core.init_producer_id(InitProducerId(ID, 11, enables_two_phase=True), 0, 7)
     assert outcome == Respond(ProducerGiven(ErrorCode.transactional_id_authorization_failed))
-    assert one.core.init_producer_id(InitProducerId("", 10), 0, 7) == Respond(ProducerGiven(ErrorCode.invalid_request))
+    refusal = Respond(ProducerGiven(ErrorCode.invalid_request))
+    for name, refused in [("", True), ("é" * 16_384, True), ("é" * 16_383, False)]:  # the log has room for 32,767 bytes
+        assert (one.core.init_producer_id(InitProducerId(name, 10), 0, 7) == refusal) is refused
     assert one.core.end(EndTxn("", 7, 0, True), 0) == Respond(ProducerGiven(ErrorCode.invalid_request))
     assert one.core.describe("").error is ErrorCode.invalid_request
 
