@@ -11,21 +11,17 @@ def spread(items: Ints, counts: Ints) -> Ints:
     """Each item as often as it counts."""
     if not len(items) or counts.max() == 1 == counts.min():
         return items
-    return _sums(items - np.concatenate(([0], items[:-1])), counts, np.zeros(int(counts.sum()), np.int64))
+    return np.repeat(items, counts)
 
 
 def runs(first: Ints, counts: Ints) -> Ints:
     """first, first + 1, … as long as each counts."""
     if not len(first) or counts.max() == 1 == counts.min():
         return first
-    ends = first + counts - 1
-    return _sums(first - np.concatenate(([0], ends[:-1])), counts, np.ones(int(counts.sum()), np.int64))
-
-
-def _sums(jumps: Ints, counts: Ints, steps: Ints) -> Ints:
-    """The running sum of `steps`, with a jump where each run begins; every count is at least 1."""
-    steps[np.cumsum(counts) - counts] = jumps
-    return np.cumsum(steps)
+    before = np.cumsum(counts) - counts
+    found: Ints = np.repeat(first - before, counts)
+    found += np.arange(len(found))
+    return found
 
 
 def ranks(call: Ints, returned: Ints) -> tuple[Ints, Ints, int]:

@@ -145,16 +145,14 @@ def _checked(
     whose = with_transactions(operations)
     if not whose.any():
         return _checked_logs(operations, starts, level, hole_steps, named)
-    most_named = MOST_NAMED if named is None else named
     if whose.all():
-        checked = check_transactions(operations, level, most_named)
-        return list(checked.anomalies), checked.coverage
+        return check_transactions(operations, level, named)
     rows = np.repeat(whose, np.diff(starts))
     logs = operations.take(np.flatnonzero(~rows))
-    checked = check_transactions(operations.take(np.flatnonzero(rows)), level, most_named)
-    anomalies, covered = _checked_logs(logs, logs.history_starts, level, hole_steps, most_named)
-    assert covered is not None, "what is named is counted"
-    return [*anomalies, *checked.anomalies], checked.coverage.beside(covered, whose)
+    found, of_transactions = check_transactions(operations.take(np.flatnonzero(rows)), level, named)
+    anomalies, of_logs = _checked_logs(logs, logs.history_starts, level, hole_steps, named)
+    covered = None if of_transactions is None or of_logs is None else of_transactions.beside(of_logs, whose)
+    return [*anomalies, *found], covered
 
 
 def _checked_logs(

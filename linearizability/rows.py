@@ -16,12 +16,12 @@ def partitions(operations: Operations) -> tuple[Ints, int]:
     """For each row the number of its (history, topic, partition), and how many numbers there are."""
     if not len(operations):
         return np.zeros(0, np.int64), 0
-    history = np.zeros(len(operations), np.int64)
-    np.cumsum(operations.history[1:] != operations.history[:-1], out=history[1:])
+    starts = operations.history_starts
+    history = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
     width = int(operations.partition.max()) + 1
     code = operations.topic.astype(np.int64) * width + operations.partition
     codes = int(code.max()) + 1
-    total = (int(history[-1]) + 1) * codes
+    total = (len(starts) - 1) * codes
     if total <= 2 * len(operations) + 64:
         return history * codes + code, total
     found, group = np.unique(history * codes + code, return_inverse=True)

@@ -29,26 +29,24 @@ from tidegauge.linearizability.witness import Finding, finding
 FINDERS = (find_bad_reads, find_misplaced, find_bad_polls, find_unstable_reads, find_late_appends, find_offset_faults)
 
 
-@attrs.frozen(eq=False)
-class CheckedTransactions:
-    """What was found in histories with transactions, and what that covers."""
+def check_transactions(
+    operations: Operations, level: Level, named: int | None
+) -> tuple[list[Anomaly], Coverage | None]:
+    """Check every history; all of them have transactions, are well formed and sorted by history and index.
 
-    anomalies: tuple[Anomaly, ...]
-    coverage: Coverage
-
-
-def check_transactions(operations: Operations, level: Level, most_named: int) -> CheckedTransactions:
-    """Check every history; all of them have transactions, are well formed and sorted by history and index."""
+    With `named` what that covers is counted too, and so many partitions are named that it does not.
+    """
     anomalies: list[Anomaly] = []
     counted: list[_Counts] = []
     for start, stop in blocks(operations, BLOCK):
         block = operations if stop - start == len(operations) else operations.slice(start, stop)
         flags, table = screen(block, level)
-        counted.append(_count(table, most_named))
+        if named is not None:
+            counted.append(_count(table, named))
         starts = block.history_starts
         for number in np.flatnonzero(flags).tolist():
             anomalies += check_history(block.slice(int(starts[number]), int(starts[number + 1])), level)
-    return CheckedTransactions(tuple(anomalies), _coverage(counted, most_named))
+    return anomalies, None if named is None else _coverage(counted, named)
 
 
 def check_history(operations: Operations, level: Level) -> list[Anomaly]:
@@ -91,23 +89,22 @@ def _count(table: Table, most_named: int) -> _Counts:
     ops, rows, records = table.ops, table.rows, table.records
     since = rows.settled()
     read, reader = rows.read
-    at = records.at(rows.group[reader], ops.record_offsets()[read])
+    whose = rows.group[reader]
+    at = records.at(whose, ops.record_offsets()[read])
     seen, late = np.zeros((2, records.slots), np.bool_)
     seen[at] = True
-    late[at[ops.call[reader] >= since[rows.group[reader]]]] = True
+    if (since != NEVER).any():
+        late[at[ops.call[reader] >= since[whose]]] = True
     told = np.append(table.transactions.committed, True)[table.transactions.of_row[records.row]]
     strong = np.zeros(len(ops), np.bool_)
     strong[rows.strong] = True
     must = table.visible & ((strong[records.row] & told) | seen[records.slot])
     group = rows.group[records.row]
-    open_ones = must & ~late[records.slot]
+    open_ones = np.flatnonzero(must & ~late[records.slot])
     by_group = np.bincount(group[open_ones], minlength=rows.groups)
-    whose = np.zeros(rows.groups, np.int64)
-    whose[rows.group] = table.history
     first = np.full(rows.groups, NEVER, np.int64)
-    offset = records.slot - records.first[group] + records.low[group]
-    np.minimum.at(first, group[open_ones], offset[open_ones])
-    of_group = np.bincount(group[must], minlength=rows.groups)
+    np.minimum.at(first, group[open_ones], records.slot[open_ones])
+    of_group = np.bincount(group[np.flatnonzero(must)], minlength=rows.groups)
     row = np.zeros(rows.groups, np.int64)
     row[rows.group[::-1]] = np.arange(len(ops))[::-1]
     lacking = np.flatnonzero(by_group)
@@ -118,16 +115,15 @@ def _count(table: Table, most_named: int) -> _Counts:
             partition=int(ops.partition[row[one]]),
             records=int(of_group[one]),
             unconfirmed=int(by_group[one]),
-            first=int(first[one]),
+            first=int(first[one] - records.shift[one]),
             open_end=False,
             settled=bool(since[one] != NEVER),
         )
         for one in lacking[np.argsort(row[lacking])][:most_named].tolist()
     ]
-    histories = table.histories
-    total, unconfirmed = np.zeros((2, histories), np.int64)
-    np.add.at(total, whose, of_group)
-    np.add.at(unconfirmed, whose, by_group)
+    total, unconfirmed = np.zeros((2, table.histories), np.int64)
+    np.add.at(total, table.history[row], of_group)
+    np.add.at(unconfirmed, table.history[row], by_group)
     return _Counts(total, unconfirmed, len(lacking), gaps, _promised(table))
 
 

@@ -62,7 +62,5 @@ def _consumed(table: Table, of: Ints, partition: Ints) -> tuple[Ints, Ints]:
 
 def visible_below(table: Table, partition: Ints, offset: Ints) -> Ints:
     """How many records that read_committed shows are below an offset, counted over the whole block."""
-    seen = np.zeros(table.records.slots + 1, np.int64)
-    seen[table.records.slot[table.visible] + 1] = 1
-    below: Ints = np.cumsum(seen)[table.records.at(partition, offset)]
+    below: Ints = table.seen_below[table.records.at(partition, offset)]
     return below

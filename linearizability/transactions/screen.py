@@ -15,9 +15,9 @@ from tidegauge.linearizability.transactions.table import Flagged, Table
 
 def screen(ops: Operations, level: Level) -> tuple[Flags, Table]:
     """Whether each history of a block, in its order, needs a closer look; and the table of the block."""
-    history = np.zeros(len(ops), np.int64)
-    np.cumsum(ops.history[1:] != ops.history[:-1], out=history[1:])
-    flagged = Flagged(history, np.zeros(int(history[-1]) + 1 if len(ops) else 0, np.bool_))
+    starts = ops.history_starts
+    histories = len(starts) - 1
+    flagged = Flagged(np.repeat(np.arange(histories), np.diff(starts)), np.zeros(histories, np.bool_))
     table = Table.of(ops, flagged)
     elections = np.flatnonzero(ops.kind == Kind.ELECTION)
     flagged.flag(elections, np.ones(len(elections), np.bool_))
@@ -48,15 +48,13 @@ def _flag_reads(table: Table, flagged: Flagged) -> None:
     begin, end = table.fetches.begin[filled], table.fetches.end[filled]
     flagged.flag(fetches, offsets[ops.starts[fetches]] < begin)
     group = rows.group[fetches]
-    there, seen = np.zeros((2, records.slots + 1), np.int64)
-    there[records.slot + 1] = 1
-    seen[records.slot[table.visible] + 1] = 1
     low, high = records.at(group, begin), records.at(group, end)
-    committed = table.fetches.committed[filled]
-    for kind, those in ((there, ~committed), (seen, committed)):
-        if those.any():
-            below = np.cumsum(kind)
-            flagged.flag(fetches[those], (below[high] - below[low] != rows.counts[fetches])[those])
+    committed, count = table.fetches.committed[filled], rows.counts[fetches]
+    if not committed.all():
+        there = records.below(records.slot)
+        flagged.flag(fetches, ~committed & (there[high] - there[low] != count))
+    if committed.any():
+        flagged.flag(fetches, committed & (table.seen_below[high] - table.seen_below[low] != count))
     mark, stable = ops.high_watermark[fetches], table.said.stable[fetches]
     flagged.flag(fetches, (mark >= 0) & (end > mark))
     flagged.flag(fetches, committed & (stable != NONE) & (end > stable))
@@ -70,40 +68,36 @@ def _flag_times(table: Table, flagged: Flagged) -> None:
     call, returned, horizon = _times(ops, rows.groups)
     if not len(records.row):
         return
-    shift = rows.group * horizon
-    # When the log can first have been stable beyond each record: partitions' times lie above those of the one before.
-    home = table.transactions.of_row[records.row]
-    since = np.where(home < 0, call[records.row], call[np.append(table.transactions.end, 0)[home]])
-    floor = np.repeat(np.arange(rows.groups) * horizon, np.diff(records.first))
-    stable = floor.copy()
-    stable[records.slot[table.visible]] += since[table.visible]
-    stable = np.maximum.accumulate(stable)
-    # Each row that says how far the log was stable, and each that says how long it was.
-    fetches, end = table.fetches.row, table.fetches.end
-    filled = rows.counts[fetches] > 0
-    read, told = filled & table.fetches.committed, table.said.stable[fetches] > 0
-    mark = ops.high_watermark[fetches] > 0
-    until = [(fetches[read], end[read]), (fetches[told], table.said.stable[fetches[told]])]
-    for row, length in until:
-        group = rows.group[row]
-        beyond = length > records.low[group]
-        row, length, group = row[beyond], length[beyond], group[beyond]
-        at = records.at(group, length) - 1
-        flagged.flag(row, stable[at] >= returned[row] + shift[row])
-    lengths = [
-        *until,
-        (fetches[filled], end[filled]),
-        (fetches[mark], ops.high_watermark[fetches[mark]]),
+    # Partitions' times lie above those of the one before: what is accumulated over slots ends at its partition.
+    floor = rows.group * horizon
+    # When the log can first have been stable beyond each record.
+    slot, row = table.seen
+    home = table.transactions.of_row[row]
+    ended = call[table.transactions.end] if len(table.transactions) else np.zeros(1, np.int64)
+    since = np.where(home < 0, call[row], ended[home])
+    stable = np.repeat(np.arange(rows.groups) * horizon, np.diff(records.first))
+    stable[slot] = since + floor[row]
+    np.maximum.accumulate(stable, out=stable)
+    # How far each fetch says that the log was stable, and how long that it was; 0 where it says nothing.
+    call, returned = call + floor, returned + floor
+    fetches = table.fetches.row
+    group, back = rows.group[fetches], returned[fetches]
+    end = np.where(rows.counts[fetches] > 0, table.fetches.end, 0)
+    until = np.maximum(np.where(table.fetches.committed, end, 0), table.said.stable[fetches])
+    beyond = until > records.low[group]
+    flagged.flag(fetches, beyond & (stable[records.at(group, until) - 1] >= back))
+    reached = np.full(records.slots, NEVER, np.int64)
+    length = np.maximum(np.maximum(end, until), ops.high_watermark[fetches])
+    np.minimum.at(reached, records.at(group, length), back)
+    for those, length in (
         (rows.lists, ops.offset[rows.lists]),
         (rows.strong, ops.offset[rows.strong] + rows.counts[rows.strong]),
-    ]
-    reached = np.full(records.slots, NEVER, np.int64)
-    for row, length in lengths:
-        np.minimum.at(reached, records.at(rows.group[row], length), returned[row] + shift[row])
+    ):
+        np.minimum.at(reached, records.at(rows.group[those], length), returned[those])
     reached = np.minimum.accumulate(reached[::-1])[::-1]
     placed = np.flatnonzero(records.base >= 0)
     at = records.at(rows.group[placed], records.base[placed] + 1)
-    flagged.flag(placed, reached[at] < call[placed] + shift[placed])
+    flagged.flag(placed, reached[at] < call[placed])
 
 
 def _times(ops: Operations, groups: int) -> tuple[Ints, Ints, int]:
@@ -133,7 +127,10 @@ def _flag_torn_stability(table: Table, flagged: Flagged) -> None:
     begins = np.ones(records.slots + 1, np.bool_)
     begins[records.slot] = False
     begins[first] = True
-    first, last = first[visible[starts]], last[visible[starts]]
+    wide = visible[starts] & (first < last)
+    if not wide.any():
+        return
+    first, last = first[wide], last[wide]
     within = np.bincount(first + 1, minlength=records.slots + 1) - np.bincount(last + 1, minlength=records.slots + 1)
     torn = (np.cumsum(within) > 0) & ~begins
     group, stable = rows.group[told], table.said.stable[told]

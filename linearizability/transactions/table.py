@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import attrs
 import numpy as np
 
@@ -49,11 +51,7 @@ class Transactions:
 
     @classmethod
     def of(cls, ops: Operations, history: Ints, said: Transactional) -> Transactions:
-        rows = np.flatnonzero(said.transaction >= 0)
-        nothing = np.zeros(0, np.int64)
-        slot, _, size = value_slots(history[rows], said.transaction[rows], nothing, nothing)
-        of_row = np.full(len(ops), NONE, np.int64)
-        of_row[rows] = slot
+        of_row, size = _numbered(ops, history, said.transaction)
         ends = np.flatnonzero((ops.kind == Kind.COMMIT) | (ops.kind == Kind.ABORT))
         end = np.full(size, -1, np.int64)
         end[of_row[ends]] = ends
@@ -76,6 +74,8 @@ class Records:
     high: Ints
     first: Ints
     """Per partition its first slot, and in the end their number. Each has one slot more than offsets."""
+    shift: Ints
+    """Per partition, from offsets to slots."""
 
     @property
     def slots(self) -> int:
@@ -84,8 +84,14 @@ class Records:
     def at(self, group: Ints, offset: Ints) -> Ints:
         """The slots of offsets in partitions; those outside are moved to the nearest end."""
         inside = np.minimum(np.maximum(offset, self.low[group]), self.high[group])
-        found: Ints = inside - self.low[group] + self.first[group]
-        return found
+        inside += self.shift[group]
+        return inside
+
+    def below(self, slots: Ints) -> Ints:
+        """How many of `slots`, which differ, are below each slot, and below the end."""
+        there = np.zeros(self.slots + 1, np.int64)
+        there[slots + 1] = 1
+        return np.cumsum(there, out=there)
 
 
 @attrs.frozen(eq=False)
@@ -101,7 +107,7 @@ class Fetches:
     """Whether it was read_committed."""
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, slots=False)
 class Table:
     """What the passes over a block take."""
 
@@ -122,6 +128,17 @@ class Table:
     @property
     def ops(self) -> Operations:
         return self.rows.ops
+
+    @cached_property
+    def seen(self) -> tuple[Ints, Ints]:
+        """The slots of the visible records, and their produces."""
+        which = np.flatnonzero(self.visible)
+        return self.records.slot[which], self.records.row[which]
+
+    @cached_property
+    def seen_below(self) -> Ints:
+        """How many visible records are below each slot, counted over the whole block."""
+        return self.records.below(self.seen[0])
 
     @classmethod
     def of(cls, ops: Operations, flagged: Flagged) -> Table:
@@ -145,6 +162,25 @@ class Table:
             rows, said, flagged.history, len(flagged.flags), transactions, records, fetches, visible, committed,
             (reader, writer),
         )  # fmt: skip
+
+
+def _numbered(ops: Operations, history: Ints, transaction: Ints) -> tuple[Ints, int]:
+    """The transaction of each row by its number in the block, and how many numbers there are."""
+    starts = ops.history_starts
+    if not len(ops):
+        return transaction, 0
+    length = np.maximum.reduceat(transaction, starts[:-1]).astype(np.float64) + 1
+    if length.sum() <= 8 * len(ops) + 1024:
+        # Numbered from 0 on, as they should be: each history's follow those of the one before.
+        ends = np.cumsum(length).astype(np.int64)
+        first = np.repeat(ends - length.astype(np.int64), np.diff(starts))
+        return np.where(transaction >= 0, transaction + first, NONE), int(ends[-1])
+    rows = np.flatnonzero(transaction >= 0)
+    nothing = np.zeros(0, np.int64)
+    slot, _, size = value_slots(history[rows], transaction[rows], nothing, nothing)
+    of_row = np.full(len(ops), NONE, np.int64)
+    of_row[rows] = slot
+    return of_row, size
 
 
 def _fetches(rows: Rows, transactions: Transactions) -> Fetches:
@@ -190,8 +226,9 @@ def _place(rows: Rows, flagged: Flagged) -> tuple[Records, Ints, Ints]:
     flagged.flag(rows.strong, placed[rows.strong] != ops.offset[rows.strong])
     flagged.flag(rows.failed, placed[rows.failed] != UNKNOWN)
     if ops.offsets is not None:
-        responded, row = rows.records(rows.strong)
-        flagged.flag(row, offsets[responded] != ops.offset[row] + (responded - ops.starts[row]))
+        strong = np.zeros(len(ops), np.bool_)
+        strong[rows.strong] = True
+        flagged.flag(writer, strong[writer] & (offsets[wrote] != ops.offset[writer] + (wrote - ops.starts[writer])))
     return _lay_out(rows, placed, flagged), reader, batch
 
 
@@ -211,13 +248,14 @@ def _lay_out(rows: Rows, base: Ints, flagged: Flagged) -> Records:
         group, counts = rows.group[held], rows.counts[held]
         high[sparse] = low[sparse]
     first = np.concatenate(([0], np.cumsum(high - low + 1)))
-    slots = runs(base[held] - low[group] + first[group], counts)
+    shift = first[:-1] - low
+    slots = runs(base[held] + shift[group], counts)
     row = spread(held, counts)
     number = np.arange(len(slots))
     holder = np.full(int(first[-1]), -1, np.int64)
     holder[slots] = number
     flagged.flag(row, holder[slots] != number)
-    return Records(row, slots, base, low, high, first)
+    return Records(row, slots, base, low, high, first, shift)
 
 
 def with_transactions(ops: Operations) -> Flags:
@@ -225,6 +263,6 @@ def with_transactions(ops: Operations) -> Flags:
     starts = ops.history_starts
     whose = np.zeros(len(starts) - 1, np.bool_)
     if ops.transactional is not None:
-        rows = np.flatnonzero((ops.transactional.transaction != NONE) | (ops.transactional.group != NONE))
-        whose[np.searchsorted(starts, rows, side="right") - 1] = True
+        inside = (ops.transactional.transaction != NONE) | (ops.transactional.group != NONE)
+        whose = np.logical_or.reduceat(inside, starts[:-1])
     return whose

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
+import attrs
+import numpy as np
 import pytest
 
 from tidegauge.linearizability.check import Verdict, check
@@ -50,6 +52,18 @@ def test_the_verdicts_are_those_of_the_documented_semantics() -> None:
     assert counts[Level.KAFKA, False, False] > 0.1 * HISTORIES < counts[Level.KAFKA, False, True]
     assert counts[Level.STRICT, False, False] > counts[Level.KAFKA, False, False]
     assert counts[Level.STRICT, True, False] > 0.02 * HISTORIES
+
+
+def test_how_transactions_are_numbered_makes_no_difference() -> None:
+    drawn, _ = draw(1, 300)
+    said = drawn.transactional
+    assert said is not None
+    sparse = attrs.evolve(said, transaction=np.where(said.transaction >= 0, said.transaction * 10**12 + 7, -1))
+    for level in Level:
+        verdicts = check(drawn, level).verdicts
+        assert verdicts.any()
+        assert not verdicts.all()
+        assert (verdicts == check(attrs.evolve(drawn, transactional=sparse), level).verdicts).all()
 
 
 @pytest.mark.deep
