@@ -48,11 +48,13 @@ _WITHOUT_SPECIFICATION: Final = (
 """What the controller keeps that no machine of `spec/` has, or only as one number."""
 
 _SPEC_TESTS: Final = "model_tests/spec"
+_OF_EVERY_MACHINE: Final = (f"{_SPEC_TESTS}/test_goals.py",)
+"""Tests that try all machines."""
 
 
 def _specification(name: str, folder: str, tests: tuple[str, ...], *but: str) -> Room:
     """A folder of the specification: the explorer tries a change of it first, then lockstep on cores."""
-    return Room(f"spec: {name}", _folder(f"spec/{folder}", *but), tests, (Ring.SPEC, Ring.CORES))
+    return Room(f"spec: {name}", _folder(f"spec/{folder}", *but), (*tests, *_OF_EVERY_MACHINE), (Ring.SPEC, Ring.CORES))
 
 
 ROOMS: Final = (

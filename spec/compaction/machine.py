@@ -393,5 +393,7 @@ class Compaction(Machine[State]):
                 and not any(one.value == DELETED for one in state.records)
             ),
             "a value was dropped": lambda state: len(state.records) < len(state.history),
-            "a crash met a swap": lambda state: state.crashes > 0 and state.round is None and len(state.segments) > 1,
+            "a crash met a swap": lambda state: (
+                state.round is None and state.clean == 0 and len(state.records) < len(state.history)
+            ),
         }
