@@ -5,9 +5,9 @@ draws requests: many elements in one of the arrays, all the same or all differen
 broker runs in a process of its own, and tells after each request how long its steps took and how much its memory grew.
 The worst of each API and version is kept. --quick draws less, and of the newest versions only.
 
-After that the worst of all of them are sent at once, again and again, while a good client produces single records: its
-round trips are printed beside those of a quiet broker, and the load of the machine with them. The goal is a p99 of at
-most five times the quiet one.
+After that another process sends the worst of all of them at once, again and again, while a good client produces single
+records: its round trips are printed beside those of a quiet broker, and the load of the machine with them. The goal is
+a p99 of at most five times the quiet one.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from tidegauge.impl.records.payload import Record, encode_record
 from tidegauge.impl.wire.apis import ApiKey
 from tidegauge.impl.wire.codecs import encode_request
 from tidegauge.impl.wire.element_limits import most_elements
-from tidegauge.impl.wire.frames import FrameReader, FrameTooLargeError
+from tidegauge.impl.wire.frames import LENGTH, FrameReader, FrameTooLargeError
 from tidegauge.impl.wire.produce_messages import ProducePartition, ProduceRequest, ProduceTopic
 from tidegauge.model_tests.server.large_requests import (
     SEARCHED,
@@ -265,20 +265,45 @@ async def round_trips(client: Client, count: int) -> list[float]:
     return sorted(times)
 
 
-async def round_trips_under(client: Client, address: Address, worst: list[Cost], count: int) -> list[float]:
-    """The good client's, while every one of these requests is sent again and again."""
+class Attacker:
+    """A process that sends these requests again and again, all at once."""
 
-    async def send(cost: Cost) -> None:
+    def __init__(self, address: Address, worst: list[Cost]) -> None:
+        command = [sys.executable, "-m", "benchmarks.amplification", "attack", address.host, str(address.port)]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        for cost in worst:
+            self._process.stdin.write(LENGTH.pack(len(cost.frame)) + cost.frame)
+        self._process.stdin.close()
+        self._process.stdout.readline()
+
+    def stop(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+async def round_trips_under(client: Client, address: Address, worst: list[Cost], count: int) -> list[float]:
+    """The good client's, while another process sends every one of these requests again and again."""
+    attacker = await trio.to_thread.run_sync(Attacker, address, worst)
+    try:
+        await trio.sleep(1)
+        return await round_trips(client, count)
+    finally:
+        attacker.stop()
+
+
+async def attack(address: Address) -> None:
+    """In the attacker's process: each frame of standard input is sent again and again, on a connection each time."""
+
+    async def send(frame: bytes) -> None:
         while True:
-            await bytes_back(address, cost.frame)
+            await bytes_back(address, frame)
 
     async with trio.open_nursery() as nursery:
-        for cost in worst:
-            nursery.start_soon(send, cost)
-        await trio.sleep(1)
-        times = await round_trips(client, count)
-        nursery.cancel_scope.cancel()
-    return times
+        while head := sys.stdin.buffer.read(LENGTH.size):
+            nursery.start_soon(send, sys.stdin.buffer.read(*LENGTH.unpack(head)))
+        print("sent", flush=True)
 
 
 async def measured(seed: int, *, quick: bool) -> None:
@@ -344,6 +369,8 @@ async def serve(directory: str) -> None:
 def main(words: Sequence[str] | None = None) -> None:
     if words is None and sys.argv[1:2] == ["serve"]:
         return trio.run(serve, sys.argv[2])
+    if words is None and sys.argv[1:2] == ["attack"]:
+        return trio.run(attack, Address(sys.argv[2], int(sys.argv[3])))
     options = parser("amplification", __doc__, quick="draw less, and of the newest versions only")
     options.add_argument("--seed", type=int, default=1, help="what the draws come from (default: 1)")
     chosen = options.parse_args(words)

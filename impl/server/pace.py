@@ -7,16 +7,18 @@ microsecond (`records.slices`); when it has done a *slice* of them it waits for 
 meanwhile is received and served at that pass.
 
 However many tasks have long work, one of them goes on at each pass, in the order in which they came: what others wait
-for is one slice, not one of each. What must not be cut in slices, as decompressing is, is called apart from the loop,
-and no more than `LANES` of such works are between their first such call and their end: that bounds the memory that they
-take together.
+for is one slice, not one of each. A task for which others wait, as one that holds the controller's turn to decide, goes
+ahead of those for which nobody does. What must not be cut in slices, as decompressing is, is called apart from the
+loop, and no more than `LANES` of such works are between their first such call and their end: that bounds the memory
+that they take together.
 
 Units are counted, never timed: the same requests make the same pauses on every machine and in every run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final, Generic, TypeVar
 
 import trio
@@ -44,13 +46,15 @@ class Line:
         """How often a task has waited for a pass."""
         self.lanes = trio.Semaphore(LANES)
         self._waiting = trio.lowlevel.ParkingLot()
+        self._ahead = trio.lowlevel.ParkingLot()
+        """Those that go first."""
         self._next_is_chosen = False
 
-    async def next_pass(self) -> None:
+    async def next_pass(self, *, ahead: bool = False) -> None:
         """Wait for the first pass of the loop at which no other task of this line goes on."""
         self.passes += 1
         if self._next_is_chosen:
-            await self._waiting.park()
+            await (self._ahead if ahead else self._waiting).park()
             self._choose_next()
             return
         self._next_is_chosen = True
@@ -61,9 +65,10 @@ class Line:
 
     def _choose_next(self) -> None:
         """A task that is woken here goes on at the pass after this one."""
-        self._next_is_chosen = bool(self._waiting)
-        if self._waiting:
-            self._waiting.unpark()
+        waiting = self._ahead or self._waiting
+        self._next_is_chosen = bool(waiting)
+        if waiting:
+            waiting.unpark()
 
 
 _LINE: trio.lowlevel.RunVar[Line] = trio.lowlevel.RunVar("line")
@@ -90,10 +95,17 @@ async def _at_once() -> None:
 class Pace:
     """How far the task that serves one peer is with its slice."""
 
-    def __init__(self, apart: Apart = called_here, until_running: Callable[[], Awaitable[None]] = _at_once) -> None:
-        """`until_running` is asked after each pause (`Clock.until_running`)."""
+    def __init__(
+        self,
+        apart: Apart = called_here,
+        until_running: Callable[[], Awaitable[None]] = _at_once,
+        *,
+        is_ahead: bool = False,
+    ) -> None:
+        """`until_running` is asked after each pause (`Clock.until_running`); `is_ahead`: see `ahead`."""
         self.spent = 0
         """Units since the last pause."""
+        self._is_ahead = is_ahead
         self._apart = apart
         self._until_running = until_running
 
@@ -106,8 +118,17 @@ class Pace:
     async def pause(self) -> None:
         """Let others have their turn."""
         self.spent = 0
-        await line().next_pass()
+        await line().next_pass(ahead=self._is_ahead)
         await self._until_running()
+
+    @contextmanager
+    def ahead(self) -> Iterator[None]:
+        """Go ahead of tasks for which nobody waits."""
+        before, self._is_ahead = self._is_ahead, True
+        try:
+            yield
+        finally:
+            self._is_ahead = before
 
     async def finish(self, work: Sliced[T]) -> T:
         """The result of work that is done in slices."""

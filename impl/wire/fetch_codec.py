@@ -343,6 +343,7 @@ def encoding_response(response: FetchResponse, version: int) -> Sliced[list[Part
                 head += _fetched_tags(partition)
         if flexible:
             head += b"\x00"
+        yield 2
     if flexible:
         with_endpoints = version >= _ENDPOINTS_FROM and response.node_endpoints
         head += tags((_NODE_ENDPOINTS, encode_endpoints(response.node_endpoints))) if with_endpoints else b"\x00"

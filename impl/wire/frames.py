@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import mmap
 import struct
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import cached_property
 from typing import Final
 
@@ -30,6 +30,8 @@ KEPT_SIZE = 2 << 20
 KEPT_BUFFERS = 8
 READS_AT_ONCE = 4
 """So often a reader may find that something has come before it lets other tasks have their turn."""
+MOST_AT_ONCE = 256 << 10
+"""Bytes of a large frame that a reader receives before it lets other tasks have their turn."""
 MOST_IN_VAIN = 8
 """After so many reads in a row that found nothing a reader waits before it reads."""
 TRIES_AGAIN = 16
@@ -115,8 +117,17 @@ def _is_free(buffer: bytearray) -> bool:
 class FrameReader:
     """Reads frames from a stream, one at a time."""
 
-    def __init__(self, stream: trio.abc.ReceiveStream, max_frame_bytes: int, memory: FrameMemory | None = None) -> None:
-        """Without a `memory` that it shares with others each large frame has its own."""
+    def __init__(
+        self,
+        stream: trio.abc.ReceiveStream,
+        max_frame_bytes: int,
+        memory: FrameMemory | None = None,
+        pause: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint,
+    ) -> None:
+        """Without a `memory` that it shares with others each large frame has its own.
+
+        `pause` is awaited between the parts of a large frame.
+        """
         self.limit = max_frame_bytes
         """The largest frame that is accepted; it may be changed between frames."""
         self._time = trio.lowlevel.current_clock().current_time
@@ -125,6 +136,7 @@ class FrameReader:
         self._stream = stream
         self._socket = plain_socket(stream)
         self._memory = FrameMemory(0) if memory is None else memory
+        self._pause = pause
         self._reads_at_once = 0
         self._in_vain = 0
         """Reads in a row that found nothing: a peer that waits for each response sends nothing before it has it."""
@@ -186,10 +198,13 @@ class FrameReader:
         received = self._buffer[self._position + LENGTH.size :]
         view = self._memory.take(size)
         view[: len(received)] = received
-        filled = len(received)
+        filled = paused_at = len(received)
         self._buffer, self._position = b"", 0
         while filled < size:
-            count = await self._receive_into(view[filled:])
+            if filled - paused_at >= MOST_AT_ONCE:
+                paused_at = filled
+                await self._pause()
+            count = await self._receive_into(view[filled : paused_at + MOST_AT_ONCE])
             if not count:
                 raise ConnectionLostError(f"the connection ended after {filled} of the {size} bytes of a frame")
             filled += count

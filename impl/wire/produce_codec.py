@@ -213,6 +213,7 @@ def encoding_response(response: ProduceResponse, version: int) -> Sliced[list[Bu
                 yield STEP
         if flexible:
             body += b"\x00"
+        yield 2
     body += _I32.pack(response.throttle_time_ms)
     if flexible:
         body += _encode_endpoints(response.node_endpoints) if version >= _LEADERS_FROM else b"\x00"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -61,6 +63,25 @@ async def test_of_many_tasks_with_long_work_one_goes_on_at_each_pass() -> None:
     assert count[0] >= 100
     numbers = [number for _, number in went_on][5:-5]
     assert all(sorted(numbers[n : n + 5]) == list(range(5)) for n in range(0, len(numbers) - 5, 5)), "in turn"
+
+
+@simulated
+async def test_a_task_for_which_others_wait_goes_ahead_of_those_for_which_nobody_does() -> None:
+    went_on: list[int] = []
+
+    async def work(number: int) -> None:
+        pace = Pace()
+        for _ in range(6):
+            with pace.ahead() if number == 2 else nullcontext():
+                await pace.did(SLICE)
+            went_on.append(number)
+
+    async with trio.open_nursery() as nursery:
+        for number in range(5):
+            nursery.start_soon(work, number)
+    of_two = [at for at, number in enumerate(went_on) if number == 2]
+    assert all(after - before <= 2 for before, after in pairwise(of_two)), f"{went_on}: at most one goes in between"
+    assert went_on.count(0) == went_on.count(1) == 6
 
 
 @simulated

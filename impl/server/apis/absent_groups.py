@@ -71,7 +71,7 @@ async def handle_consumer_group_describe(
     """GROUP_AUTHORIZATION_FAILED or GROUP_ID_NOT_FOUND, group by group."""
     groups = [
         group
-        for group_id in request.group_ids
+        async for group_id in context.pace.each(request.group_ids)
         for group in consumer_group_describe_error(
             dataclasses.replace(request, group_ids=(group_id,)), _missing(Operation.DESCRIBE, group_id, context)
         ).groups

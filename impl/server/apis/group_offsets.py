@@ -101,10 +101,8 @@ async def handle_offset_commit(
         )
         for part in commit.parts():
             errors |= await _committed(part, context, groups)
-    return AnyOffsetCommitResponse(
-        throttle_time=NO_WAIT,
-        topics=tuple([_committed_topic(topic, name, errors) async for topic, name in context.pace.each(named)]),
-    )
+    topics = [await _committed_topic(topic, name, errors, context) async for topic, name in context.pace.each(named)]
+    return AnyOffsetCommitResponse(throttle_time=NO_WAIT, topics=tuple(topics))
 
 
 async def _committed(commit: Commit, context: RequestContext, groups: Groups) -> Mapping[tuple[str, int], ErrorCode]:
@@ -119,21 +117,18 @@ async def _committed(commit: Commit, context: RequestContext, groups: Groups) ->
     return {**whole, **ruling.refused}
 
 
-def _committed_topic(
-    topic: CommittedTopic, name: str | None, errors: Mapping[tuple[str, int], ErrorCode]
+async def _committed_topic(
+    topic: CommittedTopic, name: str | None, errors: Mapping[tuple[str, int], ErrorCode], context: RequestContext
 ) -> CommittedTopicResponse:
     unknown = ErrorCode.unknown_topic_id
-    return CommittedTopicResponse(
-        topic_id=topic.topic_id,
-        name=topic.name,
-        partitions=tuple(
-            OffsetCommitResponsePartition(
-                partition_index=one.partition_index,
-                error_code=unknown if name is None else errors.get((name, one.partition_index), NONE),
-            )
-            for one in topic.partitions
-        ),
-    )
+    partitions = [
+        OffsetCommitResponsePartition(
+            partition_index=one.partition_index,
+            error_code=unknown if name is None else errors.get((name, one.partition_index), NONE),
+        )
+        async for one in context.pace.each(topic.partitions)
+    ]
+    return CommittedTopicResponse(topic_id=topic.topic_id, name=topic.name, partitions=tuple(partitions))
 
 
 def _name(topic: CommittedTopic | FetchedTopic, metadata: MetadataCache) -> str | None:
@@ -168,13 +163,15 @@ async def _fetched_group(
     group: FetchedGroup, context: RequestContext, groups: Groups, metadata: MetadataCache, *, require_stable: bool
 ) -> FetchedGroupResponse:
     error = group_error(Operation.DESCRIBE, group.group_id, context)
-    named = [(topic, _name(topic, metadata)) for topic in group.topics or ()]
-    rights = [(topic, name, _topic_error(name, Operation.DESCRIBE, context)) for topic, name in named]
+    rights = [
+        (topic, name := _name(topic, metadata), _topic_error(name, Operation.DESCRIBE, context))
+        async for topic in context.pace.each(group.topics or ())
+    ]
     led = groups.led(group.group_id) if error is NONE else error
     if isinstance(led, ErrorCode):
         if error is not NONE or not rights or any(refusal is NONE for _, _, refusal in rights):
-            return _refused_group(group, led, context)
-        return _refused_topics(group, rights)
+            return await _refused_group(group, led, context)
+        return await _refused_topics(group, rights, context)
     if group.topics is None:
         topics = await _everything(led.state, group.group_id, context, metadata, require_stable=require_stable)
     else:
@@ -193,35 +190,23 @@ async def _fetched_group(
     return FetchedGroupResponse(group_id=group.group_id, error_code=NONE, topics=tuple(topics))
 
 
-def _refused_topics(
-    group: FetchedGroup, rights: Iterable[tuple[FetchedTopic, str | None, ErrorCode]]
+async def _refused_topics(
+    group: FetchedGroup, rights: Iterable[tuple[FetchedTopic, str | None, ErrorCode]], context: RequestContext
 ) -> FetchedGroupResponse:
     """Of a group without a coordinator here: none of the topics may be described, and no more is told."""
-    topics = tuple(
-        FetchedTopicResponse(
-            name=topic.name,
-            topic_id=topic.topic_id,
-            partitions=tuple(_fetched(index, refusal) for index in topic.partition_indexes),
-        )
-        for topic, _, refusal in rights
-    )
-    return FetchedGroupResponse(group_id=group.group_id, error_code=NONE, topics=topics)
+    topics = [await _refused_topic(topic, refusal, context) for topic, _, refusal in rights]
+    return FetchedGroupResponse(group_id=group.group_id, error_code=NONE, topics=tuple(topics))
 
 
-def _refused_group(group: FetchedGroup, error: ErrorCode, context: RequestContext) -> FetchedGroupResponse:
+async def _refused_group(group: FetchedGroup, error: ErrorCode, context: RequestContext) -> FetchedGroupResponse:
     topics = group.topics or () if context.api_version < ERROR_OF_GROUP_FROM else ()
-    return FetchedGroupResponse(
-        group_id=group.group_id,
-        error_code=error,
-        topics=tuple(
-            FetchedTopicResponse(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partitions=tuple(_fetched(index, error) for index in topic.partition_indexes),
-            )
-            for topic in topics
-        ),
-    )
+    refused = [await _refused_topic(topic, error, context) for topic in topics]
+    return FetchedGroupResponse(group_id=group.group_id, error_code=error, topics=tuple(refused))
+
+
+async def _refused_topic(topic: FetchedTopic, error: ErrorCode, context: RequestContext) -> FetchedTopicResponse:
+    partitions = [_fetched(index, error) async for index in context.pace.each(topic.partition_indexes)]
+    return FetchedTopicResponse(name=topic.name, topic_id=topic.topic_id, partitions=tuple(partitions))
 
 
 async def _everything(

@@ -36,6 +36,7 @@ from tidegauge.impl.server.broker.leaders import node_endpoints
 from tidegauge.impl.server.broker.metadata_cache import MetadataCache
 from tidegauge.impl.server.broker.replica_manager import ReplicaManager
 from tidegauge.impl.server.broker.transaction_verifier import TransactionVerifier, Unverified
+from tidegauge.impl.server.pace import ELEMENT
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
 from tidegauge.impl.server.transport.refused import RefusedError
 from tidegauge.impl.wire.produce_messages import (
@@ -96,7 +97,10 @@ async def handle_produce(
     requested = request.topics
     if len(requested) != 1 or len(requested[0].partitions) > 1:
         requested = await _once_each(requested, context.pace)
+    several = len(requested) > 1
     for topic in requested:
+        if several:
+            await context.pace.did(ELEMENT)
         name, refusal = _topic(topic, request.acks, context, metadata)
         topics.append((topic, name, refusal))
         if refusal is None:
@@ -121,6 +125,8 @@ async def handle_produce(
     leaders: set[int] = set()
     done = iter(_in_order(appends, outcomes, refused) if refused else outcomes)
     for topic, name, refusal in topics:
+        if several:
+            await context.pace.did(ELEMENT)
         produced: list[PartitionProduced] = []
         responses.append(TopicProduced(topic.name, topic.topic_id, produced))
         if refusal is None:
@@ -199,7 +205,7 @@ async def _once_each(topics: list[ProduceTopic], pace: Pace) -> list[ProduceTopi
     """The topics with each partition once: of one that is named more often the last records count, as in Kafka."""
     last: dict[tuple[str, str, int], ProducePartition] = {}
     for topic in topics:
-        async for data in pace.each(topic.partitions, units=1):
+        async for data in pace.each(topic.partitions, units=2):
             last[topic.name, topic.topic_id, data.index] = data
     if len(last) == sum(len(topic.partitions) for topic in topics):
         return topics

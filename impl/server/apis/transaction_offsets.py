@@ -127,19 +127,16 @@ async def handle_txn_offset_commit(
         )
         for part in commit.parts():
             errors |= await _committed(part, request, context, groups, transaction_verifier)
-    topics = [
-        TxnOffsetCommitResponseTopic(
-            name=TopicName(topic.name),
-            partitions=tuple(
-                TxnOffsetCommitResponsePartition(
-                    partition_index=one.partition_index,
-                    error_code=errors.get((topic.name, one.partition_index), NONE),
-                )
-                for one in topic.partitions
-            ),
-        )
-        async for topic in context.pace.each(request.topics)
-    ]
+    topics = []
+    for topic in request.topics:
+        partitions = [
+            TxnOffsetCommitResponsePartition(
+                partition_index=one.partition_index,
+                error_code=errors.get((topic.name, one.partition_index), NONE),
+            )
+            async for one in context.pace.each(topic.partitions)
+        ]
+        topics.append(TxnOffsetCommitResponseTopic(name=TopicName(topic.name), partitions=tuple(partitions)))
     return TxnOffsetCommitResponse(throttle_time=NO_WAIT, topics=tuple(topics))
 
 

@@ -211,7 +211,7 @@ class ControllerLink:
         """
         response = await self._fetch_metadata(self._metadata, offset, max_wait_ms, METADATA_MAX_BYTES, epoch)
         decided = decode_decisions(in_memory(response.records), offset)
-        records = [record async for _, record in Pace().each(decided, units=RECORD_UNITS)]
+        records = [record async for _, record in Pace(is_ahead=True).each(decided, units=RECORD_UNITS)]
         return records, response.high_watermark
 
     async def metadata_end(self, offset: int, epoch: int = NO_EPOCH) -> int:

@@ -3,7 +3,7 @@
 A request takes a *turn*. In it the core computes a proposal on the image, the log is given its records, and the turn
 waits until they are committed; then they are applied and the trace is written. The next turn begins when this one ends,
 so that no decision is made on records that are not committed, and none is visible: the image, metadata fetches and
-responses all show what is committed.
+responses all show what is committed. Sessions are in no record: a heartbeat that only renews one takes no turn.
 
 - A log that refuses the records ends the controller, with nothing applied. Its successor replays the log.
 - A request whose connection breaks while its records are being committed does not stop the commit: they are applied.
@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import trio
 
+from tidegauge.impl.controller.membership import GOES_ON
 from tidegauge.impl.metadata.log import NotLeaderError
 from tidegauge.impl.ports.log_lines import NODE, log_event, logging_as_its_node
 from tidegauge.impl.server import trace
@@ -39,6 +40,7 @@ from tidegauge.impl.server.pace import DECISION_UNITS
 if TYPE_CHECKING:
     from tidegauge.impl.controller.controller import Controller
     from tidegauge.impl.controller.decision import Proposal
+    from tidegauge.impl.controller.membership import HeartbeatResponse
     from tidegauge.impl.metadata.log import MetadataLog
     from tidegauge.impl.metadata.records import MetadataRecord
     from tidegauge.impl.server.pace import Pace
@@ -173,6 +175,19 @@ class Decisions:
             if turn is not None and turn.has_committed:
                 self._on_commit()
 
+    def renew_session(self, heartbeat: Callable[[Controller], Proposal[HeartbeatResponse]]) -> bool:
+        """Renew a broker's session without a turn; False, with nothing done, for a heartbeat that changes more.
+
+        Sessions are not in the log. A decision that is being committed stands: it may have found the session expired.
+        """
+        if self._ended is not None or not self.is_active:
+            return False
+        proposal = heartbeat(self._controller)
+        if proposal.records or proposal.response is not GOES_ON:
+            return False
+        self._controller.apply(proposal)
+        return True
+
     async def each(
         self, items: Iterable[Item], decide: Callable[[Turn, Item], Generator[Proposal[T], T, Result]], pace: Pace
     ) -> list[Result]:
@@ -207,19 +222,20 @@ class Decisions:
         proposals: list[Proposal[T]] = []
         deciding: list[tuple[int, Generator[Proposal[T], T, Result]]] = []
         turn.controller = self._controller.ahead()
-        async for number, item in pace.each(enumerate(group), units=DECISION_UNITS):
-            decision = decide(turn, item)
-            try:
-                proposal = next(decision)
-            except StopIteration as returned:
-                results[number] = returned.value
-            else:
-                turn.controller.expect(proposal)
-                records += proposal.records
-                proposals.append(proposal)
-                deciding.append((number, decision))
-            if len(records) >= GROUP_RECORDS:
-                break
+        with pace.ahead():  # who waits for the turn waits for these slices
+            async for number, item in pace.each(enumerate(group), units=DECISION_UNITS):
+                decision = decide(turn, item)
+                try:
+                    proposal = next(decision)
+                except StopIteration as returned:
+                    results[number] = returned.value
+                else:
+                    turn.controller.expect(proposal)
+                    records += proposal.records
+                    proposals.append(proposal)
+                    deciding.append((number, decision))
+                if len(records) >= GROUP_RECORDS:
+                    break
         turn.controller = self._controller
         await self._group_committed(records, epoch)
         turn.has_committed = bool(records)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from kio.schema.broker_heartbeat.v2.response import BrokerHeartbeatResponse
 from kio.schema.broker_registration.v4.response import BrokerRegistrationResponse
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.controller.membership import Contact, broker_error
+from tidegauge.impl.controller.membership import GOES_ON, Contact, HeartbeatResponse, broker_error
 from tidegauge.impl.partition.messages import UNKNOWN_BROKER_EPOCH
 from tidegauge.impl.server import trace
 from tidegauge.impl.wire.primitives import NO_WAIT, i64
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from kio.schema.broker_heartbeat.v2.request import BrokerHeartbeatRequest
     from kio.schema.broker_registration.v4.request import BrokerRegistrationRequest
 
+    from tidegauge.impl.controller.controller import Controller
+    from tidegauge.impl.controller.decision import Proposal
     from tidegauge.impl.ports.clock import Clock
     from tidegauge.impl.ports.repeated_lines import RepeatedLines
     from tidegauge.impl.server.controller.broker_processes import BrokerProcesses
@@ -112,26 +115,40 @@ async def handle_heartbeat(
     clock: Clock,
     processes: BrokerProcesses,
 ) -> BrokerHeartbeatResponse:
-    """A broker's session is renewed; a broker that has caught up is unfenced, one that has handed over may stop."""
+    """A broker's session is renewed; a broker that has caught up is unfenced, one that has handed over may stop.
+
+    What renews a session and changes nothing else waits for no decision: sessions don't expire while there are many.
+    """
     broker_id = request.broker_id
+    if not request.offline_log_dirs and decisions.renew_session(partial(_heartbeat, request=request, clock=clock)):
+        processes.note(broker_id, request.broker_epoch, context.connection)
+        return _heartbeat_response(GOES_ON)
     async with decisions.turn() as turn:
         if (known := turn.controller.image.brokers.get(broker_id)) and known.broker_epoch == request.broker_epoch:
             processes.note(broker_id, request.broker_epoch, context.connection)
         await _report_offline_directories(turn, request)
-        members, image = turn.controller.members, turn.controller.image
+        image = turn.controller.image
         before = image.is_unfenced(broker_id), image.is_shutting_down(broker_id)
-        proposal = members.heartbeat(
-            broker_id,
-            request.broker_epoch,
-            request.current_metadata_offset,
-            clock.now_ms(),
-            want_fence=request.want_fence,
-            want_shut_down=request.want_shut_down,
-        )
+        proposal = _heartbeat(turn.controller, request, clock)
         response = await turn.commit(proposal)
         after = image.is_unfenced(broker_id), image.is_shutting_down(broker_id)
         if turn.is_traced and (decided := _session_decision(before, after)) is not None:
             turn.tracer.record(decided, broker=broker_id, broker_epoch=request.broker_epoch, changed=turn.changed())
+    return _heartbeat_response(response)
+
+
+def _heartbeat(controller: Controller, request: BrokerHeartbeatRequest, clock: Clock) -> Proposal[HeartbeatResponse]:
+    return controller.members.heartbeat(
+        request.broker_id,
+        request.broker_epoch,
+        request.current_metadata_offset,
+        clock.now_ms(),
+        want_fence=request.want_fence,
+        want_shut_down=request.want_shut_down,
+    )
+
+
+def _heartbeat_response(response: HeartbeatResponse) -> BrokerHeartbeatResponse:
     return BrokerHeartbeatResponse(
         throttle_time=NO_WAIT,
         error_code=response.error,

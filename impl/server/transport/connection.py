@@ -70,6 +70,7 @@ from tidegauge.impl.wire.frames import (
     OtherProtocolError,
     Payload,
 )
+from tidegauge.impl.wire.releasing import releasing
 
 T = TypeVar("T")
 
@@ -82,6 +83,8 @@ PRODUCE_UNITS: Final = 15
 """The same for a Produce request, without its batches."""
 MOST_UNSENT: Final = 256 << 10
 """Bytes of responses beyond which they are sent, though the next request is there already."""
+MOST_FREED: Final = 64 << 10
+"""Bytes of a request and its response beyond which their elements are freed in slices."""
 
 WAYS_OUT: Final[Mapping[str, str]] = {
     "TLS": "its connection is closed: TLS is not spoken here, so give the client security.protocol PLAINTEXT or "
@@ -115,11 +118,10 @@ class Connection:
         self._stream = stream
         self._service = service
         self._gate = None if service.gate is None else service.gate(self.client_host)
-        self._reader = FrameReader(
-            stream, service.max_frame_bytes if self._gate is None else self._gate.max_frame_bytes, service.memory
-        )
-        self._watch = PeerWatch(self._reader)
         self._pace = Pace(service.apart, service.clock.until_running)
+        limit = service.max_frame_bytes if self._gate is None else self._gate.max_frame_bytes
+        self._reader = FrameReader(stream, limit, service.memory, self._pace.pause)
+        self._watch = PeerWatch(self._reader)
         self.time = trio.lowlevel.current_clock().current_time
         """Trio's time, without a look for the loop each time."""
         self._nursery: trio.Nursery
@@ -301,6 +303,7 @@ class Connection:
             pace,
         )
         begun_at = self.time()
+        refusal = None
         try:
             handler = service.handlers[api_key]  # type: ignore[index]
             if (hook := service.request_hook) is None or (self._is_known_to_hook and not hook.is_active):
@@ -308,6 +311,8 @@ class Connection:
             else:
                 self._is_known_to_hook = True
                 response = await hook.handle(handler, request, context)
+        except RefusedError as error:
+            refusal, response = error.with_traceback(None), None  # a traceback keeps the request
         except EXPECTED:
             raise
         except Exception as error:
@@ -316,6 +321,7 @@ class Connection:
         seconds = self.time() - begun_at - context.waited_s
         if seconds > SLOW_S:
             service.slow_requests.log(context, seconds)
+        size = len(frame)
         if response is not None:
             try:
                 parts = encode_quickly(response, version, correlation_id)
@@ -325,9 +331,16 @@ class Connection:
                 raise self._unwritable(context, error) from error
             for part in parts:
                 self._unsent.append(part)
-                self._unsent_bytes += len(part)
-            if self._unsent_bytes > MOST_UNSENT:
-                await self._send_responses()
+                size += len(part)
+            self._unsent_bytes += size - len(frame)
+        if size > MOST_FREED:
+            waste = releasing(request, response)
+            del decoded, request, response
+            await pace.finish(waste)
+        if refusal is not None:
+            raise refusal
+        if self._unsent_bytes > MOST_UNSENT:
+            await self._send_responses()
         if self._throttle_s:
             seconds, self._throttle_s = self._throttle_s, 0.0
             await self.while_connected(partial(trio.sleep, seconds))

@@ -82,12 +82,14 @@ class Requests:
 
         self._nursery.start_soon(ask)
 
-    def heartbeat(self, name: str) -> None:
-        """Let broker 1 renew its session."""
+    def heartbeat(self, name: str, *, want_shut_down: bool = False) -> None:
+        """Let broker 1 renew its session, or ask to stop."""
 
         async def beat() -> None:
             broker = self._cluster.broker(1)
-            self.by_name[name] = (await broker.controller.heartbeat(broker.metadata.image.offset)).error_code
+            offset = broker.metadata.image.offset
+            response = await broker.controller.heartbeat(offset, want_shut_down=want_shut_down)
+            self.by_name[name] = response.error_code
 
         self._nursery.start_soon(beat)
 
@@ -110,19 +112,58 @@ def test_nothing_is_visible_before_it_is_committed(writes_first: bool) -> None:
             requests = Requests(cluster, nursery)
             requests.create("created", "a")
             await wait_all_tasks_blocked()
-            requests.heartbeat("beat")
+            requests.create("second", "b")
             await wait_all_tasks_blocked()
-            assert requests.by_name == {}, "a heartbeat waits for the decision before it"
+            assert requests.by_name == {}, "a decision waits for the one before it"
             assert set(cluster.controller.controller.image.topics) == known
             assert await cluster.broker(2).controller.metadata_end(before) == before
             assert log.gate is not None
             log.gate.set()
             await wait_all_tasks_blocked()
-            assert requests.by_name == {"created": E.none, "beat": E.none}
+            assert requests.by_name == {"created": E.none, "second": E.none}
             assert "a" in cluster.controller.controller.image.topics
             assert await cluster.broker(2).controller.metadata_end(before) == log.end_offset > before
 
     run()
+
+
+@simulated
+async def test_a_heartbeat_that_only_renews_a_session_waits_for_no_decision() -> None:
+    """Brokers live on while a decision takes longer than their sessions last."""
+    async with asking(3) as (cluster, _), trio.open_nursery() as nursery:
+        await cluster.settle_metadata()
+        log = slow_log(cluster, writes_first=False)
+        requests = Requests(cluster, nursery)
+        requests.create("created", "a")
+        await wait_all_tasks_blocked()
+        before = dict(cluster.controller.controller.sessions)
+        await trio.sleep(1)
+        for name in ("beat", "beat again"):
+            requests.heartbeat(name)
+            await wait_all_tasks_blocked()
+        assert requests.by_name == {"beat": E.none, "beat again": E.none}
+        assert cluster.controller.controller.sessions[1] > before[1]
+        assert log.gate is not None
+        log.gate.set()
+        await wait_all_tasks_blocked()
+        assert requests.by_name["created"] is E.none
+
+
+@simulated
+async def test_a_heartbeat_that_changes_more_waits_for_the_decision_before_it() -> None:
+    async with asking(3) as (cluster, _), trio.open_nursery() as nursery:
+        await cluster.settle_metadata()
+        log = slow_log(cluster, writes_first=False)
+        requests = Requests(cluster, nursery)
+        requests.create("created", "a")
+        await wait_all_tasks_blocked()
+        requests.heartbeat("leave", want_shut_down=True)
+        await wait_all_tasks_blocked()
+        assert requests.by_name == {}
+        assert log.gate is not None
+        log.gate.set()
+        await wait_all_tasks_blocked()
+        assert requests.by_name == {"created": E.none, "leave": E.none}
 
 
 @simulated
