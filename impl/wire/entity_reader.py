@@ -22,7 +22,16 @@ from kio.serial.errors import BufferUnderflow, DecodeError, UnexpectedNull
 from tidegauge.impl.records.slices import Sliced, at_once
 from tidegauge.impl.wire.budget import MAX_TAGS, STEP, Budget, TooManyElementsError
 from tidegauge.impl.wire.frames import Payload as Bytes
-from tidegauge.impl.wire.message_classes import default, is_array, is_flat, is_optional, moment, nested_class
+from tidegauge.impl.wire.message_classes import (
+    NO_MOMENT,
+    default,
+    is_array,
+    is_flat,
+    is_optional,
+    moment,
+    nested_class,
+    span,
+)
 
 if TYPE_CHECKING:
     from kio.static.protocol import Payload
@@ -42,6 +51,23 @@ class _Field(NamedTuple):
     read_sliced: Reading | None
 
 
+def _read_moment(data: Bytes, position: int) -> tuple[Any, int]:
+    """kio's own reader refuses -1, which Kafka writes for a transaction that has not begun, and what is far away."""
+    ms, size = readers.read_int64(data, position)
+    return moment(ms), size
+
+
+def _read_nullable_moment(data: Bytes, position: int) -> tuple[Any, int]:
+    ms, size = readers.read_int64(data, position)
+    return None if ms == NO_MOMENT else moment(ms), size
+
+
+def _read_span(data: Bytes, position: int) -> tuple[Any, int]:
+    """kio's own reader refuses what `timedelta` has no value for."""
+    ms, size = readers.read_int64(data, position)
+    return span(ms), size
+
+
 _FIXED: Final[Mapping[str, Read]] = MappingProxyType(
     {
         "int8": readers.read_int8,
@@ -55,16 +81,10 @@ _FIXED: Final[Mapping[str, Read]] = MappingProxyType(
         "uuid": readers.read_uuid,
         "error_code": readers.read_error_code,
         "timedelta_i32": readers.read_timedelta_i32,
-        "timedelta_i64": readers.read_timedelta_i64,
+        "timedelta_i64": _read_span,
     }
 )
 """Types that are written in one way only."""
-
-
-def _read_moment(data: Bytes, position: int) -> tuple[Any, int]:
-    """kio's own reader refuses -1, which Kafka writes for a transaction that has not begun."""
-    ms, size = readers.read_int64(data, position)
-    return moment(ms), size
 
 
 _VARYING: Final[Mapping[tuple[str, bool, bool], Read]] = MappingProxyType(
@@ -78,9 +98,9 @@ _VARYING: Final[Mapping[tuple[str, bool, bool], Read]] = MappingProxyType(
         ("bytes", True, False): readers.read_compact_string_as_bytes,
         ("bytes", True, True): readers.read_compact_string_as_bytes_nullable,
         ("datetime_i64", False, False): _read_moment,
-        ("datetime_i64", False, True): readers.read_nullable_datetime_i64,
+        ("datetime_i64", False, True): _read_nullable_moment,
         ("datetime_i64", True, False): _read_moment,
-        ("datetime_i64", True, True): readers.read_nullable_datetime_i64,
+        ("datetime_i64", True, True): _read_nullable_moment,
     }
 )
 """(type, flexible version, nullable)."""

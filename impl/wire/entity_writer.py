@@ -20,13 +20,33 @@ from kio.serial import writers
 from tidegauge.impl.records.slices import Sliced, at_once
 from tidegauge.impl.wire.budget import STEP, WRITE_UNITS
 from tidegauge.impl.wire.fields import varint
-from tidegauge.impl.wire.message_classes import default, is_array, is_flat, is_optional, nested_class
+from tidegauge.impl.wire.message_classes import (
+    NO_MOMENT,
+    FarMoment,
+    default,
+    is_array,
+    is_flat,
+    is_optional,
+    moment_ms,
+    nested_class,
+)
+from tidegauge.impl.wire.primitives import i64
 
 if TYPE_CHECKING:
+    from kio.static.primitive import TZAware
     from kio.static.protocol import Payload
 
 Write: TypeAlias = Callable[[io.BytesIO, Any], None]
 Writing: TypeAlias = Callable[[io.BytesIO, Any], Sliced[None]]
+
+
+def _write_moment(buffer: io.BytesIO, value: TZAware | FarMoment) -> None:
+    writers.write_int64(buffer, i64(moment_ms(value)))
+
+
+def _write_nullable_moment(buffer: io.BytesIO, value: TZAware | FarMoment | None) -> None:
+    writers.write_int64(buffer, i64(NO_MOMENT if value is None else moment_ms(value)))
+
 
 _FIXED: Final[Mapping[str, Any]] = MappingProxyType(
     {
@@ -56,10 +76,10 @@ _VARYING: Final[Mapping[tuple[str, bool, bool], Any]] = MappingProxyType(
         ("bytes", False, True): writers.write_nullable_legacy_bytes,
         ("bytes", True, False): writers.write_compact_string,
         ("bytes", True, True): writers.write_nullable_compact_string,
-        ("datetime_i64", False, False): writers.write_datetime_i64,
-        ("datetime_i64", False, True): writers.write_nullable_datetime_i64,
-        ("datetime_i64", True, False): writers.write_datetime_i64,
-        ("datetime_i64", True, True): writers.write_nullable_datetime_i64,
+        ("datetime_i64", False, False): _write_moment,
+        ("datetime_i64", False, True): _write_nullable_moment,
+        ("datetime_i64", True, False): _write_moment,
+        ("datetime_i64", True, True): _write_nullable_moment,
     }
 )
 """(type, flexible version, nullable)."""

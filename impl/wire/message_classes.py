@@ -7,21 +7,51 @@ import types
 import typing
 from datetime import timedelta
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
+import attrs
 from kio.schema.errors import ErrorCode
 from kio.serial.readers import read_datetime_i64
 
 if TYPE_CHECKING:
-    from kio.static.primitive import TZAware
+    from kio.static.primitive import TZAware, i64Timedelta
 
 EPOCH: Final = read_datetime_i64(bytes(8), 0)[0]
 """The moment 0, where a message has none to tell."""
 
 
+NO_MOMENT: Final = -1
+"""Where a message may be without a time."""
+
+
+@attrs.frozen
+class FarMoment:
+    """A time that `datetime` has no value for: a message may have any int64."""
+
+    ms: int
+    """Since 1970."""
+
+
 def moment(ms: int) -> TZAware:
     """A time in ms since 1970; -1 where there is none, which kio's type has no value for."""
-    return EPOCH + timedelta(milliseconds=ms)
+    try:
+        return EPOCH + timedelta(milliseconds=ms)
+    except OverflowError:
+        return cast("TZAware", FarMoment(ms))
+
+
+def moment_ms(time: TZAware | FarMoment) -> int:
+    """The time in ms since 1970."""
+    return time.ms if isinstance(time, FarMoment) else round(time.timestamp() * 1000)
+
+
+def span(ms: int) -> i64Timedelta:
+    """A span of time in ms; one that `timedelta` has no value for is the longest that it has."""
+    try:
+        found = timedelta(milliseconds=ms)
+    except OverflowError:
+        found = timedelta.max if ms > 0 else timedelta.min
+    return cast("i64Timedelta", found)
 
 
 _ZEROS: Final[dict[str, Any]] = {

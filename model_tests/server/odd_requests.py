@@ -49,7 +49,7 @@ def odd_values(topic_id: UUID) -> Mapping[str, Sequence[Any]]:
         "uuid": (None, UUID(int=1), UUID(int=(1 << 128) - 1), topic_id, topic_id),
         "error_code": (ErrorCode.none,),
         "timedelta_i32": (*milliseconds, timedelta(milliseconds=-(1 << 31))),
-        "timedelta_i64": (*milliseconds, timedelta(days=36_500)),
+        "timedelta_i64": (*milliseconds, timedelta(days=36_500), timedelta.min, timedelta.max),
         "datetime_i64": (datetime.fromtimestamp(0, UTC), datetime.fromtimestamp(1_700_000_000, UTC)),
     }
 

@@ -175,10 +175,10 @@ UNREADY = (ErrorCode.not_enough_replicas, ErrorCode.not_leader_or_follower)
 
 @asynccontextmanager
 async def transacting(
-    version: int = 2, brokers: int = 1, config: Mapping[str, Any] | None = None
+    version: int = 2, brokers: int = 1, config: Mapping[str, Any] | None = None, *, trace: bool = True
 ) -> AsyncIterator[Transacting]:
     """A cluster with the topic `t` of two partitions, led by broker 0, and a producer that has begun."""
-    async with Cluster(brokers=brokers, seed=1, config={**FEW, **(config or {})}) as cluster:
+    async with Cluster(brokers=brokers, seed=1, config={**FEW, **(config or {})}, trace=trace) as cluster:
         await cluster.create_topic("t", assignments=[list(range(brokers))] * 2)
         producer = Transacting(cluster, version)
         assert await producer.init() is ErrorCode.none

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from kio import serial
+from kio.schema.describe_transactions.v0.response import TransactionState
+from kio.schema.produce.v9.response import PartitionProduceResponse
 from kio.serial.errors import DecodeError
+from kio.static.protocol import Payload
 
+from tidegauge.impl.records.slices import at_once
 from tidegauge.impl.wire.apis import BROKER_APIS, INTER_BROKER_APIS, ApiKey, request_class, response_class
 from tidegauge.impl.wire.entity_reader import entity_reader
+from tidegauge.impl.wire.entity_writer import entity_writing
+from tidegauge.impl.wire.message_classes import NO_MOMENT, blank, moment, moment_ms
 
 MESSAGES = [
     message_class
@@ -72,3 +80,29 @@ def test_unknown_tagged_fields_are_skipped() -> None:
     assert (message.topics, size) == ((), 11)
     with pytest.raises(DecodeError, match="tagged field 7 of 100 bytes"):
         entity_reader(message_class)(b"\x01\x01\x00\x01\x07\x64abc", 0)
+
+
+def rewritten(message: Payload) -> Any:
+    """The message as it is read from what is written of it."""
+    buffer = io.BytesIO()
+    at_once(entity_writing(type(message))(buffer, message))
+    return entity_reader(type(message))(buffer.getvalue(), 0)[0]
+
+
+EDGES = st.sampled_from([-(1 << 63), -62_135_596_800_001, -2, 253_402_300_800_000, (1 << 63) - 1])
+
+
+@given(ms=st.integers(-(1 << 63), (1 << 63) - 1) | EDGES)
+def test_any_time_is_written_and_read_though_kio_has_no_value_for_it(ms: int) -> None:
+    described = dataclasses.replace(blank(TransactionState), transaction_start_time=moment(ms))
+    assert moment_ms(rewritten(described).transaction_start_time) == ms
+    time = None if ms == NO_MOMENT else moment(ms)
+    produced = dataclasses.replace(blank(PartitionProduceResponse), log_append_time=time)
+    assert rewritten(produced).log_append_time == time
+
+
+@pytest.mark.parametrize(("ms", "read"), [(-(1 << 63), timedelta.min), ((1 << 63) - 1, timedelta.max)])
+def test_a_span_of_time_that_is_longer_than_any_is_read_as_the_longest(ms: int, read: timedelta) -> None:
+    renewal = request_class(ApiKey.RENEW_DELEGATION_TOKEN, 1)
+    found, _ = entity_reader(renewal)(bytes(4) + ms.to_bytes(8, "big", signed=True), 0)
+    assert found.renew_period == read

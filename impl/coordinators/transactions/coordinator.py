@@ -61,10 +61,13 @@ from tidegauge.impl.coordinators.transactions.metadata import (
     TransactionMetadata,
 )
 from tidegauge.impl.coordinators.transactions.rules import Ruling, TransactionRules
+from tidegauge.impl.records.slices import Sliced
 
 DEFAULT_PARTITIONS: Final = 50
 DEFAULT_MAX_TIMEOUT_MS: Final = 15 * 60 * 1000
 DEFAULT_ID_EXPIRATION_MS: Final = 7 * 24 * 60 * 60 * 1000
+RECORD_UNITS: Final = 10
+"""Of work, as `impl.records.slices` counts it, to take in one record of the log."""
 _CORRECT: Final = TransactionRules()
 Given = TypeVar("Given")
 
@@ -110,6 +113,8 @@ class CoordinatedPartition:
     leader_epoch: int
     loading: bool = True
     ids: dict[str, CoordinatedId] = attrs.field(factory=dict)
+    passed_over: int = 0
+    """Records of the log whose versions are not known here: what an upgrade that was undone has left, perhaps."""
 
 
 class TransactionCoordinator:
@@ -138,23 +143,38 @@ class TransactionCoordinator:
             self.partitions[partition] = CoordinatedPartition(leader_epoch)
 
     def load(
-        self, partition: int, leader_epoch: int, records: Iterable[tuple[bytes | None, bytes | None]], now_ms: int
-    ) -> Outstanding:
+        self, partition: int, leader_epoch: int, records: Iterable[tuple[bytes | None, bytes | None]]
+    ) -> Sliced[None]:
         """The whole log in its order, as (key, value), up to its end at the election; all of it has to be committed.
 
-        Returns what prepared transactions have yet to do. A load of another leader epoch than the last election's is
-        out of date, and changes nothing. Raises TransactionLogError.
+        What prepared transactions have yet to do is `outstanding` then. A load of another leader epoch than the last
+        election's is out of date, and changes nothing. Raises TransactionLogError.
         """
         found = self.partitions.get(partition)
         if found is None or found.leader_epoch != leader_epoch or not found.loading:
-            return Outstanding()
-        for transactional_id, metadata in _read(records):
-            if metadata is None:
-                found.ids.pop(transactional_id, None)
-            else:
-                found.ids[transactional_id] = CoordinatedId(self.rules.loaded(metadata))
+            return
+        for key, value in records:
+            self._take_in(found, key, value)
+            yield RECORD_UNITS
         found.loading = False
-        return self.outstanding(partition, now_ms)
+
+    def _take_in(self, partition: CoordinatedPartition, key: bytes | None, value: bytes | None) -> None:
+        """A record of the log; one of a version that is not known is passed over. Raises TransactionLogError."""
+        transactional_id = decode_key(key) if key is not None else None
+        if transactional_id is None:
+            partition.passed_over += 1
+            return
+        if value is None:
+            partition.ids.pop(transactional_id, None)
+            return
+        try:
+            metadata = decode_value(value)
+        except TransactionLogError as error:
+            raise TransactionLogError(f"transactional id {transactional_id!r}: {error}") from None
+        if metadata is None:
+            partition.passed_over += 1
+        else:
+            partition.ids[transactional_id] = CoordinatedId(self.rules.loaded(metadata))
 
     def resign(self, partition: int, leader_epoch: int | None = None) -> None:
         """This broker does not lead the partition any more, or not its replica even; a later election stays."""
@@ -242,7 +262,7 @@ class TransactionCoordinator:
         if pending.metadata is None:
             del self.partitions[append.partition].ids[append.transactional_id]
             return Committed()
-        return Committed(outstanding=self._outstanding(append.partition, append.transactional_id, now_ms))
+        return Committed(outstanding=self.outstanding_of(append.partition, append.transactional_id, now_ms))
 
     def failed(self, append: Append[object]) -> None:
         """The record will never be in the log: all is as before. Not for one whose commit only takes too long."""
@@ -262,21 +282,23 @@ class TransactionCoordinator:
 
     # --- markers -------------------------------------------------------------------------------------------------
 
-    def outstanding(self, partition: int, now_ms: int) -> Outstanding:
-        """Markers and complete records of all prepared transactions of a partition of the log."""
-        found = self.partitions.get(partition)
-        if found is None or found.loading:
-            return Outstanding()
-        each = [self._outstanding(partition, name, now_ms) for name in list(found.ids)]
-        return Outstanding(
-            [marker for one in each for marker in one.markers], [append for one in each for append in one.appends]
-        )
+    def outstanding(self, partition: int, now_ms: int) -> Iterator[Outstanding]:
+        """Markers and complete records of the prepared transactions of a partition of the log: of one id at each step.
 
-    def _outstanding(self, partition: int, transactional_id: str, now_ms: int) -> Outstanding:
-        coordinated = self.partitions[partition]
-        found = coordinated.ids[transactional_id]
-        metadata = found.cached
-        if metadata is None or metadata.status not in PREPARED or found.pending is not None:
+        Others may ask for something between two steps.
+        """
+        found = self.partitions.get(partition)
+        for name in list(found.ids) if found is not None else ():
+            yield self.outstanding_of(partition, name, now_ms)
+
+    def outstanding_of(self, partition: int, transactional_id: str, now_ms: int) -> Outstanding:
+        """The same of one id; nothing where the partition is not coordinated here, or the id is not known."""
+        coordinated = self.partitions.get(partition)
+        if coordinated is None or coordinated.loading:
+            return Outstanding()
+        found = coordinated.ids.get(transactional_id)
+        metadata = None if found is None else found.cached
+        if found is None or metadata is None or metadata.status not in PREPARED or found.pending is not None:
             return Outstanding()
         if (completed := self.rules.completed(metadata, now_ms)) is not None:
             return Outstanding(appends=[self._append(partition, transactional_id, found, completed, None)])
@@ -320,31 +342,32 @@ class TransactionCoordinator:
             return None
         found = self.partitions[marker.log_partition].ids[marker.transactional_id]
         found.cached = self.rules.acknowledged(_cached(found), acknowledged)
-        return next(iter(self._outstanding(marker.log_partition, marker.transactional_id, now_ms).appends), None)
+        return next(iter(self.outstanding_of(marker.log_partition, marker.transactional_id, now_ms).appends), None)
 
     # --- time ----------------------------------------------------------------------------------------------------
 
-    def overdue(self, now_ms: int) -> list[Append[None]]:
-        """The aborts of transactions that their producers have not ended in time."""
-        return [
-            self._append(number, name, found, aborted, None)
-            for number, name, found in self._at_rest()
-            if (aborted := self.rules.overdue(_cached(found), now_ms)) is not None
-        ]
+    def overdue(self, now_ms: int) -> Iterator[Append[None] | None]:
+        """The aborts of transactions that their producers have not ended in time.
 
-    def expired(self, now_ms: int) -> list[Append[None]]:
-        """The tombstones of transactional ids that nobody has used for long."""
-        return [
-            self._append(number, name, found, None, None)
-            for number, name, found in self._at_rest()
-            if self.rules.is_idle(_cached(found), now_ms, self.config.id_expiration_ms)
-        ]
+        One id is looked at in each step, and what has nothing to abort says None. Others may ask for something between
+        two steps; what is appended has to be, before the next one.
+        """
+        for number, name, found in self._at_rest():
+            aborted = self.rules.overdue(_cached(found), now_ms)
+            yield None if aborted is None else self._append(number, name, found, aborted, None)
+
+    def expired(self, now_ms: int) -> Iterator[Append[None] | None]:
+        """The tombstones of transactional ids that nobody has used for long; in steps, as `overdue`."""
+        for number, name, found in self._at_rest():
+            is_idle = self.rules.is_idle(_cached(found), now_ms, self.config.id_expiration_ms)
+            yield self._append(number, name, found, None, None) if is_idle else None
 
     def _at_rest(self) -> Iterator[tuple[int, str, CoordinatedId]]:
         """The ids of loaded partitions without a pending record, each with the partition whose log has it."""
-        for number, partition in self.partitions.items():
+        for number, partition in list(self.partitions.items()):
             for name, found in list(partition.ids.items()) if not partition.loading else ():
-                if found.pending is None and found.cached is not None:
+                is_known = self.partitions.get(number) is partition and partition.ids.get(name) is found
+                if is_known and found.pending is None and found.cached is not None:
                     yield number, name, found
 
     # --- what operators ask --------------------------------------------------------------------------------------
@@ -361,17 +384,12 @@ class TransactionCoordinator:
             return TransactionDescription(found)
         return TransactionDescription(ErrorCode.none, found.cached)
 
-    def list_transactions(self, wanted: TransactionFilter, now_ms: int) -> TransactionList:
+    def list_transactions(self, wanted: TransactionFilter, now_ms: int) -> Sliced[TransactionList]:
         """The ids that this broker coordinates. Errors: COORDINATOR_LOAD_IN_PROGRESS."""
         if any(partition.loading for partition in self.partitions.values()):
             return TransactionList(ErrorCode.coordinator_load_in_progress)
-        known = {
-            name: found.cached
-            for partition in self.partitions.values()
-            for name, found in partition.ids.items()
-            if found.cached is not None
-        }
-        return listed(known, wanted, now_ms)
+        known = [one for partition in self.partitions.values() for one in partition.ids.items()]
+        return (yield from listed(((name, found.cached) for name, found in known), wanted, now_ms))
 
     # --- what requests share -------------------------------------------------------------------------------------
 
@@ -438,19 +456,3 @@ class TransactionCoordinator:
 def _cached(found: CoordinatedId) -> TransactionMetadata:
     assert found.cached is not None, "it has been asked"
     return found.cached
-
-
-def _read(
-    records: Iterable[tuple[bytes | None, bytes | None]],
-) -> Iterator[tuple[str, TransactionMetadata | None]]:
-    """Transactional ids with what their records say; records of versions that are not known are passed over."""
-    for key, value in records:
-        transactional_id = decode_key(key) if key is not None else None
-        if transactional_id is None:
-            continue
-        try:
-            metadata = decode_value(value) if value is not None else None
-        except TransactionLogError as error:
-            raise TransactionLogError(f"transactional id {transactional_id!r}: {error}") from None
-        if value is None or metadata is not None:
-            yield transactional_id, metadata

@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from typing import Final
 
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.coordinators.transactions.messages import ListedTransaction, TransactionFilter, TransactionList
 from tidegauge.impl.coordinators.transactions.metadata import PREPARED, TransactionMetadata, TransactionStatus
+from tidegauge.impl.records.slices import Sliced
 
 STATES: Final = {status.kafka_name: status for status in TransactionStatus}
 OPEN: Final = (TransactionStatus.ONGOING, *PREPARED)
 
 
-def listed(known: Mapping[str, TransactionMetadata], wanted: TransactionFilter, now_ms: int) -> TransactionList:
-    """The ids that a filter lets through, in the order of their names."""
+def listed(
+    known: Iterable[tuple[str, TransactionMetadata | None]], wanted: TransactionFilter, now_ms: int
+) -> Sliced[TransactionList]:
+    """The ids that a filter lets through, in their order; one without metadata is not there yet."""
     unknown = sorted(wanted.states - STATES.keys())
     states = {STATES[name] for name in wanted.states & STATES.keys()}
-    found = [
-        ListedTransaction(name, metadata.producer_id, metadata.status.kafka_name)
-        for name, metadata in sorted(known.items())
-        if (not wanted.states or metadata.status in states)
-        and (not wanted.producer_ids or metadata.producer_id in wanted.producer_ids)
-        and (wanted.duration_ms < 0 or _is_open_for(metadata, wanted.duration_ms, now_ms))
-    ]
+    found = []
+    for name, metadata in known:
+        if (
+            metadata is not None
+            and (not wanted.states or metadata.status in states)
+            and (not wanted.producer_ids or metadata.producer_id in wanted.producer_ids)
+            and (wanted.duration_ms < 0 or _is_open_for(metadata, wanted.duration_ms, now_ms))
+        ):
+            found.append(ListedTransaction(name, metadata.producer_id, metadata.status.kafka_name))
+        yield 1
     return TransactionList(ErrorCode.none, found, unknown)
 
 

@@ -41,9 +41,10 @@ class TransactionStatus(IntEnum):
     @property
     def kafka_name(self) -> str:
         """As DescribeTransactions and ListTransactions say it."""
-        return "".join(word.capitalize() for word in self.name.split("_"))
+        return _KAFKA_NAMES[self]
 
 
+_KAFKA_NAMES: Final = {one: "".join(word.capitalize() for word in one.name.split("_")) for one in TransactionStatus}
 PREPARED: Final = (TransactionStatus.PREPARE_COMMIT, TransactionStatus.PREPARE_ABORT)
 """The outcome is decided, and not every partition has its marker."""
 COMMITTING: Final = (TransactionStatus.PREPARE_COMMIT, TransactionStatus.COMPLETE_COMMIT)

@@ -244,7 +244,7 @@ async def handle_list_transactions(
         frozenset(request.producer_id_filters),
         request.duration_filter,
     )
-    found = transactions.core().list_transactions(wanted, transactions.now_ms)
+    found = await context.pace.finish(transactions.core().list_transactions(wanted, transactions.now_ms))
     return ListTransactionsResponse(
         throttle_time=NO_WAIT,
         error_code=found.error,

@@ -5,7 +5,7 @@ Theory of operation
 A coordinator keeps all that it must not forget in a compacted topic. The leader of a partition of that topic is the
 coordinator of the keys in it, and what it knows of them is a function of the partition's log:
 
-    a leader epoch begins here   `new_state`, then `replay` of each batch up to the log's end, then `loaded`
+    a leader epoch begins here   `new_state`, `replay` of each batch up to the log's end, `load`, then `loaded`
     append                       the batch is committed, then its `apply` is called; both in the order of the log
     the leader epoch ends        `resigned`; what was not applied by then never is
 
@@ -108,14 +108,17 @@ class Coordinator(Protocol[S]):
     def new_state(self, index: int, leader_epoch: int) -> S:
         """What is known of an empty partition."""
 
-    def replay(self, state: S, batch: LoggedBatch) -> None:
-        """Take in a batch of the log. Raises ValueError for records that nobody here understands."""
+    def replay(self, state: S, batch: LoggedBatch) -> int:
+        """Take in a batch of the log; returns how many records it passed over, as of versions that are not known here.
+
+        Raises ValueError for bytes that are no record.
+        """
+
+    async def load(self, led: Led[S], pace: Pace) -> int:
+        """All was replayed: what takes long is done now, while requests still wait. Returns and raises as `replay`."""
 
     def loaded(self, led: Led[S]) -> None:
-        """All is known: requests are served from now on, and what the log has left open is taken up.
-
-        Raises ValueError for records that nobody here understands.
-        """
+        """Requests are served from now on, and what the log has left open is taken up."""
 
     def resigned(self, led: Led[S]) -> None:
         """The epoch has ended."""
@@ -193,11 +196,15 @@ class CoordinatorLog(Generic[S]):
         await self._until_committed(key, led, lambda: replica.high_watermark >= end)
         if not led.is_led:
             return
+        pace = Pace(until_running=self._clock.until_running)
         try:
-            await self._replay(partition, led, end)
+            passed_over = await self._replay(partition, led, end, pace)
             if led.is_led:
-                self._coordinator.loaded(led)
+                passed_over += await self._coordinator.load(led, pace)
+            if led.is_led:
                 led.is_loaded = True
+                self._coordinator.loaded(led)
+                self._tell_passed_over(led, passed_over)
         except (RecordError, ValueError, OSError) as error:
             if led.is_led:
                 log_event(
@@ -210,10 +217,21 @@ class CoordinatorLog(Generic[S]):
                 )
                 self._resign(led.index)
 
-    async def _replay(self, partition: Partition, led: Led[S], end: int) -> None:
-        """Raises RecordError, ValueError or OSError."""
-        pace = Pace(until_running=self._clock.until_running)
-        offset = partition.log.log_start_offset
+    def _tell_passed_over(self, led: Led[S], records: int) -> None:
+        if records:
+            log_event(
+                LOGGER,
+                logging.WARNING,
+                "records passed over",
+                partition=f"{self.topic}-{led.index}",
+                records=records,
+                why="of versions that are not known here: an upgrade that was undone has left them, perhaps",
+                next="they stay in the log, and count for nothing",
+            )
+
+    async def _replay(self, partition: Partition, led: Led[S], end: int, pace: Pace) -> int:
+        """Returns how many records were passed over. Raises RecordError, ValueError or OSError."""
+        offset, passed_over = partition.log.log_start_offset, 0
         while offset < end and led.is_led:
             read = PartitionRead(self.topic, led.index, offset, self._load_bytes(), led.leader_epoch)
             (outcome,) = await self._replicas.read([read], max_bytes=read.max_bytes)
@@ -222,17 +240,18 @@ class CoordinatorLog(Generic[S]):
                 raise ValueError(f"nothing can be read from offset {offset}: {response.error.name.upper()}")
             batches = in_memory(response.records)
             if not batches:
-                return  # the cleaner has taken what was there
+                break  # the cleaner has taken what was there
             for extent in extents(batches):
                 batch = _logged(batches, extent.position)
                 await pace.did(_RECORD_UNITS * (len(batch.records) + 1))
                 if not led.is_led:
-                    return
+                    return 0
                 try:
-                    self._coordinator.replay(led.state, batch)
+                    passed_over += self._coordinator.replay(led.state, batch)
                 except (RecordError, ValueError) as error:
                     raise ValueError(f"the batch from offset {batch.header.base_offset} on: {error}") from error
                 offset = extent.next_offset
+        return passed_over
 
     async def _until_committed(self, key: TopicPartition, led: Led[S], is_committed: Callable[[], bool]) -> None:
         """Wait until it is, or the epoch has ended."""

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from tidegauge.impl.server.broker.partition import Partition
     from tidegauge.impl.server.broker.replica_manager import ReplicaManager
     from tidegauge.impl.server.broker.tasks import BrokerTasks
+    from tidegauge.impl.server.pace import Pace
 
 RECORDS_AT_ONCE: Final = 1_000
 """Tombstones in one batch, of those that nobody has asked for."""
@@ -146,9 +147,15 @@ class Groups:
         config = self._config.initial
         return GroupCoordinator(Limits(config.offset_metadata_max_bytes, config.offsets_retention_minutes * 60_000))
 
-    def replay(self, state: GroupCoordinator, batch: LoggedBatch) -> None:
+    def replay(self, state: GroupCoordinator, batch: LoggedBatch) -> int:
         """Take in a batch of the log. Raises RecordError."""
-        state.offsets.replay(log_entries(batch.header, batch.records, batch.marker))
+        entries = list(log_entries(batch.header, batch.records, batch.marker))
+        state.offsets.replay(entries)
+        return max(0, len(batch.records) - len(entries))
+
+    async def load(self, led: Led[GroupCoordinator], pace: Pace) -> int:
+        """All was taken in batch by batch."""
+        return 0
 
     def loaded(self, led: Led[GroupCoordinator]) -> None:
         """Look for what expires, from now on."""

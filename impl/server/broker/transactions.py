@@ -8,7 +8,7 @@ ids, appends to `__transaction_state` (`CoordinatorLog`), tells the core what is
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import trio
@@ -30,6 +30,7 @@ from tidegauge.impl.metadata.features import TRANSACTION_VERSION
 from tidegauge.impl.metadata.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from tidegauge.impl.server.broker.coordinator_log import CoordinatorLog, Led, LoggedBatch
 from tidegauge.impl.server.broker.marker_sender import MarkerSender
+from tidegauge.impl.server.pace import Pace
 
 if TYPE_CHECKING:
     from tidegauge.impl.ports.clock import Clock
@@ -46,6 +47,10 @@ Logged = dict[bytes, bytes | None]
 
 APPEND_TIMEOUT_MS: Final = 30_000
 """How long a client waits for a record of its coordinator; Kafka takes its `request.timeout.ms`."""
+_LOOK_UNITS: Final = 2
+"""Of work, as `impl.server.pace` counts it, to look at one id."""
+_APPEND_UNITS: Final = 200
+"""To append a record, or to send a marker."""
 
 
 class Transactions:
@@ -176,7 +181,7 @@ class Transactions:
             return
         await trio.sleep(retry_ms / 1000)
         await self._clock.until_running()
-        self._take_up(self.core().outstanding(append.partition, self.now_ms))
+        self._take_up(self.core().outstanding_of(append.partition, append.transactional_id, self.now_ms))
 
     def _retry_ms(self) -> int | None:
         """The wait before something is tried again; None where a driver orders it."""
@@ -189,18 +194,24 @@ class Transactions:
         self.core().begin_loading(index, leader_epoch)
         return {}
 
-    def replay(self, state: Logged, batch: LoggedBatch) -> None:
+    def replay(self, state: Logged, batch: LoggedBatch) -> int:
         """Take in a batch of the log: of each key the last value counts."""
         for record in batch.records:
             if record.key is not None:
                 state[record.key] = record.value
+        return 0
 
-    def loaded(self, led: Led[Logged]) -> None:
-        """Coordinate the partition, and take up what was prepared. Raises ValueError for a record that is none."""
+    async def load(self, led: Led[Logged], pace: Pace) -> int:
+        """Coordinate the partition, from now on. Raises ValueError for a record that is none."""
         records: Sequence[tuple[bytes, bytes | None]] = list(led.state.items())
         led.state.clear()
-        outstanding = self.core().load(led.index, led.leader_epoch, records, self.now_ms)
-        self._take_up(outstanding)
+        await pace.finish(self.core().load(led.index, led.leader_epoch, records))
+        found = self.core().partitions.get(led.index)
+        return 0 if found is None else found.passed_over
+
+    def loaded(self, led: Led[Logged]) -> None:
+        """Take up what was prepared."""
+        self._tasks.start_soon(self._send_outstanding_of, led)
         if self._timers and not self._is_sweeping:
             self._is_sweeping = True
             self._tasks.start_soon(self._sweep)
@@ -211,20 +222,36 @@ class Transactions:
 
     # --- time ------------------------------------------------------------------------------------------------------
 
-    def abort_overdue(self) -> None:
+    async def abort_overdue(self) -> None:
         """Abort the transactions that their producers have not ended in time."""
-        for append in self.core().overdue(self.now_ms):
-            self._tasks.start_soon(self._append, append, math.inf)
+        await self._append_each(self.core().overdue(self.now_ms))
 
-    def expire_ids(self) -> None:
+    async def expire_ids(self) -> None:
         """Forget the transactional ids that nobody has used for transactional.id.expiration.ms."""
-        for append in self.core().expired(self.now_ms):
-            self._tasks.start_soon(self._append, append, math.inf)
+        await self._append_each(self.core().expired(self.now_ms))
 
-    def send_outstanding(self) -> None:
-        """Write the markers again that are outstanding, and complete what has all of them."""
+    async def _append_each(self, found: Iterator[Append[None] | None]) -> None:
+        """Append what is found as it comes, in slices: there may be any number of ids."""
+        pace = self._pace()
+        for append in found:
+            if append is not None:
+                self._tasks.start_soon(self._append, append, math.inf)
+            await pace.did(_LOOK_UNITS if append is None else _APPEND_UNITS)
+
+    async def _send_outstanding_of(self, led: Led[Logged]) -> None:
+        """Write the markers that are outstanding, and complete what has all of them."""
+        pace = self._pace()
+        for outstanding in self.core().outstanding(led.index, self.now_ms):
+            self._take_up(outstanding)
+            await pace.did(_LOOK_UNITS if outstanding == Outstanding() else _APPEND_UNITS)
+
+    async def send_outstanding(self) -> None:
+        """The same of every partition that is coordinated here."""
         for led in self.log:
-            self._take_up(self.core().outstanding(led.index, self.now_ms))
+            await self._send_outstanding_of(led)
+
+    def _pace(self) -> Pace:
+        return Pace(until_running=self._clock.until_running)
 
     async def _sweep(self) -> None:
         """Look for overdue transactions and for idle ids, as long as there may be any here."""
@@ -235,10 +262,10 @@ class Transactions:
         while self._core.partitions:
             await trio.sleep(min(overdue_s, idle_s))
             await self._clock.until_running()
-            self.abort_overdue()
+            await self.abort_overdue()
             if trio.current_time() >= expires_at:
                 expires_at = trio.current_time() + idle_s
-                self.expire_ids()
+                await self.expire_ids()
         self._is_sweeping = False
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TypeVar
 
 import attrs
@@ -26,12 +27,24 @@ from tidegauge.impl.coordinators.transactions.messages import (
     VerifyPartitions,
 )
 from tidegauge.impl.coordinators.transactions.metadata import TopicPartition, TransactionMetadata, TransactionStatus
+from tidegauge.impl.records.slices import at_once
 
 ID = "tide-tables"
 FIRST, SECOND = TopicPartition("tide", 0), TopicPartition("tide", 1)
 TIMEOUT_MS = 60_000
 DEFAULTS = TransactionConfig()
 Response = TypeVar("Response")
+
+
+def found(looked_at: Iterable[Append[None] | None]) -> list[Append[None]]:
+    """What a sweep appends."""
+    return [one for one in looked_at if one is not None]
+
+
+def together(each: Iterable[Outstanding]) -> Outstanding:
+    """What all ids have outstanding."""
+    listed = list(each)
+    return Outstanding([m for one in listed for m in one.markers], [a for one in listed for a in one.appends])
 
 
 class Coordinating:
@@ -53,9 +66,10 @@ class Coordinating:
         """A new leader epoch, and the log read from its beginning."""
         self.leader_epoch += 1
         self.core.begin_loading(self.partition, self.leader_epoch)
-        found = self.core.load(self.partition, self.leader_epoch, self.log, self.now_ms)
-        self.markers = list(found.markers)
-        return found
+        at_once(self.core.load(self.partition, self.leader_epoch, self.log))
+        known = together(self.core.outstanding(self.partition, self.now_ms))
+        self.markers = list(known.markers)
+        return known
 
     def done(self, outcome: Outcome[Response]) -> Response:
         """The response, once all that is to be written is committed."""
@@ -125,7 +139,7 @@ def test_nothing_changes_before_the_record_is_committed_and_others_wait() -> Non
     assert one.core.add_partitions(request, one.now_ms) == Respond(concurrent)
     assert one.init().error is concurrent
     assert one.end().error is concurrent
-    assert one.core.overdue(one.now_ms + 10 * TIMEOUT_MS) == []
+    assert found(one.core.overdue(one.now_ms + 10 * TIMEOUT_MS)) == []
     one.core.failed(pending)
     assert one.known().status is TransactionStatus.EMPTY
     assert one.add(FIRST) is ErrorCode.none
@@ -154,7 +168,7 @@ def test_a_record_that_is_committed_after_a_new_election_is_told_not_coordinator
     assert one.core.committed(pending, one.now_ms) == Committed(ErrorCode.not_coordinator)
     assert one.add(FIRST) is ErrorCode.not_coordinator
     assert one.core.describe(ID).error is ErrorCode.not_coordinator
-    assert one.core.outstanding(one.partition, one.now_ms) == Outstanding()
+    assert not list(one.core.outstanding(one.partition, one.now_ms))
 
 
 def test_while_a_partition_loads_its_ids_are_told_so() -> None:
@@ -163,13 +177,14 @@ def test_while_a_partition_loads_its_ids_are_told_so() -> None:
     one.core.begin_loading(one.partition, 5)
     loading = ErrorCode.coordinator_load_in_progress
     assert one.init().error is loading
-    assert one.core.list_transactions(TransactionFilter(), one.now_ms).error is loading
-    assert one.core.load(one.partition, 4, one.log, one.now_ms) == Outstanding()
+    assert at_once(one.core.list_transactions(TransactionFilter(), one.now_ms)).error is loading
+    at_once(one.core.load(one.partition, 4, one.log))
+    assert not list(one.core.outstanding(one.partition, one.now_ms))
     assert one.init().error is loading, "that load was of another election"
     one.core.resign(one.partition, 4)
     one.core.begin_loading(one.partition, 3)
     assert one.init().error is loading, "what is older than the election changes nothing"
-    one.core.load(one.partition, 5, one.log, one.now_ms)
+    at_once(one.core.load(one.partition, 5, one.log))
     assert one.init() == given(7, 1)
 
 
@@ -204,9 +219,9 @@ def test_a_complete_record_that_fails_is_made_again() -> None:
     (marker,) = one.markers
     complete = one.core.marker_written(marker, {FIRST}, one.now_ms)
     assert complete is not None
-    assert one.core.outstanding(one.partition, one.now_ms) == Outstanding([], [])
+    assert list(one.core.outstanding(one.partition, one.now_ms)) == [Outstanding()]
     one.core.failed(complete)
-    (again,) = one.core.outstanding(one.partition, one.now_ms).appends
+    (again,) = one.core.outstanding_of(one.partition, ID, one.now_ms).appends
     assert again.value == complete.value
     one.commit(again)
     assert one.known().status is TransactionStatus.COMPLETE_COMMIT
@@ -243,13 +258,13 @@ def test_a_transaction_that_is_not_ended_in_time_is_aborted_under_a_new_epoch() 
     one = Coordinating()
     one.init()
     one.add(FIRST)
-    assert one.core.overdue(one.now_ms + TIMEOUT_MS) == []
-    (abort,) = one.core.overdue(one.now_ms + TIMEOUT_MS + 1)
+    assert found(one.core.overdue(one.now_ms + TIMEOUT_MS)) == []
+    (abort,) = found(one.core.overdue(one.now_ms + TIMEOUT_MS + 1))
     one.commit(abort)
     assert (one.known().status, one.known().epoch) == (TransactionStatus.PREPARE_ABORT, 1)
     assert one.end().error is ErrorCode.producer_fenced
     one.write_markers()
-    assert one.core.overdue(one.now_ms + 10 * TIMEOUT_MS) == []
+    assert found(one.core.overdue(one.now_ms + 10 * TIMEOUT_MS)) == []
 
 
 def test_an_id_is_coordinated_where_the_log_has_it_though_the_topic_has_got_more_partitions() -> None:
@@ -259,14 +274,14 @@ def test_an_id_is_coordinated_where_the_log_has_it_though_the_topic_has_got_more
     before = one.partition
     one.core.config = attrs.evolve(DEFAULTS, partitions=DEFAULTS.partitions + 1)
     assert one.partition != before
-    (abort,) = one.core.overdue(one.now_ms + TIMEOUT_MS + 1)
+    (abort,) = found(one.core.overdue(one.now_ms + TIMEOUT_MS + 1))
     assert abort.partition == before
     one.commit(abort)
     one.write_markers()
     one.core.config = DEFAULTS
     assert one.known().status is TransactionStatus.COMPLETE_ABORT
     one.core.config = attrs.evolve(DEFAULTS, partitions=DEFAULTS.partitions + 1)
-    (tombstone,) = one.core.expired(one.now_ms + one.core.config.id_expiration_ms)
+    (tombstone,) = found(one.core.expired(one.now_ms + one.core.config.id_expiration_ms))
     assert (tombstone.partition, one.commit(tombstone).error) == (before, ErrorCode.none)
 
 
@@ -318,7 +333,7 @@ def test_a_transaction_that_a_database_decides_has_no_time_out() -> None:
     request = InitProducerId(ID, 1, enables_two_phase=True)
     assert one.done(one.core.init_producer_id(request, one.now_ms, 7)) == given(7, 0)
     one.add(FIRST)
-    assert one.core.overdue(1 << 60) == []
+    assert found(one.core.overdue(1 << 60)) == []
     kept = one.core.init_producer_id(request._replace(keeps_prepared=True), one.now_ms)
     assert one.done(kept) == given(7, 1)
     assert one.known().status is TransactionStatus.ONGOING
@@ -327,13 +342,13 @@ def test_a_transaction_that_a_database_decides_has_no_time_out() -> None:
 def test_an_id_that_nobody_uses_expires_and_an_open_one_does_not() -> None:
     one = Coordinating(TransactionConfig(id_expiration_ms=100))
     one.init()
-    assert one.core.expired(one.now_ms + 99) == []
+    assert found(one.core.expired(one.now_ms + 99)) == []
     one.add(FIRST)
-    assert one.core.expired(one.now_ms + 100) == []
+    assert found(one.core.expired(one.now_ms + 100)) == []
     one.end()
-    assert one.core.expired(one.now_ms + 100) == []
+    assert found(one.core.expired(one.now_ms + 100)) == []
     one.write_markers()
-    (tombstone,) = one.core.expired(one.now_ms + 100)
+    (tombstone,) = found(one.core.expired(one.now_ms + 100))
     assert tombstone.value is None
     assert one.init().error is ErrorCode.concurrent_transactions
     one.commit(tombstone)
@@ -349,7 +364,7 @@ def test_ids_are_listed_by_state_producer_id_and_duration() -> None:
     all_of_it = [ListedTransaction(ID, 7, "Empty")]
 
     def listed(wanted: TransactionFilter, after_ms: int = 0) -> list[ListedTransaction]:
-        return list(one.core.list_transactions(wanted, one.now_ms + after_ms).transactions)
+        return list(at_once(one.core.list_transactions(wanted, one.now_ms + after_ms)).transactions)
 
     assert listed(TransactionFilter()) == all_of_it
     assert listed(TransactionFilter(frozenset({"Empty", "Ongoing"}))) == all_of_it
@@ -360,7 +375,7 @@ def test_ids_are_listed_by_state_producer_id_and_duration() -> None:
     one.add(FIRST)
     assert listed(TransactionFilter(duration_ms=5), after_ms=5) == []
     assert listed(TransactionFilter(duration_ms=5), after_ms=6) == [ListedTransaction(ID, 7, "Ongoing")]
-    unknown = one.core.list_transactions(TransactionFilter(frozenset({"Asleep"})), 0)
+    unknown = at_once(one.core.list_transactions(TransactionFilter(frozenset({"Asleep"})), 0))
     assert (unknown.error, unknown.transactions, unknown.unknown_states) == (ErrorCode.none, [], ["Asleep"])
 
 

@@ -32,6 +32,7 @@ from tidegauge.impl.coordinators.transactions.messages import (
 )
 from tidegauge.impl.coordinators.transactions.metadata import TopicPartition, TransactionMetadata
 from tidegauge.impl.partition.messages import Appended
+from tidegauge.impl.records.slices import at_once
 from tidegauge.model_tests.harness.cores.transaction_partitions import PartitionCores
 from tidegauge.model_tests.harness.cores.transaction_roles import CORRECT, TransactionRoles
 from tidegauge.model_tests.harness.performing import Steps, on
@@ -130,14 +131,15 @@ class TransactionCores:
         key = self.key_of(number)
         records = [(key, one.logged)] if one.logged is not None else []
         partition = self.log_partition(number)
-        self.postpone(self.coordinator.load(partition, self.leader_epoch, records, self.now_ms))
+        at_once(self.coordinator.load(partition, self.leader_epoch, records))
+        self.postpone(self.outstanding(number))
 
     def key_of(self, number: int) -> bytes:
         name = self.names[number].encode()
         return b"\0\0" + len(name).to_bytes(2, "big") + name
 
     def outstanding(self, number: int) -> Outstanding:
-        return self.coordinator.outstanding(self.log_partition(number), self.now_ms)
+        return self.coordinator.outstanding_of(self.log_partition(number), self.names[number], self.now_ms)
 
     # --- requests ------------------------------------------------------------------------------------------------
 
@@ -412,7 +414,7 @@ def expire(cores: TransactionCores, action: coordinating.ExpireTransaction, befo
         if found is not None and found.cached is not None:
             began = cores.now_ms - (TIMEOUT_MS + 1 if number == action.transactional_id else 0)
             found.cached = attrs.evolve(found.cached, start_ms=began)
-    (append,) = core.overdue(cores.now_ms)
+    (append,) = filter(None, core.overdue(cores.now_ms))
     cores.append(action.transactional_id, append, None)
 
 

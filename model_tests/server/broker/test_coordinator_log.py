@@ -12,6 +12,7 @@ from kio.schema.errors import ErrorCode
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.metadata.topic_names import TRANSACTION_STATE
 from tidegauge.impl.server.broker.coordinator_log import CoordinatorLog, Led, LoggedBatch
+from tidegauge.impl.server.pace import Pace
 from tidegauge.model_tests.simulated import simulated
 
 Values = dict[bytes, bytes]
@@ -28,13 +29,17 @@ class Remembering:
     def new_state(self, index: int, leader_epoch: int) -> Values:
         return {}
 
-    def replay(self, state: Values, batch: LoggedBatch) -> None:
+    def replay(self, state: Values, batch: LoggedBatch) -> int:
         for record in batch.records:
             assert record.key is not None
             if record.value is None:
                 state.pop(record.key, None)
             else:
                 state[record.key] = record.value
+        return 0
+
+    async def load(self, led: Led[Values], pace: Pace) -> int:
+        return 0
 
     def loaded(self, led: Led[Values]) -> None:
         self.events.append(f"loaded {led.leader_epoch}")

@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping
-from datetime import timedelta
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
@@ -34,7 +33,6 @@ import trio
 from kio.schema.errors import ErrorCode
 from kio.schema.sasl_authenticate.v2.response import SaslAuthenticateResponse
 from kio.schema.sasl_handshake.v1.response import SaslHandshakeResponse
-from kio.static.primitive import i64Timedelta
 
 from tidegauge.impl.ports.clock import Clock
 from tidegauge.impl.server.transport.authorization import ANONYMOUS, Principal
@@ -43,6 +41,7 @@ from tidegauge.impl.server.transport.security.exchanges import AuthenticationFai
 from tidegauge.impl.wire.apis import BROKER_APIS, ApiKey, response_class
 from tidegauge.impl.wire.codecs import Request, api_name, decode_canonical_request, encode_response, peek_request
 from tidegauge.impl.wire.frames import Payload
+from tidegauge.impl.wire.message_classes import span
 from tidegauge.impl.wire.versions import convert
 
 if TYPE_CHECKING:
@@ -170,7 +169,7 @@ class SaslGate:
             error_code=ErrorCode.none,
             error_message=None,
             auth_bytes=token,
-            session_lifetime=i64Timedelta.parse(timedelta(milliseconds=lifetime_ms)),
+            session_lifetime=span(lifetime_ms),
         )
         return _encoded(response, request)
 
