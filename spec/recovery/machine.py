@@ -178,6 +178,26 @@ class Open(Action):
 DAMAGE = (Spoil, LoseSegment, MakeUp, LoseEpochs, LosePoint, SpoilPoint, SpoilStart)
 
 
+def _is_there(state: State, action: Action) -> bool:
+    """Whether the log has the file and the batch that the action names."""
+    match action:
+        case StartAt(offset):
+            return any(offset in (batch.start, batch.end) for one in state.segments for batch in one.batches)
+        case Truncate(offset):
+            return any(offset == batch.start for one in state.segments for batch in one.batches)
+        case Crash(file, kept):
+            if file >= len(state.segments):
+                return False
+            return kept <= len(state.segments[file].batches) - state.segments[file].synced
+        case LoseSegment(base):
+            return any(one.base == base for one in state.segments)
+        case Spoil(base, number):
+            return any(one.base == base and number < len(one.batches) for one in state.segments)
+        case MakeUp(base):
+            return base <= state.end + 1
+    return True
+
+
 @attrs.frozen
 class Recovery(Opening, Machine[State]):
     """The constants bound a search."""
@@ -232,10 +252,14 @@ class Recovery(Opening, Machine[State]):
             if isinstance(action, DAMAGE):
                 if state.damages >= self.max_damages or not state.segments:
                     return "enough damage, or nothing that could be damaged"
+                if not _is_there(state, action):
+                    return "there is no such file or batch"
                 return self._damage_guard(state, action)
             return self._open_guard(state, action)
         if not state.is_open:
             return "the log is closed"
+        if isinstance(action, (StartAt, Truncate, Crash)) and not _is_there(state, action):
+            return "the log has no such batch"
         match action:
             case Append() if state.appended >= self.max_appends:
                 return "enough was appended"

@@ -183,8 +183,10 @@ class HeartbeatArrivesLate(LateArrival):
 
     def not_left(self, machine: ReplicationRules, state: State) -> str:
         session = state.controller.sessions[self.broker]
-        if not 0 <= self.broker_epoch < session.broker_epoch:
-            return f"broker {self.broker} has had no process before with broker epoch {self.broker_epoch}"
+        if self.broker_epoch < 0 or self.broker_epoch != session.broker_epoch - 1:
+            return f"broker {self.broker} has had no process just before with broker epoch {self.broker_epoch}"
+        if not session.fenced:
+            return f"broker {self.broker} is not fenced: a heartbeat changes nothing"
         return machine.not_unfenced(state.controller, state.replicas[self.broker], self.broker)
 
     def effect(self, machine: ReplicationRules, state: State) -> State:

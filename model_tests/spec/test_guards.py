@@ -1,0 +1,89 @@
+"""What a guard allows is all that the machine offers, and what it refuses is attempted: of every machine, on walks.
+
+An action that another state offered is put to the guard too. So a condition that the candidates make true by themselves
+is one of the guard all the same: a trace that is replayed, or an implementation in lockstep, asks the guard alone.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from random import Random
+from typing import Any, Final
+
+import pytest
+
+from tidegauge.model_tests.spec.walked import NAMES, machine_of, walked
+from tidegauge.spec.kernel.guarded import GuardedMachine
+from tidegauge.spec.kernel.machine import Action, Machine, NotEnabled
+from tidegauge.spec.replication.extensions.unregistering import LearnBrokerEpoch
+
+OF_A_KIND: Final = 12
+"""Actions of each class that every state is asked for."""
+MORE_ALLOWED: Final[Mapping[type[Action], str]] = {
+    LearnBrokerEpoch: "the explorer has the last registration responded to only; a trace may have an earlier one"
+}
+"""Classes of which a guard allows what is not offered, and why."""
+EACH: Final = 6
+"""Of so many states of a walk, one is asked what is attempted in it."""
+REFUSED: Final[Mapping[str, int]] = {
+    "replication": 3363,
+    "kip320": 0,
+    "reassignment": 3176,
+    "controlled-shutdown": 1977,
+    "retention": 2243,
+    "directories": 1218,
+    "damage": 1931,
+    "lost-logs": 1992,
+    "late-messages": 2064,
+    "unregistering": 2113,
+    "reads": 2591,
+    "settings": 2033,
+    "composed-replication": 1856,
+    "idempotence": 1297,
+    "transactions": 1603,
+    "offsets": 18,
+}
+"""How many different requests are refused on the walks, each counted once in a state: lockstep sends such."""
+
+
+def attempted(machine: Machine[Any], state: Any) -> list[Action]:
+    if not isinstance(machine, GuardedMachine):
+        return []
+    return [action for kind in machine.attempted_types for action in machine.attempts(state, kind)]
+
+
+def is_enabled(machine: Machine[Any], state: Any, action: Action) -> bool:
+    try:
+        machine.step(state, action)
+    except NotEnabled:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_a_guard_allows_is_offered(name: str) -> None:
+    machine, states = machine_of(name), walked(name)
+    known: dict[type[Action], dict[Action, None]] = defaultdict(dict)
+    for number, (state, enabled) in enumerate(states.items()):
+        for action in (*enabled, *attempted(machine, state)) if number % EACH == 0 else enabled:
+            known[type(action)][action] = None
+    rng = Random(name)
+    of_kinds = [one for kind, one in known.items() if kind not in MORE_ALLOWED]
+    asked = [one for of_kind in of_kinds for one in rng.sample(list(of_kind), min(OF_A_KIND, len(of_kind)))]
+    for state, enabled in states.items():
+        offered = set(enabled)
+        allowed = [action for action in asked if action not in offered and is_enabled(machine, state, action)]
+        assert not allowed, f"the guard allows what is not offered in {state}"
+
+
+def test_so_much_is_refused_on_the_walks() -> None:
+    refused = {}
+    for name in NAMES:
+        machine = machine_of(name)
+        if isinstance(machine, GuardedMachine):
+            refused[name] = sum(
+                len({action for kind in machine.attempted_types for action, _ in machine.refused(state, kind)})
+                for state in list(walked(name))[::EACH]
+            )
+    assert refused == REFUSED

@@ -1,0 +1,70 @@
+"""Walks of every machine: states of all kinds, for tests that try all machines."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from functools import cache
+from random import Random
+from typing import Any, Final
+
+import attrs
+
+from tidegauge.spec.idempotence.machine import Idempotence
+from tidegauge.spec.kernel.bounds import Bounds
+from tidegauge.spec.kernel.machine import Action, Machine
+from tidegauge.spec.registry import REGISTRY
+from tidegauge.spec.replication.machine import Replication
+from tidegauge.spec.replication.state import Acks
+from tidegauge.spec.transactions.machine import Transactions
+
+WALKS: Final = 6
+LENGTH: Final = 50
+OFTEN: Final = 2
+"""How often each perturbation may happen: so that it is refused in the end."""
+NAMES: Final = tuple(registration.name for registration in REGISTRY)
+LARGE: Final[Mapping[str, Machine[Any]]] = {
+    "replication": Replication(brokers=3, max_records=3, min_insync_replicas=2, acks=tuple(Acks), long_polls=True),
+    "idempotence": Idempotence(
+        producers=2,
+        max_records=4,
+        segments=True,
+        bounds=Bounds(dict.fromkeys(Idempotence().perturbations, OFTEN)),
+    ),
+    "transactions": Transactions(
+        transactional_ids=2,
+        incarnations=2,
+        transactions=2,
+        partitions=2,
+        inputs=2,
+        max_epoch=3,
+        bounds=Bounds(dict.fromkeys(sorted({*Transactions().perturbations} - {"DelayAdd", "Upgrade"}), OFTEN)),
+    ),
+}
+
+
+def machine_of(name: str) -> Machine[Any]:
+    """The machine with constants that let everything happen."""
+    machine = LARGE.get(name, REGISTRY.machine(name))
+    if not isinstance(machine, Replication):
+        return machine
+    return attrs.evolve(machine, max_records=2, bounds=Bounds(dict.fromkeys(machine.perturbations, OFTEN)))
+
+
+@cache
+def walked(name: str) -> dict[Any, tuple[Action, ...]]:
+    """States on walks that take every class of action equally often, each with what may happen in it."""
+    machine = machine_of(name)
+    found: dict[Any, tuple[Action, ...]] = {}
+    for walk in range(WALKS):
+        rng = Random(f"{name}/{walk}")
+        state = next(iter(machine.initial()))
+        for _ in range(LENGTH):
+            by_kind = defaultdict(list)
+            for action, after in machine.successors(state):
+                by_kind[type(action)].append((action, after))
+            found[state] = tuple(action for steps in by_kind.values() for action, _ in steps)
+            if not by_kind:
+                break
+            _, state = rng.choice(by_kind[rng.choice(list(by_kind))])
+    return found
