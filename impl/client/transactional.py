@@ -16,40 +16,36 @@ begins again (InitProducerId), which aborts what is open and fences any other pr
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import trio
 from kio.schema.end_txn.v5.request import EndTxnRequest
 from kio.schema.errors import ErrorCode
-from kio.schema.find_coordinator.v6.request import FindCoordinatorRequest
 from kio.schema.init_producer_id.v5.request import InitProducerIdRequest
-from kio.schema.types import ProducerId, TransactionalId
+from kio.schema.txn_offset_commit.v5.request import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from kio.schema.types import GroupId, ProducerId, TransactionalId
 
 from tidegauge.impl.client import requests
+from tidegauge.impl.client.coordinators import GROUP, TRANSACTION, Coordinator
 from tidegauge.impl.client.errors import KafkaError
-from tidegauge.impl.ports.network import Address
 from tidegauge.impl.records.payload import ProducerIdentity, Record, build_batch
-from tidegauge.impl.wire.channel import NoResponseError, UnreachableError
-from tidegauge.impl.wire.primitives import i8, i16, millis
+from tidegauge.impl.wire.channel import NoResponseError
+from tidegauge.impl.wire.primitives import TopicName, i16, i32, i64, millis
 
 if TYPE_CHECKING:
     from tidegauge.impl.client.client import Client
 
 R = TypeVar("R")
+Offsets = Mapping[tuple[str, int], int]
+"""(topic, partition) -> the offset to go on from."""
 
 ALL: Final = -1
-TRANSACTION: Final = 1
-"""The key type of transactional ids in FindCoordinator."""
-COORDINATOR_MOVED: Final = frozenset(
-    {
-        ErrorCode.network_exception,
-        ErrorCode.not_coordinator,
-        ErrorCode.coordinator_not_available,
-        ErrorCode.coordinator_load_in_progress,
-    }
-)
 SENT_AGAIN: Final = frozenset(
     {
         ErrorCode.request_timed_out,
@@ -59,8 +55,6 @@ SENT_AGAIN: Final = frozenset(
 )
 """Errors of a leader after which a batch is sent again, besides those that every producer tries again upon."""
 FENCED: Final = frozenset({ErrorCode.producer_fenced, ErrorCode.invalid_producer_epoch})
-BUSY: Final = COORDINATOR_MOVED | {ErrorCode.concurrent_transactions}
-"""Errors of the coordinator after which a request is sent again."""
 _SEQUENCES: Final = 1 << 31
 
 
@@ -77,7 +71,8 @@ class TransactionalProducer:
         """-1: it has to begin again."""
         self._timeout_ms = transaction_timeout_ms
         self._client = client
-        self._coordinator: Address | None = None
+        self._coordinator = Coordinator(client, TRANSACTION, transactional_id)
+        self._groups: dict[str, Coordinator] = {}
         self._sequences: dict[tuple[str, int], int] = {}
         self._is_open = False
         self.is_fenced = False
@@ -151,7 +146,10 @@ class TransactionalProducer:
         )
         requests.check_size(len(batch), client.config.message_max_bytes)
 
+        maybe_done = False
+
         async def attempt() -> int:
+            nonlocal maybe_done
             route = await client._routes.leader(client, topic, partition)
             left_ms = max(1, math.ceil((deadline - trio.current_time()) * 1000))
             request = requests.produce(route, batch, ALL, left_ms)
@@ -159,55 +157,58 @@ class TransactionalProducer:
             try:
                 response = await client._ask(route.address, request, left_ms + client.config.request_timeout_ms)
                 return requests.produced(response)
+            except NoResponseError:
+                maybe_done = True
+                raise
             except KafkaError as error:
+                maybe_done |= error.maybe_done or error.code in (SENT_AGAIN - {ErrorCode.concurrent_transactions})
                 if error.code in SENT_AGAIN:
                     raise KafkaError(ErrorCode.network_exception, str(error), maybe_done=True) from error
                 raise
 
-        offset = await client._repeat(attempt, topic, budget_ms, is_safe=_is_always_safe)
+        try:
+            offset = await client._repeat(attempt, topic, budget_ms, is_safe=_is_always_safe)
+        except KafkaError as error:
+            if maybe_done and not error.maybe_done:
+                message = f"{error}; an earlier attempt may have been appended"
+                raise KafkaError(error.code, message, maybe_done=True) from error
+            raise
         self._sequences[key] = (sequence + len(values)) % _SEQUENCES
         return offset
 
-    # --- the coordinator -------------------------------------------------------------------------------------------
-
     async def _ask_coordinator(self, request: Any, timeout_ms: float | None) -> Any:
-        """The coordinator's response, after as many attempts as the time allows. Raises KafkaError."""
-        client = self._client
-        budget_ms = client.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
-        deadline = trio.current_time() + budget_ms / 1000
-        sent = False
-        while True:
-            error, message = ErrorCode.coordinator_not_available, f"{self.transactional_id!r} has no coordinator"
-            try:
-                address = await self._find_coordinator()
-                sent = True
-                response = await client._ask(address, request)
-                error, message = response.error_code, f"the coordinator of {self.transactional_id!r} refused"
-                if error is ErrorCode.none:
-                    return response
-            except UnreachableError as unreachable:
-                error, message = ErrorCode.network_exception, str(unreachable)
-            except NoResponseError as lost:
-                error, message = ErrorCode.network_exception, str(lost)
-            except KafkaError as refused:
-                error, message = refused.code, str(refused)
-            self.is_fenced |= error in FENCED
-            if error in COORDINATOR_MOVED:
-                self._coordinator = None
-            backoff = client.config.retry_backoff_ms / 1000
-            if error not in BUSY or trio.current_time() + backoff >= deadline:
-                raise KafkaError(error, message, maybe_done=sent and error in BUSY)
-            await trio.sleep(backoff)
+        """The coordinator's response. Raises KafkaError."""
+        return await self._fenced_by(self._coordinator.ask(request, _error_code, timeout_ms))
 
-    async def _find_coordinator(self) -> Address:
-        """Raises KafkaError, UnreachableError or NoResponseError."""
-        if self._coordinator is None:
-            request = FindCoordinatorRequest(key_type=i8(TRANSACTION), coordinator_keys=(self.transactional_id,))
-            (found,) = (await self._client.ask_any(request, repeatable=True)).coordinators
-            if found.error_code is not ErrorCode.none:
-                raise KafkaError(found.error_code, found.error_message or "there is no coordinator")
-            self._coordinator = Address(found.host, found.port)
-        return self._coordinator
+    async def commit_offsets(self, group: GroupId, offsets: Offsets, timeout_ms: float | None) -> None:
+        """Have a group's offsets committed with the transaction, in one request. Raises KafkaError."""
+        if group not in self._groups:
+            self._groups[group] = Coordinator(self._client, GROUP, group)
+        topics: dict[str, list[TxnOffsetCommitRequestPartition]] = {}
+        for (topic, partition), offset in offsets.items():
+            one = TxnOffsetCommitRequestPartition(
+                partition_index=i32(partition), committed_offset=i64(offset), committed_metadata=None
+            )
+            topics.setdefault(topic, []).append(one)
+        request = TxnOffsetCommitRequest(
+            transactional_id=TransactionalId(self.transactional_id),
+            group_id=group,
+            producer_id=ProducerId(self.producer_id),
+            producer_epoch=i16(self.epoch),
+            topics=tuple(
+                TxnOffsetCommitRequestTopic(name=TopicName(name), partitions=tuple(partitions))
+                for name, partitions in topics.items()
+            ),
+        )
+        await self._fenced_by(self._groups[group].ask(request, _first_error, timeout_ms))
+
+    async def _fenced_by(self, response: Awaitable[R]) -> R:
+        """What was asked of a coordinator; an error that fences is remembered."""
+        try:
+            return await response
+        except KafkaError as error:
+            self.is_fenced |= error.code in FENCED
+            raise
 
 
 class Transaction:
@@ -228,18 +229,28 @@ class Transaction:
         """Append one batch of records with these values; returns the offset of the first. Raises KafkaError."""
         if not values:
             raise ValueError("produce without values: give at least one")
+        async with self._locks.setdefault((topic, partition), trio.Lock()):
+            return await self._attempted(lambda: self._producer.append(topic, partition, values, self._timeout_ms))
+
+    async def commit_offsets(self, group: str, offsets: Offsets) -> None:
+        """Let the group go on from these offsets, if the transaction is committed. Raises KafkaError."""
+        if not group or not offsets:
+            raise ValueError(f"offsets {dict(offsets)} of group {group!r}: name a group, and give at least one offset")
+        await self._attempted(lambda: self._producer.commit_offsets(GroupId(group), offsets, self._timeout_ms))
+
+    async def _attempted(self, attempt: Callable[[], Awaitable[R]]) -> R:
+        """A part of the transaction; without it there is no commit."""
         if self._failure is not None:
             raise KafkaError(ErrorCode.transaction_abortable, f"the transaction can only be aborted: {self._failure}")
-        async with self._locks.setdefault((topic, partition), trio.Lock()):
-            self._is_empty = False
-            try:
-                return await self._producer.append(topic, partition, values, self._timeout_ms)
-            except KafkaError as error:
-                self._failure = error
-                raise
-            except BaseException:
-                self._failure = KafkaError(ErrorCode.request_timed_out, "a record was given up", maybe_done=True)
-                raise
+        self._is_empty = False
+        try:
+            return await attempt()
+        except KafkaError as error:
+            self._failure = error
+            raise
+        except BaseException:
+            self._failure = KafkaError(ErrorCode.request_timed_out, "a part was given up", maybe_done=True)
+            raise
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -278,6 +289,17 @@ class Transaction:
 
 ABORT_S: Final = 10.0
 """How long a block that has failed waits for its abort; later the next transaction aborts it, or its time-out does."""
+
+
+def _error_code(response: Any) -> ErrorCode:
+    error: ErrorCode = response.error_code
+    return error
+
+
+def _first_error(response: Any) -> ErrorCode:
+    """The first of the partitions' errors; none where all are committed."""
+    errors = (one.error_code for topic in response.topics for one in topic.partitions)
+    return next((error for error in errors if error is not ErrorCode.none), ErrorCode.none)
 
 
 def _is_always_safe(_: KafkaError) -> bool:

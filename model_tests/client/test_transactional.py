@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import pytest
 import trio
 
-from tidegauge.impl.client.client import Client
+from tidegauge.impl.client.client import Client, ClientConfig
+from tidegauge.impl.client.committed_offsets import GroupOffsets
 from tidegauge.impl.client.consuming import Consumer
 from tidegauge.impl.client.errors import KafkaError
 from tidegauge.impl.client.transactional import TransactionalProducer
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.model_tests.simulated import simulated
 
-FEW = {"transaction.state.log.num.partitions": 2}
+FEW = {"transaction.state.log.num.partitions": 2, "offsets.topic.num.partitions": 1}
 
 
 @asynccontextmanager
@@ -119,6 +120,81 @@ async def test_a_commit_that_nobody_could_tell_of_is_doubted_and_the_next_one_be
         dropped.cancel()
         await commit(b"2")
         assert await read(client) == [b"1", b"2"]
+
+
+@simulated
+async def test_a_zombie_whose_first_attempt_got_no_response_does_not_know_what_became_of_it() -> None:
+    async with running() as (cluster, _):
+        for request, value in (("Produce", b"1"), ("EndTxn", b"2")):
+            async with cluster.client(config=ClientConfig(retry_backoff_ms=500)) as patient:
+                zombie, young = TransactionalProducer(patient, request), TransactionalProducer(patient, request)
+                dropped = cluster.drop_connections(request, 1, carried_out=True)
+                doubted: list[KafkaError] = []
+
+                async def transact(zombie: TransactionalProducer = zombie, value: bytes = value) -> None:
+                    async with zombie.transaction() as transaction:
+                        await transaction.produce("t", value)
+
+                async def be_late(
+                    transact: Callable[[], Awaitable[None]] = transact, doubted: list[KafkaError] = doubted
+                ) -> None:
+                    with pytest.raises(KafkaError, match=r"PRODUCER_FENCED|INVALID_PRODUCER_EPOCH") as fenced:
+                        await transact()
+                    doubted.append(fenced.value)
+
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(be_late)
+                    while not dropped.hits:  # noqa: ASYNC110 - virtual time
+                        await trio.sleep(0.01)
+                    await young.begin()
+            assert [error.maybe_done for error in doubted] == [True], request
+            async with cluster.client() as client:
+                is_there = value in await read(client, committed=request == "EndTxn")
+            assert is_there, "the first attempt was carried out"
+
+
+@simulated
+async def test_a_groups_offsets_are_committed_with_the_transaction_and_told_when_it_is_decided() -> None:
+    async with running(3) as (cluster, client):
+        producer, group = TransactionalProducer(client, "tx"), GroupOffsets(client, "g")
+        assert await group.committed("t") is None
+        async with producer.transaction() as transaction:
+            await transaction.produce("t", b"1")
+            await transaction.commit_offsets("g", {("t", 0): 5, ("t", 1): 7})
+        assert (await group.committed("t"), await group.committed("t", 1)) == (5, 7)
+
+        async def change_mind() -> None:
+            async with producer.transaction() as transaction:
+                await transaction.commit_offsets("g", {("t", 0): 9})
+                with pytest.raises(KafkaError, match="UNSTABLE_OFFSET_COMMIT"):
+                    await group.committed("t", timeout_ms=300)
+                raise RuntimeError("mine")
+
+        with pytest.raises(RuntimeError, match="mine"):
+            await change_mind()
+        assert await group.committed("t") == 5
+        zombie, producer = producer, TransactionalProducer(client, "tx")
+        await producer.begin()
+
+        async def be_late() -> None:
+            async with zombie.transaction() as transaction:
+                await transaction.commit_offsets("g", {("t", 0): 9})
+
+        with pytest.raises(KafkaError, match=r"PRODUCER_FENCED|INVALID_PRODUCER_EPOCH"):
+            await be_late()
+        assert (zombie.is_fenced, await group.committed("t")) == (True, 5)
+        await cluster.crash(cluster.leader("__consumer_offsets"))
+        assert await group.committed("t") == 5, "of the next coordinator"
+
+
+@simulated
+async def test_offsets_of_nobody_and_no_offsets_are_refused() -> None:
+    async with running() as (_, client):
+        with pytest.raises(ValueError, match="the group is empty"):
+            GroupOffsets(client, "")
+        async with TransactionalProducer(client, "tx").transaction() as transaction:
+            with pytest.raises(ValueError, match="name a group, and give at least one offset"):
+                await transaction.commit_offsets("g", {})
 
 
 @simulated

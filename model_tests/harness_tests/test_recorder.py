@@ -59,7 +59,7 @@ def elected(isr: tuple[int, ...] = (1,)) -> tuple[int, events.Decision]:
 
 def applied(node: int, leader: int, epoch: int, end: int) -> tuple[int, events.Decision]:
     """A broker with a log of this end applies the metadata of this leader."""
-    state = events.ReplicaState(leader, epoch, epoch, end, 0, 0, (0, 1), None)
+    state = events.ReplicaState(leader, epoch, epoch, end, 0, 0, (0, 1), None, 0)
     return node, events.ApplyMetadata("t", 0, state, controller_epoch=0, replicas=(0, 1), elr=())
 
 

@@ -49,7 +49,7 @@ def test_the_package_has_no_other_attribute() -> None:
         trace.event  # noqa: B018
 
 
-STATE = events.ReplicaState(0, 1, 2, 3, 3, 0, (0, 1), None)
+STATE = events.ReplicaState(0, 1, 2, 3, 3, 0, (0, 1), None, 3)
 FETCH = FollowerFetch(1, 7, 1, 3, 0)
 
 

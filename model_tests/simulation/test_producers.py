@@ -64,7 +64,7 @@ def memory(*batches: tuple[int, int, int], epoch: int = 0, forgot: bool = False)
 
 
 def state(end: int, start: int = 0) -> events.ReplicaState:
-    return events.ReplicaState(0, 0, 0, end, end, start, (0, 1), None)
+    return events.ReplicaState(0, 0, 0, end, end, start, (0, 1), None, end)
 
 
 FIRST, SECOND, THIRD = batch(0, 2, 0), batch(2, 3, 2), batch(3, 4, 3)
@@ -210,6 +210,64 @@ def test_a_restart_may_lack_producers_whose_records_are_deleted_and_no_others() 
     follow((*GOOD[:6], (1, restarted(memory((2, 2, 0)), SECOND, start=2))))
     with pytest.raises(Wrong, match="ProducerStateMatchesLog"):
         follow((*GOOD[:6], (1, restarted(memory(), SECOND, start=2))))
+
+
+# --- transactions: producer 7 writes two batches, and its coordinator a marker ---------------------------------------
+
+
+def part(base: int, end: int, sequence: int, epoch: int = 0) -> LoggedBatch:
+    return batch(base, end, sequence, epoch=epoch)._replace(is_transactional=True, is_marker=sequence < 0)
+
+
+def known(*batches: tuple[int, int, int], open_from: int = -1, epoch: int = 0) -> ProducerMemory:
+    remembered = tuple(RememberedBatch(*one) for one in batches)
+    return ProducerMemory(False, (RememberedProducer(7, epoch, remembered, open_from),))
+
+
+def at(decision: events.Decision, stable: int, high_watermark: int | None = None) -> events.Decision:
+    """The decision with this last stable offset."""
+    assert isinstance(decision, events.OfLog)
+    fields = {name: getattr(decision, name) for name in decision.fields}
+    now = decision.state
+    hw = now.high_watermark if high_watermark is None else high_watermark
+    return type(decision)(**{**fields, "state": attrs.evolve(now, last_stable_offset=stable, high_watermark=hw)})
+
+
+BEGUN, MORE, MARKER = part(0, 2, 0), part(2, 3, 2), part(3, 4, -1, epoch=1)
+OPEN, STILL, OVER = known((1, 1, 1), open_from=0), known((1, 1, 1), (2, 2, 0), open_from=0), known(epoch=1)
+TRANSACTION: tuple[tuple[int, events.Decision], ...] = (
+    (0, at(append(BEGUN, OPEN), 0)),
+    (0, at(append(MORE, STILL), 0)),
+    (1, at(fetched(STILL, 3, BEGUN, MORE), 0)),
+    (0, at(append(MARKER, OVER), 0, high_watermark=3)),
+    (1, at(fetched(OVER, 4, MARKER), 4)),
+    (1, at(fetched(OVER, 4), 3, high_watermark=3)),
+    (1, DIED),
+    (1, at(restarted(OVER, BEGUN, MORE, MARKER), 4)),
+    (0, at(append(part(4, 5, 0, epoch=1), known((0, 4, 0), open_from=4, epoch=1)), 4)),
+)
+
+
+def test_a_transaction_and_its_marker_are_followed_also_where_a_high_watermark_steps_back() -> None:
+    follow(TRANSACTION)
+
+
+@pytest.mark.parametrize(
+    ("place", "decision", "told"),
+    [
+        (0, at(append(BEGUN, OPEN), 2), "the last stable offset is 2, the specification's 0"),
+        (0, at(append(BEGUN, known((1, 1, 1))), 0), "is open from -1, in the specification from 0"),
+        (3, at(append(MARKER, OVER), 3, high_watermark=3), "last stable offset is 3, the specification's 0"),
+        (3, at(append(MARKER, STILL), 0, high_watermark=3), "remembers epoch 0 .*, the specification epoch 1 with no"),
+        (3, at(append(part(3, 4, -1), OVER), 0), "the marker of producer 7, epoch 0, .* INVALID_PRODUCER_EPOCH"),
+        (5, at(fetched(OVER, 4), 1, high_watermark=3), "last stable offset is 1, the specification's 0 or 3"),
+        (7, at(restarted(STILL, BEGUN, MORE, MARKER), 4), "ProducerStateMatchesLog is violated.*ends it with epoch 1"),
+        (8, at(append(part(4, 5, 3, epoch=1), OVER), 4), "sequence 3 is appended, .* OUT_OF_ORDER_SEQUENCE_NUMBER"),
+    ],
+)
+def test_what_a_marker_does_not_do_is_found_where_it_is(place: int, decision: events.Decision, told: str) -> None:
+    with pytest.raises(Wrong, match=told):
+        follow((*TRANSACTION[:place], (TRANSACTION[place][0], decision)))
 
 
 # --- lines ------------------------------------------------------------------------------------------------------------

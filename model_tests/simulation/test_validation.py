@@ -43,8 +43,9 @@ def state(**changes: Any) -> events.ReplicaState:
         log_start=0,
         isr=(0, 1),
         pending_isr=None,
+        last_stable_offset=0,
     )
-    return attrs.evolve(normal, **changes)
+    return attrs.evolve(normal, **{"last_stable_offset": changes.get("high_watermark", 0), **changes})
 
 
 def event(node: int, decision: events.Decision) -> TraceEvent:

@@ -13,7 +13,7 @@ from cyclopts import Parameter
 from tidegauge.commands.outputs import check_folder
 from tidegauge.exits import Status, Unusable
 from tidegauge.model_tests.harness.report.model import CampaignRun, Verdict
-from tidegauge.model_tests.harness.simulation.options import Options, draw, read_turns
+from tidegauge.model_tests.harness.simulation.options import Options, draw, read_turns, transacting
 from tidegauge.model_tests.harness.verification.breeding import Corpus
 from tidegauge.model_tests.harness.verification.campaigning import Campaign, campaign, gathered, ran_with
 from tidegauge.model_tests.harness.verification.campaigning import breed as bred
@@ -32,6 +32,7 @@ def simulate(
     seed: int = 1,
     seeds: int = 1,
     bug: str | None = None,
+    transactions: Flag = False,
     turns: str | None = None,
     breed: Flag = False,
     corpus: Path | None = None,
@@ -49,6 +50,8 @@ def simulate(
         How many seeds to run.
     bug
         A historical bug to switch on.
+    transactions
+        Let clients consume, transform and produce in transactions, with zombies, under faults that lose no record.
     turns
         Repeat the seed up to a time, and draw other faults from there on: times and numbers, as 0.35:1,0.8:2.
     breed
@@ -67,7 +70,7 @@ def simulate(
         check_seeds(seed, seeds)
         if bug is not None:
             check_bug(bug, "simulate", CAMPAIGNS)
-        options = turned(draw(seed, bug=bug), turns)
+        options = turned(drawn(seed, bug, transactions=transactions), turns)
         kept = begun(Corpus(seed, bug), corpus)
     except ValueError as error:
         raise Unusable(f"--{error}") from None
@@ -75,7 +78,7 @@ def simulate(
         raise Unusable(f"--workers {workers}: give at least 1 and at most {MOST_WORKERS}, as many as there are cores")
     if out is not None:
         check_folder("--out", out)
-    check_together(seeds, turns, breed=breed, corpus=corpus)
+    check_together(seeds, turns, bug, breed=breed, corpus=corpus, transactions=transactions)
     screen.header({"seed": seed, "seeds": seeds, "bug": bug or "none", "workers": workers})
     if seeds == 1:
         screen.say("  ".join(f"{name}={value}" for name, value in options.described().items()) + "\n")
@@ -87,7 +90,15 @@ def simulate(
         elif turns is not None:
             ran = gathered([ran_with(options)], folder, bug)
         else:
-            ran = campaign(range(seed, seed + seeds), folder, advance, workers=workers, bug=bug, on_failure=tell)
+            ran = campaign(
+                range(seed, seed + seeds),
+                folder,
+                advance,
+                workers=workers,
+                bug=bug,
+                transactions=transactions,
+                on_failure=tell,
+            )
         twice, _ = check_twice([ran.histories], folder, None)
         runs = with_verdicts(ran.runs, twice)
     if breed:
@@ -97,6 +108,12 @@ def simulate(
     show(screen, ran, runs, bug)
     good = all(run.verdict is Verdict.HOLDS for run in runs) and not ran.unmet
     return screen.finish(Status.HOLDS if good else Status.VIOLATED, document(ran, runs))
+
+
+def drawn(seed: int, bug: str | None, *, transactions: bool) -> Options:
+    """The options of a seed."""
+    options = draw(seed, bug=bug)
+    return transacting(options) if transactions else options
 
 
 def turned(options: Options, turns: str | None) -> Options:
@@ -111,10 +128,15 @@ def begun(kept: Corpus, folder: Path | None) -> Corpus:
     return kept
 
 
-def check_together(seeds: int, turns: str | None, *, breed: bool, corpus: Path | None) -> None:
+def check_together(
+    seeds: int, turns: str | None, bug: str | None, *, breed: bool, corpus: Path | None, transactions: bool
+) -> None:
     """Raises Unusable for options that do not go together."""
     if turns is not None and (seeds > 1 or breed):
         raise Unusable(f"--turns {turns}: they are those of one seed: leave --seeds and --breed out")
+    if transactions and (breed or bug is not None):
+        left_out = "--breed" if breed else f"--bug {bug}"
+        raise Unusable(f"--transactions: these runs are drawn from their seeds alone: leave {left_out} out")
     if corpus is not None and not breed:
         raise Unusable(f"--corpus {corpus}: --breed keeps it: give that, too")
 

@@ -29,6 +29,10 @@ class LoggedBatch(NamedTuple):
     """-1: its producer is not idempotent, and has neither epoch nor sequence."""
     producer_epoch: int
     base_sequence: int
+    """-1 of a producer's: a marker, or offsets that a transaction commits."""
+    is_transactional: bool = False
+    is_marker: bool = False
+    """Whether it ends a transaction."""
 
     @classmethod
     def of(cls, header: BatchHeader) -> Self:
@@ -40,6 +44,8 @@ class LoggedBatch(NamedTuple):
             header.producer_id,
             header.producer_epoch,
             header.base_sequence,
+            header.is_transactional,
+            header.is_control,
         )
 
 
@@ -58,10 +64,13 @@ class RememberedProducer(NamedTuple):
     epoch: int
     batches: tuple[RememberedBatch, ...]
     """The latest, oldest first."""
+    open_from: int = -1
+    """The first offset of its open transaction; -1: it has none."""
 
     @classmethod
     def of(cls, entry: ProducerEntry) -> Self:
-        return cls(entry.producer_id, entry.epoch, tuple(RememberedBatch(*batch[:3]) for batch in entry.batches))
+        batches = tuple(RememberedBatch(*batch[:3]) for batch in entry.batches)
+        return cls(entry.producer_id, entry.epoch, batches, entry.current_txn_first_offset)
 
 
 class ProducerMemory(NamedTuple):
@@ -76,12 +85,7 @@ class ProducerMemory(NamedTuple):
     def of(cls, states: ProducerStates) -> Self:
         return cls(
             states.forgot,
-            tuple(
-                RememberedProducer(
-                    entry.producer_id, entry.epoch, tuple(RememberedBatch(*b[:3]) for b in entry.batches)
-                )
-                for _, entry in sorted(states.entries.items())
-            ),
+            tuple(RememberedProducer.of(entry) for _, entry in sorted(states.entries.items())),
         )
 
 

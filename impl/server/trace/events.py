@@ -56,6 +56,8 @@ class ReplicaState:
     """The committed ISR as far as the replica knows, sorted."""
     pending_isr: tuple[int, ...] | None
     """The ISR that a leader has proposed and that is not decided yet, sorted."""
+    last_stable_offset: int
+    """Where read_committed ends."""
 
     @classmethod
     def of(cls, replica: PartitionReplica) -> Self:
@@ -69,6 +71,7 @@ class ReplicaState:
             log_start=replica.log.log_start_offset,
             isr=tuple(sorted(replica.isr)),
             pending_isr=None if replica.pending_isr is None else tuple(sorted(replica.pending_isr)),
+            last_stable_offset=replica.last_stable_offset,
         )
 
 

@@ -19,6 +19,7 @@ from tidegauge.impl.cluster.disk_faults import DiskOperations
 from tidegauge.impl.cluster.names import NodeName
 from tidegauge.impl.server.trace import events
 from tidegauge.impl.server.trace.tracer import TraceEvent
+from tidegauge.model_tests.harness.simulation.coordination import cut_in_two
 from tidegauge.model_tests.harness.simulation.disks import CONTROLLER, DELAYS, SPARED, BadDisk, medium
 from tidegauge.model_tests.harness.simulation.moments import Moments
 from tidegauge.model_tests.harness.simulation.operators import Operators
@@ -157,7 +158,7 @@ class Injector:
         self._note(Fault.CRASH)
         self._busy.add(victim)
         with trio.CancelScope(shield=True):
-            await self._crash(victim, self._rng.choice((None, True, False)))
+            await self.kill(victim, self._rng.choice((None, True, False)))
         await self._last()
         with trio.CancelScope(shield=True):
             await self.cluster.restart(victim)
@@ -204,9 +205,9 @@ class Injector:
         if self.disk.lies:
             self.lied.add((DAMAGED, sum(ends_process(event, DAMAGED) for event in self.cluster.trace)))
             lose = lose if self.disk.allows() else False
-            await self._crash(DAMAGED, lose)
+            await self.kill(DAMAGED, lose)
         elif self._rng.random() < 0.5:
-            await self._crash(DAMAGED, lose)
+            await self.kill(DAMAGED, lose)
         else:
             await self.cluster.shutdown(DAMAGED, patient=False)
         self.disk.show_rot()
@@ -275,13 +276,19 @@ class Injector:
     async def _renew(self, broker: int) -> None:
         """A broker is stopped and started, so that a directory that failed comes back."""
         if self._rng.random() < 0.5 and not self.spares(broker):
-            await self._crash(broker, self._rng.choice((None, True, False)))
+            await self.kill(broker, self._rng.choice((None, True, False)))
         else:
             await self.cluster.shutdown(broker, patient=False)
         await self.cluster.restart(broker)
 
-    async def _crash(self, broker: int, lose_unsynced: bool | None) -> None:
+    async def kill(self, broker: int, lose_unsynced: bool | None = None) -> None:
+        """A broker dies; where transactions are, with all that it has written: what they promise takes for granted that
+        logs lose nothing, and brokers that die one after the other may lose what no sync has saved.
+        """
         self.seen["a broker crashed while a sync waited"] += medium(self.cluster, broker).waiting > 0
+        if self.options.transactions:
+            self.seen.update(cut_in_two(self.cluster, broker))
+            lose_unsynced = False
         await self.cluster.crash(broker, lose_unsynced=lose_unsynced)
 
     async def jump_clock(self) -> None:

@@ -58,7 +58,7 @@ async def without_a_leader(
     if victim is None:
         return WithoutALeader()
     led = [partition for partition, leader in enumerate(leaders) if leader == victim]
-    await cluster.crash(victim)
+    await injector.kill(victim)
     began, limit = trio.current_time(), replaced_within(cluster.config)
     with trio.move_on_at(began + limit):
         while any(leaderless(cluster, options)):  # noqa: ASYNC110 - there is no one event to wait for

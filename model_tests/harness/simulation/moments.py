@@ -12,7 +12,9 @@ from typing import TypeAlias
 import trio
 
 from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.impl.coordinators.transactions.metadata import PREPARED
 from tidegauge.impl.partition.replica import PartitionReplica
+from tidegauge.model_tests.harness.simulation.coordination import coordinated
 from tidegauge.model_tests.harness.simulation.options import Options
 from tidegauge.model_tests.harness.simulation.workload import TOPIC
 
@@ -36,6 +38,8 @@ class Moments:
             self.a_leader_is_fresh,
             self.the_isr_is_small,
         )
+        if options.transactions:
+            self._moments += (self.a_transaction_is_prepared, self.a_transaction_is_open)
 
     async def wait(self, rng: Random, seconds: float) -> None:
         """Until a moment that `rng` draws is there, for some partition; no longer than so many seconds."""
@@ -46,9 +50,11 @@ class Moments:
             await trio.sleep(seconds / LOOKS)
 
     def leaders(self) -> list[int]:
-        """The leaders of the partitions, as far as the controller knows them."""
-        found = (self.cluster.leader(TOPIC, partition) for partition in range(self.options.partitions))
-        return sorted({leader for leader in found if leader >= 0})
+        """The leaders of the partitions, as far as the controller knows them, and who coordinates transactions."""
+        found = {self.cluster.leader(TOPIC, partition) for partition in range(self.options.partitions)}
+        if self.options.transactions:
+            found |= {broker for broker in range(self.options.brokers) if self._coordinates(broker)}
+        return sorted(leader for leader in found if leader >= 0)
 
     def feeding(self) -> list[list[int]]:
         """Leaders, each with one of its followers in the ISR."""
@@ -75,6 +81,21 @@ class Moments:
 
     def the_isr_is_small(self, partition: int, replicas: list[PartitionReplica]) -> bool:
         return len(self.cluster.isr(TOPIC, partition)) < len(self.cluster.replicas(TOPIC, partition))
+
+    def a_transaction_is_prepared(self, partition: int, replicas: list[PartitionReplica]) -> bool:
+        """Some marker is still to be written."""
+        return any(
+            known.status in PREPARED for broker in self._alive() for _, known in coordinated(self.cluster, broker)
+        )
+
+    def a_transaction_is_open(self, partition: int, replicas: list[PartitionReplica]) -> bool:
+        return any(replica.log.producers.transactions.open for replica in replicas)
+
+    def _alive(self) -> list[int]:
+        return [broker for broker in range(self.options.brokers) if self.cluster.is_alive(broker)]
+
+    def _coordinates(self, broker: int) -> bool:
+        return broker in self._alive() and any(coordinated(self.cluster, broker))
 
     def _up(self, partition: int) -> Iterator[PartitionReplica]:
         for broker in range(self.options.brokers):

@@ -92,6 +92,13 @@ DENSE_CONFIG: Mapping[str, int] = {
 }
 """The same with fewer heartbeats to a session and fewer fetches until a follower lags: more of a run is faults."""
 
+TRANSACTIONS_CONFIG: Mapping[str, int] = {
+    "min.insync.replicas": 2,
+    "transaction.state.log.num.partitions": 2,
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": 100,
+    "offsets.topic.num.partitions": 1,
+}
+"""Settings of a cluster with transactions: its logs of coordinators are few, and survive what the topic survives."""
 
 SEGMENT_MS = 300
 EXPIRATION_CHECK_MS = 150
@@ -126,6 +133,9 @@ class Options:
     """After which time without a batch a producer is forgotten; None: Kafka's, which no run lasts."""
     segment_ms: int | None = None
     """How old a segment becomes; None: Kafka's, or what retention needs."""
+    transactions: int = 0
+    """How many transactional ids write; one more transforms, and readers of both isolation levels read. 0: none."""
+    transaction_timeout_ms: int = 1_500
     consumers: int = 1
     readers: int = 1
     acks: tuple[int, ...] = (-1,)
@@ -166,6 +176,7 @@ class Options:
             **flush,
             **({} if self.producer_expiration_ms is None else expiration),
             **({"log.dirs": directories} if self.log_directories > 1 else {}),
+            **({} if not self.transactions else TRANSACTIONS_CONFIG),
         }
 
     @property
@@ -417,6 +428,40 @@ def plain(options: Options) -> Options:
         faults=faults,
     )
     return without_idempotent_producers(options)
+
+
+NO_PART_OF_TRANSACTIONS: tuple[Fault, ...] = (
+    *(Fault.UNCLEAN, Fault.DELETION, Fault.SETTINGS, Fault.CLOCK),
+    *(*OPERATED, *DAMAGES, *DISK_FAULTS),
+)
+"""Faults by which records may be lost or deleted: then a history of transactions claims nothing.
+
+And jumps of clocks: a transaction that began by a clock an hour ahead is overdue an hour later, as in Kafka.
+"""
+
+
+def transacting(options: Options) -> Options:
+    """The same with transactions and one plain producer, where nothing that is committed may be lost or deleted."""
+    rng = Random(f"options/{options.seed}/transactions")
+    faults = {fault: weight for fault, weight in options.faults.items() if fault not in NO_PART_OF_TRANSACTIONS}
+    return attrs.evolve(
+        without_idempotent_producers(options),
+        transactions=rng.choice((1, 2, 3)),
+        transaction_timeout_ms=500 if options.dense else 1_500,
+        partitions=rng.choice((2, 3)),
+        replication_factor=3,
+        min_insync_replicas=2,
+        unclean_leader_election=False,
+        changes_unclean=False,
+        retention_bytes=None,
+        segment_ms=rng.choice((None, SEGMENT_MS)),
+        producers=1,
+        consumers=0,
+        readers=0,
+        acks=(-1,),
+        duration=2 * options.duration,
+        faults=faults,
+    )
 
 
 def resting(options: Options) -> Options:

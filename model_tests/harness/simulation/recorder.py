@@ -6,9 +6,9 @@ elections, which the cluster's trace shows, are added as declarations (see docs/
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from itertools import count
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import attrs
 import trio
@@ -21,6 +21,8 @@ from tidegauge.impl.partition.registration import NO_LEADER, PartitionRegistrati
 from tidegauge.impl.server.trace import events
 from tidegauge.impl.server.trace.tracer import Trace, TraceEvent
 from tidegauge.linearizability.history import History, Kind
+
+T = TypeVar("T")
 
 MOST_AT_ONE_TIME: Final = 3_000
 """Decisions in no time: many times those with which a whole cluster begins."""
@@ -60,6 +62,7 @@ class Recorder:
         self.history = History(history)
         self._processes: dict[tuple[str, int], int] = {}
         self._busy: set[int] = set()
+        self._transactions = count()
         self._process_of: dict[int, int] = {}
         """Operation that has not returned -> its process."""
 
@@ -74,20 +77,51 @@ class Recorder:
         """The operation's index in the history; None for what a history has no word for."""
         if operation.name == "list_offsets" and operation.offset == EARLIEST:
             return None
-        process = self._free_process(operation.client_id)
-        token = self.history.invoke(
-            process=process,
+        return self.called(
+            operation.client_id,
             kind=KINDS[operation.name],
             topic=operation.topic,
             partition=operation.partition,
-            call=now_ns(),
             values=[int(value) for value in operation.values],
             position=operation.offset if operation.name == "fetch" else -1,
             acks=operation.acks,
         )
+
+    # --- what no observer is told of ---------------------------------------------------------------------------------
+
+    def next_transaction(self) -> int:
+        """The number of a transaction that begins."""
+        return next(self._transactions)
+
+    def called(self, client_id: str, **asked: Any) -> int:
+        """An operation of a client begins; returns its index. `asked`: as for `History.invoke`."""
+        process = self._free_process(client_id)
+        token = self.history.invoke(process=process, call=now_ns(), **asked)
         self._busy.add(process)
         self._process_of[token] = process
         return token
+
+    def ended(self, token: int, **told: Any) -> None:
+        """It succeeded. `told`: as for `History.ok`."""
+        self._end(token)
+        self.history.ok(token, returned=now_ns(), **told)
+
+    async def watched(
+        self,
+        client_id: str,
+        run: Callable[[], Awaitable[T]],
+        told: Callable[[T], Mapping[str, Any]],
+        **asked: Any,
+    ) -> T:
+        """Run an operation and note how it ends; what it raises goes on."""
+        token = self.called(client_id, **asked)
+        try:
+            result = await run()
+        except BaseException as error:
+            self.failed(token, error)
+            raise
+        self.ended(token, **told(result))
+        return result
 
     def _end(self, token: int) -> None:
         self._busy.discard(self._process_of.pop(token))
@@ -95,19 +129,17 @@ class Recorder:
     def returned(self, token: int | None, result: Any) -> None:
         if token is None:
             return
-        self._end(token)
         if isinstance(result, Fetched):
-            self.history.ok(
+            self.ended(
                 token,
-                returned=now_ns(),
                 values=[int(record.value or b"") for record in result.records],
                 offsets=[record.offset for record in result.records],
                 high_watermark=result.high_watermark,
             )
         elif isinstance(result, ListedOffset):
-            self.history.ok(token, returned=now_ns(), offset=result.offset)
+            self.ended(token, offset=result.offset)
         else:
-            self.history.ok(token, returned=now_ns(), offset=result)
+            self.ended(token, offset=result)
 
     def failed(self, token: int | None, error: BaseException) -> None:
         if token is None:
@@ -141,8 +173,10 @@ Kept = Mapping[tuple[str, int, int], int]
 """(topic, partition, leader epoch) -> the offset below which everything survived that leader's unclean election."""
 
 
-def unclean_elections(trace: TimedTrace, kept: Kept) -> list[UncleanElection]:
-    """Every unclean election after which some leader took over.
+def unclean_elections(
+    trace: TimedTrace, kept: Kept, lossless: Container[tuple[str, int, int]] = ()
+) -> list[UncleanElection]:
+    """Every unclean election after which some leader took over, but for those in `lossless`.
 
     `kept` knows where a new leader's log parts from the committed one; without it, nothing below its end is declared.
     """
@@ -157,7 +191,7 @@ def unclean_elections(trace: TimedTrace, kept: Kept) -> list[UncleanElection]:
             if before is None or now.leader == NO_LEADER or now.leader_epoch == before.leader_epoch:
                 continue
             if now.leader not in before.isr | before.elr | _proposed(decision):
-                election = _election(trace, kept, place, *partition, now.leader_epoch)
+                election = _election(trace, kept, lossless, place, *partition, now.leader_epoch)
                 found += [election] if election is not None else []
     return found
 
@@ -168,11 +202,19 @@ def _proposed(decision: events.Decision) -> frozenset[int]:
 
 
 def _election(
-    trace: TimedTrace, kept: Kept, place: int, topic: str, partition: int, epoch: int
+    trace: TimedTrace,
+    kept: Kept,
+    lossless: Container[tuple[str, int, int]],
+    place: int,
+    topic: str,
+    partition: int,
+    epoch: int,
 ) -> UncleanElection | None:
     for event in trace[place:]:
         state = _applied(event, topic, partition)
         if state is not None and state.leader == event.node and state.leader_epoch >= epoch:
+            if (topic, partition, state.leader_epoch) in lossless:
+                return None
             survives = kept.get((topic, partition, state.leader_epoch), state.log_end_offset)
             offset = min(state.log_end_offset, survives)
             deposed = _deposed(trace, place, topic, partition, epoch)

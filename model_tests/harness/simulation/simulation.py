@@ -11,7 +11,7 @@ A run is a function of its options: the same options give the same bytes, in any
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import attrs
 import trio
@@ -29,7 +29,8 @@ from tidegauge.model_tests.harness.cluster.remembering import remembering
 from tidegauge.model_tests.harness.cores.replication import CORRECT, Roles
 from tidegauge.model_tests.harness.deterministic import run_deterministically
 from tidegauge.model_tests.harness.registry import HARNESS
-from tidegauge.model_tests.harness.simulation import sometimes
+from tidegauge.model_tests.harness.simulation import sometimes, sometimes_of_transactions
+from tidegauge.model_tests.harness.simulation.coordination import begin_coordinating, undecided
 from tidegauge.model_tests.harness.simulation.coverage import shape_of, steps_of
 from tidegauge.model_tests.harness.simulation.faults import Injector
 from tidegauge.model_tests.harness.simulation.lines import Lines, out_of_order
@@ -120,8 +121,9 @@ class Simulated:
 def reproduce(options: Options) -> str:
     """The command that runs these options again."""
     bug = "" if options.bug is None else f" --bug {options.bug}"
+    transactions = " --transactions" if options.transactions else ""
     turns = f" --turns {told_turns(options.turns)}" if options.turns else ""
-    return f"tidegauge simulate --seed {options.seed}{turns}{bug}"
+    return f"tidegauge simulate --seed {options.seed}{turns}{transactions}{bug}"
 
 
 def simulate(
@@ -144,9 +146,10 @@ def simulate(
     checked = tuple(_validated(trace, options, ran.lied, reached)) if validated or elections else ()
     if elections:
         kept = {(one.topic, one.partition, epoch): end for one in checked for epoch, end in one.kept.items()}
-        elections = unclean_elections(trace, kept)
+        lossless = {(one.topic, one.partition, epoch) for one in checked for epoch in one.lossless}
+        elections = unclean_elections(trace, kept, lossless if options.transactions else ())
     problems = ran.problems + tuple(misplaced(ran))
-    declare(recorder, elections)
+    declare(recorder, [one for one in elections if one.topic == TOPIC and one.partition < options.partitions])
     return Simulated(
         options,
         recorder.history.operations(),
@@ -154,18 +157,25 @@ def simulate(
         tuple(elections),
         checked if validated else (),
         problems,
-        {
-            **sometimes.seen(trace, recorder.history.rows(), elections),
-            **ran.seen,
-            "an idempotent producer began a new epoch": ran.lines.begun_again,
-            "a crashed leader was replaced in time": ran.without.replaced,
-            "a partition took writes without its leader": ran.without.written,
-        },
+        _sometimes(ran, elections),
         len(trace),
         trace.digest(),
         recorder.process(CLOSING),
         covered,
     )
+
+
+def _sometimes(ran: _Ran, elections: Sequence[UncleanElection]) -> Mapping[str, int]:
+    """How often each goal of the run's kind of campaign was reached."""
+    if ran.transacting is not None:
+        return sometimes_of_transactions.seen(ran.trace, {**ran.transacting, **ran.seen})
+    return {
+        **sometimes.seen(ran.trace, ran.recorder.history.rows(), elections),
+        **ran.seen,
+        "an idempotent producer began a new epoch": ran.lines.begun_again,
+        "a crashed leader was replaced in time": ran.without.replaced,
+        "a partition took writes without its leader": ran.without.written,
+    }
 
 
 def note_first(trace: TimedTrace, found: Iterable[tuple[int, int]], covered: dict[int, float]) -> None:
@@ -192,6 +202,8 @@ class _Ran:
     lines: Lines
     seen: Mapping[str, int]
     """What no trace shows."""
+    transacting: Mapping[str, int] | None
+    """What clients saw of transactions, in a run that has some."""
     lied: frozenset[tuple[int, int]]
     """As in `Injector`."""
 
@@ -221,6 +233,7 @@ async def _run(options: Options, given: Roles | None) -> _Ran:
     trace = cluster.trace = TimedTrace()
     recorder = Recorder(options.seed if options.number is None else options.number)
     injector = Injector(cluster, options)
+    workload = Workload(cluster, options, recorder, lines)
     problems: list[str] = []
     without = WithoutALeader()
     try:
@@ -231,7 +244,9 @@ async def _run(options: Options, given: Roles | None) -> _Ran:
                 options.replication_factor,
                 config=options.topic_config(),
             )
-            await _safety(cluster, options, recorder, injector, lines)
+            if options.transactions:
+                await begin_coordinating(cluster)
+            await _safety(workload, injector)
             without = await without_a_leader(cluster, options, recorder, injector)
             problems += without.problems
             await injector.heal()
@@ -240,7 +255,8 @@ async def _run(options: Options, given: Roles | None) -> _Ran:
         problems.append(f"the run ended by {first_of(error)!r}")
     problems += lines.findings
     seen, lied = dict(injector.seen), frozenset(injector.lied)
-    return _Ran(trace, recorder, dict(injector.injected), tuple(problems), without, lines, seen, lied)
+    transacting = workload.transacting.seen if options.transactions else None
+    return _Ran(trace, recorder, dict(injector.injected), tuple(problems), without, lines, seen, transacting, lied)
 
 
 def replica_of(roles: Roles, sequences: int) -> type[PartitionReplica]:
@@ -257,12 +273,12 @@ def first_of(error: BaseException) -> BaseException:
     return error
 
 
-async def _safety(cluster: Cluster, options: Options, recorder: Recorder, injector: Injector, lines: Lines) -> None:
+async def _safety(workload: Workload, injector: Injector) -> None:
     """Clients and faults together, for the run's duration."""
     injector.disturb_links()
-    with trio.move_on_after(options.duration):
+    with trio.move_on_after(workload.options.duration):
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(Workload(cluster, options, recorder, lines).run)
+            nursery.start_soon(workload.run)
             nursery.start_soon(injector.run)
 
 
@@ -274,10 +290,11 @@ async def _liveness(cluster: Cluster, options: Options, recorder: Recorder, inje
     await trio.sleep(cluster.config.broker_session_timeout_ms / 1000)
     await injector.settle()
     with trio.move_on_after(CONVERGES_WITHIN) as waiting:
-        while unsettled(cluster, options):  # noqa: ASYNC110 - there is no one event to wait for
+        while unsettled(cluster, options) or any(undecided(cluster)):  # noqa: ASYNC110 - no one event to wait for
             await trio.sleep(0.05)
     if waiting.cancelled_caught:
-        return [f"not converged {CONVERGES_WITHIN:.0f} s after healing: {why}" for why in unsettled(cluster, options)]
+        whys = (*unsettled(cluster, options), *undecided(cluster))
+        return [f"not converged {CONVERGES_WITHIN:.0f} s after healing: {why}" for why in whys]
     problems: list[str] = []
     async with cluster.client(CLOSING, observer=recorder) as client:
         for partition in range(options.partitions):
@@ -297,9 +314,9 @@ async def _close(client: Client, partition: int, value: int) -> list[str]:
         position = (await client.list_offsets(TOPIC, EARLIEST, partition=partition)).offset
         while True:
             fetched = await client.fetch(TOPIC, position, partition=partition)
-            position += len(fetched.records)
-            if not fetched.records:
+            if fetched.next_offset == position:
                 return []
+            position = fetched.next_offset
     except KafkaError as error:
         return [f"after healing, {TOPIC}-{partition} fails: {error}"]
 

@@ -142,7 +142,8 @@ def _note_producers(event: TraceEvent, counts: Counter[str]) -> None:
         case events.Append(batches=batches, producers=memory):
             for batch in batches:
                 known = next((one for one in memory.producers if one.producer_id == batch.producer_id), None)
-                wraps = known is not None and known.batches[-1].last_sequence < batch.base_sequence
+                remembered = () if known is None or batch.is_marker else known.batches
+                wraps = any(one.last_sequence < batch.base_sequence for one in remembered[-1:])
                 counts["a batch in which sequences wrap was appended"] += wraps
 
 

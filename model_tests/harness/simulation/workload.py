@@ -21,6 +21,7 @@ from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.model_tests.harness.simulation.lines import Lines
 from tidegauge.model_tests.harness.simulation.options import Options
 from tidegauge.model_tests.harness.simulation.recorder import Recorder
+from tidegauge.model_tests.harness.simulation.transacting import Transacting
 
 TOPIC = "orders"
 CLIENT = ClientConfig(request_timeout_ms=600, default_api_timeout_ms=1_500, retry_backoff_ms=50)
@@ -43,10 +44,18 @@ class Workload:
         self.options = options
         self.recorder = recorder
         self.values = count()
+        self.transacting = Transacting(TOPIC, options, recorder, self.unobserved, self.values.__next__)
 
     def client(self, name: str) -> Client:
-        config = DENSE_CLIENT if self.options.dense else CLIENT
-        return self.cluster.client(name, config=config, observer=self.recorder)
+        return self.cluster.client(name, config=self._config, observer=self.recorder)
+
+    def unobserved(self, name: str) -> Client:
+        """For who tells the recorder himself."""
+        return self.cluster.client(name, config=self._config)
+
+    @property
+    def _config(self) -> ClientConfig:
+        return DENSE_CLIENT if self.options.dense else CLIENT
 
     async def run(self) -> None:
         """All clients, until cancelled."""
@@ -58,6 +67,8 @@ class Workload:
                 nursery.start_soon(self.consume, f"consumer-{number}")
             for number in range(self.options.readers):
                 nursery.start_soon(self.read_end_offsets, f"reader-{number}")
+            if self.options.transactions:
+                self.transacting.start(nursery)
 
     async def produce(self, name: str) -> None:
         rng = Random(f"{name}/{self.options.seed}")
@@ -120,7 +131,7 @@ class Workload:
                     if error.code is ErrorCode.offset_out_of_range:
                         positions[partition] = await self._reset(client, partition)
                 else:
-                    positions[partition] += len(fetched.records)
+                    positions[partition] = fetched.next_offset
                 await self._rest(rng)
 
     async def _reset(self, client: Client, partition: int) -> int:

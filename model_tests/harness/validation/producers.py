@@ -14,6 +14,9 @@ epoch and sequence), and beside it what the replica says that it remembers. Afte
 * where a disk has damaged the log, memory may lack what can no longer be read, and a snapshot may still tell of it:
   what is remembered must have been in the log, and the newest batch of each producer that can be read is remembered
   (`_made_of_the_rest`). It is so until the process ends; the next one finds the damage again, or a log that is whole;
+* a marker is appended where `spec.transactions` takes its epoch, and is part of memory and log as batches are; whose
+  transaction is open since when, and where read_committed ends, is what the log says (`markers`), after each decision
+  of a replica;
 * no batch of one producer is in a log twice (`NoDuplicate`), unless it was taken on trust: it came again to a leader
   that does not know its producer any more.
 """
@@ -29,8 +32,9 @@ from kio.schema.errors import ErrorCode
 from tidegauge.impl.server.trace import events
 from tidegauge.impl.server.trace.contents import LoggedBatch as TracedBatch
 from tidegauge.impl.server.trace.tracer import TraceEvent
+from tidegauge.model_tests.harness.validation import markers
+from tidegauge.model_tests.harness.validation.markers import WithMarkers, logged_batch
 from tidegauge.model_tests.harness.validation.ways import Wrong
-from tidegauge.spec.idempotence.machine import Idempotence
 from tidegauge.spec.idempotence.properties import producer_state_matches_log
 from tidegauge.spec.idempotence.rules import IdempotenceRules
 from tidegauge.spec.idempotence.state import (
@@ -47,6 +51,7 @@ from tidegauge.spec.idempotence.state import (
     without_entry,
 )
 from tidegauge.spec.kernel.changes import plain
+from tidegauge.spec.transactions.state import Memory
 
 SEQUENCES: Final = 1 << 31
 """Kafka's; a run may count modulo less."""
@@ -57,7 +62,7 @@ class Remembering:
     """The replicas of one partition, and what they remember."""
 
     def __init__(self, sequences: int = SEQUENCES) -> None:
-        self.machine: IdempotenceRules = Idempotence(sequences=sequences)
+        self.machine: IdempotenceRules = WithMarkers(sequences=sequences)
         self._matches_log = producer_state_matches_log(self.machine)
         self._replicas: dict[int, Replica] = {}
         """By broker: those whose process runs; `Batch.first` is the checksum, which is the batch's for good."""
@@ -65,6 +70,11 @@ class Remembering:
         """By broker: what the log had when its process ended."""
         self._damaged: set[int] = set()
         """Brokers whose processes have found damage in this log."""
+        self._transactions: dict[int, tuple[Log, Memory]] = {}
+        """By broker: a log, and what it says of transactions."""
+        self._passed: dict[int, int] = {}
+        """By broker: the greatest high watermark that its process has had. A follower's moves back to that of a new
+        leader; what it had passed stays committed, and so may stay stable."""
 
     def follow(self, event: TraceEvent, topic: str, partition: int) -> None:
         """Take in one event of this partition or of a whole node. Raises Wrong."""
@@ -86,9 +96,12 @@ class Remembering:
                 before = self._replicas.get(node) or Replica(forgot=told_forgot(decision))
                 before = attrs.evolve(before, log_start=decision.state.log_start)
                 self._replicas[node] = self._after(decision, before, self._past.get(node, ()), node in self._damaged)
+                if node not in self._damaged:
+                    self._check_transactions(decision, node)
 
     def _end(self, node: int) -> None:
         self._damaged.discard(node)
+        self._passed.pop(node, None)
         if (replica := self._replicas.pop(node, None)) is not None:
             self._past[node] = replica.log
 
@@ -123,11 +136,46 @@ class Remembering:
                 return self._kept(decision, replica)
         return replica
 
+    # --- transactions ------------------------------------------------------------------------------------------------
+
+    def _check_transactions(self, decision: events.OfReplica, node: int) -> None:
+        """What a replica says of transactions against what its log says."""
+        memory, state = self._transactions_of(node), decision.state
+        passed = self._passed[node] = max(state.high_watermark, self._passed.get(node, 0))
+        least = max(markers.last_stable_offset(memory, state.high_watermark), state.log_start)
+        most = min(max(markers.last_stable_offset(memory, passed), state.log_start), state.high_watermark)
+        between = {span.first for span in memory.unreplicated if least < span.first < most}
+        if state.last_stable_offset not in (allowed := {least, most} | between):
+            wanted = " or ".join(map(str, sorted(allowed)))
+            raise Wrong(f"the last stable offset is {state.last_stable_offset}, the specification's {wanted}")
+        for one in decision.producers.producers if isinstance(decision, events.OfLog) else ():
+            expected = markers.open_from(memory, one.producer_id)
+            if one.open_from != expected:
+                who = f"of producer {one.producer_id} a transaction"
+                raise Wrong(f"{who} is open from {one.open_from}, in the specification from {expected} (-1: none)")
+
+    def _transactions_of(self, node: int) -> Memory:
+        """Made of the log; of what was appended since, where that is all that has changed."""
+        log, (known, memory) = self._replicas[node].log, self._transactions.get(node, ((), Memory()))
+        if log is not known:
+            if log[: len(known)] == known:
+                for one in log[len(known) :]:
+                    memory = markers.with_entry_of_log(memory, one)
+            else:
+                memory = markers.of_log(log)
+            self._transactions[node] = log, memory
+        return memory
+
     # --- the leader's rules ------------------------------------------------------------------------------------------
 
     def _appended(self, decision: events.Append, replica: Replica) -> Replica:
         for traced in decision.batches:
-            if traced.producer_id >= 0:
+            if traced.is_marker:
+                known = entry_of(replica.producers, traced.producer_id)
+                refusal = markers.marker_error(known, markers.of_log(replica.log), batch_of(traced))
+                if refusal:
+                    raise Wrong(f"{told(traced)} is appended, the specification responds {refusal.name}")
+            elif traced.producer_id >= 0:
                 batch = batch_of(traced)
                 if self.machine.repeated(replica, batch) is not None:
                     raise Wrong(f"{told(traced)} is appended, though the leader remembers it")
@@ -159,7 +207,7 @@ class Remembering:
         """A replica with more batches in its log and in its memory."""
         producers, more = replica.producers, []
         for one in logged(batches):
-            unknown = one.batch.sequence != 0 and entry_of(producers, one.batch.producer) is None
+            unknown = one.batch.sequence > 0 and entry_of(producers, one.batch.producer) is None
             more.append(attrs.evolve(one, on_trust=unknown))
             producers = self.machine.with_batch(producers, one.batch, one.base_offset)
         return attrs.evolve(replica, log=(*replica.log, *more), producers=producers)
@@ -185,25 +233,40 @@ class Remembering:
         for producer in sorted(has):
             log = tuple(one for one in replica.log if one.batch.producer == producer)
             known = entry_of(replica.producers, producer)
-            alone = attrs.evolve(replica, log=log, producers=() if known is None else (known,))
+            newest = tuple(one for one in log if one.batch.epoch == log[-1].batch.epoch)
+            if newest and not (shown := tuple(one for one in newest if one.batch.sequence >= 0)):
+                self._check_marked(replica, known, newest[-1])
+                continue
+            alone = attrs.evolve(replica, log=shown if newest else (), producers=() if known is None else (known,))
             if not self._matches_log(State((), (alone,), 0, 0, ())):
                 has_not = f"ProducerStateMatchesLog is violated: of producer {producer} the replica remembers"
                 raise Wrong(f"{has_not} {known_as(known)}, its log from {replica.log_start} on has {in_log(log)}")
         return replica
 
+    def _check_marked(self, replica: Replica, known: ProducerEntry | None, marker: LoggedBatch) -> None:
+        """A marker is the last of a producer in the log, and of another epoch than what came before."""
+        expected = ProducerEntry(marker.batch.producer, marker.batch.epoch, ())
+        forgotten = known is None and (replica.forgot or marker.base_offset < replica.log_start)
+        if known != expected and not forgotten:
+            told_of = f"of producer {expected.producer} the replica remembers {known_as(known)}"
+            raise Wrong(f"ProducerStateMatchesLog is violated: {told_of}, its log ends it with {known_as(expected)}")
+
     def _made_of_the_rest(self, decision: events.OfLog, replica: Replica) -> Replica:
         """Memory comes from a disk that has damaged the log."""
         found = decision.producers
         replica = attrs.evolve(replica, producers=remembered(found), forgot=found.forgot)
-        had = {(one.batch.producer, one.batch.epoch, self._metadata(one)) for one in replica.log}
+        had = {(one.batch.producer, one.batch.epoch, self._metadata(one)) for one in without_markers(replica.log)}
         for entry in replica.producers:
             if not had.issuperset((entry.producer, entry.epoch, batch) for batch in entry.batches):
                 who = f"of producer {entry.producer} the replica remembers"
                 raise Wrong(f"{who} {known_as(entry)}, which its log never had")
         readable = logged(decision.batches) if isinstance(decision, events.Restart) and not found.forgot else ()
-        for producer, newest in {one.batch.producer: self._metadata(one) for one in readable}.items():
+        newest_of = {one.batch.producer: self._metadata(one) for one in without_markers(readable)}
+        for producer, newest in newest_of.items():
             known = entry_of(replica.producers, producer)
-            if known is None or known.batches[-1].last_offset < newest.last_offset:
+            later = [one.base_offset for one in readable if one.batch.producer == producer and one.batch.sequence < 0]
+            marked = known is not None and not known.batches and max(later, default=-1) > newest.last_offset
+            if not marked and (known is None or last_offset(known) < newest.last_offset):
                 who = f"of producer {producer} the replica remembers {known_as(known)}"
                 raise Wrong(f"{who}, though its log can be read up to offset {newest.last_offset}")
         return replica
@@ -231,20 +294,21 @@ def told_forgot(decision: events.OfReplica) -> bool:
 
 
 def batch_of(traced: TracedBatch) -> Batch:
-    return Batch(
-        traced.producer_id,
-        traced.producer_epoch,
-        traced.base_sequence,
-        traced.checksum,
-        traced.end_offset - traced.base_offset,
-    )
+    return logged_batch(traced).batch
 
 
 def logged(batches: Sequence[TracedBatch]) -> Log:
-    """Those of idempotent producers."""
-    return tuple(
-        LoggedBatch(one.leader_epoch, one.base_offset, batch_of(one)) for one in batches if one.producer_id >= 0
-    )
+    """Those of idempotent producers, markers among them."""
+    return tuple(logged_batch(one) for one in batches if one.producer_id >= 0)
+
+
+def without_markers(log: Log) -> Log:
+    return tuple(one for one in log if one.batch.sequence >= 0)
+
+
+def last_offset(known: ProducerEntry) -> int:
+    """Of the batches that are remembered; -1 where a marker is all that is."""
+    return known.batches[-1].last_offset if known.batches else -1
 
 
 def remembered(memory: events.ProducerMemory) -> Producers:
@@ -255,6 +319,8 @@ def remembered(memory: events.ProducerMemory) -> Producers:
 
 
 def told(traced: TracedBatch) -> str:
+    if traced.is_marker:
+        return f"the marker of producer {traced.producer_id}, epoch {traced.producer_epoch},"
     return f"the batch of producer {traced.producer_id}, epoch {traced.producer_epoch}, sequence {traced.base_sequence}"
 
 
@@ -271,4 +337,4 @@ def known_as(entry: ProducerEntry | None) -> str:
     if entry is None:
         return "nothing"
     batches = ", ".join(f"{plain(one.last_sequence)} at {one.base_offset}–{one.last_offset}" for one in entry.batches)
-    return f"epoch {entry.epoch} with the last sequences {batches}"
+    return f"epoch {entry.epoch} with " + (f"the last sequences {batches}" if batches else "no sequence")

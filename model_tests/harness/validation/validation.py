@@ -100,6 +100,8 @@ class Validated:
     kept: Mapping[int, int] = attrs.field(factory=dict)
     """Leader epoch -> for a leader that took over after an unclean election: where its log parts from what had been
     committed, and from the logs of those that still think they lead; what lies below survives."""
+    lossless: frozenset[int] = frozenset()
+    """The epochs of those of them that have all that had been committed."""
 
     @property
     def holds(self) -> bool:
@@ -143,8 +145,8 @@ def validate(
             state = before or validator.state
             assert state is not None, "until the partition exists nothing is validated"
             mismatch = Mismatch(place, event, reason, state, validator.taken)
-            return Validated(topic, partition, count, len(concerning), validator.actions, mismatch, validator.kept)
-    return Validated(topic, partition, len(concerning), len(concerning), validator.actions, None, validator.kept)
+            return validator.validated(count, len(concerning), mismatch)
+    return validator.validated(len(concerning), len(concerning), None)
 
 
 def found_by_next(trace: Sequence[TraceEvent], topic: str, partition: int) -> dict[int, list[int]]:
@@ -193,6 +195,12 @@ class Validator(Followed):
         super().__init__(topic, partition, settings)
         self.contents = Contents()
         self.remembering = Remembering(settings.sequences)
+        self.lossless: set[int] = set()
+
+    def validated(self, matched: int, of: int, mismatch: Mismatch | None) -> Validated:
+        """The result after so many of so many events."""
+        lossless = frozenset(self.lossless)
+        return Validated(self.topic, self.partition, matched, of, self.actions, mismatch, self.kept, lossless)
 
     def follow(self, event: TraceEvent) -> None:
         """Take one event's actions. Raises Wrong, NotEnabled or Untranslatable."""
@@ -281,8 +289,12 @@ class Validator(Followed):
             state = after
         self._compare(event, state)
         if self.state.history.unsettled and not state.history.unsettled:
-            epoch, kept = surviving(self.state, state, self.index(event.node))
+            leader = self.index(event.node)
+            epoch, kept = surviving(self.state, state, leader)
             self.kept[epoch] = kept
+            committed = self.state.history.committed
+            if common_prefix(state.replicas[leader].log, committed) == len(committed):
+                self.lossless.add(epoch)
         self.state = state
         self.note_high_watermark(event, state)
         self.actions.update(action.name for action in taken)
@@ -310,6 +322,7 @@ class Validator(Followed):
         elif isinstance(decision, events.OfReplica):
             replica = state.replicas[self.index(event.node)]
             said: dict[str, object] = attrs.asdict(decision.state, recurse=False)
+            del said["last_stable_offset"]  # replication knows of no transactions: `producers` looks at it
             if isinstance(decision, events.ApplyMetadata):
                 said["controller_epoch"] = decision.controller_epoch
             if isinstance(decision, events.Restart):

@@ -13,7 +13,7 @@ from tidegauge.linearizability.check import check
 from tidegauge.linearizability.files import HistoryWriter
 from tidegauge.linearizability.history import Operations, Outcome
 from tidegauge.model_tests.harness.report.model import Anomaly, CampaignRun, Catch, Stage, Verdict
-from tidegauge.model_tests.harness.simulation.options import Options, draw, with_many_elections
+from tidegauge.model_tests.harness.simulation.options import Options, draw, transacting, with_many_elections
 from tidegauge.model_tests.harness.simulation.simulation import Simulated, simulate
 from tidegauge.model_tests.harness.verification.breeding import GENERATION, Corpus
 from tidegauge.model_tests.harness.verification.pool import Task, run
@@ -60,6 +60,7 @@ class Campaign:
     bug: str | None = None
     reproduced: Mapping[int, str] = attrs.field(factory=dict)
     """The number of a run's history -> the command that runs it again."""
+    transactions: bool = False
 
     @property
     def never_seen(self) -> tuple[str, ...]:
@@ -73,7 +74,8 @@ class Campaign:
         """
         if self.bug is not None or len(self.runs) < SEEDS_TO_SEE:
             return ()
-        again = f"tidegauge simulate --seed {self.runs[0].seed} --seeds {len(self.runs)}"
+        kind = " --transactions" if self.transactions else ""
+        again = f"tidegauge simulate --seed {self.runs[0].seed} --seeds {len(self.runs)}{kind}"
         return tuple(f"not seen in {len(self.runs)} seeds: {goal} (again: {again})" for goal in self.never_seen)
 
     @property
@@ -106,14 +108,16 @@ def campaign(
     *,
     workers: int = 2,
     bug: str | None = None,
+    transactions: bool = False,
     on_failure: Callable[[str], None] = lambda words: None,
 ) -> Campaign:
     """Run every seed; histories go to `folder`. The result is the same for any number of workers.
 
+    transactions: whether clients have some (`simulation.transacting`).
     on_failure: called with each run that fails as soon as it is over; an interrupted campaign returns no result.
     """
     shares = [tuple(seeds[first : first + SEEDS_A_TASK]) for first in range(0, len(seeds), SEEDS_A_TASK)]
-    tasks = [Task("simulate", ran_all, (share, bug)) for share in shares]
+    tasks = [Task("simulate", ran_all, (share, bug, transactions)) for share in shares]
     results: dict[int, list[Ran]] = {}
     for index, ran in run(tasks, workers):
         results[index] = ran
@@ -121,7 +125,8 @@ def campaign(
             if one.failures:
                 on_failure(f"{one.failures[0].splitlines()[0].removesuffix(':')} (again: {one.reproduce})")
         advance("simulate", sum(map(len, results.values())), len(seeds))
-    return gathered([one for index in range(len(tasks)) for one in results[index]], folder, bug)
+    ordered = [one for index in range(len(tasks)) for one in results[index]]
+    return attrs.evolve(gathered(ordered, folder, bug), transactions=transactions)
 
 
 def breed(
@@ -175,14 +180,15 @@ def summed(counts: Iterator[Mapping[str, int]] | Sequence[Mapping[str, int]]) ->
     return total
 
 
-def ran_all(seeds: Sequence[int], bug: str | None) -> list[Ran]:
+def ran_all(seeds: Sequence[int], bug: str | None, transactions: bool) -> list[Ran]:
     """Some seeds, in a worker."""
-    return [ran(seed, bug) for seed in seeds]
+    return [ran(seed, bug, transactions=transactions) for seed in seeds]
 
 
-def ran(seed: int, bug: str | None = None) -> Ran:
+def ran(seed: int, bug: str | None = None, *, transactions: bool = False) -> Ran:
     """One seed, with what the specification says of its trace."""
-    return ran_with(draw(seed, bug=bug))
+    options = draw(seed, bug=bug)
+    return ran_with(transacting(options) if transactions else options)
 
 
 def ran_with(options: Options, measured: bool = False) -> Ran:

@@ -1,0 +1,86 @@
+"""The coordinator of a transactional id or of a group: found by asking any broker, and found anew when it has moved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import trio
+from kio.schema.errors import ErrorCode
+from kio.schema.find_coordinator.v6.request import FindCoordinatorRequest
+
+from tidegauge.impl.client.errors import KafkaError
+from tidegauge.impl.ports.network import Address
+from tidegauge.impl.wire.channel import NoResponseError, UnreachableError
+from tidegauge.impl.wire.primitives import i8
+
+if TYPE_CHECKING:
+    from tidegauge.impl.client.client import Client
+
+GROUP: Final = 0
+TRANSACTION: Final = 1
+"""The key types of FindCoordinator."""
+MOVED: Final = frozenset(
+    {
+        ErrorCode.network_exception,
+        ErrorCode.not_coordinator,
+        ErrorCode.coordinator_not_available,
+        ErrorCode.coordinator_load_in_progress,
+    }
+)
+BUSY: Final = MOVED | {ErrorCode.concurrent_transactions, ErrorCode.unstable_offset_commit}
+"""Errors after which a request is sent again."""
+
+
+class Coordinator:
+    """Of one key, as far as one client knows it."""
+
+    def __init__(self, client: Client, key_type: int, key: str) -> None:
+        """`key_type`: GROUP or TRANSACTION."""
+        self._client = client
+        self._key_type = key_type
+        self._key = key
+        self._address: Address | None = None
+
+    async def ask(self, request: Any, error_of: Callable[[Any], ErrorCode], timeout_ms: float | None) -> Any:
+        """The response without error, after as many attempts as the time allows.
+
+        Raises KafkaError; with `maybe_done` an attempt may have been carried out, though a later one was refused.
+        """
+        client = self._client
+        budget_ms = client.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
+        deadline = trio.current_time() + budget_ms / 1000
+        maybe_done = False
+        while True:
+            error, message = ErrorCode.coordinator_not_available, f"{self._key!r} has no coordinator"
+            sent = False
+            try:
+                address = await self._find()
+                sent = True
+                response = await client._ask(address, request)
+                error, message = error_of(response), f"the coordinator of {self._key!r} refused"
+                if error is ErrorCode.none:
+                    return response
+            except UnreachableError as unreachable:
+                error, message, sent = ErrorCode.network_exception, str(unreachable), False
+            except NoResponseError as lost:
+                error, message = ErrorCode.network_exception, str(lost)
+            except KafkaError as refused:
+                error, message = refused.code, str(refused)
+            maybe_done |= sent and error in BUSY
+            if error in MOVED:
+                self._address = None
+            backoff = client.config.retry_backoff_ms / 1000
+            if error not in BUSY or trio.current_time() + backoff >= deadline:
+                raise KafkaError(error, message, maybe_done=maybe_done)
+            await trio.sleep(backoff)
+
+    async def _find(self) -> Address:
+        """Raises KafkaError, UnreachableError or NoResponseError."""
+        if self._address is None:
+            request = FindCoordinatorRequest(key_type=i8(self._key_type), coordinator_keys=(self._key,))
+            (found,) = (await self._client.ask_any(request, repeatable=True)).coordinators
+            if found.error_code is not ErrorCode.none:
+                raise KafkaError(found.error_code, found.error_message or "there is no coordinator")
+            self._address = Address(found.host, found.port)
+        return self._address

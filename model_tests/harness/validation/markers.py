@@ -1,0 +1,118 @@
+"""What markers do to a replica: to what it remembers of their producers, and to where read_committed ends.
+
+The rules are those of `spec.transactions` for a partition, applied to the batches of a log. A trace does not say what
+a marker decides or which coordinator sent it: so the index of aborted transactions, and whether a marker of an older
+coordinator is refused, are no matter of this. Histories show the first, lockstep both. Nor is a partition of
+`__consumer_offsets`: its batches of offsets have a producer and no sequence.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import attrs
+
+from tidegauge.impl.server.trace.contents import LoggedBatch as TracedBatch
+from tidegauge.spec.idempotence.machine import Idempotence
+from tidegauge.spec.idempotence.state import (
+    Batch,
+    Error,
+    LoggedBatch,
+    ProducerEntry,
+    Producers,
+    Replica,
+    entry_of,
+    with_entry,
+)
+from tidegauge.spec.transactions.machine import Transactions
+from tidegauge.spec.transactions.state import Decision, Marker, MarkerRequest, Memory, Partition, Record
+from tidegauge.spec.transactions.state import Error as MarkerError
+from tidegauge.spec.transactions.state import ProducerEntry as Transactional
+
+VERSION: Final = 2
+"""Of the transactions protocol: that of the clients of a campaign."""
+NOBODY: Final = -1
+RULES: Final = Transactions()
+
+
+@attrs.frozen
+class Logged(LoggedBatch):
+    """A batch of a log, or the marker of a transaction, which has no sequence."""
+
+    is_transactional: bool = False
+
+    @property
+    def is_marker(self) -> bool:
+        return self.batch.sequence < 0
+
+
+@attrs.frozen
+class WithMarkers(Idempotence):
+    """Idempotence where a marker may be all that is known of a producer."""
+
+    def sequence_error(self, replica: Replica, batch: Batch) -> Error:
+        entry = entry_of(replica.producers, batch.producer)
+        if entry is None or entry.batches or batch.epoch != entry.epoch:
+            return super().sequence_error(replica, batch)
+        return Error.OK if batch.sequence == 0 else Error.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+    def with_batch(self, producers: Producers, batch: Batch, base_offset: int) -> Producers:
+        if batch.sequence >= 0:
+            return super().with_batch(producers, batch, base_offset)
+        entry = entry_of(producers, batch.producer)
+        kept = entry.batches if entry is not None and entry.epoch == batch.epoch else ()
+        return with_entry(producers, ProducerEntry(batch.producer, batch.epoch, kept))
+
+
+def logged_batch(traced: TracedBatch) -> Logged:
+    """A batch of an idempotent producer, or a marker, at its place."""
+    batch = Batch(
+        traced.producer_id,
+        traced.producer_epoch,
+        traced.base_sequence,
+        traced.checksum,
+        traced.end_offset - traced.base_offset,
+    )
+    return Logged(traced.leader_epoch, traced.base_offset, batch, is_transactional=traced.is_transactional)
+
+
+def marker_error(entry: ProducerEntry | None, memory: Memory, batch: Batch) -> MarkerError:
+    """Whether a leader may append a marker, for all that it knows of the producer."""
+    if entry is None:
+        return MarkerError.NONE
+    held = memory.entry(batch.producer) or Transactional(entry.producer, entry.epoch)
+    held = attrs.evolve(held, epoch=entry.epoch)
+    request = MarkerRequest(0, 0, batch.producer, batch.epoch, 0, Decision.ABORT, VERSION)
+    return RULES.marker_epoch_error(held, request)
+
+
+def with_entry_of_log(memory: Memory, one: LoggedBatch) -> Memory:
+    """What a replica knows of transactions after one more batch of its log."""
+    assert isinstance(one, Logged), "the validator's logs are made here"
+    batch = one.batch
+    if one.is_marker:
+        marker = Marker(batch.producer, batch.epoch, 0, Decision.COMMIT, VERSION)
+        return RULES.with_marker(memory, marker, one.base_offset)
+    if not one.is_transactional:
+        return memory
+    return RULES.with_record(memory, Record(batch.producer, batch.epoch, batch.sequence, 0), one.base_offset)
+
+
+def of_log(log: tuple[LoggedBatch, ...]) -> Memory:
+    """What a replica knows of transactions that has read its log."""
+    memory = Memory()
+    for one in log:
+        memory = with_entry_of_log(memory, one)
+    return memory
+
+
+def last_stable_offset(memory: Memory, high_watermark: int) -> int:
+    """Where read_committed ends."""
+    memory = RULES.replicated(memory, high_watermark)
+    return RULES.last_stable_offset(Partition(high_watermark=high_watermark, memory=memory))
+
+
+def open_from(memory: Memory, producer: int) -> int:
+    """Where the open transaction of a producer begins; NOBODY if none is open."""
+    entry = memory.entry(producer)
+    return NOBODY if entry is None else entry.open_from

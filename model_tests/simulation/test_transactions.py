@@ -1,0 +1,115 @@
+"""Campaigns with transactions: what clients saw is exactly once, and a cluster that breaks that is found out."""
+
+from __future__ import annotations
+
+from unittest.mock import patch
+
+import pytest
+
+from tidegauge.impl.client import requests
+from tidegauge.impl.partition.producer_state import ProducerStates
+from tidegauge.impl.server.broker.marker_sender import MarkerSender
+from tidegauge.linearizability.anomaly import Name
+from tidegauge.linearizability.check import Verdict, check
+from tidegauge.linearizability.history import Kind, Outcome
+from tidegauge.model_tests.harness.simulation.options import Options, draw, transacting
+from tidegauge.model_tests.harness.simulation.simulation import Simulated, simulate
+from tidegauge.model_tests.harness.simulation.sometimes_of_transactions import GOALS
+from tidegauge.model_tests.harness.verification.campaigning import SEEDS_TO_SEE, summed
+
+CALM = Options(
+    seed=7,
+    duration=1.0,
+    transactions=1,
+    partitions=2,
+    producers=1,
+    consumers=0,
+    readers=0,
+    pause_between_operations=0.04,
+)
+"""Without faults."""
+
+
+def holds(options: Options) -> Simulated:
+    run = simulate(options)
+    assert run.holds, "\n".join((*run.failures, f"reproduce: {run.reproduce}"))
+    verdicts = check(run.operations)
+    assert verdicts.of(run.seed) is Verdict.VALID, f"{verdicts.anomalies}\nreproduce: {run.reproduce}"
+    return run
+
+
+def test_the_seed_in_which_a_zombie_took_for_undone_what_had_got_no_response_holds() -> None:
+    run = holds(transacting(draw(1)))
+    assert run.reproduce == "tidegauge simulate --seed 1 --transactions"
+    assert set(run.sometimes) == set(GOALS)
+
+
+def test_a_calm_run_commits_aborts_fences_and_consumes_and_is_repeated_to_the_byte() -> None:
+    run, again = holds(CALM), simulate(CALM, validated=False)
+    rows = list(run.operations)
+    assert run.digest == again.digest
+    assert [str(row) for row in rows] == [str(row) for row in again.operations]
+    assert {row.kind for row in rows if row.transaction is not None} == {
+        *(Kind.PRODUCE, Kind.FETCH, Kind.COMMIT, Kind.COMMIT_OFFSETS),
+    }
+    assert sum(row.kind is Kind.COMMIT and row.outcome is Outcome.OK for row in rows) > 20
+    assert run.sometimes["a transaction was aborted by its producer"] > 2
+    assert run.sometimes["a zombie was fenced"] > 0
+    assert run.sometimes["a group's offset was committed in a transaction"] > 2
+    assert run.sometimes == again.sometimes
+
+
+class AcknowledgesUnwritten(MarkerSender):
+    """Some markers are lost: they count as written, and are not."""
+
+    async def _write_at(self, broker_id, marker, partitions, refused):  # type: ignore[no-untyped-def]
+        if marker.epoch % 4 == 3:
+            self._acknowledge(marker, set(partitions))
+        else:
+            await super()._write_at(broker_id, marker, partitions, refused)
+
+
+def test_a_marker_that_is_lost_hangs_a_transaction_which_the_healed_cluster_shows() -> None:
+    lost = patch("tidegauge.impl.server.broker.transactions.MarkerSender", AcknowledgesUnwritten)
+    with lost, patch("tidegauge.model_tests.harness.simulation.simulation.CONVERGES_WITHIN", 2.0):
+        run = simulate(CALM, validated=False)
+    assert any("has an open transaction of producer" in problem for problem in run.problems), run.problems
+
+
+def test_a_read_committed_that_takes_aborted_records_is_seen_in_the_history() -> None:
+    def all_of_them(batches, aborted):  # type: ignore[no-untyped-def]
+        return (position for position, header in batches if not header.is_control)
+
+    with patch.object(requests, "_visible", all_of_them):
+        run = simulate(CALM, validated=False)
+    assert Name.ABORTED_READ in {anomaly.name for anomaly in check(run.operations).anomalies}
+
+
+def test_a_last_stable_offset_that_nothing_holds_back_is_seen_in_the_trace_and_in_the_history() -> None:
+    with patch("tidegauge.impl.partition.transactions.Transactions.first_undecided_offset", lambda *_: None):
+        run = simulate(CALM)
+    assert any("the last stable offset is" in failure for failure in run.failures), run.failures
+    found = {anomaly.name for anomaly in check(run.operations).anomalies}
+    assert found & {Name.PRECOMMITTED_READ, Name.READ_BEYOND_LSO, Name.ABORTED_READ}, found
+
+
+def test_producer_state_that_a_marker_does_not_move_is_seen_in_the_trace() -> None:
+    real = ProducerStates.take_in
+
+    def keeps_epoch(self, header, base_offset, marker=None):  # type: ignore[no-untyped-def]
+        before = self.entries.get(header.producer_id)
+        epoch = None if before is None else before.epoch
+        aborted = real(self, header, base_offset, marker)
+        if header.is_control and epoch is not None:
+            self.entries[header.producer_id].epoch = epoch
+        return aborted
+
+    with patch.object(ProducerStates, "take_in", keeps_epoch):
+        run = simulate(CALM)
+    assert any("the replica remembers epoch" in failure for failure in run.failures), run.failures
+
+
+@pytest.mark.deep
+def test_a_campaign_holds_and_reaches_every_goal() -> None:
+    runs = [holds(transacting(draw(seed))) for seed in range(100, 100 + 5 * SEEDS_TO_SEE)]
+    assert all(summed(run.sometimes for run in runs).values())
