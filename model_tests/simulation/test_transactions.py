@@ -17,7 +17,7 @@ from tidegauge.model_tests.harness.simulation.simulation import Simulated, simul
 from tidegauge.model_tests.harness.simulation.sometimes_of_transactions import GOALS
 from tidegauge.model_tests.harness.verification.campaigning import SEEDS_TO_SEE, summed
 
-CALM = Options(
+FAULTLESS = Options(
     seed=7,
     duration=1.0,
     transactions=1,
@@ -44,8 +44,8 @@ def test_the_seed_in_which_a_zombie_took_for_undone_what_had_got_no_response_hol
     assert set(run.sometimes) == set(GOALS)
 
 
-def test_a_calm_run_commits_aborts_fences_and_consumes_and_is_repeated_to_the_byte() -> None:
-    run, again = holds(CALM), simulate(CALM, validated=False)
+def test_a_run_without_faults_commits_aborts_fences_and_consumes_and_is_repeated_to_the_byte() -> None:
+    run, again = holds(FAULTLESS), simulate(FAULTLESS, validated=False)
     rows = list(run.operations)
     assert run.digest == again.digest
     assert [str(row) for row in rows] == [str(row) for row in again.operations]
@@ -72,7 +72,7 @@ class AcknowledgesUnwritten(MarkerSender):
 def test_a_marker_that_is_lost_hangs_a_transaction_which_the_healed_cluster_shows() -> None:
     lost = patch("tidegauge.impl.server.broker.transactions.MarkerSender", AcknowledgesUnwritten)
     with lost, patch("tidegauge.model_tests.harness.simulation.simulation.CONVERGES_WITHIN", 2.0):
-        run = simulate(CALM, validated=False)
+        run = simulate(FAULTLESS, validated=False)
     assert any("has an open transaction of producer" in problem for problem in run.problems), run.problems
 
 
@@ -81,13 +81,13 @@ def test_a_read_committed_that_takes_aborted_records_is_seen_in_the_history() ->
         return (position for position, header in batches if not header.is_control)
 
     with patch.object(requests, "_visible", all_of_them):
-        run = simulate(CALM, validated=False)
+        run = simulate(FAULTLESS, validated=False)
     assert Name.ABORTED_READ in {anomaly.name for anomaly in check(run.operations).anomalies}
 
 
 def test_a_last_stable_offset_that_nothing_holds_back_is_seen_in_the_trace_and_in_the_history() -> None:
     with patch("tidegauge.impl.partition.transactions.Transactions.first_undecided_offset", lambda *_: None):
-        run = simulate(CALM)
+        run = simulate(FAULTLESS)
     assert any("the last stable offset is" in failure for failure in run.failures), run.failures
     found = {anomaly.name for anomaly in check(run.operations).anomalies}
     assert found & {Name.PRECOMMITTED_READ, Name.READ_BEYOND_LSO, Name.ABORTED_READ}, found
@@ -105,7 +105,7 @@ def test_producer_state_that_a_marker_does_not_move_is_seen_in_the_trace() -> No
         return aborted
 
     with patch.object(ProducerStates, "take_in", keeps_epoch):
-        run = simulate(CALM)
+        run = simulate(FAULTLESS)
     assert any("the replica remembers epoch" in failure for failure in run.failures), run.failures
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any
@@ -74,14 +76,9 @@ def simulate(
         kept = begun(Corpus(seed, bug), corpus)
     except ValueError as error:
         raise Unusable(f"--{error}") from None
-    if not 1 <= workers <= MOST_WORKERS:
-        raise Unusable(f"--workers {workers}: give at least 1 and at most {MOST_WORKERS}, as many as there are cores")
-    if out is not None:
-        check_folder("--out", out)
+    check_means(workers, out)
     check_together(seeds, turns, bug, breed=breed, corpus=corpus, transactions=transactions)
-    screen.header({"seed": seed, "seeds": seeds, "bug": bug or "none", "workers": workers})
-    if seeds == 1:
-        screen.say("  ".join(f"{name}={value}" for name, value in options.described().items()) + "\n")
+    tell_options(screen, options, {"seed": seed, "seeds": seeds, "bug": bug or "none", "workers": workers})
     with TemporaryDirectory() as scratch, screen.progress("simulating") as advance:
         folder = out or Path(scratch)
         tell = screen.warn if seeds > 1 else lambda words: None  # of a single one the result says it at once
@@ -90,15 +87,8 @@ def simulate(
         elif turns is not None:
             ran = gathered([ran_with(options)], folder, bug)
         else:
-            ran = campaign(
-                range(seed, seed + seeds),
-                folder,
-                advance,
-                workers=workers,
-                bug=bug,
-                transactions=transactions,
-                on_failure=tell,
-            )
+            run = partial(campaign, workers=workers, bug=bug, transactions=transactions, on_failure=tell)
+            ran = run(range(seed, seed + seeds), folder, advance)
         twice, _ = check_twice([ran.histories], folder, None)
         runs = with_verdicts(ran.runs, twice)
     if breed:
@@ -108,6 +98,21 @@ def simulate(
     show(screen, ran, runs, bug)
     good = all(run.verdict is Verdict.HOLDS for run in runs) and not ran.unmet
     return screen.finish(Status.HOLDS if good else Status.VIOLATED, document(ran, runs))
+
+
+def check_means(workers: int, out: Path | None) -> None:
+    """Raises Unusable for processes or a folder that cannot be had."""
+    if not 1 <= workers <= MOST_WORKERS:
+        raise Unusable(f"--workers {workers}: give at least 1 and at most {MOST_WORKERS}, as many as there are cores")
+    if out is not None:
+        check_folder("--out", out)
+
+
+def tell_options(screen: Screen, options: Options, asked: Mapping[str, object]) -> None:
+    """What was asked, and of a single seed its options."""
+    screen.header(asked)
+    if asked["seeds"] == 1:
+        screen.say("  ".join(f"{name}={value}" for name, value in options.described().items()) + "\n")
 
 
 def drawn(seed: int, bug: str | None, *, transactions: bool) -> Options:
