@@ -32,6 +32,7 @@ from tidegauge.model_tests.harness.cluster.extensions.settings import SettingsOn
 from tidegauge.model_tests.harness.cluster.extensions.shutdown import ShutdownOnCluster
 from tidegauge.model_tests.harness.cluster.idempotence import IdempotentCluster
 from tidegauge.model_tests.harness.cluster.steps import ReplicationCluster
+from tidegauge.model_tests.harness.cluster.transactions import TransactionCluster
 from tidegauge.model_tests.harness.cores.extensions.composed import ComposedCores
 from tidegauge.model_tests.harness.cores.extensions.damage import DamageCores
 from tidegauge.model_tests.harness.cores.extensions.directories import DirectoryCores
@@ -55,7 +56,7 @@ from tidegauge.model_tests.harness.lockstep.idempotence_walks import IDEMPOTENCE
 from tidegauge.model_tests.harness.lockstep.lockstep import Bind, Binding
 from tidegauge.model_tests.harness.lockstep.recovery_walks import RECOVERY_WALKS
 from tidegauge.model_tests.harness.lockstep.replication_walks import replication_walks
-from tidegauge.model_tests.harness.lockstep.transaction_walks import TRANSACTION_WALKS
+from tidegauge.model_tests.harness.lockstep.transaction_walks import TRANSACTION_WALKS, TRANSACTION_WALKS_ON_CLUSTER
 from tidegauge.model_tests.harness.lockstep.walks import Walk, WalkPlan, first_failure, plan_of_models, walk, walks
 from tidegauge.model_tests.harness.report import idempotence as idempotence_steps
 from tidegauge.model_tests.harness.report import replication as replication_steps
@@ -105,6 +106,8 @@ class Registration:
     cluster: BindRoles | None = None
     plan: WalkPlan[Any] | None = None
     """How random walks in lockstep are drawn; None: with the constants that `spec.registry` has for it."""
+    cluster_plan: WalkPlan[Any] | None = None
+    """How they are drawn beside a cluster, if it cannot perform all that the cores can; None: as beside the cores."""
     rules: Callable[[], type[Any]] | None = None
     """Imports and returns the machine's rules for Hypothesis; None: they are made of the plan."""
     steps: Callable[[Trace[Any]], tuple[Step, ...]] = plain_steps
@@ -126,8 +129,10 @@ class Registration:
             )
         return lambda machine: bind(machine, self.roles if roles is None else roles)
 
-    def walk_plan(self) -> WalkPlan[Any]:
+    def walk_plan(self, side: Side = Side.CORES) -> WalkPlan[Any]:
         """How random walks are drawn."""
+        if side is Side.CLUSTER and self.cluster_plan is not None:
+            return self.cluster_plan
         if self.plan is not None:
             return self.plan
         known = REGISTRY.registration(self.machine)
@@ -153,7 +158,7 @@ class Registration:
         length: int | None = None,
     ) -> Walk[Any]:
         """Walk `number` of `seed` beside an implementation; a bug may be in `roles`, in `wrong`, or in both."""
-        return walk(self.walk_plan(), self.bind(side, roles), seed, number, wrong=wrong, length=length)
+        return walk(self.walk_plan(side), self.bind(side, roles), seed, number, wrong=wrong, length=length)
 
     def walks(
         self,
@@ -166,7 +171,7 @@ class Registration:
         length: int | None = None,
     ) -> Iterator[Walk[Any]]:
         """The first `count` walks of `seed`, one at a time."""
-        return walks(self.walk_plan(), self.bind(side, roles), seed, count, wrong=wrong, length=length)
+        return walks(self.walk_plan(side), self.bind(side, roles), seed, count, wrong=wrong, length=length)
 
     def first_failure(
         self,
@@ -179,7 +184,7 @@ class Registration:
         length: int | None = None,
     ) -> Walk[Any] | None:
         """The first of `limit` walks that fails; None if none does. Its number says how many did not."""
-        return first_failure(self.walk_plan(), self.bind(side, roles), seed, limit, wrong=wrong, length=length)
+        return first_failure(self.walk_plan(side), self.bind(side, roles), seed, limit, wrong=wrong, length=length)
 
     def _binds(self, side: Side) -> BindRoles | None:
         return self.cores if side is Side.CORES else self.cluster
@@ -359,7 +364,9 @@ HARNESS: Final = HarnessRegistry(
         "transactions",
         roles=CORRECT_TRANSACTIONS,
         cores=TransactionCores,
+        cluster=TransactionCluster,
         plan=TRANSACTION_WALKS,
+        cluster_plan=TRANSACTION_WALKS_ON_CLUSTER,
         bugs=tuple(TRANSACTION_BUGS.values()),
     ),
     Registration("recovery", cores=RecoveryCores, plan=RECOVERY_WALKS),

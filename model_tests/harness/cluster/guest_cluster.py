@@ -37,15 +37,20 @@ class GuestCluster:
         await prepare(cluster)
         return cluster
 
-    async def told_at_once(self, address: Address, request: Any) -> Any:
-        """The response to a request; None while there is none. Raises AssertionError if the connection ends first."""
+    async def asked(self, address: Address, request: Any, version: int | None = None) -> list[Any]:
+        """A request is on its way: its response is put into the list when it comes, None if the connection ends."""
         responses: list[Any] = []
 
         async def ask() -> None:
-            responses.append(await ask_at(self.cluster, address, request))
+            responses.append(await ask_at(self.cluster, address, request, version))
 
         self.nursery.start_soon(ask)
         await wait_all_tasks_blocked()
+        return responses
+
+    async def told_at_once(self, address: Address, request: Any, version: int | None = None) -> Any:
+        """The response to a request; None while there is none. Raises AssertionError if the connection ends first."""
+        responses = await self.asked(address, request, version)
         if responses == [None]:
             raise AssertionError(f"{type(request).__name__} has no response, and its connection is closed")
         return responses[0] if responses else None

@@ -21,15 +21,15 @@ def login_at(cluster: Cluster, address: Address, name: str = "operator") -> Logi
     return nodes.secret.login(name, cluster.host.randomness(name))
 
 
-async def ask_at(cluster: Cluster, address: Address, request: Any) -> Any:
-    """The response to an operator's request; None when none comes."""
+async def ask_at(cluster: Cluster, address: Address, request: Any, version: int | None = None) -> Any:
+    """The response to an operator's request; None when none comes. `version`: for messages of one class for all."""
     response = None
     async with trio.open_nursery() as nursery:
         channel = Channel(
             cluster.host.network("operator"), address, "operator", nursery, handshake=login_at(cluster, address)
         )
         with suppress(NoResponseError):
-            response = await channel.request(request)
+            response = await channel.request(request, version=version)
         await channel.aclose()
         nursery.cancel_scope.cancel()
     return response

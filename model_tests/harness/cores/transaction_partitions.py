@@ -7,7 +7,6 @@ kept; else the leader restarts with what is kept, and reads its log from the dis
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from typing import Final
 
@@ -19,12 +18,17 @@ from tidegauge.impl.partition.producer_state import ProducerStates
 from tidegauge.impl.partition.registration import PartitionRegistration
 from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.impl.ports.simulated_disk import SimulatedDisk
-from tidegauge.impl.records.batches import BatchHeader, RecordError, headers
+from tidegauge.impl.records.batches import BatchHeader, RecordError
 from tidegauge.impl.records.lazy import in_memory
-from tidegauge.impl.records.markers import ABORT_MARKER, TransactionMarker, marker_record
-from tidegauge.impl.records.payload import ProducerIdentity, Record, build_batch, decode_records
 from tidegauge.impl.storage.config import LogConfig
 from tidegauge.model_tests.harness.cores.disk_log import DiskLog
+from tidegauge.model_tests.harness.cores.transaction_abstraction import (
+    partition_of,
+    produced,
+    read_otherwise,
+    returned,
+    transaction_marker,
+)
 from tidegauge.spec.kernel.changes import Change
 from tidegauge.spec.transactions import state as spec
 from tidegauge.spec.transactions.partition_rules import PartitionRules
@@ -34,7 +38,6 @@ MUCH: Final = 1 << 20
 REPLICAS: Final = (0, 1)
 CONFIG: Final = PartitionConfig()
 _LOG_CONFIG: Final = LogConfig()
-_VALUE: Final = struct.Struct(">qq")
 
 
 class TransactionLog(DiskLog):
@@ -56,19 +59,6 @@ class TransactionLog(DiskLog):
     def batches(self) -> Buffer:
         """All that it holds."""
         return self._log.read(0, MUCH)
-
-
-def produced(request: spec.ProduceRequest) -> bytes:
-    """What a producer sends; the value says what no message of Kafka carries."""
-    who = ProducerIdentity(request.producer_id, request.epoch, request.sequence)
-    value = _VALUE.pack(request.transaction, request.offset)
-    return build_batch([Record(0, 0, None, value)], producer=who, transactional=True)
-
-
-def transaction_marker(request: spec.MarkerRequest) -> TransactionMarker:
-    """What the coordinator asks a leader to append."""
-    is_commit = request.decision is spec.Decision.COMMIT
-    return TransactionMarker(request.producer_id, request.epoch, is_commit, request.coordinator_epoch)
 
 
 class PartitionCores:
@@ -148,80 +138,22 @@ class PartitionCores:
 
     # --- as the specification has it -----------------------------------------------------------------------------
 
-    def entries(self, expected: spec.Log) -> Iterator[spec.Record | spec.Marker]:
-        """The leader's log; no control record says of which version it is."""
+    @property
+    def batches(self) -> Buffer:
+        """All that the leader has."""
         log = self.leader.log
         assert isinstance(log, TransactionLog)
-        batches = log.batches
-        for position, header in headers(batches):
-            at = header.base_offset
-            if header.is_control:
-                told = marker_record(batches, position)
-                assert told is not None
-                decision = spec.Decision.ABORT if told.kind == ABORT_MARKER else spec.Decision.COMMIT
-                known = expected[at] if at < len(expected) else None
-                version = known.version if isinstance(known, spec.Marker) else spec.NONE
-                yield spec.Marker(header.producer_id, header.producer_epoch, told.coordinator_epoch, decision, version)
-            else:
-                (record,) = decode_records(batches, position)
-                transaction, offset = _VALUE.unpack(record.value or b"")
-                yield spec.Record(header.producer_id, header.producer_epoch, header.base_sequence, transaction, offset)
+        return log.batches
 
     def abstraction(self, expected: spec.Partition) -> spec.Partition:
         """What the leader has and remembers."""
         if self._changed:
-            log = tuple(self.entries(expected.log))
-            verified = sorted((asked.producer_id, asked.epoch) for asked in self.leader.verifications)
-            self._abstract = spec.Partition(log, self.leader.high_watermark, self._memory(log), tuple(verified))
-            self._returned = tuple(self.returned())
+            self._abstract = partition_of(self.leader, self.batches, expected.log)
+            response = self.leader.read(0, MUCH, read_committed=True)
+            self._returned = tuple(returned(in_memory(response.records), response.aborted or ()))
             self._changed = False
         return self._abstract
 
-    def _memory(self, log: spec.Log) -> spec.Memory:
-        leader = self.leader
-        entries = [
-            spec.ProducerEntry(
-                entry.producer_id,
-                entry.epoch,
-                entry.last_sequence,
-                entry.coordinator_epoch,
-                entry.current_txn_first_offset,
-            )
-            for _, entry in sorted(leader.producers.entries.items())
-        ]
-        assert isinstance(leader.log, TransactionLog)
-        aborted = [
-            spec.Span(one.producer_id, one.first_offset, one.last_offset)
-            for one in leader.log.aborted_in(0, leader.log.batches)
-        ]
-        ended = [
-            spec.Span(log[one.last_offset].producer_id, one.first_offset, one.last_offset)
-            for one in leader.producers.transactions.ended
-            if one.last_offset >= leader.high_watermark
-        ]
-        return spec.Memory(tuple(entries), tuple(aborted), tuple(ended))
-
     def differences(self, name: str, expected: spec.Partition) -> Iterator[Change]:
         """Where a reader of committed records would stop or read otherwise than the specification says."""
-        stable, found = self.machine.last_stable_offset(expected), self.leader.last_stable_offset
-        if stable != found:
-            yield Change(f"{name}.last_stable_offset", stable, found)
-        returned = self.machine.returned(expected)
-        if returned != self._returned:
-            yield Change(f"{name}.returned", returned, self._returned)
-
-    def returned(self) -> Iterator[int]:
-        """The offsets of the records that a consumer with read_committed gives to its application."""
-        response = self.leader.read(0, MUCH, read_committed=True)
-        waiting = sorted(response.aborted or (), key=lambda one: one.first_offset)
-        aborting: set[int] = set()
-        batches = in_memory(response.records)
-        for position, header in headers(batches):
-            while waiting and waiting[0].first_offset <= header.base_offset:
-                aborting.add(waiting.pop(0).producer_id)
-            if header.is_control:
-                told = marker_record(batches, position)
-                if told is not None and told.kind == ABORT_MARKER:
-                    aborting.discard(header.producer_id)
-            elif header.producer_id not in aborting:
-                yield header.base_offset
+        return read_otherwise(self.machine, name, expected, self.leader.last_stable_offset, self._returned)

@@ -33,12 +33,20 @@ from tidegauge.impl.coordinators.transactions.messages import (
 from tidegauge.impl.coordinators.transactions.metadata import TopicPartition, TransactionMetadata
 from tidegauge.impl.partition.messages import Appended
 from tidegauge.impl.records.slices import at_once
+from tidegauge.model_tests.harness.cores.transaction_abstraction import entries_in, known_version, metadata_of
+from tidegauge.model_tests.harness.cores.transaction_clients import (
+    BY_CLIENTS,
+    TransactionClients,
+    error_of,
+    is_of_group,
+    told_version,
+)
 from tidegauge.model_tests.harness.cores.transaction_partitions import PartitionCores
 from tidegauge.model_tests.harness.cores.transaction_roles import CORRECT, TransactionRoles
 from tidegauge.model_tests.harness.performing import Steps, on
 from tidegauge.spec.kernel.changes import Change
 from tidegauge.spec.kernel.machine import Action
-from tidegauge.spec.transactions import consuming, coordinating, partitioning, producing
+from tidegauge.spec.transactions import coordinating, partitioning
 from tidegauge.spec.transactions import state as spec
 from tidegauge.spec.transactions.actions import Waiting, own_markers
 from tidegauge.spec.transactions.machine import Transactions
@@ -56,11 +64,11 @@ class LoggedId:
     waiting: Waiting | None = None
 
 
-class TransactionCores:
+class TransactionCores(TransactionClients):
     """The coordinator, its log, the partitions, and what clients know, in the machine's initial state."""
 
     def __init__(self, machine: Transactions, roles: TransactionRoles = CORRECT) -> None:
-        self.machine = machine
+        super().__init__(machine)
         self.now_ms = 10 * TIMEOUT_MS
         config = TransactionConfig(allows_two_phase=True)
         self.coordinator = TransactionCoordinator(config, roles.rules(max_epoch=machine.max_epoch))
@@ -72,8 +80,8 @@ class TransactionCores:
             self.load(number)
         self.producer_ids = 0
         self.partitions = [PartitionCores(machine, roles.replica, roles.producers) for _ in range(machine.partitions)]
-        self.producers: tuple[spec.Producer, ...] = (spec.Producer(),) * machine.producers
-        self.differing: list[Change] = []
+        self.open_of: list[int] = []
+        """Of each id the transaction that is open, as the specification numbers it."""
 
     def log_partition(self, number: int) -> int:
         return self.coordinator.partition_of(self.names[number])
@@ -193,60 +201,27 @@ class TransactionCores:
     # --- responses -----------------------------------------------------------------------------------------------
 
     def deliver(self, request: Waiting, response: object) -> None:
-        """A response reaches who waits for it, if that is still so."""
-        machine, number = self.machine, request.producer
-        error = error_of(response)
-        if error is not ErrorCode.none:
-            if error not in (ErrorCode.concurrent_transactions, ErrorCode.coordinator_load_in_progress):
-                self.stop(number)
-            return
-        world = self.clients()
-        producer = self.producers[number]
-        match request:
-            case spec.InitRequest():
-                assert isinstance(response, ProducerGiven)
-                if machine.init_request(world, number) == request:
-                    self.replace(number, self.begun(producer, request, response))
-            case spec.AddRequest(partition=place):
-                if machine.add_request(world, number, place) == request:
-                    slot = attrs.evolve(producer.slots[place], added=True)
-                    self.replace(number, producer.with_slot(place, slot))
-            case spec.ProduceRequest(partition=place):
-                self.partitions[place].confirm(request)
-            case spec.EndRequest(decision=decision):
-                assert isinstance(response, ProducerGiven)
-                if machine.end_request(world, number) == request:
-                    after = machine.after_end(producer, spec.Metadata())
-                    if producer.version >= 2:
-                        after = machine.initialised(producer, response.producer_id, response.epoch)
-                    position = machine.position_after(producer, decision)
-                    self.replace(number, attrs.evolve(after, position=position))
+        """A response of the coordinator reaches who waits for it; a leader may append now."""
+        if isinstance(request, spec.ProduceRequest) and error_of(response) is ErrorCode.none:
+            self.partitions[request.partition].confirm(request)
+        else:
+            super().deliver(request, response)
 
     def begun(self, producer: spec.Producer, request: spec.InitRequest, given: ProducerGiven) -> spec.Producer:
         """A producer that was given an epoch, perhaps with a transaction that it takes over (KIP-939)."""
         known = self.coordinator.describe(self.names[self.machine.id_of(request.producer)]).metadata
         if known is None or not known.partitions:
-            return self.machine.initialised(producer, given.producer_id, given.epoch)
+            return super().begun(producer, request, given)
         number = self.open_of[self.machine.id_of(request.producer)]
         metadata = spec.Metadata(producer_id=given.producer_id, epoch=given.epoch, transactions=(number,))
         return self.machine.taken_over(producer, metadata, self.transactions[number])
-
-    def clients(self) -> spec.State:
-        """The world as far as clients go."""
-        return spec.State(self.producers, (), ())
-
-    def replace(self, number: int, producer: spec.Producer) -> None:
-        self.producers = (*self.producers[:number], producer, *self.producers[number + 1 :])
-
-    def stop(self, number: int) -> None:
-        self.replace(number, self.machine.stopped(self.producers[number], spec.Phase.FENCED))
 
     # --- markers -------------------------------------------------------------------------------------------------
 
     def told_of_markers(self, place: int, committed_before: int) -> None:
         """Markers of a partition are committed: the coordinator that wrote them is told."""
         partition = self.partitions[place]
-        entries = list(partition.entries(()))
+        entries = list(entries_in(partition.batches, ()))
         for entry in entries[committed_before : partition.leader.high_watermark]:
             if isinstance(entry, spec.Marker):
                 self.marked(place, entry)
@@ -327,19 +302,7 @@ class TransactionCores:
         return spec.Pending(self._metadata(metadata, known), one.waiting)
 
     def _metadata(self, found: TransactionMetadata | None, expected: spec.Metadata) -> spec.Metadata:
-        if found is None:
-            return spec.Metadata()
-        return spec.Metadata(
-            spec.Status(found.status),
-            found.producer_id,
-            found.epoch,
-            self.coordinator.rules.last_epoch(found),
-            found.previous_producer_id,
-            found.next_producer_id,
-            tuple(sorted(partition.partition for partition in found.partitions)),
-            known_version(found.client_version),
-            expected.transactions,
-        )
+        return metadata_of(found, expected, self.coordinator.rules)
 
     def differences(self, expected: spec.State) -> Iterator[Change]:
         """What readers would see otherwise, and markers on their way that are not the specification's."""
@@ -352,37 +315,11 @@ class TransactionCores:
             yield Change("markers", wanted, found)
 
 
-def told_version(version: int) -> int:
-    """The transaction version that a client of this version of the protocol has told Kafka."""
-    return 2 if version >= 2 else 0
-
-
-def known_version(transaction_version: int) -> int:
-    """The version of the protocol, of a client that has told Kafka this."""
-    return 2 if transaction_version >= 2 else 1
-
-
-def error_of(response: object) -> ErrorCode:
-    """The error of any of the coordinator's responses."""
-    if isinstance(response, ProducerGiven):
-        return response.error
-    assert isinstance(response, ErrorCode)
-    return response
-
-
-def is_of_group(machine: Transactions, request: spec.ProduceRequest, state: spec.State) -> bool:
-    """Whether the group's coordinator has something to say against a record, before the partition has."""
-    is_offset = request.partition == machine.offsets_partition
-    return is_offset and machine.generation_error(state.group, request) is not spec.Error.NONE
-
-
 # --- one action of the specification = one function ------------------------------------------------------------------
 
 
 def by_clients(cores: TransactionCores, action: Action, before: spec.State) -> None:
-    """What clients choose, and the group: none of it is a core's."""
-    assert isinstance(action, producing.ProducerAction | producing.SlotAction | producing.Delay)
-    cores.producers = action.effect(cores.machine, before).producers
+    cores.choose(action, before)
 
 
 def receive_init(cores: TransactionCores, action: coordinating.ReceiveInit, before: spec.State) -> None:
@@ -439,9 +376,7 @@ def load(cores: TransactionCores, action: coordinating.Load, before: spec.State)
 
 def append(cores: TransactionCores, action: partitioning.Append, before: spec.State) -> None:
     request, machine = action.request, cores.machine
-    if is_of_group(machine, request, before):
-        given_up = action.effect(machine, before)
-        cores.producers = given_up.producers
+    if cores.give_up(action, before):
         return
     partition = cores.partitions[request.partition]
     result = partition.append(request)
@@ -454,10 +389,7 @@ def append(cores: TransactionCores, action: partitioning.Append, before: spec.St
         return
     outcome = partition.leader.append_outcome(result)
     if outcome is ErrorCode.none:
-        producer = cores.producers[request.producer]
-        slot = producer.slots[request.partition]
-        slot = attrs.evolve(slot, in_flight=False, acknowledged=slot.acknowledged + 1)
-        cores.replace(request.producer, producer.with_slot(request.partition, slot))
+        cores.acknowledge(request)
 
 
 def write_marker(cores: TransactionCores, action: partitioning.WriteMarker, before: spec.State) -> None:
@@ -479,19 +411,6 @@ def replicate(cores: TransactionCores, action: partitioning.Replicate, before: s
 def elect(cores: TransactionCores, action: partitioning.Elect, before: spec.State) -> None:
     cores.partitions[action.partition].elect(action.kept)
 
-
-BY_CLIENTS: Final = (
-    producing.Start,
-    producing.Begin,
-    producing.Send,
-    producing.End,
-    producing.Upgrade,
-    consuming.Rebalance,
-    consuming.FetchOffset,
-    producing.CrashProducer,
-    producing.GiveUp,
-    *producing.DELAYS,
-)
 
 STEPS: Final = Steps[TransactionCores, [spec.State], None](
     *(on(kind, by_clients) for kind in BY_CLIENTS),

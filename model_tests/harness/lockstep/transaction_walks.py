@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from random import Random
 from typing import Final
+
+import attrs
 
 from tidegauge.model_tests.harness.lockstep.lockstep import Lockstep
 from tidegauge.model_tests.harness.lockstep.walks import WalkPlan, enabled_candidates
@@ -42,14 +45,17 @@ _HEALS: Final[tuple[type[TransactionAction], ...]] = (
 )
 
 
-def large_machine(rng: Random) -> Transactions:
+SHAPES: Final = ("plain", "group", "two-phase", "upgrade")
+
+
+def large_machine(rng: Random, shapes: Sequence[str] = SHAPES) -> Transactions:
     """A machine that bounds little: several ids and processes, epochs that are soon used up or never.
 
     Requests of version 1 are late only where they do no harm. A producer has no more than five records of an epoch in a
     partition: as many as a leader remembers.
     """
     version = rng.choice((1, 2, 2))
-    shape = rng.choice(("plain", "group", "two-phase", "upgrade"))
+    shape = rng.choice(shapes)
     grouped, two_phase = shape == "group", shape == "two-phase"
     upgrades = shape == "upgrade"
     version = 1 if upgrades else version
@@ -101,3 +107,9 @@ TRANSACTION_WALKS: Final = WalkPlan(
     length=80,
     enabled=enabled_candidates,
 )
+
+TRANSACTION_WALKS_ON_CLUSTER: Final = attrs.evolve(
+    TRANSACTION_WALKS,
+    draw=partial(large_machine, shapes=tuple(shape for shape in SHAPES if shape != "two-phase")),
+)
+"""Without two-phase commit, which no cluster performs."""

@@ -1,0 +1,150 @@
+"""Coordinators and partitions as the specification of transactions has them: beside the cores, and beside a cluster.
+
+An implementation may have other producer ids: `number` says which one of the specification each of them is.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, Protocol, TypeAlias
+
+from tidegauge.impl.coordinators.transactions.metadata import TransactionMetadata
+from tidegauge.impl.coordinators.transactions.rules import TransactionRules
+from tidegauge.impl.partition.log import Buffer
+from tidegauge.impl.partition.replica import PartitionReplica
+from tidegauge.impl.records.batches import headers
+from tidegauge.impl.records.markers import ABORT_MARKER, TransactionMarker, marker_record
+from tidegauge.impl.records.payload import ProducerIdentity, Record, build_batch, decode_records
+from tidegauge.spec.kernel.changes import Change
+from tidegauge.spec.transactions import state as spec
+from tidegauge.spec.transactions.partition_rules import PartitionRules
+
+VALUE: Final = struct.Struct(">qq")
+Numbers: TypeAlias = Callable[[int], int]
+
+
+class AbortedIn(Protocol):
+    """An aborted transaction in a response to a consumer."""
+
+    @property
+    def producer_id(self) -> int: ...
+
+    @property
+    def first_offset(self) -> int: ...
+
+
+def itself(producer_id: int) -> int:
+    """The producer ids are the specification's."""
+    return producer_id
+
+
+def produced(request: spec.ProduceRequest, now_ms: int = 0) -> bytes:
+    """What a producer sends; the value says what no message of Kafka carries."""
+    who = ProducerIdentity(request.producer_id, request.epoch, request.sequence)
+    value = VALUE.pack(request.transaction, request.offset)
+    return build_batch([Record(0, now_ms, None, value)], producer=who, transactional=True)
+
+
+def transaction_marker(request: spec.MarkerRequest) -> TransactionMarker:
+    """What the coordinator asks a leader to append."""
+    is_commit = request.decision is spec.Decision.COMMIT
+    return TransactionMarker(request.producer_id, request.epoch, is_commit, request.coordinator_epoch)
+
+
+def known_version(transaction_version: int) -> int:
+    """The version of the protocol, of a client that has told Kafka this."""
+    return 2 if transaction_version >= 2 else 1
+
+
+def metadata_of(
+    found: TransactionMetadata | None, beside: spec.Metadata, rules: TransactionRules, number: Numbers = itself
+) -> spec.Metadata:
+    """A record of the transaction log; which transactions are open is the specification's."""
+    if found is None:
+        return spec.Metadata()
+    return spec.Metadata(
+        spec.Status(found.status),
+        number(found.producer_id),
+        found.epoch,
+        rules.last_epoch(found),
+        number(found.previous_producer_id),
+        number(found.next_producer_id),
+        tuple(sorted(partition.partition for partition in found.partitions)),
+        known_version(found.client_version),
+        beside.transactions,
+    )
+
+
+def entries_in(batches: Buffer, beside: spec.Log, number: Numbers = itself) -> Iterator[spec.Record | spec.Marker]:
+    """A log; no control record says of which version it is."""
+    for position, header in headers(batches):
+        at, producer_id = header.base_offset, number(header.producer_id)
+        if header.is_control:
+            told = marker_record(batches, position)
+            assert told is not None
+            decision = spec.Decision.ABORT if told.kind == ABORT_MARKER else spec.Decision.COMMIT
+            known = beside[at] if at < len(beside) else None
+            version = known.version if isinstance(known, spec.Marker) else spec.NONE
+            yield spec.Marker(producer_id, header.producer_epoch, told.coordinator_epoch, decision, version)
+        else:
+            (record,) = decode_records(batches, position)
+            transaction, offset = VALUE.unpack(record.value or b"")
+            yield spec.Record(producer_id, header.producer_epoch, header.base_sequence, transaction, offset)
+
+
+def partition_of(
+    leader: PartitionReplica, batches: Buffer, beside: spec.Log, number: Numbers = itself
+) -> spec.Partition:
+    """What the leader of a partition has, in these batches, and remembers."""
+    log = tuple(entries_in(batches, beside, number))
+    verified = sorted((number(asked.producer_id), asked.epoch) for asked in leader.verifications)
+    return spec.Partition(log, leader.high_watermark, _memory(leader, batches, log, number), tuple(verified))
+
+
+def _memory(leader: PartitionReplica, batches: Buffer, log: spec.Log, number: Numbers) -> spec.Memory:
+    entries = [
+        spec.ProducerEntry(
+            number(entry.producer_id),
+            entry.epoch,
+            entry.last_sequence,
+            entry.coordinator_epoch,
+            entry.current_txn_first_offset,
+        )
+        for entry in leader.producers.entries.values()
+    ]
+    aborted = [
+        spec.Span(number(one.producer_id), one.first_offset, one.last_offset)
+        for one in leader.log.aborted_in(0, batches)
+    ]
+    ended = [
+        spec.Span(log[one.last_offset].producer_id, one.first_offset, one.last_offset)
+        for one in leader.producers.transactions.ended
+        if one.last_offset >= leader.high_watermark
+    ]
+    return spec.Memory(tuple(sorted(entries, key=lambda each: each.producer_id)), tuple(aborted), tuple(ended))
+
+
+def returned(batches: Buffer, aborted: Iterable[AbortedIn]) -> Iterator[int]:
+    """The offsets of the records that a consumer with read_committed gives to its application, of a response."""
+    waiting = sorted(aborted, key=lambda one: one.first_offset)
+    aborting: set[int] = set()
+    for position, header in headers(batches):
+        while waiting and waiting[0].first_offset <= header.base_offset:
+            aborting.add(waiting.pop(0).producer_id)
+        if header.is_control:
+            told = marker_record(batches, position)
+            if told is not None and told.kind == ABORT_MARKER:
+                aborting.discard(header.producer_id)
+        elif header.producer_id not in aborting:
+            yield header.base_offset
+
+
+def read_otherwise(
+    rules: PartitionRules, name: str, expected: spec.Partition, stable: int, offsets: tuple[int, ...]
+) -> Iterator[Change]:
+    """Where a reader of committed records stops or reads otherwise than the specification says."""
+    if (wanted := rules.last_stable_offset(expected)) != stable:
+        yield Change(f"{name}.last_stable_offset", wanted, stable)
+    if (wanted_offsets := rules.returned(expected)) != offsets:
+        yield Change(f"{name}.returned", wanted_offsets, offsets)

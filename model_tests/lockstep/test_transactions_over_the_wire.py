@@ -1,0 +1,123 @@
+"""A cluster does what the specification of transactions says, action by action, over the network.
+
+The counterexamples of the bugs are replayed on it with all others (`model_tests/counterexamples/test_replay.py`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import attrs
+import pytest
+
+from tidegauge.impl.coordinators.transactions.metadata import TransactionMetadata
+from tidegauge.impl.coordinators.transactions.rules import TransactionRules
+from tidegauge.model_tests.bugs.transactions import TRANSACTION_BUGS, CoreBug
+from tidegauge.model_tests.harness.cluster.transactions import STEPS
+from tidegauge.model_tests.harness.cores.transaction_clients import BY_CLIENTS
+from tidegauge.model_tests.harness.cores.transaction_roles import TransactionRoles
+from tidegauge.model_tests.harness.counterexamples.files import Failure
+from tidegauge.model_tests.harness.lockstep.checked import CheckedLockstep, Outcome, failure_of
+from tidegauge.model_tests.harness.registry import HARNESS, Side
+from tidegauge.model_tests.lockstep.test_transactions import REFUSALS as EVERY_REFUSAL
+from tidegauge.spec.kernel.explorer import explore
+from tidegauge.spec.kernel.machine import Action
+from tidegauge.spec.registry import NotRegisteredError
+from tidegauge.spec.transactions.coordinating import ExpireTransaction
+from tidegauge.spec.transactions.machine import Transactions
+from tidegauge.spec.transactions.models import NIGHTLY_TRANSACTIONS, TRANSACTION_MODELS
+
+SEED = 7
+WALKS = 8
+FEW = 200
+"""Within so many walks each bug is found."""
+HARNESSED = HARNESS["transactions"]
+SMALL = ("transactions-recovery",)
+
+REFUSALS = {
+    "ReceiveInit": {"PRODUCER_FENCED", "CONCURRENT_TRANSACTIONS"},
+    "ReceiveAdd": {"PRODUCER_FENCED", "INVALID_PRODUCER_ID_MAPPING"},
+    "ReceiveEnd": {"PRODUCER_FENCED", "INVALID_PRODUCER_ID_MAPPING", "INVALID_TXN_STATE"},
+    "Verify": {"PRODUCER_FENCED", "INVALID_TXN_STATE"},
+    "Append": {"INVALID_TXN_STATE", "INVALID_PRODUCER_EPOCH"},
+    "WriteMarker": {"INVALID_PRODUCER_EPOCH"},
+}
+"""What a few walks send though it is refused, with errors that come often."""
+
+
+def failed(machine: Transactions, actions: tuple[Action, ...], roles: object = None) -> Outcome | None:
+    """What goes wrong when a cluster takes these actions."""
+    return failure_of(CheckedLockstep(machine, HARNESSED.bind(Side.CLUSTER, roles)(machine)), actions)
+
+
+def test_every_action_of_the_specification_has_a_step() -> None:
+    assert {*STEPS, *BY_CLIENTS} == set(Transactions.action_types)
+    assert not set(STEPS) & set(BY_CLIENTS)
+
+
+def test_random_walks_find_no_difference_and_send_what_is_refused() -> None:
+    taken: set[type[Action]] = set()
+    refused = Counter[tuple[str, str]]()
+    for found in HARNESSED.walks(SEED, WALKS, side=Side.CLUSTER):
+        assert found.failure is None, f"walk {found.number}: {found.failure.words}"
+        taken.update(map(type, found.actions))
+        refused.update(found.refused)
+    assert set(STEPS) - taken <= {ExpireTransaction}, "others take it"
+    assert set(refused) >= {(action, error) for action, errors in REFUSALS.items() for error in errors}
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("seed", range(100, 104))
+def test_many_walks_find_no_difference_and_send_all_that_is_refused(seed: int) -> None:
+    refused = Counter[tuple[str, str]]()
+    for found in HARNESSED.walks(seed, 200, side=Side.CLUSTER, length=120):
+        assert found.failure is None, f"walk {found.number}: {found.failure.words}"
+        refused.update(found.refused)
+    assert set(refused) >= {(action, error) for action, errors in EVERY_REFUSAL.items() for error in errors}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.deep] * (name not in SMALL))
+        for name, model in TRANSACTION_MODELS.items()
+        if name not in NIGHTLY_TRANSACTIONS and not model.machine.two_phase
+    ],
+)
+def test_the_ways_to_a_models_goals_are_the_clusters_ways_too(name: str) -> None:
+    machine = TRANSACTION_MODELS[name].machine
+    reached = explore(machine).reached
+    assert reached
+    for goal, trace in reached.items():
+        failure = failed(machine, trace.actions)
+        assert failure is None, f"{goal}: {failure.words}"
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("bug", TRANSACTION_BUGS.values(), ids=TRANSACTION_BUGS)
+def test_walks_show_the_difference_from_the_correct_specification(bug: CoreBug[TransactionRoles]) -> None:
+    found = HARNESSED.first_failure(3, FEW, side=Side.CLUSTER, roles=bug.roles)
+    assert found is not None, f"{bug.name} went unnoticed in {FEW} walks"
+    assert found.failure is not None
+    assert found.failure.expected.kind is Failure.DIFFERENCE
+    assert HARNESSED.walk(3, found.number, side=Side.CLUSTER).failure is None, "without the bug it shows nothing"
+
+
+@attrs.frozen
+class ForgetsPartitions(TransactionRules):
+    def loaded(self, logged: TransactionMetadata) -> TransactionMetadata:
+        return attrs.evolve(logged, partitions=frozenset())
+
+
+def test_a_coordinator_that_reads_its_log_wrong_differs_by_name() -> None:
+    found = HARNESSED.first_failure(SEED, WALKS, side=Side.CLUSTER, roles=TransactionRoles(rules=ForgetsPartitions))
+    assert found is not None
+    assert found.failure is not None
+    assert re.match(r"coordination\[\d\]\.cached\.", found.failure.expected.name)
+    assert "after Load" in found.failure.words
+
+
+def test_a_cluster_refuses_a_machine_with_two_phase_commit() -> None:
+    with pytest.raises(NotRegisteredError, match="no cluster performs two-phase commit"):
+        HARNESSED.bind(Side.CLUSTER)(Transactions(two_phase=True))
