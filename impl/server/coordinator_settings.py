@@ -66,5 +66,7 @@ class CoordinatorSettings(SecuritySettings):
         20, doc="A leader's wait before it adds a partition again while the last transaction is being completed."
     )
     add_partitions_to_txn_retry_backoff_max_ms: int = whole(
-        100, doc="How long it does so, before the producer is told to try again."
+        100,
+        doc="How long it does so, before the producer is told to try again; "
+        "and how long the coordinator lets a client's AddPartitionsToTxn wait for that.",
     )

@@ -25,7 +25,7 @@ from tidegauge.impl.coordinators.transactions.messages import (
     ProducerGiven,
     ProducerIdNeeded,
 )
-from tidegauge.impl.coordinators.transactions.metadata import NO_PRODUCER_ID, TopicPartition
+from tidegauge.impl.coordinators.transactions.metadata import EPOCH_PER_TRANSACTION, NO_PRODUCER_ID, TopicPartition
 from tidegauge.impl.metadata.features import TRANSACTION_VERSION
 from tidegauge.impl.metadata.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from tidegauge.impl.server.broker.coordinator_log import CoordinatorLog, Led, LoggedBatch
@@ -77,6 +77,8 @@ class Transactions:
         self._clock = clock
         self._timers = timers
         self._is_sweeping = False
+        self._changed: dict[str, trio.Event] = {}
+        """By transactional id, for those who wait until its next record is committed."""
         self.log: CoordinatorLog[Logged] = CoordinatorLog(
             TRANSACTION_STATE,
             self,
@@ -124,10 +126,22 @@ class Transactions:
         Only those that this broker knows: so one that it does not know when a marker is to be written was deleted. A
         leader may know of a new partition first; it is told COORDINATOR_LOAD_IN_PROGRESS, upon which its client tries
         again. Another coordinator knows at least as much: it was elected later.
+
+        A client whose last transaction is being completed waits for that, add.partitions.to.txn.retry.backoff.max.ms
+        at most: it would only ask again, later. A leader asks again by itself, for another verification.
         """
         if not all(self._metadata.image.partition(*one) for one in request.partitions):
             return ErrorCode.coordinator_load_in_progress
-        return await self._carried_out(lambda _: self.core().add_partitions(request, self.now_ms), _itself)
+        waits = self._timers and request.client_version < EPOCH_PER_TRANSACTION
+        gives_up = trio.current_time() + self._config.current.add_partitions_to_txn_retry_backoff_max_ms / 1000
+        while True:
+            error = await self._carried_out(lambda _: self.core().add_partitions(request, self.now_ms), _itself)
+            if error is not ErrorCode.concurrent_transactions or not waits:
+                return error
+            with trio.move_on_at(gives_up) as waiting:
+                await self._changed.setdefault(request.transactional_id, trio.Event()).wait()
+            waits = not waiting.cancelled_caught
+            await self._clock.until_running()
 
     async def add_offsets(self, transactional_id: str, producer_id: int, epoch: int, group_partition: int) -> ErrorCode:
         """A group's offsets join the transaction: the partition of `__consumer_offsets` that has the group."""
@@ -158,6 +172,8 @@ class Transactions:
 
         def apply(_: int) -> None:
             self._take_up(self.core().committed(append, self.now_ms).outstanding)
+            if append.transactional_id in self._changed:
+                self._changed.pop(append.transactional_id).set()
 
         def drop() -> None:
             self.core().failed(append)
@@ -217,8 +233,10 @@ class Transactions:
             self._tasks.start_soon(self._sweep)
 
     def resigned(self, led: Led[Logged]) -> None:
-        """Forget the partition."""
+        """Forget the partition; who waits for a record of it waits for nothing."""
         self.core().resign(led.index, led.leader_epoch)
+        while self._changed:
+            self._changed.popitem()[1].set()
 
     # --- time ------------------------------------------------------------------------------------------------------
 

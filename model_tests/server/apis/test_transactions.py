@@ -81,6 +81,28 @@ async def test_the_next_transaction_begins_while_the_last_one_is_being_completed
 
 
 @simulated
+async def test_a_client_that_goes_on_at_once_waits_for_its_last_transaction_but_not_for_long() -> None:
+    async with transacting(1) as producer:
+        held = producer.cluster.hold_requests("WriteTxnMarkers", client=0)
+        with held:
+            await producer.write_patiently(b"1")
+            assert await producer.end(commit=True) is NONE
+            begun = trio.current_time()
+            assert await producer.add() is ErrorCode.concurrent_transactions
+            assert 0.1 <= trio.current_time() - begun < 0.12
+
+            async def release() -> None:
+                await trio.sleep(0.05)
+                held.release()
+
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(release)
+                begun = trio.current_time()
+                assert await producer.add() is NONE
+                assert 0.05 <= trio.current_time() - begun < 0.1
+
+
+@simulated
 async def test_without_verification_a_leader_takes_what_comes() -> None:
     async with transacting(1, config={"transaction.partition.verification.enable": "false"}) as producer:
         assert await producer.write(b"1") is NONE
