@@ -27,6 +27,7 @@ from tidegauge.spec.bugs import (
     reads,
     reassignment,
     retention,
+    running_damage,
     settings,
     unregistering,
 )
@@ -58,6 +59,7 @@ from tidegauge.spec.replication.extensions.lost_logs import LostLogs
 from tidegauge.spec.replication.extensions.reads import Reads
 from tidegauge.spec.replication.extensions.reassignment import Reassignment
 from tidegauge.spec.replication.extensions.retention import Retention
+from tidegauge.spec.replication.extensions.running_damage import RunningDamage
 from tidegauge.spec.replication.extensions.settings import Settings
 from tidegauge.spec.replication.extensions.shutdown import ControlledShutdown
 from tidegauge.spec.replication.extensions.unregistering import Unregistering
@@ -293,6 +295,15 @@ REGISTRY: Final = Registry(
     _extended("directories", MODELS["directories"].machine, directories.BUGS, ControlledShutdown, Directories),
     _extended("damage", MODELS["damage"].machine, damage.BUGS, ControlledShutdown, Damage),
     _extended("lost-logs", MODELS["lost-log"].machine, lost_logs.BUGS, ControlledShutdown, Damage, LostLogs),
+    _extended(
+        "running-damage",
+        MODELS["running-damage"].machine,
+        running_damage.BUGS,
+        ControlledShutdown,
+        Damage,
+        LostLogs,
+        RunningDamage,
+    ),
     _extended("late-messages", MODELS["late-messages"].machine, late.BUGS, LateMessages),
     _extended("unregistering", MODELS["unregistering"].machine, unregistering.BUGS, Unregistering),
     _extended("reads", MODELS["reads"].machine, reads.BUGS, Reads),

@@ -84,10 +84,15 @@ class Decision:
         self.image.apply(record)
         self._records.append(record)
 
-    def change_partition(self, topic: str, partition: int, changed: LedPartition) -> None:
-        """Write a partition's change, if there is one; a change of leader is an election."""
+    def change_partition(
+        self, topic: str, partition: int, changed: LedPartition, *, begins_epoch: bool = False
+    ) -> None:
+        """Write a partition's change, if there is one; a change of leader is an election.
+
+        `begins_epoch`: a leader epoch begins in any case, though the leader stays.
+        """
         old = self.image.topics[topic].partitions[partition]
-        record = change_record(topic, partition, old, changed.registration)
+        record = change_record(topic, partition, old, changed.registration, begins_epoch=begins_epoch)
         if record is None:
             return
         self.write(record)
@@ -107,13 +112,19 @@ def unwritten(image: ClusterImage, response: Given, sessions: Mapping[int, int] 
 
 
 def change_record(
-    topic: str, partition: int, old: PartitionRegistration, new: PartitionRegistration
+    topic: str,
+    partition: int,
+    old: PartitionRegistration,
+    new: PartitionRegistration,
+    *,
+    begins_epoch: bool = False,
 ) -> PartitionChangeRecord | None:
     """The record that turns `old` into `new`; None when they differ in nothing that a broker acts on.
 
     No broker acts on the last known leader, and the epochs only count changes.
     """
-    leader = None if new.leader == old.leader and not removes_replicas(old, new) else new.leader
+    begins_epoch = begins_epoch or new.leader != old.leader or removes_replicas(old, new)
+    leader = new.leader if begins_epoch else None
     isr = None if new.isr == old.isr else tuple(sorted(new.isr))
     elr = None if new.elr == old.elr else tuple(sorted(new.elr))
     replicas = None if new.replicas == old.replicas else new.replicas

@@ -11,6 +11,11 @@ process does not name stays offline until the broker reports it elsewhere.
 A process that no longer has the log of a replica says so before it is unfenced: the replica is in no directory
 (`UNASSIGNED`). It is *lost* until the broker reports a directory, which it does when the replica has records again or
 is in sync. What that means for elections is in `elections`.
+
+A broker that runs, and is not fenced, says the same of a replica whose log is damaged, before it cuts that log. Nobody
+may count on the replica any more, neither on what it holds nor on what it has fetched. So it is taken out of ISR and
+ELR, and a leader epoch begins: fetches from before it are of an earlier one. The last member of the ISR stays: it has
+to lead on with what it can read, in the new epoch.
 """
 
 from __future__ import annotations
@@ -24,12 +29,14 @@ from tidegauge.impl.controller.decision import Decision, Proposal
 from tidegauge.impl.controller.elections import ElectionRules
 from tidegauge.impl.metadata.image import ClusterImage
 from tidegauge.impl.metadata.records import BrokerRegistrationChangeRecord, ReplicaDirectoryRecord
+from tidegauge.impl.partition.registration import PartitionRegistration
 
 LOST: Final = "00000000-0000-0000-0000-000000000001"
 """The directory of a replica that was lost before its broker reported its directory."""
 
 UNASSIGNED: Final = "00000000-0000-0000-0000-000000000000"
-"""The directory of a replica that is in none of its broker's: its log was removed while the broker was down."""
+"""The directory of a replica that is in none of its broker's: its log was removed while the broker was down, or is
+damaged and about to be cut."""
 
 
 class Directories:
@@ -42,7 +49,8 @@ class Directories:
     def assign(self, broker_id: int, topic: str, partition: int, directory: str) -> Proposal[ErrorCode]:
         """A broker reports the directory (by id) of a replica, or that it has it no longer (`UNASSIGNED`, `LOST`).
 
-        Errors: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER (the broker has no such replica).
+        Errors: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER (the broker has no such replica),
+        ELIGIBLE_LEADERS_NOT_AVAILABLE (its log is damaged, and nobody is in sync).
         """
         decision = Decision(self._image)
         registration = self._image.partition(topic, partition)
@@ -50,11 +58,33 @@ class Directories:
             return decision.propose(ErrorCode.unknown_topic_or_partition)
         if broker_id not in registration.replicas:
             return decision.propose(ErrorCode.not_leader_or_follower)
+        is_told = broker_id in registration.lost_replicas
+        if directory == UNASSIGNED and not is_told and self._image.is_unfenced(broker_id):
+            return self._take_out(broker_id, topic, partition, registration)
         if self._image.topics[topic].directories.get((partition, broker_id)) != directory:
             decision.write(ReplicaDirectoryRecord(topic, partition, broker_id, directory))
         self._set_lost(decision, broker_id, topic, partition, directory == UNASSIGNED)
         online = self._is_online(self._image.brokers[broker_id].directories, directory)
         self._set_offline(decision, broker_id, topic, partition, not online)
+        return decision.propose(ErrorCode.none)
+
+    def _take_out(
+        self, broker_id: int, topic: str, partition: int, registration: PartitionRegistration
+    ) -> Proposal[ErrorCode]:
+        """The log of a replica is damaged, and about to be cut: nobody counts on it, and a leader epoch begins."""
+        decision = Decision(self._image)
+        if not registration.isr:
+            return decision.propose(ErrorCode.eligible_leaders_not_available)
+        if registration.isr != {broker_id}:
+            if self._image.topics[topic].directories.get((partition, broker_id)) != UNASSIGNED:
+                decision.write(ReplicaDirectoryRecord(topic, partition, broker_id, UNASSIGNED))
+            registration = self._rules.without(decision.image, topic, registration, broker_id, clean=False)
+            registration = registration._replace(
+                lost_replicas=registration.lost_replicas | {broker_id},
+                offline_replicas=registration.offline_replicas - {broker_id},
+            )
+        led = self._rules.with_leader(decision.image, topic, registration)
+        decision.change_partition(topic, partition, led, begins_epoch=True)
         return decision.propose(ErrorCode.none)
 
     def mark_offline(self, broker_id: int, offline: Collection[str]) -> Proposal[bool]:

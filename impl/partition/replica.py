@@ -64,6 +64,7 @@ class PartitionReplica(Leader, Follower):
     def resign(self) -> None:
         """Stop: this broker is no replica any more. It leads and follows nobody; what waits for it gets an error."""
         self.leader = NO_LEADER
+        self.isr = frozenset()
         self.pending_isr = None
         self.become_follower()
 

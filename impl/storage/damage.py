@@ -95,7 +95,7 @@ class Damage:
                 start=gap.start,
                 end=gap.end,
                 why=f"{gap.reason}; met when {error}",
-                next="these offsets are not served; the next start of the broker reads all of the log",
+                next="these offsets are not served; where others have them the replica is repaired",
             )
         self.write_note()
         return True

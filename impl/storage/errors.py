@@ -52,7 +52,7 @@ class DamagedLogError(CorruptLogError):
         Exception.__init__(
             self,
             f"{directory} cannot serve the offsets [{start}, {end}), which the disk has damaged ({reason}). "
-            "A replica that follows is repaired from its leader when its broker starts again. Where there is no other "
+            "The replica is repaired from another one that is in sync. Where there is no other "
             f"replica: put the file back from a copy while the broker is down, or give the records below {end} up "
             "(DeleteRecords), or read on from there",
         )

@@ -15,7 +15,14 @@ from tidegauge.impl.client.errors import KafkaError
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.cluster.names import broker_name
 from tidegauge.impl.records.batches import CHECKSUM_START, extents
-from tidegauge.impl.server.trace.events import Register, RepairReplica, ReplicaDamaged
+from tidegauge.impl.server.broker import withdrawn_replicas
+from tidegauge.impl.server.trace.events import (
+    AssignReplicasToDirs,
+    Register,
+    RepairReplica,
+    ReplicaDamaged,
+    WithdrawReplica,
+)
 from tidegauge.impl.wire.primitives import TopicName, i32
 from tidegauge.model_tests.cluster.test_former_logs import learning_nothing
 from tidegauge.model_tests.simulated import simulated
@@ -93,10 +100,75 @@ async def test_a_damaged_replica_is_repaired_before_it_is_in_sync_and_registers_
             assert await readable(client) == list(range(RECORDS))
 
 
-@pytest.mark.parametrize("how", ["restarted", "taken away and given back", "the same at once"])
+async def moved(cluster: Cluster, broker: int) -> None:
+    """The replica of a broker is to move to its other directory, for which all of its log is read."""
+    directories = cluster.broker(broker).replicas.directories
+    (target,) = [directory.path for directory in directories.online if directory is not directories.where("t", 0)]
+    topic = alter_request.AlterReplicaLogDirTopic(name=TopicName("t"), partitions=(i32(0),))
+    request = AlterReplicaLogDirsRequest(dirs=(alter_request.AlterReplicaLogDir(path=target, topics=(topic,)),))
+    async with cluster.client("operator") as client:
+        await client._ask(cluster.broker(broker).address, request)
+
+
+@pytest.mark.parametrize("broker", [0, 1], ids=["leads", "follows"])
 @simulated
-async def test_a_leader_that_meets_damage_hands_over_to_a_healthy_member_of_the_isr(how: str) -> None:
-    """It is repaired when its process is another one, or when its replica was taken away: either begins an epoch."""
+async def test_a_replica_that_meets_damage_beside_others_in_sync_is_repaired_by_the_same_process(broker: int) -> None:
+    """It leaves the ISR and is cut in the next leader epoch, keeps its bytes, and is in sync when it has caught up."""
+    async with Cluster(3, 1, {**CONFIG, "log.dirs": "one,two"}) as cluster:
+        await written(cluster, [0, 1, 2])
+        damage(cluster, broker, segment_of(cluster, broker, 1))
+        hosted = cluster.broker(broker).replicas.get("t", 0)
+        assert hosted is not None
+        next_epoch = hosted.replica.leader_epoch + 1
+        hosted.log.distrust(5)
+        async with cluster.client("reader") as client:
+            if broker == 0:
+                assert await readable(client) == list(range(RECORDS))
+            else:
+                await moved(cluster, broker)
+            with trio.fail_after(30):
+                while not any(isinstance(one.decision, RepairReplica) for one in cluster.trace):  # noqa: ASYNC110
+                    await trio.sleep(0.05)
+                await cluster.wait_for_isr("t", (0, 1, 2))
+            assert is_taken_out_before_it_is_cut(cluster, broker, next_epoch)
+            again = cluster.broker(broker).replicas.get("t", 0)
+            assert again is not None
+            assert (again.log.damage.gaps, again.log.log_end_offset) == ([], RECORDS)
+            names = cluster.host.simulated("look").medium(broker_name(broker)).list_directory(again.log.directory)
+            assert [name for name in names if name.endswith(".damaged")], "the damaged bytes are kept"
+            for other in {0, 1, 2} - {broker}:
+                await cluster.crash(other)
+            with trio.fail_after(30):
+                await cluster.wait_for_isr("t", (broker,))
+            assert await readable(client) == list(range(RECORDS))
+
+
+def is_taken_out_before_it_is_cut(cluster: Cluster, broker: int, epoch: int) -> bool:
+    """The controller's word comes between the two events of the broker, and begins the leader epoch."""
+    stage, cut = 0, -1
+    for one in cluster.trace:
+        match one.decision:
+            case WithdrawReplica(start=5) if one.node == broker:
+                stage = 1
+            case AssignReplicasToDirs(broker=sender, changed=(changed,)) if stage == 1 and sender == broker:
+                registration = changed.registration
+                if broker not in registration.isr | registration.elr and registration.leader_epoch == epoch:
+                    stage = 2
+            case RepairReplica(state=state) if stage == 2 and one.node == broker:
+                stage, cut = 3, state.log_end_offset
+    return (stage, cut) == (3, 5)
+
+
+@pytest.mark.parametrize("how", ["restarted", "taken away and given back", "the same at once"])
+def test_one_that_was_repaired_often_enough_is_given_up_until_its_process_is_another_one(
+    how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or until its replica was taken away: either begins an epoch."""
+    monkeypatch.setattr(withdrawn_replicas, "MOST_RETURNS", 0)
+    simulated(given_up)(how)
+
+
+async def given_up(how: str) -> None:
     async with Cluster(3, 1, CONFIG) as cluster:
         await written(cluster, [0, 1, 2])
         damage(cluster, 0, segment_of(cluster, 0, 1))
@@ -200,15 +272,11 @@ def test_a_move_of_a_damaged_replica_between_directories_is_given_up(caplog: pyt
             damage(cluster, 0, segment_of(cluster, 0, 1))
             directories = cluster.broker(0).replicas.directories
             source = directories.where("t", 0)
-            assert source is not None
-            (target,) = [directory.path for directory in directories.online if directory is not source]
-            topic = alter_request.AlterReplicaLogDirTopic(name=TopicName("t"), partitions=(i32(0),))
-            request = AlterReplicaLogDirsRequest(dirs=(alter_request.AlterReplicaLogDir(path=target, topics=(topic,)),))
             hosted = cluster.broker(0).replicas.get("t", 0)
             assert hosted is not None
             hosted.log.distrust(5)
-            async with cluster.client("operator") as client:
-                await client._ask(cluster.broker(0).address, request)
+            await moved(cluster, 0)
+            async with cluster.client("reader") as client:
                 await trio.sleep(1)
                 assert cluster.broker(0).halted is None
                 assert directories.where("t", 0) is source

@@ -41,6 +41,7 @@ from tidegauge.model_tests.harness.cores.extensions.lost_logs import LostLogCore
 from tidegauge.model_tests.harness.cores.extensions.reads import ReadsCores
 from tidegauge.model_tests.harness.cores.extensions.reassignment import ReassignmentCores
 from tidegauge.model_tests.harness.cores.extensions.retention import RetentionCores
+from tidegauge.model_tests.harness.cores.extensions.running_damage import RunningDamageCores
 from tidegauge.model_tests.harness.cores.extensions.settings import SettingsCores
 from tidegauge.model_tests.harness.cores.extensions.shutdown import ShutdownCores
 from tidegauge.model_tests.harness.cores.extensions.unregistering import UnregisteringCores, UnregisteringMessages
@@ -78,6 +79,7 @@ from tidegauge.spec.replication.extensions.lost_logs import LoseLog, LostLogs
 from tidegauge.spec.replication.extensions.reads import Reads
 from tidegauge.spec.replication.extensions.reassignment import Reassignment, StartReassignment
 from tidegauge.spec.replication.extensions.retention import DeleteRecords, Retain, Retention
+from tidegauge.spec.replication.extensions.running_damage import MeetDamage, RunningDamage
 from tidegauge.spec.replication.extensions.settings import ChangeSettings, Settings
 from tidegauge.spec.replication.extensions.shutdown import BeginShutdown, ControlledShutdown, StopUnasked
 from tidegauge.spec.replication.extensions.unregistering import Unregister, Unregistering
@@ -323,6 +325,16 @@ HARNESS: Final = HarnessRegistry(
         Damage(),
         LostLogs(),
         perturbations=frozenset({BeginShutdown, StopUnasked, DamageLog, LoseEnd, LoseLog}),
+        on_cluster=False,
+    ),
+    _of_replication(
+        "running-damage",
+        RunningDamageCores,
+        ControlledShutdown(),
+        Damage(),
+        LostLogs(),
+        RunningDamage(),
+        perturbations=frozenset({BeginShutdown, StopUnasked, DamageLog, LoseEnd, LoseLog, MeetDamage}),
         on_cluster=False,
     ),
     _of_replication("retention", RetentionCores, Retention()),

@@ -23,7 +23,7 @@ from tidegauge.spec.registry import REGISTRY, NotRegisteredError
 
 SEED = 5
 WALKS = 40
-MACHINES = ("damage", "lost-logs")
+MACHINES = ("damage", "lost-logs", "running-damage")
 
 
 def always(machine: str) -> Registration:

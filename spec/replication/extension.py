@@ -152,6 +152,16 @@ class ReplicationExtension(Extension):
     ) -> RemoteReplica:
         return inner(request)
 
+    def has_lost_since(
+        self,
+        machine: ReplicationRules,
+        inner: Callable[[Replica, int, Replica], bool],
+        leader: Replica,
+        follower: int,
+        replica: Replica,
+    ) -> bool:
+        return inner(leader, follower, replica)
+
     # --- rules of the follower ---------------------------------------------------------------------------------------
 
     def before_fetch(self, machine: ReplicationRules, inner: Callable[[Replica], Replica], replica: Replica) -> Replica:

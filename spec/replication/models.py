@@ -21,6 +21,7 @@ from tidegauge.spec.replication.extensions.lost_logs import LostLogs
 from tidegauge.spec.replication.extensions.reads import Reads
 from tidegauge.spec.replication.extensions.reassignment import Reassignment
 from tidegauge.spec.replication.extensions.retention import Retention
+from tidegauge.spec.replication.extensions.running_damage import RunningDamage
 from tidegauge.spec.replication.extensions.settings import Settings
 from tidegauge.spec.replication.extensions.shutdown import ControlledShutdown
 from tidegauge.spec.replication.extensions.unregistering import Unregistering
@@ -101,6 +102,11 @@ _ALL = (
     _model("lost-log", extended(evolve(TWO_BROKERS, initial_isr=(0,)), ControlledShutdown(), Damage(), LostLogs()),
            Bounds(Crash=1, LoseLog=1),
            "a last known leader that comes back without its log, and a replica outside the ISR that has records"),
+    _model("running-damage",
+           extended(evolve(TWO_BROKERS, min_insync_replicas=2),
+                    ControlledShutdown(), Damage(), LostLogs(), RunningDamage()),
+           Bounds(MeetDamage=1),
+           "damage that a leader or a follower meets while it runs, and its repair in the same process"),
     _model("late-messages", extended(evolve(TWO_BROKERS, min_insync_replicas=2), LateMessages()),
            Bounds(ArriveLate=1, Crash=1),
            "what a process had sent before it died, and arrives when its successor is at work"),

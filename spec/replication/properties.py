@@ -291,7 +291,7 @@ def loss_is_accepted(
     return holds
 
 
-def acknowledged_by_enough(required: Callable[[State], int]) -> StepInvariant[State]:
+def acknowledged_by_enough(machine: ReplicationRules, required: Callable[[State], int]) -> StepInvariant[State]:
     """When a producer that waits for all is told so, min.insync.replicas have the record.
 
     `required` is that number. A replica that has crashed since it fetched may have lost the record again.
@@ -299,17 +299,17 @@ def acknowledged_by_enough(required: Callable[[State], int]) -> StepInvariant[St
 
     def holds(before: State, action: Action, after: State) -> bool:
         told = set(after.history.acknowledged).difference(before.history.acknowledged)
-        return all(_holders(after, value) >= required(after) for value in told)
+        return all(_holders(machine, after, value) >= required(after) for value in told)
 
     return holds
 
 
-def _holders(state: State, value: int) -> int:
+def _holders(machine: ReplicationRules, state: State, value: int) -> int:
     """How many replicas have the record, or had it before they crashed."""
     return sum(
         not is_member(state, broker)
         or any(record.value == value for record in replica.log)
-        or any(leader.remote[broker].broker_epoch < replica.broker_epoch for b, leader in leaders(state) if b != broker)
+        or any(machine.has_lost_since(leader, broker, replica) for b, leader in leaders(state) if b != broker)
         for broker, replica in enumerate(state.replicas)
     )
 
@@ -323,7 +323,7 @@ def step_invariants(machine: ReplicationRules) -> Mapping[str, StepInvariant[Sta
         "OnlyDivergenceCuts": only_divergence_cuts(machine),
         "EligibleLeadersKept": eligible_leaders_kept(machine),
         "LossIsAccepted": loss_is_accepted(lambda state: machine.unclean_leader_election),
-        "AcknowledgedByEnough": acknowledged_by_enough(lambda state: machine.min_insync_replicas),
+        "AcknowledgedByEnough": acknowledged_by_enough(machine, lambda state: machine.min_insync_replicas),
     }
 
 

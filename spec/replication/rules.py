@@ -153,6 +153,10 @@ class ReplicationRules(EnumeratingMachine[State]):
         proposed = request.follower in leader.maximal_isr and request.follower not in leader.isr
         return not proposed or known in (NONE, request.broker_epoch)
 
+    def has_lost_since(self, leader: Replica, follower: int, replica: Replica) -> bool:
+        """Whether a follower, whose replica this is, may lack again what its last fetch told the leader."""
+        return leader.remote[follower].broker_epoch < replica.broker_epoch
+
     def lagging(self, leader: Replica, broker: int) -> tuple[int, ...]:
         """The in-sync followers that are not known to have reached the leader's end."""
         end = leader.log_end_offset

@@ -7,17 +7,16 @@ on who else has the records:
 
 * It *leads and nobody else is in sync*: it leads on. What is intact is served and appended to; a read in a gap is
   refused with CORRUPT_MESSAGE.
-* It *leads with others in sync*, or meets damage while it *follows*: it is given up. The controller is told that the
-  replica is lost (KIP-858), so that it leaves the ISR and another leads. It is offline until the broker starts again,
-  or until the replica is taken away and given back.
+* It *leads with others in sync*, or meets damage while it *follows*: it is withdrawn (`withdrawn_replicas`), so that
+  nobody counts on it, and another leads. One whose repair fails, or which is damaged again and again, is given up. It
+  is offline then until the broker starts again, or until the replica is taken away and given back.
 * It *follows and is neither in the ISR nor eligible* (ELR): it is repaired. The log is cut before the first gap and
-  fetched from the leader. One that led alone until another had caught up may be eligible: then it is given up.
+  fetched from the leader. One that led alone until another had caught up may be eligible: then it is withdrawn.
 
 A process that finds damage when it starts registers as one that did not stop cleanly (KIP-966), which takes it out of
 every ISR and ELR. So a replica that is repaired can be elected only when it has caught up. Until the metadata show that
 it is out of the ISR it does nothing. A repair needs an epoch that tells the fetches after it from those before: the
-broker epoch of a new process (KIP-903), or the leader epoch that begins when a replica is taken away. So damage that is
-found in the life of a process is not repaired by it alone.
+broker epoch of a new process (KIP-903), or the leader epoch that begins when a replica is taken away, or withdrawn.
 """
 
 from __future__ import annotations
@@ -41,10 +40,17 @@ LOGGER: Final = logging.getLogger(__name__)
 class DamagedReplicas:
     """What one broker does with replicas whose logs are damaged."""
 
-    def __init__(self, broker_id: int, tracer: Tracer, give_up: Callable[[Partition, str], None]) -> None:
-        """`give_up` ends the hosting of a replica."""
+    def __init__(
+        self,
+        broker_id: int,
+        tracer: Tracer,
+        withdraw: Callable[[Partition, str], None],
+        give_up: Callable[[Partition, str], None],
+    ) -> None:
+        """`withdraw` ends the hosting of a replica until it may be repaired, `give_up` that of this process."""
         self._broker_id = broker_id
         self._tracer = tracer
+        self._withdraw = withdraw
         self._give_up = give_up
         self._told: set[tuple[str, int, int]] = set()
         """Partitions and first offsets of gaps that were told of as refused."""
@@ -81,7 +87,7 @@ class DamagedReplicas:
             return not counted_on  # the registration that takes it out of the ISR and the ELR is yet to be seen
         if leader == NO_LEADER:
             return True
-        self._give_up(partition, f"the log is damaged in {log.damage.gaps[0]}")
+        self._withdraw(partition, f"the log is damaged in {log.damage.gaps[0]}")
         return False
 
     def _leads_alone(self, leader: int, isr: frozenset[int]) -> bool:
@@ -103,6 +109,7 @@ class DamagedReplicas:
         except (OSError, CorruptLogError) as error:
             self._give_up(partition, f"the repair of its log failed: {error}")
             return False
+        replica.resign()
         replica.high_watermark = max(log.log_start_offset, min(replica.high_watermark, log.log_end_offset))
         if self._tracer.trace is not None:
             self._tracer.log(trace.events.RepairReplica, *partition.key, replica)
@@ -114,7 +121,7 @@ class DamagedReplicas:
             return ErrorCode.kafka_storage_error
         replica = partition.replica
         if not self._leads_alone(replica.leader, replica.maximal_isr):
-            self._give_up(partition, str(error))
+            self._withdraw(partition, str(error))
             return ErrorCode.kafka_storage_error
         told = (*partition.key, getattr(error, "start", -1))
         if told not in self._told:

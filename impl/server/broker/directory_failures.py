@@ -7,7 +7,8 @@ that the controller must know the directory of each replica. A broker with sever
 whose log cannot be opened or made.
 
 A replica whose log was removed while the broker was down is in no directory (`lost_replicas`). That is told before the
-broker is unfenced.
+broker is unfenced. Of a replica whose log is damaged, and about to be cut, it is told while the broker runs
+(`withdrawn_replicas`).
 
 A broker whose last log directory fails stops.
 """
@@ -110,14 +111,33 @@ class DirectoryFailures:
             "replica given up",
             partition=f"{partition.topic}-{partition.index}",
             why=reason,
-            next="another replica leads, if one is in sync; restart the broker, or move the replica away and back: it "
-            "is repaired then",
+            next="another one leads, if one is in sync. Its repair failed, or it was damaged again and again: look at "
+            "the disk, then restart the broker, or move the replica away and back",
         )
         if self._tracer.trace is not None:
             log = partition.log
             lost = (trace.events.LostReplica(*partition.key, log.log_end_offset, log.log_start_offset),)
             self._tracer.record(trace.events.ReplicaDamaged, path=log.directory, lost=lost)
         self._lost[partition.key] = partition.topic_id
+        if self._timers:
+            self._tasks.start_soon(self._report)
+
+    def replica_withdrawn(self, partition: Partition, reason: str) -> None:
+        """A replica is offline until nobody counts on its log, which is damaged: tell the controller."""
+        log_event(
+            LOGGER,
+            logging.ERROR,
+            "replica withdrawn",
+            partition=f"{partition.topic}-{partition.index}",
+            why=reason,
+            next="the controller is told, and another replica leads if one is in sync; this one is repaired then",
+        )
+        if self._tracer.trace is not None:
+            log = partition.log
+            start = max(log.damage.start, log.log_start_offset)
+            self._tracer.record(
+                trace.events.WithdrawReplica, *partition.key, start=start, log_end_offset=log.log_end_offset
+            )
         if self._timers:
             self._tasks.start_soon(self._report)
 
@@ -165,9 +185,10 @@ class DirectoryFailures:
             self._note_look()
             for key in unassigned:
                 self._lost.pop(key, None)
+            for key, (_, told) in unassigned.items():
+                (self._awaited.add if told == UNASSIGNED else self._awaited.discard)(key)
             for partition in hosted:
-                directory = self._assignments()[partition] = unassigned[partition.key][1]
-                (self._awaited.add if directory == UNASSIGNED else self._awaited.discard)(partition.key)
+                self._assignments()[partition] = unassigned[partition.key][1]
             return len(unassigned)
 
     def _note_look(self) -> None:
@@ -190,6 +211,8 @@ class DirectoryFailures:
         """Replica -> (topic id, directory id) for replicas whose directory the controller does not know."""
         directories, assigned = self._replicas.directories, self._assignments()
         unassigned = {key: (topic_id, LOST) for key, topic_id in self._lost_ones()}
+        if self._registration.unfenced.is_set():
+            unassigned |= self._withdrawn_ones()
         has_several = len(directories.paths) > 1
         for partition in self._looked_at(is_all=has_several):
             directory = directories.where(*partition.key)
@@ -224,6 +247,15 @@ class DirectoryFailures:
                 yield (topic, index), topic_id
             elif known is not None and index in known.partitions:
                 yield (topic, index), known.topic_id
+
+    def _withdrawn_ones(self) -> dict[TopicPartition, tuple[str, UUID]]:
+        """Replicas that are about to be cut; who is lost for the controller is found first, to be taken out again."""
+        told = {}
+        for partition, is_lost in self._replicas.hosted.withdrawn.unreported(self._metadata.image):
+            directory = self._replicas.directories.where(*partition.key)
+            if directory is not None and partition.topic_id:
+                told[partition.key] = partition.topic_id, directory.id if is_lost else UNASSIGNED
+        return told
 
     def _looked_at(self, *, is_all: bool) -> Iterable[Partition]:
         """The replicas of which the controller may have to be told: all of them after a registration."""

@@ -44,6 +44,11 @@ class HighWatermarkCheckpoint:
         self._offsets = {key: offset for key, offset in self._offsets.items() if key not in keys}
         self._write()
 
+    def forget_offline(self, keys: Collection[TopicPartition]) -> None:
+        """The same of those that were offline and have been taken away, if anything is written of them."""
+        if any(key in self._offsets for key in keys):
+            self.forget(keys)
+
     def find(self, key: TopicPartition, directory: LogDirectory) -> None:
         """The partition's log turns out to be in a directory; its high watermark is the one that is written there."""
         self._offsets = {**self._offsets, key: directory.high_watermarks().get(key, 0)}

@@ -12,13 +12,14 @@ name that cannot be used takes its replica offline and nothing else. A disk with
 descriptors, fails what was tried; a replica whose log cannot be opened then, or is in doubt after a failed sync, is
 opened again when there is room: that is tried with every pull of the metadata.
 
-A log with damage concerns its replica alone (`damaged_replicas`).
+A log with damage concerns its replica alone (`damaged_replicas`). One that is met while the broker runs is repaired
+when nobody counts on the replica any more (`withdrawn_replicas`).
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence, Set
 from typing import Any, Final
 from uuid import UUID
 
@@ -42,6 +43,7 @@ from tidegauge.impl.server.broker.doubled_replicas import DoubledReplicas
 from tidegauge.impl.server.broker.high_watermark_checkpoint import HighWatermarkCheckpoint
 from tidegauge.impl.server.broker.partition import Partition, TopicPartition
 from tidegauge.impl.server.broker.replica_effects import ReplicaEffects
+from tidegauge.impl.server.broker.withdrawn_replicas import WithdrawnReplicas
 from tidegauge.impl.server.config import ServerConfig
 from tidegauge.impl.server.trace.tracer import Tracer
 from tidegauge.impl.storage.config import LogConfig
@@ -136,7 +138,8 @@ class HostedPartitions:
         self._replica_class = replica_class
         self._all_at_once = all_at_once
         directories.on_failure = self._directory_failed
-        self.damaged = DamagedReplicas(broker_id, tracer, self._give_up)
+        self.damaged = DamagedReplicas(broker_id, tracer, self._withdraw, self._give_up)
+        self.withdrawn = WithdrawnReplicas(broker_id)
         self._doubled = DoubledReplicas(broker_id, directories, high_watermarks, self._give_up_doubled)
         for topic, index in directories.partitions():
             topic_id = directories.topic_id(topic, index)
@@ -163,8 +166,10 @@ class HostedPartitions:
         return (topic, index) in self._offline
 
     def high_watermarks(self) -> dict[TopicPartition, int]:
-        """The high watermark of each replica."""
-        return {key: partition.replica.high_watermark for key, partition in self._hosted.items()}
+        """The high watermark of each replica; of one that is offline what is written down."""
+        written = self._high_watermarks.offsets
+        left = {key: written[key] for key in self._offline if key in written}
+        return {**left, **{key: partition.replica.high_watermark for key, partition in self._hosted.items()}}
 
     def absence(self, topic: str, index: int, *, known: bool) -> ErrorCode:
         """The error for a partition that is not hosted here; `known`: whether the metadata have it."""
@@ -214,7 +219,7 @@ class HostedPartitions:
             if topic is None:
                 continue
             for index, registration in list(topic.partitions.items()):
-                if self.broker_id not in registration.replicas or self._is_lost(topic, index):
+                if self.broker_id not in registration.replicas or self._is_lost(topic, index, registration):
                     continue
                 placed.append((topic, index))
                 if (place := self._place(topic, index)) is not None:
@@ -319,7 +324,10 @@ class HostedPartitions:
         """
         if self._offline:
             now = {key: self._known_as(key, image) for key in self._offline}
-            self._offline = {key for key, known in now.items() if not is_another(self._offline_as.get(key), known)}
+            another = [key for key, known in now.items() if is_another(self._offline_as.get(key), known)]
+            self._let_go_of_withdrawn(another)
+            self._high_watermarks.forget_offline(another)
+            self._offline.difference_update(another)
             self._offline_as = {key: known for key in self._offline if (known := now[key]) is not None}
         self._image = image
 
@@ -388,9 +396,13 @@ class HostedPartitions:
         for partition in departed:
             self._effects.gone(partition)
 
-    def _is_lost(self, topic: TopicImage, index: int) -> bool:
+    def _is_lost(self, topic: TopicImage, index: int, registration: PartitionRegistration) -> bool:
         """Whether the replica is in a failed directory: it is not made again in another one (KIP-858)."""
         key = topic.name, index
+        if (returned := self.withdrawn.returned(key, registration)) is not None:
+            self._offline.discard(key)
+            self._offline_as.pop(key, None)
+            self._hosting(Partition(*key, returned.topic_id, returned.log, returned.replica))
         if self.directories.offline and key not in self._hosted and key not in self._offline:
             assigned = topic.directories.get((index, self.broker_id))
             if assigned is not None and assigned not in (str(one.id) for one in self.directories.online):
@@ -449,9 +461,12 @@ class HostedPartitions:
         log.producers.expire(self._clock.now_ms(), self._config.producer_id_expiration_ms)
         settings = PartitionConfig(replica_lag_time_max_ms=self._config.replica_lag_time_max_ms)
         replica = self._replica_class(self.broker_id, log, settings, self._high_watermarks.offsets.get(key, 0))
-        partition = self._hosted[key] = Partition(topic, index, topic_id, log, replica)
-        log.on_roll = lambda: self._effects.rolled(partition)
-        log.on_delete = lambda: self._effects.segments_deleted(partition)
+        return self._hosting(Partition(topic, index, topic_id, log, replica))
+
+    def _hosting(self, partition: Partition) -> Partition:
+        self._hosted[partition.key] = partition
+        partition.log.on_roll = lambda: self._effects.rolled(partition)
+        partition.log.on_delete = lambda: self._effects.segments_deleted(partition)
         return partition
 
     def _setting(self, topic: TopicImage, name: str) -> Any:
@@ -478,6 +493,31 @@ class HostedPartitions:
         self._note_offline([key])
         self._effects.replica_without_log(key, None)
 
+    def _withdraw(self, partition: Partition, reason: str) -> None:
+        """Host a replica no more until it may be repaired; give it up where that cannot be."""
+        if partition.is_gone or self.directories.where(*partition.key) is None:
+            return
+        if not self.withdrawn.may_withdraw(partition):
+            self._give_up(partition, reason)
+            return
+        del self._hosted[partition.key]
+        partition.is_offline = True
+        self._note_offline([partition.key])
+        self.withdrawn.withdraw(partition)
+        self._effects.replica_withdrawn(partition, reason)
+
+    def _let_go_of_withdrawn(self, keys: Collection[TopicPartition]) -> None:
+        """Withdrawn replicas that were taken away: nothing is repaired."""
+        for partition in self.withdrawn.forget(keys):
+            if (directory := self.directories.where(*partition.key)) is not None:
+                self._close_damaged(partition, directory)
+
+    def _close_damaged(self, partition: Partition, directory: LogDirectory) -> None:
+        try:
+            directory.give_up(partition.key)
+        except OSError as error:
+            self.directories.fail(directory, error)
+
     def _give_up(self, partition: Partition, reason: str) -> None:
         """Host a replica no more until the broker starts again, though its directory works."""
         directory = self.directories.where(*partition.key)
@@ -486,10 +526,7 @@ class HostedPartitions:
         del self._hosted[partition.key]
         partition.is_offline = True
         self._note_offline([partition.key])
-        try:
-            directory.give_up(partition.key)
-        except OSError as error:
-            self.directories.fail(directory, error)
+        self._close_damaged(partition, directory)
         self._effects.replica_damaged(partition, reason)
 
     def _take_offline(self, partition: Partition, directory: LogDirectory, error: OSError) -> None:
@@ -518,6 +555,7 @@ class HostedPartitions:
         for partition in lost:
             del self._hosted[partition.key]
             partition.is_offline = True
+        lost += self.withdrawn.forget(directory.logs)
         self._effects.directory_failed(directory, lost)
 
 

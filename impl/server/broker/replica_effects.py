@@ -75,6 +75,9 @@ class DirectoryFailureObserver(Protocol):
     def replica_damaged(self, partition: Partition, reason: str) -> None:
         """The replica is offline, because its log is damaged."""
 
+    def replica_withdrawn(self, partition: Partition, reason: str) -> None:
+        """The replica is offline until the controller knows that its log is damaged."""
+
     def replica_held_back(self) -> None:
         """A replica waits until the controller knows its directory."""
 
@@ -190,6 +193,12 @@ class ReplicaEffects:
         self._tell_coordinator(partition)
         if self._failures is not None:
             self._failures.replica_damaged(partition, reason)
+
+    def replica_withdrawn(self, partition: Partition, reason: str) -> None:
+        """A replica is withdrawn: tell those who wait for it, and the controller."""
+        self.gone(partition)
+        if self._failures is not None:
+            self._failures.replica_withdrawn(partition, reason)
 
     def replica_held_back(self) -> None:
         """A replica waits until the controller knows its directory: tell it."""

@@ -97,7 +97,7 @@ def _log_partition(lines: _Lines, before: ClusterImage, after: ClusterImage, rec
         "replica lost",
         partition=f"{record.topic}-{record.partition}",
         broker=min(news),
-        why="its broker no longer has its log",
+        why="its broker no longer has its log, or has to cut it, since it is damaged",
         next=_next_of_leaderless(new) if waits else "it is elected after replicas that have their logs",
     )
 

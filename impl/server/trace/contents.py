@@ -103,7 +103,7 @@ def batches_in(records: Batches) -> tuple[LoggedBatch, ...]:
 def batches_appended(log: Log, records: Batches, base_offset: int, leader_epoch: int) -> tuple[LoggedBatch, ...]:
     """The batches that a leader has just appended: as its log has them, or as they came where it cannot be read."""
     found = batches_from(log, base_offset)
-    if found and found[-1].end_offset == log.log_end_offset:
+    if found and (found[0].base_offset, found[-1].end_offset) == (base_offset, log.log_end_offset):
         return found
     placed: list[LoggedBatch] = []
     for batch in batches_in(records):

@@ -360,6 +360,14 @@ class Retain(OfReplica):
     """Retention has moved the start of the replica's log, durably."""
 
 
+class WithdrawReplica(OfPartition):
+    """The broker has met damage in a log that others have: the replica is offline until nobody counts on it."""
+
+    start: int
+    """The first offset that cannot be read."""
+    log_end_offset: int
+
+
 class RepairReplica(OfLog):
     """The replica's log is cut before what the disk has damaged, to be fetched from the leader."""
 

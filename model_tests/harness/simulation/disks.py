@@ -22,6 +22,7 @@ from tidegauge.impl.partition.registration import PartitionRegistration
 from tidegauge.impl.ports.simulated_disk import SimulatedDisk
 from tidegauge.impl.records.batches import CorruptRecordError, extents
 from tidegauge.impl.storage import checkpoints
+from tidegauge.impl.storage.errors import CorruptLogError
 from tidegauge.impl.storage.partition_directory import remove_directory
 from tidegauge.model_tests.harness.damage.files import BASE_OFFSET, LEADER_EPOCH, stays_unseen
 from tidegauge.model_tests.harness.simulation.options import DAMAGED, Options
@@ -30,6 +31,7 @@ from tidegauge.model_tests.harness.simulation.workload import TOPIC
 CONTROLLER: Final = "controller"
 NOBODY: Final[Mapping[NodeName, int]] = {}
 SECTOR: Final = 64
+READ_BYTES: Final = 1 << 20
 UNSEEN: Final = "rot that no check finds, elsewhere instead"
 """What `docs/durability.md` says that no check finds: a trace with it is no behaviour of the specification."""
 SPARED: Final = "damage that would be to the last good copy, not done"
@@ -70,7 +72,7 @@ class BadDisk:
     @property
     def rots(self) -> bool:
         """Whether something has rotten under a process that still runs."""
-        return self._rotten is not None
+        return self._rotten is not None and self._byte() == self._was
 
     # --- the budget ---------------------------------------------------------------------------------------------------
 
@@ -172,6 +174,23 @@ class BadDisk:
             self.medium.flip_bit(path, position, bit)
             self._rotten = path, position, bit
             self._was = self._byte()
+
+    def read_rotten(self) -> None:
+        """The broker reads what has rotten, as one does that serves a consumer, or moves a replica or cleans it."""
+        if self._rotten is None or not self.cluster.is_alive(DAMAGED):
+            return
+        path, _, _ = self._rotten
+        replicas = self.cluster.broker(DAMAGED).replicas
+        for hosted in replicas:
+            if path.rpartition("/")[0] != hosted.log.directory:
+                continue
+            offset = max(int(path.rpartition("/")[2].partition(".")[0]), hosted.log.log_start_offset)
+            try:
+                hosted.log.distrust(offset)
+                while batches := list(extents(hosted.log.read(offset, READ_BYTES))):
+                    offset = batches[-1].next_offset
+            except CorruptLogError as error:
+                replicas.storage_failed(hosted, error)
 
     def lie(self) -> None:
         """The next sync of one of the logs does nothing, and says that it is done."""

@@ -68,6 +68,7 @@ class Injector:
             Fault.CLOCK: self.jump_clock,
             Fault.DAMAGE: self.damage_log,
             Fault.ROT: self.rot,
+            Fault.MET_ROT: self.meet_rot,
             Fault.LYING_SYNC: self.lie,
             Fault.SLOW_SYNC: self.delay_syncs,
         }
@@ -182,6 +183,21 @@ class Injector:
     async def rot(self) -> None:
         """A bit flips under broker 0, which runs on and may meet it; then its next process does."""
         await self._restart_after(Fault.ROT, self.disk.rot, self._rng.choice((None, True, False)))
+
+    async def meet_rot(self) -> None:
+        """A bit flips under broker 0, which reads it: it repairs its replica, and runs on, where others have it all."""
+        if DAMAGED in self._busy or not self.disk.allows():
+            return
+        self._note(Fault.MET_ROT)
+        self._busy.add(DAMAGED)
+        self.disk.rot()
+        self.disk.read_rotten()
+        await self._last()
+        if self.disk.rots:  # it leads alone, or waits for the controller
+            with trio.CancelScope(shield=True):
+                await self._end_of_damaged(self._rng.choice((None, True, False)))
+                await self.cluster.restart(DAMAGED)
+        self._busy.discard(DAMAGED)
 
     async def lie(self) -> None:
         """A sync of broker 0 says that it is done and is not, and a while later its machine dies."""

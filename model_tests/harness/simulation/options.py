@@ -40,6 +40,7 @@ class Fault(Enum):
     CLOCK = "clock jump"
     DAMAGE = "damaged log"
     ROT = "bit rot"
+    MET_ROT = "bit rot that is met"
     LYING_SYNC = "lying sync"
     SLOW_SYNC = "delayed syncs"
     UNREGISTERING = "unregistered broker"
@@ -57,7 +58,7 @@ OPERATED = (Fault.UNREGISTERING,)
 """What operators do by which a cluster may lose what it was given to keep."""
 DAMAGED = 0
 """The broker whose disk damages what it has, if one does."""
-DAMAGES: tuple[Fault, ...] = (Fault.DAMAGE, Fault.ROT, Fault.LYING_SYNC)
+DAMAGES: tuple[Fault, ...] = (Fault.DAMAGE, Fault.ROT, Fault.LYING_SYNC, Fault.MET_ROT)
 """What that disk does. A run that has it elects nobody uncleanly and has two good copies of what is committed."""
 OF_DAMAGE: tuple[Fault, ...] = (*DAMAGES, Fault.SLOW_SYNC)
 SELDOM = (0, 0, 0, 1)

@@ -31,6 +31,7 @@ GOALS: Final = (
     "a broker lived on without one of its log directories",
     "a leader was lost with its disk",
     "a broker found damage when it started",
+    "a broker met damage while it ran",
     "a damaged log was repaired",
     "a log was gone when its broker started",
     "a sync that had lied cost records",
@@ -117,6 +118,8 @@ def _note_event(event: TraceEvent, counts: Counter[str]) -> None:
         case events.DamageFound(damaged=damaged):
             counts["a broker found damage when it started"] += any(one.start < one.log_end_offset for one in damaged)
             counts["a log was gone when its broker started"] += any(one.is_gone for one in damaged)
+        case events.WithdrawReplica():
+            counts["a broker met damage while it ran"] += 1
         case events.RepairReplica():
             counts["a damaged log was repaired"] += 1
         case events.DirectoriesOffline():

@@ -36,6 +36,7 @@ from tidegauge.spec.replication.extensions.retention import (
     knows_below,
     log_start_of,
 )
+from tidegauge.spec.replication.extensions.running_damage import MeetDamage, RepairWhileRunning, is_withdrawn
 from tidegauge.spec.replication.extensions.shutdown import CleanStop
 from tidegauge.spec.replication.extensions.unregistering import LearnBrokerEpoch
 from tidegauge.spec.replication.state import (
@@ -223,9 +224,19 @@ def is_torn(decision: events.DamageFound) -> bool:
     return all(one.start == one.log_end_offset and not one.is_gone for one in decision.damaged)
 
 
+@actions_of.register(events.WithdrawReplica)
+def withdraw_replica(decision: events.WithdrawReplica, node: int, followed: Followed) -> Iterator[Choice]:
+    broker = followed.index(node)
+    yield all_of(*damaged(followed, node, MeetDamage(broker, decision.start)))
+
+
 @actions_of.register(events.RepairReplica)
 def repair_replica(decision: events.RepairReplica, node: int, followed: Followed) -> Iterator[Choice]:
-    yield just(RepairLog(followed.index(node)))
+    """That of a new process, or that of one which has met the damage."""
+    assert followed.state is not None
+    broker = followed.index(node)
+    withdrawn = is_withdrawn(followed.state.replicas[broker])
+    yield just(RepairWhileRunning(broker) if withdrawn else RepairLog(broker))
 
 
 @actions_of.register(events.Flush)

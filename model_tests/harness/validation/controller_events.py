@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tidegauge.impl.partition.registration import PartitionRegistration
 from tidegauge.impl.server.trace import events
 from tidegauge.model_tests.harness.validation.followed import Followed
 from tidegauge.model_tests.harness.validation.observed import (
@@ -27,6 +28,7 @@ from tidegauge.spec.replication.extensions.reassignment import (
     ReplicaList,
     StartReassignment,
 )
+from tidegauge.spec.replication.extensions.running_damage import ReportDamaged, is_withdrawn
 from tidegauge.spec.replication.extensions.settings import ChangeSettings, TopicSettings
 from tidegauge.spec.replication.extensions.unregistering import Rejoin, Unregister, is_unregistered
 from tidegauge.spec.replication.state import (
@@ -153,6 +155,11 @@ def create(decision: events.TopicDecision, node: int, followed: Followed) -> Ite
     yield []
 
 
+def begins_epoch(registration: PartitionRegistration, followed: Followed) -> bool:
+    assert followed.state is not None
+    return registration.leader_epoch > followed.state.controller.leader_epoch
+
+
 def sent_before_a_pause(followed: Followed, broker: int, *actions: ReplicationAction) -> Choice:
     """A request may have been sent just before its sender was stopped: it is as if it had gone on for a moment."""
     assert followed.state is not None
@@ -168,7 +175,9 @@ def looked_at(decision: events.BrokerDecision, followed: Followed) -> Iterator[R
     for registration in followed.changed(decision):
         before = broker in lost(followed.state.controller)
         after = decision.broker in registration.lost_replicas
-        if before != after:
+        if is_withdrawn(followed.state.replicas[broker]) and begins_epoch(registration, followed):
+            yield ReportDamaged(broker)
+        elif before != after:
             yield ReportLost(broker) if after else ReportFound(broker)
         before = broker in offline(followed.state.controller)
         after = decision.broker in registration.offline_replicas

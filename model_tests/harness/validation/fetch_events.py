@@ -24,6 +24,7 @@ from tidegauge.spec.replication.extensions.retention import (
     FollowerLogStart,
     LeaderLogStart,
 )
+from tidegauge.spec.replication.extensions.running_damage import is_withdrawn
 from tidegauge.spec.replication.state import (
     NONE,
     Error,
@@ -86,7 +87,7 @@ def refuse_fetch(decision: events.RefuseFetch, node: int, followed: Followed) ->
     assert followed.state is not None
     request = request_of(decision.fetch, node, followed)
     replica = followed.state.replicas[request.leader]
-    if has_failed(replica) or request.leader not in listed(replica):
+    if has_failed(replica) or is_withdrawn(replica) or request.leader not in listed(replica):
         followed.refused[request] = decision.error
         yield []
 

@@ -48,6 +48,7 @@ from tidegauge.spec.replication.extensions.retention import (
     log_start_of,
     started_at,
 )
+from tidegauge.spec.replication.extensions.running_damage import RunningDamage
 from tidegauge.spec.replication.extensions.shutdown import CleanStop
 from tidegauge.spec.replication.extensions.unregistering import Unregistering
 from tidegauge.spec.replication.faults import Register
@@ -275,7 +276,7 @@ def observed_machine(brokers: int, min_insync_replicas: int, *, unclean_leader_e
         min_insync_replicas=min_insync_replicas,
         unclean_leader_election=unclean_leader_election,
         long_polls=True,
-        extensions=(*everything(), Damage(), LostLogs(), Unregistering(), LateMessages(), Observed()),
+        extensions=(*everything(), Damage(), LostLogs(), RunningDamage(), Unregistering(), LateMessages(), Observed()),
     ).without_bounds()
 
 

@@ -89,6 +89,8 @@ class Remembering:
                 hurt = [one for one in damaged if one.start < one.log_end_offset]  # others have nothing but a torn tail
                 if any((one.topic, one.partition) == (topic, partition) for one in hurt):
                     self._damaged.add(node)
+            case events.WithdrawReplica():
+                self._damaged.add(node)
             case events.RemoveReplica():
                 self._end(node)
                 self._past.pop(node, None)

@@ -33,23 +33,24 @@ class DamagedLog:
         (0, {0}, set(), 3, "applied"),
         (NO_LEADER, set(), {0}, 3, "applied"),
         (1, {1}, set(), 3, "repaired"),
-        (1, {1}, {0}, 3, "given up"),
-        (1, {0, 1}, set(), 3, "given up"),
-        (0, {0, 1}, set(), 3, "given up"),
+        (1, {1}, {0}, 3, "withdrawn"),
+        (1, {0, 1}, set(), 3, "withdrawn"),
+        (0, {0, 1}, set(), 3, "withdrawn"),
         (1, {1}, set(), -1, "repaired"),
         (1, {1}, {0}, -1, "waits"),
         (1, {0, 1}, set(), -1, "waits"),
     ],
 )
 def test_a_damaged_replica(leader: int, isr: set[int], elr: set[int], known_epoch: int, done: str) -> None:
-    given_up: list[str] = []
-    damaged = DamagedReplicas(0, cast(Any, SimpleNamespace(trace=None)), lambda partition, why: given_up.append(why))
+    withdrawn: list[str] = []
+    tracer = cast(Any, SimpleNamespace(trace=None))
+    damaged = DamagedReplicas(0, tracer, lambda partition, why: withdrawn.append(why), lambda partition, why: None)
     log = DamagedLog()
-    replica = SimpleNamespace(leader_epoch=known_epoch, high_watermark=9)
+    replica = SimpleNamespace(leader_epoch=known_epoch, high_watermark=9, resign=lambda: None)
     partition = SimpleNamespace(topic="t", index=0, key=("t", 0), log=log, replica=replica)
     registration = PartitionRegistration((0, 1), leader, 4, 7, frozenset(isr), elr=frozenset(elr))
     may_apply = damaged.may_apply(cast(Partition, partition), registration)
     assert may_apply == (done in ("applied", "repaired"))
     assert bool(log.repairs) == (done == "repaired")
-    assert bool(given_up) == (done == "given up")
+    assert bool(withdrawn) == (done == "withdrawn")
     assert replica.high_watermark == (5 if log.repairs else 9)

@@ -26,6 +26,7 @@ from tidegauge.spec.replication.extensions.lost_logs import LostLogs, ReportFoun
 from tidegauge.spec.replication.extensions.reads import Reads
 from tidegauge.spec.replication.extensions.reassignment import Reassignment
 from tidegauge.spec.replication.extensions.retention import Retention
+from tidegauge.spec.replication.extensions.running_damage import ReportDamaged, RunningDamage
 from tidegauge.spec.replication.extensions.settings import Settings
 from tidegauge.spec.replication.extensions.shutdown import ControlledShutdown, GrantShutdown, Stop
 from tidegauge.spec.replication.extensions.unregistering import Unregister, Unregistering
@@ -150,6 +151,11 @@ class RecoveriesAreNotReported(Directories):
 @attrs.frozen
 class NothingIsRepaired(Damage):
     action_types = tuple(kind for kind in Damage.action_types if kind is not RepairLog)
+
+
+@attrs.frozen
+class DamageIsNotReported(RunningDamage):
+    action_types = tuple(kind for kind in RunningDamage.action_types if kind is not ReportDamaged)
 
 
 @attrs.frozen
@@ -302,6 +308,10 @@ WRONG: tuple[tuple[Replication, str], ...] = (
     (
         small(Replication, ControlledShutdown(), Damage(), NobodyLeadsWhoHasLostAll(), **ALONE),
         "the replica leads that has most of what is left",
+    ),
+    (
+        small(Replication, ControlledShutdown(), Damage(), LostLogs(), DamageIsNotReported(), MeetDamage=1),
+        "a replica that met damage is repaired in the life of its process",
     ),
     (small(Replication, NobodyComesBack(), max_records=0, Unregister=1), "a broker that runs is registered"),
     (

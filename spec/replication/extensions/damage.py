@@ -25,6 +25,7 @@ from typing import ClassVar
 
 import attrs
 
+from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.extension import Extension
 from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant
 from tidegauge.spec.kernel.parts import Part, with_part
@@ -140,7 +141,12 @@ class RepairLog(BrokerAction):
     def effect(self, machine: ReplicationRules, state: State) -> State:
         replica = state.replicas[self.broker]
         cut = with_part(machine.truncated(replica, damage_of(replica)), Damaged())
-        return state.with_replica(self.broker, cut)
+        return state.with_replica(self.broker, resigned(cut))
+
+
+def resigned(replica: Replica) -> Replica:
+    """The replica leads and follows nobody, and waits for nothing; it may have led on alone before it is repaired."""
+    return evolve(replica, leader=NONE, isr=(), epoch_start_offset=NONE, remote=(), pending_isr=(), outstanding=())
 
 
 # --- the extension ---------------------------------------------------------------------------------------------------

@@ -118,7 +118,7 @@ class Settings(ReplicationExtension):
 
         return {
             "LossIsAccepted": loss_is_accepted(topic_accepts_loss(machine)),
-            "AcknowledgedByEnough": acknowledged_by_enough(known),
+            "AcknowledgedByEnough": acknowledged_by_enough(machine, known),
         }
 
     def goals(self, machine: ReplicationRules) -> Mapping[str, Invariant[State]]:

@@ -11,6 +11,7 @@ from typing import Final
 import attrs
 
 from tidegauge.model_tests.harness.cores import abstraction
+from tidegauge.model_tests.harness.cores.effects import told
 from tidegauge.model_tests.harness.cores.extensions import shutdown
 from tidegauge.model_tests.harness.cores.extensions.shutdown import NO_NOTE, ShutdownCores
 from tidegauge.model_tests.harness.cores.message_parts import Additions
@@ -84,9 +85,16 @@ def lose_end(cores: DamageCores, action: LoseEnd) -> None:
 
 
 def repair_log(cores: DamageCores, action: RepairLog) -> None:
-    replica, log = cores.replica(action.broker), cores.brokers[action.broker].log
-    log.truncate_to(cores.damaged.pop(action.broker))
-    replica.high_watermark = min(replica.high_watermark, log.log_end_offset)
+    cut(cores, action.broker, cores.damaged.pop(action.broker))
+
+
+def cut(cores: DamageCores, number: int, start: int) -> None:
+    """A replica's log ends where it was damaged."""
+    replica, broker = cores.replica(number), cores.brokers[number]
+    broker.log.truncate_to(start)
+    replica.resign()
+    replica.high_watermark = min(replica.high_watermark, broker.log.log_end_offset)
+    broker.told = told(replica)
 
 
 def crash(cores: DamageCores, action: faults.Crash) -> None:
