@@ -15,6 +15,7 @@ from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.rules import ReplicationRules
 
 NOT_MUTATED: Final[Mapping[str, str]] = {
+    "has_lost_since": "an invariant asks it, no action: a wrong one hides or invents a violation",
     "in_sync_at_first": "a constant of the model: where a behaviour begins",
     "replica_count": "a constant of the model, which reassignment makes a rule",
     "replica_order": "any order of the replicas is as good as another: it is the operator's",
