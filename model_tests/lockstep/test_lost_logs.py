@@ -34,7 +34,7 @@ def always(machine: str) -> Registration:
 @pytest.mark.parametrize("machine", MACHINES)
 def test_random_walks_find_no_difference_and_take_every_action(machine: str) -> None:
     taken: set[type[Action]] = set()
-    for found in (*always(machine).walks(SEED, WALKS), *HARNESS[machine].walks(SEED, WALKS // 4)):
+    for found in (*always(machine).walks(SEED, WALKS), *HARNESS[machine].walks(SEED, WALKS)):
         assert found.failure is None, f"walk {found.number}: {found.failure.words}"
         taken.update(map(type, found.actions))
     assert taken == set(REGISTRY.registration(machine).machine.action_types)
