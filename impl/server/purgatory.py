@@ -81,8 +81,9 @@ class Purgatory(Generic[K]):
         if since is not None and since != self.wakes:
             waiter.is_woken.set()
         keys = tuple(dict.fromkeys(keys))
+        waiting = self._waiting
         for key in keys:
-            self.join(key, waiter)
+            waiting.setdefault(key, {})[waiter] = None
         try:
             while True:
                 with trio.CancelScope(deadline=deadline) as scope:

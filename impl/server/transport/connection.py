@@ -189,7 +189,7 @@ class Connection:
     # --- states ----------------------------------------------------------------------------------------------------
 
     def _enter(self, state: ConnectionState) -> None:
-        """Go to another state; leaving HANDLING gives up the turn."""
+        """Go to another state; leaving HANDLING gives up the turn. From what is waited for the way is back to READY."""
         before = self.state
         assert state in NEXT[before], f"a connection does not go from {before.name} to {state.name}"
         self.state = state
@@ -240,7 +240,7 @@ class Connection:
             frame = self._last_frame()
         else:
             frame = await self._reader.read_frame()
-        self._enter(READY)
+        self.state = READY
         return frame
 
     def _last_frame(self) -> Payload | None:
@@ -260,7 +260,7 @@ class Connection:
         except OSError as error:
             raise ConnectionLostError(f"a response could not be sent: {error}") from error
         finally:
-            self._enter(READY)
+            self.state = READY
 
     def _progressed(self) -> None:
         self._progressed_at = self.time()
@@ -383,4 +383,4 @@ class Connection:
         try:
             return await (self._watch.while_connected(self._nursery, wait) if watched else wait())
         finally:
-            self._enter(READY)
+            self.state = READY
