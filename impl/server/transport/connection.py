@@ -189,7 +189,7 @@ class Connection:
     # --- states ----------------------------------------------------------------------------------------------------
 
     def _enter(self, state: ConnectionState) -> None:
-        """Go to another state; leaving HANDLING gives up the turn. From what is waited for the way is back to READY."""
+        """Go to another state; leaving HANDLING gives up the turn."""
         before = self.state
         assert state in NEXT[before], f"a connection does not go from {before.name} to {state.name}"
         self.state = state
@@ -240,7 +240,7 @@ class Connection:
             frame = self._last_frame()
         else:
             frame = await self._reader.read_frame()
-        self.state = READY
+        self._enter(READY)
         return frame
 
     def _last_frame(self) -> Payload | None:
@@ -260,7 +260,7 @@ class Connection:
         except OSError as error:
             raise ConnectionLostError(f"a response could not be sent: {error}") from error
         finally:
-            self.state = READY
+            self._enter(READY)
 
     def _progressed(self) -> None:
         self._progressed_at = self.time()
@@ -288,7 +288,8 @@ class Connection:
             self._unsent.append(self._refused(api_key, version, correlation_id))
             return
         decoded = decode_quickly(frame, api_key, version)
-        if decoded is None:
+        if decoded is None:  # it may be long work, so its first slice has its turn like the others
+            await pace.pause()
             decoded = await pace.finish(decoding_canonical(frame, api_key, version))
         client_id, request = decoded
         context = RequestContext(
@@ -383,4 +384,4 @@ class Connection:
         try:
             return await (self._watch.while_connected(self._nursery, wait) if watched else wait())
         finally:
-            self.state = READY
+            self._enter(READY)
