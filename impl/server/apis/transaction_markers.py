@@ -38,8 +38,9 @@ async def handle_write_txn_markers(
     Errors: CLUSTER_AUTHORIZATION_FAILED, INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED, REQUEST_TIMED_OUT, and
     those of an append with acks=all.
     """
+    # A coordinator's, or that of an operator who ends a hanging transaction (KIP-1037).
     denied = cluster_error(Operation.CLUSTER_ACTION, context)
-    if denied is not ErrorCode.none:
+    if denied is not ErrorCode.none and cluster_error(Operation.ALTER, context) is not ErrorCode.none:
         return await refused(context.pace, request, write_txn_markers_error, denied)
     pace = context.pace
     appends = [append async for marker in pace.each(request.markers) async for append in pace.each(_appends(marker), 1)]

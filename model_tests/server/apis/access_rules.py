@@ -496,6 +496,13 @@ TRANSACTIONS: Final = (
         ApiKey.WRITE_TXN_MARKERS,
         {"markers": [{"topics": [{"name": TOPIC, "partition_indexes": (0,)}]}]},
         on_cluster(O.CLUSTER_ACTION),
+        variant="by a broker",
+    ),
+    case(
+        ApiKey.WRITE_TXN_MARKERS,
+        {"markers": [{"topics": [{"name": TOPIC, "partition_indexes": (0,)}]}]},
+        on_cluster(O.ALTER),
+        variant="by an operator",
     ),
     case(ApiKey.DESCRIBE_TRANSACTIONS, {"transactional_ids": (TRANSACTION,)}, on_transaction(O.DESCRIBE)),
 )

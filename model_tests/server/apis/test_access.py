@@ -11,16 +11,18 @@ from uuid import UUID
 
 import attrs
 import pytest
+import trio
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.client import requests
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.cluster.security import Security, allow
-from tidegauge.impl.metadata.access import Acl, PatternType, Permission
+from tidegauge.impl.metadata.access import Acl, Operation, PatternType, Permission
 from tidegauge.impl.records.payload import ProducerIdentity, build_batch, decode_batches
 from tidegauge.impl.server.broker_handlers import BROKER_HANDLERS
 from tidegauge.impl.wire.apis import BROKER_APIS, ApiKey, request_class
 from tidegauge.impl.wire.message_classes import blank, nested_class
+from tidegauge.impl.wire.primitives import i8, millis
 from tidegauge.model_tests.server.apis.access_rules import (
     CASES,
     GROUP,
@@ -31,6 +33,8 @@ from tidegauge.model_tests.server.apis.access_rules import (
     Fields,
     Fixtures,
     Required,
+    on_topic,
+    on_transaction,
     table,
 )
 from tidegauge.model_tests.server.transport.security.peers import USERS, Peer, one_broker
@@ -181,6 +185,52 @@ async def test_of_several_topics_those_are_served_that_may_be() -> None:
 
 
 DENIED = ErrorCode.topic_authorization_failed
+
+
+@simulated
+async def test_transactions_are_shown_and_ended_as_far_as_each_right_goes() -> None:
+    async with one_broker(SECURITY, config={"transaction.state.log.num.partitions": 1}) as at:
+        await at.cluster.create_topic(TOPIC)
+        await at.cluster.create_acls(acls_for([on_transaction(Operation.WRITE), on_topic(Operation.WRITE)]))
+        alice, bob = await at.user("alice"), await at.user("bob")
+
+        async def asked(peer: Peer, api: ApiKey, fields: Fields, version: int | None = None) -> Any:
+            version = BROKER_APIS[api].highest if version is None else version
+            request = built(request_class(api, version), fields)
+            while BUSY.intersection(errors_in(response := await peer.request(request))):  # noqa: ASYNC110 - virtual time
+                await trio.sleep(0.05)
+            return response
+
+        who = {"transactional_id": TRANSACTION, "producer_id": -1, "producer_epoch": -1}
+        await asked(alice, ApiKey.FIND_COORDINATOR, {"key_type": i8(1), "coordinator_keys": (TRANSACTION,)})
+        begun = await asked(alice, ApiKey.INIT_PRODUCER_ID, {**who, "transaction_timeout": millis(60_000)})
+        who |= {"producer_id": begun.producer_id, "producer_epoch": begun.producer_epoch}
+        topics = [{"name": TOPIC, "partitions": (0,)}]
+        joined = {**{f"v3_and_below_{name}": value for name, value in who.items()}, "v3_and_below_topics": topics}
+        assert not set(errors_in(await asked(alice, ApiKey.ADD_PARTITIONS_TO_TXN, joined, 3)))
+
+        async def shown(peer: Peer) -> tuple[int, str, int]:
+            listed = await asked(peer, ApiKey.LIST_TRANSACTIONS, {})
+            found = await asked(peer, ApiKey.DESCRIBE_TRANSACTIONS, {"transactional_ids": (TRANSACTION,)})
+            (state,) = found.transaction_states
+            return len(listed.transaction_states), state.error_code.name, len(state.topics)
+
+        assert await shown(alice) == (1, "none", 1)
+        assert await shown(bob) == (0, "transactional_id_authorization_failed", 0)
+        await at.cluster.create_acls(acls_for([on_transaction(Operation.DESCRIBE)], "User:bob"))
+        assert await shown(bob) == (1, "none", 0), "its topic is not bob's"
+        ending = {**who, "committed": True}
+        (refused,) = set(errors_in(await asked(bob, ApiKey.END_TXN, ending, 4)))
+        assert refused is ErrorCode.transactional_id_authorization_failed
+        assert not set(errors_in(await asked(alice, ApiKey.END_TXN, ending, 4)))
+
+
+BUSY = {
+    ErrorCode.coordinator_not_available,
+    ErrorCode.coordinator_load_in_progress,
+    ErrorCode.not_coordinator,
+    ErrorCode.concurrent_transactions,
+}
 
 
 async def ask_about(cluster: Cluster, peer: Peer, ids: dict[str, UUID], api: ApiKey) -> dict[str, set[ErrorCode]]:
