@@ -197,7 +197,7 @@ async def test_transactions_are_shown_and_ended_as_far_as_each_right_goes() -> N
         async def asked(peer: Peer, api: ApiKey, fields: Fields, version: int | None = None) -> Any:
             version = BROKER_APIS[api].highest if version is None else version
             request = built(request_class(api, version), fields)
-            while BUSY.intersection(errors_in(response := await peer.request(request))):  # noqa: ASYNC110 - virtual time
+            while BUSY.intersection(errors_in(response := await peer.request(request))):  # noqa: ASYNC110
                 await trio.sleep(0.05)
             return response
 
