@@ -35,6 +35,7 @@ REFUSED: Final[Mapping[str, int]] = {
     "directories": 1218,
     "damage": 1931,
     "lost-logs": 1992,
+    "running-damage": 2044,
     "late-messages": 2064,
     "unregistering": 2113,
     "reads": 2591,

@@ -30,6 +30,7 @@ FALSE: Final[Mapping[str, int]] = {
     "directories": 919,
     "damage": 926,
     "lost-logs": 958,
+    "running-damage": 972,
     "late-messages": 905,
     "unregistering": 1045,
     "reads": 902,

@@ -8,6 +8,7 @@ import attrs
 import pytest
 
 from tidegauge.model_tests.spec.authentication.small_machines import MACHINES
+from tidegauge.model_tests.spec.counts import counted
 from tidegauge.spec.authentication.machine import Ask, Authentication, Phase, Session, TimePasses
 from tidegauge.spec.kernel.explorer import Stop, explore
 from tidegauge.spec.kernel.machine import Action, NotEnabled
@@ -15,10 +16,21 @@ from tidegauge.spec.kernel.machine import Action, NotEnabled
 WELL_BEHAVED = [attrs.evolve(machine, well_behaved=True) for machine in MACHINES]
 
 
+COUNTS = dict(
+    zip(
+        (*MACHINES, *WELL_BEHAVED),
+        ((85, 624), (29, 200), (13, 96), (45, 290), (44, 90), (20, 34), (12, 18), (24, 48)),
+        strict=True,
+    )
+)
+"""States and steps."""
+
+
 @pytest.mark.parametrize("machine", [*MACHINES, *WELL_BEHAVED], ids=str)
 def test_the_machine_keeps_its_invariants_and_reaches_its_goals(machine: Authentication) -> None:
     found = explore(machine, stop=Stop.NEVER, converges=True)
     assert found.holds, found.convergence
+    assert counted(found) == COUNTS[machine]
     if machine.lifetime:
         assert not found.unreached
         assert not found.never_enabled

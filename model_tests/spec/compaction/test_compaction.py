@@ -5,6 +5,7 @@ from __future__ import annotations
 import attrs
 import pytest
 
+from tidegauge.model_tests.spec.counts import counted
 from tidegauge.spec.compaction.machine import DELETED, Compaction, EndRound, Read, Record, Round, Segment, State
 from tidegauge.spec.kernel.explorer import explore
 from tidegauge.spec.kernel.machine import Action, NotEnabled
@@ -14,6 +15,8 @@ QUICK = (
     Compaction(max_records=3, keys=1, max_time=1, reads=False),
     Compaction(max_records=2, keys=1, max_time=1),
 )
+COUNTS = ((4_262, 8_766), (10_659, 22_868), (4_447, 14_282))
+"""States and steps of each."""
 DEEP = (
     Compaction(max_records=3, max_time=2, reads=False),
     Compaction(max_records=4, keys=1, max_time=2, reads=False),
@@ -22,10 +25,11 @@ DEEP = (
 )
 
 
-@pytest.mark.parametrize("machine", QUICK)
-def test_no_value_is_lost_and_none_comes_back(machine: Compaction) -> None:
+@pytest.mark.parametrize(("machine", "counts"), zip(QUICK, COUNTS, strict=True))
+def test_no_value_is_lost_and_none_comes_back(machine: Compaction, counts: tuple[int, int]) -> None:
     exploration = explore(machine, converges=True)
     assert exploration.complete
+    assert counted(exploration) == counts
     assert exploration.holds, exploration.violations[0]
 
 

@@ -9,6 +9,7 @@ from functools import cache
 import attrs
 import pytest
 
+from tidegauge.model_tests.spec.counts import COUNTS, counted
 from tidegauge.spec.bugs import Bug
 from tidegauge.spec.bugs.idempotence import IDEMPOTENCE_BUGS
 from tidegauge.spec.idempotence.machine import Idempotence
@@ -60,6 +61,7 @@ def test_every_reachable_state_satisfies_every_invariant(name: str) -> None:
     exploration = explore(IDEMPOTENCE_MODELS[name].machine, converges=True)
     assert exploration.holds, exploration.violations[0]
     assert not exploration.unreached
+    assert counted(exploration) == COUNTS[name]
 
 
 @pytest.mark.deep

@@ -20,6 +20,7 @@ from tidegauge.impl.server.broker.metadata_cache import MetadataCache
 from tidegauge.impl.server.controller.metadata_fetches import MetadataFetches
 from tidegauge.impl.server.reads import PartitionRead
 from tidegauge.impl.storage.leader_epoch_cache import EpochEntry, LeaderEpochCache
+from tidegauge.model_tests.spec.counts import counted
 from tidegauge.spec.kernel.explorer import Stop, explore
 from tidegauge.spec.kernel.machine import Action, NotEnabled
 from tidegauge.spec.membership.machine import Crash, Decision, Departure, Membership, Start, World
@@ -31,6 +32,7 @@ Log = tuple[Decision, ...]
 def test_the_machine_keeps_its_invariants() -> None:
     found = explore(SMALL, stop=Stop.NEVER, converges=True)
     assert found.holds
+    assert counted(found) == (930, 2_985)
     assert found.complete
     assert not found.unreached
     assert not found.never_enabled

@@ -10,6 +10,7 @@ import attrs
 import pytest
 
 from tidegauge.impl.storage.former_logs import that_counts
+from tidegauge.model_tests.spec.counts import counted
 from tidegauge.spec.kernel.explorer import Stop as StopExploring
 from tidegauge.spec.kernel.explorer import explore
 from tidegauge.spec.kernel.machine import Action, NotEnabled
@@ -22,6 +23,7 @@ def test_the_machine_keeps_its_invariants() -> None:
     found = explore(Placement(), stop=StopExploring.NEVER, converges=True)
     assert found.holds
     assert found.complete
+    assert counted(found) == (656, 1_488)
     assert not found.unreached
     assert not found.never_enabled
 

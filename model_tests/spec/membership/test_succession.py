@@ -16,6 +16,7 @@ from tidegauge.impl.controller.elections import ElectionRules
 from tidegauge.impl.controller.replica_lists import ReplicaListRules
 from tidegauge.impl.metadata.image import BrokerRegistration, ClusterImage
 from tidegauge.impl.metadata.records import RegisterBrokerRecord
+from tidegauge.model_tests.spec.counts import counted
 from tidegauge.spec.kernel.explorer import Stop, explore
 from tidegauge.spec.kernel.machine import Action, NotEnabled
 from tidegauge.spec.membership.succession import (
@@ -42,6 +43,7 @@ def test_the_machine_keeps_its_invariants_and_reaches_its_goal() -> None:
     found = explore(MACHINE, stop=Stop.NEVER, converges=True)
     assert found.holds, found.convergence
     assert found.complete
+    assert counted(found) == (1_206, 5_172)
     assert not found.unreached
     assert not found.never_enabled
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 import attrs
 import pytest
 
+from tidegauge.model_tests.spec.counts import counted
 from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.explorer import explore
 from tidegauge.spec.kernel.machine import Invariant
@@ -24,6 +25,7 @@ def test_what_is_kept_is_what_is_loaded_and_the_newest_counts(machine: Offsets) 
     exploration = explore(machine, converges=True)
     assert exploration.complete
     assert exploration.holds, exploration.violations or exploration.convergence
+    assert counted(exploration) == ((2_358, 4_508) if machine is TWO_PRODUCERS else (4_234, 12_222))
     assert not exploration.unreached or machine is TWO_PRODUCERS, "without time nothing expires"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import attrs
 import pytest
 
+from tidegauge.model_tests.spec.counts import COUNTS, counted
 from tidegauge.model_tests.spec.replication.walk import PLENTY, Walk
 from tidegauge.spec.kernel.bounds import Bounds
 from tidegauge.spec.kernel.explorer import explore
@@ -287,6 +288,7 @@ def test_every_reachable_state_satisfies_every_invariant(name: str) -> None:
     assert exploration.complete
     assert exploration.holds, exploration.violations[0]
     assert not exploration.unreached
+    assert counted(exploration) == COUNTS[name]
 
 
 @pytest.mark.deep

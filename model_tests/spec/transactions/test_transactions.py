@@ -10,6 +10,7 @@ from random import Random
 import attrs
 import pytest
 
+from tidegauge.model_tests.spec.counts import COUNTS, counted
 from tidegauge.spec.bugs.bug import Bug
 from tidegauge.spec.bugs.transactions import TRANSACTION_BUGS
 from tidegauge.spec.kernel.bounds import Bounds
@@ -48,6 +49,7 @@ def test_every_reachable_state_satisfies_every_invariant_and_goals_are_reached(n
     exploration = explore(TRANSACTION_MODELS[name].machine, converges=True)
     assert exploration.holds, exploration.violations or exploration.convergence
     assert not exploration.unreached
+    assert name not in COUNTS or counted(exploration) == COUNTS[name]
 
 
 def test_the_models_together_turn_every_perturbation_on() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import attrs
 import pytest
 
+from tidegauge.model_tests.spec.counts import COUNTS, counted
 from tidegauge.model_tests.spec.replication.walk import Walk
 from tidegauge.spec.bugs import reads
 from tidegauge.spec.bugs.bug import Bug
@@ -97,6 +98,7 @@ def test_every_reachable_state_satisfies_every_invariant() -> None:
     found = explore(MODELS["reads"].machine, converges=True)
     assert found.holds, found.convergence
     assert (found.violations, found.cut, found.unreached) == ((), None, ())
+    assert counted(found) == COUNTS["reads"]
 
 
 @pytest.mark.deep

@@ -5,6 +5,7 @@ from __future__ import annotations
 import attrs
 import pytest
 
+from tidegauge.model_tests.spec.counts import COUNTS, counted
 from tidegauge.model_tests.spec.replication.walk import Walk
 from tidegauge.spec.bugs import reassignment
 from tidegauge.spec.bugs.bug import Bug
@@ -116,6 +117,7 @@ def test_every_reachable_state_satisfies_every_invariant(name: str) -> None:
     assert exploration.complete
     assert exploration.holds, exploration.violations[0]
     assert not exploration.unreached
+    assert counted(exploration) == COUNTS[name]
 
 
 @pytest.mark.parametrize("bug", reassignment.BUGS, ids=lambda bug: bug.name)

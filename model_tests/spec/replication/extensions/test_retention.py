@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tidegauge.model_tests.spec.counts import COUNTS, counted
 from tidegauge.model_tests.spec.replication.walk import Walk
 from tidegauge.spec.bugs import retention
 from tidegauge.spec.bugs.bug import Bug
@@ -149,6 +150,7 @@ def test_deleting_at_the_leader_flushes_up_to_there(two: Walk) -> None:
 def test_explored_to_the_end_every_invariant_holds(name: str) -> None:
     found = explore(MODELS[name].machine, converges=True)
     assert (found.violations, found.cut, found.unreached) == ((), None, ())
+    assert counted(found) == COUNTS[name]
     taken = {coverage.action for coverage in found.coverage if coverage.taken}
     assert {"DeleteRecords", "Retain"} <= taken
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tidegauge.model_tests.spec.counts import COUNTS, counted
 from tidegauge.model_tests.spec.replication.walk import Walk
 from tidegauge.spec.bugs import settings
 from tidegauge.spec.bugs.bug import Bug
@@ -58,6 +59,7 @@ def test_a_partition_that_waits_gets_a_leader_when_its_topic_prefers_one() -> No
 def test_explored_to_the_end_every_invariant_holds(name: str) -> None:
     found = explore(MODELS[name].machine, converges=True)
     assert (found.violations, found.cut, found.unreached) == ((), None, ())
+    assert name not in COUNTS or counted(found) == COUNTS[name]
 
 
 @pytest.mark.parametrize("bug", settings.BUGS, ids=lambda bug: bug.name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tidegauge.model_tests.spec.counts import COUNTS, counted
 from tidegauge.model_tests.spec.replication.walk import PLENTY, Walk
 from tidegauge.spec.bugs import unregistering
 from tidegauge.spec.bugs.bug import Bug
@@ -73,6 +74,7 @@ def test_explored_to_the_end_every_invariant_holds(name: str) -> None:
     found = explore(MODELS[name].machine, converges=True)
     assert found.holds, found.violations
     assert (found.cut, found.unreached) == (None, ())
+    assert name not in COUNTS or counted(found) == COUNTS[name]
 
 
 @pytest.mark.parametrize("bug", unregistering.BUGS, ids=lambda bug: bug.name)

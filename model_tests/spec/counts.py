@@ -1,0 +1,43 @@
+"""How many states and steps the models have that are explored in every run of the tests.
+
+A rule that lets more happen, or less, changes them though no property may notice it. They stay the same to the digit
+unless a rule is meant to change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from tidegauge.spec.kernel.explorer import Exploration
+
+COUNTS: Final[Mapping[str, tuple[int, int]]] = {
+    "reads": (934, 3_069),
+    "reassignment-back": (62_011, 260_412),
+    "reassignment-crash": (27_901, 96_535),
+    "retention-shrink": (4_946, 16_296),
+    "retention-unclean": (5_489, 17_830),
+    "retention-crash": (21_192, 71_253),
+    "settings-unclean": (3_660, 13_140),
+    "unregistering": (2_396, 7_289),
+    "crash": (7_176, 20_740),
+    "unclean": (6_472, 20_779),
+    "network": (31_572, 139_014),
+    "controller": (2_528, 9_305),
+    "acks": (8_080, 26_574),
+    "transactions-two-partitions": (1_145, 2_114),
+    "transactions-late-end": (3_721, 6_648),
+    "transactions-late-records": (1_956, 3_320),
+    "transactions-recovery": (2_563, 4_142),
+    "transactions-upgrade": (2_506, 3_813),
+    "idempotence-expiry": (1_352, 3_176),
+    "idempotence-epochs": (8_656, 27_155),
+    "idempotence-wrap": (8_759, 15_534),
+    "idempotence-without-sequences": (2_377, 5_202),
+}
+"""Model -> states and steps."""
+
+
+def counted(found: Exploration[Any]) -> tuple[int, int]:
+    """The states and steps of a search."""
+    return found.distinct, found.generated

@@ -1,0 +1,148 @@
+"""A segment's file is read the same through any window, and what cannot be a batch costs no checksum."""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections.abc import Callable
+from typing import Final
+
+import pytest
+
+from tidegauge.impl.ports.disk import File
+from tidegauge.impl.ports.simulated_disk import SimulatedDisk
+from tidegauge.impl.records.batches import HEADER_SIZE, BatchHeader, checked_header
+from tidegauge.impl.records.payload import Record, build_batch
+from tidegauge.impl.storage import survey as surveying
+from tidegauge.impl.storage.survey import MAX_RELATIVE_OFFSET, Bounds, DamagedExtent, survey
+
+EPOCH_POSITION: Final = 12
+DELTA_POSITION: Final = 23
+LIMIT: Final = 9
+BOUNDS: Final = Bounds(0, limit=LIMIT)
+
+
+def batch(offset: int, epoch: int = 1, size: int = 30) -> bytes:
+    """One record at this offset."""
+    content = bytearray(build_batch([Record(0, 0, None, b"x" * size)]))
+    struct.pack_into(">q", content, 0, offset)
+    struct.pack_into(">i", content, EPOCH_POSITION, epoch)
+    return bytes(content)
+
+
+def file_of(content: bytes) -> File:
+    file = SimulatedDisk(random.Random(1)).open("tide", create=True)
+    file.append(content)
+    return file
+
+
+def found(content: bytes, bounds: Bounds = BOUNDS) -> list[tuple[int, int] | DamagedExtent]:
+    """Position and base offset of each batch, and what is damaged."""
+    pieces = survey(file_of(content), bounds)
+    return [piece if isinstance(piece, DamagedExtent) else (piece[0], piece[1].base_offset) for piece in pieces]
+
+
+def damaged_in(seed: int) -> bytes:
+    """Batches of many sizes, of which some bytes are others, and some are missing."""
+    rng = random.Random(seed)
+    content = bytearray(b"".join(batch(offset, 1 + offset // 3, rng.randrange(5, 200)) for offset in range(LIMIT)))
+    for _ in range(rng.randrange(4)):
+        content[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
+    if rng.random() < 0.5:
+        at = rng.randrange(len(content))
+        del content[at : at + rng.randrange(1, 90)]
+    return bytes(content)
+
+
+@pytest.mark.parametrize("window", [HEADER_SIZE, 100, 333])
+def test_a_file_is_read_the_same_through_any_window(window: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = [found(damaged_in(seed)) for seed in range(40)]
+    assert any(isinstance(piece, DamagedExtent) for pieces in whole for piece in pieces)
+    monkeypatch.setattr(surveying, "_SCAN_BYTES", window)
+    assert [found(damaged_in(seed)) for seed in range(40)] == whole
+
+
+def checksums(content: bytes, bounds: Bounds, monkeypatch: pytest.MonkeyPatch) -> int:
+    """How many are looked at until the file is read; two batches are found in it."""
+    counted: list[int] = []
+
+    def counting(buffer: bytes, position: int) -> BatchHeader:
+        counted.append(position)
+        return checked_header(buffer, position)
+
+    monkeypatch.setattr(surveying, "checked_header", counting)
+    assert [piece[1] for piece in found(content, bounds) if not isinstance(piece, DamagedExtent)] == [0, 8]
+    return len(counted)
+
+
+def at_offset(offset: int) -> Callable[[bytearray], None]:
+    return lambda content: struct.pack_into(">q", content, 0, offset)
+
+
+def last_of(delta: int) -> Callable[[bytearray], None]:
+    return lambda content: struct.pack_into(">i", content, DELTA_POSITION, delta)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "is_looked_at"),
+    [
+        (at_offset(1), True),
+        (at_offset(0), False),
+        (at_offset(LIMIT - 1), True),
+        (at_offset(LIMIT), False),
+        (last_of(0), True),
+        (last_of(-1), False),
+        (last_of(LIMIT - 3), True),
+        (last_of(LIMIT - 2), False),
+        (lambda content: struct.pack_into(">i", content, EPOCH_POSITION, 0), True),
+        (lambda content: struct.pack_into(">i", content, EPOCH_POSITION, -1), False),
+    ],
+)
+def test_what_cannot_be_a_batch_costs_no_checksum(
+    spoil: Callable[[bytearray], None], is_looked_at: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Behind a damaged byte, before the next batch: it would be the batch at offset 2, but for what is spoilt."""
+    like = bytearray(batch(2))
+    like[-1] ^= 1
+    spoil(like)
+    assert is_looked_for(bytes(like), BOUNDS, monkeypatch) is is_looked_at
+
+
+def is_looked_for(like: bytes, bounds: Bounds, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether more is looked at than where there are zeroes."""
+    zeroes = checksums(batch(0) + b"\x00" + bytes(len(like)) + batch(8), bounds, monkeypatch)
+    return checksums(batch(0) + b"\x00" + like + batch(8), bounds, monkeypatch) > zeroes
+
+
+@pytest.mark.parametrize(("offset", "is_looked_at"), [(MAX_RELATIVE_OFFSET, True), (MAX_RELATIVE_OFFSET + 1, False)])
+def test_what_is_too_far_from_the_segments_base_costs_no_checksum(
+    offset: int, is_looked_at: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    like = batch(offset)[:-1] + b"!"
+    assert is_looked_for(like, Bounds(0), monkeypatch) is is_looked_at
+
+
+def test_no_offset_is_farther_from_its_segments_than_the_index_can_say() -> None:
+    near, far = MAX_RELATIVE_OFFSET, MAX_RELATIVE_OFFSET + 1
+    assert found(batch(0) + batch(near), Bounds(0)) == [(0, 0), (len(batch(0)), near)]
+    assert [piece for piece in found(batch(0) + batch(far), Bounds(0)) if isinstance(piece, DamagedExtent)]
+
+
+def test_a_file_that_ends_like_a_batch_begins_is_damaged_to_its_end() -> None:
+    content = batch(0) + bytes(HEADER_SIZE) + b"\x02" * 3
+    size = len(batch(0))
+    assert found(content) == [(0, 0), DamagedExtent(size, len(content) - size, 1, 1, is_tail=True)]
+
+
+def test_a_file_that_fits_a_window_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    file = file_of(b"".join(map(batch, range(LIMIT))))
+    positions: list[int] = []
+    inner = file.read
+
+    def counting(position: int, size: int) -> bytes:
+        positions.append(position)
+        return inner(position, size)
+
+    monkeypatch.setattr(file, "read", counting)
+    assert len(list(survey(file, BOUNDS))) == LIMIT
+    assert positions == [0]
