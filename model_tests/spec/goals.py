@@ -41,6 +41,7 @@ from tidegauge.spec.replication.extensions.lost_logs import LostLogs, ReportLost
 from tidegauge.spec.replication.extensions.reads import LearnLeader, ListLatest, Reads
 from tidegauge.spec.replication.extensions.reassignment import Reassignment, StartReassignment
 from tidegauge.spec.replication.extensions.retention import DeleteRecords, Retention
+from tidegauge.spec.replication.extensions.running_damage import ReportDamaged, RunningDamage
 from tidegauge.spec.replication.extensions.settings import ChangeSettings, Settings
 from tidegauge.spec.replication.extensions.shutdown import ControlledShutdown, Stop, StopUnasked
 from tidegauge.spec.replication.extensions.unregistering import Rejoin, Unregister, Unregistering, is_unregistered
@@ -97,6 +98,9 @@ MOVING: Final = _small(Reassignment((0,), ((1,),)), StartReassignment=1)
 STOPPING: Final = _small(ControlledShutdown(), BeginShutdown=1)
 FAILING: Final = _small(ControlledShutdown(), Directories(), FailDirectory=1)
 LOSING: Final = _small(ControlledShutdown(), Damage(), LostLogs(), initial_isr=(0,), Crash=1, LoseLog=1)
+RUNNING: Final = _small(
+    ControlledShutdown(), Damage(), LostLogs(), RunningDamage(), min_insync_replicas=2, MeetDamage=1
+)
 LATE: Final = _small(LateMessages(), min_insync_replicas=2, ArriveLate=1, Crash=1)
 MOVING_CRASH: Final = _small(Reassignment((0,), ((1,),)), Crash=1, StartReassignment=1)
 REMOVING: Final = _small(Unregistering(), Unregister=1)
@@ -149,6 +153,13 @@ OF_EXTENSIONS: Final = (
         beyond=1,
     ),
     Reached("a replica that had lost its log is in sync", LOSING, 10, of(ReportLost)),
+    Reached(
+        "a replica was taken out since its log is damaged, and another one leads",
+        RUNNING,
+        3,
+        of(ReportDamaged),
+        beyond=1,
+    ),
     Reached("a fetch of a former process is on its way", LATE, 5, of(FetchArrivesLate)),
     Reached("a broker that was removed still leads, as far as it knows", REMOVING, 1, into(_leader_is_removed)),
     Reached("a broker is in sync again that was removed", REMOVING, 8, of(Rejoin)),
