@@ -328,12 +328,9 @@ class TransactionCoordinator:
             return frozenset()
         found = partition.ids.get(marker.transactional_id)
         metadata = found.cached if found is not None else None
-        if metadata is None or metadata.status not in PREPARED:
+        if metadata is None or not self.rules.awaits(metadata, marker):
             return frozenset()
-        waited_for = (metadata.producer_id, metadata.epoch, metadata.is_commit)
-        return (
-            metadata.partitions if waited_for == (marker.producer_id, marker.epoch, marker.is_commit) else frozenset()
-        )
+        return metadata.partitions
 
     def marker_written(self, marker: Marker, partitions: Set[TopicPartition], now_ms: int) -> Append[None] | None:
         """Partitions have acknowledged the marker, or are gone; returns the complete record after the last of them."""

@@ -22,7 +22,13 @@ from typing import NamedTuple
 import attrs
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.coordinators.transactions.messages import AddPartitions, EndTxn, InitProducerId, VerifyPartitions
+from tidegauge.impl.coordinators.transactions.messages import (
+    AddPartitions,
+    EndTxn,
+    InitProducerId,
+    Marker,
+    VerifyPartitions,
+)
 from tidegauge.impl.coordinators.transactions.metadata import (
     EPOCH_PER_TRANSACTION,
     MAX_EPOCH,
@@ -261,6 +267,11 @@ class TransactionRules:
         return Ruling(metadata=self.prepared(metadata, request, new_id, now_ms))
 
     # --- once a transaction is prepared --------------------------------------------------------------------------
+
+    def awaits(self, metadata: TransactionMetadata, marker: Marker) -> bool:
+        """Whether a marker is that of this very end, and not that of an earlier one of the same id (KAFKA-16352)."""
+        waited_for = (metadata.producer_id, metadata.epoch, metadata.is_commit)
+        return metadata.status in PREPARED and waited_for == (marker.producer_id, marker.epoch, marker.is_commit)
 
     def acknowledged(self, metadata: TransactionMetadata, partitions: Set[TopicPartition]) -> TransactionMetadata:
         """What is known after partitions have acknowledged the marker of this very end."""

@@ -25,9 +25,13 @@ from tidegauge.impl.client import requests, topic_requests
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.coordinators.hashing import partition_for
 from tidegauge.impl.coordinators.transactions.coordinator import TransactionCoordinator
+from tidegauge.impl.coordinators.transactions.log_format import decode_value
 from tidegauge.impl.coordinators.transactions.messages import Append
+from tidegauge.impl.coordinators.transactions.metadata import TransactionMetadata
 from tidegauge.impl.metadata.topic_names import TRANSACTION_STATE
 from tidegauge.impl.ports.simulated_network import Frame
+from tidegauge.impl.records.batches import headers
+from tidegauge.impl.records.payload import decode_records
 from tidegauge.impl.server.broker.coordinator_log import Led
 from tidegauge.impl.server.broker.partition import Partition
 from tidegauge.impl.server.broker.transactions import Logged
@@ -134,6 +138,16 @@ class TransactionBrokers:
     def core(self) -> TransactionCoordinator:
         """What coordinates."""
         return self.coordinator.transactions.core()
+
+    def logged(self, number: int) -> TransactionMetadata | None:
+        """The last committed record of an id in the transaction log."""
+        hosted, found = self.hosted(self.coordinator.id, TRANSACTION_STATE, number), None
+        committed = hosted.replica.high_watermark
+        batches = hosted.log.read(0, MUCH, committed) if committed else b""
+        for position, _ in headers(batches):
+            for record in decode_records(batches, position):
+                found = decode_value(record.value or b"")
+        return found
 
     # --- replication ---------------------------------------------------------------------------------------------
 

@@ -11,7 +11,8 @@ A record is sent twice. `Verify` sends it damaged: its leader asks the coordinat
 says is damaged. `Append` sends it again, whole. So verification and append are two steps on the wire too.
 
 Every marker that a coordinator sends by itself is lost, once it was looked at. `WriteMarker` has the coordinator send
-one to one leader. A marker that the coordinator does not wait for comes over another connection, as of its own past.
+one to one leader, also one that was late and that it does not wait for any more. A former coordinator's marker comes
+over another connection.
 
 Producer ids are allocated in blocks, by each broker: here they have the numbers in whose order they first appear.
 
@@ -40,14 +41,11 @@ from trio.testing import wait_all_tasks_blocked
 
 from tidegauge.impl.client import requests
 from tidegauge.impl.client.route import Route
-from tidegauge.impl.coordinators.transactions.log_format import decode_value
-from tidegauge.impl.coordinators.transactions.messages import Outstanding, ProducerGiven
+from tidegauge.impl.coordinators.transactions.messages import Marker, Outstanding, ProducerGiven
 from tidegauge.impl.coordinators.transactions.metadata import TopicPartition, TransactionMetadata
 from tidegauge.impl.metadata.topic_names import TRANSACTION_STATE
 from tidegauge.impl.ports.network import Address
-from tidegauge.impl.records.batches import headers
 from tidegauge.impl.records.lazy import in_memory
-from tidegauge.impl.records.payload import decode_records
 from tidegauge.model_tests.harness.cluster import transaction_requests as wire
 from tidegauge.model_tests.harness.cluster.in_flight import message_of
 from tidegauge.model_tests.harness.cluster.transaction_brokers import TOPIC, TransactionBrokers, is_marker
@@ -64,6 +62,7 @@ from tidegauge.model_tests.harness.cores.transaction_clients import (
     TransactionClients,
     error_of,
     is_of_group,
+    told_version,
 )
 from tidegauge.model_tests.harness.cores.transaction_roles import CORRECT, TransactionRoles
 from tidegauge.model_tests.harness.performing import Steps, on
@@ -124,6 +123,8 @@ class TransactionCluster(TransactionClients):
         self.found_coordinator: Address | None = None
         self.sent_markers: list[spec.MarkerRequest] = []
         """What the coordinator has sent by itself in the last step."""
+        self.were_wanted: set[spec.MarkerRequest] = set()
+        """The markers that it had to send before that step."""
         self.read: list[Read | None] = [None] * machine.partitions
         self.brokers = TransactionBrokers(machine, roles)
 
@@ -134,6 +135,7 @@ class TransactionCluster(TransactionClients):
     def perform(self, action: Action, before: spec.State) -> None:
         """Perform the action, and wait until every task waits."""
         self.sent_markers.clear()
+        self.were_wanted = set(own_markers(self.machine, before))
         if type(action) in BY_CLIENTS:
             self.choose(action, before)
         else:
@@ -262,16 +264,26 @@ class TransactionCluster(TransactionClients):
         """Whether the coordinator waits for the response to a marker from the leader of a partition."""
         return self.brokers.leader(place).id in self.brokers.coordinator.transactions.markers._parts
 
-    async def send_marker(self, request: spec.MarkerRequest) -> None:
+    def marker(self, request: spec.MarkerRequest) -> Marker:
+        """A marker as the coordinator has it."""
+        return Marker(
+            self.brokers.names[request.transactional_id],
+            request.transactional_id,
+            request.coordinator_epoch,
+            self.real(request.producer_id),
+            request.epoch,
+            request.decision is spec.Decision.COMMIT,
+            told_version(request.version),
+            frozenset({TopicPartition(TOPIC, request.partition)}),
+        )
+
+    async def send_marker(self, place: int, marker: Marker) -> None:
         """The coordinator sends a marker to one leader, where it arrives."""
-        network, broker = self.brokers.cluster.network, self.brokers.coordinator
-        (marker,) = self.outstanding(request.transactional_id).markers
-        leader, place = self.brokers.leader(request.partition), TopicPartition(TOPIC, request.partition)
-        transactions = broker.transactions
-        transactions._tasks.start_soon(transactions.markers._write_at, leader.id, marker, [place], {})
+        network, transactions = self.brokers.cluster.network, self.brokers.coordinator.transactions
+        leader, asked = self.brokers.leader(place).id, TopicPartition(TOPIC, place)
+        transactions._tasks.start_soon(transactions.markers._write_at, leader, marker, [asked], {})
         await wait_all_tasks_blocked()
         (frame,) = (one for one in network.in_flight if is_marker(one))
-        assert list(self.markers_in(message_of(frame))) == [request]
         network.release(frame)
         await wait_all_tasks_blocked()
 
@@ -355,20 +367,10 @@ class TransactionCluster(TransactionClients):
         described = self.brokers.core.describe(self.brokers.names[number])
         is_loading = described.error is ErrorCode.coordinator_load_in_progress
         return spec.Coordination(
-            self._metadata(self._logged(number), expected.logged),
+            self._metadata(self.brokers.logged(number), expected.logged),
             None if is_loading else self._metadata(described.metadata, expected.cached),
             self._pending(number, expected.pending),
         )
-
-    def _logged(self, number: int) -> TransactionMetadata | None:
-        """The last committed record of an id in the transaction log."""
-        hosted, found = self.brokers.hosted(self.brokers.coordinator.id, TRANSACTION_STATE, number), None
-        committed = hosted.replica.high_watermark
-        batches = hosted.log.read(0, MUCH, committed) if committed else b""
-        for position, _ in headers(batches):
-            for record in decode_records(batches, position):
-                found = decode_value(record.value or b"")
-        return found
 
     def _pending(self, number: int, expected: spec.Pending | None) -> spec.Pending | None:
         one = self.brokers.core.partitions[number].ids.get(self.brokers.names[number])
@@ -416,7 +418,7 @@ class TransactionCluster(TransactionClients):
         found = set(self.brokers.run.call(self._outstanding_markers))
         if wanted != found:
             yield Change("markers", tuple(sorted(wanted)), tuple(sorted(found)))
-        if sent := tuple(one for one in self.sent_markers if one not in wanted):
+        if sent := tuple(one for one in self.sent_markers if one not in wanted | self.were_wanted):
             yield Change("markers sent", (), sent)
 
     async def _outstanding_markers(self) -> list[spec.MarkerRequest]:
@@ -503,10 +505,15 @@ async def append(cluster: TransactionCluster, action: partitioning.Append, befor
 
 
 async def write_marker(cluster: TransactionCluster, action: partitioning.WriteMarker, before: spec.State) -> None:
-    if cluster.is_sent_by_coordinator(action.request, before):
-        await cluster.send_marker(action.request)
+    """The coordinator sends what it waits for, or again what it has waited for; else somebody sends it."""
+    request, place = action.request, action.request.partition
+    if cluster.is_sent_by_coordinator(request, before):
+        (marker,) = cluster.outstanding(request.transactional_id).markers
+        await cluster.send_marker(place, marker)
+    elif request.coordinator_epoch == before.coordinator_epoch and not cluster.is_busy(place):
+        await cluster.send_marker(place, cluster.marker(request))
     else:
-        await cluster.send_late_marker(action.request)
+        await cluster.send_late_marker(request)
 
 
 async def replicate(cluster: TransactionCluster, action: partitioning.Replicate, before: spec.State) -> None:

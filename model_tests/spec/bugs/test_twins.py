@@ -46,7 +46,7 @@ TWINS: Final[Mapping[str, int]] = {
     "kafka_3197": 126, "kafka_5494": 788, "kafka_6003": 45, "kafka_6683": 18_712, "kafka_7692": 116, "kafka_15591": 80,
     # transactions
     "kafka_5231": 8_401, "kafka_6119": 347, "kafka_8587": 1_222, "fenced_while_completing": 140, "kafka_14402": 597,
-    "kafka_14884": 597, "kafka_17754": 323,
+    "kafka_14884": 597, "kafka_16352": 7_704, "kafka_17754": 323,
     "kafka_18227": 967, "kafka_18464": 140, "kafka_18575": 47, "kafka_18660": 111, "kafka_19367": 107,
     "kafka_19999": 303,
 }
