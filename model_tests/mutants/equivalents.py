@@ -32,6 +32,12 @@ EQUIVALENT: Final[Mapping[str, str]] = {
     "`remote is None or fetch.broker_epoch < remote.broker_epoch`": (
         "only a leader has remote replicas: who does not lead knows of none"
     ),
+    "spec/published/kip320/actions.py LeaderIncHighWatermark.guard: guard `if own.hw >= own.end_offset` -> nothing": (
+        "who presumes leadership is in its own ISR, in all reachable states, and must have the record at the HW as well"
+    ),
+    "spec/replication/actions.py ReceiveFetchResponse.attempts: `0` -> `1`": (
+        "the epoch in which the logs parted decides nothing about a response that is ignored"
+    ),
 }
 """Name of a mutant -> why it is equivalent."""
 

@@ -114,6 +114,17 @@ def test_a_producer_that_has_the_largest_epoch_all_the_same_ends_its_transaction
     assert (completed.producer_id, completed.epoch) == (1, 0)
 
 
+def test_the_largest_epoch_is_no_producers_and_the_coordinator_goes_no_further() -> None:
+    machine = Transactions(max_epoch=3)
+    (state,) = machine.initial()
+    holds = machine.invariants["EpochsAreInRange"]
+    for epoch, is_a_producers, is_the_coordinators in ((2, True, True), (3, False, True), (4, False, False)):
+        producer = attrs.evolve(state.producers[0], epoch=epoch)
+        logged = attrs.evolve(state.coordination[0], logged=Metadata(Status.EMPTY, producer_id=0, epoch=epoch))
+        assert holds(state.with_producer(0, producer)) is is_a_producers
+        assert holds(state.with_coordination(0, logged)) is is_the_coordinators
+
+
 # --- what version 1 of the protocol can't do -----------------------------------------------------------------------
 
 
