@@ -6,7 +6,7 @@ Polls carry no position: they go on where the process was, until it assigns, sub
 
 In a run with transactions, which has a `:txn`, each `:send`, `:poll` and `:txn` is a transaction: its tag only says
 what is in it. Each of its operations has the interval of the whole, and so has its commit: ok, failed or unknown as
-the whole.
+the whole. Where it is unknown, the sends and polls that have their results were done.
 """
 
 from __future__ import annotations
@@ -113,9 +113,9 @@ def _pair(events: Iterable[Mapping[str, Any]], isolation: Isolation) -> list[Ope
     number = count()
 
     def take(invoked: Mapping[str, Any], done: Mapping[str, Any] | None, polled: set[int]) -> None:
-        mine = list(_operations(invoked, done, polled))
-        works = invoked.get(":f") in (":txn", ":send", ":poll")
-        rows.extend(_whole(invoked, done, mine, next(number), isolation) if transactional and works else mine)
+        whole = transactional and invoked.get(":f") in (":txn", ":send", ":poll")
+        mine = list(_operations(invoked, done, polled, in_part=whole))
+        rows.extend(_whole(invoked, done, mine, next(number), isolation) if whole else mine)
 
     opened: dict[int, Mapping[str, Any]] = {}
     moved: dict[int, set[int]] = {}
@@ -159,10 +159,16 @@ def _outcome(done: Mapping[str, Any] | None) -> Outcome:
     return Outcome.INFO if done is None else Outcome[str(done[":type"])[1:].upper()]
 
 
-def _operations(invoked: Mapping[str, Any], done: Mapping[str, Any] | None, polled: set[int]) -> Iterator[Operation]:
-    """One operation for each send and each key polled. `polled`: the keys whose position the process keeps."""
+def _operations(
+    invoked: Mapping[str, Any], done: Mapping[str, Any] | None, polled: set[int], *, in_part: bool
+) -> Iterator[Operation]:
+    """One operation for each send and each key polled. `polled`: the keys whose position the process keeps.
+
+    `in_part`: where the outcome of the whole is unknown, a part of it that has its result was done all the same.
+    """
     outcome = _outcome(done)
-    parts = (done if done is not None and outcome is Outcome.OK else invoked).get(":value")
+    has_results = outcome is Outcome.OK or (in_part and outcome is Outcome.INFO)
+    parts = (done if done is not None and has_results else invoked).get(":value")
     for part in parts if isinstance(parts, tuple) else ():
         if not isinstance(part, tuple) or not part or part[0] not in (":send", ":poll"):
             continue
@@ -171,8 +177,10 @@ def _operations(invoked: Mapping[str, Any], done: Mapping[str, Any] | None, poll
             call=int(invoked[":time"]), returned=None if done is None else int(done[":time"]),
         )  # fmt: skip
         if part[0] == ":send":
-            yield _send(row, part)
-        elif outcome is Outcome.OK and len(part) > 1:
+            told = has_results and isinstance(part[2], tuple)
+            yield _send(attrs.evolve(row, outcome=Outcome.OK) if told else row, part)
+        elif has_results and len(part) > 1:
+            row = attrs.evolve(row, outcome=Outcome.OK)
             yield from _poll(row, part[1], polled)
 
 

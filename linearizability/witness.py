@@ -18,6 +18,7 @@ class Finding:
 
 
 def finding(name: Name, reason: str, *operations: Operation) -> Finding:
-    """A finding whose witness shows the operations in the order given, then the reason."""
+    """A finding whose witness has the reason, and shows the operations in the order given, each once."""
+    operations = tuple(dict.fromkeys(operations))
     shown = "; ".join(str(row) for row in operations)
     return Finding(name, operations, f"{reason}. {shown}")

@@ -96,7 +96,8 @@ def _explained(story: Story, fetch: Fetch, offset: int, record: Record) -> Findi
         return finding(name, passed, record.produce, seen[0].row, fetch.row)
     if fetch.careful and whole.number in story.readers and not whole.alone:
         other, reader = story.readers[whole.number]
-        reason = f"{passed}, as if {whole} were aborted, while another fetch returned its value {other.value}"
+        who = "it" if reader.row is fetch.row else "another fetch"
+        reason = f"{passed}, as if {whole} were aborted, while {who} returned its value {other.value}"
         return finding(Name.FRACTURED_TRANSACTION, reason, record.produce, other.produce, reader.row, fetch.row)
     end = () if whole.end is None or not fetch.careful else (whole.end,)
     return finding(Name.LOST_WRITE, f"{passed}, and nobody read it", record.produce, *end, fetch.row)

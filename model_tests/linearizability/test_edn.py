@@ -90,6 +90,17 @@ def test_a_transaction_that_failed_is_not_to_be_read(completion: str, valid: boo
     assert check(careless).valid
 
 
+def test_what_was_done_in_a_transaction_of_unknown_outcome_is_known() -> None:
+    """Its sends and polls have their results; only the commit has none."""
+    send, commit = (row for row in edn.parse(TRANSACTIONS % "info") if row.transaction == 1)
+    assert (send.outcome, send.offset, commit.outcome) == (Outcome.OK, 0, Outcome.INFO)
+    told = ":value [[:send 1 [0 8]]], :process 1"
+    elsewhere = (TRANSACTIONS % "info").replace(told, told.replace("0 8", "3 8"))
+    assert {one.name for one in check(edn.parse(elsewhere)).anomalies} == {Name.DUPLICATE}
+    untold = (TRANSACTIONS % "info").replace(told, ":value [[:send 1 8]], :process 1")
+    assert check(edn.parse(untold)).valid
+
+
 def test_transactions_that_read_of_each_other_are_a_cycle() -> None:
     both = TRANSACTIONS.replace("[[:send 1 8]]", "[[:poll] [:send 1 8]]")
     both = both.replace("[[:send 1 [0 8]]]", "[[:poll {0 [[0 7]]}] [:send 1 [0 8]]]")

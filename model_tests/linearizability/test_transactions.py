@@ -107,6 +107,11 @@ KAFKA: dict[str, tuple[Name, Rows, Rows]] = {
             poll(None, 8, 9, 1, {2: 9}),
         ],
     ),
+    "one reader gets a part of a transaction": (
+        Name.FRACTURED_TRANSACTION,
+        [send(1, 0, 1, 0, 7, 8), commit(1, 2, 3), send(None, 4, 5, 3, 9), poll(None, 6, 7, 0, {0: 7, 3: 9})],
+        [send(1, 0, 1, 0, 7, 8), commit(1, 2, 3), send(None, 4, 5, 3, 9), poll(None, 6, 7, 0, {0: 7, 1: 8, 3: 9})],
+    ),
     "two transactions read of each other": (
         Name.G1C,
         [
@@ -400,6 +405,13 @@ def test_the_witness_names_each_step_of_a_cycle_and_shows_the_operations() -> No
     read = [f"transaction {one} read what transaction {other} wrote" for one, other in ((1, 2), (2, 1))]
     assert found.witness.startswith("; ".join(read))
     assert found.witness.count("produce") == found.witness.count("fetch") == 2
+
+
+def test_a_witness_shows_each_operation_once() -> None:
+    rows = history(KAFKA["one reader gets a part of a transaction"][1])
+    (anomaly,) = check(rows).anomalies
+    assert anomaly.operations == (0, 3)
+    assert "while it returned its value 7" in anomaly.witness
 
 
 def test_a_cycle_is_found_where_each_operation_has_the_interval_of_its_transaction() -> None:
