@@ -59,6 +59,7 @@ class Leader(InSyncReplicas):
             admit = self.admit if origin is CLIENT else None
             log.append_as_leader(batches, self.leader_epoch, now_ms, origin=origin, admit=admit)
         except RepeatedBatchError as known:
+            self.advance_high_watermark()  # it was appended, and could not be flushed before
             return Appended(
                 known.base_offset, known.end_offset, self.leader_epoch, repeated=True, timestamp=known.timestamp
             )

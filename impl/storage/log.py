@@ -92,6 +92,8 @@ class Log(LogReads):
         self._disk = disk
         self._segments = segments
         self._durability = Durability(disk, directory, segments, epochs)
+        self._owes_flush = False
+        """Whether the last flush that `flush.messages` or `flush.ms` asked for has failed."""
         self._log_start_offset = segments.base_offsets[0]
 
     @classmethod
@@ -189,6 +191,8 @@ class Log(LogReads):
             headers = checked_headers(batches)
         if len(batches) > self.config.segment_bytes:
             raise BatchListTooLargeError(f"{len(batches)} bytes: segment.bytes is {self.config.segment_bytes}")
+        if self._owes_flush:  # what was appended before is flushed first: a repeat of it is acknowledged then
+            self._flush_as_asked(now_ms)
         if admit is not None:
             admit(headers)
         base_offset = next_offset = self._segments.active.next_offset
@@ -207,6 +211,8 @@ class Log(LogReads):
                 next_offset += header.last_offset_delta + 1
                 position += header.size
                 assigned.append(AppendedBatch(next_offset - 1, header.size, header.max_timestamp))
+        if headers[0].attributes & CONTROL_FLAG:
+            self._segments.active.transaction_index.load()
         info = self._append(parts, assigned, [(leader_epoch, base_offset)], now_ms)
         position = 0
         for header in headers:
@@ -216,6 +222,7 @@ class Log(LogReads):
                 self.observer.appended(header, base_offset)
             base_offset += header.last_offset_delta + 1
             position += header.size
+        self._flush_as_asked(now_ms)
         return info
 
     def append_time_ms(self, now_ms: int) -> int:
@@ -238,6 +245,8 @@ class Log(LogReads):
             part = batches if size == len(batches) else memoryview(batches)[position : position + size]
             assigned = [AppendedBatch(header.last_offset, header.size, header.max_timestamp) for header in load]
             starts = [(header.partition_leader_epoch, header.base_offset) for header in load]
+            if any(header.attributes & CONTROL_FLAG for header in load):
+                self._segments.active.transaction_index.load()
             done = self._append((part,), assigned, starts, now_ms)
             for header in load:
                 if header.attributes & CONTROL_FLAG:
@@ -245,6 +254,7 @@ class Log(LogReads):
                 else:
                     self.observer.appended(header, header.base_offset)
                 position += header.size
+            self._flush_as_asked(now_ms)
             info = AppendInfo(
                 info.base_offset, done.last_offset, max(info.max_timestamp, done.max_timestamp), info.size + done.size
             )
@@ -285,11 +295,16 @@ class Log(LogReads):
             self._assign_epochs(epoch_starts)
         if durability.unflushed_since_ms is None:
             durability.unflushed_since_ms = now_ms
-        if last_offset + 1 - durability.recovery_point >= self.config.flush_messages:
+        return AppendInfo(base_offset, last_offset, max_timestamp, size)
+
+    def _flush_as_asked(self, now_ms: int | None) -> None:
+        """Flush by `flush.messages` and `flush.ms`, when all is taken in that was appended: it stays if this raises."""
+        self._owes_flush = True
+        if self.log_end_offset - self._durability.recovery_point >= self.config.flush_messages:
             self.flush()
         elif now_ms is not None and self.config.flush_ms != NEVER:
             self.flush_if_due(now_ms)
-        return AppendInfo(base_offset, last_offset, max_timestamp, size)
+        self._owes_flush = False
 
     def _assign_epochs(self, epoch_starts: Sequence[tuple[int, int]]) -> None:
         for epoch, start_offset in epoch_starts:

@@ -68,6 +68,10 @@ class TransactionIndex:
             self._written = len(self._entries)
         return self._entries
 
+    def load(self) -> None:
+        """Read the file, before what may have to be added is in the log. Raises OSError."""
+        assert self.entries is not None, "an empty list at least"
+
     def append(self, transaction: AbortedTransaction) -> None:
         """Add the transaction whose marker was appended last."""
         entries = self.entries

@@ -21,6 +21,7 @@ import trio
 
 from tidegauge import running_cluster
 from tidegauge.impl.client.errors import KafkaError
+from tidegauge.impl.client.transactional import TransactionalProducer
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.cluster.names import broker_name
 from tidegauge.impl.ports.failing_disk import WRITES, Operation
@@ -31,6 +32,12 @@ from tidegauge.model_tests.harness.simulation.operators import deletion
 from tidegauge.model_tests.simulated import simulated
 
 CONFIG = {"broker.session.timeout.ms": 2_000, "broker.heartbeat.interval.ms": 300, "replica.lag.time.max.ms": 1_000}
+TRANSACTIONAL = {
+    **CONFIG,
+    "transaction.state.log.num.partitions": 1,
+    "transaction.state.log.replication.factor": 1,
+    "transaction.state.log.min.isr": 1,
+}
 IMPATIENT = {"delivery.timeout.ms": 1_000}
 
 
@@ -130,6 +137,45 @@ def test_a_broker_without_room_lives_and_goes_on_when_there_is_room(number: int,
                 assert (await client.fetch("old", 0)).values == kept
 
     run()
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EMFILE])
+@simulated
+async def test_what_is_appended_and_cannot_be_flushed_is_known_all_the_same(number: int) -> None:
+    """A batch that is sent again is a repeat, and what was aborted is hidden: its index has no room for the flush."""
+
+    def has_no_room(operation: Operation, path: str) -> None:
+        if path.endswith(".txnindex") and operation in WRITES | {Operation.OPEN}:
+            raise OSError(number, errno.errorcode[number], path)
+
+    async with Cluster(1, seed=2, config=TRANSACTIONAL) as cluster, cluster.client() as client:
+        await cluster.create_topic("t", config={"flush.messages": 1})
+        disk = cluster.host.disk(broker_name(0))
+        aborting, other = TransactionalProducer(client, "aborting"), TransactionalProducer(client, "other")
+
+        async def make_room() -> None:
+            await trio.sleep(2)
+            disk.watched_by(None)
+
+        with suppress(KafkaError, trio.TooSlowError, ZeroDivisionError), trio.fail_after(5):
+            async with aborting.transaction() as transaction:
+                await transaction.produce("t", b"aborted")
+                disk.watched_by(has_no_room)
+                raise ZeroDivisionError
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(make_room)
+            with trio.fail_after(30):
+                async with other.transaction() as transaction:
+                    await transaction.produce("t", b"once")
+        await trio.sleep(5)
+        for read_committed in (False, True):
+            found: list[bytes | None] = []
+            fetched = await client.fetch("t", 0, read_committed=read_committed)
+            while fetched.next_offset < fetched.high_watermark:
+                found += fetched.values
+                fetched = await client.fetch("t", fetched.next_offset, read_committed=read_committed)
+            found += fetched.values
+            assert found == ([b"once"] if read_committed else [b"aborted", b"once"])
 
 
 @pytest.mark.parametrize("number", [errno.ENAMETOOLONG, errno.EACCES, errno.EPERM])

@@ -166,9 +166,10 @@ class HostedPartitions:
         return (topic, index) in self._offline
 
     def high_watermarks(self) -> dict[TopicPartition, int]:
-        """The high watermark of each replica; of one that is offline what is written down."""
+        """The high watermark of each replica; of one that was given up what is written down."""
         written = self._high_watermarks.offsets
         left = {key: written[key] for key in self._offline if key in written}
+        left |= {partition.key: partition.replica.high_watermark for partition in self.withdrawn}
         return {**left, **{key: partition.replica.high_watermark for key, partition in self._hosted.items()}}
 
     def absence(self, topic: str, index: int, *, known: bool) -> ErrorCode:

@@ -48,6 +48,9 @@ class WithdrawnReplicas:
         self._times: Counter[tuple[TopicPartition, str]] = Counter()
         """How often a replica of a topic with this id was withdrawn."""
 
+    def __iter__(self) -> Iterator[Partition]:
+        return iter(list(self._withdrawn.values()))
+
     def may_withdraw(self, partition: Partition) -> bool:
         """Whether a replica that has met damage can be repaired while the broker runs."""
         return bool(partition.log.damage) and self._times[partition.key, partition.topic_id] < MOST_RETURNS

@@ -175,7 +175,7 @@ def looked_at(decision: events.BrokerDecision, followed: Followed) -> Iterator[R
     for registration in followed.changed(decision):
         before = broker in lost(followed.state.controller)
         after = decision.broker in registration.lost_replicas
-        if is_withdrawn(followed.state.replicas[broker]) and begins_epoch(registration, followed):
+        if is_withdrawn(followed.state.replicas[broker]) and (after > before or begins_epoch(registration, followed)):
             yield ReportDamaged(broker)
         elif before != after:
             yield ReportLost(broker) if after else ReportFound(broker)

@@ -118,8 +118,8 @@ class ReportDamaged(BrokerAction):
         replica, controller = state.replicas[self.broker], state.controller
         if not is_withdrawn(replica):
             return f"broker {self.broker} has met no damage"
-        if not is_registered(state, self.broker) or controller.sessions[self.broker].fenced:
-            return f"broker {self.broker} is no member of the cluster"
+        if not is_registered(state, self.broker):
+            return f"broker {self.broker} has not registered"
         if not controller.isr:
             return "nobody is in sync"
         if self.broker in lost(controller):
@@ -207,13 +207,17 @@ class RunningDamage(ReplicationExtension):
         return metadata.leader_epoch > Withdrawn.of(replica).epoch
 
     def taken_out(self, machine: ReplicationRules, controller: Controller, broker: int) -> tuple[Controller, bool]:
-        """The replica is neither in sync nor eligible, but for the last of the ISR; and a leader epoch begins."""
-        before = controller.leader_epoch
+        """The replica is neither in sync nor eligible, but for the last of the ISR; and a leader epoch begins.
+
+        A broker that has been fenced without its knowledge reports as one that has lost its log: it is found again, and
+        says the same when it is a member.
+        """
+        before, is_fenced = controller.leader_epoch, controller.sessions[broker].fenced
         if set(controller.isr) != {broker}:
             controller = self.counted_out(machine, controller, broker)
             controller = with_part(controller, LostReplicas(tuple(sorted({*lost(controller), broker}))))
         controller, unclean = machine.with_leader(controller)
-        if controller.leader_epoch == before:
+        if controller.leader_epoch == before and not is_fenced:
             controller = self.in_next_epoch(controller)
         return controller, unclean
 
