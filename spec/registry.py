@@ -21,6 +21,7 @@ from tidegauge.spec.bugs import (
     BUGS,
     controlled_shutdown,
     damage,
+    deletion,
     directories,
     late,
     lost_logs,
@@ -53,6 +54,7 @@ from tidegauge.spec.recovery.machine import Recovery
 from tidegauge.spec.replication.composed import everything
 from tidegauge.spec.replication.extension import ReplicationExtension
 from tidegauge.spec.replication.extensions.damage import Damage
+from tidegauge.spec.replication.extensions.deletion import Deletion
 from tidegauge.spec.replication.extensions.directories import Directories
 from tidegauge.spec.replication.extensions.late import LateMessages
 from tidegauge.spec.replication.extensions.lost_logs import LostLogs
@@ -306,6 +308,7 @@ REGISTRY: Final = Registry(
     ),
     _extended("late-messages", MODELS["late-messages"].machine, late.BUGS, LateMessages),
     _extended("unregistering", MODELS["unregistering"].machine, unregistering.BUGS, Unregistering),
+    _extended("deletion", MODELS["deletion"].machine, deletion.BUGS, Reassignment, Deletion),
     _extended("reads", MODELS["reads"].machine, reads.BUGS, Reads),
     _extended("settings", MODELS["settings"].machine, settings.BUGS, Settings),
     _extended("composed-replication", MODELS["moving-and-deleting"].machine, (), *map(type, everything())),

@@ -382,6 +382,7 @@ HARNESS: Final = HarnessRegistry(
         bugs=tuple(TRANSACTION_BUGS.values()),
     ),
     Registration("recovery", cores=RecoveryCores, plan=RECOVERY_WALKS),
+    Registration("deletion"),
     Registration("kip320"),
     Registration("compaction"),
     Registration("authentication"),

@@ -15,6 +15,7 @@ from tidegauge.spec.kernel.model import Model
 from tidegauge.spec.replication.composed import everything
 from tidegauge.spec.replication.extension import ReplicationExtension
 from tidegauge.spec.replication.extensions.damage import Damage
+from tidegauge.spec.replication.extensions.deletion import Deletion
 from tidegauge.spec.replication.extensions.directories import Directories
 from tidegauge.spec.replication.extensions.late import LateMessages
 from tidegauge.spec.replication.extensions.lost_logs import LostLogs
@@ -114,6 +115,16 @@ _ALL = (
            "a broker that is removed while it leads, and comes back"),
     _model("unregistering-shrink", extended(TWO_BROKERS, Unregistering()), Bounds(ShrinkIsr=1, Unregister=1),
            "a broker that is removed while the ISR changes"),
+    _model("deletion", extended(TWO_BROKERS, Reassignment(), Deletion()), Bounds(DeleteTopic=1, ShrinkIsr=1),
+           "a topic that is deleted while it is written to and its ISR changes"),
+    _model("recreation",
+           extended(evolve(TWO_RECORDS, initial_isr=(0,)), Reassignment(), Deletion(former=(0, 1))),
+           Bounds(DeleteTopic=1),
+           "a topic whose brokers still have the log of a deleted one of its name"),
+    _model("recreation-crash",
+           extended(evolve(TWO_RECORDS, initial_isr=(0,)), Reassignment(), Deletion(former=(0, 1))),
+           Bounds(Crash=1, DeleteTopic=1),
+           "the same with a broker that dies before, between or after"),
     _model("reads", extended(evolve(TWO_BROKERS, initial_leader=1), Reads()), Bounds(PreferredElection=1),
            "a consumer of leader and follower while the leadership moves: what it was told it is told again"),
     _model("reads-elections", extended(evolve(TWO_BROKERS, initial_leader=1), Reads()),
@@ -139,5 +150,5 @@ MODELS: Mapping[str, Model[Replication]] = {model.name: model for model in _ALL}
 QUICK = ("crash", "unclean", "network", "controller")
 """A few seconds, most of the actions."""
 
-NIGHTLY = ("lost-log", "lying-sync", "reads-elections", "unregistering-shrink")
+NIGHTLY = ("lost-log", "lying-sync", "reads-elections", "recreation-crash", "unregistering-shrink")
 """Together as large as a third of the others: left to the deep tests."""
