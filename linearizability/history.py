@@ -417,6 +417,10 @@ class History:
         row = self._close(index)
         self._rows[index] = attrs.evolve(row, returned=returned, meta=row.meta if meta is None else meta)
 
+    def of_topic(self, index: int, topic: str) -> None:
+        """What turns out later: the topic of an operation is called this."""
+        self._rows[index] = attrs.evolve(self._rows[index], topic=topic)
+
     def election(
         self,
         *,

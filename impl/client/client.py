@@ -145,6 +145,7 @@ class Client:
 
         async def attempt() -> Fetched:
             route = await self._routes.leader(self, topic, partition)
+            operation.topic_ids.append(route.topic_id)
             most = max_bytes or self.config.fetch_max_bytes
             request = requests.fetch(route, offset, max_wait_ms, min_bytes, most, read_committed=read_committed)
             response = await self._ask(route.address, request, self.config.request_timeout_ms + max_wait_ms)
@@ -165,6 +166,7 @@ class Client:
 
         async def attempt() -> ListedOffset:
             route = await self._routes.leader(self, topic, partition)
+            operation.topic_ids.append(route.topic_id)
             response = await self._ask(route.address, requests.list_offsets(route, timestamp))
             return requests.listed_offset(response)
 
@@ -240,6 +242,7 @@ class Client:
 
         async def attempt() -> int | None:
             route = await self._routes.leader(self, operation.topic, operation.partition)
+            operation.topic_ids.append(route.topic_id)
             left_ms = max(1, math.ceil((deadline - trio.current_time()) * 1000))
             batch = requests.batch(operation.values, self._clock.now_ms(), self.config.message_max_bytes)
             request = requests.produce(route, batch, operation.acks, left_ms)

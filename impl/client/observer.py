@@ -21,6 +21,11 @@ class Operation:
     """produce: 0, 1 or -1 (all)."""
     offset: int = -1
     """fetch: where from. list_offsets: what for: -2 earliest, -1 latest, else a timestamp in ms."""
+    topic_ids: list[str] = attrs.field(factory=list, eq=False, repr=False)
+    """The ids that the topic had, as far as the client knew, at each attempt so far: its name may become another's.
+
+    A produce and a fetch name the id, so that they are of that very topic.
+    """
 
 
 class Observer(Protocol):

@@ -49,7 +49,7 @@ def written(leader: int, epoch: int, isr: tuple[int, ...], elr: tuple[int, ...] 
 
 def created(isr: tuple[int, ...], elr: tuple[int, ...] = ()) -> tuple[int, events.Decision]:
     """Broker 0 leads the new partition."""
-    return CONTROLLER, events.CreateTopic((written(0, 0, isr, elr),), "t")
+    return CONTROLLER, events.CreateTopic((written(0, 0, isr, elr),), "t", "id")
 
 
 def elected(isr: tuple[int, ...] = (1,)) -> tuple[int, events.Decision]:
@@ -60,7 +60,7 @@ def elected(isr: tuple[int, ...] = (1,)) -> tuple[int, events.Decision]:
 def applied(node: int, leader: int, epoch: int, end: int) -> tuple[int, events.Decision]:
     """A broker with a log of this end applies the metadata of this leader."""
     state = events.ReplicaState(leader, epoch, epoch, end, 0, 0, (0, 1), None, 0)
-    return node, events.ApplyMetadata("t", 0, state, controller_epoch=0, replicas=(0, 1), elr=())
+    return node, events.ApplyMetadata("t", 0, state, controller_epoch=0, replicas=(0, 1), elr=(), topic_id="id")
 
 
 def test_the_first_leader_that_takes_over_says_what_is_kept() -> None:

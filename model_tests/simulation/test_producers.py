@@ -87,7 +87,7 @@ def fetched(known: ProducerMemory, end: int, *batches: LoggedBatch, diverging: i
 
 
 def restarted(known: ProducerMemory, *batches: LoggedBatch, start: int = 0) -> events.Decision:
-    return events.Restart("t", 0, state(batches[-1].end_offset, start), known, batches, -1)
+    return events.Restart("t", 0, state(batches[-1].end_offset, start), known, batches, -1, "id")
 
 
 REPEATED = events.AcknowledgeRepeat("t", 0, state(3), TWO, 0, (FIRST,))

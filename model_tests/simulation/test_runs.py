@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 
+import attrs
 import pytest
 
 from tidegauge.linearizability.check import Verdict, check
@@ -69,6 +70,11 @@ def test_a_dense_seed_that_has_failed_holds(seed: int, _what: str) -> None:
     holds(as_it_was(draw(seed)))
 
 
+def without_recreation(options: Options) -> Options:
+    """A seed that failed before campaigns deleted topics."""
+    return attrs.evolve(options, faults={fault: n for fault, n in options.faults.items() if fault != Fault.RECREATION})
+
+
 @pytest.mark.parametrize(
     ("options", "_what"),
     [
@@ -79,7 +85,7 @@ def test_a_dense_seed_that_has_failed_holds(seed: int, _what: str) -> None:
         (draw(123), "a reassignment is taken back, and with it goes the last known leader"),
         (draw(1037), "what lies below the start of a log is damaged"),
         (draw(1085), "a disk fails while a log starts over, and has not the epoch of what is gone"),
-        (draw(234), "a disk fails while a log starts over, and has nothing of the new one"),
+        (without_recreation(draw(234)), "a disk fails while a log starts over, and has nothing of the new one"),
         (draw(1049), "a repeat is refused for its time, and the first attempt was appended"),
         (without_operated(sparse(46)), "a log is cut just after a batch with which sequences have begun at 0 again"),
     ],

@@ -73,11 +73,11 @@ GOOD: tuple[TraceEvent, ...] = (
     event(CONTROLLER, events.Register((), broker=1, broker_epoch=2)),
     event(CONTROLLER, events.Unfence((), broker=0, broker_epoch=1)),
     event(CONTROLLER, events.Unfence((), broker=1, broker_epoch=2)),
-    event(CONTROLLER, events.CreateTopic((CREATED,), "t")),
+    event(CONTROLLER, events.CreateTopic((CREATED,), "t", "id")),
     event(0, events.PullMetadata(9)),
     event(1, events.PullMetadata(9)),
-    event(0, events.ApplyMetadata("t", 0, state(), controller_epoch=0, replicas=(0, 1), elr=())),
-    event(1, events.ApplyMetadata("t", 0, state(), controller_epoch=0, replicas=(0, 1), elr=())),
+    event(0, events.ApplyMetadata("t", 0, state(), controller_epoch=0, replicas=(0, 1), elr=(), topic_id="id")),
+    event(1, events.ApplyMetadata("t", 0, state(), controller_epoch=0, replicas=(0, 1), elr=(), topic_id="id")),
     event(0, events.Append("t", 0, HAS_TWO, NOBODY, acks=-1, base_offset=0, records=2, batches=(BATCH,))),
     event(1, events.SendFetch("t", 0, state(), source=0, fetch=FIRST)),
     event(0, events.ReceiveFetch("t", 0, state(log_end_offset=2), FIRST, response(2, 0))),
@@ -238,7 +238,7 @@ def started_with(high_watermark: int) -> TraceEvent:
         high_watermark=high_watermark,
         isr=(),
     )
-    return event(0, events.Restart("t", 0, known, NOBODY, (BATCH,), -1))
+    return event(0, events.Restart("t", 0, known, NOBODY, (BATCH,), -1, "id"))
 
 
 # --- the epoch of the last record that is gone ---------------------------------------------------------------------
@@ -263,7 +263,7 @@ def test_only_a_disk_that_failed_makes_a_log_forget_of_which_epoch_the_last_reco
     known = state(
         leader=-1, leader_epoch=-1, partition_epoch=-1, log_end_offset=2, high_watermark=2, log_start=2, isr=()
     )
-    opened = event(0, events.Restart("t", 0, known, NOBODY, (), epoch))
+    opened = event(0, events.Restart("t", 0, known, NOBODY, (), epoch, "id"))
     done = of((*GOOD, deleted, *faults, died, opened))
     assert (None if done.mismatch is None else done.mismatch.reason) == told, str(done)
 
@@ -455,7 +455,7 @@ def test_only_a_broker_without_the_replica_may_refuse_a_fetch_as_one() -> None:
     place = nth("ReceiveFetch", -3)
     received = real()[place].decision
     assert isinstance(received, events.ReceiveFetch)
-    refused = events.RefuseFetch(received.topic, received.partition, received.fetch, received.outcome.error)
+    refused = events.RefuseFetch(received.topic, received.partition, received.fetch, received.outcome.error, "id")
     refusal = attrs.evolve(real()[place], decision=refused)
     trace = (*real()[:place], refusal, *real()[place + 1 :])
     done = validate(trace, *partitions(real())[0], settings())

@@ -73,7 +73,8 @@ class DamagedReplicas:
         for one in hosted:
             batches = trace.events.batches_from(one.log, one.log.log_start_offset)
             epoch = one.log.log_start_epoch
-            self._tracer.log(trace.events.Restart, *one.key, one.replica, batches=batches, log_start_epoch=epoch)
+            opened = trace.events.Restart
+            self._tracer.log(opened, *one.key, one.replica, batches, log_start_epoch=epoch, topic_id=one.topic_id)
 
     def may_apply(self, partition: Partition, registration: PartitionRegistration) -> bool:
         """Whether a replica may be what the registration makes of it; one that follows is repaired first."""

@@ -309,7 +309,7 @@ class HostedPartitions:
             if not self._doubled.may_act(partition.key, topic):
                 self._effects.replica_held_back()
             elif self.damaged.may_apply(partition, registration):
-                self._apply(partition, registration, image.controller_epoch)
+                self._apply(partition, topic.topic_id, registration, image.controller_epoch)
         placed.clear()
 
     def _departed(self, image: ClusterImage, changed: Set[str] | None) -> list[Partition]:
@@ -386,7 +386,7 @@ class HostedPartitions:
             partition.replica.resign()
             if self._tracer.trace is not None:
                 removal = trace.events.RemoveReplica
-                self._tracer.record(removal, partition.topic, partition.index, metadata_offset=metadata_offset)
+                self._tracer.record(removal, *partition.key, metadata_offset, partition.topic_id)
             if partition.key in strays:
                 kept.append(partition.key)
             else:
@@ -410,7 +410,9 @@ class HostedPartitions:
                 self._note_offline([key])
         return key in self._offline
 
-    def _apply(self, partition: Partition, registration: PartitionRegistration, controller_epoch: int) -> None:
+    def _apply(
+        self, partition: Partition, topic_id: str, registration: PartitionRegistration, controller_epoch: int
+    ) -> None:
         applied = partition.replica.apply_metadata(registration, controller_epoch, self._clock.now_ms())
         if applied and self._tracer.trace is not None:
             self._tracer.replica(
@@ -421,6 +423,7 @@ class HostedPartitions:
                 controller_epoch=controller_epoch,
                 replicas=registration.replicas,
                 elr=tuple(sorted(registration.elr)),
+                topic_id=topic_id,
             )
         self._effects.carry_out(partition)
 

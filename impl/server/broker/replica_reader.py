@@ -156,7 +156,7 @@ class ReplicaReader:
             error = self._hosted.absence(read.topic, read.partition, known=known)
             if read.follower is not None and self._tracer.trace is not None:
                 refusal, fetch = trace.events.RefuseFetch, read.follower
-                self._tracer.record(refusal, read.topic, read.partition, fetch=fetch, error=error)
+                self._tracer.record(refusal, read.topic, read.partition, fetch, error, read.topic_id)
         if error not in LEADER_MOVED:
             return PartitionFetchResponse(error)
         return PartitionFetchResponse(error, *known_leader(self._hosted, self._metadata, read.topic, read.partition))

@@ -79,7 +79,7 @@ def _create(
     if unset and created.error is ErrorCode.none:
         created = CreatedTopic(ErrorCode.invalid_config, f"{unset[0]} has no value: leave it out to unset it")
     if created.error is ErrorCode.none and not validate_only and turn.is_traced:
-        turn.tracer.record(trace.events.CreateTopic, topic=topic.name, changed=turn.changed())
+        turn.tracer.record(trace.events.CreateTopic, topic=topic.name, changed=turn.changed(), topic_id=topic_id)
     if created.error is not ErrorCode.none:
         return _created(topic, created)
     return _created(topic, created, topic_id, told.of(turn, configs))
@@ -200,7 +200,8 @@ def _delete(turn: Turn, wanted: DeleteTopicState) -> Generator[Proposal[ErrorCod
     topic_id = None if topic is None else topic_uuid(topic.topic_id)
     error = yield turn.controller.topics.delete(name)
     if error is ErrorCode.none and turn.is_traced:
-        turn.tracer.record(trace.events.DeleteTopic, topic=name, changed=turn.changed())
+        offset = turn.controller.image.offset
+        turn.tracer.record(trace.events.DeleteTopic, topic=name, changed=turn.changed(), metadata_offset=offset)
     return DeletableTopicResult(
         name=TopicName(name),
         topic_id=topic_id,

@@ -308,6 +308,8 @@ class RefuseFetch(OfPartition):
 
     fetch: FollowerFetch
     error: ErrorCode
+    topic_id: str
+    """As the fetch has it."""
 
 
 class ReceiveFetchResponse(OfLog):
@@ -405,12 +407,16 @@ class ApplyMetadata(OfReplica):
     replicas: tuple[int, ...]
     elr: tuple[int, ...]
     """Sorted (KIP-966)."""
+    topic_id: str
+    """As the metadata have it."""
 
 
 class RemoveReplica(OfPartition):
     """The metadata log has taken the replica away by `metadata_offset`: its log is gone."""
 
     metadata_offset: int
+    topic_id: str
+    """Of the replica's log."""
 
 
 # --- a broker's process and its disks ------------------------------------------------------------------------------
@@ -445,6 +451,8 @@ class Restart(OfLog):
     """All that its log has and that can be read."""
     log_start_epoch: int
     """Leader epoch of the last record below the log start; -1 when there was none, or the log does not know it."""
+    topic_id: str
+    """As the log's directory has it; empty where nobody can tell."""
 
 
 class Pause(Decision):
@@ -557,6 +565,8 @@ class CancelReassignment(PartitionDecision):
 class CreateTopic(TopicDecision):
     """A topic is created, with all its partitions."""
 
+    topic_id: str
+
 
 class CreatePartitions(TopicDecision):
     """A topic gets more partitions."""
@@ -564,6 +574,9 @@ class CreatePartitions(TopicDecision):
 
 class DeleteTopic(TopicDecision):
     """A topic is deleted, with all its partitions."""
+
+    metadata_offset: int
+    """The end of the metadata log right after the decision."""
 
 
 class AlterConfigs(ControllerDecision):

@@ -24,7 +24,7 @@ from tidegauge.model_tests.harness.simulation.disks import CONTROLLER, DELAYS, S
 from tidegauge.model_tests.harness.simulation.moments import Moments
 from tidegauge.model_tests.harness.simulation.operators import Operators
 from tidegauge.model_tests.harness.simulation.options import DAMAGED, Fault, Options
-from tidegauge.model_tests.harness.simulation.workload import TOPIC
+from tidegauge.model_tests.harness.simulation.recreation import Recreation, partitions_of
 
 MOMENTS_SHARE = 0.6
 """Of the faults of a dense run, those that wait for a moment at which something is under way."""
@@ -72,6 +72,7 @@ class Injector:
             Fault.LYING_SYNC: self.lie,
             Fault.SLOW_SYNC: self.delay_syncs,
         }
+        self.recreation = Recreation(cluster, options, self._rng)
         operators = Operators(cluster, options, self._rng, self.disk)
         operations: dict[Fault, Callable[[], Awaitable[None]]] = {
             Fault.PREFERRED: partial(operators.elect, unclean=False),
@@ -82,6 +83,7 @@ class Injector:
             Fault.DELETION: operators.delete_records,
             Fault.SETTINGS: operators.change_settings,
             Fault.UNREGISTERING: operators.unregister,
+            Fault.RECREATION: self.recreation.recreate,
         }
         self._do |= {fault: self._operated(fault, operation) for fault, operation in operations.items()}
 
@@ -441,13 +443,14 @@ class Injector:
         The topic has elected uncleanly, lost its leader, and does not elect uncleanly any more. Or a reassignment was
         taken back, and with it went the replica that had led last.
         """
-        for partition in range(self.options.partitions):
-            registration = self.cluster.controller.controller.image.partition(TOPIC, partition)
+        await self.recreation.settle()
+        for topic, partition in partitions_of(self.options):
+            registration = self.cluster.controller.controller.image.partition(topic, partition)
             if registration is None or registration.isr | registration.elr:
                 continue
             if self.options.changes_unclean or registration.last_known_leader not in registration.replicas:
                 with suppress(KafkaError):
-                    await self.cluster.elect(TOPIC, partition, unclean=True)
+                    await self.cluster.elect(topic, partition, unclean=True)
 
 
 def ends_process(event: TraceEvent, broker: int) -> bool:

@@ -44,6 +44,7 @@ class Fault(Enum):
     LYING_SYNC = "lying sync"
     SLOW_SYNC = "delayed syncs"
     UNREGISTERING = "unregistered broker"
+    RECREATION = "topic deleted and created again"
 
 
 OFTEN = (0, 0, 1, 1, 3)
@@ -54,7 +55,7 @@ CHANGES = (
     *(Fault.SHUTDOWN, Fault.GROWTH, Fault.REASSIGNMENT, Fault.CANCELLATION),
     *(Fault.DELETION, Fault.SETTINGS, Fault.CLOCK),
 )
-OPERATED = (Fault.UNREGISTERING,)
+OPERATED = (Fault.UNREGISTERING, Fault.RECREATION)
 """What operators do by which a cluster may lose what it was given to keep."""
 DAMAGED = 0
 """The broker whose disk damages what it has, if one does."""
@@ -267,8 +268,9 @@ def with_many_elections(options: Options) -> Options:
 
 
 DENSER = {Fault.CRASH: 16, Fault.PAUSE: 4, Fault.ISOLATE: 1, Fault.ONE_WAY: 2, Fault.SPLIT: 4}
-DENSER |= dict.fromkeys(OF_DAMAGE, 4)
-"""How much likelier the faults of processes and links, and of a disk that damages, are in a dense run."""
+DENSER |= dict.fromkeys((*OF_DAMAGE, Fault.RECREATION), 4)
+"""How much likelier the faults of processes and links, of a disk that damages, and deletions of a topic are in a dense
+run."""
 
 
 def draw(seed: int, *, bug: str | None = None) -> Options:
@@ -310,6 +312,7 @@ def sparse(seed: int, *, bug: str | None = None, duration: float | None = None) 
     weights |= {fault: of_changes.choice(OFTEN) for fault in CHANGES}
     of_operators = Random(f"options/{seed}/operators")
     weights |= {fault: of_operators.choice(OFTEN) if bug is None else 0 for fault in OPERATED}
+    weights[Fault.RECREATION] = Random(f"options/{seed}/topics").choice((0, 0, 1, 3)) if bug is None else 0
     of_damage = Random(f"options/{seed}/damage")
     damages = {fault: of_damage.choice(OFTEN) for fault in OF_DAMAGE}
     unclean = rng.random() < 0.3

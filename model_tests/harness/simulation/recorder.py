@@ -6,7 +6,7 @@ elections, which the cluster's trace shows, are added as declarations (see docs/
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Container, Mapping, Sequence
 from itertools import count
 from typing import Any, Final, TypeVar
 
@@ -21,6 +21,7 @@ from tidegauge.impl.partition.registration import NO_LEADER, PartitionRegistrati
 from tidegauge.impl.server.trace import events
 from tidegauge.impl.server.trace.tracer import Trace, TraceEvent
 from tidegauge.linearizability.history import History, Kind
+from tidegauge.model_tests.harness.validation.incarnations import name_of, told_apart
 
 T = TypeVar("T")
 
@@ -54,6 +55,13 @@ class TimedTrace(Trace):
                 f"{MOST_AT_ONE_TIME} decisions at one time, {event.name} of node {event.node} is the last"
             )
 
+    def told_apart(self) -> TimedTrace:
+        """The same, with topics that share a name told apart."""
+        apart = TimedTrace()
+        apart.extend(told_apart(self))
+        apart.times = self.times
+        return apart
+
 
 class Recorder:
     """Satisfies `impl.client.observer.Observer`."""
@@ -65,6 +73,8 @@ class Recorder:
         self._transactions = count()
         self._process_of: dict[int, int] = {}
         """Operation that has not returned -> its process."""
+        self._asked: dict[int, Operation] = {}
+        """Those that a client has asked for -> what they are."""
 
     def process(self, client_id: str, place: int = 0) -> int:
         """The history's number of a client; one with several operations in flight is as many processes."""
@@ -77,7 +87,7 @@ class Recorder:
         """The operation's index in the history; None for what a history has no word for."""
         if operation.name == "list_offsets" and operation.offset == EARLIEST:
             return None
-        return self.called(
+        token = self.called(
             operation.client_id,
             kind=KINDS[operation.name],
             topic=operation.topic,
@@ -86,6 +96,8 @@ class Recorder:
             position=operation.offset if operation.name == "fetch" else -1,
             acks=operation.acks,
         )
+        self._asked[token] = operation
+        return token
 
     # --- what no observer is told of ---------------------------------------------------------------------------------
 
@@ -122,6 +134,12 @@ class Recorder:
             raise
         self.ended(token, **told(result))
         return result
+
+    def tell_apart(self, topics: Collection[str]) -> None:
+        """Call each topic of these names by its id as well: an operation is of the one that it was last asked of."""
+        for token, operation in self._asked.items():
+            if operation.topic in topics and operation.topic_ids:
+                self.history.of_topic(token, name_of(operation.topic, operation.topic_ids[-1]))
 
     def _end(self, token: int) -> None:
         self._busy.discard(self._process_of.pop(token))

@@ -44,9 +44,16 @@ from tidegauge.model_tests.harness.simulation.recorder import (
     now_ns,
     unclean_elections,
 )
+from tidegauge.model_tests.harness.simulation.recreation import (
+    LEDGER,
+    LedgerClients,
+    partitions_of,
+    recreates,
+)
 from tidegauge.model_tests.harness.simulation.workload import TOPIC, Workload
 from tidegauge.model_tests.harness.validation.followed import Settings
-from tidegauge.model_tests.harness.validation.validation import Validated, validate
+from tidegauge.model_tests.harness.validation.incarnations import name_of, shared_names
+from tidegauge.model_tests.harness.validation.validation import Validated, partitions, validate
 from tidegauge.spec.replication.state import State
 
 CLOSING = "closing"
@@ -100,13 +107,13 @@ class Simulated:
         though they were not deleted.
         """
         rows = [row for row in self.operations if row.outcome is Outcome.OK]
-        closing = [row for row in rows if row.kind is Kind.FETCH and row.process == self.closing]
+        closing = [row for row in rows if row.kind is Kind.FETCH and row.process == self.closing and row.topic == TOPIC]
         found = {value for row in closing for value in row.values}
         starts = {row.partition: row.offset for row in reversed(closing)}
         acknowledged = {
             value
             for row in rows
-            if row.kind is Kind.PRODUCE and row.acks == ALL
+            if row.kind is Kind.PRODUCE and row.acks == ALL and row.topic == TOPIC
             for value, offset in zip(row.values, row.placed, strict=True)
             if offset >= starts.get(row.partition, 0)
         }
@@ -136,7 +143,7 @@ def simulate(
     The classes in `roles` play their parts, or those of the bug in the options, or those of production.
     """
     ran = run_deterministically(_run, options, roles, seed=options.seed)
-    trace, recorder = ran.trace, ran.recorder
+    trace, recorder = ran.trace.told_apart(), ran.recorder
     elections = unclean_elections(trace, {})
     validated = validated and options.traced
     covered: dict[int, float] = {}
@@ -149,7 +156,8 @@ def simulate(
         lossless = {(one.topic, one.partition, epoch) for one in checked for epoch in one.lossless}
         elections = unclean_elections(trace, kept, lossless if options.transactions else ())
     problems = ran.problems + tuple(misplaced(ran))
-    declare(recorder, [one for one in elections if one.topic == TOPIC and one.partition < options.partitions])
+    recorder.tell_apart(shared_names(ran.trace))
+    declare(recorder, [one for one in elections if is_of_clients(one.topic, one.partition, options)])
     return Simulated(
         options,
         recorder.history.operations(),
@@ -213,7 +221,7 @@ def misplaced(ran: _Ran) -> Iterator[str]:
     closing = ran.recorder.process(CLOSING)
     logs: dict[int, list[int]] = {}
     for row in ran.recorder.history.rows():
-        if row.process == closing and row.kind is Kind.FETCH and row.outcome is Outcome.OK:
+        if row.process == closing and row.kind is Kind.FETCH and row.outcome is Outcome.OK and row.topic == TOPIC:
             logs.setdefault(row.partition, []).extend(row.values)
     for log in logs.values():
         yield from out_of_order(ran.lines.sent, log)
@@ -246,6 +254,7 @@ async def _run(options: Options, given: Roles | None) -> _Ran:
             )
             if options.transactions:
                 await begin_coordinating(cluster)
+            await injector.recreation.settle()
             await _safety(workload, injector)
             without = await without_a_leader(cluster, options, recorder, injector)
             problems += without.problems
@@ -279,6 +288,8 @@ async def _safety(workload: Workload, injector: Injector) -> None:
     with trio.move_on_after(workload.options.duration):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(workload.run)
+            if recreates(workload.options):
+                nursery.start_soon(LedgerClients(workload.cluster, workload.options, workload.recorder).run)
             nursery.start_soon(injector.run)
 
 
@@ -297,47 +308,47 @@ async def _liveness(cluster: Cluster, options: Options, recorder: Recorder, inje
         return [f"not converged {CONVERGES_WITHIN:.0f} s after healing: {why}" for why in whys]
     problems: list[str] = []
     async with cluster.client(CLOSING, observer=recorder) as client:
-        for partition in range(options.partitions):
-            recorder.history.settled(topic=TOPIC, partition=partition, call=now_ns())
-            problems += await _close(client, partition, 1_000_000_000 + partition)
+        for place, (topic, partition) in enumerate(partitions_of(options)):
+            recorder.history.settled(topic=called(cluster, topic), partition=partition, call=now_ns())
+            problems += await _close(client, topic, partition, 1_000_000_000 + place)
     with trio.move_on_after(CONVERGES_WITHIN):
         while unsettled(cluster, options):  # noqa: ASYNC110
             await trio.sleep(0.05)
     return problems + list(unsettled(cluster, options))
 
 
-async def _close(client: Client, partition: int, value: int) -> list[str]:
+async def _close(client: Client, topic: str, partition: int, value: int) -> list[str]:
     """The healed partition takes a record with acks=all, and is read from where it begins to its end."""
     try:
-        await client.list_offsets(TOPIC, partition=partition)
-        await client.produce(TOPIC, b"%d" % value, partition=partition)
-        position = (await client.list_offsets(TOPIC, EARLIEST, partition=partition)).offset
+        await client.list_offsets(topic, partition=partition)
+        await client.produce(topic, b"%d" % value, partition=partition)
+        position = (await client.list_offsets(topic, EARLIEST, partition=partition)).offset
         while True:
-            fetched = await client.fetch(TOPIC, position, partition=partition)
+            fetched = await client.fetch(topic, position, partition=partition)
             if fetched.next_offset == position:
                 return []
             position = fetched.next_offset
     except KafkaError as error:
-        return [f"after healing, {TOPIC}-{partition} fails: {error}"]
+        return [f"after healing, {topic}-{partition} fails: {error}"]
 
 
 def unsettled(cluster: Cluster, options: Options) -> list[str]:
     """Why the partitions have not converged; empty when they have."""
     found: list[str] = []
-    for partition in range(options.partitions):
-        name, replicas = f"{TOPIC}-{partition}", cluster.replicas(TOPIC, partition)
-        leader, isr = cluster.leader(TOPIC, partition), cluster.isr(TOPIC, partition)
-        believers = [broker.id for broker in cluster.brokers if thinks_it_leads(broker, partition)]
+    for topic, partition in partitions_of(options):
+        name, replicas = f"{topic}-{partition}", cluster.replicas(topic, partition)
+        leader, isr = cluster.leader(topic, partition), cluster.isr(topic, partition)
+        believers = [broker.id for broker in cluster.brokers if thinks_it_leads(broker, topic, partition)]
         if leader == -1:
             found.append(f"{name} has no leader")
         elif believers != [leader]:
             found.append(f"{name} is led by broker {leader}, and brokers {believers} think that they lead it")
-        elif cluster.is_reassigned(TOPIC, partition):
+        elif cluster.is_reassigned(topic, partition):
             found.append(f"{name} is still on its way to {replicas}")
         elif isr != tuple(sorted(replicas)):
             found.append(f"{name} has the ISR {isr} of {replicas}")
         else:
-            logs = [cluster.broker(broker).replicas.get(TOPIC, partition) for broker in replicas]
+            logs = [cluster.broker(broker).replicas.get(topic, partition) for broker in replicas]
             start = max((hosted.log.log_start_offset for hosted in logs if hosted is not None), default=0)
             contents = {
                 (hosted.replica.high_watermark, hosted.log.log_end_offset, read_from(hosted.log, start))
@@ -351,9 +362,16 @@ def unsettled(cluster: Cluster, options: Options) -> list[str]:
     return found
 
 
-def thinks_it_leads(broker: Broker, partition: int) -> bool:
+def called(cluster: Cluster, topic: str) -> str:
+    """The name of a topic that is not the first of its name, where it is told apart from those before it."""
+    if topic not in shared_names(cluster.trace):
+        return topic
+    return name_of(topic, cluster.controller.controller.image.topics[topic].topic_id)
+
+
+def thinks_it_leads(broker: Broker, topic: str, partition: int) -> bool:
     """Whether a broker leads, or has not yet applied the metadata by which another does."""
-    hosted = broker.replicas.get(TOPIC, partition)
+    hosted = broker.replicas.get(topic, partition)
     return hosted is not None and hosted.replica.is_leader
 
 
@@ -380,5 +398,11 @@ def _validated(
         options.damaging,
         lied,
     )
-    for partition in range(options.partitions):
-        yield validate(trace, TOPIC, partition, settings, reached)
+    for topic, partition in partitions(trace):
+        if is_of_clients(topic, partition, options):
+            yield validate(trace, topic, partition, settings, reached)
+
+
+def is_of_clients(topic: str, partition: int, options: Options) -> bool:
+    """Whether clients write to the partition, and do so by themselves: what coordinators write has other histories."""
+    return topic.partition("/")[0] == LEDGER or (topic == TOPIC and partition < options.partitions)

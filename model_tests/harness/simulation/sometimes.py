@@ -16,6 +16,7 @@ from tidegauge.impl.server.trace import events
 from tidegauge.impl.server.trace.tracer import Trace, TraceEvent
 from tidegauge.linearizability.history import Kind, Operation, Outcome
 from tidegauge.model_tests.harness.simulation.recorder import UncleanElection
+from tidegauge.model_tests.harness.validation.incarnations import is_namesake
 
 GOALS: Final = (
     "a follower truncated its log",
@@ -48,6 +49,9 @@ GOALS: Final = (
     "a broker was removed",
     "a leader was removed, and did not know it",
     "a broker that was removed came back",
+    "a topic was deleted and created again",
+    "a leader took records for a topic that was deleted",
+    "a broker came back with the log of a topic that was deleted",
     "a consumer was reset to where the log begins",
     "a produce that waits for all was acknowledged",
     "a produce has an unknown outcome",
@@ -72,6 +76,7 @@ def seen(trace: Trace, rows: Sequence[Operation], elections: Sequence[UncleanEle
     flushed: dict[tuple[int, str, int], int] = {}
     paused: set[int] = set()
     removed: set[int] = set()
+    deleted: set[str] = set()
     moving: set[tuple[str, int]] = set()
     for event in trace:
         _note_event(event, counts)
@@ -79,6 +84,7 @@ def seen(trace: Trace, rows: Sequence[Operation], elections: Sequence[UncleanEle
         _note_moves(event, counts, moving)
         _note_leadership(event, counts, leads, paused)
         _note_removals(event, counts, leads, removed)
+        _note_deletions(event, counts, deleted)
         _note_loss(event, counts, ends)
         _note_lies(event, counts, flushed)
     for row in rows:
@@ -200,6 +206,19 @@ def _note_removals(
         case events.Register(broker=broker) if broker in removed:
             removed.discard(broker)
             counts["a broker that was removed came back"] += 1
+
+
+def _note_deletions(event: TraceEvent, counts: Counter[str], deleted: set[str]) -> None:
+    """Of topics that are told apart where they share a name."""
+    match event.decision:
+        case events.DeleteTopic(topic=topic):
+            deleted.add(topic)
+        case events.CreateTopic(topic=topic):
+            counts["a topic was deleted and created again"] += any(is_namesake(topic, other) for other in deleted)
+        case events.Append(topic=topic):
+            counts["a leader took records for a topic that was deleted"] += topic in deleted
+        case events.Restart(topic=topic):
+            counts["a broker came back with the log of a topic that was deleted"] += topic in deleted
 
 
 def _note_loss(event: TraceEvent, counts: Counter[str], ends: dict[tuple[int, str, int], int]) -> None:

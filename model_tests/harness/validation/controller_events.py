@@ -10,11 +10,14 @@ from tidegauge.model_tests.harness.validation.followed import Followed
 from tidegauge.model_tests.harness.validation.observed import (
     NoteOutdated,
     RegisterAgain,
+    RegisteredBefore,
+    UnfenceUnheard,
 )
 from tidegauge.model_tests.harness.validation.ways import Choice, actions_of, all_of, just
 from tidegauge.spec.replication import control, faults
 from tidegauge.spec.replication.actions import ReplicationAction
 from tidegauge.spec.replication.extensions import shutdown as leaving
+from tidegauge.spec.replication.extensions.deletion import DeleteTopic
 from tidegauge.spec.replication.extensions.directories import (
     FailDirectory,
     ReplicaOffline,
@@ -71,6 +74,8 @@ def unfence(decision: events.Unfence, node: int, followed: Followed) -> Iterator
     if decision.broker in followed.failed_directories and replica.leader_epoch == NONE and not silent:
         unmade = FailDirectory(broker), control.ApplyMetadata(broker)  # its log could not be made there
         yield sent_before_a_pause(followed, broker, *unmade, faults.Unfence(broker))
+    if replica.leader_epoch == NONE and RegisteredBefore.of(replica).is_before:
+        yield sent_before_a_pause(followed, broker, UnfenceUnheard(broker))
 
 
 @actions_of.register(events.ExpireSession)
@@ -146,6 +151,11 @@ def alter_configs(decision: events.AlterConfigs, node: int, followed: Followed) 
             yield just(ChangeSettings(*new))
             return
     yield []
+
+
+@actions_of.register(events.DeleteTopic)
+def delete(decision: events.DeleteTopic, node: int, followed: Followed) -> Iterator[Choice]:
+    yield just(DeleteTopic())
 
 
 @actions_of.register(events.CreateTopic)

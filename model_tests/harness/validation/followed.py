@@ -62,16 +62,24 @@ class World:
     registrations: Counter[int] = attrs.field(factory=Counter)
     fenced: dict[int, bool] = attrs.field(factory=dict)
     running: dict[int, bool] = attrs.field(factory=dict)
+    paused: set[int] = attrs.field(factory=set)
+    registered: set[int] = attrs.field(factory=set)
+    """Brokers whose present process has registered."""
+    noted: dict[int, int] = attrs.field(factory=dict)
+    """Broker that has stopped cleanly -> its incarnation then."""
     controller_epoch: int = 0
     shutting_down: dict[int, bool] = attrs.field(factory=dict)
     unregistered: dict[int, bool] = attrs.field(factory=dict)
 
-    def note(self, event: TraceEvent) -> None:
+    def note(self, event: TraceEvent, *, clean: bool = True) -> None:
+        """`clean`: whether a process that stops now leaves the note of a clean stop."""
         match event.decision:
             case events.Register(broker=broker, broker_epoch=broker_epoch):
                 self.note_registration(broker, broker_epoch)
                 self.fenced[broker], self.running[broker], self.shutting_down[broker] = True, True, False
                 self.unregistered[broker] = False
+                self.registered.add(broker)
+                self.noted.pop(broker, None)
             case events.UnregisterBroker(broker=broker):
                 self.note_unregistration(broker)
                 self.fenced[broker] = self.unregistered[broker] = True
@@ -84,8 +92,17 @@ class World:
                 self.fenced[broker] = self.shutting_down[broker] = True
             case events.BeginShutdown(broker=broker):
                 self.shutting_down[broker] = True
-            case events.Crash() | events.Stop():
+            case events.Crash() | events.Stop() as end:
                 self.running[event.node] = False
+                self.paused.discard(event.node)
+                self.noted.pop(event.node, None)
+                if clean and isinstance(end, events.Stop) and event.node in self.registered:
+                    self.noted[event.node] = self.registrations[event.node] - 1
+                self.registered.discard(event.node)
+            case events.Pause():
+                self.paused.add(event.node)
+            case events.Resume():
+                self.paused.discard(event.node)
             case events.Restart():
                 self.running[event.node] = True
             case events.ControllerFailover(controller_epoch=epoch):

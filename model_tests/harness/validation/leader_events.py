@@ -8,9 +8,18 @@ from tidegauge.impl.partition.messages import AlterPartitionRequest as CoreAlter
 from tidegauge.impl.server.trace import events
 from tidegauge.model_tests.harness.validation.followed import Followed
 from tidegauge.model_tests.harness.validation.observed import ProposalOutlives
-from tidegauge.model_tests.harness.validation.ways import Choice, actions_of, all_of, error_of, just
+from tidegauge.model_tests.harness.validation.ways import (
+    TOPIC_IS_UNKNOWN,
+    Choice,
+    Wrong,
+    actions_of,
+    all_of,
+    error_of,
+    just,
+)
 from tidegauge.spec.replication import actions as protocol
 from tidegauge.spec.replication import control, faults
+from tidegauge.spec.replication.actions import ReplicationAction
 from tidegauge.spec.replication.extensions.late import ProposalArrivesLate
 from tidegauge.spec.replication.extensions.retention import (
     DeleteRecords,
@@ -21,6 +30,8 @@ from tidegauge.spec.replication.state import (
     Acks,
     AlterPartitionRequest,
     AlterPartitionResponse,
+    Error,
+    State,
 )
 
 
@@ -67,9 +78,27 @@ def receive_alter_partition_response(
 ) -> Iterator[Choice]:
     assert followed.state is not None
     request = proposal_of(decision.request, followed)
+    if decision.error in TOPIC_IS_UNKNOWN:
+        yield from refused_as_unknown(request, followed)
     for response in followed.state.network.alter_responses:
         if is_response_to(response, request) and response.error is error_of(decision.error):
             yield just(control.ReceiveAlterPartitionResponse(response))
+
+
+def refused_as_unknown(request: AlterPartitionRequest, followed: Followed) -> Iterator[Choice]:
+    """The controller has no such topic any more: of what it refuses then it records nothing."""
+
+    def learn(state: State) -> ReplicationAction:
+        for response in state.network.alter_responses:
+            if is_response_to(response, request) and response.error is Error.UNKNOWN_TOPIC_ID:
+                return control.ReceiveAlterPartitionResponse(response)
+        raise Wrong("the controller knows the topic, as far as its decisions say")
+
+    assert followed.state is not None
+    if request in followed.state.network.alters:
+        yield [*just(control.ReceiveAlterPartition(request)), learn]
+    elif request in followed.sent:
+        yield [*all_of(ProposalOutlives(request), control.ReceiveAlterPartition(request)), learn]
 
 
 @actions_of.register(events.DisconnectController)

@@ -1,7 +1,7 @@
-"""The specification's machine as a real network and a real disk show it: nine ways in which it is looser, and no more.
+"""The specification's machine as a real network and a real disk show it: ten ways in which it is looser, and no more.
 
 The specification's network either brings a message or has lost it for good, its followers wait until a connection
-breaks as a whole, and its disks do nothing that their broker does not say. A cluster is looser in nine ways, which
+breaks as a whole, and its disks do nothing that their broker does not say. A cluster is looser in ten ways, which
 trace validation must be able to follow; each is an action of its own, so that a validated trace says how often it was
 needed.
 
@@ -12,6 +12,7 @@ needed.
   broker names, and that never decreases while its process lives.
 * `RegisterAgain`: a broker registers once more, since it never received the response to its registration.
 * `NoteOutdated`: a broker stops cleanly that never received the response to its registration, and notes an older epoch.
+* `UnfenceUnheard`: a broker that had registered before the topic was created is unfenced before it has read of it.
 * `StartUnsaid`: a directory that failed has written a log start that its broker never told.
 * `EpochForgotten`: a directory that failed while a log started over, or a disk that damages, has not the epoch of the
   last record that is gone, as after `DieStartingOver`.
@@ -20,7 +21,7 @@ needed.
 
 What arrives of processes that have died is not among them: `spec.replication.extensions.late` says what may.
 
-All invariants of `spec.replication.composed` are checked on the way, so none of the nine weakens what is concluded. Of
+All invariants of `spec.replication.composed` are checked on the way, so none of the ten weakens what is concluded. Of
 `LowWatermarkIsTrue` a replica is left out whose records the disk has taken: what a leader knows of it is older.
 """
 
@@ -32,14 +33,15 @@ from typing import ClassVar, Self
 import attrs
 
 from tidegauge.spec.kernel.bounds import UNBOUNDED
-from tidegauge.spec.kernel.machine import Action, Invariant, NotEnabled
-from tidegauge.spec.kernel.parts import with_part
+from tidegauge.spec.kernel.machine import Action, Invariant, NotEnabled, StepInvariant
+from tidegauge.spec.kernel.parts import Part, with_part
 from tidegauge.spec.replication.actions import ReplicationAction, on_network
 from tidegauge.spec.replication.composed import everything, low_watermark_is_true
 from tidegauge.spec.replication.extension import ReplicationExtension
 from tidegauge.spec.replication.extensions.damage import Damage
+from tidegauge.spec.replication.extensions.deletion import Deletion
 from tidegauge.spec.replication.extensions.directories import has_failed
-from tidegauge.spec.replication.extensions.late import LateMessages
+from tidegauge.spec.replication.extensions.late import LateMessages, unfenced_has_caught_up
 from tidegauge.spec.replication.extensions.lost_logs import LostLogs
 from tidegauge.spec.replication.extensions.retention import (
     ForgottenEpoch,
@@ -51,7 +53,7 @@ from tidegauge.spec.replication.extensions.retention import (
 from tidegauge.spec.replication.extensions.running_damage import RunningDamage
 from tidegauge.spec.replication.extensions.shutdown import CleanStop
 from tidegauge.spec.replication.extensions.unregistering import Unregistering
-from tidegauge.spec.replication.faults import Register
+from tidegauge.spec.replication.faults import Register, Unfence
 from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.rules import ReplicationRules, not_acting
 from tidegauge.spec.replication.state import (
@@ -63,6 +65,13 @@ from tidegauge.spec.replication.state import (
     State,
     sent,
 )
+
+
+@attrs.frozen
+class RegisteredBefore(Part):
+    """Of a replica: its broker's process had registered when the topic was created."""
+
+    is_before: bool = False
 
 
 @attrs.frozen
@@ -154,6 +163,24 @@ class NoteOutdated(ObservedAction):
 
 
 @attrs.frozen
+class UnfenceUnheard(ObservedAction):
+    """`Unfence` of a broker that has read all up to its registration, which was before the topic was created."""
+
+    broker: BrokerId
+
+    def guard(self, machine: ReplicationRules, state: State) -> str:
+        replica, session = state.replicas[self.broker], state.controller.sessions[self.broker]
+        if replica.leader_epoch != NONE or not RegisteredBefore.of(replica).is_before:
+            return f"broker {self.broker} has read of the topic, or had to before it registered"
+        if not session.fenced or replica.broker_epoch != session.broker_epoch:
+            return f"broker {self.broker} is not fenced, or has not registered"
+        return not_acting(state, self.broker)
+
+    def effect(self, machine: ReplicationRules, state: State) -> State:
+        return Unfence(self.broker).effect(machine, state)
+
+
+@attrs.frozen
 class StartUnsaid(ObservedAction):
     """A directory that has failed had moved the log start before, up to what was committed."""
 
@@ -240,7 +267,7 @@ class CheckpointUnsaid(ObservedAction):
 
 @attrs.frozen
 class Observed(ReplicationExtension):
-    """The nine."""
+    """The ten."""
 
     action_types: ClassVar[tuple[type[Action], ...]] = (
         ProposalOutlives,
@@ -248,15 +275,26 @@ class Observed(ReplicationExtension):
         ReceiveMetadata,
         RegisterAgain,
         NoteOutdated,
+        UnfenceUnheard,
         StartUnsaid,
         EpochForgotten,
         CheckpointOvertaken,
         CheckpointUnsaid,
     )
 
+    part_types: ClassVar[tuple[type[Part], ...]] = (RegisteredBefore,)
+
     @property
     def invariants(self) -> Mapping[str, Invariant[State]]:
         return {"LowWatermarkIsTrue": low_watermark_is_true_where_records_are}
+
+    def step_invariants(self, machine: ReplicationRules) -> Mapping[str, StepInvariant[State]]:
+        return {"UnfencedHasCaughtUp": unfenced_has_caught_up_with_what_there_was}
+
+
+def unfenced_has_caught_up_with_what_there_was(before: State, action: Action, after: State) -> bool:
+    """As in `LateMessages`, of a topic that was there when the broker registered."""
+    return isinstance(action, UnfenceUnheard) or unfenced_has_caught_up(before, action, after)
 
 
 def low_watermark_is_true_where_records_are(state: State) -> bool:
@@ -269,14 +307,23 @@ def low_watermark_is_true_where_records_are(state: State) -> bool:
 
 
 def observed_machine(brokers: int, min_insync_replicas: int, *, unclean_leader_election: bool) -> Replication:
-    """Replication with all extensions, late messages and the nine; everything may happen as often as it does."""
+    """Replication with all extensions, late messages and the ten; everything may happen as often as it does."""
     return Replication(
         brokers=brokers,
         max_records=UNBOUNDED,
         min_insync_replicas=min_insync_replicas,
         unclean_leader_election=unclean_leader_election,
         long_polls=True,
-        extensions=(*everything(), Damage(), LostLogs(), RunningDamage(), Unregistering(), LateMessages(), Observed()),
+        extensions=(
+            *everything(),
+            Damage(),
+            LostLogs(),
+            RunningDamage(),
+            Unregistering(),
+            LateMessages(),
+            Deletion(),
+            Observed(),
+        ),
     ).without_bounds()
 
 

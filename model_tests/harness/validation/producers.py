@@ -61,7 +61,9 @@ BATCHES_SHOWN: Final = 8
 class Remembering:
     """The replicas of one partition, and what they remember."""
 
-    def __init__(self, sequences: int = SEQUENCES) -> None:
+    def __init__(self, sequences: int = SEQUENCES, *, succeeds: bool = False) -> None:
+        """`succeeds`: there was a topic of the name, and producers may go on from what they sent to that."""
+        self._succeeds = succeeds
         self.machine: IdempotenceRules = WithMarkers(sequences=sequences)
         self._matches_log = producer_state_matches_log(self.machine)
         self._replicas: dict[int, Replica] = {}
@@ -136,6 +138,8 @@ class Remembering:
                 return self._kept(decision, replica)
             case events.OfLog():
                 return self._kept(decision, replica)
+            case events.ApplyMetadata() if self._succeeds:
+                return attrs.evolve(replica, forgot=True)
         return replica
 
     # --- transactions ------------------------------------------------------------------------------------------------

@@ -30,6 +30,7 @@ from tidegauge.impl.server.trace.tracer import TraceEvent
 from tidegauge.model_tests.harness.validation import observed
 from tidegauge.model_tests.harness.validation.contents import Contents
 from tidegauge.model_tests.harness.validation.followed import DEFAULTS, Followed, Settings
+from tidegauge.model_tests.harness.validation.incarnations import succeeds_another
 from tidegauge.model_tests.harness.validation.observed_events import Untranslatable, ways_of
 from tidegauge.model_tests.harness.validation.producers import Remembering
 from tidegauge.model_tests.harness.validation.ways import Wrong
@@ -43,7 +44,7 @@ from tidegauge.spec.replication.extensions.lost_logs import lost
 from tidegauge.spec.replication.extensions.reassignment import Assignment, assigned
 from tidegauge.spec.replication.extensions.retention import knows_below, log_start_of
 from tidegauge.spec.replication.extensions.settings import TopicSettings
-from tidegauge.spec.replication.extensions.shutdown import ShuttingDown
+from tidegauge.spec.replication.extensions.shutdown import CleanStop, ShuttingDown
 from tidegauge.spec.replication.extensions.unregistering import Unregistered
 from tidegauge.spec.replication.state import (
     NONE,
@@ -127,7 +128,7 @@ def validate(
     `reached` is called with the place of each event and the state after it.
     """
     concerning = [(place, event) for place, event in enumerate(trace) if concerns(event, topic, partition)]
-    validator = Validator(topic, partition, settings)
+    validator = Validator(topic, partition, settings, succeeds=succeeds_another(trace, topic))
     validator.arrivals.update(
         (event.node, event.decision.fetch)
         for _, event in concerning
@@ -191,10 +192,11 @@ def partitions(trace: Iterable[TraceEvent]) -> list[tuple[str, int]]:
 class Validator(Followed):
     """Moves the specification's state along the trace."""
 
-    def __init__(self, topic: str, partition: int, settings: Settings) -> None:
+    def __init__(self, topic: str, partition: int, settings: Settings, *, succeeds: bool = False) -> None:
+        """`succeeds`: a topic of the same name was deleted before."""
         super().__init__(topic, partition, settings)
         self.contents = Contents()
-        self.remembering = Remembering(settings.sequences)
+        self.remembering = Remembering(settings.sequences, succeeds=succeeds)
         self.lossless: set[int] = set()
 
     def validated(self, matched: int, of: int, mismatch: Mismatch | None) -> Validated:
@@ -220,7 +222,7 @@ class Validator(Followed):
             if created and (changed := self.changes(event.decision)):
                 self._create(changed[0])
             else:
-                self.world.note(event)
+                self.world.note(event, clean=event.node not in self.failed_directories)
             return
         if isinstance(event.decision, events.Register):
             self.world.note_registration(event.decision.broker, event.decision.broker_epoch)
@@ -269,9 +271,17 @@ class Validator(Followed):
                 TopicSettings(self.settings.min_insync_replicas, self.settings.unclean_leader_election),
             ),
         )
-        hosts = (Replica(running=world.running[b], broker_epoch=incarnations[b]) for b in self.brokers)
-        self.state = State(tuple(hosts), controller)
+        self.state = State(tuple(self._host(b, incarnations[b]) for b in self.brokers), controller)
         self.written.append((created.metadata_offset, controller))
+
+    def _host(self, broker: int, incarnation: int) -> Replica:
+        """What a broker has of the partition that was just created: nothing, whatever its process has gone through."""
+        world = self.world
+        if broker not in world.registered:
+            note = parts_of(CleanStop(world.noted[broker])) if broker in world.noted else ()
+            return Replica(running=world.running.get(broker, False), paused=broker in world.paused, parts=note)
+        registered = parts_of(observed.RegisteredBefore(is_before=True))
+        return Replica(paused=broker in world.paused, broker_epoch=incarnation, parts=registered)
 
     def _take(self, event: TraceEvent, choice: Sequence[Callable[[State], ReplicationAction]]) -> None:
         """All of one event's actions, or none of them."""
@@ -300,7 +310,7 @@ class Validator(Followed):
         self.actions.update(action.name for action in taken)
         self.sent.update(dict.fromkeys((*state.network.fetches, *state.network.alters)))
         self._note_responses(state, taken)
-        if isinstance(event.decision, events.ControllerFailover):
+        if isinstance(event.decision, events.ControllerFailover | events.DeleteTopic):
             self.written.append((event.decision.metadata_offset, state.controller))
         for changed in self.changes(event.decision):
             self.written.append((changed.metadata_offset, state.controller))
@@ -317,7 +327,7 @@ class Validator(Followed):
     def _compare(self, event: TraceEvent, state: State) -> None:
         """The node's own account of itself against the specification's."""
         decision = event.decision
-        if isinstance(decision, events.ControllerDecision):
+        if isinstance(decision, events.ControllerDecision) and not isinstance(decision, events.DeleteTopic):
             self._compare_controller(self.changed(decision), state.controller)
         elif isinstance(decision, events.OfReplica):
             replica = state.replicas[self.index(event.node)]

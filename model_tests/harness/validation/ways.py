@@ -54,17 +54,19 @@ def all_of(*actions: ReplicationAction) -> Choice:
 TOPIC_IS_UNKNOWN: Final = frozenset(
     {ErrorCode.unknown_topic_id, ErrorCode.unknown_topic_or_partition, ErrorCode.inconsistent_topic_id}
 )
-"""What a broker responds that has not this topic, or another one by its name: the specification has but one topic."""
+"""What a node responds that has not this topic, or another one by its name: the specification has but one topic."""
 
 
 def error_of(code: ErrorCode) -> Error | None:
-    """Kafka's error in the specification's terms; None for those of a topic that a broker does not know.
+    """Kafka's error in the specification's terms; None for those of a topic that a node does not know.
 
     Raises Untranslatable for any other one that the specification lacks.
     """
     if code is ErrorCode.none:
         return Error.OK
+    if code in TOPIC_IS_UNKNOWN:
+        return None
     known = Error.__members__.get(code.name.upper())
-    if known is None and code not in TOPIC_IS_UNKNOWN:
+    if known is None:
         raise Untranslatable(f"the specification knows no error {code.name.upper()}")
     return known
