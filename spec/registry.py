@@ -308,7 +308,7 @@ REGISTRY: Final = Registry(
     ),
     _extended("late-messages", MODELS["late-messages"].machine, late.BUGS, LateMessages),
     _extended("unregistering", MODELS["unregistering"].machine, unregistering.BUGS, Unregistering),
-    _extended("deletion", MODELS["deletion"].machine, deletion.BUGS, Reassignment, Deletion),
+    _extended("deletion", MODELS["recreation"].machine, deletion.BUGS, Reassignment, Deletion),
     _extended("reads", MODELS["reads"].machine, reads.BUGS, Reads),
     _extended("settings", MODELS["settings"].machine, settings.BUGS, Settings),
     _extended("composed-replication", MODELS["moving-and-deleting"].machine, (), *map(type, everything())),

@@ -1,4 +1,4 @@
-"""A topic that is deleted and created again: each of the name is judged alone, and a wrong one is found."""
+"""A topic that is deleted and created again: each of the name is validated alone, and a wrong one is found."""
 
 from __future__ import annotations
 

@@ -35,6 +35,7 @@ from tidegauge.spec.replication.actions import ReceiveFetch, ReceiveFetchRespons
 from tidegauge.spec.replication.control import ApplyMetadata, PreferredElection
 from tidegauge.spec.replication.extension import ReplicationExtension
 from tidegauge.spec.replication.extensions.damage import Damage
+from tidegauge.spec.replication.extensions.deletion import DeleteTopic, Deletion
 from tidegauge.spec.replication.extensions.directories import Directories, FailDirectory, ReplicaOffline, has_failed
 from tidegauge.spec.replication.extensions.late import FetchArrivesLate, LateMessages
 from tidegauge.spec.replication.extensions.lost_logs import LostLogs, ReportLost, lost
@@ -105,6 +106,8 @@ LATE: Final = _small(LateMessages(), min_insync_replicas=2, ArriveLate=1, Crash=
 MOVING_CRASH: Final = _small(Reassignment((0,), ((1,),)), Crash=1, StartReassignment=1)
 REMOVING: Final = _small(Unregistering(), Unregister=1)
 REMOVING_CRASH: Final = _small(Unregistering(), Crash=1, Unregister=1)
+DELETED: Final = _small(Reassignment(), Deletion(), DeleteTopic=1)
+RECREATED: Final = _small(Reassignment(), Deletion(former=(0, 1)), max_records=2, initial_isr=(0,), DeleteTopic=1)
 READING: Final = _small(Reads(), initial_leader=1, PreferredElection=1)
 SETTING: Final = _small(Settings(unclean_values=(False,)), min_insync_replicas=2, ChangeSettings=1, ShrinkIsr=1)
 
@@ -164,6 +167,9 @@ OF_EXTENSIONS: Final = (
     Reached("a broker that was removed still leads, as far as it knows", REMOVING, 1, into(_leader_is_removed)),
     Reached("a broker is in sync again that was removed", REMOVING, 8, of(Rejoin)),
     Reached("a broker is in sync again that was removed", REMOVING_CRASH, 7, of(Unregister), beyond=1),
+    Reached("a broker leads a deleted topic, and does not know it", DELETED, 1, of(DeleteTopic)),
+    Reached("a log is deleted with its topic", DELETED, 8, of(DeleteTopic)),
+    Reached("a record is committed while a broker still has the former log", RECREATED, 2, of(ApplyMetadata)),
     Reached("a leader commits by a number that is not true any more", SETTING, 7, of(ChangeSettings)),
 )
 

@@ -13,6 +13,7 @@ from tidegauge.spec.published.kip320.machine import Kip320
 from tidegauge.spec.registry import REGISTRY
 from tidegauge.spec.replication.extension import ReplicationExtension
 from tidegauge.spec.replication.extensions.damage import Damage
+from tidegauge.spec.replication.extensions.deletion import Deletion
 from tidegauge.spec.replication.extensions.directories import Directories
 from tidegauge.spec.replication.extensions.late import LateMessages
 from tidegauge.spec.replication.extensions.lost_logs import LostLogs
@@ -84,6 +85,7 @@ def test_replication_wants_what_its_bounds_let_it_reach(machine: Replication, go
         ((ControlledShutdown(), Damage(), LostLogs()), {"LoseLog": 1}, 2),
         ((LateMessages(),), {"ArriveLate": 1}, 1),
         ((Unregistering(),), {"Unregister": 1}, 2),
+        ((Reassignment(), Deletion()), {"DeleteTopic": 1}, 2),
         ((Settings(),), {"ChangeSettings": 1}, 1),
         ((Settings(min_insync_values=(1,)),), {"ChangeSettings": 1}, 0),
     ],

@@ -1,6 +1,6 @@
 """A topic that an operator deletes and creates again under its name, while clients are at work and faults come.
 
-Each topic of that name is judged alone. Its partition must be a behaviour of the specification from its creation to
+Each topic of that name is validated alone. Its partition must be a behaviour of the specification from its creation to
 when the last broker has forgotten it, and its history must be one of a topic that never had a predecessor: what was
 acknowledged is in it, and nothing of a former topic is (`validation.incarnations`). A client's operation is of the
 topic whose id its last request had.

@@ -81,5 +81,5 @@ def test_a_wrong_rule_is_found(bug: Bug[Replication]) -> None:
 
 
 def test_every_property_falls_in_some_bug() -> None:
-    fell = {explore(bug.machine()).violations[0].invariant for bug in deletion.BUGS}
-    assert fell >= {"NothingOfTheFormerTopic", "DeletedIsNobodys", "DeletedLeavesNoLog", "DeletedForGood"}
+    violated = {explore(bug.machine()).violations[0].invariant for bug in deletion.BUGS}
+    assert violated >= {"NothingOfTheFormerTopic", "DeletedIsNobodys", "DeletedLeavesNoLog", "DeletedForGood"}
