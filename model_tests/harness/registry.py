@@ -30,6 +30,7 @@ from tidegauge.model_tests.harness.cluster.extensions.reassignment import Reassi
 from tidegauge.model_tests.harness.cluster.extensions.retention import RetentionOnCluster
 from tidegauge.model_tests.harness.cluster.extensions.settings import SettingsOnCluster
 from tidegauge.model_tests.harness.cluster.extensions.shutdown import ShutdownOnCluster
+from tidegauge.model_tests.harness.cluster.extensions.unregistering import UnregisteringOnCluster
 from tidegauge.model_tests.harness.cluster.idempotence import IdempotentCluster
 from tidegauge.model_tests.harness.cluster.steps import ReplicationCluster
 from tidegauge.model_tests.harness.cluster.transactions import TransactionCluster
@@ -44,7 +45,7 @@ from tidegauge.model_tests.harness.cores.extensions.retention import RetentionCo
 from tidegauge.model_tests.harness.cores.extensions.running_damage import RunningDamageCores
 from tidegauge.model_tests.harness.cores.extensions.settings import SettingsCores
 from tidegauge.model_tests.harness.cores.extensions.shutdown import ShutdownCores
-from tidegauge.model_tests.harness.cores.extensions.unregistering import UnregisteringCores, UnregisteringMessages
+from tidegauge.model_tests.harness.cores.extensions.unregistering import UnregisteringCores
 from tidegauge.model_tests.harness.cores.idempotence import IdempotentCores
 from tidegauge.model_tests.harness.cores.log_recovery import RecoveryCores
 from tidegauge.model_tests.harness.cores.message_parts import Additions
@@ -261,11 +262,12 @@ ON_CLUSTER: Final[tuple[type[ClusterExtension], ...]] = (
     RetentionOnCluster,
     SettingsOnCluster,
     ReadsOnCluster,
+    UnregisteringOnCluster,
 )
 """The extensions of replication that a cluster performs."""
 
 
-ON_CORES: Final = Additions(*(extension.messages for extension in ON_CLUSTER), UnregisteringMessages())
+ON_CORES: Final = Additions(*(extension.messages for extension in ON_CLUSTER))
 """What the extensions of replication add to messages, beside the cores as beside a cluster."""
 
 
@@ -344,7 +346,6 @@ HARNESS: Final = HarnessRegistry(
         UnregisteringCores,
         Unregistering(),
         perturbations=frozenset({Unregister}),
-        on_cluster=False,
     ),
     _of_replication("reads", ReadsCores, Reads(consumers=2)),
     _of_replication("late-messages", LateCores, LateMessages(), on_cluster=False),

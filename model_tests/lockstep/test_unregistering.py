@@ -11,7 +11,7 @@ from tidegauge.impl.controller.membership import RegistrationRules
 from tidegauge.impl.metadata.image import ClusterImage
 from tidegauge.impl.partition.registration import PartitionRegistration
 from tidegauge.model_tests.harness.cores.replication import Roles
-from tidegauge.model_tests.harness.registry import HARNESS, Registration
+from tidegauge.model_tests.harness.registry import HARNESS, Registration, Side
 from tidegauge.model_tests.lockstep.refusal_mutants import TakesHeartbeatsOfUnknownBrokers, controlled_by, members_of
 from tidegauge.spec.bugs.bug import Bug
 from tidegauge.spec.bugs.unregistering import BUGS
@@ -45,6 +45,19 @@ def test_random_walks_find_no_difference_and_every_refusal_is_sent() -> None:
     assert unknown >= {"Unregister", "Unfence", "HeartbeatOfFormerProcess"}
 
 
+@pytest.mark.parametrize("count", [4, pytest.param(300, marks=pytest.mark.deep)])
+def test_a_cluster_removes_brokers_and_takes_them_back_as_the_machine_says(count: int) -> None:
+    """The operator, the heartbeat that is refused and the registration that follows go over the wire."""
+    taken: set[type[Action]] = set()
+    refused: set[tuple[str, str]] = set()
+    for found in often().walks(SEED, count, side=Side.CLUSTER):
+        assert found.failure is None, f"walk {found.number}: {found.failure.words}"
+        taken.update(map(type, found.actions))
+        refused.update(found.refused)
+    assert taken >= {Unregister, Rejoin, LearnBrokerEpoch}
+    assert ("Unregister", "BROKER_ID_NOT_REGISTERED") in refused
+
+
 class LeavesItEligible(RegistrationRules):
     def unregistered(
         self, image: ClusterImage, topic: str, registration: PartitionRegistration, broker_id: int
@@ -70,6 +83,11 @@ class TrustsANoteOfAForgottenProcess(RegistrationRules):
 )
 def test_wrong_cores_differ(roles: Roles) -> None:
     assert often().first_failure(SEED, WALKS, roles=roles) is not None
+
+
+def test_a_wrong_cluster_differs() -> None:
+    roles = controlled_by(registration_rules=LeavesItEligible)
+    assert any(walk.failure for walk in often(0.0).walks(SEED, 10, side=Side.CLUSTER, roles=roles))
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
