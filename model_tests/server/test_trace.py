@@ -87,10 +87,7 @@ def test_a_decision_takes_each_field_once_and_does_not_change() -> None:
 
 KINDS = {kind for kind in vars(events).values() if isclass(kind) and issubclass(kind, events.Decision)}
 BASES = {base for kind in KINDS for base in kind.__mro__[1:]}
-UNSPECIFIED = {events.DeleteTopic}
-"""What the specification knows nothing of."""
 
 
-def test_validation_understands_every_decision_that_the_specification_has() -> None:
-    assert set(actions_of.registry) >= KINDS - BASES - UNSPECIFIED
-    assert not UNSPECIFIED & set(actions_of.registry)
+def test_validation_understands_every_decision() -> None:
+    assert set(actions_of.registry) >= KINDS - BASES

@@ -11,7 +11,7 @@ from tidegauge.model_tests.harness.validation.observed import (
     NoteOutdated,
     RegisterAgain,
     RegisteredBefore,
-    UnfenceUnheard,
+    UnfenceUnread,
 )
 from tidegauge.model_tests.harness.validation.ways import Choice, actions_of, all_of, just
 from tidegauge.spec.replication import control, faults
@@ -75,7 +75,7 @@ def unfence(decision: events.Unfence, node: int, followed: Followed) -> Iterator
         unmade = FailDirectory(broker), control.ApplyMetadata(broker)  # its log could not be made there
         yield sent_before_a_pause(followed, broker, *unmade, faults.Unfence(broker))
     if replica.leader_epoch == NONE and RegisteredBefore.of(replica).is_before:
-        yield sent_before_a_pause(followed, broker, UnfenceUnheard(broker))
+        yield sent_before_a_pause(followed, broker, UnfenceUnread(broker))
 
 
 @actions_of.register(events.ExpireSession)

@@ -12,7 +12,7 @@ needed.
   broker names, and that never decreases while its process lives.
 * `RegisterAgain`: a broker registers once more, since it never received the response to its registration.
 * `NoteOutdated`: a broker stops cleanly that never received the response to its registration, and notes an older epoch.
-* `UnfenceUnheard`: a broker that had registered before the topic was created is unfenced before it has read of it.
+* `UnfenceUnread`: a broker that had registered before the topic was created is unfenced before it has read of it.
 * `StartUnsaid`: a directory that failed has written a log start that its broker never told.
 * `EpochForgotten`: a directory that failed while a log started over, or a disk that damages, has not the epoch of the
   last record that is gone, as after `DieStartingOver`.
@@ -163,7 +163,7 @@ class NoteOutdated(ObservedAction):
 
 
 @attrs.frozen
-class UnfenceUnheard(ObservedAction):
+class UnfenceUnread(ObservedAction):
     """`Unfence` of a broker that has read all up to its registration, which was before the topic was created."""
 
     broker: BrokerId
@@ -275,7 +275,7 @@ class Observed(ReplicationExtension):
         ReceiveMetadata,
         RegisterAgain,
         NoteOutdated,
-        UnfenceUnheard,
+        UnfenceUnread,
         StartUnsaid,
         EpochForgotten,
         CheckpointOvertaken,
@@ -294,7 +294,7 @@ class Observed(ReplicationExtension):
 
 def unfenced_has_caught_up_with_what_there_was(before: State, action: Action, after: State) -> bool:
     """As in `LateMessages`, of a topic that was there when the broker registered."""
-    return isinstance(action, UnfenceUnheard) or unfenced_has_caught_up(before, action, after)
+    return isinstance(action, UnfenceUnread) or unfenced_has_caught_up(before, action, after)
 
 
 def low_watermark_is_true_where_records_are(state: State) -> bool:

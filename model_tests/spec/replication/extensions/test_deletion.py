@@ -34,7 +34,7 @@ def walk(*former: int) -> Walk:
     return Walk(Replication(brokers=3, max_records=4, bounds=BOUNDS, extensions=extensions))
 
 
-def test_a_leader_that_has_not_heard_leads_on_and_its_proposals_are_refused() -> None:
+def test_a_leader_that_does_not_know_it_leads_on_and_its_proposals_are_refused() -> None:
     one = walk().do(DeleteTopic(), Append(0), ShrinkIsr(0, (2,))).decide()
     assert one.decisions() == [Error.UNKNOWN_TOPIC_ID]
     one.do(ApplyMetadata(0))
@@ -80,6 +80,6 @@ def test_a_wrong_rule_is_found(bug: Bug[Replication]) -> None:
     assert found.violations[0].invariant in bug.violates
 
 
-def test_every_property_falls_in_some_bug() -> None:
+def test_every_property_is_violated_by_some_bug() -> None:
     violated = {explore(bug.machine()).violations[0].invariant for bug in deletion.BUGS}
     assert violated >= {"NothingOfTheFormerTopic", "DeletedIsNobodys", "DeletedLeavesNoLog", "DeletedForGood"}
