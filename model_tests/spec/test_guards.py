@@ -38,6 +38,7 @@ REFUSED: Final[Mapping[str, int]] = {
     "running-damage": 2044,
     "late-messages": 2064,
     "unregistering": 2113,
+    "deletion": 846,
     "reads": 2591,
     "settings": 2033,
     "composed-replication": 1856,

@@ -33,6 +33,7 @@ FALSE: Final[Mapping[str, int]] = {
     "running-damage": 972,
     "late-messages": 905,
     "unregistering": 1045,
+    "deletion": 809,
     "reads": 902,
     "settings": 992,
     "composed-replication": 1220,

@@ -39,6 +39,7 @@ from tidegauge.spec.replication.state import (
 
 NO_PREFERRED_NEEDED: Final = Refusal("the preferred replica leads", Error.ELECTION_NOT_NEEDED)
 NO_PREFERRED_IN_SYNC: Final = Refusal("the preferred replica is not in sync", Error.PREFERRED_LEADER_NOT_AVAILABLE)
+NO_REPLICAS: Final = Refusal("the partition's topic is deleted", Error.UNKNOWN_TOPIC_OR_PARTITION)
 NO_UNCLEAN_NEEDED: Final = Refusal("the partition has a leader", Error.ELECTION_NOT_NEEDED)
 NO_LIVE_REPLICA: Final = Refusal("no broker is live", Error.ELIGIBLE_LEADERS_NOT_AVAILABLE)
 
@@ -362,7 +363,9 @@ class PreferredElection(ReplicationAction):
         controller = state.controller
         if not machine.may_perturb(state, self.bounded_as):
             return "no more preferred elections in this model"
-        preferred = machine.replica_order(controller)[0]
+        if not (order := machine.replica_order(controller)):
+            return NO_REPLICAS
+        preferred = order[0]
         if controller.leader == preferred:
             return NO_PREFERRED_NEEDED
         eligible = preferred in controller.isr and machine.is_active(controller, preferred)
@@ -388,6 +391,8 @@ class UncleanElection(ReplicationAction):
             return "no more unclean elections in this model"
         if state.controller.leader != NONE:
             return NO_UNCLEAN_NEEDED
+        if not machine.replica_order(state.controller):
+            return NO_REPLICAS
         return "" if machine.elect(state.controller, unclean=True)[0] != NONE else NO_LIVE_REPLICA
 
     def effect(self, machine: ReplicationRules, state: State) -> State:
