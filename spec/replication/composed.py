@@ -36,9 +36,9 @@ from tidegauge.spec.replication.extensions.reassignment import Reassignment, ass
 from tidegauge.spec.replication.extensions.retention import (
     LogStart,
     Retention,
-    knows_below,
     log_start_of,
     low_watermark_known,
+    starts_over,
 )
 from tidegauge.spec.replication.extensions.settings import Settings
 from tidegauge.spec.replication.extensions.shutdown import ControlledShutdown
@@ -91,13 +91,13 @@ def low_watermark_is_true(state: State) -> bool:
 def log_start_monotone(before: State, action: Action, after: State) -> bool:
     """As in `Retention`, of replicas that are not deleted; a broker that stops keeps at least what was written.
 
-    A log of which the disk has taken what lies below its start begins where it ends; one that knows no
-    epoch starts over.
+    A log of which the disk takes what lies below its start begins where it ends; one that knows no epoch starts over.
     """
-    if after.history.superseded_epoch != NONE or isinstance(action, LoseEnd | LoseLog):
+    if after.history.superseded_epoch != NONE:
         return True
     return all(
         log_start_of(new) >= (log_start_of(old) if new.running else LogStart.of(old).checkpoint)
         for broker, (old, new) in enumerate(zip(before.replicas, after.replicas, strict=True))
-        if new is not old and (not (known := listed(new)) or broker in known) and knows_below(old)
+        if new is not old and (not (known := listed(new)) or broker in known)
+        if not (starts_over(action, old) or (isinstance(action, LoseEnd | LoseLog) and action.broker == broker))
     )

@@ -27,7 +27,7 @@ All invariants of `spec.replication.composed` are checked on the way, so none of
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import ClassVar, Self
 
 import attrs
@@ -38,11 +38,11 @@ from tidegauge.spec.kernel.parts import Part, with_part
 from tidegauge.spec.replication.actions import ReplicationAction, on_network
 from tidegauge.spec.replication.composed import everything, low_watermark_is_true
 from tidegauge.spec.replication.extension import ReplicationExtension
-from tidegauge.spec.replication.extensions.damage import Damage
+from tidegauge.spec.replication.extensions.damage import Damage, LoseEnd
 from tidegauge.spec.replication.extensions.deletion import Deletion
 from tidegauge.spec.replication.extensions.directories import has_failed
 from tidegauge.spec.replication.extensions.late import LateMessages, unfenced_has_caught_up
-from tidegauge.spec.replication.extensions.lost_logs import LostLogs
+from tidegauge.spec.replication.extensions.lost_logs import LoseLog, LostLogs
 from tidegauge.spec.replication.extensions.retention import (
     ForgottenEpoch,
     LogStart,
@@ -62,6 +62,7 @@ from tidegauge.spec.replication.state import (
     BrokerId,
     FetchRequest,
     PartitionMetadata,
+    Replica,
     State,
     sent,
 )
@@ -72,6 +73,13 @@ class RegisteredBefore(Part):
     """Of a replica: its broker's process had registered when the topic was created."""
 
     is_before: bool = False
+
+
+@attrs.frozen
+class Taken(Part):
+    """Of a replica: its disk has taken records, and it has not been made anew since."""
+
+    by_disk: bool = False
 
 
 @attrs.frozen
@@ -282,11 +290,18 @@ class Observed(ReplicationExtension):
         CheckpointUnsaid,
     )
 
-    part_types: ClassVar[tuple[type[Part], ...]] = (RegisteredBefore,)
+    part_types: ClassVar[tuple[type[Part], ...]] = (RegisteredBefore, Taken)
 
     @property
     def invariants(self) -> Mapping[str, Invariant[State]]:
-        return {"LowWatermarkIsTrue": low_watermark_is_true_where_records_are}
+        return {"LowWatermarkIsTrue": low_watermark_is_true_but_for_disks}
+
+    def survivor(
+        self, machine: ReplicationRules, inner: Callable[[Replica, int], Replica], replica: Replica, kept: int
+    ) -> Replica:
+        """What a disk has taken is gone for later processes as well."""
+        left, taken = inner(replica, kept), Taken.of(replica)
+        return with_part(left, taken) if taken.by_disk else left
 
     def step_invariants(self, machine: ReplicationRules) -> Mapping[str, StepInvariant[State]]:
         return {"UnfencedHasCaughtUp": unfenced_has_caught_up_with_what_there_was}
@@ -297,10 +312,12 @@ def unfenced_has_caught_up_with_what_there_was(before: State, action: Action, af
     return isinstance(action, UnfenceUnread) or unfenced_has_caught_up(before, action, after)
 
 
-def low_watermark_is_true_where_records_are(state: State) -> bool:
-    """A replica without records has none below what its leader knows, wherever its log starts."""
+def low_watermark_is_true_but_for_disks(state: State) -> bool:
+    """As in `spec.replication.composed`, but of replicas that have nothing left since the disk took their records."""
     starts = (
-        replica if log_start_of(replica) < replica.log_end_offset else with_part(replica, LogStart(UNBOUNDED))
+        with_part(replica, LogStart(UNBOUNDED))
+        if Taken.of(replica).by_disk and log_start_of(replica) == replica.log_end_offset
+        else replica
         for replica in state.replicas
     )
     return low_watermark_is_true(attrs.evolve(state, replicas=tuple(starts)))
@@ -328,7 +345,10 @@ def observed_machine(brokers: int, min_insync_replicas: int, *, unclean_leader_e
 
 
 def step(machine: ReplicationRules, state: State, action: ReplicationAction) -> State:
-    """One step. Raises NotEnabled with the guard that failed."""
+    """One step; of records that a disk takes a mark is left. Raises NotEnabled with the guard that failed."""
     if failed := action.guard(machine, state):
         raise NotEnabled(action, failed)
-    return action.effect(machine, state)
+    after = action.effect(machine, state)
+    if not isinstance(action, LoseEnd | LoseLog):
+        return after
+    return after.with_replica(action.broker, with_part(after.replicas[action.broker], Taken(by_disk=True)))

@@ -520,8 +520,13 @@ def log_start_monotone(before: State, action: Action, after: State) -> bool:
     return all(
         log_start_of(new) >= (LogStart.of(old).checkpoint if isinstance(action, Crash) else log_start_of(old))
         for old, new in zip(before.replicas, after.replicas, strict=True)
-        if new is not old and knows_below(old)
+        if new is not old and not starts_over(action, old)
     )
+
+
+def starts_over(action: Action, follower: Replica) -> bool:
+    """Whether a response may have a follower begin anew, which has no records and knows no epoch of what is gone."""
+    return isinstance(action, ReceiveFetchResponse) and not knows_below(follower)
 
 
 def common_prefix_kept(before: State, action: Action, after: State) -> bool:

@@ -1,0 +1,80 @@
+"""Where validation is looser than the specification it is so for a disk or a log of which a run has shown it.
+
+Outside of that it is as strict: what a bug of the implementation would have to say is no behaviour.
+"""
+
+from __future__ import annotations
+
+from unittest.mock import patch
+
+import attrs
+import pytest
+
+from tidegauge.model_tests.harness.simulation.options import draw
+from tidegauge.model_tests.harness.simulation.simulation import simulate
+from tidegauge.model_tests.harness.validation import observed
+from tidegauge.model_tests.harness.validation.observed import Observed, Taken, observed_machine
+from tidegauge.spec.kernel.parts import with_part
+from tidegauge.spec.replication.actions import Append, ReceiveFetchResponse
+from tidegauge.spec.replication.composed import low_watermark_is_true
+from tidegauge.spec.replication.extensions.damage import LoseEnd
+from tidegauge.spec.replication.extensions.lost_logs import LoseLog
+from tidegauge.spec.replication.extensions.retention import FollowerLogStart, ForgottenEpoch, LogStart
+from tidegauge.spec.replication.faults import Crash
+from tidegauge.spec.replication.state import FetchRequest, FetchResponse, Record, State
+
+MACHINE = observed_machine(2, 1, unclean_leader_election=False)
+LOSES = LoseLog(1)
+
+
+def began() -> State:
+    (state,) = MACHINE.initial()
+    return state
+
+
+def knowing(state: State) -> State:
+    """Broker 0 leads and knows that the log of broker 1 starts at 2."""
+    leader = state.replicas[0]
+    told = with_part(attrs.evolve(leader.remote[1], end_offset=2), FollowerLogStart(2))
+    return state.with_replica(0, attrs.evolve(leader, remote=(leader.remote[0], told)))
+
+
+def test_a_leader_that_knows_what_is_not_so_of_an_empty_log_is_excused_for_a_disk_alone() -> None:
+    holds, state = MACHINE.invariants["LowWatermarkIsTrue"], knowing(began())
+    assert not holds(state)
+    taken = state.with_replica(1, with_part(state.replicas[1], Taken(by_disk=True)))
+    assert holds(taken)
+    has_records = attrs.evolve(taken.replicas[1], log=(Record(0, 0),))
+    assert not holds(taken.with_replica(1, has_records))
+
+
+def test_only_a_disk_that_takes_records_leaves_the_mark_and_the_next_process_has_it() -> None:
+    state = began()
+    full = attrs.evolve(state.replicas[1], log=(Record(0, 0),), flushed=1)
+    died = observed.step(MACHINE, state.with_replica(1, full), Crash(1, 1))
+    assert not Taken.of(died.replicas[1]).by_disk
+    for action in (LOSES, LoseEnd(1, 0)):
+        lost = observed.step(MACHINE, died, action)
+        assert Taken.of(lost.replicas[1]).by_disk
+        assert Taken.of(MACHINE.survivor(lost.replicas[1], 0)).by_disk
+
+
+def test_a_log_start_goes_back_of_the_disk_that_took_it_and_where_a_log_that_knows_no_epoch_starts_over() -> None:
+    monotone, after = MACHINE.step_invariants["LogStartMonotone"], began()
+    before = after.with_replica(1, with_part(after.replicas[1], LogStart(2, 2)))
+    forgot = after.with_replica(1, with_part(before.replicas[1], ForgottenEpoch(2)))
+    response = ReceiveFetchResponse(FetchResponse(FetchRequest(1, 0, 0, 2, -1, 0)))
+    assert monotone(before, LOSES, after)
+    assert not monotone(before, LoseLog(0), after), "another broker's disk"
+    assert monotone(forgot, response, after)
+    assert not monotone(forgot, Append(0), after), "nothing that starts a log over"
+    assert not monotone(before, response, after), "a log that knows the epoch"
+
+
+@pytest.mark.deep
+def test_a_run_needs_it_that_a_leader_does_not_know_what_a_disk_has_taken() -> None:
+    strict = property(lambda self: {"LowWatermarkIsTrue": low_watermark_is_true})
+    with patch.object(Observed, "invariants", strict):
+        (failed,) = (one for one in simulate(draw(1037)).validated if not one.holds)
+    assert failed.mismatch is not None
+    assert failed.mismatch.reason.startswith("LowWatermarkIsTrue is violated")
