@@ -165,7 +165,7 @@ def simulate(
         tuple(elections),
         checked if validated else (),
         problems,
-        _sometimes(ran, elections),
+        _sometimes(ran, trace, elections),
         len(trace),
         trace.digest(),
         recorder.process(CLOSING),
@@ -173,12 +173,12 @@ def simulate(
     )
 
 
-def _sometimes(ran: _Ran, elections: Sequence[UncleanElection]) -> Mapping[str, int]:
+def _sometimes(ran: _Ran, trace: TimedTrace, elections: Sequence[UncleanElection]) -> Mapping[str, int]:
     """How often each goal of the run's kind of campaign was reached."""
     if ran.transacting is not None:
-        return sometimes_of_transactions.seen(ran.trace, {**ran.transacting, **ran.seen})
+        return sometimes_of_transactions.seen(trace, {**ran.transacting, **ran.seen})
     return {
-        **sometimes.seen(ran.trace, ran.recorder.history.rows(), elections),
+        **sometimes.seen(trace, ran.recorder.history.rows(), elections),
         **ran.seen,
         "an idempotent producer began a new epoch": ran.lines.begun_again,
         "a crashed leader was replaced in time": ran.without.replaced,
