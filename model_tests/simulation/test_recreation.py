@@ -123,5 +123,18 @@ def test_a_decision_is_of_the_topic_whose_log_its_broker_has() -> None:
     assert (succeeds_another(apart, A), succeeds_another(apart, B)) == (False, True)
 
 
+def test_a_log_that_went_with_its_directory_is_not_what_the_broker_means_by_the_name_then() -> None:
+    """The next topic's is made elsewhere; what a machine that dies has kept is of the last log that it had."""
+    failed = TraceEvent(0, 0, events.LogDirectoryFailed("d", (events.LostReplica("t", 0, 1, 0),)))
+    read = TraceEvent(0, 0, events.PullMetadata(8))
+    *_, lost, _, flushed, died = told_apart((*TRACE[:5], failed, read, FLUSHED, DIED))
+    assert isinstance(lost.decision, events.LogDirectoryFailed)
+    assert [one.topic for one in lost.decision.lost] == [A]
+    assert isinstance(flushed.decision, events.Flush)
+    assert flushed.decision.topic == B
+    assert isinstance(died.decision, events.Crash)
+    assert died.decision.kept == {(A, 0): 1}
+
+
 def test_a_name_that_no_topic_has_lost_stays_as_it_is() -> None:
     assert list(told_apart(TRACE[:3])) == list(TRACE[:3])

@@ -11,7 +11,7 @@ So a decision that a node makes of the wrong topic stands in the trace of one th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import takewhile
 from typing import Any, TypeVar
 
@@ -64,7 +64,9 @@ class _Renaming:
         self._written: dict[str, list[tuple[int, str]]] = {}
         """Name -> the ids that the metadata log has had for it, each from an offset on."""
         self._hosted: dict[tuple[int, str, int], str] = {}
-        """(broker, name, partition) -> the id of its log."""
+        """(broker, name, partition) -> the id of its log, as long as it has one that works."""
+        self._kept: dict[tuple[int, str, int], str] = {}
+        """The same of the last one, which a directory that failed may have kept."""
         self._read: dict[int, int] = {}
         """Broker -> how far it has read the metadata log."""
 
@@ -83,13 +85,18 @@ class _Renaming:
             case events.PullMetadata(metadata_offset=offset):
                 self._read[event.node] = offset
             case events.ApplyMetadata() | events.Restart() as decision if decision.topic in self._names:
-                self._hosted[event.node, decision.topic, decision.partition] = decision.topic_id
+                place = event.node, decision.topic, decision.partition
+                self._hosted[place] = self._kept[place] = decision.topic_id
 
     def _note_end(self, event: TraceEvent) -> None:
         """What does not hold after an event any more."""
         match event.decision:
             case events.RemoveReplica(topic=topic, partition=partition):
                 self._hosted.pop((event.node, topic, partition), None)
+                self._kept.pop((event.node, topic, partition), None)
+            case events.LogDirectoryFailed(lost=lost):
+                for one in lost:
+                    self._hosted.pop((event.node, one.topic, one.partition), None)
             case events.Crash() | events.Stop():
                 self._read.pop(event.node, None)
 
@@ -106,9 +113,9 @@ class _Renaming:
                 renamed = {name: self._keys(event.node, getattr(decision, name)) for name in fields}
                 return with_values(decision, **renamed)
             case events.LogDirectoryFailed(lost=lost) as decision:
-                return with_values(decision, lost=self._ones(event.node, lost))
+                return with_values(decision, lost=self._ones(event.node, lost, self._at_broker))
             case events.DamageFound(damaged=damaged) as decision:
-                return with_values(decision, damaged=self._ones(event.node, damaged))
+                return with_values(decision, damaged=self._ones(event.node, damaged, self._on_disk))
             case decision:
                 return decision
 
@@ -117,20 +124,22 @@ class _Renaming:
         topic_id = self._hosted.get((node, *key)) or self._as_of(key[0], self._read.get(node, 0))
         return name_of(key[0], topic_id)
 
+    def _on_disk(self, node: int, key: Key) -> str:
+        """What a log on a broker's disks is of."""
+        kept = self._kept.get((node, *key))
+        return name_of(key[0], kept) if kept else self._at_broker(node, key)
+
     def _as_of(self, topic: str, offset: int) -> str:
         return next((found for end, found in reversed(self._written.get(topic, [])) if end <= offset), NOBODY)
 
     def _keys(self, node: int, values: Mapping[Key, T]) -> Mapping[Key, T]:
         return {
-            (self._at_broker(node, key), key[1]) if key[0] in self._names else key: value
-            for key, value in values.items()
+            (self._on_disk(node, key), key[1]) if key[0] in self._names else key: value for key, value in values.items()
         }
 
-    def _ones(self, node: int, ones: Iterable[Any]) -> tuple[Any, ...]:
+    def _ones(self, node: int, ones: Iterable[Any], called: Callable[[int, Key], str]) -> tuple[Any, ...]:
         return tuple(
-            attrs.evolve(one, topic=self._at_broker(node, (one.topic, one.partition)))
-            if one.topic in self._names
-            else one
+            attrs.evolve(one, topic=called(node, (one.topic, one.partition))) if one.topic in self._names else one
             for one in ones
         )
 
