@@ -20,6 +20,8 @@ COUNTS: Final[Mapping[str, tuple[int, int]]] = {
     "retention-crash": (21_192, 71_253),
     "settings-unclean": (3_660, 13_140),
     "unregistering": (2_396, 7_289),
+    "deletion": (1_977, 6_873),
+    "recreation": (519, 1_520),
     "crash": (7_176, 20_740),
     "unclean": (6_472, 20_779),
     "network": (31_572, 139_014),

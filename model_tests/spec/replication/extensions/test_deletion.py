@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tidegauge.model_tests.spec.counts import COUNTS, counted
 from tidegauge.model_tests.spec.replication.walk import PLENTY, Walk
 from tidegauge.spec.bugs import deletion
 from tidegauge.spec.bugs.bug import Bug
@@ -71,6 +72,7 @@ def test_explored_to_the_end_every_invariant_holds(name: str) -> None:
     found = explore(MODELS[name].machine, converges=True)
     assert found.holds, found.violations
     assert (found.cut, found.unreached) == (None, ())
+    assert counted(found) == COUNTS.get(name, counted(found))
 
 
 @pytest.mark.parametrize("bug", deletion.BUGS, ids=lambda bug: bug.name)
