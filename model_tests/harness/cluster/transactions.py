@@ -18,10 +18,11 @@ Producer ids are allocated in blocks, by each broker: here they have the numbers
 
 A cluster performs no two-phase commit: no version of InitProducerId that it serves says so (KIP-939). The group of
 consumers is the specification's, as beside the cores, and the partition of its offsets is one like the others: no
-TxnOffsetCommit is sent, for it has no sequence by which a repeat is known. Five things that the specification allows a
+TxnOffsetCommit is sent, for it has no sequence by which a repeat is known. Six things that the specification allows a
 cluster never does, so it is not asked to (`can_perform`):
 
 * a coordinator sends a leader one request with markers at a time, and another one when it has the response;
+* a leader asks the coordinator before it looks at a record, and has it tried again while that is busy;
 * a leader asks the coordinator about one record at a time, for a connection has its responses in order;
 * a coordinator that has lost the connection to a leader sends its marker again, and is not told of the first one;
 * a replica that leads next has all that the last leader began with;
@@ -72,7 +73,7 @@ from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.registry import NotRegisteredError
 from tidegauge.spec.transactions import coordinating, partitioning
 from tidegauge.spec.transactions import state as spec
-from tidegauge.spec.transactions.actions import Waiting, own_markers
+from tidegauge.spec.transactions.actions import TransactionAction, Waiting, own_markers
 from tidegauge.spec.transactions.machine import Transactions
 
 TIMEOUT_MS: Final = 1_000
@@ -154,12 +155,19 @@ class TransactionCluster(TransactionClients):
         return self.brokers.run.call(REFUSALS.perform, self, action, before)
 
     def can_perform(self, action: Action, before: spec.State) -> bool:
-        """Whether the cluster can, in its present state."""
+        """Whether the cluster can, in its present state; what is refused can be sent in any."""
+        assert isinstance(action, TransactionAction)
+        if action.guard(self.machine, before):
+            return True
         match action:
             case partitioning.Elect(partition=place, kept=kept):
                 return self._can_elect(place, kept, before)
             case partitioning.Verify(request=request):
                 return not self.is_asking(request.partition)
+            case partitioning.Append(request=request) if wire.is_to_be_verified(self.machine, request, before):
+                said = wire.said_of_record(self.machine, request, before)
+                is_told = said not in (spec.Error.NONE, *spec.RETRIABLE) and not self.is_asking(request.partition)
+                return is_told or is_of_group(self.machine, request, before)
             case partitioning.WriteMarker(request=request) if self.is_sent_by_coordinator(request, before):
                 return not self.is_busy(request.partition)
         return True
@@ -289,8 +297,8 @@ class TransactionCluster(TransactionClients):
 
     async def send_late_marker(self, request: spec.MarkerRequest) -> ErrorCode:
         """Somebody else sends a marker; returns the error."""
-        address = self.brokers.leader(request.partition).address
-        response = await self.brokers.asked(address, wire.write_marker(TOPIC, self.on_wire(request)))
+        message = wire.write_marker(TOPIC, self.on_wire(request))
+        response = await self.brokers.asked(self.brokers.leader(request.partition).address, message)
         return wire.said_of_marker(response[0]) if response else ErrorCode.none
 
     async def lose_markers(self) -> None:
@@ -493,11 +501,9 @@ async def append(cluster: TransactionCluster, action: partitioning.Append, befor
     if cluster.give_up(action, before):
         return
     responses = await cluster.produce(request)
-    if not responses:
+    if not responses or action.late:
         return
     error = wire.said_by_leader(responses[0])
-    if action.late:
-        return
     if error is ErrorCode.none:
         cluster.acknowledge(request)
     elif error not in TRIED_AGAIN:
