@@ -82,7 +82,8 @@ class DamagedReplicas:
         counted_on = self._broker_id in isr or self._broker_id in registration.elr
         if not log.damage or self._leads_alone(leader, isr):
             return True
-        if not counted_on and leader not in (NO_LEADER, self._broker_id):
+        has_fetched = partition.replica.leader_epoch >= registration.leader_epoch
+        if not counted_on and leader not in (NO_LEADER, self._broker_id) and not has_fetched:
             return self._repair(partition, leader)
         if partition.replica.leader_epoch < 0:
             return not counted_on  # the registration that takes it out of the ISR and the ELR is yet to be seen

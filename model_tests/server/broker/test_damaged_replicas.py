@@ -36,6 +36,7 @@ class DamagedLog:
         (1, {1}, {0}, 3, "withdrawn"),
         (1, {0, 1}, set(), 3, "withdrawn"),
         (0, {0, 1}, set(), 3, "withdrawn"),
+        (1, {1}, set(), 4, "withdrawn"),
         (1, {1}, set(), -1, "repaired"),
         (1, {1}, {0}, -1, "waits"),
         (1, {0, 1}, set(), -1, "waits"),
