@@ -62,6 +62,7 @@ from tidegauge.model_tests.harness.lockstep.transaction_walks import TRANSACTION
 from tidegauge.model_tests.harness.lockstep.walks import Walk, WalkPlan, first_failure, plan_of_models, walk, walks
 from tidegauge.model_tests.harness.report import idempotence as idempotence_steps
 from tidegauge.model_tests.harness.report import replication as replication_steps
+from tidegauge.model_tests.harness.report import transactions as transaction_steps
 from tidegauge.model_tests.harness.report.model import Step
 from tidegauge.model_tests.harness.report.plain_steps import plain_steps
 from tidegauge.spec.bugs.bug import Bug
@@ -380,6 +381,7 @@ HARNESS: Final = HarnessRegistry(
         cluster=TransactionCluster,
         plan=TRANSACTION_WALKS,
         cluster_plan=TRANSACTION_WALKS_ON_CLUSTER,
+        steps=transaction_steps.steps,
         bugs=tuple(TRANSACTION_BUGS.values()),
     ),
     Registration("recovery", cores=RecoveryCores, plan=RECOVERY_WALKS),

@@ -35,6 +35,7 @@ from tidegauge.model_tests.harness.report.replayed import report_of
 from tidegauge.model_tests.harness.report.replication import counterexample
 from tidegauge.spec.bugs import BUGS
 from tidegauge.spec.kernel.explorer import explore
+from tidegauge.spec.registry import REGISTRY
 
 HOSTILE = "<script>alert('x')</script> & \"quoted\" <img src=http://example.com/x onerror=alert(1)>"
 VOID = {"meta", "br", "hr", "input", "wbr"}
@@ -268,3 +269,43 @@ def test_a_trace_of_the_replication_spec_becomes_a_diagram_with_every_message() 
     assert any("acknowledged" in arrow.label and arrow.target == "client" for arrow in arrows)
     assert page.of_class("record", "cut")
     assert figure.explanation
+
+
+def drawn(bug: str) -> Report:
+    """The report of a bug's counterexample at the specification."""
+    counterexample = load(FOLDER / f"{bug}.json")
+    return report_of(counterexample, (replay(counterexample, Level.SPEC),), "tidegauge replay x.json", "1.0")
+
+
+def test_a_transactions_life_is_drawn_over_coordinator_and_partitions_with_what_readers_see() -> None:
+    figure = drawn("kafka_17754").counterexample
+    assert figure is not None
+    arrows = {(step.action, arrow.passage): arrow for step in figure.steps for arrow in step.arrows}
+    delayed, arrived = arrows["DelayEnd", Passage.SENT], arrows["ReceiveEnd", Passage.DELIVERED]
+    assert delayed.message == arrived.message is not None, "the copy that arrives is the one that was put aside"
+    assert (arrived.source, arrived.target, arrived.label) == (
+        *("producer 0", "coordinator of id 0"),
+        "late: commit T0, epoch 0",
+    )
+    states = [{party.lane: party.values for party in step.parties} for step in figure.steps]
+    shown = [(one["coordinator of id 0"]["state"], one["partition 0"]) for one in states]
+    open_one = next(partition for state, partition in shown if state == "prepare commit")
+    ended = next(partition for state, partition in shown if state == "complete commit")
+    expected = {"HW": "1", "LSO": "0", "read_committed": "nothing", "read_uncommitted": "0"}
+    assert {name: open_one[name] for name in expected} == expected
+    assert ended["log"] == "0: T0, 1: commit of 0, epoch 1"
+    assert (ended["LSO"], ended["read_committed"]) == ("2", "0")
+    assert "may it begin? T1, epoch 1" in Page(render(drawn("kafka_17754"))).text
+
+
+@pytest.mark.parametrize("bug", [bug.name for bug in REGISTRY.registration("transactions").bugs])
+def test_every_counterexample_of_transactions_is_drawn_with_a_lane_for_each_party(bug: str) -> None:
+    figure = drawn(bug).counterexample
+    assert figure is not None
+    lanes = [party.lane.rstrip("0123456789") for party in figure.steps[0].parties]
+    assert lanes == sorted(lanes, key=["producer ", "coordinator of id ", "partition "].index)
+    assert len(set(lanes)) == 3
+    page = Page(render(drawn(bug)))
+    assert sum(tag == "section" and "band" in (names.get("class") or "") for tag, names in page.elements) == len(
+        figure.steps
+    )

@@ -42,18 +42,23 @@ def test_the_main_job_holds_and_leaves_a_report_its_tables_and_a_counterexample(
         "lockstep on the cluster": "holds",
         "break on purpose": "caught",
         "simulate": "holds",
+        "simulate transactions": "holds",
         "check": "holds",
         "check in Spark": "holds",
     }
     assert document["counterexample"].startswith("tidegauge replay ")
     assert 'class="diagram"' in (out / "index.html").read_text(encoding="utf-8")
     assert len(set(files.read(out / "histories.parquet").history.tolist())) == 3
+    transactional = files.read(out / "transactions" / "histories.parquet")
+    assert set(transactional.history.tolist()) == {4}
+    assert transactional.transactional is not None
     assert sorted(path.name for path in out.iterdir()) == [
         ".tidegauge",
         "counterexamples",
         "histories.parquet",
         "index.html",
         "spark",
+        "transactions",
     ]
 
 

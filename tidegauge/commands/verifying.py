@@ -18,7 +18,7 @@ from tidegauge.commands.simulating import plain_value
 from tidegauge.exits import Status, Unusable
 from tidegauge.model_tests.harness.report.model import Explored, Report
 from tidegauge.model_tests.harness.report.page import write
-from tidegauge.model_tests.harness.verification.campaigning import campaign
+from tidegauge.model_tests.harness.verification.campaigning import campaigns
 from tidegauge.model_tests.harness.verification.plan import BUG, Plan, plan
 from tidegauge.model_tests.harness.verification.run import (
     CheckInSpark,
@@ -149,20 +149,21 @@ def run(screen: Screen, wanted: Plan, in_spark: CheckInSpark | None, folder: Pat
         checked = check_protocol(wanted, folder / "counterexamples", lambda part, n, of: advance(part, n, of))
     with screen.progress("simulating") as advance:
         seeds = range(wanted.seed, wanted.seed + wanted.seeds)
-        simulated = campaign(seeds, folder, lambda part, n, of: advance(part, n, of), workers=wanted.workers)
+        after = range(seeds.stop, seeds.stop + wanted.transactional_seeds)
+        ran = campaigns(seeds, after, folder, lambda part, n, of: advance(part, n, of), workers=wanted.workers)
     with screen.progress("checking") as advance:
         advance("in this process, then in Spark")
-        twice, checking = check_twice([simulated.histories], folder / "spark", in_spark)
+        twice, checking = check_twice([one.histories for one in ran], folder / "spark", in_spark)
     return Report(
         title="tidegauge verify" + (" --quick" if wanted.quick else ""),
         version=tidegauge.__version__,
         started=started,
         seed=wanted.seed,
         options=shown(wanted),
-        stages=(*stages_of(checked), simulated.stage, *checking),
+        stages=(*stages_of(checked), *(one.stage for one in ran), *checking),
         reproduce=f"tidegauge verify --seed {wanted.seed}" + (" --quick" if wanted.quick else ""),
         explored=tuple(model.explored for model in checked.models),
-        campaign=with_verdicts(simulated.runs, twice),
+        campaign=with_verdicts([run for one in ran for run in one.runs], twice),
         bug=wanted.bug,
         catches=checked.bug.catches,
         counterexample=checked.bug.figure,

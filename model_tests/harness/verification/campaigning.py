@@ -24,6 +24,8 @@ SEEDS_TO_SEE = 60
 SEEDS_TO_FIND = 30
 """Seeds after which a bug counts as missed."""
 HISTORIES = "histories.parquet"
+TRANSACTIONS = "transactions"
+"""The folder of those of a campaign with transactions."""
 
 Advance = Callable[[str, int, int], None]
 
@@ -87,12 +89,14 @@ class Campaign:
             faults.update(each.faults)
         unseen = f"; not exercised: {', '.join(self.never_seen)}" if self.never_seen and not self.unmet else ""
         result = "every trace is a behaviour of the specification, every cluster healed"
+        if self.transactions:
+            result += ", no transaction hangs"
         if self.unmet:
             result = "; ".join(self.unmet)
         if self.failures:
             result = f"{len(self.failures)} runs fail, the first: {self.failures[0]}"
         return Stage(
-            name="simulate",
+            name="simulate transactions" if self.transactions else "simulate",
             what=f"{len(self.runs):,} clusters, {faults.total():,} faults, {operations:,} operations, "
             f"{self.events:,} decisions",
             result=result + unseen,
@@ -127,6 +131,25 @@ def campaign(
         advance("simulate", sum(map(len, results.values())), len(seeds))
     ordered = [one for index in range(len(tasks)) for one in results[index]]
     return attrs.evolve(gathered(ordered, folder, bug), transactions=transactions)
+
+
+def campaigns(
+    plain: Sequence[int], transactional: Sequence[int], folder: Path, advance: Advance, *, workers: int = 2
+) -> tuple[Campaign, Campaign]:
+    """One without transactions and one with them, whose histories go to a folder of its own; no seed is in both."""
+    shares = [tuple(plain[first : first + SEEDS_A_TASK]) for first in range(0, len(plain), SEEDS_A_TASK)]
+    tasks = [
+        *(Task("simulate", ran_all, ((seed,), None, True)) for seed in transactional),
+        *(Task("simulate", ran_all, (share, None, False)) for share in shares),
+    ]
+    results: dict[int, list[Ran]] = {}
+    for index, done in run(tasks, workers):
+        results[index] = done
+        advance("simulate", sum(map(len, results.values())), len(plain) + len(transactional))
+    ordered = [results[index] for index in range(len(tasks))]
+    first = [one for share in ordered[: len(transactional)] for one in share]
+    rest = [one for share in ordered[len(transactional) :] for one in share]
+    return gathered(rest, folder, None), attrs.evolve(gathered(first, folder / TRANSACTIONS, None), transactions=True)
 
 
 def breed(
