@@ -108,6 +108,8 @@ def of_log(log: tuple[LoggedBatch, ...]) -> Memory:
 
 def last_stable_offset(memory: Memory, high_watermark: int) -> int:
     """Where read_committed ends."""
+    if not memory.producers:
+        return high_watermark
     memory = RULES.replicated(memory, high_watermark)
     return RULES.last_stable_offset(Partition(high_watermark=high_watermark, memory=memory))
 
