@@ -18,6 +18,7 @@ from tidegauge.spec.kernel.parts import with_part
 from tidegauge.spec.replication.actions import Append, ReceiveFetchResponse
 from tidegauge.spec.replication.composed import low_watermark_is_true
 from tidegauge.spec.replication.extensions.damage import LoseEnd
+from tidegauge.spec.replication.extensions.deletion import Deleted
 from tidegauge.spec.replication.extensions.lost_logs import LoseLog
 from tidegauge.spec.replication.extensions.retention import FollowerLogStart, ForgottenEpoch, LogStart
 from tidegauge.spec.replication.faults import Crash
@@ -69,6 +70,8 @@ def test_a_log_start_goes_back_of_the_disk_that_took_it_and_where_a_log_that_kno
     assert monotone(forgot, response, after)
     assert not monotone(forgot, Append(0), after), "nothing that starts a log over"
     assert not monotone(before, response, after), "a log that knows the epoch"
+    deleted = after.with_replica(1, with_part(after.replicas[1], Deleted(is_deleted=True)))
+    assert monotone(before, Append(0), deleted), "a log goes with its topic"
 
 
 @pytest.mark.deep

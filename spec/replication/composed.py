@@ -30,6 +30,7 @@ from tidegauge.spec.kernel.extension import Extension
 from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant
 from tidegauge.spec.replication.extension import ReplicationExtension
 from tidegauge.spec.replication.extensions.damage import LoseEnd
+from tidegauge.spec.replication.extensions.deletion import is_deleted
 from tidegauge.spec.replication.extensions.directories import Directories
 from tidegauge.spec.replication.extensions.lost_logs import LoseLog
 from tidegauge.spec.replication.extensions.reassignment import Reassignment, assigned, listed
@@ -98,6 +99,6 @@ def log_start_monotone(before: State, action: Action, after: State) -> bool:
     return all(
         log_start_of(new) >= (log_start_of(old) if new.running else LogStart.of(old).checkpoint)
         for broker, (old, new) in enumerate(zip(before.replicas, after.replicas, strict=True))
-        if new is not old and (not (known := listed(new)) or broker in known)
+        if new is not old and not is_deleted(new) and (not (known := listed(new)) or broker in known)
         if not (starts_over(action, old) or (isinstance(action, LoseEnd | LoseLog) and action.broker == broker))
     )
