@@ -166,7 +166,8 @@ async def handle_delete_topics(
     refusals, allowed = await _divide(asked, refusal, context)
     each = context.pace.each(refusals)
     results = {_identity(topic): _not_deleted(metadata, topic, *why) async for topic, why in each}
-    allowed = [topic for topic in allowed if _name_of(metadata, topic) not in both_ways]
+    each_allowed = context.pace.each(allowed, units=4)
+    allowed = [topic async for topic in each_allowed if _name_of(metadata, topic) not in both_ways]
     if allowed:
         response = await forwarder.forward(
             dataclasses.replace(request, topics=tuple(allowed)), context, delete_topics_error
