@@ -163,7 +163,9 @@ async def handle_delete_topics(
         return None
 
     asked = list(once.values())
+    once.clear()  # here and below: to free everything at the end would take long
     refusals, allowed = await _divide(asked, refusal, context)
+    counts.clear()
     each = context.pace.each(refusals)
     results = {_identity(topic): _not_deleted(metadata, topic, *why) async for topic, why in each}
     each_allowed = context.pace.each(allowed, units=4)
@@ -175,7 +177,7 @@ async def handle_delete_topics(
         pairs = context.pace.each(zip(allowed, response.responses, strict=True), units=2)
         results |= {_identity(topic): result async for topic, result in pairs}
     responses = [
-        _hidden(results[_identity(topic)], topic, context)
+        _hidden(results.pop(_identity(topic)), topic, context)
         async for topic in context.pace.each(asked, units=4)
         if _identity(topic) in results
     ]
