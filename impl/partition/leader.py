@@ -59,11 +59,10 @@ class Leader(InSyncReplicas):
             admit = self.admit if origin is CLIENT else None
             log.append_as_leader(batches, self.leader_epoch, now_ms, origin=origin, admit=admit)
         except RepeatedBatchError as known:
-            self.advance_high_watermark()  # it was appended, and could not be flushed before
             return Appended(
                 known.base_offset, known.end_offset, self.leader_epoch, repeated=True, timestamp=known.timestamp
             )
-        return self._appended(base_offset)
+        return self.appended_from(base_offset)
 
     def append_marker(self, marker: TransactionMarker, transaction_version: int, now_ms: int) -> Appended | ErrorCode:
         """End a producer's transaction here, as its coordinator says; the coordinator waits for the commit (acks=all).
@@ -76,9 +75,9 @@ class Leader(InSyncReplicas):
         if error is not ErrorCode.none:
             return error
         base_offset = self.log.log_end_offset
-        self.log.append_as_leader(build_marker(marker, now_ms), self.leader_epoch, now_ms, origin=Origin.BROKER)
         self.end_verification(marker.producer_id)
-        return self._appended(base_offset)
+        self.log.append_as_leader(build_marker(marker, now_ms), self.leader_epoch, now_ms, origin=Origin.BROKER)
+        return self.appended_from(base_offset)
 
     # --- the coordinator's verification (KIP-890) --------------------------------------------------------------
 
@@ -139,7 +138,12 @@ class Leader(InSyncReplicas):
         """A record or a marker of the producer is appended: its verification is used up, or no longer true."""
         self.verifications.end(producer_id)
 
-    def _appended(self, base_offset: int) -> Appended:
+    def appended_from(self, base_offset: int) -> Appended:
+        """The log has been appended to: followers fetch it, and it is committed when all in sync have it.
+
+        `append` and `append_marker` call it. Call it yourself where one has raised, as a flush had no descriptors, and
+        has left in a log that goes on what it was to append: nobody appends it again.
+        """
         end_offset = self.log.log_end_offset
         self._effects.append(LogEndAdvanced(end_offset))
         self.advance_high_watermark()

@@ -59,6 +59,8 @@ S = TypeVar("S")
 LOGGER: Final = logging.getLogger(__name__)
 _RECORD_UNITS: Final = 20
 """Of work, as `impl.server.pace` counts it, to decode and replay one record."""
+RELOAD_S: Final = 1
+"""Before a log that could not be read is read again."""
 
 
 class LoggedBatch(NamedTuple):
@@ -190,32 +192,51 @@ class CoordinatorLog(Generic[S]):
             self._coordinator.resigned(led)
 
     async def _load(self, partition: Partition, led: Led[S]) -> None:
-        """Replay the log up to the end that it has now, once that is committed."""
+        """Replay the log up to the end that it has now, once that is committed.
+
+        What cannot be read for want of room or descriptors is read again; a disk that fails ends the epoch.
+        """
         replica, key = partition.replica, partition.key
         end = 0 if partition.is_gone else replica.log_end_offset
         await self._until_committed(key, led, lambda: replica.high_watermark >= end)
         if not led.is_led:
             return
-        pace = Pace(until_running=self._clock.until_running)
-        try:
-            passed_over = await self._replay(partition, led, end, pace)
+        is_told = False
+        while led.is_led:
+            pace = Pace(until_running=self._clock.until_running)
+            try:
+                passed_over = await self._replay(partition, led, end, pace)
+                if led.is_led:
+                    passed_over += await self._coordinator.load(led, pace)
+            except (RecordError, ValueError, OSError) as error:
+                is_passing = isinstance(error, OSError)
+                if led.is_led and not is_told:
+                    self._tell_not_loaded(led, error, is_passing=is_passing)
+                    is_told = True
+                if not is_passing and led.is_led:
+                    self._resign(led.index)
+            else:
+                if led.is_led:
+                    led.is_loaded = True
+                    self._coordinator.loaded(led)
+                    self._tell_passed_over(led, passed_over)
+                return
+            await trio.sleep(RELOAD_S)
+            await self._clock.until_running()
             if led.is_led:
-                passed_over += await self._coordinator.load(led, pace)
-            if led.is_led:
-                led.is_loaded = True
-                self._coordinator.loaded(led)
-                self._tell_passed_over(led, passed_over)
-        except (RecordError, ValueError, OSError) as error:
-            if led.is_led:
-                log_event(
-                    LOGGER,
-                    logging.ERROR,
-                    "coordinator not loaded",
-                    partition=f"{self.topic}-{led.index}",
-                    why=error,
-                    next="its keys have no coordinator until that is mended, or a broker with a whole log leads",
-                )
-                self._resign(led.index)
+                led.state = self._coordinator.new_state(led.index, led.leader_epoch)
+
+    def _tell_not_loaded(self, led: Led[S], error: Exception, *, is_passing: bool) -> None:
+        log_event(
+            LOGGER,
+            logging.ERROR,
+            "coordinator not loaded",
+            partition=f"{self.topic}-{led.index}",
+            why=error,
+            next="it is tried again until it can be read, and its keys have no coordinator meanwhile"
+            if is_passing
+            else "its keys have no coordinator until that is mended, or a broker with a whole log leads",
+        )
 
     def _tell_passed_over(self, led: Led[S], records: int) -> None:
         if records:
@@ -236,6 +257,8 @@ class CoordinatorLog(Generic[S]):
             read = PartitionRead(self.topic, led.index, offset, self._load_bytes(), led.leader_epoch)
             (outcome,) = await self._replicas.read([read], max_bytes=read.max_bytes)
             response = outcome.response
+            if response.error is ErrorCode.kafka_storage_error:
+                raise OSError(f"nothing can be read from offset {offset}: KAFKA_STORAGE_ERROR")
             if response.error is not ErrorCode.none:
                 raise ValueError(f"nothing can be read from offset {offset}: {response.error.name.upper()}")
             batches = in_memory(response.records)

@@ -268,7 +268,7 @@ class ReplicaManager:
             appended = replica.append(records, acks, now_ms, origin)
         except (RecordError, OSError) as error:
             self._trace_refusal(partition, append.records, error)
-            return self._failed(partition, error, log_start, log_end)
+            return self._failed(partition, error, log_start, log_end, acks, append.records or b"")
         if self._tracer.trace is not None and isinstance(appended, Appended) and appended.repeated:
             known, repeated = trace.events.AcknowledgeRepeat, trace.events.batches_in(records)
             place = appended.base_offset
@@ -318,16 +318,28 @@ class ReplicaManager:
         return outcome
 
     def _failed(
-        self, partition: Partition, error: RecordError | OSError, log_start: int, log_end: int
+        self,
+        partition: Partition,
+        error: RecordError | OSError,
+        log_start: int,
+        log_end: int,
+        acks: int = ACKS_ALL,
+        records: Batches = b"",
     ) -> AppendOutcome:
         """The outcome of an append at which the log raised; it started and ended there before."""
         outcome = AppendOutcome(log_start_offset=log_start, message=str(error))
-        if isinstance(error, OSError) and partition.log.log_end_offset > log_end:
+        is_written = isinstance(error, OSError) and partition.log.log_end_offset > log_end
+        if is_written:
             # Written and not synced: a restart may find the records.
             outcome.state, outcome.base_offset = UNKNOWN, log_end
         if isinstance(error, RecordsRefusedError):
             outcome.record_errors = error.record_errors
         outcome.error = self.hosted.storage_failed(partition, error)
+        if is_written and not partition.is_gone and not partition.log.has_failed:
+            appended = partition.replica.appended_from(log_end)
+            if self._tracer.trace is not None:
+                self._trace_append(partition, appended, acks, records)
+            self.effects.carry_out(partition)
         return outcome
 
     def _trace_append(self, partition: Partition, appended: Appended, acks: int, records: Batches) -> None:

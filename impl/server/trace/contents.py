@@ -119,7 +119,7 @@ def batches_from(log: Log, offset: int) -> tuple[LoggedBatch, ...]:
 
 
 def _headers_from(log: Log, offset: int) -> Iterator[BatchHeader]:
-    with suppress(CorruptLogError):
+    with suppress(CorruptLogError, OSError):
         for segment in log.segments:
             if segment.next_offset > offset:
                 yield from segment.headers_from(offset)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+import errno
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 
 import attrs
+import pytest
 import trio
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.impl.cluster.names import broker_name
 from tidegauge.impl.metadata.topic_names import TRANSACTION_STATE
+from tidegauge.impl.ports.failing_disk import SYNCS, Operation
 from tidegauge.impl.server.broker.coordinator_log import CoordinatorLog, Led, LoggedBatch
 from tidegauge.impl.server.pace import Pace
 from tidegauge.model_tests.simulated import simulated
@@ -18,6 +22,7 @@ from tidegauge.model_tests.simulated import simulated
 Values = dict[bytes, bytes]
 NONE = ErrorCode.none
 KEY = b"key"
+NO_CONFIG: Mapping[str, object] = {}
 
 
 @attrs.define(eq=False)
@@ -83,12 +88,12 @@ async def until(holds: Callable[[], bool]) -> None:
 
 
 @asynccontextmanager
-async def remembering(brokers: int = 3) -> AsyncIterator[Remembered]:
+async def remembering(brokers: int = 3, topic_config: Mapping[str, object] = NO_CONFIG) -> AsyncIterator[Remembered]:
     async with Cluster(brokers=brokers, seed=1, config={"min.insync.replicas": 1}) as cluster:
         made = Remembered(cluster, [], [])
         for broker_id in range(brokers):
             watch(cluster, broker_id, made)
-        await cluster.create_topic(TRANSACTION_STATE, assignments=[list(range(brokers))])
+        await cluster.create_topic(TRANSACTION_STATE, assignments=[list(range(brokers))], config=topic_config)
         await made.until_led_by(0)
         yield made
 
@@ -173,3 +178,46 @@ async def test_a_restarted_broker_loads_its_log() -> None:
         await known.cluster.restart(0)
         watch(known.cluster, 0, known)
         assert (await known.until_led_by(0)).state == {KEY: b"2"}
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE])
+@simulated
+async def test_what_is_written_and_cannot_be_flushed_is_applied_though_nothing_is_appended_after_it(
+    number: int,
+) -> None:
+    """The coordinator waits for it, and who asks is told to try again: it must not be waited for in vain."""
+    async with remembering(1, {"flush.messages": 1}) as known:
+        assert await known.write(0, b"1") is NONE
+        disk = known.cluster.host.disk(broker_name(0))
+        disk.fail(f"data/{TRANSACTION_STATE}-0", operations=SYNCS, error=number)
+        assert await known.write(0, b"2") is ErrorCode.not_coordinator
+        disk.heal()
+        with trio.fail_after(30):
+            await known.until_led_by(0)
+            await until(lambda: known.led(0).state == {KEY: b"2"})
+        assert not known.led(0).appends
+        assert await known.write(0, b"3") is NONE
+
+
+@pytest.mark.parametrize("operation", [Operation.OPEN, Operation.READ])
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EMFILE, errno.ENOMEM])
+@simulated
+async def test_a_log_that_cannot_be_read_for_now_is_loaded_when_it_can(
+    number: int, operation: Operation, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with remembering(1) as known:
+        for value in (b"1", b"2" * 200, b"3"):
+            assert await known.write(0, value) is NONE
+        disk = known.cluster.host.disk(broker_name(0))
+        disk.fail(f"data/{TRANSACTION_STATE}-0", operations={operation}, error=number)
+        partition = known.cluster.broker(0).replicas.get(TRANSACTION_STATE, 0)
+        assert partition is not None
+        known.logs[0].leadership_changed(partition)
+        await trio.sleep(60)
+        disk.heal()
+        with trio.fail_after(30):
+            assert (await known.until_led_by(0)).state == {KEY: b"3"}
+        assert await known.write(0, b"4") is NONE
+        assert known.coordinators[0].events == ["loaded 0", "resigned 0", "loaded 0"]
+        told = [record for record in caplog.records if record.getMessage().startswith("coordinator not loaded")]
+        assert len(told) == (operation is Operation.READ)
