@@ -20,12 +20,11 @@ import pytest
 import trio
 
 from tidegauge import running_cluster
-from tidegauge.impl.client.committed_offsets import GroupOffsets
 from tidegauge.impl.client.errors import KafkaError
 from tidegauge.impl.client.transactional import TransactionalProducer
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.cluster.names import broker_name
-from tidegauge.impl.ports.failing_disk import SYNCS, WRITES, Operation
+from tidegauge.impl.ports.failing_disk import WRITES, Operation
 from tidegauge.impl.storage.checkpoints import read_offsets
 from tidegauge.impl.storage.log_directories import NoLogDirectoryError
 from tidegauge.model_tests.cluster.real_clients import WAIT_S, produce, producer, read
@@ -179,49 +178,6 @@ async def test_what_is_appended_and_cannot_be_flushed_is_known_all_the_same(numb
             assert found == ([b"once"] if read_committed else [b"aborted", b"once"])
 
 
-@pytest.mark.parametrize(
-    ("number", "operations"), [(errno.EMFILE, SYNCS), (errno.ENOSPC, SYNCS), (errno.EIO, {Operation.READ})]
-)
-@simulated
-async def test_coordinators_whose_logs_failed_for_a_while_serve_again(number: int, operations: set[Operation]) -> None:
-    """What a coordinator had written when the flush failed is applied, and what a trace cannot read ends no broker."""
-
-    def fails(operation: Operation, path: str) -> None:
-        if operation in operations and "/__" in path and path.endswith(".log"):
-            raise OSError(number, errno.errorcode[number], path)
-
-    config = {**TRANSACTIONAL, "offsets.topic.num.partitions": 1, "offsets.topic.replication.factor": 1}
-    config["log.flush.interval.messages"] = 1
-    async with Cluster(1, seed=2, config=config) as cluster, cluster.client() as client:
-        await cluster.create_topic("t", config={"flush.messages": 100})
-        disk, committed = cluster.host.disk(broker_name(0)), 0
-
-        async def commit_for(seconds: float) -> None:
-            nonlocal committed
-            ends, app = trio.current_time() + seconds, TransactionalProducer(client, "app")
-            while trio.current_time() < ends:
-                with suppress(KafkaError):
-                    async with app.transaction(timeout_ms=2_000) as transaction:
-                        await transaction.produce("t", b"%d" % committed)
-                        await transaction.commit_offsets("g", {("t", 0): committed + 1})
-                    committed += 1
-                await trio.sleep(0.2)
-
-        await commit_for(1)
-        before = committed
-        disk.watched_by(fails)
-        await commit_for(5)
-        disk.watched_by(None)
-        during, committed = committed, committed + 1
-        assert (during > before) == (number == errno.EIO), "a coordinator reads its log when it loads it"
-        await commit_for(5)
-        assert before
-        assert committed > during + 1
-        with trio.fail_after(10):
-            assert await GroupOffsets(client, "g").committed("t") == committed
-        assert cluster.broker(0).halted is None
-
-
 @pytest.mark.parametrize("number", [errno.ENAMETOOLONG, errno.EACCES, errno.EPERM])
 def test_a_name_that_cannot_be_used_takes_its_partition_offline_and_nothing_else(
     number: int, caplog: pytest.LogCaptureFixture
@@ -331,7 +287,6 @@ def test_a_full_file_system_is_survived_and_left_again(small: Path) -> None:
 FEW_DESCRIPTORS = """
 import json, os, resource, sys, trio
 from contextlib import suppress
-from tidegauge.impl.client.committed_offsets import GroupOffsets
 from tidegauge.impl.client.errors import KafkaError
 from tidegauge.impl.cluster.cluster import Cluster
 

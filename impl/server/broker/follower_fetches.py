@@ -236,7 +236,7 @@ class FollowerFetches:
         except RecordError as failure:
             accepted, error = False, self._replicas.storage_failed(partition, failure)
             reason = f"what the leader sent cannot be taken: {failure}"
-        except OSError as failure:  # the response has changed nothing: as good as lost
+        except OSError as failure:  # as good as lost: the next fetch goes on from what the log has taken of it
             self._replicas.storage_failed(partition, failure)
             if self._tracer.trace is not None and not partition.is_gone:
                 lost = trace.events.Disconnect
