@@ -64,8 +64,8 @@ class UnfollowedWrite(Recorder):
         return super().invoked(operation)
 
 
-def first_with(roles: Roles, words: str) -> Simulated | None:
-    runs = (simulate(draw(seed), validated=False, roles=roles) for seed in SEEDS)
+def first_with(roles: Roles, words: str, seeds: range = SEEDS) -> Simulated | None:
+    runs = (simulate(draw(seed), validated=False, roles=roles) for seed in seeds)
     return next((run for run in runs if any(words in problem for problem in run.problems)), None)
 
 
@@ -80,7 +80,7 @@ def test_a_session_that_never_expires_is_found_by_this_alone_and_told_with_the_s
 
 
 def test_a_majority_that_takes_no_writes_is_found() -> None:
-    run = first_with(Roles(replica=NobodyRejoins), "has taken no write")
+    run = first_with(Roles(replica=NobodyRejoins), "has taken no write", range(17, 20))
     assert run is not None
     assert not run.holds
 
