@@ -163,9 +163,14 @@ async def test_who_leads_and_who_is_fenced_is_told_partition_by_partition() -> N
 
 
 @simulated
-async def test_only_brokers_write_markers() -> None:
+async def test_brokers_and_who_may_alter_the_cluster_write_markers_and_nobody_else() -> None:
+    """The latter end a hanging transaction (KIP-1037)."""
+    brokers, operators = ((right, ResourceType.CLUSTER, "*") for right in (Operation.CLUSTER_ACTION, Operation.ALTER))
     async with led_by_0() as (cluster, _):
-        forbid(cluster, (Operation.CLUSTER_ACTION, ResourceType.CLUSTER, "*"))
+        for forbidden in ((brokers,), (operators,)):
+            forbid(cluster, *forbidden)
+            assert await end(await asker(cluster), 7, commit=True) is ErrorCode.none
+        forbid(cluster, brokers, operators)
         assert await end(await asker(cluster), 7, commit=True) is ErrorCode.cluster_authorization_failed
 
 
