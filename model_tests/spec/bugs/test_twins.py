@@ -41,7 +41,9 @@ TWINS: Final[Mapping[str, int]] = {
     "shows_the_whole_log": 934, "tells_too_soon": 934, "asks_for_no_epoch": 6_324, "followers_tell": 934,
     "takes_all_for_committed": 934,
     "raises_no_epoch": 7_988, "keeps_the_eligible": 34_516, "stays_in_sync": 2_127, "stays_eligible": 2_127,
-    "reads_brokers_files": 1_591,
+    "reads_brokers_files": 1_591, "repairs_in_the_same_epoch": 6_991, "cuts_the_eligible": 6_991,
+    "log_by_name": 25, "fetch_by_name": 25, "proposal_by_name": 106, "keeps_its_log": 81, "stays_led": 81,
+    "still_moves": 824,
     # idempotence
     "kafka_3197": 126, "kafka_5494": 788, "kafka_6003": 45, "kafka_6683": 18_712, "kafka_7692": 116, "kafka_15591": 80,
     # transactions

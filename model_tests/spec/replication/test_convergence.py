@@ -20,6 +20,7 @@ from tidegauge.spec.replication import control, faults
 from tidegauge.spec.replication.actions import ReceiveFetch, ReplicationAction
 from tidegauge.spec.replication.extension import ReplicationExtension
 from tidegauge.spec.replication.extensions.damage import Damage, RepairLog
+from tidegauge.spec.replication.extensions.deletion import Deletion
 from tidegauge.spec.replication.extensions.directories import Directories, ReplicaOffline, ReplicaOnline
 from tidegauge.spec.replication.extensions.late import LateMessages
 from tidegauge.spec.replication.extensions.lost_logs import LostLogs, ReportFound, lost
@@ -314,6 +315,11 @@ WRONG: tuple[tuple[Replication, str], ...] = (
         "a replica that met damage is repaired in the life of its process",
     ),
     (small(Replication, NobodyComesBack(), max_records=0, Unregister=1), "a broker that runs is registered"),
+    (
+        small(NobodyAppliesMetadata, Reassignment(), Deletion(), DeleteTopic=1),
+        "a deleted topic leaves no log behind",
+    ),
+    (small(NobodyAppliesMetadata, Reassignment(), Deletion(former=(1,))), "no log of a former topic is left"),
     (
         small(Replication, NothingIsShown()),
         "a consumer is shown all that is committed, and told where it ends",
