@@ -37,6 +37,7 @@ from tidegauge.spec.replication.state import (
     BrokerId,
     FetchRequest,
     FetchResponse,
+    PartitionMetadata,
     Replica,
     State,
     in_order,
@@ -266,6 +267,19 @@ class LateMessages(ReplicationExtension):
     ) -> Replica:
         """What was sent does not end with the process."""
         return with_part(inner(replica, kept), LeftBehind.of(replica))
+
+    def metadata_applied(
+        self,
+        machine: ReplicationRules,
+        inner: Callable[[State, int, Replica, PartitionMetadata], State],
+        state: State,
+        broker: int,
+        replica: Replica,
+        metadata: PartitionMetadata,
+    ) -> State:
+        """Nor with the replica, when it is deleted."""
+        after = inner(state, broker, replica, metadata)
+        return after.with_replica(broker, with_part(after.replicas[broker], LeftBehind.of(replica)))
 
 
 def nothing_of_the_dead(state: State) -> bool:

@@ -247,6 +247,18 @@ class Reassignment(ReplicationExtension):
         gone = Replica(running=replica.running, paused=replica.paused, broker_epoch=replica.broker_epoch)
         return with_metadata(machine, gone, metadata)
 
+    def has_lost_since(
+        self,
+        machine: ReplicationRules,
+        inner: Callable[[Replica, int, Replica], bool],
+        leader: Replica,
+        follower: int,
+        replica: Replica,
+    ) -> bool:
+        """A leader may not know yet that a replica was taken away, and count on what it had."""
+        is_gone = follower not in listed(replica) and leader.leader_epoch < replica.leader_epoch
+        return is_gone or inner(leader, follower, replica)
+
     def fetch_error(
         self,
         machine: ReplicationRules,
