@@ -15,6 +15,7 @@ from tidegauge.impl.wire import frames
 from tidegauge.impl.wire.frames import (
     KEPT_SIZE,
     LENGTH,
+    MOST_AT_ONCE,
     MOST_IN_VAIN,
     READ_SIZE,
     READS_AT_ONCE,
@@ -134,6 +135,24 @@ def test_reading_ahead_keeps_what_was_read() -> None:
         assert not await reader.read_ahead()
 
     trio.run(main)
+
+
+@simulated
+async def test_between_the_parts_of_a_large_frame_others_have_their_turn() -> None:
+    pauses = 0
+
+    async def pause() -> None:
+        nonlocal pauses
+        pauses += 1
+        await trio.lowlevel.checkpoint()
+
+    for parts in (1, 4):
+        pauses, data = 0, bytes(parts * MOST_AT_ONCE)
+        sent = framed(data)
+        chunks = [sent[at : at + READ_SIZE] for at in range(0, len(sent), READ_SIZE)]
+        reader = FrameReader(Chunks(chunks), 8 * MOST_AT_ONCE, pause=pause)
+        assert await reader.read_frame() == data
+        assert parts - 1 <= pauses <= parts
 
 
 @simulated

@@ -10,10 +10,12 @@ import trio
 import trio.lowlevel
 import trio.testing
 from kio.schema.errors import ErrorCode
-from kio.schema.metadata.v13.request import MetadataRequest
+from kio.schema.metadata.v13.request import MetadataRequest, MetadataRequestTopic
 from kio.schema.metadata.v13.response import MetadataResponse
+from kio.schema.types import TopicName
 
 from tidegauge.impl.ports.clock import SimulatedClock
+from tidegauge.impl.server.pace import line
 from tidegauge.impl.server.transport.connection import Connection
 from tidegauge.impl.server.transport.context import RequestContext
 from tidegauge.impl.server.transport.handlers import Deferred, Handlers
@@ -87,6 +89,23 @@ async def test_requests_that_come_together_are_handled_in_one_turn() -> None:
     connection = await served(respond, requests=3)
     assert connection.states == [READING, READY, HANDLING, SENDING, READY, READING, READY, CLOSED]
     assert connection.had_turn == {HANDLING}
+
+
+@simulated
+async def test_a_request_that_may_be_long_work_takes_its_first_slice_in_turn() -> None:
+    """One that cannot have many elements waits for nobody."""
+    for topics, passes in ((0, 0), (40, 1)):
+        names = tuple(MetadataRequestTopic(topic_id=None, name=TopicName(f"{n:0>100}")) for n in range(topics))
+        message = MetadataRequest(topics=names, include_topic_authorized_operations=False)
+        ours, theirs = trio.testing.memory_stream_pair()
+        service = Service({ApiKey.METADATA: respond}, VERSIONS, SimulatedClock(), 10_000, turns=trio.Semaphore(1))
+        before = line().passes
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(Recorded(theirs, service).serve)
+            await ours.send_all(encode_request(message, 1, "me"))
+            await trio.testing.wait_all_tasks_blocked()
+            await ours.aclose()
+        assert line().passes - before == passes
 
 
 @simulated
