@@ -35,6 +35,7 @@ from tidegauge.spec.bugs import (
 from tidegauge.spec.bugs.bug import Bug
 from tidegauge.spec.bugs.idempotence import IDEMPOTENCE_BUGS
 from tidegauge.spec.bugs.kip320 import KIP320_BUGS
+from tidegauge.spec.bugs.offsets import OFFSET_BUGS
 from tidegauge.spec.bugs.transactions import TRANSACTION_BUGS
 from tidegauge.spec.compaction.machine import Compaction
 from tidegauge.spec.idempotence import state as idempotence
@@ -326,7 +327,7 @@ REGISTRY: Final = Registry(
         tuple(TRANSACTION_BUGS.values()),
         populations=(PROCESSES, PARTITIONS, TRANSACTIONAL_IDS),
     ),
-    Registration("offsets", Offsets(producers=1, max_entries=3)),
+    Registration("offsets", Offsets(producers=1, max_entries=3), bugs=tuple(OFFSET_BUGS.values())),
     Registration("compaction", Compaction()),
     Registration("recovery", Recovery(max_appends=1)),
     Registration("authentication", Authentication()),

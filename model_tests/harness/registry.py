@@ -23,6 +23,7 @@ import attrs
 from tidegauge.model_tests.bugs import BUGS
 from tidegauge.model_tests.bugs.bug import CoreBug
 from tidegauge.model_tests.bugs.idempotence import IDEMPOTENCE_BUGS
+from tidegauge.model_tests.bugs.offsets import OFFSET_BUGS
 from tidegauge.model_tests.bugs.transactions import TRANSACTION_BUGS
 from tidegauge.model_tests.harness.cluster.binding import ClusterExtension
 from tidegauge.model_tests.harness.cluster.extensions.reads import ReadsOnCluster
@@ -373,6 +374,7 @@ HARNESS: Final = HarnessRegistry(
         roles=CORRECT_OFFSETS,
         cores=OffsetCores,
         plan=WalkPlan(large_offsets, perturbations=frozenset({FailOver, Clean}), length=40),
+        bugs=tuple(OFFSET_BUGS.values()),
     ),
     Registration(
         "transactions",

@@ -45,6 +45,7 @@ def test_random_walks_find_no_difference_and_take_every_action_and_refusal() -> 
         ("CommitInTransaction", "ILLEGAL_GENERATION"),
         ("CommitInTransaction", "UNKNOWN_MEMBER_ID"),
         ("Delete", "GROUP_ID_NOT_FOUND"),
+        ("Delete", "NON_EMPTY_GROUP"),
         ("FetchStable", "UNSTABLE_OFFSET_COMMIT"),
     }
 

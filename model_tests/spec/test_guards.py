@@ -44,7 +44,7 @@ REFUSED: Final[Mapping[str, int]] = {
     "composed-replication": 1856,
     "idempotence": 1297,
     "transactions": 1603,
-    "offsets": 18,
+    "offsets": 40,
 }
 """How many different requests are refused on the walks, each counted once in a state: lockstep sends such."""
 

@@ -39,7 +39,7 @@ FALSE: Final[Mapping[str, int]] = {
     "composed-replication": 1220,
     "idempotence": 382,
     "transactions": 374,
-    "offsets": 395,
+    "offsets": 295,
     "compaction": 458,
     "recovery": 173,
     "authentication": 235,

@@ -13,6 +13,7 @@ import attrs
 from tidegauge.spec.idempotence.machine import Idempotence
 from tidegauge.spec.kernel.bounds import Bounds
 from tidegauge.spec.kernel.machine import Action, Machine
+from tidegauge.spec.offsets.machine import Offsets
 from tidegauge.spec.registry import REGISTRY
 from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.state import Acks
@@ -31,6 +32,7 @@ LARGE: Final[Mapping[str, Machine[Any]]] = {
         segments=True,
         bounds=Bounds(dict.fromkeys(Idempotence().perturbations, OFTEN)),
     ),
+    "offsets": Offsets(producers=1, max_entries=4, max_rebalances=2, applies_later=True),
     "transactions": Transactions(
         transactional_ids=2,
         incarnations=2,

@@ -9,7 +9,7 @@ import attrs
 from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.guarded import GuardedAction, Refusal
 from tidegauge.spec.offsets.rules import OffsetRules
-from tidegauge.spec.offsets.state import NONE, Entry, Error, Kind, State
+from tidegauge.spec.offsets.state import NONE, Entry, Error, Kind, Membership, State
 
 
 @attrs.frozen
@@ -40,7 +40,7 @@ class Commit(OffsetAction):
     def guard(self, machine: OffsetRules, state: State) -> str:
         if not _has_room(machine, state):
             return "enough is in the log"
-        return _refusal(machine.commit_error(state.store, self.generation))
+        return _refusal(machine.commit_error(state, self.generation, is_transactional=False))
 
     def effect(self, machine: OffsetRules, state: State) -> State:
         return _appended(state, Entry(state.end, Kind.OFFSET, value=state.end, time=state.now))
@@ -58,7 +58,7 @@ class CommitInTransaction(OffsetAction):
     def guard(self, machine: OffsetRules, state: State) -> str:
         if not _has_room(machine, state):
             return "enough is in the log"
-        return _refusal(machine.commit_error(state.store, self.generation))
+        return _refusal(machine.commit_error(state, self.generation, is_transactional=True))
 
     def effect(self, machine: OffsetRules, state: State) -> State:
         entry = Entry(state.end, Kind.OFFSET, producer=self.producer, value=state.end, time=state.now)
@@ -97,7 +97,38 @@ class Replicate(OffsetAction):
         return "" if state.high_watermark < state.end else "all is committed"
 
     def effect(self, machine: OffsetRules, state: State) -> State:
-        return evolve(state, store=machine.replayed(state.store, state.in_flight), high_watermark=state.end)
+        state = evolve(state, high_watermark=state.end)
+        return state if machine.applies_later else _applied(machine, state)
+
+
+def _applied(machine: OffsetRules, state: State) -> State:
+    """All that is committed is replayed."""
+    new = tuple(entry for entry in state.in_flight if entry.place < state.high_watermark)
+    return evolve(state, store=machine.replayed(state.store, new), applied=state.high_watermark)
+
+
+@attrs.frozen
+class Apply(OffsetAction):
+    """The coordinator replays what is committed."""
+
+    def guard(self, machine: OffsetRules, state: State) -> str:
+        return "" if state.applied < state.high_watermark else "all that is committed is replayed"
+
+    def effect(self, machine: OffsetRules, state: State) -> State:
+        return _applied(machine, state)
+
+
+@attrs.frozen
+class Acknowledge(OffsetAction):
+    """The transactions' coordinators are told that their markers are written."""
+
+    def guard(self, machine: OffsetRules, state: State) -> str:
+        if not machine.applies_later:
+            return "markers are acknowledged as they are committed"
+        return "" if state.acknowledged < machine.acknowledgeable(state) else "there is nothing to tell"
+
+    def effect(self, machine: OffsetRules, state: State) -> State:
+        return evolve(state, acknowledged=machine.acknowledgeable(state))
 
 
 @attrs.frozen
@@ -121,6 +152,7 @@ class FailOver(OffsetAction):
             history=tuple(entry for entry in state.history if entry.place < self.end),
             end=self.end,
             high_watermark=self.end,
+            applied=self.end,
             store=machine.loaded(log),
             failures=state.failures + 1,
         )
@@ -146,9 +178,7 @@ class Delete(OffsetAction):
     fair: ClassVar[bool] = False
 
     def guard(self, machine: OffsetRules, state: State) -> str:
-        return _refusal(machine.deletion_error(state.store)) or (
-            "" if _has_room(machine, state) else "enough is in the log"
-        )
+        return _refusal(machine.deletion_error(state)) or ("" if _has_room(machine, state) else "enough is in the log")
 
     def effect(self, machine: OffsetRules, state: State) -> State:
         return _appended(state, Entry(state.end, Kind.TOMBSTONE, time=state.now))
@@ -162,7 +192,9 @@ class Expire(OffsetAction):
         return "" if machine.expires(state) else "nothing expires"
 
     def effect(self, machine: OffsetRules, state: State) -> State:
-        return _appended(state, Entry(state.end, Kind.TOMBSTONE, time=state.now, is_expiry=True))
+        has_members = state.membership is not Membership.NONE
+        tombstone = Entry(state.end, Kind.TOMBSTONE, time=state.now, is_expiry=True, has_members=has_members)
+        return _appended(state, tombstone)
 
 
 @attrs.frozen
@@ -193,3 +225,42 @@ class Tick(OffsetAction):
 
     def effect(self, machine: OffsetRules, state: State) -> State:
         return evolve(state, now=state.now + 1)
+
+
+@attrs.frozen
+class Join(OffsetAction):
+    """A member joins, or joins anew: the group rebalances."""
+
+    fair: ClassVar[bool] = False
+
+    def guard(self, machine: OffsetRules, state: State) -> str:
+        if state.rebalances >= machine.max_rebalances:
+            return "no more members join in this model"
+        return "" if state.membership is not Membership.REBALANCING else "the group rebalances"
+
+    def effect(self, machine: OffsetRules, state: State) -> State:
+        return evolve(state, membership=Membership.REBALANCING, rebalances=state.rebalances + 1)
+
+
+@attrs.frozen
+class Assign(OffsetAction):
+    """Members are told what to read."""
+
+    def guard(self, machine: OffsetRules, state: State) -> str:
+        return "" if state.membership is Membership.REBALANCING else "the group does not rebalance"
+
+    def effect(self, machine: OffsetRules, state: State) -> State:
+        return evolve(state, membership=Membership.STABLE)
+
+
+@attrs.frozen
+class Leave(OffsetAction):
+    """The last member leaves."""
+
+    fair: ClassVar[bool] = False
+
+    def guard(self, machine: OffsetRules, state: State) -> str:
+        return "" if state.membership is not Membership.NONE else "nobody is there"
+
+    def effect(self, machine: OffsetRules, state: State) -> State:
+        return evolve(state, membership=Membership.NONE)

@@ -16,6 +16,10 @@ Four rules follow from that one:
 * the coordinator writes no tombstone by itself while another value is pending, or on its way: it would take that along,
   and a client was or will be told that it is committed;
 * who asks for a stable offset is not told one while another value is pending (KIP-447).
+
+Two constants add what most searches do without. With `applies_later` a coordinator takes its time to replay what is
+committed, and acknowledges a marker only then. With `max_rebalances` the group may have members: while there is one,
+and be it unassigned, nothing expires. What members commit, and who they are, is no part of this machine.
 """
 
 from __future__ import annotations
@@ -45,11 +49,16 @@ class Offsets(OffsetRules):
         actions.CommitInTransaction,
         actions.WriteMarker,
         actions.Replicate,
+        actions.Apply,
+        actions.Acknowledge,
         actions.FailOver,
         actions.Delete,
         actions.Expire,
         actions.Clean,
         actions.Tick,
+        actions.Join,
+        actions.Assign,
+        actions.Leave,
     )
     refused_types: ClassVar[tuple[type[Action], ...]] = (actions.FetchStable,)
 
@@ -58,6 +67,10 @@ class Offsets(OffsetRules):
 
     def candidates(self, state: State) -> Iterable[GuardedAction[OffsetRules, State]]:
         yield from (actions.Commit(), actions.Replicate(), actions.Delete(), actions.Expire(), actions.Tick())
+        if self.applies_later:
+            yield from (actions.Apply(), actions.Acknowledge())
+        if self.max_rebalances:
+            yield from (actions.Join(), actions.Assign(), actions.Leave())
         for producer in range(self.producers):
             yield actions.CommitInTransaction(producer)
             yield from (actions.WriteMarker(producer, commits) for commits in (True, False))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from tidegauge.spec.kernel.machine import Invariant
 from tidegauge.spec.offsets.rules import OffsetRules
 from tidegauge.spec.offsets.state import NONE, Entry, Error, Kind, State
+
+ENDS: Final = (Kind.COMMIT, Kind.ABORT)
 
 
 def invariants(machine: OffsetRules) -> Mapping[str, Invariant[State]]:
@@ -17,6 +20,8 @@ def invariants(machine: OffsetRules) -> Mapping[str, Invariant[State]]:
         "StableIsDecided": lambda state: stable_is_decided(machine, state),
         "LoadedIsKept": lambda state: loaded_is_kept(machine, state),
         "OnlyOldExpires": lambda state: only_old_expires(machine, state),
+        "MembersKeepTheirOffsets": members_keep_their_offsets,
+        "AcknowledgedIsApplied": acknowledged_is_applied,
     }
 
 
@@ -37,8 +42,10 @@ def stable_is_decided(machine: OffsetRules, state: State) -> bool:
 
 
 def loaded_is_kept(machine: OffsetRules, state: State) -> bool:
-    """A broker that loads the log, as the cleaner has left it, knows what the coordinator has kept."""
-    return machine.loaded(entry for entry in state.log if entry.place < state.high_watermark) == state.store
+    """A broker that loads the log, as the cleaner has left it, knows what the coordinator has kept, or is about to."""
+    new = (entry for entry in state.in_flight if entry.place < state.high_watermark)
+    loaded = machine.loaded(entry for entry in state.log if entry.place < state.high_watermark)
+    return loaded == machine.replayed(state.store, new)
 
 
 def only_old_expires(machine: OffsetRules, state: State) -> bool:
@@ -54,11 +61,23 @@ def only_old_expires(machine: OffsetRules, state: State) -> bool:
     return True
 
 
+def members_keep_their_offsets(state: State) -> bool:
+    """No offset expires while the group has members: one of them may go on from there."""
+    return not any(entry.is_expiry and entry.has_members for entry in state.history)
+
+
+def acknowledged_is_applied(state: State) -> bool:
+    """Once a transaction's coordinator was told that its marker is written, nobody sees the offset from before it."""
+    told = [entry for entry in state.history if entry.place < state.acknowledged and entry.kind in ENDS]
+    pending = dict(state.store.pending)
+    return not any(marker.producer in pending and pending[marker.producer].place < marker.place for marker in told)
+
+
 def converging() -> Mapping[str, Invariant[State]]:
     """What comes about in the end."""
     return {
         "every transaction ends, and all is committed": lambda state: (
-            not list(state.open_from()) and state.high_watermark == state.end
+            not list(state.open_from()) and state.high_watermark == state.applied == state.end
         )
     }
 
@@ -91,8 +110,8 @@ def _comes_too_late(state: State, marker: Entry) -> bool:
 
 
 def committed_history(state: State) -> list[Entry]:
-    """What was ever appended and is committed."""
-    return [entry for entry in state.history if entry.place < state.high_watermark]
+    """What was ever appended, is committed and replayed."""
+    return [entry for entry in state.history if entry.place < state.applied]
 
 
 def counting(history: Sequence[Entry]) -> int:

@@ -8,7 +8,7 @@ import attrs
 
 from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.guarded import GuardedMachine
-from tidegauge.spec.offsets.state import NONE, Committed, Entry, Error, Kind, State, Store
+from tidegauge.spec.offsets.state import NONE, Committed, Entry, Error, Kind, Membership, State, Store
 
 
 @attrs.frozen
@@ -23,6 +23,10 @@ class OffsetRules(GuardedMachine[State]):
     max_time: int = 1
     max_failures: int = 1
     """How often another leader takes over."""
+    max_rebalances: int = 0
+    """How often members join, or join anew; with 0 the group never has any."""
+    applies_later: bool = False
+    """Whether what is committed is replayed in a step of its own, and markers are acknowledged in another."""
 
     # --- the store -----------------------------------------------------------------------------------------------
 
@@ -66,21 +70,30 @@ class OffsetRules(GuardedMachine[State]):
 
     # --- what is refused -----------------------------------------------------------------------------------------
 
-    def commit_error(self, store: Store, generation: int) -> Error:
-        """A group without members knows no generation; one without offsets is not there."""
+    def commit_error(self, state: State, generation: int, *, is_transactional: bool) -> Error:
+        """Nobody is a member here that could commit; a group that is not there has no generation at all.
+
+        A producer of before KIP-447 does not say whose offset it commits, and is believed.
+        """
         if generation == NONE:
-            return Error.NONE
-        is_there = store.committed is not None or bool(store.pending)
-        return Error.UNKNOWN_MEMBER_ID if is_there else Error.ILLEGAL_GENERATION
+            is_no_member = state.membership is not Membership.NONE and not is_transactional
+            return Error.UNKNOWN_MEMBER_ID if is_no_member else Error.NONE
+        return Error.UNKNOWN_MEMBER_ID if self.is_there(state) else Error.ILLEGAL_GENERATION
+
+    def is_there(self, state: State) -> bool:
+        """A group is there as long as it has a member, or an offset, committed or pending."""
+        store = state.store
+        return store.committed is not None or bool(store.pending) or state.membership is not Membership.NONE
 
     def fetch_error(self, state: State) -> Error:
         """Who asks for a stable offset is not told one that an open transaction may change (KIP-447)."""
         return Error.UNSTABLE_OFFSET_COMMIT if state.store.pending else Error.NONE
 
-    def deletion_error(self, store: Store) -> Error:
-        """A group is there as long as it has an offset, committed or pending."""
-        is_there = store.committed is not None or bool(store.pending)
-        return Error.NONE if is_there else Error.GROUP_ID_NOT_FOUND
+    def deletion_error(self, state: State) -> Error:
+        """Nobody takes away what members go by."""
+        if state.membership is not Membership.NONE:
+            return Error.NON_EMPTY_GROUP
+        return Error.NONE if self.is_there(state) else Error.GROUP_ID_NOT_FOUND
 
     # --- expiry --------------------------------------------------------------------------------------------------
 
@@ -89,15 +102,25 @@ class OffsetRules(GuardedMachine[State]):
         committed = state.store.committed
         if committed is None or committed.time + self.retention > state.now:
             return False
-        return not self.is_pending(state) and not self.is_in_flight(state)
+        return not self.has_members(state) and not self.is_pending(state) and not self.is_in_flight(state)
+
+    def has_members(self, state: State) -> bool:
+        """Whether somebody may yet go on from the value: a member that has joined, assigned or not (KAFKA-13636)."""
+        return state.membership is not Membership.NONE
 
     def is_pending(self, state: State) -> bool:
         """Whether an open transaction has a value too."""
         return bool(state.store.pending)
 
     def is_in_flight(self, state: State) -> bool:
-        """Whether a value is in the log and not committed yet."""
+        """Whether a value is in the log and not replayed yet."""
         return any(entry.kind in (Kind.OFFSET, Kind.TOMBSTONE) for entry in state.in_flight)
+
+    # --- markers -------------------------------------------------------------------------------------------------
+
+    def acknowledgeable(self, state: State) -> int:
+        """Up to where markers are acknowledged: they have taken effect here (KAFKA-17507)."""
+        return state.applied
 
     # --- the cleaner ---------------------------------------------------------------------------------------------
 

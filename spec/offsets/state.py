@@ -16,6 +16,7 @@ class Error(IntEnum):
     NONE = 0
     ILLEGAL_GENERATION = 22
     UNKNOWN_MEMBER_ID = 25
+    NON_EMPTY_GROUP = 68
     GROUP_ID_NOT_FOUND = 69
     UNSTABLE_OFFSET_COMMIT = 88
 
@@ -27,6 +28,15 @@ class Kind(Enum):
     TOMBSTONE = "tombstone"
     COMMIT = "commit marker"
     ABORT = "abort marker"
+
+
+class Membership(Enum):
+    """Whether the group has members."""
+
+    NONE = "none"
+    REBALANCING = "rebalancing"
+    """They have joined, and nobody knows yet who reads what."""
+    STABLE = "stable"
 
 
 @attrs.frozen
@@ -44,6 +54,8 @@ class Entry:
     """When it was written."""
     is_expiry: bool = False
     """Whether a tombstone was written because the value's time was over."""
+    has_members: bool = False
+    """Whether the group had members when such a tombstone was written."""
 
 
 @attrs.frozen
@@ -76,16 +88,22 @@ class State:
     """What the cleaner has left."""
     end: int = 0
     high_watermark: int = 0
+    applied: int = 0
+    """Up to where the coordinator has replayed what is committed."""
+    acknowledged: int = 0
+    """Up to where the transactions' coordinators were told that their markers are written."""
     store: Store = Store()
     now: int = 0
     failures: int = 0
+    membership: Membership = Membership.NONE
+    rebalances: int = 0
     history: tuple[Entry, ...] = ()
-    """What was ever appended and not truncated; for the invariants alone."""
+    """What was ever appended and not truncated: of what is replayed, for the invariants alone."""
 
     @property
     def in_flight(self) -> tuple[Entry, ...]:
-        """What is in the log and not committed yet."""
-        return tuple(entry for entry in self.log if entry.place >= self.high_watermark)
+        """What is in the log and not replayed yet."""
+        return tuple(entry for entry in self.history if entry.place >= self.applied)
 
     def open_from(self) -> Iterator[int]:
         """Where each transaction begins in the log that no committed marker ends."""

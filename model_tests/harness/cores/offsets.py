@@ -7,7 +7,7 @@ the cleaner leaves of the log is copied from the specification, which has a lock
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from random import Random
 from typing import Final
 
@@ -15,7 +15,14 @@ import attrs
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.coordinators.groups.coordinator import GroupCoordinator, Limits
-from tidegauge.impl.coordinators.groups.log_entries import LogEntry, OffsetWritten, TransactionEnded, log_entries
+from tidegauge.impl.coordinators.groups.group_metadata import GroupMember, GroupMetadata
+from tidegauge.impl.coordinators.groups.log_entries import (
+    GroupWritten,
+    LogEntry,
+    OffsetWritten,
+    TransactionEnded,
+    log_entries,
+)
 from tidegauge.impl.coordinators.groups.offsets import CommittedOffset, GroupOffsets
 from tidegauge.impl.coordinators.groups.record_formats import OffsetKey
 from tidegauge.impl.coordinators.groups.requests import Commit, NewOffset, Ruling
@@ -27,9 +34,10 @@ from tidegauge.spec.kernel.changes import Change
 from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.offsets import actions
 from tidegauge.spec.offsets.machine import Offsets
-from tidegauge.spec.offsets.state import NONE, Committed, Entry, Kind, State, Store
+from tidegauge.spec.offsets.state import NONE, Committed, Entry, Kind, Membership, State, Store
 
 KEY: Final = OffsetKey("group", "topic", 3)
+MEMBER: Final = GroupMember("member", None, "client", "host", 0, 0, b"", b"")
 KINDS: Final = {True: Kind.COMMIT, False: Kind.ABORT}
 
 
@@ -52,6 +60,8 @@ def large_offsets(rng: Random) -> Offsets:
         retention=rng.choice((1, 2)),
         max_time=6,
         max_failures=5,
+        max_rebalances=rng.choice((0, 0, 3)),
+        applies_later=rng.choice((False, False, True)),
     )
 
 
@@ -64,9 +74,15 @@ class OffsetCores:
         self.now_ms = 0
         self.log: dict[int, bytes] = {}
         """Batches of one record by their place."""
+        self.appended: dict[int, LogEntry] = {}
+        """Those that the coordinator was not told of yet: it is told, whatever the cleaner takes."""
         self.end = 0
         self.high_watermark = 0
+        self.applied = 0
+        self.membership = Membership.NONE
         self.failures = 0
+        self.acknowledged = 0
+        self.rebalances = 0
         self.rulings: list[Ruling] = []
         """Those whose records are in flight: of one record each here."""
         self.coordinator = self.started()
@@ -79,7 +95,16 @@ class OffsetCores:
         coordinator = self.roles.coordinator(Limits(retention_ms=self.machine.retention))
         coordinator.offsets = self.roles.offsets()
         coordinator.offsets.replay(self.entries(range(self.high_watermark)))
+        if self.membership is not Membership.NONE:
+            coordinator.offsets.replay([self.group_written()])
         return coordinator
+
+    def group_written(self) -> GroupWritten:
+        """What the group's record says of its members; the machine has no place for it in the log."""
+        if self.membership is Membership.NONE:
+            return GroupWritten(NONE, KEY.group, None)
+        protocol = "range" if self.membership is Membership.STABLE else None
+        return GroupWritten(NONE, KEY.group, GroupMetadata("consumer", 1, protocol, None, NONE, (MEMBER,)))
 
     def perform(self, action: Action, before: State) -> None:
         """Do what the action says; it is enabled in the specification."""
@@ -95,8 +120,12 @@ class OffsetCores:
         for key, value in ruling.records:
             record = Record(self.end, self.now_ms, key, value)
             batch = build_batch([record], producer=producer, transactional=producer is not NO_PRODUCER)
-            self.log[self.end] = batch
-            self.end += 1
+            self._write(batch)
+
+    def _write(self, batch: bytes) -> None:
+        self.log[self.end] = batch
+        (self.appended[self.end],) = self.entries([self.end])
+        self.end += 1
 
     def entries(self, places: Iterable[int]) -> Iterator[LogEntry]:
         """What the log has at these places."""
@@ -109,17 +138,43 @@ class OffsetCores:
 
     def replicate(self, action: actions.Replicate, before: State) -> None:
         """Commit the log to its end."""
-        for entry in self.entries(range(self.high_watermark, self.end)):
+        self.high_watermark = self.end
+        if not self.machine.applies_later:
+            self.apply()
+
+    def apply(self, action: actions.Apply | None = None, before: State | None = None) -> None:
+        """The coordinator is told of what is committed."""
+        for place in range(self.applied, self.high_watermark):
+            entry = self.appended.pop(place)
             if isinstance(entry, OffsetWritten):
                 self.coordinator.committed(self.rulings.pop(0), entry.log_offset, entry.producer_id)
             else:
                 self.coordinator.offsets.replay([entry])
-        self.high_watermark = self.end
+        self.applied = self.high_watermark
+
+    def acknowledge(self, action: actions.Acknowledge, before: State) -> None:
+        """The shell tells the transactions' coordinators what the coordinator of groups has been told."""
+        self.acknowledged = self.applied
+
+    def join(self, action: actions.Join, before: State) -> None:
+        self.rebalances += 1
+        self._write_group(Membership.REBALANCING)
+
+    def assign(self, action: actions.Assign, before: State) -> None:
+        self._write_group(Membership.STABLE)
+
+    def leave(self, action: actions.Leave, before: State) -> None:
+        self._write_group(Membership.NONE)
+
+    def _write_group(self, membership: Membership) -> None:
+        self.membership = membership
+        self.coordinator.offsets.replay([self.group_written()])
 
     def fail_over(self, action: actions.FailOver, before: State) -> None:
         """A coordinator that knows nothing but the log."""
         self.log = {place: batch for place, batch in self.log.items() if place < action.end}
-        self.end = self.high_watermark = action.end
+        self.end = self.high_watermark = self.applied = action.end
+        self.appended.clear()
         self.failures += 1
         self.rulings.clear()
         self.coordinator = self.started()
@@ -131,8 +186,7 @@ class OffsetCores:
 
     def write_marker(self, action: actions.WriteMarker, before: State) -> None:
         """What the transaction's coordinator sends."""
-        self.log[self.end] = build_marker(TransactionMarker(action.producer, 0, action.commits, 0), self.now_ms)
-        self.end += 1
+        self._write(build_marker(TransactionMarker(action.producer, 0, action.commits, 0), self.now_ms))
 
     def tick(self, action: actions.Tick, before: State) -> None:
         self.now_ms += 1
@@ -184,10 +238,13 @@ class OffsetCores:
     # --- what is compared --------------------------------------------------------------------------------------------
 
     def differences(self, state: State) -> Iterable[Change]:
-        """Whether the coordinator would let the offset expire, and what it tells who asks."""
+        """Whether the coordinator would let the offset expire, and what it tells who asks, for a stable one too."""
         expires = bool(self.coordinator.expire(self.now_ms, 1).records)
         if expires != self.machine.expires(state):
             yield Change("expires", self.machine.expires(state), expires)
+        stable = self.coordinator.fetch(KEY, require_stable=True)
+        if isinstance(stable, ErrorCode) is not bool(self.machine.fetch_error(state)):
+            yield Change("stable", self.machine.fetch_error(state), stable)
         told = self.coordinator.fetch(KEY, require_stable=False)
         value = told.value.offset if isinstance(told, CommittedOffset) else NONE
         expected = NONE if state.store.committed is None else state.store.committed.value
@@ -204,9 +261,21 @@ class OffsetCores:
             None if found is None else _committed(found),
             tuple((producer, _committed(committed)) for producer, committed in sorted(pending)),
         )
-        expiries = {entry.place for entry in state.history if entry.is_expiry}
+        expiries = {entry.place: entry.has_members for entry in state.history if entry.is_expiry}
         log = tuple(_entry(batch, entry, expiries) for batch, entry in self._decoded())
-        return State(log, self.end, self.high_watermark, store, self.now_ms, self.failures, state.history)
+        return State(
+            log,
+            self.end,
+            self.high_watermark,
+            self.applied,
+            self.acknowledged,
+            store,
+            self.now_ms,
+            self.failures,
+            self.membership,
+            self.rebalances,
+            state.history,
+        )
 
     def _decoded(self) -> Iterator[tuple[bytes, LogEntry]]:
         for place in sorted(self.log):
@@ -218,15 +287,19 @@ def _committed(found: CommittedOffset) -> Committed:
     return Committed(found.log_offset, found.value.offset, found.value.commit_time)
 
 
-def _entry(batch: bytes, entry: LogEntry, expiries: set[int]) -> Entry:
-    """An entry as the specification has it."""
+def _entry(batch: bytes, entry: LogEntry, expiries: Mapping[int, bool]) -> Entry:
+    """An entry as the specification has it; `expiries`: the tombstones of old offsets, and whether there were members.
+
+    The log does not say which those are.
+    """
     place = entry.log_offset
     if isinstance(entry, TransactionEnded):
         return Entry(place, KINDS[entry.is_commit], producer=entry.producer_id)
     assert isinstance(entry, OffsetWritten), "no group has members here"
     if entry.value is None:
         time = BatchHeader.parse(batch).max_timestamp
-        return Entry(place, Kind.TOMBSTONE, time=time, is_expiry=place in expiries)
+        is_expiry, has_members = place in expiries, expiries.get(place, False)
+        return Entry(place, Kind.TOMBSTONE, time=time, is_expiry=is_expiry, has_members=has_members)
     return Entry(place, Kind.OFFSET, entry.producer_id, entry.value.offset, entry.value.commit_time)
 
 
@@ -240,4 +313,9 @@ STEPS: Final = Steps(
     on(actions.Expire, OffsetCores.expire),
     on(actions.Clean, OffsetCores.clean),
     on(actions.Tick, OffsetCores.tick),
+    on(actions.Apply, OffsetCores.apply),
+    on(actions.Acknowledge, OffsetCores.acknowledge),
+    on(actions.Join, OffsetCores.join),
+    on(actions.Assign, OffsetCores.assign),
+    on(actions.Leave, OffsetCores.leave),
 )

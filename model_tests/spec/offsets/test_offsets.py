@@ -16,6 +16,8 @@ from tidegauge.spec.offsets.machine import Offsets
 from tidegauge.spec.offsets.state import Committed, Entry, Error, State, Store
 
 QUICK = Offsets(producers=1, max_entries=3)
+LATER = Offsets(producers=1, max_entries=3, max_time=0, applies_later=True)
+MEMBERS = Offsets(producers=1, max_entries=2, max_failures=1, max_rebalances=1)
 TWO_PRODUCERS = Offsets(max_entries=3, max_failures=0, max_time=0)
 DEEP = (Offsets(max_entries=4), Offsets(producers=1, max_entries=5, max_failures=0))
 
@@ -27,6 +29,14 @@ def test_what_is_kept_is_what_is_loaded_and_the_newest_counts(machine: Offsets) 
     assert exploration.holds, exploration.violations or exploration.convergence
     assert counted(exploration) == ((2_358, 4_508) if machine is TWO_PRODUCERS else (4_234, 12_222))
     assert not exploration.unreached or machine is TWO_PRODUCERS, "without time nothing expires"
+
+
+@pytest.mark.parametrize("machine", [LATER, MEMBERS], ids=["applied later", "members"])
+def test_the_same_where_what_is_committed_is_applied_later_and_where_there_are_members(machine: Offsets) -> None:
+    exploration = explore(machine, converges=True)
+    assert exploration.complete
+    assert exploration.holds, exploration.violations or exploration.convergence
+    assert counted(exploration) == ((6_204, 21_842) if machine is LATER else (2_560, 8_792))
 
 
 @pytest.mark.deep

@@ -1,0 +1,110 @@
+"""Every bug of the offsets of groups is caught where it is switched on: in the coordinator's core, or in its log."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+import trio
+from kio.schema.errors import ErrorCode
+
+from tidegauge.impl.client.transactional import TransactionalProducer
+from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.impl.server.broker.appends import PartitionMarker
+from tidegauge.impl.server.broker.coordinator_log import Apply, CoordinatorLog, Led
+from tidegauge.impl.server.broker.groups import Groups
+from tidegauge.model_tests.bugs.offsets import OFFSET_BUGS, WITHOUT_A_CORE, CoreBug
+from tidegauge.model_tests.harness.cores.offsets import OffsetRoles
+from tidegauge.model_tests.harness.counterexamples.files import FOLDER, Failure, load
+from tidegauge.model_tests.harness.lockstep.checked import failure_of
+from tidegauge.model_tests.harness.lockstep.on_cores import CoresLockstep
+from tidegauge.model_tests.harness.registry import HARNESS
+from tidegauge.model_tests.simulated import simulated
+from tidegauge.spec.bugs.offsets import OFFSET_BUGS as SPEC_BUGS
+
+SEED = 1
+LIMIT = 150
+HARNESSED = HARNESS["offsets"]
+every_bug = pytest.mark.parametrize("bug", OFFSET_BUGS.values(), ids=OFFSET_BUGS)
+
+
+def test_the_two_zoos_hold_the_same_bugs_but_for_those_of_parts_without_a_core() -> None:
+    assert list(OFFSET_BUGS) == [name for name in SPEC_BUGS if name not in WITHOUT_A_CORE]
+
+
+@every_bug
+def test_walks_show_the_difference_from_the_correct_specification(bug: CoreBug[OffsetRoles]) -> None:
+    found = HARNESSED.first_failure(SEED, LIMIT, roles=bug.roles)
+    assert found is not None, f"{bug.name} went unnoticed in {LIMIT} walks"
+    assert found.failure is not None
+    assert found.failure.expected.kind is Failure.DIFFERENCE
+    assert HARNESSED.walk(SEED, found.number).failure is None, "without the bug the same walk shows nothing"
+
+
+@every_bug
+def test_specification_and_cores_that_are_wrong_alike_violate_the_invariant_together(
+    bug: CoreBug[OffsetRoles],
+) -> None:
+    saved = load(FOLDER / f"{bug.name}.json")
+    failure = failure_of(CoresLockstep(saved.buggy_machine(), bug.roles), saved.actions)
+    assert failure is not None, f"{bug.name} went unnoticed"
+    assert failure.expected == saved.expected
+    assert failure.expected.name in bug.twin.violates
+
+
+# --- KAFKA-17507, in a broker ----------------------------------------------------------------------------------------
+
+
+class AcknowledgesWhatIsCommitted(CoordinatorLog[Any]):
+    """Who waits for a marker waits for its commit; the coordinator knows of it in its own time."""
+
+    async def append_marker(
+        self, led: Led[Any], marker: PartitionMarker, apply: Apply, *, timeout_ms: float
+    ) -> ErrorCode:
+        async def know_of_it(base_offset: int) -> None:
+            await trio.sleep(0.01)
+            apply(base_offset)
+
+        def postpone(base_offset: int) -> None:
+            self._tasks.start_soon(know_of_it, base_offset)
+
+        return await super().append_marker(led, marker, postpone, timeout_ms=timeout_ms)
+
+
+async def pending_when_told(log: type[CoordinatorLog[Any]]) -> list[bool]:
+    """Whether an offset is pending whose transaction's marker was just acknowledged, of three transactions."""
+    found: list[bool] = []
+    acknowledge = Groups.append_marker
+
+    async def noted(groups: Groups, marker: PartitionMarker, timeout_ms: float) -> ErrorCode:
+        error = await acknowledge(groups, marker, timeout_ms)
+        led = groups.log.led(marker.partition)
+        assert error is ErrorCode.none
+        assert not isinstance(led, ErrorCode)
+        found.append(marker.marker.producer_id in led.state.offsets.pending)
+        return error
+
+    few = {"transaction.state.log.num.partitions": 1, "offsets.topic.num.partitions": 1}
+    with (
+        patch("tidegauge.impl.server.broker.groups.CoordinatorLog", log),
+        patch.object(Groups, "append_marker", noted),
+    ):
+        async with Cluster(brokers=1, seed=1, config=few) as cluster, cluster.client() as client:
+            await cluster.create_topic("t", replication_factor=1)
+            producer = TransactionalProducer(client, "tx")
+            for offset in range(3):
+                async with producer.transaction() as transaction:
+                    await transaction.commit_offsets("g", {("t", 0): offset})
+            await producer.begin()  # once the last one is complete
+    return found
+
+
+@simulated
+async def test_a_marker_is_acknowledged_once_the_coordinator_of_the_group_knows_of_it() -> None:
+    assert await pending_when_told(CoordinatorLog) == [False] * 3
+
+
+@simulated
+async def test_a_log_that_tells_of_markers_when_they_are_committed_is_noticed() -> None:
+    assert any(await pending_when_told(AcknowledgesWhatIsCommitted))
