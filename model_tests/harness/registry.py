@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import Enum
 from functools import partial
+from random import Random
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
@@ -26,6 +27,7 @@ from tidegauge.model_tests.bugs.idempotence import IDEMPOTENCE_BUGS
 from tidegauge.model_tests.bugs.offsets import OFFSET_BUGS
 from tidegauge.model_tests.bugs.transactions import TRANSACTION_BUGS
 from tidegauge.model_tests.harness.cluster.binding import ClusterExtension
+from tidegauge.model_tests.harness.cluster.extensions.deletion import DeletionOnCluster
 from tidegauge.model_tests.harness.cluster.extensions.reads import ReadsOnCluster
 from tidegauge.model_tests.harness.cluster.extensions.reassignment import ReassignmentOnCluster
 from tidegauge.model_tests.harness.cluster.extensions.retention import RetentionOnCluster
@@ -37,6 +39,7 @@ from tidegauge.model_tests.harness.cluster.steps import ReplicationCluster
 from tidegauge.model_tests.harness.cluster.transactions import TransactionCluster
 from tidegauge.model_tests.harness.cores.extensions.composed import ComposedCores
 from tidegauge.model_tests.harness.cores.extensions.damage import DamageCores
+from tidegauge.model_tests.harness.cores.extensions.deletion import DeletionCores
 from tidegauge.model_tests.harness.cores.extensions.directories import DirectoryCores
 from tidegauge.model_tests.harness.cores.extensions.late import LateCores
 from tidegauge.model_tests.harness.cores.extensions.lost_logs import LostLogCores
@@ -76,6 +79,7 @@ from tidegauge.spec.registry import Registration as Specification
 from tidegauge.spec.replication.composed import everything
 from tidegauge.spec.replication.extension import ReplicationExtension
 from tidegauge.spec.replication.extensions.damage import Damage, DamageLog, LoseEnd
+from tidegauge.spec.replication.extensions.deletion import DeleteTopic, Deletion
 from tidegauge.spec.replication.extensions.directories import Directories, FailDirectory
 from tidegauge.spec.replication.extensions.late import LateMessages
 from tidegauge.spec.replication.extensions.lost_logs import LoseLog, LostLogs
@@ -258,7 +262,13 @@ def _replication_rules() -> type[Any]:
     return ReplicationRules
 
 
+def _recreated(rng: Random) -> tuple[ReplicationExtension, ...]:
+    """A topic that may be deleted; in most walks there was one of its name, which some brokers still have."""
+    return Reassignment(), Deletion(former=rng.choice(((), (1,), (0, 1), (0, 2))), former_records=rng.choice((1, 2)))
+
+
 ON_CLUSTER: Final[tuple[type[ClusterExtension], ...]] = (
+    DeletionOnCluster,
     ReassignmentOnCluster,
     ShutdownOnCluster,
     RetentionOnCluster,
@@ -266,7 +276,7 @@ ON_CLUSTER: Final[tuple[type[ClusterExtension], ...]] = (
     ReadsOnCluster,
     UnregisteringOnCluster,
 )
-"""The extensions of replication that a cluster performs."""
+"""The extensions of replication that a cluster performs; where two have steps for an action, the first one's count."""
 
 
 ON_CORES: Final = Additions(*(extension.messages for extension in ON_CLUSTER))
@@ -278,19 +288,21 @@ def _of_replication(
     cores: Callable[..., Binding],
     *extensions: ReplicationExtension,
     perturbations: frozenset[type[Action]] = frozenset(),
+    drawn: Callable[[Random], tuple[ReplicationExtension, ...]] | None = None,
     bugs: tuple[CoreBug[Any], ...] = (),
     on_cluster: bool = True,
 ) -> Registration:
     """What the harness has for replicated partitions with these extensions.
 
-    Most walks leave `perturbations` out, actions of the extensions. `on_cluster`: whether a cluster performs them all.
+    Most walks leave `perturbations` out, actions of the extensions. `drawn`: the extensions with the constants of a
+    walk. `on_cluster`: whether a cluster performs them all.
     """
     return Registration(
         machine,
         roles=CORRECT,
         cores=partial(cores, additions=ON_CORES),
         cluster=partial(ReplicationCluster, extensions=ON_CLUSTER) if on_cluster else None,
-        plan=replication_walks(*extensions, perturbations=perturbations),
+        plan=replication_walks(*extensions, perturbations=perturbations, drawn=drawn),
         rules=None if extensions else _replication_rules,
         steps=replication_steps.steps,
         bugs=bugs,
@@ -351,6 +363,14 @@ HARNESS: Final = HarnessRegistry(
     ),
     _of_replication("reads", ReadsCores, Reads(consumers=2)),
     _of_replication("late-messages", LateCores, LateMessages(), on_cluster=False),
+    _of_replication(
+        "deletion",
+        DeletionCores,
+        Reassignment(),
+        Deletion(),
+        perturbations=frozenset({StartReassignment, DeleteTopic}),
+        drawn=_recreated,
+    ),
     Registration(
         "idempotence",
         roles=CORRECT,
@@ -387,7 +407,6 @@ HARNESS: Final = HarnessRegistry(
         bugs=tuple(TRANSACTION_BUGS.values()),
     ),
     Registration("recovery", cores=RecoveryCores, plan=RECOVERY_WALKS),
-    Registration("deletion"),
     Registration("kip320"),
     Registration("compaction"),
     Registration("authentication"),

@@ -22,7 +22,6 @@ from tidegauge.spec.replication.machine import Replication
 ARCHITECTURE = Path(__file__).parents[2] / "docs" / "architecture.md"
 
 NOT_DRIVEN = (
-    "deletion",
     "kip320",
     "compaction",
     "authentication",

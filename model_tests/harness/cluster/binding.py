@@ -109,9 +109,21 @@ class ClusterExtension:
         """Whether its parts are read beside this machine: also where they are to be seen at rest, if it says so."""
         return cls.is_in(machine)
 
+    async def founded(self, cluster: Cluster) -> frozenset[int]:
+        """Make what there was before the topic; returns the brokers that learn of the topic only later."""
+        return frozenset()
+
     def assignment(self, initial: spec.Controller) -> tuple[int, ...]:
         """The replicas with which the topic is created; () for all brokers."""
         return ()
+
+    def registration(self) -> PartitionRegistration | None:
+        """The partition, where the controller knows it no more."""
+        return None
+
+    def error_without_topic(self, number: int) -> spec.Error | None:
+        """The error of a broker that does not know the topic; None for that of one without metadata."""
+        return None
 
     def can_perform(self, action: Action, before: spec.State) -> bool:
         """Whether the cluster can, in its present state."""
@@ -140,6 +152,8 @@ Ts = TypeVarTuple("Ts")
 class ClusterBinding:
     """A cluster beside the specification; `cluster.steps` makes it perform actions."""
 
+    topic_id: str
+
     def __init__(self, machine: Replication, roles: Roles, extensions: Iterable[type[ClusterExtension]]) -> None:
         """Raises NotRegisteredError for a machine with an extension that is not among these."""
         extensions = tuple(extensions)
@@ -164,7 +178,7 @@ class ClusterBinding:
         self._hosted = GuestCluster(SEED, partial(self._make, roles), self._prepare)
         self.guest, self.cluster, self._nursery = self._hosted.run, self._hosted.cluster, self._hosted.nursery
         self.told_at_once = self._hosted.told_at_once
-        self.frames = FramesInFlight(self.cluster.network, self.epochs, self.additions)
+        self.frames = FramesInFlight(self.cluster.network, self.epochs, self.additions, self.error_without_topic)
 
     def _make(self, roles: Roles) -> Cluster:
         return Cluster(
@@ -173,25 +187,27 @@ class ClusterBinding:
             timers=False,
             trace=False,
             replica_class=roles.replica,
-            controller_class=founding(roles.controller, self._initial),
+            controller_class=founding(roles.controller, self._initial, self._assignment()),
         )
 
     async def _prepare(self, cluster: Cluster) -> None:
-        machine = self.machine
-        await cluster.create_topic(
-            TOPIC,
-            config={
-                "min.insync.replicas": machine.min_insync_replicas,
-                "unclean.leader.election.enable": machine.unclean_leader_election,
-            },
-            assignments=[list(self._assignment() or range(machine.brokers))],
-        )
+        unaware = frozenset[int]().union(*[await extension.founded(cluster) for extension in self.extensions])
+        configs = {
+            "min.insync.replicas": str(self.machine.min_insync_replicas),
+            "unclean.leader.election.enable": str(self.machine.unclean_leader_election).lower(),
+        }
+        async with cluster.client() as admin:
+            await admin.create_topic(TOPIC, configs=configs, assignments=[self._assignment()])
+        self.topic_id = cluster.controller.controller.image.topics[TOPIC].topic_id
         for broker in cluster.brokers:
             self.epochs.register(broker.id, broker.registration.broker_epoch)
+            if broker.id not in unaware:
+                await broker.actions.apply_metadata()
         cluster.network.hold(is_held)
 
     def _assignment(self) -> tuple[int, ...]:
-        return next(filter(None, (extension.assignment(self._initial) for extension in self.extensions)), ())
+        given = filter(None, (extension.assignment(self._initial) for extension in self.extensions))
+        return next(given, tuple(range(self.machine.brokers)))
 
     def extension(self, kind: type[E]) -> E:
         """This binding's extension of a class."""
@@ -244,12 +260,25 @@ class ClusterBinding:
     @property
     def registration(self) -> PartitionRegistration:
         registration = self.cluster.controller.controller.image.partition(TOPIC, PARTITION)
-        assert registration is not None, "the partition always exists"
+        remembered = (extension.registration() for extension in self.extensions)
+        registration = registration or next(filter(None, remembered), None)
+        assert registration is not None, "the partition exists, or somebody knows how it was left"
         return registration
+
+    def error_without_topic(self, number: int) -> spec.Error:
+        """The error of a broker that does not know the topic: for the specification it knows no epoch yet."""
+        errors = (extension.error_without_topic(number) for extension in self.extensions)
+        return next(filter(None, errors), spec.Error.UNKNOWN_LEADER_EPOCH)
 
     def hosted(self, number: int) -> Partition | None:
         """A running broker's partition; None until it has applied the metadata."""
-        return self.broker(number).replicas.get(TOPIC, PARTITION) if self.memory[number].running else None
+        found = self.broker(number).replicas.get(TOPIC, PARTITION) if self.memory[number].running else None
+        return found if found is not None and found.topic_id == self.topic_id else None
+
+    def told(self, number: int) -> PartitionRegistration | None:
+        """What a broker's process has read of the partition."""
+        topic = self.broker(number).metadata.image.topics.get(TOPIC)
+        return None if topic is None or topic.topic_id != self.topic_id else topic.partitions[PARTITION]
 
     def broker(self, number: int) -> Broker:
         return self.cluster.broker(number)
@@ -299,7 +328,7 @@ class ClusterBinding:
             paused=self.memory[number].paused,
             broker_epoch=self.epochs.number(number, broker.registration.broker_epoch),
         )
-        told = broker.metadata.image.partition(TOPIC, PARTITION)
+        told = self.told(number)
         if told is None:
             return absent
         return attrs.evolve(
@@ -357,10 +386,6 @@ class ClusterBinding:
         leader_epoch = spec.NONE if hosted is None else hosted.replica.leader_epoch
         return Route(TOPIC, self.topic_id, PARTITION, broker.id, leader_epoch, broker.address)
 
-    @property
-    def topic_id(self) -> str:
-        return self.cluster.controller.controller.image.topics[TOPIC].topic_id
-
     async def _produce(self, broker: Broker, value: int, acks: int) -> None:
         route = self.route_to(broker)
         leader_epoch = route.leader_epoch
@@ -385,7 +410,7 @@ def stored(log: Log) -> tuple[spec.Record, ...]:
     return records_of(log.read(log.log_start_offset, log.size + 1)) if log.log_end_offset > log.log_start_offset else ()
 
 
-def founding(controller: type[Controller], initial: spec.Controller) -> type[Controller]:
+def founding(controller: type[Controller], initial: spec.Controller, assignment: tuple[int, ...]) -> type[Controller]:
     """The controller, but that the partition begins as the machine says and not as placement has it."""
 
     class FoundingElections(controller.election_rules):  # type: ignore[name-defined, misc]
@@ -393,7 +418,7 @@ def founding(controller: type[Controller], initial: spec.Controller) -> type[Con
             self, image: ClusterImage, topic: str, partition: int, replicas: tuple[int, ...]
         ) -> PartitionRecord:
             record: PartitionRecord = super().new_partition(image, topic, partition, replicas)
-            return record._replace(leader=initial.leader, isr=initial.isr)
+            return record._replace(leader=initial.leader, isr=initial.isr) if replicas == assignment else record
 
     class Founding(controller):  # type: ignore[valid-type, misc]
         election_rules = FoundingElections

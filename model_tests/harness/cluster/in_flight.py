@@ -7,7 +7,7 @@ dropped at once. The connection and the correlation id say which request a respo
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import attrs
@@ -64,6 +64,8 @@ class FramesInFlight:
     network: SimulatedNetwork
     epochs: abstraction.Epochs
     additions: Additions
+    error_without_topic: Callable[[int], spec.Error]
+    """The error of a broker that does not know the topic."""
     fetches: dict[spec.FetchRequest, Frame] = attrs.field(factory=dict)
     fetch_responses: dict[spec.FetchResponse, Frame] = attrs.field(factory=dict)
     alters: dict[spec.AlterPartitionRequest, Frame] = attrs.field(factory=dict)
@@ -123,7 +125,7 @@ class FramesInFlight:
         """The response as the specification has it, from which the records below a log start are copied."""
         (response,) = partition_responses(message_of(frame)).values()
         if response.error in WITHOUT_METADATA:
-            return spec.FetchResponse(request, spec.Error.UNKNOWN_LEADER_EPOCH)
+            return spec.FetchResponse(request, self.error_without_topic(request.leader))
         records = records_of(in_memory(response.records)) if response.error is ErrorCode.none else ()
         return abstraction.fetch_response(
             request, response, records, self.additions, state.replicas[request.leader].log

@@ -74,8 +74,8 @@ async def append_unacknowledged(
 def error_at(
     binding: ClusterBinding, broker: int, error: ErrorCode, action: protocol.ReplicationAction, before: State
 ) -> ErrorCode:
-    """A broker's error; of one that has no metadata yet, and so knows no topic, the one that the guard names."""
-    unknown = before.replicas[broker].leader_epoch == NONE and error in WITHOUT_METADATA
+    """A broker's error; of one that knows no topic, for it has no metadata yet or it is gone, the guard's."""
+    unknown = binding.told(broker) is None and error in WITHOUT_METADATA
     return expected(binding, action, before) if unknown else error
 
 

@@ -61,16 +61,21 @@ def large_machine(
 
 
 def replication_walks(
-    *extensions: ReplicationExtension, perturbations: frozenset[type[Action]] = frozenset()
+    *extensions: ReplicationExtension,
+    perturbations: frozenset[type[Action]] = frozenset(),
+    drawn: Callable[[Random], tuple[ReplicationExtension, ...]] | None = None,
 ) -> WalkPlan[Replication]:
-    """Walks of the machine with these extensions; most walks leave `perturbations`, actions of theirs, out."""
+    """Walks of the machine with these extensions; most walks leave `perturbations`, actions of theirs, out.
+
+    `drawn`: the same extensions with the constants of one walk.
+    """
 
     def draw(rng: Random) -> Replication:
         return large_machine(
             min_insync_replicas=rng.choice((1, 1, 2)),
             unclean_leader_election=rng.choice((False, True)),
             delayed_metadata=True,
-            extensions=extensions,
+            extensions=extensions if drawn is None else drawn(rng),
         )
 
     return WalkPlan(draw, PERTURBATIONS | perturbations, rounds=ROUNDS, enabled=enabled_candidates)

@@ -31,7 +31,7 @@ from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant
 from tidegauge.spec.kernel.parts import Part, Parts, updated, with_part
 from tidegauge.spec.replication import properties as replication_properties
 from tidegauge.spec.replication.actions import ReplicationAction
-from tidegauge.spec.replication.control import committed, with_metadata
+from tidegauge.spec.replication.control import NO_REPLICAS, committed, with_metadata
 from tidegauge.spec.replication.convergence import acting_leader, living
 from tidegauge.spec.replication.extension import ReplicationExtension
 from tidegauge.spec.replication.extensions.shutdown import is_shutting_down
@@ -115,7 +115,8 @@ class StartReassignment(ReplicationAction):
         if not machine.may_perturb(state, self.bounded_as):
             return "no more reassignments in this model"
         if not self.target or len(set(self.target)) < len(self.target) or max(self.target) >= machine.brokers:
-            return Refusal(f"{self.target} does not name brokers, each once", Error.INVALID_REPLICA_ASSIGNMENT)
+            wrong = Refusal(f"{self.target} does not name brokers, each once", Error.INVALID_REPLICA_ASSIGNMENT)
+            return wrong if assigned(state.controller) else NO_REPLICAS
         assignment = Assignment.of(state.controller)
         if self.target == assignment.replicas and not assignment.moves:
             return f"the partition is on {self.target}"
@@ -140,7 +141,7 @@ class CancelReassignment(ReplicationAction):
 
     def guard(self, machine: ReplicationRules, state: State) -> str:
         if not Assignment.of(state.controller).moves:
-            return NOT_MOVING
+            return NOT_MOVING if assigned(state.controller) else NO_REPLICAS
         if not Reassignment.of(machine).may_cancel(machine, state.controller):
             return ONLY_ADDED_LEFT
         return ""

@@ -79,5 +79,5 @@ class ReassignmentOnCluster(ClusterExtension):
         if not seen.running:
             return seen
         hosted = self.binding.hosted(number)
-        told = hosted.replica if hosted else self.binding.broker(number).metadata.image.partition(TOPIC, PARTITION)
+        told = hosted.replica if hosted else self.binding.told(number)
         return with_part(seen, ReplicaList(told.replicas)) if told else seen
