@@ -1,9 +1,12 @@
-"""The coordinator of groups, for one partition of `__consumer_offsets`: pure rulings on what it is asked.
+"""The coordinator of groups, for one partition of `__consumer_offsets`: pure rulings on what is asked of their offsets.
 
 A ruling says which records have to be in the log first. The state follows from the log alone (`offsets`): its entries
 are replayed when they are committed. What is in the log and not committed yet is *in flight*. Nobody is told of it, but
 the coordinator takes account of it in what it decides by itself: an offset does not expire while another one for it is
 in flight, or pending in a transaction. Else the tombstone would take the newer one along.
+
+Members of groups have a core of their own beside it (`classic.coordinator`), which says who may commit, and what is
+kept for whom.
 """
 
 from __future__ import annotations
@@ -17,10 +20,20 @@ import attrs
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.coordinators.fields import LONGEST_STRING
-from tidegauge.impl.coordinators.groups.membership import commit_error, is_empty
+from tidegauge.impl.coordinators.groups.classic.coordinator import ClassicGroups
+from tidegauge.impl.coordinators.groups.classic.messages import GroupWrite, Moment, Outcome
+from tidegauge.impl.coordinators.groups.classic.state import ClassicState
+from tidegauge.impl.coordinators.groups.classic.turn import ClassicLimits
+from tidegauge.impl.coordinators.groups.log_entries import GroupWritten
 from tidegauge.impl.coordinators.groups.offsets import CommittedOffset, GroupOffsets
 from tidegauge.impl.coordinators.groups.record_formats import NO_TIME, OffsetKey, OffsetValue
-from tidegauge.impl.coordinators.groups.requests import NO_RETENTION, Commit, NewOffset, Ruling
+from tidegauge.impl.coordinators.groups.requests import (
+    GROUP_NOT_FOUND_FROM,
+    NO_RETENTION,
+    Commit,
+    NewOffset,
+    Ruling,
+)
 from tidegauge.impl.records.batches import NO_PRODUCER_ID
 
 METADATA_MAX_BYTES: Final = 4096
@@ -35,6 +48,7 @@ class Limits:
 
     metadata_max_bytes: int = METADATA_MAX_BYTES
     retention_ms: int = RETENTION_MS
+    classic: ClassicLimits = attrs.field(factory=ClassicLimits)
 
 
 class GroupCoordinator:
@@ -43,38 +57,66 @@ class GroupCoordinator:
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self.offsets = GroupOffsets()
+        self.classic = ClassicGroups(limits.classic)
+        """The groups that have or have had members."""
         self.in_flight: Counter[OffsetKey] = Counter()
         """What is in the log and not replayed yet, by how many records."""
 
     # --- the log -----------------------------------------------------------------------------------------------------
 
+    def take_over(self, group: str, now: Moment) -> Outcome:
+        """All of the log was replayed: the members that it tells of have new sessions."""
+        metadata = self.offsets.metadata.get(group)
+        return Outcome() if metadata is None else self.classic.load(group, metadata, now)
+
     def appended(self, ruling: Ruling) -> None:
         """What a ruling writes is in the log, or about to be."""
         self.in_flight.update(ruling.keys)
+        self.classic.ending(ruling.ended)
 
     def committed(self, ruling: Ruling, base_offset: int, producer_id: int = NO_PRODUCER_ID) -> None:
         """What was appended is committed, from this offset on."""
-        self.failed(ruling)
+        self._landed(ruling)
         self.offsets.replay(ruling.entries(base_offset, producer_id))
+        self.classic.ended(ruling.ended)
 
     def failed(self, ruling: Ruling) -> None:
         """What was about to be in the log never will be."""
+        self._landed(ruling)
+        self.classic.kept(ruling.ended)
+
+    def _landed(self, ruling: Ruling) -> None:
         for key in ruling.keys:
             self.in_flight[key] -= 1
             if self.in_flight[key] <= 0:
                 del self.in_flight[key]
+
+    def group_written(self, write: GroupWrite, log_offset: int, now: Moment) -> Outcome:
+        """A group's record is committed, at this offset."""
+        self.offsets.replay([GroupWritten(log_offset, write.group, write.metadata)])
+        return self.classic.written(write, now)
+
+    def is_known(self, group: str) -> bool:
+        """Whether there is such a group."""
+        return group in self.offsets or self.classic.get(group) is not None
+
+    @property
+    def groups(self) -> set[str]:
+        """Every group that there is."""
+        return self.offsets.groups.union(self.classic.groups)
 
     # --- OffsetCommit and TxnOffsetCommit ----------------------------------------------------------------------------
 
     def commit(self, commit: Commit, now_ms: int) -> Ruling:
         """Commit offsets, in a transaction or not.
 
-        Errors: `membership.commit_error`, INVALID_GROUP_ID, and OFFSET_METADATA_TOO_LARGE for a partition.
+        Errors: those of `ClassicGroups.commit_error`, GROUP_ID_NOT_FOUND or ILLEGAL_GENERATION for a member of a group
+        that is not there, INVALID_GROUP_ID, and OFFSET_METADATA_TOO_LARGE for a partition.
         """
         group = commit.group
         if len(group.encode()) > LONGEST_STRING:
             return Ruling(ErrorCode.invalid_group_id)
-        error = commit_error(commit, self.offsets.metadata.get(group), is_known=group in self.offsets)
+        error = self._commit_error(commit)
         if error is not ErrorCode.none:
             return Ruling(error)
         refused: dict[tuple[str, int], ErrorCode] = {}
@@ -85,6 +127,17 @@ class GroupCoordinator:
             else:
                 taken[OffsetKey(group, new.topic, new.partition)] = self._value(new, commit, now_ms)
         return Ruling(offsets=tuple(taken.items()), refused=refused)
+
+    def _commit_error(self, commit: Commit) -> ErrorCode:
+        group = self.classic.get(commit.group)
+        if group is not None:
+            return self.classic.commit_error(group, commit)
+        if commit.generation < 0:
+            return ErrorCode.none
+        if commit.group in self.offsets:
+            return ErrorCode.unknown_member_id
+        is_told = not commit.is_transactional and commit.version >= GROUP_NOT_FOUND_FROM
+        return ErrorCode.group_id_not_found if is_told else ErrorCode.illegal_generation
 
     def _is_too_large(self, metadata: str) -> bool:
         units = len(metadata.encode("utf-16-be", "surrogatepass")) // 2
@@ -114,11 +167,22 @@ class GroupCoordinator:
     # --- deletions ---------------------------------------------------------------------------------------------------
 
     def delete_offsets(self, group: str, places: Iterable[tuple[str, int]]) -> Ruling:
-        """OffsetDelete. Errors: GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP."""
-        if (error := self._deletion_error(group)) is not ErrorCode.none:
+        """OffsetDelete. Errors: GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP; of a partition GROUP_SUBSCRIBED_TO_TOPIC.
+
+        Consumers say what they subscribe to: of what none of them does, the offsets may go (KIP-496).
+        """
+        error = self._deletion_error(group)
+        known = self.classic.get(group)
+        is_consumers = known is not None and known.is_consumers
+        if error is not ErrorCode.none and not (error is ErrorCode.non_empty_group and is_consumers):
             return Ruling(error)
-        keys = dict.fromkeys(OffsetKey(group, topic, partition) for topic, partition in places)
-        return self._tombstones(key for key in keys if self._is_there(key))
+        refused = {
+            (topic, partition): ErrorCode.group_subscribed_to_topic
+            for topic, partition in places
+            if known is not None and known.is_subscribed(topic)
+        }
+        keys = dict.fromkeys(OffsetKey(group, *place) for place in places if place not in refused)
+        return attrs.evolve(self._tombstones(key for key in keys if self._is_there(key)), refused=refused)
 
     def delete_group(self, group: str) -> Ruling:
         """DeleteGroups: the group and all its offsets. Errors: GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP."""
@@ -127,9 +191,12 @@ class GroupCoordinator:
         return attrs.evolve(self._tombstones(self.offsets.keys_of(group)), ended=(group,))
 
     def _deletion_error(self, group: str) -> ErrorCode:
-        if group not in self.offsets:
+        known = self.classic.get(group)
+        if known is None:
+            return ErrorCode.none if group in self.offsets else ErrorCode.group_id_not_found
+        if known.state is ClassicState.DEAD:
             return ErrorCode.group_id_not_found
-        return ErrorCode.none if is_empty(self.offsets.metadata.get(group)) else ErrorCode.non_empty_group
+        return ErrorCode.none if known.state is ClassicState.EMPTY else ErrorCode.non_empty_group
 
     def topic_deleted(self, topic: str, end: int, most: int) -> Ruling:
         """The tombstones of the offsets in a topic that was deleted when the log ended here; at most so many.
@@ -148,12 +215,12 @@ class GroupCoordinator:
         """The tombstones of offsets whose time is over, and of groups that have none left; of so many or a few more."""
         expired: list[OffsetKey] = []
         ended: list[str] = []
-        for group in sorted(self.offsets.groups):
+        for group in sorted(self.groups):
             keys = self.offsets.keys_of(group)
             gone = [key for key in keys if self.is_expired(key, now_ms)]
             expired += gone[: max(0, most - len(expired))]
-            metadata = self.offsets.metadata.get(group)
-            if metadata is not None and is_empty(metadata) and not keys:
+            known = self.classic.get(group)
+            if known is not None and known.state is ClassicState.EMPTY and not (keys or known.pending):
                 ended.append(group)
             if len(expired) + len(ended) >= most:
                 break
@@ -164,13 +231,24 @@ class GroupCoordinator:
         known = self.offsets.get(key)
         if known is None or self.offsets.is_unstable(key) or self.in_flight[key]:
             return False
-        metadata = self.offsets.metadata.get(key.group)
-        if not is_empty(metadata):
-            return False
         if known.value.expire_time != NO_TIME:
-            return now_ms >= known.value.expire_time
-        idle_since = max(known.value.commit_time, NO_TIME if metadata is None else metadata.state_time)
-        return now_ms - idle_since >= self.limits.retention_ms
+            is_over = now_ms >= known.value.expire_time
+        else:
+            is_over = now_ms - self._idle_since(key, known) >= self.limits.retention_ms
+        return is_over and not self._is_kept_for_members(key)
+
+    def _idle_since(self, key: OffsetKey, offset: CommittedOffset) -> int:
+        group = self.classic.get(key.group)
+        is_empty = group is not None and group.protocol_type is not None and group.state is ClassicState.EMPTY
+        return max(offset.value.commit_time, group.state_time if group is not None and is_empty else NO_TIME)
+
+    def _is_kept_for_members(self, key: OffsetKey) -> bool:
+        """Whether a member may need it: in doubt all that the group has is kept."""
+        group = self.classic.get(key.group)
+        if group is None or group.protocol_type is None or group.state is ClassicState.EMPTY:
+            return False
+        is_told = group.state is ClassicState.STABLE and group.subscriptions() is not None
+        return not is_told or group.is_subscribed(key.topic)
 
     def _tombstones(self, keys: Iterable[OffsetKey]) -> Ruling:
         return Ruling(offsets=tuple((key, None) for key in keys))

@@ -10,22 +10,22 @@
         rebalance timeout int32 (from 1 on), session timeout int32
         subscription, assignment: an int32 length and bytes
 
-No group has members here yet, and no such record is written; a log that another broker has written may hold some. What
-they say counts: nobody commits past the members of a group, or deletes it.
+It is written as version 3, the highest that is not flexible, so that an older broker can read it.
 """
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from tidegauge.impl.coordinators.fields import FieldReader
-from tidegauge.impl.coordinators.groups.record_formats import NO_TIME
+from tidegauge.impl.coordinators.fields import INT16, INT32, INT64, FieldReader, encode_string
+from tidegauge.impl.coordinators.groups.record_formats import NO_TIME, GroupRecord, encode_group_key
 from tidegauge.impl.records.batches import InvalidRecordError
 
 _WITH_REBALANCE_TIMEOUT: Final = 1
 _WITH_STATE_TIME: Final = 2
 _WITH_INSTANCE_ID: Final = 3
 _FLEXIBLE: Final = 4
+WRITTEN_VERSION: Final = _WITH_INSTANCE_ID
 
 
 class GroupMember(NamedTuple):
@@ -93,3 +93,28 @@ def _member(fields: FieldReader, version: int) -> GroupMember:
     if compact:
         dict(fields.tagged_fields())
     return member
+
+
+def group_record(group: str, metadata: GroupMetadata) -> GroupRecord:
+    """The record of a group."""
+    return GroupRecord(encode_group_key(group), encode_group_metadata(metadata))
+
+
+def encode_group_metadata(metadata: GroupMetadata) -> bytes:
+    """A group. Raises ValueError for a text that is too long."""
+    parts = [
+        INT16.pack(WRITTEN_VERSION),
+        encode_string(metadata.protocol_type),
+        INT32.pack(metadata.generation),
+        encode_string(metadata.protocol),
+        encode_string(metadata.leader),
+        INT64.pack(metadata.state_time),
+        INT32.pack(len(metadata.members)),
+    ]
+    for member in metadata.members:
+        texts = (member.member_id, member.instance_id, member.client_id, member.client_host)
+        parts += map(encode_string, texts)
+        parts += map(INT32.pack, (member.rebalance_timeout_ms, member.session_timeout_ms))
+        for data in (member.subscription, member.assignment):
+            parts += INT32.pack(len(data)), data
+    return b"".join(parts)

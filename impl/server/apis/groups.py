@@ -1,7 +1,6 @@
 """Groups at their coordinator, as operators see them: DescribeGroups, ListGroups, DeleteGroups.
 
-Nobody joins a group here yet (`impl.server.apis.absent_groups`). What there is are simple groups, with offsets and
-without members, and those of which a log tells that another broker has written.
+A group that has offsets and has never had members is simple: it is told as an empty one without a protocol type.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from kio.schema.errors import ErrorCode
 from kio.schema.list_groups.v5.response import ListedGroup, ListGroupsResponse
 from kio.schema.types import GroupId
 
-from tidegauge.impl.coordinators.groups.membership import is_empty
+from tidegauge.impl.coordinators.groups.classic.state import ClassicState
 from tidegauge.impl.server.broker.groups import Groups
 from tidegauge.impl.server.error_responses.groups import delete_groups_error
 from tidegauge.impl.server.rights import cluster_error, group_error
@@ -29,13 +28,11 @@ if TYPE_CHECKING:
     from kio.schema.describe_groups.v6.request import DescribeGroupsRequest
     from kio.schema.list_groups.v5.request import ListGroupsRequest
 
-    from tidegauge.impl.coordinators.groups.group_metadata import GroupMetadata
+    from tidegauge.impl.coordinators.groups.classic.state import ClassicGroup, ClassicMember
     from tidegauge.impl.server.transport.context import RequestContext
 
 NONE: Final = ErrorCode.none
 CLASSIC: Final = "classic"
-EMPTY: Final = "Empty"
-STABLE: Final = "Stable"
 NOT_FOUND_FROM: Final = 6
 """The version of DescribeGroups from which a group that is not there is an error, and not a dead group."""
 
@@ -57,48 +54,46 @@ async def handle_describe_groups(
 def _described(group: GroupId, context: RequestContext, groups: Groups, *, tells_operations: bool) -> DescribedGroup:
     error = group_error(Operation.DESCRIBE, group, context)
     is_allowed = error is NONE
-    state, metadata, message = "", None, None
+    state, known, message = "", None, None
     if is_allowed:
         led = groups.led(group)
         if isinstance(led, ErrorCode):
             error = led
-        elif group in led.state.offsets:
-            metadata = led.state.offsets.metadata.get(group)
-            state = _state(metadata)
         else:
-            state = "Dead"
-            if context.api_version >= NOT_FOUND_FROM:
+            known = led.state.classic.get(group)
+            state = _state(known) if led.state.is_known(group) else ClassicState.DEAD.value
+            if state == ClassicState.DEAD.value and context.api_version >= NOT_FOUND_FROM:
                 error, message = ErrorCode.group_id_not_found, f"there is no group {group!r}"
+    is_stable = known is not None and known.state is ClassicState.STABLE
     return DescribedGroup(
         error_code=error,
         error_message=message,
         group_id=group,
         group_state=state,
-        protocol_type="" if metadata is None else metadata.protocol_type,
-        protocol_data="" if metadata is None else metadata.protocol or "",
-        members=() if metadata is None else tuple(_members(metadata)),
+        protocol_type="" if known is None else known.protocol_type or "",
+        protocol_data="" if known is None or not is_stable else known.protocol or "",
+        members=() if known is None else tuple(_described_member(one, known) for one in known.members.values()),
         authorized_operations=i32(
             context.operations(ResourceType.GROUP, group) if tells_operations and is_allowed else UNASKED
         ),
     )
 
 
-def _state(metadata: GroupMetadata | None) -> str:
-    return EMPTY if is_empty(metadata) else STABLE
+def _state(group: ClassicGroup | None) -> str:
+    return ClassicState.EMPTY.value if group is None else group.state.value
 
 
-def _members(metadata: GroupMetadata) -> list[DescribedGroupMember]:
-    return [
-        DescribedGroupMember(
-            member_id=member.member_id,
-            group_instance_id=member.instance_id,
-            client_id=member.client_id,
-            client_host=member.client_host,
-            member_metadata=member.subscription,
-            member_assignment=member.assignment,
-        )
-        for member in metadata.members
-    ]
+def _described_member(member: ClassicMember, group: ClassicGroup) -> DescribedGroupMember:
+    """A member; what it says of itself belongs to the protocol of a stable group."""
+    is_stable = group.state is ClassicState.STABLE
+    return DescribedGroupMember(
+        member_id=member.member_id,
+        group_instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        member_metadata=member.metadata_for(group.protocol) if is_stable else b"",
+        member_assignment=member.assignment,
+    )
 
 
 async def handle_list_groups(
@@ -110,17 +105,16 @@ async def handle_list_groups(
     types = {kind.lower() for kind in request.types_filter}
     found: list[ListedGroup] = []
     for led in groups.log:
-        offsets = led.state.offsets
-        async for group in context.pace.each(sorted(offsets.groups)):
-            metadata = offsets.metadata.get(group)
-            state = _state(metadata)
+        async for group in context.pace.each(sorted(led.state.groups)):
+            known = led.state.classic.get(group)
+            state = _state(known)
             if (states and state.lower() not in states) or (types and CLASSIC not in types):
                 continue
             if may_see_all or group_error(Operation.DESCRIBE, group, context) is NONE:
                 found.append(
                     ListedGroup(
                         group_id=GroupId(group),
-                        protocol_type="" if metadata is None else metadata.protocol_type,
+                        protocol_type="" if known is None else known.protocol_type or "",
                         group_state=state,
                         group_type=CLASSIC,
                     )

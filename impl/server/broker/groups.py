@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 from kio.schema.errors import ErrorCode
 
+from tidegauge.impl.coordinators.groups.classic.messages import Moment
 from tidegauge.impl.coordinators.groups.coordinator import GroupCoordinator, Limits
 from tidegauge.impl.coordinators.groups.log_entries import TransactionEnded, log_entries
 from tidegauge.impl.coordinators.groups.requests import Ruling
@@ -68,6 +69,11 @@ class Groups:
     def now_ms(self) -> int:
         """The broker's time."""
         return self._clock.now_ms()
+
+    @property
+    def moment(self) -> Moment:
+        """The same, and the time of timers."""
+        return Moment(math.ceil(trio.current_time() * 1000), self.now_ms)
 
     def partition_of(self, group: str) -> int:
         """The partition of `__consumer_offsets` that has a group; by the settings, while there is no such topic."""
@@ -154,7 +160,9 @@ class Groups:
         return max(0, len(batch.records) - len(entries))
 
     async def load(self, led: Led[GroupCoordinator], pace: Pace) -> int:
-        """All was taken in batch by batch."""
+        """The members that the log tells of have sessions from now on."""
+        async for group in pace.each(list(led.state.offsets.metadata)):
+            led.state.take_over(group, self.moment)
         return 0
 
     def loaded(self, led: Led[GroupCoordinator]) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import struct
 from typing import Any
 
 import attrs
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tidegauge.impl.coordinators.fields import encode_string
+from tidegauge.impl.coordinators.groups.classic.messages import JoinGroup, JoinResponse, Moment
+from tidegauge.impl.coordinators.groups.classic.state import Protocol
 from tidegauge.impl.coordinators.groups.coordinator import RETENTION_MS, GroupCoordinator, Limits
 from tidegauge.impl.coordinators.groups.group_metadata import GroupMember, GroupMetadata
 from tidegauge.impl.coordinators.groups.log_entries import (
@@ -54,6 +57,8 @@ class Told:
                 self.coordinator.offsets.replay([OffsetWritten(self.end, producer_id, known, new)])
             elif known is not None:
                 self.coordinator.offsets.replay([GroupWritten(self.end, known.group, None)])
+                self.coordinator.appended(Ruling(ended=(known.group,)))
+                self.coordinator.classic.ended([known.group])
             self.end += 1
         return ruling
 
@@ -65,6 +70,7 @@ class Told:
 
     def group(self, metadata: GroupMetadata | None) -> None:
         self.coordinator.offsets.replay([GroupWritten(self.end, "g", metadata)])
+        self.coordinator.take_over("g", Moment(0, 0))
 
     def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
         self.coordinator.offsets.replay([TransactionEnded(self.end, producer_id, is_commit)])
@@ -113,6 +119,11 @@ def test_the_last_of_two_offsets_for_a_partition_in_one_commit_counts() -> None:
     told = Told()
     told.take(told.coordinator.commit(Commit("g", [NewOffset("t", 0, 5), NewOffset("t", 0, 6)]), 0))
     assert (told.fetched(A), told.end) == (6, 1)
+
+
+def subscription(*topics: str) -> bytes:
+    """What a consumer tells of itself."""
+    return b"".join((struct.pack(">hi", 3, len(topics)), *map(encode_string, topics), b"\xff"))
 
 
 NO_GROUP, SIMPLE, LEFT, JOINED = range(4)
@@ -211,17 +222,48 @@ def test_offsets_that_are_there_are_deleted_and_of_the_others_nothing_is_written
     assert told.coordinator.delete_offsets("g", []).error is ErrorCode.group_id_not_found
 
 
-@pytest.mark.parametrize(
-    "delete",
-    [
-        lambda coordinator: coordinator.delete_group("g"),
-        lambda coordinator: coordinator.delete_offsets("g", [("t", 0)]),
-    ],
-    ids=["group", "offsets"],
-)
-def test_a_group_with_members_is_not_deleted(delete: Callable[[GroupCoordinator], Ruling]) -> None:
-    assert delete(with_state(JOINED).coordinator) == Ruling(ErrorCode.non_empty_group)
-    assert delete(with_state(LEFT).coordinator).error is NONE
+CONNECT = STABLE._replace(protocol_type="connect")
+
+
+@pytest.mark.parametrize("metadata", [STABLE, CONNECT, EMPTY])
+def test_a_group_with_members_is_not_deleted(metadata: GroupMetadata) -> None:
+    told = Told()
+    told.group(metadata)
+    ruling = told.coordinator.delete_group("g")
+    assert ruling == (Ruling(ended=("g",)) if metadata is EMPTY else Ruling(ErrorCode.non_empty_group))
+
+
+@pytest.mark.parametrize("topic", ["t", "u"])
+def test_offsets_that_no_consumer_of_the_group_subscribes_to_may_be_deleted(topic: str) -> None:
+    told = Told()
+    told.commit(A)
+    told.group(STABLE._replace(members=(MEMBER._replace(subscription=subscription(topic)),)))
+    ruling = told.coordinator.delete_offsets("g", [("t", 0)])
+    refused = {("t", 0): ErrorCode.group_subscribed_to_topic}
+    assert ruling == (Ruling(refused=refused) if topic == "t" else Ruling(offsets=((A, None),)))
+    told.group(STABLE)
+    assert told.coordinator.delete_offsets("g", [("t", 0)]) == Ruling(refused=refused), (
+        "what it subscribes to is not known"
+    )
+    told.group(CONNECT)
+    assert told.coordinator.delete_offsets("g", [("t", 0)]) == Ruling(ErrorCode.non_empty_group)
+
+
+def test_nobody_joins_a_group_whose_tombstone_is_on_its_way() -> None:
+    told = Told()
+    told.group(EMPTY)
+    coordinator, classic = told.coordinator, told.coordinator.classic
+    join = JoinGroup("g", "consumer", (Protocol("range", b""),), instance_id="i")
+    ruling = coordinator.delete_group("g")
+    for end in (coordinator.failed, lambda ruling: coordinator.committed(ruling, 9)):
+        coordinator.appended(ruling)
+        (response,) = classic.join(join, "asked", Moment(0, 0)).responses
+        assert response == ("asked", JoinResponse(ErrorCode.coordinator_not_available))
+        assert coordinator.delete_group("g").error is ErrorCode.group_id_not_found
+        assert coordinator.commit(Commit("g", []), 0).error is ErrorCode.coordinator_not_available
+        end(ruling)
+        assert coordinator.is_known("g") is (end == coordinator.failed)
+    assert not classic.join(join, "again", Moment(0, 0)).responses, "it is in a group of its own"
 
 
 def test_the_offsets_of_a_topic_that_is_deleted_go_and_those_of_its_successor_stay() -> None:

@@ -6,7 +6,13 @@ import struct
 
 import pytest
 
-from tidegauge.impl.coordinators.groups.group_metadata import GroupMember, GroupMetadata, decode_group_metadata
+from tidegauge.impl.coordinators.groups.group_metadata import (
+    WRITTEN_VERSION,
+    GroupMember,
+    GroupMetadata,
+    decode_group_metadata,
+    group_record,
+)
 from tidegauge.impl.coordinators.groups.log_entries import GroupWritten, OffsetWritten, TransactionEnded, log_entries
 from tidegauge.impl.coordinators.groups.record_formats import (
     GroupKey,
@@ -130,6 +136,8 @@ def test_groups_of_every_version_are_read(version: int) -> None:
     member = GroupMember("m-1", instance, "client", "/host", rebalance, 45, b"sub", b"")
     expected = GroupMetadata("consumer", 5, "range", "m-1", 77 if version >= 2 else -1, (member,))
     assert decode_group_metadata(group_value(version)) == expected
+    if version == WRITTEN_VERSION:
+        assert group_record("g", expected) == (encode_group_key("g"), group_value(version))
     for size in range(2, len(group_value(version)) - 1):
         with pytest.raises(CorruptRecordError):
             decode_group_metadata(group_value(version)[:size])

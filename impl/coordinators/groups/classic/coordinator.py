@@ -1,0 +1,279 @@
+"""The classic groups of one partition of `__consumer_offsets`: what members ask, and what time brings about.
+
+Theory of operation
+-------------------
+A group lives in memory (`state`), and changes at once with each request (`members`, `rebalances`). What others may rely
+on is in the log first: the assignment of a generation, that a group is empty, a static member's new id. Such a change
+is a `GroupWrite`: the shell appends it, and says what becomes of it; only then are the requests told that hang on
+it. Between the two the group may have gone on, and then it only counts in the log.
+
+A request that waits is a *token*, opaque here. Each call returns the tokens that have a response now: those of others
+too, as a rebalance has one for everybody.
+
+There is no clock here: the caller says what time it is, and calls `time_passed` no later than `next_deadline`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from kio.schema.errors import ErrorCode
+
+from tidegauge.impl.coordinators.deadlines import Deadlines
+from tidegauge.impl.coordinators.fields import LONGEST_STRING
+from tidegauge.impl.coordinators.groups.classic.members import ClassicRules
+from tidegauge.impl.coordinators.groups.classic.messages import (
+    NO_MEMBER,
+    GroupWrite,
+    Heartbeat,
+    JoinGroup,
+    JoinResponse,
+    LeaveGroup,
+    LeaveResponse,
+    Left,
+    Moment,
+    Noted,
+    Outcome,
+    Purpose,
+    Response,
+    SyncGroup,
+    SyncResponse,
+)
+from tidegauge.impl.coordinators.groups.classic.state import ClassicGroup, ClassicState, Token, from_log
+from tidegauge.impl.coordinators.groups.classic.turn import ClassicLimits, DeadlineKey, Timer, Turn
+from tidegauge.impl.coordinators.groups.group_metadata import GroupMetadata
+from tidegauge.impl.coordinators.groups.requests import Commit
+
+NONE = ErrorCode.none
+NOTHING = Outcome()
+UNIQUE_BYTES = 64
+"""Room for the end of a member id that is given."""
+_DEFAULT_LIMITS = ClassicLimits()
+_CORRECT = ClassicRules()
+
+
+class ClassicGroups:
+    """Rules on requests of the members of groups, and on what time brings about."""
+
+    def __init__(self, limits: ClassicLimits = _DEFAULT_LIMITS, rules: ClassicRules = _CORRECT) -> None:
+        self.limits = limits
+        self.rules = rules
+        self.groups: dict[str, ClassicGroup] = {}
+        self.deadlines: Deadlines[DeadlineKey] = Deadlines()
+
+    def __iter__(self) -> Iterator[ClassicGroup]:
+        return iter(self.groups.values())
+
+    def get(self, group: str) -> ClassicGroup | None:
+        """A group; None if it has never had members, or is not known."""
+        return self.groups.get(group)
+
+    # --- requests ------------------------------------------------------------------------------------------------
+
+    def join(self, request: JoinGroup, token: Token, now: Moment) -> Outcome:
+        """A member wants to be in the next generation; the response may wait for the others.
+
+        Errors: INVALID_GROUP_ID, INVALID_SESSION_TIMEOUT, INVALID_REQUEST, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID,
+        MEMBER_ID_REQUIRED, INCONSISTENT_GROUP_PROTOCOL, GROUP_MAX_SIZE_REACHED, COORDINATOR_NOT_AVAILABLE.
+        """
+        error = self._join_error(request)
+        if error is not NONE:
+            return _only(token, JoinResponse(error, request.member_id))
+        group = self.groups.get(request.group)
+        if group is None:
+            if request.member_id != NO_MEMBER:
+                return _only(token, JoinResponse(ErrorCode.unknown_member_id, request.member_id))
+            group = self.groups[request.group] = ClassicGroup(request.group, state_time=now.wall_ms)
+        turn = self._turn(group, now)
+        self.rules.join(turn, request, token)
+        return self._done(turn)
+
+    def _join_error(self, request: JoinGroup) -> ErrorCode:
+        if not _fits(request.group) or not request.group:
+            return ErrorCode.invalid_group_id
+        if not self.limits.min_session_ms <= request.session_timeout_ms <= self.limits.max_session_ms:
+            return ErrorCode.invalid_session_timeout
+        ids = (request.client_id, request.client_host, request.instance_id or "")
+        names = (request.protocol_type, *(protocol.name for protocol in request.protocols))
+        all_fit = all(_fits(one, UNIQUE_BYTES) for one in ids) and all(_fits(one) for one in names)
+        return NONE if all_fit else ErrorCode.invalid_request
+
+    def sync(self, request: SyncGroup, token: Token, now: Moment) -> Outcome:
+        """A member wants its assignment; the response waits for the leader's.
+
+        Errors: INVALID_GROUP_ID, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS,
+        INCONSISTENT_GROUP_PROTOCOL, COORDINATOR_NOT_AVAILABLE, and those of the append.
+        """
+        if not request.group:
+            return _only(token, SyncResponse(ErrorCode.invalid_group_id))
+        group = self.groups.get(request.group)
+        if group is None:
+            return _only(token, SyncResponse(ErrorCode.unknown_member_id))
+        turn = self._turn(group, now)
+        self.rules.sync(turn, request, token)
+        return self._done(turn)
+
+    def heartbeat(self, request: Heartbeat, now: Moment) -> ErrorCode:
+        """A member lives.
+
+        Errors: INVALID_GROUP_ID, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS,
+        COORDINATOR_NOT_AVAILABLE.
+        """
+        if not request.group:
+            return ErrorCode.invalid_group_id
+        group = self.groups.get(request.group)
+        if group is None:
+            return ErrorCode.unknown_member_id
+        return self.rules.heartbeat(self._turn(group, now), request)
+
+    def leave(self, request: LeaveGroup, token: Token, now: Moment) -> Outcome:
+        """Members leave. Where the group is empty then, the response waits until that is in the log.
+
+        Errors: INVALID_GROUP_ID, COORDINATOR_NOT_AVAILABLE, and those of the append; of a member UNKNOWN_MEMBER_ID,
+        FENCED_INSTANCE_ID.
+        """
+        if not request.group:
+            return _only(token, LeaveResponse(ErrorCode.invalid_group_id))
+        group = self.groups.get(request.group)
+        if group is None:
+            left = (Left(one.member_id, one.instance_id, ErrorCode.unknown_member_id) for one in request.members)
+            return _only(token, LeaveResponse(NONE, tuple(left)))
+        turn = self._turn(group, now)
+        self.rules.leave(turn, request, token)
+        return self._done(turn)
+
+    # --- commits of offsets, and deletions -----------------------------------------------------------------------
+
+    def commit_error(self, group: ClassicGroup, commit: Commit) -> ErrorCode:
+        """Why a commit is refused: COORDINATOR_NOT_AVAILABLE, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID,
+        ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS.
+        """
+        return self.rules.commit_error(group, commit)
+
+    def committed_by(self, group: str, member_id: str, now: Moment) -> None:
+        """A commit was taken: its member lives."""
+        if (known := self.groups.get(group)) is not None:
+            self.rules.committed_by(self._turn(known, now), member_id)
+
+    def ending(self, groups: Iterable[str]) -> None:
+        """The tombstones of empty groups are on their way: nobody joins those before it is known what comes of it."""
+        for group in groups:
+            if (known := self.groups.get(group)) is not None and known.state is ClassicState.EMPTY:
+                known.state = ClassicState.DEAD
+
+    def ended(self, groups: Iterable[str]) -> None:
+        """The tombstones are committed."""
+        for group in groups:
+            if (known := self.groups.get(group)) is not None and known.state is ClassicState.DEAD:
+                for member_id in known.pending:
+                    self.deadlines.cancel(DeadlineKey(group, Timer.SESSION, member_id))
+                del self.groups[group]
+
+    def kept(self, groups: Iterable[str]) -> None:
+        """The tombstones are not in the log, and never will be."""
+        for group in groups:
+            if (known := self.groups.get(group)) is not None and known.state is ClassicState.DEAD:
+                known.state = ClassicState.EMPTY
+                self._forget_blank(known)
+
+    # --- the log -------------------------------------------------------------------------------------------------
+
+    def written(self, write: GroupWrite, now: Moment) -> Outcome:
+        """A record is committed."""
+        group = self.groups.get(write.group)
+        if group is None:
+            return Outcome(write.responses)
+        turn = self._turn(group, now)
+        if write.purpose is Purpose.ASSIGNMENT:
+            self.rules.assignment_written(turn, write)
+        elif write.replacement is not None:
+            self.rules.replaced(turn, write.replacement)
+        turn.responses += write.responses
+        return self._done(turn)
+
+    def failed(self, write: GroupWrite, error: ErrorCode, now: Moment) -> Outcome:
+        """A record is not in the log, or nobody knows for too long; it may be committed later all the same."""
+        responses = [(token, LeaveResponse(error)) for token, _ in write.responses]
+        group = self.groups.get(write.group)
+        if group is None:
+            return Outcome(tuple(responses))
+        turn = self._turn(group, now)
+        turn.note(Noted.NOT_WRITTEN, why=f"{write.purpose.value}: {error.name.upper()}")
+        if write.purpose is Purpose.ASSIGNMENT:
+            self.rules.assignment_failed(turn, write, error)
+        elif write.replacement is not None:
+            self.rules.replacement_failed(turn, write.replacement, error)
+        turn.responses += responses
+        return self._done(turn)
+
+    def load(self, group: str, metadata: GroupMetadata, now: Moment) -> Outcome:
+        """Take a group over as the log has it: its members have new sessions.
+
+        One that has more members than it may rebalances.
+        """
+        known = self.groups[group] = from_log(group, metadata)
+        turn = self._turn(known, now)
+        for member in known.members.values():
+            turn.begin_session(member)
+        if len(known.members) > self.limits.max_size:
+            self.rules.begin(turn, f"it has {len(known.members)} members, and may have {self.limits.max_size}")
+        return self._done(turn)
+
+    def unload(self) -> Outcome:
+        """Another broker coordinates the groups: who waits is to look for it."""
+        responses: list[tuple[Token, Response]] = []
+        for group in self.groups.values():
+            for member in group.members.values():
+                if member.joining is not None:
+                    responses.append((member.joining, JoinResponse(ErrorCode.not_coordinator, member.member_id)))
+                if member.syncing is not None:
+                    responses.append((member.syncing, SyncResponse(ErrorCode.not_coordinator)))
+        self.groups.clear()
+        self.deadlines = Deadlines()
+        return Outcome(tuple(responses))
+
+    # --- time ----------------------------------------------------------------------------------------------------
+
+    def next_deadline(self) -> int | None:
+        """When to call `time_passed` at the latest, on the clock of timers."""
+        return self.deadlines.first()
+
+    def time_passed(self, now: Moment) -> Iterator[Outcome]:
+        """What has ended by now, one after the other; the caller may stop at any of them, and go on later."""
+        for key in self.deadlines.due(now.timer_ms):
+            yield self.timed_out(key, now)
+
+    def timed_out(self, key: DeadlineKey, now: Moment) -> Outcome:
+        """A deadline of a group is reached."""
+        group = self.groups.get(key.group)
+        if group is None:
+            return NOTHING
+        turn = self._turn(group, now)
+        if key.timer is Timer.SESSION:
+            self.rules.session_timed_out(turn, key.member_id)
+        elif key.timer is Timer.JOIN:
+            self.rules.joining_timed_out(turn)
+        else:
+            self.rules.syncing_timed_out(turn)
+        return self._done(turn)
+
+    # --- turns ---------------------------------------------------------------------------------------------------
+
+    def _turn(self, group: ClassicGroup, now: Moment) -> Turn:
+        return Turn(group, now, self.limits, self.deadlines)
+
+    def _done(self, turn: Turn) -> Outcome:
+        self._forget_blank(turn.group)
+        return turn.outcome()
+
+    def _forget_blank(self, group: ClassicGroup) -> None:
+        if group.is_blank:
+            self.groups.pop(group.group_id, None)
+
+
+def _only(token: Token, response: Response) -> Outcome:
+    return Outcome(((token, response),))
+
+
+def _fits(text: str, less: int = 0) -> bool:
+    return len(text.encode()) <= LONGEST_STRING - less
