@@ -235,14 +235,14 @@ class GroupCoordinator:
             is_over = now_ms >= known.value.expire_time
         else:
             is_over = now_ms - self._idle_since(key, known) >= self.limits.retention_ms
-        return is_over and not self._is_kept_for_members(key)
+        return is_over and not self.is_kept_for_members(key)
 
     def _idle_since(self, key: OffsetKey, offset: CommittedOffset) -> int:
         group = self.classic.get(key.group)
         is_empty = group is not None and group.protocol_type is not None and group.state is ClassicState.EMPTY
         return max(offset.value.commit_time, group.state_time if group is not None and is_empty else NO_TIME)
 
-    def _is_kept_for_members(self, key: OffsetKey) -> bool:
+    def is_kept_for_members(self, key: OffsetKey) -> bool:
         """Whether a member may need it: in doubt all that the group has is kept."""
         group = self.classic.get(key.group)
         if group is None or group.protocol_type is None or group.state is ClassicState.EMPTY:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from tidegauge.impl.coordinators.groups.coordinator import GroupCoordinator
-from tidegauge.impl.coordinators.groups.membership import is_empty
 from tidegauge.impl.coordinators.groups.record_formats import OffsetKey
 from tidegauge.model_tests.bugs.bug import CoreBug
 from tidegauge.model_tests.harness.cores.offsets import OffsetRoles
@@ -14,7 +13,7 @@ class LetsGoWhatIsPending(GroupCoordinator):
 
     def is_expired(self, key: OffsetKey, now_ms: int) -> bool:
         known = self.offsets.get(key)
-        if known is None or self.in_flight[key] or not is_empty(self.offsets.metadata.get(key.group)):
+        if known is None or self.in_flight[key] or self.is_kept_for_members(key):
             return False
         return now_ms - known.value.commit_time >= self.limits.retention_ms
 

@@ -14,6 +14,7 @@ from typing import Final
 import attrs
 from kio.schema.errors import ErrorCode
 
+from tidegauge.impl.coordinators.groups.classic.messages import Moment
 from tidegauge.impl.coordinators.groups.coordinator import GroupCoordinator, Limits
 from tidegauge.impl.coordinators.groups.group_metadata import GroupMember, GroupMetadata
 from tidegauge.impl.coordinators.groups.log_entries import (
@@ -96,15 +97,24 @@ class OffsetCores:
         coordinator.offsets = self.roles.offsets()
         coordinator.offsets.replay(self.entries(range(self.high_watermark)))
         if self.membership is not Membership.NONE:
-            coordinator.offsets.replay([self.group_written()])
+            self.tell_group(coordinator)
         return coordinator
 
+    def tell_group(self, coordinator: GroupCoordinator) -> None:
+        """The coordinator takes the group over as its record has it."""
+        coordinator.offsets.replay([self.group_written()])
+        coordinator.classic.unload()
+        coordinator.take_over(KEY.group, Moment(0, 0))
+
     def group_written(self) -> GroupWritten:
-        """What the group's record says of its members; the machine has no place for it in the log."""
+        """What the group's record says of its members, which tell nobody what they read.
+
+        The machine has no place for it in the log.
+        """
         if self.membership is Membership.NONE:
             return GroupWritten(NONE, KEY.group, None)
         protocol = "range" if self.membership is Membership.STABLE else None
-        return GroupWritten(NONE, KEY.group, GroupMetadata("consumer", 1, protocol, None, NONE, (MEMBER,)))
+        return GroupWritten(NONE, KEY.group, GroupMetadata("connect", 1, protocol, None, NONE, (MEMBER,)))
 
     def perform(self, action: Action, before: State) -> None:
         """Do what the action says; it is enabled in the specification."""
@@ -168,7 +178,7 @@ class OffsetCores:
 
     def _write_group(self, membership: Membership) -> None:
         self.membership = membership
-        self.coordinator.offsets.replay([self.group_written()])
+        self.tell_group(self.coordinator)
 
     def fail_over(self, action: actions.FailOver, before: State) -> None:
         """A coordinator that knows nothing but the log."""

@@ -104,7 +104,7 @@ class RebalanceRules:
         self.begin(turn, f"{len(gone)} members have not sent SyncGroup in time")
 
     def session_timed_out(self, turn: Turn, member_id: str) -> None:
-        """Nothing has come from a member, or from one with a member id that was given."""
+        """A member has sent nothing for too long, or nobody has joined with a member id that was given."""
         group = turn.group
         if group.pending.pop(member_id, None) is not None:
             turn.note(Noted.EXPIRED, member=member_id, why="it has not joined with the id that it was given")
