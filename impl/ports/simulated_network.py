@@ -24,7 +24,7 @@ import errno
 import heapq
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from hashlib import blake2b
 from typing import TypeAlias
 
@@ -354,6 +354,15 @@ class SimulatedNetwork:
     def unlisten(self, listener: SimulatedListener) -> None:
         if self._listeners.get(listener.address) is listener:
             del self._listeners[listener.address]
+
+    def under_way(self) -> Iterator[tuple[str, str, int]]:
+        """(from, to, API key) of each request that may still be carried out: nobody has responded to it, and its
+        receiver has not closed the connection, though its sender may have given it up long ago.
+        """
+        for connection in self._connections.values():
+            client, server = connection.client, connection.server
+            for api_key in () if server.closed else connection.unanswered.values():
+                yield client.node, server.node, api_key
 
     @property
     def open_connections(self) -> int:

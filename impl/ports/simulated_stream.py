@@ -27,7 +27,7 @@ WINDOW = 16 << 20
 """Bytes that may wait at the reader before the writer waits too."""
 
 REMEMBERED_REQUESTS = 4096
-"""Requests of a connection whose API is remembered, to tell what the responses are."""
+"""Requests of a connection whose API is remembered, to tell what the responses are and which are yet to come."""
 
 _LENGTH = struct.Struct(">i")
 _REQUEST_HEAD = struct.Struct(">ihhi")
@@ -99,6 +99,8 @@ class Connection:
     client: SimulatedStream = attrs.field(init=False)
     server: SimulatedStream = attrs.field(init=False)
     apis: dict[int, tuple[int, int]] = attrs.field(factory=dict)
+    unanswered: dict[int, int] = attrs.field(factory=dict)
+    """Correlation id -> API key of a request that was sent and has not been responded to."""
 
     def open(self, client: str, server: str) -> None:
         self.client = SimulatedStream(self, client, server, opened=True)
@@ -109,8 +111,10 @@ class Connection:
 
     def remember(self, correlation_id: int, api_key: int, api_version: int) -> None:
         self.apis[correlation_id] = api_key, api_version
-        if len(self.apis) > REMEMBERED_REQUESTS:
-            del self.apis[next(iter(self.apis))]
+        self.unanswered[correlation_id] = api_key
+        for remembered in (self.apis, self.unanswered):
+            if len(remembered) > REMEMBERED_REQUESTS:
+                del remembered[next(iter(remembered))]
 
     def settle(self) -> None:
         """Let the end of each direction arrive, where nothing is on its way and nothing blocks it."""
@@ -199,6 +203,7 @@ class SimulatedStream(trio.abc.Stream):
         elif not self._opened and len(data) >= _RESPONSE_HEAD.size:
             _, correlation_id = _RESPONSE_HEAD.unpack_from(data)
             api_key, api_version = self.connection.apis.get(correlation_id, (-1, -1))
+            self.connection.unanswered.pop(correlation_id, None)
         peer = self.connection.peer_of(self)
         return Frame(self.node, self.peer, number, peer, self._opened, api_key, api_version, correlation_id, data)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -354,3 +355,24 @@ async def test_an_address_can_be_taken_once() -> None:
     await free.aclose()
     with pytest.raises(ConnectionRefusedError):
         await network.host("client").connect(free.address)
+
+
+@simulated
+async def test_a_request_is_under_way_until_its_receiver_has_responded_or_closed_whoever_gave_it_up() -> None:
+    network, under_way = SimulatedNetwork(1), [("client", "server", 20)]
+    request, response = LENGTH.pack(8) + struct.pack(">hhi", 20, 6, 7), LENGTH.pack(4) + struct.pack(">i", 7)
+    async with link(network) as (client, server):
+        await client.send_all(request)
+        assert list(network.under_way()) == under_way
+        await server.send_all(response)
+        assert list(network.under_way()) == []
+    network = SimulatedNetwork(1)
+    network.hold()
+    async with link(network) as (client, server):
+        await client.send_all(request)
+        await client.aclose()
+        assert list(network.under_way()) == under_way, "on its way"
+        network.release(network.in_flight[0])
+        assert list(network.under_way()) == under_way, "its receiver has it"
+        await server.aclose()
+        assert list(network.under_way()) == []

@@ -21,9 +21,6 @@ from tidegauge.impl.client.errors import KafkaError
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.partition.producer_state import ProducerStates
 from tidegauge.impl.partition.replica import PartitionReplica
-from tidegauge.impl.records.payload import decode_batches
-from tidegauge.impl.server.broker_server import Broker
-from tidegauge.impl.storage.log import Log
 from tidegauge.linearizability.history import Kind, Operations, Outcome
 from tidegauge.model_tests.harness.cluster.remembering import remembering
 from tidegauge.model_tests.harness.cores.replication import CORRECT, Roles
@@ -50,6 +47,7 @@ from tidegauge.model_tests.harness.simulation.recreation import (
     partitions_of,
     recreates,
 )
+from tidegauge.model_tests.harness.simulation.settling import under_way, unsettled
 from tidegauge.model_tests.harness.simulation.workload import TOPIC, Workload
 from tidegauge.model_tests.harness.validation.followed import Settings
 from tidegauge.model_tests.harness.validation.incarnations import name_of, shared_names
@@ -296,15 +294,19 @@ async def _safety(workload: Workload, injector: Injector) -> None:
 async def _liveness(cluster: Cluster, options: Options, recorder: Recorder, injector: Injector) -> list[str]:
     """What the healed cluster fails to do.
 
-    It waits for one session timeout first: a session without heartbeats may still expire after the healing.
+    It waits for one session timeout first: a session without heartbeats may still expire after the healing. And no
+    topic is there for good, and no leader, as long as something is under way that may delete the one or elect another.
     """
     await trio.sleep(cluster.config.broker_session_timeout_ms / 1000)
+    with trio.move_on_after(CONVERGES_WITHIN):
+        while any(under_way(cluster)):  # noqa: ASYNC110
+            await trio.sleep(0.05)
     await injector.settle()
     with trio.move_on_after(CONVERGES_WITHIN) as waiting:
-        while unsettled(cluster, options) or any(undecided(cluster)):  # noqa: ASYNC110 - no one event to wait for
+        while any(unfinished(cluster, options)):  # noqa: ASYNC110 - there is no one event to wait for
             await trio.sleep(0.05)
     if waiting.cancelled_caught:
-        whys = (*unsettled(cluster, options), *undecided(cluster))
+        whys = list(unfinished(cluster, options))
         return [f"not converged {CONVERGES_WITHIN:.0f} s after healing: {why}" for why in whys]
     problems: list[str] = []
     async with cluster.client(CLOSING, observer=recorder) as client:
@@ -315,6 +317,13 @@ async def _liveness(cluster: Cluster, options: Options, recorder: Recorder, inje
         while unsettled(cluster, options):  # noqa: ASYNC110
             await trio.sleep(0.05)
     return problems + list(unsettled(cluster, options))
+
+
+def unfinished(cluster: Cluster, options: Options) -> Iterator[str]:
+    """Why the run has not settled."""
+    yield from under_way(cluster)
+    yield from unsettled(cluster, options)
+    yield from undecided(cluster)
 
 
 async def _close(client: Client, topic: str, partition: int, value: int) -> list[str]:
@@ -332,57 +341,11 @@ async def _close(client: Client, topic: str, partition: int, value: int) -> list
         return [f"after healing, {topic}-{partition} fails: {error}"]
 
 
-def unsettled(cluster: Cluster, options: Options) -> list[str]:
-    """Why the partitions have not converged; empty when they have."""
-    found: list[str] = []
-    for topic, partition in partitions_of(options):
-        name, replicas = f"{topic}-{partition}", cluster.replicas(topic, partition)
-        leader, isr = cluster.leader(topic, partition), cluster.isr(topic, partition)
-        believers = [broker.id for broker in cluster.brokers if thinks_it_leads(broker, topic, partition)]
-        if leader == -1:
-            found.append(f"{name} has no leader")
-        elif believers != [leader]:
-            found.append(f"{name} is led by broker {leader}, and brokers {believers} think that they lead it")
-        elif cluster.is_reassigned(topic, partition):
-            found.append(f"{name} is still on its way to {replicas}")
-        elif isr != tuple(sorted(replicas)):
-            found.append(f"{name} has the ISR {isr} of {replicas}")
-        else:
-            logs = [cluster.broker(broker).replicas.get(topic, partition) for broker in replicas]
-            start = max((hosted.log.log_start_offset for hosted in logs if hosted is not None), default=0)
-            contents = {
-                (hosted.replica.high_watermark, hosted.log.log_end_offset, read_from(hosted.log, start))
-                for hosted in logs
-                if hosted is not None
-            }
-            if None in logs or len(contents) != 1:
-                found.append(f"the replicas of {name} differ")
-            elif any(high_watermark != end for high_watermark, end, _ in contents):
-                found.append(f"the high watermark of {name} is behind its end")
-    return found
-
-
 def called(cluster: Cluster, topic: str) -> str:
     """The name of a topic that is not the first of its name, where it is told apart from those before it."""
     if topic not in shared_names(cluster.trace):
         return topic
     return name_of(topic, cluster.controller.controller.image.topics[topic].topic_id)
-
-
-def thinks_it_leads(broker: Broker, topic: str, partition: int) -> bool:
-    """Whether a broker leads, or has not yet applied the metadata by which another does."""
-    hosted = broker.replicas.get(topic, partition)
-    return hosted is not None and hosted.replica.is_leader
-
-
-def read_from(log: Log, offset: int) -> tuple[tuple[int, bytes | None], ...]:
-    """(offset, value) of every record from `offset` on, whatever segments they are in."""
-    found: list[tuple[int, bytes | None]] = []
-    while offset < log.log_end_offset:
-        records = [record for record in decode_batches(log.read(offset, log.size + 1)) if record.offset >= offset]
-        found += [(record.offset, record.value) for record in records]
-        offset = records[-1].offset + 1
-    return tuple(found)
 
 
 def _validated(
