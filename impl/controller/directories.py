@@ -9,8 +9,8 @@ A new process of the broker has its replicas compared with its directories again
 process does not name stays offline until the broker reports it elsewhere.
 
 A process that no longer has the log of a replica says so before it is unfenced: the replica is in no directory
-(`UNASSIGNED`). It is *lost* until the broker reports a directory, which it does when the replica has records again or
-is in sync. What that means for elections is in `elections`.
+(`UNASSIGNED`). It is *lost* until the broker reports a directory that works, which it does when the replica has
+records again or is in sync. What that means for elections is in `elections`.
 
 A broker that runs, and is not fenced, says the same of a replica whose log is damaged, before it cuts that log. Nobody
 may count on the replica any more, neither on what it holds nor on what it has fetched. So it is taken out of ISR and
@@ -63,7 +63,8 @@ class Directories:
             return self._take_out(broker_id, topic, partition, registration)
         if self._image.topics[topic].directories.get((partition, broker_id)) != directory:
             decision.write(ReplicaDirectoryRecord(topic, partition, broker_id, directory))
-        self._set_lost(decision, broker_id, topic, partition, directory == UNASSIGNED)
+        if directory != LOST:  # a directory that is offline says nothing of what is in it
+            self._set_lost(decision, broker_id, topic, partition, directory == UNASSIGNED)
         online = self._is_online(self._image.brokers[broker_id].directories, directory)
         self._set_offline(decision, broker_id, topic, partition, not online)
         return decision.propose(ErrorCode.none)

@@ -19,12 +19,14 @@ from tidegauge.impl.server.broker import withdrawn_replicas
 from tidegauge.impl.server.trace.events import (
     AssignReplicasToDirs,
     Register,
+    RemoveReplica,
     RepairReplica,
     ReplicaDamaged,
     WithdrawReplica,
 )
 from tidegauge.impl.wire.primitives import TopicName, i32
 from tidegauge.model_tests.cluster.test_former_logs import learning_nothing
+from tidegauge.model_tests.harness.validation.validation import validate
 from tidegauge.model_tests.simulated import simulated
 
 CONFIG = {
@@ -201,6 +203,29 @@ async def given_up(how: str) -> None:
             with trio.fail_after(30):
                 await cluster.wait_for_isr("t", (0,))
                 assert await readable(client) == list(range(RECORDS))
+
+
+@simulated
+async def test_a_replica_that_is_taken_away_before_it_is_repaired_is_deleted_like_others() -> None:
+    async with Cluster(3, 1, {**CONFIG, "log.dirs": "one,two"}) as cluster:
+        await written(cluster, [0, 1, 2])
+        damage(cluster, 2, segment_of(cluster, 2, 1))
+        hosted = cluster.broker(2).replicas.get("t", 0)
+        assert hosted is not None
+        hosted.log.distrust(5)
+        cluster.block("controller", 2)
+        await moved(cluster, 2)
+        with trio.fail_after(10):
+            while not any(isinstance(one.decision, WithdrawReplica) for one in cluster.trace):  # noqa: ASYNC110
+                await trio.sleep(0.05)
+            await cluster.reassign("t", [0, 1])
+        cluster.heal()
+        await trio.sleep(5)
+        names = [name for name in cluster.host.simulated("look").medium(broker_name(2)).files() if "/t-0/" in name]
+        assert (names, cluster.broker(2).replicas.hosted.is_offline("t", 0)) == ([], False)
+        assert [one.node for one in cluster.trace if isinstance(one.decision, RemoveReplica)] == [2]
+        validated = validate(cluster.trace, "t", 0)
+        assert validated.holds, str(validated)
 
 
 async def given_back_at_once(cluster: Cluster) -> None:

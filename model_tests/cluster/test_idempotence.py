@@ -26,7 +26,8 @@ from tidegauge.model_tests.harness.deterministic import run_deterministically
 from tidegauge.model_tests.harness.simulation.faults import Injector
 from tidegauge.model_tests.harness.simulation.options import Fault, Options
 from tidegauge.model_tests.harness.simulation.recorder import Recorder
-from tidegauge.model_tests.harness.simulation.simulation import CONVERGES_WITHIN, unsettled
+from tidegauge.model_tests.harness.simulation.settling import unsettled
+from tidegauge.model_tests.harness.simulation.simulation import CONVERGES_WITHIN
 from tidegauge.model_tests.harness.simulation.workload import TOPIC
 from tidegauge.model_tests.simulated import simulated
 

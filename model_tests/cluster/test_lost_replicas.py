@@ -181,6 +181,33 @@ async def test_a_replica_stays_lost_over_processes_until_it_has_something() -> N
 
 
 @simulated
+async def test_a_replica_that_is_lost_is_so_still_when_its_directory_has_failed_and_is_back() -> None:
+    async with Cluster(2, 1, CONFIG | {"log.dirs": "one,two"}) as cluster:
+        await all_killed(cluster, 2)
+        disk = cluster.host.disk(broker_name(0))
+        (root,) = [path for path in cluster.broker(0).replicas.directories.paths if disk.exists(f"{path}/t-0")]
+        remove_directory(disk, f"{root}/t-0")
+        await cluster.restart(0)
+        with trio.fail_after(30):
+            await cluster.broker(0).unfenced.wait()
+        cluster.fail_disk(0, "everything", directory=cluster.broker(0).replicas.directories.where("t", 0).path)
+        await trio.sleep(10)  # a high watermark is written down now and then
+        assert (registration(cluster).lost_replicas, registration(cluster).offline_replicas) == ({0}, {0})
+        cluster.heal_disk(0)
+        await cluster.shutdown(0, patient=False)
+        await cluster.restart(0)
+        await trio.sleep(5)
+        assert (registration(cluster).lost_replicas, registration(cluster).offline_replicas) == ({0}, set())
+        await cluster.restart(1)
+        with trio.fail_after(30):
+            await cluster.wait_for_isr("t", (0, 1))
+        assert cluster.leader("t") == 1
+        assert await has_everything(cluster)
+        await trio.sleep(2)
+        assert registration(cluster).lost_replicas == frozenset()
+
+
+@simulated
 async def test_a_process_that_dies_before_it_is_let_in_leaves_word_of_what_is_lost() -> None:
     async with Cluster(2, 1, CONFIG) as cluster:
         await all_killed(cluster, 2)

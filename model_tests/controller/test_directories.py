@@ -154,3 +154,15 @@ def test_a_replica_whose_log_is_gone_is_neither_in_sync_nor_eligible_until_it_is
     assert cluster.standing == (0, [0, 1, 2], []), "a late report of what is known takes nobody out"
     assert cluster.commit(assign(1, TOPIC, 0, ONE)) is ErrorCode.none
     assert (cluster.standing, cluster.partition.lost_replicas) == ((0, [0, 1, 2], []), frozenset())
+
+
+def test_a_lost_replica_whose_directory_fails_is_lost_still_when_the_directory_is_back() -> None:
+    cluster = two_partitions()
+    directories = cluster.controller.directories
+    seen = []
+    for directory in (UNASSIGNED, LOST, UNASSIGNED, ONE):
+        assert cluster.commit(directories.assign(0, "t", 0, directory)) is ErrorCode.none
+        known = cluster.controller.image.partition("t", 0)
+        assert known is not None
+        seen.append((0 in known.lost_replicas, 0 in known.offline_replicas))
+    assert seen == [(True, False), (True, True), (True, False), (False, False)]

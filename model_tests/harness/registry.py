@@ -86,7 +86,7 @@ from tidegauge.spec.replication.extensions.lost_logs import LoseLog, LostLogs
 from tidegauge.spec.replication.extensions.reads import Reads
 from tidegauge.spec.replication.extensions.reassignment import Reassignment, StartReassignment
 from tidegauge.spec.replication.extensions.retention import DeleteRecords, Retain, Retention
-from tidegauge.spec.replication.extensions.running_damage import MeetDamage, RunningDamage
+from tidegauge.spec.replication.extensions.running_damage import MeetDamage, ReportUnread, RunningDamage
 from tidegauge.spec.replication.extensions.settings import ChangeSettings, Settings
 from tidegauge.spec.replication.extensions.shutdown import BeginShutdown, ControlledShutdown, StopUnasked
 from tidegauge.spec.replication.extensions.unregistering import Unregister, Unregistering
@@ -350,7 +350,7 @@ HARNESS: Final = HarnessRegistry(
         Damage(),
         LostLogs(),
         RunningDamage(),
-        perturbations=frozenset({BeginShutdown, StopUnasked, DamageLog, LoseEnd, LoseLog, MeetDamage}),
+        perturbations=frozenset({BeginShutdown, StopUnasked, DamageLog, LoseEnd, LoseLog, MeetDamage, ReportUnread}),
         on_cluster=False,
     ),
     _of_replication("retention", RetentionCores, Retention()),

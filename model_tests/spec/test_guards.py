@@ -35,7 +35,7 @@ REFUSED: Final[Mapping[str, int]] = {
     "directories": 1218,
     "damage": 1931,
     "lost-logs": 1992,
-    "running-damage": 2044,
+    "running-damage": 2040,
     "late-messages": 2064,
     "unregistering": 2113,
     "deletion": 846,

@@ -30,7 +30,7 @@ FALSE: Final[Mapping[str, int]] = {
     "directories": 919,
     "damage": 926,
     "lost-logs": 958,
-    "running-damage": 972,
+    "running-damage": 982,
     "late-messages": 905,
     "unregistering": 1045,
     "deletion": 809,

@@ -4,7 +4,7 @@ The replicas in a failed directory are offline until the broker starts again. Th
 and is sent at once: the controller then elects other leaders for what the broker led, and takes it out of the ISRs. For
 that the controller must know the directory of each replica. A broker with several directories tells it
 (AssignReplicasToDirs); a replica that is lost before the broker told its directory is assigned to `LOST`, and so is one
-whose log cannot be opened or made.
+whose log cannot be opened or made, or that is in no directory as far as the controller knows.
 
 A replica whose log was removed while the broker was down is in no directory (`lost_replicas`). That is told before the
 broker is unfenced. Of a replica whose log is damaged, and about to be cut, it is told while the broker runs
@@ -97,7 +97,7 @@ class DirectoryFailures:
                 lost=tuple(replica(*one.key, one.log.log_end_offset, one.log.log_start_offset) for one in lost),
             )
         assigned = self._assignments()
-        self._lost.update({one.key: one.topic_id for one in lost if one not in assigned})
+        self._lost.update({one.key: one.topic_id for one in lost if assigned.get(one, UNASSIGNED) == UNASSIGNED})
         if not self._replicas.directories.online:
             self._tasks.halt(f"every log directory has failed, the last one {directory.path}")
         elif self._timers:
@@ -220,9 +220,11 @@ class DirectoryFailures:
             if topic is None or directory is None or not partition.topic_id or partition.index not in topic.partitions:
                 continue
             known = topic.directories.get((partition.index, self._registration.broker_id))
-            if known == str(UNASSIGNED):
+            if self._without_log.is_told(partition, topic):
                 if not self._without_log.is_found(partition, topic):
                     self._awaited.add(partition.key)
+                    if known != str(UNASSIGNED):  # its directory was offline, and is back
+                        unassigned[partition.key] = (partition.topic_id, UNASSIGNED)
                     continue
             elif not self._registration.unfenced.is_set() and self._without_log.is_lost(partition, topic):
                 self._without_log.tell(partition)

@@ -205,6 +205,7 @@ class HostedPartitions:
             self._offline -= self._waits_for_room
             changed = None if changed is None else {*changed, *(topic for topic, _ in self._waits_for_room)}
             self._waits_for_room.clear()
+        self._take_back(image, changed)
         self._forget_former(image)
         self._doubled.settle(image)
         departed = self._departed(image, changed)
@@ -317,6 +318,16 @@ class HostedPartitions:
         if changed is not None and not changed:
             return []
         return [partition for partition in self if self._is_departed(partition, image, changed)]
+
+    def _take_back(self, image: ClusterImage, changed: Set[str] | None) -> None:
+        """Withdrawn replicas that the metadata take away: they have their logs, and are deleted like others."""
+        for partition in self.withdrawn:
+            if self._is_departed(partition, image, changed):
+                self.withdrawn.forget([partition.key])
+                self._offline.discard(partition.key)
+                self._offline_as.pop(partition.key, None)
+                partition.is_offline = False
+                self._hosted[partition.key] = partition
 
     def _forget_former(self, image: ClusterImage) -> None:
         """Offline replicas that were taken away are offline no more, be they given back since.

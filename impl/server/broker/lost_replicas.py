@@ -51,6 +51,10 @@ class LostReplicas:
         is_elsewhere = known is not None and known not in there
         return is_elsewhere or bool(partition.log.damage) or self._directories.may_have_lost(*partition.key)
 
+    def is_told(self, partition: Partition, topic: TopicImage) -> bool:
+        """Whether the controller takes the replica for lost."""
+        return self._broker_id in topic.partitions[partition.index].lost_replicas
+
     def is_found(self, partition: Partition, topic: TopicImage) -> bool:
         """Whether a replica that the controller takes for lost has something again."""
         return self._has_something(partition.log, topic.partitions[partition.index])

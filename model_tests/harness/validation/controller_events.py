@@ -31,7 +31,7 @@ from tidegauge.spec.replication.extensions.reassignment import (
     ReplicaList,
     StartReassignment,
 )
-from tidegauge.spec.replication.extensions.running_damage import ReportDamaged, is_withdrawn
+from tidegauge.spec.replication.extensions.running_damage import ReportDamaged, ReportUnread, is_withdrawn, settled
 from tidegauge.spec.replication.extensions.settings import ChangeSettings, TopicSettings
 from tidegauge.spec.replication.extensions.unregistering import Rejoin, Unregister, is_unregistered
 from tidegauge.spec.replication.state import (
@@ -185,8 +185,10 @@ def looked_at(decision: events.BrokerDecision, followed: Followed) -> Iterator[R
     for registration in followed.changed(decision):
         before = broker in lost(followed.state.controller)
         after = decision.broker in registration.lost_replicas
-        if is_withdrawn(followed.state.replicas[broker]) and (after > before or begins_epoch(registration, followed)):
-            yield ReportDamaged(broker)
+        told = isinstance(decision, events.AssignReplicasToDirs) and is_withdrawn(followed.state.replicas[broker])
+        if told and (after > before or begins_epoch(registration, followed)):
+            known = followed.machine is not None and settled(followed.machine, followed.state, broker)
+            yield ReportUnread(broker) if known else ReportDamaged(broker)
         elif before != after:
             yield ReportLost(broker) if after else ReportFound(broker)
         before = broker in offline(followed.state.controller)

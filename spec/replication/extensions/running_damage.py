@@ -13,6 +13,10 @@ after a restart (`damage`). Two things stand in the way of that in the life of a
   one with the report, though the leader may stay, as when a replica leaves the replica list (`reassignment`). A fetch
   of an earlier epoch changes nothing at the leader of the new one, and that of an earlier one can change no ISR.
 
+The broker goes by what it knows, and so does the report. A later leader epoch may have the replica out already, which
+the broker has yet to read: then it reports all the same (`ReportUnread`). The controller cannot tell up to which epoch
+the replica took part, so it begins one more. That costs an epoch, and nothing else.
+
 The broker cuts the log when it has metadata of a later leader epoch than any that the replica took part in, which have
 it out of the ISR and of the eligible replicas. Who alone is in sync by then, since all others have gone, is not taken
 out: it leads on with what it can read, in the new epoch. Its former proposals count no more, so nobody can be in the
@@ -115,22 +119,59 @@ class ReportDamaged(BrokerAction):
     """A broker reports to the controller that it is about to cut the log of a replica that it has withdrawn."""
 
     def guard(self, machine: ReplicationRules, state: State) -> str:
-        replica, controller = state.replicas[self.broker], state.controller
-        if not is_withdrawn(replica):
-            return f"broker {self.broker} has met no damage"
-        if not is_registered(state, self.broker):
-            return f"broker {self.broker} has not registered"
-        if not controller.isr:
-            return "nobody is in sync"
-        if self.broker in lost(controller):
-            return f"the replica of broker {self.broker} is lost: it has to be found first"
-        if RunningDamage.of(machine).may_return(machine, replica, self.broker, machine.metadata(controller)):
+        if settled(machine, state, self.broker):
             return f"the controller knows of the damage at broker {self.broker}"
-        return not_acting(state, self.broker)
+        return not_reported(state, self.broker)
 
     def effect(self, machine: ReplicationRules, state: State) -> State:
-        controller, unclean = RunningDamage.of(machine).taken_out(machine, state.controller, self.broker)
-        return committed(state, controller, unclean=unclean)
+        return reported(machine, state, self.broker)
+
+
+@attrs.frozen
+class ReportUnread(BrokerAction):
+    """The same of a replica that a later leader epoch has out already: its broker has yet to read of that."""
+
+    bounded_as: ClassVar[str] = "ReportUnread"
+
+    def guard(self, machine: ReplicationRules, state: State) -> str:
+        replica = state.replicas[self.broker]
+        read = replica.pulled
+        if not machine.may_perturb(state, self.bounded_as):
+            return "every report comes after what was written before it has been read, in this model"
+        if reason := not_reported(state, self.broker):
+            return reason
+        if not settled(machine, state, self.broker):
+            return f"the controller does not know of the damage at broker {self.broker}"
+        if read is not None and RunningDamage.of(machine).may_return(machine, replica, self.broker, read):
+            return f"broker {self.broker} has read that nobody counts on its replica"
+        return ""
+
+    def effect(self, machine: ReplicationRules, state: State) -> State:
+        return reported(machine, state, self.broker).spend(self.bounded_as)
+
+
+def settled(machine: ReplicationRules, state: State, broker: int) -> bool:
+    """Whether the replica may be repaired as soon as its broker has read what is written."""
+    metadata = machine.metadata(state.controller)
+    return RunningDamage.of(machine).may_return(machine, state.replicas[broker], broker, metadata)
+
+
+def not_reported(state: State, broker: int) -> str:
+    """Why a broker reports no damage, or the controller makes nothing of it; empty if neither is so."""
+    if not is_withdrawn(state.replicas[broker]):
+        return f"broker {broker} has met no damage"
+    if not is_registered(state, broker):
+        return f"broker {broker} has not registered"
+    if not state.controller.isr:
+        return "nobody is in sync"
+    if broker in lost(state.controller):
+        return f"the replica of broker {broker} is lost: it has to be found first"
+    return not_acting(state, broker)
+
+
+def reported(machine: ReplicationRules, state: State, broker: int) -> State:
+    controller, unclean = RunningDamage.of(machine).taken_out(machine, state.controller, broker)
+    return committed(state, controller, unclean=unclean)
 
 
 @attrs.frozen
@@ -162,7 +203,7 @@ class RunningDamage(ReplicationExtension):
     """Damage that is met, and repaired, in the life of a process."""
 
     requires: ClassVar[tuple[type[Extension], ...]] = (ControlledShutdown, Damage, LostLogs)
-    action_types: ClassVar[tuple[type[Action], ...]] = (MeetDamage, ReportDamaged, RepairWhileRunning)
+    action_types: ClassVar[tuple[type[Action], ...]] = (MeetDamage, ReportDamaged, ReportUnread, RepairWhileRunning)
     cutting_types: ClassVar[tuple[type[Action], ...]] = (RepairWhileRunning,)
     part_types: ClassVar[tuple[type[Part], ...]] = (Withdrawn,)
 

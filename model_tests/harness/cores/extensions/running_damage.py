@@ -33,6 +33,7 @@ from tidegauge.spec.replication.extensions.running_damage import (
     MeetDamage,
     RepairWhileRunning,
     ReportDamaged,
+    ReportUnread,
     Withdrawn,
 )
 from tidegauge.spec.replication.extensions.shutdown import Stop, StopUnasked
@@ -96,7 +97,7 @@ def meet_damage(cores: RunningDamageCores, action: MeetDamage) -> None:
     cores.waiting = {value: one for value, one in cores.waiting.items() if one[0] != number}
 
 
-def report_damaged(cores: RunningDamageCores, action: ReportDamaged) -> None:
+def report_damaged(cores: RunningDamageCores, action: ReportDamaged | ReportUnread) -> None:
     error = report(cores, action.broker, UNASSIGNED)
     assert error is ErrorCode.none, error.name
 
@@ -142,6 +143,7 @@ def stop(cores: RunningDamageCores, action: Stop | StopUnasked) -> None:
 STEPS: Final = Steps[RunningDamageCores, [], None](
     on(MeetDamage, meet_damage),
     on(ReportDamaged, report_damaged),
+    on(ReportUnread, report_damaged),
     on(RepairWhileRunning, repair_while_running),
     on(protocol.ReceiveFetch, receive_fetch),
     on(Stop, stop),

@@ -11,35 +11,49 @@ from tidegauge.spec.bugs.bug import Bug
 from tidegauge.spec.bugs.running_damage import RepairsInTheSameEpoch
 from tidegauge.spec.kernel.bounds import Bounds
 from tidegauge.spec.kernel.explorer import explore
+from tidegauge.spec.kernel.machine import Action, NotEnabled
 from tidegauge.spec.replication.actions import Append, ReceiveFetch, SendFetch
-from tidegauge.spec.replication.control import ApplyMetadata
+from tidegauge.spec.replication.control import ApplyMetadata, PullMetadata
 from tidegauge.spec.replication.extensions.damage import Damage, damage_of
 from tidegauge.spec.replication.extensions.lost_logs import LostLogs, ReportFound, lost
 from tidegauge.spec.replication.extensions.running_damage import (
     MeetDamage,
     RepairWhileRunning,
     ReportDamaged,
+    ReportUnread,
     RunningDamage,
     is_withdrawn,
 )
 from tidegauge.spec.replication.extensions.shutdown import CleanStop, ControlledShutdown, StopUnasked
-from tidegauge.spec.replication.faults import Crash, ExpireSession
+from tidegauge.spec.replication.faults import Crash, ExpireSession, Unfence
 from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.models import MODELS
-from tidegauge.spec.replication.state import NONE, Error, FetchRequest
+from tidegauge.spec.replication.rules import ReplicationRules
+from tidegauge.spec.replication.state import NONE, Error, FetchRequest, State
 
 MODEL = MODELS["running-damage"].machine
-BOUNDS = Bounds(ExpireSession=9, Crash=9, BeginShutdown=9, MeetDamage=9)
+BOUNDS = Bounds(ExpireSession=9, Crash=9, BeginShutdown=9, MeetDamage=9, ReportUnread=9)
 
 
 def walk_of(running: RunningDamage, brokers: int = 3) -> Walk:
     extensions = (ControlledShutdown(), Damage(), LostLogs(), running)
-    return Walk(Replication(brokers, 3, min_insync_replicas=2, bounds=BOUNDS, extensions=extensions))
+    machine = Replication(
+        brokers, 3, min_insync_replicas=2, delayed_metadata=True, bounds=BOUNDS, extensions=extensions
+    )
+    return Walk(machine)
 
 
 @pytest.fixture
 def walk() -> Walk:
     return walk_of(RunningDamage())
+
+
+def is_enabled(machine: ReplicationRules, state: State, action: Action) -> bool:
+    try:
+        machine.step(state, action)
+    except NotEnabled:
+        return False
+    return True
 
 
 def fetch_on_its_way(walk: Walk, follower: int) -> FetchRequest:
@@ -60,6 +74,22 @@ def test_a_follower_is_taken_out_of_the_isr_before_it_is_cut_and_a_leader_epoch_
     assert walk.state.replicas[1].log == ()
     walk.do(ApplyMetadata(1))
     assert (walk.state.replicas[1].leader, is_withdrawn(walk.state.replicas[1])) == (0, False)
+
+
+def test_who_has_yet_to_read_of_a_later_epoch_reports_all_the_same_and_who_has_read_of_it_does_not(walk: Walk) -> None:
+    walk.do(Append(0)).fetch(1, 2).do(MeetDamage(1, 0))
+    assert not walk.enabled(ReportUnread(1)), "the controller does not know"
+    walk.do(ExpireSession(1), Unfence(1), ExpireSession(0))
+    controller = walk.state.controller
+    assert (controller.leader, controller.leader_epoch, controller.isr, lost(controller)) == (2, 1, (2,), ())
+    assert not walk.enabled(ReportDamaged(1)), "it is known"
+    read = walk.machine.step(walk.state, PullMetadata(1))
+    assert not is_enabled(walk.machine, read, ReportUnread(1)), "it has read of that"
+    walk.do(ReportUnread(1))
+    controller = walk.state.controller
+    assert (controller.leader, controller.leader_epoch, controller.isr, lost(controller)) == (2, 2, (2,), (1,))
+    walk.do(PullMetadata(1), RepairWhileRunning(1), ApplyMetadata(1))
+    assert (walk.state.replicas[1].leader, walk.state.replicas[1].leader_epoch) == (2, 2)
 
 
 def test_a_fetch_from_before_the_repair_does_not_count_after_it(walk: Walk) -> None:
@@ -121,8 +151,9 @@ def test_the_next_process_finds_what_was_not_repaired(walk: Walk) -> None:
         MODEL,
         pytest.param(attrs.evolve(MODEL, bounds=Bounds(MeetDamage=1, ShrinkIsr=1)), marks=pytest.mark.deep),
         pytest.param(attrs.evolve(MODEL, bounds=Bounds(MeetDamage=2)), marks=pytest.mark.deep),
+        pytest.param(attrs.evolve(MODEL, bounds=Bounds(MeetDamage=1, ReportUnread=2)), marks=pytest.mark.deep),
     ],
-    ids=["met once", "met while the ISR changes", "met twice"],
+    ids=["met once", "met while the ISR changes", "met twice", "reported once more than need be"],
 )
 def test_every_reachable_state_satisfies_every_invariant(machine: Replication) -> None:
     found = explore(machine, converges=True)
