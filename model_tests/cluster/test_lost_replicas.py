@@ -190,14 +190,22 @@ async def test_a_replica_that_is_lost_is_so_still_when_its_directory_has_failed_
         await cluster.restart(0)
         with trio.fail_after(30):
             await cluster.broker(0).unfenced.wait()
-        cluster.fail_disk(0, "everything", directory=cluster.broker(0).replicas.directories.where("t", 0).path)
+        directory = cluster.broker(0).replicas.directories.where("t", 0)
+        assert directory is not None
+        cluster.fail_disk(0, "everything", directory=directory.path)
         await trio.sleep(10)  # a high watermark is written down now and then
-        assert (registration(cluster).lost_replicas, registration(cluster).offline_replicas) == ({0}, {0})
+        assert (registration(cluster).lost_replicas, registration(cluster).offline_replicas) == (
+            frozenset({0}),
+            frozenset({0}),
+        )
         cluster.heal_disk(0)
         await cluster.shutdown(0, patient=False)
         await cluster.restart(0)
         await trio.sleep(5)
-        assert (registration(cluster).lost_replicas, registration(cluster).offline_replicas) == ({0}, set())
+        assert (registration(cluster).lost_replicas, registration(cluster).offline_replicas) == (
+            frozenset({0}),
+            frozenset(),
+        )
         await cluster.restart(1)
         with trio.fail_after(30):
             await cluster.wait_for_isr("t", (0, 1))

@@ -76,6 +76,21 @@ def without_recreation(options: Options) -> Options:
 
 
 @pytest.mark.parametrize(
+    ("seed", "_what"),
+    [
+        (303, "a process that has met damage registers, and its former session's end begins a leader epoch"),
+        (319, "damage is reported though a later leader epoch has the replica out, which its broker has yet to read"),
+        pytest.param(462, "a withdrawn replica is taken away, and its broker stops", marks=pytest.mark.deep),
+        (467, "a replica that is lost for the controller is given up"),
+        pytest.param(635, "a directory comes back twice without the log of a deleted topic", marks=pytest.mark.deep),
+        (638, "the response to a registration comes after that to a later one"),
+    ],
+)
+def test_a_seed_with_everything_that_has_failed_holds(seed: int, _what: str) -> None:
+    holds(draw(seed))
+
+
+@pytest.mark.parametrize(
     ("options", "_what"),
     [
         (

@@ -47,12 +47,15 @@ class Membership:
     async def register(self) -> int:
         """Register this process with the controller; returns its broker epoch.
 
+        A response may come after that of a later registration. The controller knows the later one alone.
         Raises UnreachableError, NoResponseError or RegistrationRefusedError.
         """
-        broker_epoch = self._registration.broker_epoch = await self._controller.register()
-        if self._tracer.trace is not None:
-            self._tracer.record(trace.events.LearnBrokerEpoch, broker_epoch=broker_epoch)
-        return broker_epoch
+        broker_epoch = await self._controller.register()
+        if broker_epoch > self._registration.broker_epoch:
+            self._registration.broker_epoch = broker_epoch
+            if self._tracer.trace is not None:
+                self._tracer.record(trace.events.LearnBrokerEpoch, broker_epoch=broker_epoch)
+        return self._registration.broker_epoch
 
     async def heartbeat(self) -> bool:
         """Renew the session; True when the controller says that this broker is unfenced.

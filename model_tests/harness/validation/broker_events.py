@@ -95,7 +95,7 @@ def stop(decision: events.Stop, node: int, followed: Followed) -> Iterator[Choic
     granted = followed.machine is not None and not action.guard(followed.machine, followed.state)
     replica, kept = followed.state.replicas[broker], kept_of(decision, node, followed)
     stop = action if granted else leaving.StopUnasked(broker)
-    if has_failed(replica):
+    if has_failed(replica) and replica.running:
         lost = [LoseTail(broker, kept)] if kept < replica.log_end_offset else []
         yield all_of(*written_before(decision, followed, broker), stop, *lost)
     else:

@@ -74,6 +74,14 @@ async def test_a_registration_gives_the_broker_epoch() -> None:
     assert registration.is_registered
 
 
+@simulated
+async def test_a_response_that_comes_after_that_of_a_later_registration_changes_nothing() -> None:
+    membership, registration, controller = member([])
+    assert await membership.register() == 41
+    controller.next_epoch = 30
+    assert await membership.register() == registration.broker_epoch == 41
+
+
 @pytest.mark.parametrize("error", [ErrorCode.broker_id_not_registered, ErrorCode.stale_broker_epoch])
 def test_a_broker_that_the_controller_does_not_know_registers_again(error: ErrorCode) -> None:
     @simulated
