@@ -361,7 +361,7 @@ class SimulatedNetwork:
         """
         for connection in self._connections.values():
             client, server = connection.client, connection.server
-            for api_key in () if server.closed else connection.unanswered.values():
+            for api_key in () if server.closed else connection.awaited.values():
                 yield client.node, server.node, api_key
 
     @property

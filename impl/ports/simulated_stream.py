@@ -99,7 +99,7 @@ class Connection:
     client: SimulatedStream = attrs.field(init=False)
     server: SimulatedStream = attrs.field(init=False)
     apis: dict[int, tuple[int, int]] = attrs.field(factory=dict)
-    unanswered: dict[int, int] = attrs.field(factory=dict)
+    awaited: dict[int, int] = attrs.field(factory=dict)
     """Correlation id -> API key of a request that was sent and has not been responded to."""
 
     def open(self, client: str, server: str) -> None:
@@ -111,8 +111,8 @@ class Connection:
 
     def remember(self, correlation_id: int, api_key: int, api_version: int) -> None:
         self.apis[correlation_id] = api_key, api_version
-        self.unanswered[correlation_id] = api_key
-        for remembered in (self.apis, self.unanswered):
+        self.awaited[correlation_id] = api_key
+        for remembered in (self.apis, self.awaited):
             if len(remembered) > REMEMBERED_REQUESTS:
                 del remembered[next(iter(remembered))]
 
@@ -203,7 +203,7 @@ class SimulatedStream(trio.abc.Stream):
         elif not self._opened and len(data) >= _RESPONSE_HEAD.size:
             _, correlation_id = _RESPONSE_HEAD.unpack_from(data)
             api_key, api_version = self.connection.apis.get(correlation_id, (-1, -1))
-            self.connection.unanswered.pop(correlation_id, None)
+            self.connection.awaited.pop(correlation_id, None)
         peer = self.connection.peer_of(self)
         return Frame(self.node, self.peer, number, peer, self._opened, api_key, api_version, correlation_id, data)
 

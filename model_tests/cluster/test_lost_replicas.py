@@ -21,6 +21,7 @@ CONFIG = {
     "replica.fetch.backoff.ms": 100,
 }
 RECORDS = 12
+NONE: frozenset[int] = frozenset()
 
 
 def value(offset: int) -> bytes:

@@ -358,7 +358,7 @@ async def test_an_address_can_be_taken_once() -> None:
 
 
 @simulated
-async def test_a_request_is_under_way_until_its_receiver_has_responded_or_closed_whoever_gave_it_up() -> None:
+async def test_a_request_is_under_way_until_its_receiver_has_responded_or_closed() -> None:
     network, under_way = SimulatedNetwork(1), [("client", "server", 20)]
     request, response = LENGTH.pack(8) + struct.pack(">hhi", 20, 6, 7), LENGTH.pack(4) + struct.pack(">i", 7)
     async with link(network) as (client, server):
