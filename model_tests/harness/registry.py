@@ -28,6 +28,7 @@ from tidegauge.model_tests.bugs.offsets import OFFSET_BUGS
 from tidegauge.model_tests.bugs.transactions import TRANSACTION_BUGS
 from tidegauge.model_tests.harness.cluster.binding import ClusterExtension
 from tidegauge.model_tests.harness.cluster.extensions.deletion import DeletionOnCluster
+from tidegauge.model_tests.harness.cluster.extensions.directories import DirectoriesOnCluster
 from tidegauge.model_tests.harness.cluster.extensions.reads import ReadsOnCluster
 from tidegauge.model_tests.harness.cluster.extensions.reassignment import ReassignmentOnCluster
 from tidegauge.model_tests.harness.cluster.extensions.retention import RetentionOnCluster
@@ -269,6 +270,7 @@ def _recreated(rng: Random) -> tuple[ReplicationExtension, ...]:
 
 ON_CLUSTER: Final[tuple[type[ClusterExtension], ...]] = (
     DeletionOnCluster,
+    DirectoriesOnCluster,
     ReassignmentOnCluster,
     ShutdownOnCluster,
     RetentionOnCluster,
@@ -324,7 +326,6 @@ HARNESS: Final = HarnessRegistry(
         ControlledShutdown(),
         Directories(),
         perturbations=frozenset({BeginShutdown, StopUnasked, FailDirectory}),
-        on_cluster=False,
     ),
     _of_replication(
         "damage",

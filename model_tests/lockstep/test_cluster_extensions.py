@@ -111,10 +111,10 @@ def test_a_difference_in_its_part_is_found() -> None:
     ("machine", "missing"),
     [
         (MACHINE, "Ordered"),
-        (REGISTRY.machine("directories"), "Directories"),
-        (REGISTRY.machine("composed-replication"), "Directories, Together"),
+        (REGISTRY.machine("damage"), "Damage"),
+        (REGISTRY.machine("composed-replication"), "Together"),
     ],
-    ids=["one of a test", "directories", "composed"],
+    ids=["one of a test", "damage", "composed"],
 )
 def test_a_cluster_refuses_an_extension_that_it_has_no_part_for(machine: Replication, missing: str) -> None:
     with pytest.raises(NotRegisteredError, match=f"no cluster performs {missing}: give it a ClusterExtension"):

@@ -1,8 +1,9 @@
-"""Log directories that fail: the cores do what the machine says, and wrong ones don't."""
+"""Log directories that fail: cores and clusters do what the machine says, and wrong ones don't."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Final
 
 import attrs
 import pytest
@@ -17,19 +18,34 @@ from tidegauge.impl.controller.isr_changes import IsrRules
 from tidegauge.impl.metadata.image import ClusterImage
 from tidegauge.impl.partition.messages import AlterPartitionRequest
 from tidegauge.impl.partition.registration import PartitionRegistration
+from tidegauge.impl.storage.log_directories import LogDirectories
 from tidegauge.model_tests.harness.cores.replication import Roles
 from tidegauge.model_tests.harness.counterexamples.files import Failure
+from tidegauge.model_tests.harness.lockstep.checked import CheckedLockstep
+from tidegauge.model_tests.harness.lockstep.replication_walks import large_machine
 from tidegauge.model_tests.harness.registry import HARNESS, Side
 from tidegauge.spec.bugs import directories as wrong
 from tidegauge.spec.kernel.machine import Action
-from tidegauge.spec.registry import REGISTRY, NotRegisteredError
-from tidegauge.spec.replication.extensions.directories import Directories
+from tidegauge.spec.registry import REGISTRY
+from tidegauge.spec.replication.actions import Append
+from tidegauge.spec.replication.control import ApplyMetadata
+from tidegauge.spec.replication.extensions.directories import (
+    Directories,
+    FailDirectory,
+    LoseNote,
+    LoseTail,
+    ReplicaOffline,
+    ReplicaOnline,
+)
+from tidegauge.spec.replication.extensions.shutdown import ControlledShutdown, StopUnasked
+from tidegauge.spec.replication.faults import Register, Restart
 
 WALKS = 50
 SEED = 5
 HARNESSED = HARNESS["directories"]
 OFTEN = attrs.evolve(HARNESSED, plan=attrs.evolve(HARNESSED.walk_plan(), perturbations=frozenset()))
 """As the registered ones, and every walk loses directories."""
+OVER_THE_WIRE = attrs.evolve(HARNESSED, plan=attrs.evolve(OFTEN.walk_plan(), forbidden_share=0.3))
 
 
 def test_random_walks_find_no_difference_and_take_every_action() -> None:
@@ -105,6 +121,49 @@ def test_a_wrong_machine_is_not_what_the_cores_do(machine: type[Directories]) ->
     assert OFTEN.first_failure(SEED, WALKS, wrong=machine) is not None
 
 
-def test_a_cluster_is_not_bound_to_it() -> None:
-    with pytest.raises(NotRegisteredError, match="directories has no binding to the cluster: explore"):
-        HARNESSED.bind(Side.CLUSTER)
+@pytest.mark.parametrize("count", [3, pytest.param(300, marks=pytest.mark.deep)])
+def test_a_cluster_lives_on_without_a_directory_as_the_machine_says(count: int) -> None:
+    """Disks fail, heartbeats and registrations name directories, and reports of replicas go over the wire."""
+    taken: set[type[Action]] = set()
+    refused: set[tuple[str, str]] = set()
+    for found in OVER_THE_WIRE.walks(SEED, count, side=Side.CLUSTER):
+        assert found.failure is None, f"walk {found.number}: {found.failure.words}"
+        taken.update(map(type, found.actions))
+        refused.update(found.refused)
+    assert taken >= {FailDirectory, ReplicaOffline, StopUnasked}
+    assert refused >= {("ReplicaOffline", "OK"), ("ReplicaOnline", "OK")}
+
+
+BACK: Final = (Restart(0), Register(0), ApplyMetadata(0))
+
+
+def test_a_cluster_loses_the_end_of_a_failed_directory_and_comes_back_on_another_disk() -> None:
+    """Walks are seldom in such states."""
+    machine = large_machine(extensions=(ControlledShutdown(), Directories()))
+    scenarios = (
+        (FailDirectory(0), StopUnasked(0), ReplicaOffline(0), *BACK, ReplicaOnline(0)),
+        (FailDirectory(0), StopUnasked(0), LoseTail(0, 0), *BACK),
+        (StopUnasked(0), LoseNote(0), *BACK),
+    )
+    for actions in scenarios:
+        pair = CheckedLockstep(machine, HARNESSED.bind(Side.CLUSTER)(machine))
+        try:
+            for action in (Append(0), *actions):
+                assert pair.perform(action), action
+        finally:
+            pair.close()
+
+
+@pytest.mark.parametrize("controller", [ElectsTheOffline, TakesTheOfflineIn, IgnoresReports, GivesTheOfflineUp])
+def test_a_wrong_cluster_differs(controller: type[Controller]) -> None:
+    assert OVER_THE_WIRE.first_failure(SEED, WALKS, side=Side.CLUSTER, roles=Roles(controller=controller)) is not None
+
+
+def test_a_broker_that_notes_a_clean_stop_though_a_directory_has_failed_differs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def of_those_that_work(self: LogDirectories) -> int:
+        return max(directory.stopped_cleanly_in for directory in self.online)
+
+    monkeypatch.setattr(LogDirectories, "stopped_cleanly_in", property(of_those_that_work))
+    assert OVER_THE_WIRE.first_failure(SEED, WALKS, side=Side.CLUSTER) is not None

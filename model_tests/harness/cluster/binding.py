@@ -24,8 +24,9 @@ Five things that the specification allows a cluster never does, so it is not ask
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import ClassVar, Final, TypeVar, TypeVarTuple, Unpack
 
 import attrs
@@ -80,6 +81,11 @@ class Remembered:
     cut: list[FollowerFetch] = attrs.field(factory=list)
     """Fetches whose connection broke while the broker stood still, so that it doesn't know."""
 
+    @property
+    def acts(self) -> bool:
+        """Whether its process runs, and does not stand still."""
+        return self.running and not self.paused
+
 
 class ClusterExtension:
     """What an extension of the machine adds to a cluster beside it: steps, and its parts of the state.
@@ -89,6 +95,8 @@ class ClusterExtension:
     """
 
     extends: ClassVar[type[ReplicationExtension]]
+    config: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    """The nodes' settings that it needs."""
     steps: ClassVar[Steps[ClusterBinding, [spec.State], Awaitable[None]]] = Steps()
     """How the cluster performs the extension's actions."""
     refusals: ClassVar[Steps[ClusterBinding, [spec.State], Awaitable[ErrorCode | None]]] = Steps()
@@ -113,6 +121,9 @@ class ClusterExtension:
         """Make what there was before the topic; returns the brokers that learn of the topic only later."""
         return frozenset()
 
+    async def prepared(self, cluster: Cluster) -> None:
+        """Do what is to be done when the topic is there."""
+
     def assignment(self, initial: spec.Controller) -> tuple[int, ...]:
         """The replicas with which the topic is created; () for all brokers."""
         return ()
@@ -125,6 +136,14 @@ class ClusterExtension:
         """The error of a broker that does not know the topic; None for that of one without metadata."""
         return None
 
+    def explains(self, number: int, error: ErrorCode) -> bool:
+        """Whether a broker without its replica responds so; which error the specification names, it may not know."""
+        return False
+
+    def has_log(self, number: int) -> bool:
+        """Whether a broker has a log that it does not host."""
+        return False
+
     def can_perform(self, action: Action, before: spec.State) -> bool:
         """Whether the cluster can, in its present state."""
         return True
@@ -135,6 +154,10 @@ class ClusterExtension:
     def controller(self, seen: spec.Controller) -> spec.Controller:
         """The controller, with the extension's parts."""
         return seen
+
+    def absent(self, number: int, seen: spec.Replica) -> spec.Replica | None:
+        """A running broker that hosts no replica, if the extension knows of one."""
+        return None
 
     def replica(self, number: int, beside: spec.Replica, seen: spec.Replica) -> spec.Replica:
         """A broker, with the extension's parts; `beside` is the specification's."""
@@ -184,6 +207,7 @@ class ClusterBinding:
         return Cluster(
             self.machine.brokers,
             SEED,
+            {name: value for extension in self.extensions for name, value in extension.config.items()},
             timers=False,
             trace=False,
             replica_class=roles.replica,
@@ -203,6 +227,8 @@ class ClusterBinding:
             self.epochs.register(broker.id, broker.registration.broker_epoch)
             if broker.id not in unaware:
                 await broker.actions.apply_metadata()
+        for extension in self.extensions:
+            await extension.prepared(cluster)
         cluster.network.hold(is_held)
 
     def _assignment(self) -> tuple[int, ...]:
@@ -275,6 +301,10 @@ class ClusterBinding:
         found = self.broker(number).replicas.get(TOPIC, PARTITION) if self.memory[number].running else None
         return found if found is not None and found.topic_id == self.topic_id else None
 
+    def has_log(self, number: int) -> bool:
+        """Whether a broker that runs has a log of the partition."""
+        return self.hosted(number) is not None or any(e.has_log(number) for e in self.extensions)
+
     def told(self, number: int) -> PartitionRegistration | None:
         """What a broker's process has read of the partition."""
         topic = self.broker(number).metadata.image.topics.get(TOPIC)
@@ -288,8 +318,9 @@ class ClusterBinding:
         if not memory.running:
             seen = spec.Replica(running=False, log=memory.log, flushed=memory.flushed, checkpoint=memory.checkpoint)
         elif hosted is None:
-            memory.flushed, memory.checkpoint = 0, 0
             seen = self._absent(number)
+            seen = next(filter(None, (e.absent(number, seen) for e in self.extensions)), seen)
+            memory.flushed, memory.checkpoint = seen.flushed, seen.checkpoint
         else:
             seen = self._present(number, hosted, beside)
         for extension in self.extensions:

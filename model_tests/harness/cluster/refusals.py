@@ -74,8 +74,12 @@ async def append_unacknowledged(
 def error_at(
     binding: ClusterBinding, broker: int, error: ErrorCode, action: protocol.ReplicationAction, before: State
 ) -> ErrorCode:
-    """A broker's error; of one that knows no topic, for it has no metadata yet or it is gone, the guard's."""
+    """A broker's error; of one that knows no topic, for it has no metadata yet or it is gone, the guard's.
+
+    So it is with one whose replica is gone, where that has an error of its own.
+    """
     unknown = binding.told(broker) is None and error in WITHOUT_METADATA
+    unknown = unknown or any(extension.explains(broker, error) for extension in binding.extensions)
     return expected(binding, action, before) if unknown else error
 
 
@@ -132,8 +136,10 @@ async def unclean_election(binding: ClusterBinding, action: control.UncleanElect
     return await elect(binding, unclean=True)
 
 
-async def unfence(binding: ClusterBinding, action: faults.Unfence, before: State) -> ErrorCode:
+async def unfence(binding: ClusterBinding, action: faults.Unfence, before: State) -> ErrorCode | None:
     """The broker itself sends the heartbeat: nobody else is its process."""
+    if not binding.memory[action.broker].acts:
+        return None
     broker = binding.broker(action.broker)
     response = await broker.controller.heartbeat(broker.metadata.image.offset)
     return response.error_code

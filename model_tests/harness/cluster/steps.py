@@ -124,7 +124,7 @@ async def crash(binding: ClusterBinding, action: faults.Crash, before: State) ->
     dead = binding.memory[action.broker]
     for number in range(binding.machine.brokers):
         binding.note_cut(number, action.broker)
-    kept = {(TOPIC, PARTITION): action.kept} if binding.hosted(action.broker) is not None else {}
+    kept = {(TOPIC, PARTITION): action.kept} if binding.has_log(action.broker) else {}
     await binding.cluster.crash(action.broker, keep=kept)
     dead.log, dead.flushed = dead.log[: action.kept], action.kept
     dead.running, dead.paused = False, False

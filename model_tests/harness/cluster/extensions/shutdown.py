@@ -88,8 +88,10 @@ STEPS: Final = Steps[ClusterBinding, [State], Awaitable[None]](
 )
 
 
-async def refuse_to_grant_shutdown(binding: ClusterBinding, action: GrantShutdown, before: State) -> ErrorCode:
+async def refuse_to_grant_shutdown(binding: ClusterBinding, action: GrantShutdown, before: State) -> ErrorCode | None:
     """A heartbeat that asks to stop is taken, and the broker is not told that it may."""
+    if not binding.memory[action.broker].acts:
+        return None
     broker = binding.broker(action.broker)
     response = await broker.controller.heartbeat(broker.metadata.image.offset, want_shut_down=True)
     assert not response.should_shut_down, f"broker {action.broker} is told to stop"
