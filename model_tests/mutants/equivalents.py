@@ -35,6 +35,18 @@ EQUIVALENT: Final[Mapping[str, str]] = {
     "spec/published/kip320/actions.py LeaderIncHighWatermark.guard: guard `if own.hw >= own.end_offset` -> nothing": (
         "who presumes leadership is in its own ISR, in all reachable states, and must have the record at the HW as well"
     ),
+    "spec/idempotence/producer.py ReceiveProduceResponse._taken: "
+    "`error is Error.OUT_OF_ORDER_SEQUENCE_NUMBER and machine.refusal_is_temporary(flight)` -> "
+    "`machine.refusal_is_temporary(flight)`": (
+        "no other error is left: a producer raises its epoch itself, and no response of an older one comes through then"
+    ),
+    "spec/replication/extensions/damage.py RepairLog.guard: guard `if replica.leader not in (NONE, self.broker)` -> "
+    "nothing": (
+        "a damaged replica follows nobody: it applies no metadata with another leader, and a process begins with none"
+    ),
+    "spec/replication/extensions/late.py unfenced_has_caught_up: `True` -> `False`": (
+        "a session and a replica for every broker, before and after: what is zipped strictly is as long"
+    ),
     "spec/replication/actions.py ReceiveFetchResponse.attempts: `0` -> `1`": (
         "the epoch in which the logs parted decides nothing about a response that is ignored"
     ),

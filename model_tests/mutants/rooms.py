@@ -48,7 +48,7 @@ _WITHOUT_SPECIFICATION: Final = (
 """What the controller keeps that no machine of `spec/` has, or only as one number."""
 
 _SPEC_TESTS: Final = "model_tests/spec"
-_OF_EVERY_MACHINE: Final = tuple(f"{_SPEC_TESTS}/test_{name}.py" for name in ("goals", "guards", "properties"))
+_OF_EVERY_MACHINE: Final = tuple(f"{_SPEC_TESTS}/test_{name}.py" for name in ("goals", "guards", "properties", "steps"))
 """Tests that try all machines."""
 
 

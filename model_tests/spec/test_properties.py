@@ -21,31 +21,36 @@ from tidegauge.spec.kernel.machine import Action
 CROSSES: Final = 300
 DEEPER: Final = 0.7
 """How likely a piece is crossed in turn, and not taken as a whole."""
+NUDGED: Final = 0.3
+"""How likely a number is one more or one less, and not that of the other state."""
 FALSE: Final[Mapping[str, int]] = {
-    "replication": 1084,
-    "kip320": 16,
-    "reassignment": 1144,
-    "controlled-shutdown": 917,
-    "retention": 1012,
-    "directories": 919,
-    "damage": 926,
-    "lost-logs": 958,
-    "running-damage": 982,
-    "late-messages": 905,
-    "unregistering": 1045,
-    "deletion": 809,
-    "reads": 902,
-    "settings": 992,
-    "composed-replication": 1220,
-    "idempotence": 382,
-    "transactions": 374,
-    "offsets": 295,
-    "compaction": 458,
-    "recovery": 173,
-    "authentication": 235,
-    "membership": 311,
-    "succession": 195,
-    "placement": 94,
+    "replication": 1051,
+    "kip320": 13,
+    "reassignment": 1152,
+    "controlled-shutdown": 959,
+    "retention": 1033,
+    "directories": 911,
+    "damage": 924,
+    "lost-logs": 982,
+    "running-damage": 1003,
+    "late-messages": 963,
+    "unregistering": 1043,
+    "deletion": 789,
+    "reads": 941,
+    "settings": 962,
+    "composed-replication": 1233,
+    "idempotence": 391,
+    "transactions": 347,
+    "offsets": 310,
+    "compaction": 482,
+    "recovery": 174,
+    "authentication": 240,
+    "membership": 300,
+    "succession": 204,
+    "placement": 91,
+    "idempotence of one producer": 327,
+    "transactions of version 1": 512,
+    "transactions that a database decides": 415,
 }
 """How often the properties of a machine are false, of all that they are asked."""
 
@@ -58,6 +63,8 @@ def crossed(rng: Random, one: Any, other: Any) -> Any:
     if isinstance(one, tuple) and isinstance(other, tuple) and one and other and rng.random() < DEEPER:
         place = rng.randrange(len(one))
         return (*one[:place], crossed(rng, one[place], rng.choice(other)), *one[place + 1 :])
+    if type(one) is int and rng.random() < NUDGED:
+        return one + rng.choice((-1, 1))
     return other
 
 
@@ -77,14 +84,19 @@ def is_false(holds: Callable[..., bool], *asked: object) -> bool:
         return True
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_properties_are_false_of_so_many_crosses(name: str) -> None:
+def false_of(name: str) -> int:
+    """How often the properties of a machine are false, of all that they are asked."""
     machine, false = machine_of(name), 0
     of_states = (*machine.invariants.values(), *machine.converges.values())
     for before, action, cross in steps(name):
         false += sum(is_false(holds, cross) for holds in of_states)
         if action is not None:
             false += sum(is_false(holds, before, action, cross) for holds in machine.step_invariants.values())
-    assert FALSE.get(name) == false, (
+    return false
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_properties_are_false_of_so_many_crosses(name: str) -> None:
+    assert FALSE.get(name) == false_of(name), (
         "if the machine is new, or its properties are meant to have changed, this is its number"
     )

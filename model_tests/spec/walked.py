@@ -23,7 +23,6 @@ WALKS: Final = 6
 LENGTH: Final = 50
 OFTEN: Final = 2
 """How often each perturbation may happen: so that it is refused in the end."""
-NAMES: Final = tuple(registration.name for registration in REGISTRY)
 LARGE: Final[Mapping[str, Machine[Any]]] = {
     "replication": Replication(brokers=3, max_records=3, min_insync_replicas=2, acks=tuple(Acks), long_polls=True),
     "idempotence": Idempotence(
@@ -42,12 +41,20 @@ LARGE: Final[Mapping[str, Machine[Any]]] = {
         max_epoch=3,
         bounds=Bounds(dict.fromkeys(sorted({*Transactions().perturbations} - {"DelayAdd", "Upgrade"}), OFTEN)),
     ),
+    "idempotence of one producer": Idempotence(segments=True, bounds=Bounds(Elect=OFTEN, DuplicateProduce=OFTEN)),
+    "transactions of version 1": Transactions(version=1, max_epoch=3, bounds=Bounds(GiveUp=OFTEN, DelayEnd=OFTEN)),
+    "transactions that a database decides": Transactions(
+        incarnations=3, partitions=1, two_phase=True, bounds=Bounds(CrashProducer=OFTEN, FailOver=1)
+    ),
 }
+_REGISTERED: Final = tuple(registration.name for registration in REGISTRY)
+NAMES: Final = (*_REGISTERED, *(name for name in LARGE if name not in _REGISTERED))
+"""Every machine, and those of them that some constants make another one."""
 
 
 def machine_of(name: str) -> Machine[Any]:
     """The machine with constants that let everything happen."""
-    machine = LARGE.get(name, REGISTRY.machine(name))
+    machine = LARGE.get(name) or REGISTRY.machine(name)
     if not isinstance(machine, Replication):
         return machine
     return attrs.evolve(machine, max_records=2, bounds=Bounds(dict.fromkeys(machine.perturbations, OFTEN)))

@@ -243,9 +243,13 @@ def memory_is_of_the_log(machine: TransactionRules) -> Invariant[State]:
 
 
 def epochs_rise(before: State, action: Action, after: State) -> bool:
-    """Epochs of a producer id never go back, in the transaction log or in a partition's."""
+    """Epochs of a producer id never go back in a partition's log, nor in the transaction log, where they rise by one.
+
+    An end that raises it twice gives a producer the largest epoch, which is nobody's (KAFKA-19367).
+    """
     for one, other in zip(before.coordination, after.coordination, strict=True):
-        if one.logged.producer_id == other.logged.producer_id and one.logged.epoch > other.logged.epoch:
+        raised = other.logged.epoch - one.logged.epoch
+        if one.logged.producer_id == other.logged.producer_id and raised not in (0, 1):
             return False
     for kept, new in zip(before.partitions, after.partitions, strict=True):
         if kept is new or len(new.log) <= len(kept.log):

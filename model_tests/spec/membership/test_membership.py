@@ -106,6 +106,14 @@ def test_a_broker_that_never_gets_into_its_cluster_is_found(kind: type[Membershi
     assert [lasso.goal for lasso in found.convergence.lassos] == list(SMALL.converges)
 
 
+def test_a_replica_is_kept_if_the_log_has_deleted_only_other_topics() -> None:
+    machine = Membership()
+    created, deleted = (Decision(1, is_created, 0) for is_created in (True, False))
+    assert machine.departure((created, deleted), 1) is Departure.DELETED
+    assert machine.departure((created,), 1) is Departure.STRAY
+    assert machine.departure((created, deleted), 0) is Departure.STRAY
+
+
 def test_a_broker_that_runs_is_not_started_and_one_that_is_down_does_not_die() -> None:
     machine = Membership()
     (state,) = machine.initial()

@@ -143,6 +143,8 @@ def test_types_are_kept() -> None:
     assert Typed().type_ok(initial)
     spoilt = attrs.evolve(initial.replicas[1], hw=1)
     assert not Typed().type_ok(initial.with_replica(1, spoilt))
+    for wrong in ({"leader_epoch": Typed().max_leader_epoch + 1}, {"isr": frozenset({Typed().replicas})}):
+        assert not Typed().type_ok(initial.with_replica(1, attrs.evolve(initial.replicas[1], **wrong)))
 
 
 def test_leader_in_isr_is_false_as_published_until_there_is_a_leader() -> None:

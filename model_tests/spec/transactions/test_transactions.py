@@ -52,6 +52,26 @@ def test_every_reachable_state_satisfies_every_invariant_and_goals_are_reached(n
     assert name not in COUNTS or counted(exploration) == COUNTS[name]
 
 
+@pytest.mark.parametrize(
+    ("machine", "count"),
+    [
+        (Transactions(partitions=1, transactions=1, two_phase=True, bounds=Bounds(CrashProducer=1)), (905, 1_688)),
+        (Transactions(incarnations=1, partitions=2, transactions=1, inputs=1), (156, 281)),
+        (
+            Transactions(incarnations=1, partitions=1, expiring=False, bounds=Bounds(DelayMarker=1, Elect=1)),
+            (539, 1_125),
+        ),
+    ],
+    ids=["a database decides", "a record and its offset", "a leader that loses records and markers"],
+)
+def test_small_models_hold_and_have_so_many_states_and_steps(machine: Transactions, count: tuple[int, int]) -> None:
+    """Of what the quick models leave out."""
+    exploration = explore(machine, converges=True)
+    assert exploration.holds, exploration.violations or exploration.convergence
+    assert not exploration.unreached
+    assert counted(exploration) == count
+
+
 def test_the_models_together_turn_every_perturbation_on() -> None:
     turned_on = {name for model in TRANSACTION_MODELS.values() for name in model.machine.bounds}
     # Client requests of version 1 have no number by which a late one is told from a new one.

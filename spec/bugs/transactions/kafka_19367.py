@@ -26,7 +26,7 @@ BUG = Bug(
     mechanism=(
         "A transaction of the last epoch but one is aborted unasked: the epoch after next is beyond the largest."
     ),
-    violates=("EpochsAreInRange",),
+    violates=("EpochsRise", "EpochsAreInRange"),
     buggy=RaisesTheEpochTwice,
     model=Transactions(incarnations=1, partitions=1, max_epoch=2),
 )

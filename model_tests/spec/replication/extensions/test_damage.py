@@ -10,9 +10,10 @@ from tidegauge.spec.bugs import damage
 from tidegauge.spec.bugs.bug import Bug
 from tidegauge.spec.kernel.bounds import Bounds
 from tidegauge.spec.kernel.explorer import explore
+from tidegauge.spec.kernel.parts import with_part
 from tidegauge.spec.replication.actions import Append
 from tidegauge.spec.replication.control import ApplyMetadata
-from tidegauge.spec.replication.extensions.damage import Damage, DamageLog, LoseEnd, RepairLog, damage_of
+from tidegauge.spec.replication.extensions.damage import Damage, Damaged, DamageLog, LoseEnd, RepairLog, damage_of
 from tidegauge.spec.replication.extensions.shutdown import BeginShutdown, CleanStop, ControlledShutdown, StopUnasked
 from tidegauge.spec.replication.faults import Crash, Flush, Register, Restart, Unfence
 from tidegauge.spec.replication.machine import Replication
@@ -52,6 +53,15 @@ def test_a_damaged_replica_is_repaired_when_it_knows_that_it_is_out_of_the_isr(w
 def test_a_damaged_replica_follows_nobody_before_it_is_repaired(walk: Walk) -> None:
     walk.do(Append(0), Crash(0, 1), DamageLog(0, 0), Restart(0), Register(0), ApplyMetadata(0))
     assert walk.state.replicas[0].leader == NONE
+
+
+def test_of_the_live_each_one_that_others_do_not_count_on_is_repaired(walk: Walk) -> None:
+    repaired = walk.machine.converges["a damaged replica that follows is repaired"]
+    for broker, is_right in ((0, True), (1, False), (2, False)):
+        damaged = with_part(walk.state.replicas[broker], Damaged(0))
+        assert repaired(walk.state.with_replica(broker, damaged)) is is_right, "0 leads"
+    walk.do(Crash(2, 0))
+    assert repaired(walk.state.with_replica(2, with_part(walk.state.replicas[2], Damaged(0)))), "2 is down"
 
 
 @attrs.frozen

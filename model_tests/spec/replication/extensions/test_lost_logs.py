@@ -10,16 +10,26 @@ from tidegauge.spec.bugs import lost_logs
 from tidegauge.spec.bugs.bug import Bug
 from tidegauge.spec.kernel.bounds import Bounds
 from tidegauge.spec.kernel.explorer import explore
+from tidegauge.spec.kernel.parts import with_part
 from tidegauge.spec.kernel.simulation import simulate
 from tidegauge.spec.replication.actions import Append
 from tidegauge.spec.replication.control import ApplyMetadata, UncleanElection
 from tidegauge.spec.replication.extensions.damage import Damage, DamageLog
-from tidegauge.spec.replication.extensions.lost_logs import LoseLog, LostLogs, ReportFound, ReportLost, is_gone, lost
+from tidegauge.spec.replication.extensions.lost_logs import (
+    LogGone,
+    LoseLog,
+    LostLogs,
+    LostReplicas,
+    ReportFound,
+    ReportLost,
+    is_gone,
+    lost,
+)
 from tidegauge.spec.replication.extensions.shutdown import CleanStop, ControlledShutdown, StopUnasked
 from tidegauge.spec.replication.faults import Crash, ExpireSession, Register, Restart, Unfence
 from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.models import MODELS
-from tidegauge.spec.replication.state import NONE
+from tidegauge.spec.replication.state import NONE, Record, State
 
 EXTENSIONS = (ControlledShutdown(), Damage(), LostLogs())
 BOUNDS = Bounds(ExpireSession=9, Crash=9, BeginShutdown=9, DamageLog=9, LoseLog=9, UncleanElection=1)
@@ -135,6 +145,46 @@ def test_a_removed_log_voids_the_note_of_a_clean_stop(walk: Walk) -> None:
 
 
 @pytest.mark.deep
+# --- what an election may come to ------------------------------------------------------------------------------------
+
+
+def elected(*, uncleanly: bool = True, active: tuple[int, ...], lost_ones: tuple[int, ...]) -> tuple[State, State]:
+    """Before and after broker 0 is elected without its log; the others have records, and of them these are active."""
+    (state,) = Replication(brokers=3, extensions=EXTENSIONS).initial()
+    for broker in range(3):
+        replica = state.replicas[broker]
+        replica = with_part(replica, LogGone(True)) if broker == 0 else attrs.evolve(replica, log=(Record(0, broker),))
+        state = state.with_replica(broker, replica)
+    sessions = tuple(
+        attrs.evolve(session, fenced=broker not in active) for broker, session in enumerate(state.controller.sessions)
+    )
+    controller = attrs.evolve(state.controller, leader=0, sessions=sessions)
+    state = attrs.evolve(state, controller=with_part(controller, LostReplicas(lost_ones)))
+    history = attrs.evolve(state.history, unsettled=True, superseded_epoch=1)
+    return (state if uncleanly else attrs.evolve(state, history=history)), attrs.evolve(state, history=history)
+
+
+@pytest.mark.parametrize(
+    ("active", "lost_ones", "is_right"),
+    [((0,), (0,), True), ((0,), (), True), ((0, 1), (0, 1), True), ((0, 1), (0,), False), ((0, 1, 2), (0, 1), False)],
+)
+def test_where_availability_is_preferred_a_live_replica_with_its_log_comes_first(
+    active: tuple[int, ...], lost_ones: tuple[int, ...], is_right: bool
+) -> None:
+    machine = Replication(brokers=3, unclean_leader_election=True, extensions=EXTENSIONS)
+    before, after = elected(active=active, lost_ones=lost_ones)
+    assert machine.step_invariants["LostLogLeadsLast"](before, ExpireSession(1), after) is is_right
+
+
+def test_only_the_step_that_elects_uncleanly_is_asked_who_has_a_log() -> None:
+    holds = Replication(brokers=3, extensions=EXTENSIONS).step_invariants["LostLogLeadsLast"]
+    before, after = elected(active=(0,), lost_ones=(0,))
+    assert not holds(before, ExpireSession(1), after), "others have records"
+    assert holds(before, UncleanElection(), after), "somebody has ordered it"
+    before, after = elected(uncleanly=False, active=(0,), lost_ones=(0,))
+    assert holds(before, ExpireSession(1), after), "it was elected before"
+
+
 def test_every_reachable_state_satisfies_every_invariant() -> None:
     found = explore(MODELS["lost-log"].machine, converges=True)
     assert (found.violations, found.cut, found.unreached) == ((), None, ())

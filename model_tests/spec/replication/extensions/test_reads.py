@@ -73,6 +73,16 @@ def test_a_new_leader_tells_no_offset_before_it_knows_what_is_committed(walk: Wa
     walk.do(ListLatest(0, 0), Consume(0, 0))
 
 
+def test_a_new_leader_shows_what_it_knows_to_be_committed_before_it_knows_all_that_is(walk: Walk) -> None:
+    walk.do(Append(1)).fetch(0).fetch(0)
+    walk.do(Append(1)).fetch(0)
+    walk.do(PreferredElection(), ApplyMetadata(0), LearnLeader(0, 0))
+    assert (walk.hw(0), walk.state.replicas[0].epoch_start_offset) == (1, 2)
+    assert error_of(walk, ReadAt(0, 1, 1)) is Error.OFFSET_NOT_AVAILABLE
+    walk.do(Consume(0, 0))
+    assert [record.value for record in consumer_of(walk.state, 0).shown] == [0]
+
+
 def test_consumer_and_broker_must_know_of_the_same_leader(walk: Walk) -> None:
     walk.do(ExpireSession(1), ApplyMetadata(0))
     assert error_of(walk, Consume(0, 0)) is Error.FENCED_LEADER_EPOCH

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import attrs
 import pytest
 
 from tidegauge.model_tests.spec.counts import COUNTS, counted
@@ -12,12 +13,14 @@ from tidegauge.spec.bugs import retention
 from tidegauge.spec.bugs.bug import Bug
 from tidegauge.spec.kernel.bounds import Bounds
 from tidegauge.spec.kernel.explorer import explore
+from tidegauge.spec.kernel.parts import with_part
 from tidegauge.spec.replication.actions import Append, ReceiveFetchResponse
 from tidegauge.spec.replication.control import ApplyMetadata, UncleanElection
 from tidegauge.spec.replication.extensions.interrupted import DieStartingOver, InterruptedStarts
 from tidegauge.spec.replication.extensions.retention import (
     DeleteRecords,
     LeaderLogStart,
+    LogStart,
     Retain,
     Retention,
     knows_below,
@@ -88,6 +91,20 @@ def test_a_follower_below_the_log_start_starts_over_there(two: Walk) -> None:
     assert follower.last_epoch == 0, "of the last record that is gone"
     lagging.fetch(1)
     assert lagging.state.replicas[1].log_end_offset == 3
+
+
+def test_a_follower_that_cuts_all_that_its_leader_has_too_has_not_started_over(two: Walk) -> None:
+    """Only one whose log starts beyond what it has is no follower that was cut."""
+    two.ask(1).arrive(1)
+    (response,) = two.state.network.fetch_responses
+    follower = two.state.replicas[1]
+    emptied = two.state.with_replica(1, attrs.evolve(follower, log=()))
+    assert follower.log
+    holds = two.machine.step_invariants["CommonPrefixKept"]
+    assert holds(two.state, ReceiveFetchResponse(response), two.state)
+    assert not holds(two.state, ReceiveFetchResponse(response), emptied)
+    started = two.state.with_replica(1, with_part(follower, LogStart(1, 1)))
+    assert holds(started, ReceiveFetchResponse(response), emptied)
 
 
 def test_the_epoch_of_the_last_record_that_is_gone_tells_that_the_logs_agree(two: Walk) -> None:
