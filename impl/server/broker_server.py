@@ -176,7 +176,13 @@ class Broker:
             response_timeout_ms=node.response_timeout_ms(config.replica_socket_timeout_ms),
         )
         self.groups = Groups(
-            self.replicas, self.metadata, self.tasks, self.config, clock=node.clock, timers=node.timers
+            self.replicas,
+            self.metadata,
+            self.tasks,
+            self.config,
+            node.randomness,
+            clock=node.clock,
+            timers=node.timers,
         )
         self.transaction_verifier = TransactionVerifier(self.metadata, self.peers, self.config, node.clock)
         self.transactions = Transactions(

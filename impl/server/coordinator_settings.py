@@ -1,4 +1,4 @@
-"""Settings of coordinators: of the internal topics that they keep their logs in, and of transactions."""
+"""Settings of coordinators: of the internal topics that they keep their logs in, of groups, and of transactions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 import attrs
 
 from tidegauge.impl.metadata.config_types import ConfigType
-from tidegauge.impl.server.settings import Update, flag, whole
+from tidegauge.impl.server.settings import INT_MAX, Update, flag, whole
 from tidegauge.impl.server.transport.security.settings import SecuritySettings
 
 SHORT_MAX: Final = (1 << 15) - 1
@@ -44,6 +44,15 @@ class CoordinatorSettings(SecuritySettings):
     offsets_retention_check_interval_ms: int = whole(
         600_000, doc="How often offsets are looked for that expire.", kind=ConfigType.LONG
     )
+
+    group_initial_rebalance_delay_ms: int = whole(
+        3_000, least=0, doc="How long an empty group waits for more members once the first one has joined."
+    )
+    group_max_size: int = whole(INT_MAX, least=1, doc="Members that a group may have (GROUP_MAX_SIZE_REACHED).")
+    group_min_session_timeout_ms: int = whole(
+        6_000, doc="Shortest session.timeout.ms that a member may ask for (INVALID_SESSION_TIMEOUT)."
+    )
+    group_max_session_timeout_ms: int = whole(1_800_000, doc="Longest session.timeout.ms that a member may ask for.")
 
     transaction_max_timeout_ms: int = whole(
         900_000, doc="Longest transaction.timeout.ms that a producer may ask for (INVALID_TRANSACTION_TIMEOUT)."

@@ -1,11 +1,10 @@
-"""Members of groups, of which there are none here yet; groups that only keep offsets are in `impl.server.apis.groups`.
+"""Groups of the newer protocol (KIP-848), of which there are none here; `group_members` beside it has the others.
 
 A broker responds as Kafka does where there is no such group, or where the feature is off:
 
 - a consumer group of the newer protocol that is described is not there;
-- a request to join is refused with UNSUPPORTED_VERSION, Kafka's error where a feature is off. Clients give up at once
-  and say so; COORDINATOR_NOT_AVAILABLE would have them try again for ever;
-- a member's request gets UNKNOWN_MEMBER_ID.
+- a heartbeat, which is how a member joins, is refused with UNSUPPORTED_VERSION, Kafka's error where a feature is off.
+  Clients give up at once and say so.
 """
 
 from __future__ import annotations
@@ -19,12 +18,7 @@ from kio.schema.errors import ErrorCode
 from tidegauge.impl.server.error_responses.groups import (
     consumer_group_describe_error,
     consumer_group_heartbeat_error,
-    heartbeat_error,
-    join_group_error,
-    leave_group_error,
-    sync_group_error,
 )
-from tidegauge.impl.server.refusals import on_group, refuse
 from tidegauge.impl.server.rights import denied_topics, group_error
 from tidegauge.impl.server.transport.authorization import Operation
 from tidegauge.impl.wire.primitives import NO_WAIT
@@ -36,16 +30,9 @@ if TYPE_CHECKING:
 
     from tidegauge.impl.server.transport.context import RequestContext
 
-NO_GROUPS: Final = "nobody can join a group here yet: assign partitions by hand, and commit offsets as you go"
+NO_GROUPS: Final = "groups of the newer protocol are not here yet: set group.protocol=classic"
 
 # --- members ---------------------------------------------------------------------------------------------------------
-
-_MAY_READ: Final = on_group(Operation.READ)
-
-handle_join_group: Final = refuse(join_group_error, _MAY_READ, ErrorCode.unsupported_version)
-handle_heartbeat: Final = refuse(heartbeat_error, _MAY_READ, ErrorCode.unknown_member_id)
-handle_leave_group: Final = refuse(leave_group_error, _MAY_READ, ErrorCode.unknown_member_id)
-handle_sync_group: Final = refuse(sync_group_error, _MAY_READ, ErrorCode.unknown_member_id)
 
 
 async def handle_consumer_group_heartbeat(

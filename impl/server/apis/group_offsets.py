@@ -112,6 +112,8 @@ async def _committed(commit: Commit, context: RequestContext, groups: Groups) ->
         error, ruling = led, Ruling(led)
     else:
         ruling = led.state.commit(commit, groups.now_ms)
+        if ruling.error is NONE:
+            led.state.classic.committed_by(commit.group, commit.member_id, groups.moment)
         error = await context.wait_briefly(partial(groups.carry_out, led, ruling))
     whole = {} if error is NONE else {(one.topic, one.partition): error for one in commit.offsets}
     return {**whole, **ruling.refused}
@@ -254,7 +256,7 @@ async def handle_offset_delete(
     """Delete offsets of a group (KIP-496).
 
     Errors of the request: GROUP_AUTHORIZATION_FAILED, GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP, and the coordinator's. Of a
-    partition: TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_OR_PARTITION.
+    partition: TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_OR_PARTITION, GROUP_SUBSCRIBED_TO_TOPIC.
     """
     denied = group_error(Operation.DELETE, request.group_id, context)
     if denied is not NONE:
@@ -272,7 +274,8 @@ async def handle_offset_delete(
             else:
                 errors[topic.name, one.partition_index] = error
     if wanted or not errors:
-        error = await _deleted(request.group_id, wanted, context, groups)
+        error, refused_places = await _deleted(request.group_id, wanted, context, groups)
+        errors |= refused_places
         if error is not NONE:
             return dataclasses.replace(offset_delete_error(request, error), topics=())
     return OffsetDeleteResponse(
@@ -294,9 +297,12 @@ async def handle_offset_delete(
     )
 
 
-async def _deleted(group: str, places: Iterable[tuple[str, int]], context: RequestContext, groups: Groups) -> ErrorCode:
+async def _deleted(
+    group: str, places: Iterable[tuple[str, int]], context: RequestContext, groups: Groups
+) -> tuple[ErrorCode, Mapping[tuple[str, int], ErrorCode]]:
+    """The error of the request, and those of partitions."""
     led = groups.led(group)
     if isinstance(led, ErrorCode):
-        return led
+        return led, {}
     ruling = led.state.delete_offsets(group, places)
-    return await context.wait_briefly(partial(groups.carry_out, led, ruling))
+    return await context.wait_briefly(partial(groups.carry_out, led, ruling)), ruling.refused

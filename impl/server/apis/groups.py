@@ -145,6 +145,7 @@ async def handle_delete_groups(
 
 async def _deleted(group: str, context: RequestContext, groups: Groups) -> ErrorCode:
     denied = group_error(Operation.DELETE, group, context)
+    await groups.members.settled()
     led = groups.led(group) if denied is NONE else denied
     if isinstance(led, ErrorCode):
         return led

@@ -3,7 +3,7 @@
 The core rules on requests and says what to write (`impl.coordinators.groups`). This shell appends that to
 `__consumer_offsets` (`CoordinatorLog`) and tells the core when it is committed. Markers of transactions come into the
 same log by here too, so that they are replayed in its order. Expired offsets are looked for while the broker leads a
-partition of the topic, and no longer.
+partition of the topic, and no longer. Members have a shell of their own (`group_members`).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import trio
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.coordinators.groups.classic.messages import Moment
+from tidegauge.impl.coordinators.groups.classic.turn import ClassicLimits
 from tidegauge.impl.coordinators.groups.coordinator import GroupCoordinator, Limits
 from tidegauge.impl.coordinators.groups.log_entries import TransactionEnded, log_entries
 from tidegauge.impl.coordinators.groups.requests import Ruling
@@ -24,9 +25,11 @@ from tidegauge.impl.coordinators.hashing import partition_for
 from tidegauge.impl.metadata.topic_names import CONSUMER_OFFSETS
 from tidegauge.impl.records.payload import NO_PRODUCER, ProducerIdentity
 from tidegauge.impl.server.broker.coordinator_log import CoordinatorLog, Led, LoggedBatch
+from tidegauge.impl.server.broker.group_members import GroupMembers
 
 if TYPE_CHECKING:
     from tidegauge.impl.ports.clock import Clock
+    from tidegauge.impl.ports.randomness import Randomness
     from tidegauge.impl.server.broker.appends import PartitionMarker
     from tidegauge.impl.server.broker.dynamic_config import DynamicConfig
     from tidegauge.impl.server.broker.metadata_cache import MetadataCache
@@ -48,6 +51,7 @@ class Groups:
         metadata: MetadataCache,
         tasks: BrokerTasks,
         config: DynamicConfig,
+        randomness: Randomness,
         *,
         clock: Clock,
         timers: bool,
@@ -61,6 +65,15 @@ class Groups:
         self._is_sweeping = False
         self.log: CoordinatorLog[GroupCoordinator] = CoordinatorLog(
             CONSUMER_OFFSETS, self, replicas, tasks, clock, lambda: config.initial.offsets_load_buffer_size
+        )
+        self.members = GroupMembers(
+            self.log,
+            tasks,
+            randomness,
+            clock=clock,
+            now=lambda: self.moment,
+            append_timeout_ms=lambda: config.initial.offsets_commit_timeout_ms,
+            timers=timers,
         )
         replicas.effects.coordinators[CONSUMER_OFFSETS] = self.log
         metadata.on_topic_removed(self.topic_removed)
@@ -151,7 +164,14 @@ class Groups:
     def new_state(self, index: int, leader_epoch: int) -> GroupCoordinator:
         """A partition is about to be loaded."""
         config = self._config.initial
-        return GroupCoordinator(Limits(config.offset_metadata_max_bytes, config.offsets_retention_minutes * 60_000))
+        classic = ClassicLimits(
+            config.group_max_size,
+            config.group_initial_rebalance_delay_ms,
+            config.group_min_session_timeout_ms,
+            config.group_max_session_timeout_ms,
+        )
+        retention_ms = config.offsets_retention_minutes * 60_000
+        return GroupCoordinator(Limits(config.offset_metadata_max_bytes, retention_ms, classic))
 
     def replay(self, state: GroupCoordinator, batch: LoggedBatch) -> int:
         """Take in a batch of the log. Raises RecordError."""
@@ -160,19 +180,20 @@ class Groups:
         return max(0, len(batch.records) - len(entries))
 
     async def load(self, led: Led[GroupCoordinator], pace: Pace) -> int:
-        """The members that the log tells of have sessions from now on."""
-        async for group in pace.each(list(led.state.offsets.metadata)):
-            led.state.take_over(group, self.moment)
+        """The members that the log tells of are taken over."""
+        await self.members.load(led, pace)
         return 0
 
     def loaded(self, led: Led[GroupCoordinator]) -> None:
         """Look for what expires, from now on."""
+        self.members.loaded(led)
         if self._timers and not self._is_sweeping:
             self._is_sweeping = True
             self._tasks.start_soon(self._sweep)
 
     def resigned(self, led: Led[GroupCoordinator]) -> None:
-        """Nothing is left to do: what is known goes with `led`."""
+        """What is known goes with `led`."""
+        self.members.resigned(led)
 
     # --- what the coordinator does by itself -------------------------------------------------------------------------
 
@@ -195,9 +216,11 @@ class Groups:
 
         A decision is in the log before anything else is: nothing is awaited between the two.
         """
+        await self.members.settled()
         while led.is_led and (ruling := decide(led.state)) != Ruling():
             if await self.carry_out(led, ruling, timeout_ms=math.inf) is not ErrorCode.none:
                 return
+            await self.members.settled()
 
     async def _sweep(self) -> None:
         while self.log.is_leading:

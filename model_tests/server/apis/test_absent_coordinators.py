@@ -1,4 +1,4 @@
-"""Requests about members of groups, share and streams groups fail as in a Kafka that has none."""
+"""Requests about groups of the newer protocol, share and streams groups fail as in a Kafka that has none."""
 
 from __future__ import annotations
 
@@ -37,10 +37,6 @@ async def test_no_broker_is_the_coordinator_of_a_share_group() -> None:
 
 
 EXPECTED = {
-    ApiKey.JOIN_GROUP: ErrorCode.unsupported_version,
-    ApiKey.SYNC_GROUP: ErrorCode.unknown_member_id,
-    ApiKey.HEARTBEAT: ErrorCode.unknown_member_id,
-    ApiKey.LEAVE_GROUP: ErrorCode.unknown_member_id,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: ErrorCode.unsupported_version,
     ApiKey.CONSUMER_GROUP_DESCRIBE: ErrorCode.group_id_not_found,
     ApiKey.SHARE_GROUP_HEARTBEAT: ErrorCode.unsupported_version,

@@ -204,7 +204,6 @@ class Noted(Enum):
     LEFT = "member left"
     EXPIRED = "member expired"
     REPLACED = "static member replaced"
-    FENCED = "static member fenced"
     REMOVED = "members removed"
     STALLED = "nobody joined again"
     NOT_WRITTEN = "group not written"

@@ -1,0 +1,190 @@
+"""Members of groups of the classic protocol at their coordinator: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
+
+The rules are the core's (`impl.coordinators.groups.classic`); here are those of the requests' versions.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from kio.schema.errors import ErrorCode
+from kio.schema.heartbeat.v4.response import HeartbeatResponse
+from kio.schema.join_group.v9.response import JoinGroupResponse, JoinGroupResponseMember
+from kio.schema.leave_group.v5.response import LeaveGroupResponse, MemberResponse
+from kio.schema.sync_group.v5.response import SyncGroupResponse
+
+from tidegauge.impl.coordinators.groups.classic.messages import (
+    Heartbeat,
+    JoinGroup,
+    JoinResponse,
+    LeaveGroup,
+    LeaveResponse,
+    Leaving,
+    SyncGroup,
+    SyncResponse,
+)
+from tidegauge.impl.coordinators.groups.classic.state import Protocol
+from tidegauge.impl.server.broker.groups import Groups
+from tidegauge.impl.server.rights import group_error
+from tidegauge.impl.server.transport.authorization import Operation
+from tidegauge.impl.wire.primitives import NO_WAIT, i32
+
+if TYPE_CHECKING:
+    from kio.schema.heartbeat.v4.request import HeartbeatRequest
+    from kio.schema.join_group.v9.request import JoinGroupRequest
+    from kio.schema.leave_group.v5.request import LeaveGroupRequest
+    from kio.schema.sync_group.v5.request import SyncGroupRequest
+
+    from tidegauge.impl.coordinators.groups.coordinator import GroupCoordinator
+    from tidegauge.impl.server.broker.coordinator_log import Led
+    from tidegauge.impl.server.transport.context import RequestContext
+
+NONE: Final = ErrorCode.none
+MILLISECOND: Final = timedelta(milliseconds=1)
+REBALANCE_TIMEOUT_FROM: Final = 1
+"""The version of JoinGroup from which a rebalance has a time-out of its own; before, it is the session's."""
+NULL_PROTOCOL_FROM: Final = 7
+"""The version from which there may be no protocol; before, it is the empty one."""
+PROTOCOL_TOLD_FROM: Final = 5
+"""The version of SyncGroup from which a member has to say which protocol it has in mind."""
+
+
+def _led(group: str, context: RequestContext, groups: Groups) -> Led[GroupCoordinator] | ErrorCode:
+    """What coordinates the group: GROUP_AUTHORIZATION_FAILED, INVALID_GROUP_ID, and the coordinator's errors."""
+    denied = group_error(Operation.READ, group, context)
+    if denied is not NONE:
+        return denied
+    return groups.led(group) if group else ErrorCode.invalid_group_id
+
+
+# --- JoinGroup -------------------------------------------------------------------------------------------------------
+
+
+async def handle_join_group(request: JoinGroupRequest, context: RequestContext, *, groups: Groups) -> JoinGroupResponse:
+    """Be in the next generation of a group; the response waits until that begins.
+
+    Errors: GROUP_AUTHORIZATION_FAILED, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, and the core's.
+    """
+    led = _led(request.group_id, context, groups)
+    if isinstance(led, ErrorCode):
+        return await _joined(JoinResponse(led, request.member_id), context)
+    protocols = [Protocol(one.name, one.metadata) async for one in context.pace.each(request.protocols)]
+    session_ms = request.session_timeout // MILLISECOND
+    rebalance_ms = request.rebalance_timeout // MILLISECOND
+    asked = JoinGroup(
+        group=request.group_id,
+        protocol_type=request.protocol_type,
+        protocols=tuple(protocols),
+        member_id=request.member_id,
+        instance_id=request.group_instance_id,
+        session_timeout_ms=session_ms,
+        rebalance_timeout_ms=rebalance_ms if context.api_version >= REBALANCE_TIMEOUT_FROM else session_ms,
+        client_id=context.client_id or "",
+        client_host=f"/{context.client_host}",
+        version=context.api_version,
+        unique=groups.members.unique_id(),
+        reason=request.reason or "",
+    )
+    told = await groups.members.ask(led, lambda core, *when: core.join(asked, *when), context, JoinResponse)
+    return await _joined(told, context)
+
+
+async def _joined(told: JoinResponse, context: RequestContext) -> JoinGroupResponse:
+    members = [
+        JoinGroupResponseMember(member_id=one.member_id, group_instance_id=one.instance_id, metadata=one.metadata)
+        async for one in context.pace.each(told.members)
+    ]
+    no_protocol = None if context.api_version >= NULL_PROTOCOL_FROM else ""
+    return JoinGroupResponse(
+        throttle_time=NO_WAIT,
+        error_code=told.error,
+        generation_id=i32(told.generation),
+        protocol_type=told.protocol_type,
+        protocol_name=told.protocol or no_protocol,
+        leader=told.leader,
+        skip_assignment=told.skip_assignment,
+        member_id=told.member_id,
+        members=tuple(members),
+    )
+
+
+# --- SyncGroup -------------------------------------------------------------------------------------------------------
+
+
+async def handle_sync_group(request: SyncGroupRequest, context: RequestContext, *, groups: Groups) -> SyncGroupResponse:
+    """Have the assignment; the response waits until the leader's is in the log.
+
+    Errors: INCONSISTENT_GROUP_PROTOCOL without a protocol, GROUP_AUTHORIZATION_FAILED, NOT_COORDINATOR,
+    COORDINATOR_LOAD_IN_PROGRESS, and the core's.
+    """
+    led = _led(request.group_id, context, groups)
+    tells_protocol = request.protocol_type is not None and request.protocol_name is not None
+    if context.api_version >= PROTOCOL_TOLD_FROM and not tells_protocol:
+        led = ErrorCode.inconsistent_group_protocol
+    if isinstance(led, ErrorCode):
+        return _synced(SyncResponse(led))
+    assignments = [(one.member_id, one.assignment) async for one in context.pace.each(request.assignments)]
+    asked = SyncGroup(
+        group=request.group_id,
+        generation=request.generation_id,
+        member_id=request.member_id,
+        instance_id=request.group_instance_id,
+        protocol_type=request.protocol_type,
+        protocol=request.protocol_name,
+        assignments=tuple(assignments),
+    )
+    return _synced(await groups.members.ask(led, lambda core, *when: core.sync(asked, *when), context, SyncResponse))
+
+
+def _synced(told: SyncResponse) -> SyncGroupResponse:
+    return SyncGroupResponse(
+        throttle_time=NO_WAIT,
+        error_code=told.error,
+        protocol_type=told.protocol_type,
+        protocol_name=told.protocol,
+        assignment=told.assignment,
+    )
+
+
+# --- Heartbeat -------------------------------------------------------------------------------------------------------
+
+
+async def handle_heartbeat(request: HeartbeatRequest, context: RequestContext, *, groups: Groups) -> HeartbeatResponse:
+    """Keep a session; of a group that is loaded nothing is known yet, and nothing is wrong.
+
+    Errors: GROUP_AUTHORIZATION_FAILED, NOT_COORDINATOR, and the core's.
+    """
+    led = _led(request.group_id, context, groups)
+    if isinstance(led, ErrorCode):
+        error: ErrorCode = NONE if led is ErrorCode.coordinator_load_in_progress else led
+    else:
+        asked = Heartbeat(request.group_id, request.generation_id, request.member_id, request.group_instance_id)
+        error = led.state.classic.heartbeat(asked, groups.moment)
+    return HeartbeatResponse(throttle_time=NO_WAIT, error_code=error)
+
+
+# --- LeaveGroup ------------------------------------------------------------------------------------------------------
+
+
+async def handle_leave_group(
+    request: LeaveGroupRequest, context: RequestContext, *, groups: Groups
+) -> LeaveGroupResponse:
+    """Members leave; from version 3 on an operator may remove many, static ones by their instance ids.
+
+    Errors: GROUP_AUTHORIZATION_FAILED, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, and the core's.
+    """
+    leaving = [
+        Leaving(one.member_id, one.group_instance_id, one.reason or "")
+        async for one in context.pace.each(request.members)
+    ]
+    led = _led(request.group_id, context, groups)
+    if isinstance(led, ErrorCode):
+        return LeaveGroupResponse(throttle_time=NO_WAIT, error_code=led, members=())
+    asked = LeaveGroup(request.group_id, tuple(leaving))
+    told = await groups.members.ask(led, lambda core, *when: core.leave(asked, *when), context, LeaveResponse)
+    members = [
+        MemberResponse(member_id=one.member_id, group_instance_id=one.instance_id, error_code=one.error)
+        async for one in context.pace.each(told.members)
+    ]
+    return LeaveGroupResponse(throttle_time=NO_WAIT, error_code=told.error, members=tuple(members))
