@@ -68,15 +68,19 @@ class GroupMembers:
         clock: Clock,
         now: Callable[[], Moment],
         append_timeout_ms: Callable[[], int],
+        max_bytes: Callable[[Led[GroupCoordinator]], float],
         timers: bool,
     ) -> None:
-        """`timers`: whether deadlines are met by time; else a driver orders it (`meet_deadlines`)."""
+        """`max_bytes`: of a record (`max.message.bytes`). `timers`: whether deadlines are met by time; else a driver
+        orders it (`meet_deadlines`).
+        """
         self._log = log
         self._tasks = tasks
         self._randomness = randomness
         self._clock = clock
         self._now = now
         self._append_timeout_ms = append_timeout_ms
+        self._max_bytes = max_bytes
         self._timers = timers
         self._is_keeping_time = False
         self._alarm = trio.CancelScope()
@@ -130,7 +134,10 @@ class GroupMembers:
             self.carry_out(led, core.group_written(write, base_offset, self._now()))
 
         record = group_record(write.group, write.metadata)
-        error = await self._log.append(led, [record], apply, timeout_ms=self._append_timeout_ms())
+        if len(record.value or b"") > self._max_bytes(led):
+            error = ErrorCode.unknown_server_error
+        else:
+            error = await self._log.append(led, [record], apply, timeout_ms=self._append_timeout_ms())
         if error is not ErrorCode.none:
             self.carry_out(led, core.classic.failed(write, error, self._now()))
 

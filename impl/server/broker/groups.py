@@ -73,6 +73,7 @@ class Groups:
             clock=clock,
             now=lambda: self.moment,
             append_timeout_ms=lambda: config.initial.offsets_commit_timeout_ms,
+            max_bytes=self._max_bytes,
             timers=timers,
         )
         replicas.effects.coordinators[CONSUMER_OFFSETS] = self.log
@@ -110,6 +111,10 @@ class Groups:
     def hosted(self, led: Led[GroupCoordinator]) -> Partition | None:
         """The partition itself; None if it has gone."""
         return self._replicas.get(CONSUMER_OFFSETS, led.index)
+
+    def _max_bytes(self, led: Led[GroupCoordinator]) -> float:
+        partition = self.hosted(led)
+        return math.inf if partition is None else partition.log.config.max_message_bytes
 
     # --- the log -----------------------------------------------------------------------------------------------------
 

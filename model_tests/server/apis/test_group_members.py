@@ -240,3 +240,15 @@ async def test_what_a_member_may_ask_is_a_matter_of_its_group_and_its_coordinato
         assert (await client.join(group_id="")).error_code is ErrorCode.invalid_group_id
         short = i32Timedelta.parse(timedelta(seconds=1))
         assert (await client.join(session_timeout=short)).error_code is ErrorCode.invalid_session_timeout
+
+
+@simulated
+async def test_an_assignment_that_no_record_has_room_for_is_nobodys() -> None:
+    async with grouped() as asked:
+        client = Client(asked.peer)
+        large = JoinGroupRequestProtocol(name="range", metadata=b"m" * (2 << 20))
+        assert (await client.join(protocols=(large,))).error_code is NONE
+        assert (await client.sync({client.member_id: b"a"})).error_code is ErrorCode.unknown_server_error
+        assert await client.heartbeat() is ErrorCode.rebalance_in_progress
+        assert (await client.leave()).error_code is NONE
+        assert group(asked.cluster, asked.coordinator).state.value == "Empty"
