@@ -36,6 +36,8 @@ from tidegauge.impl.cluster.parts import Delegate, Parts
 from tidegauge.impl.cluster.process_faults import ProcessFaults
 from tidegauge.impl.cluster.security import Security
 from tidegauge.impl.controller.controller import Controller
+from tidegauge.impl.coordinators.transactions.rules import CORRECT as CORRECT_TRANSACTIONS
+from tidegauge.impl.coordinators.transactions.rules import TransactionRules
 from tidegauge.impl.faults.fault_log import FaultLog, logged
 from tidegauge.impl.faults.request_faults import RequestFaults
 from tidegauge.impl.partition.replica import PartitionReplica
@@ -80,6 +82,7 @@ class Cluster:
         trace: bool = True,
         replica_class: type[PartitionReplica] = PartitionReplica,
         controller_class: type[Controller] = Controller,
+        transaction_rules: TransactionRules = CORRECT_TRANSACTIONS,
     ) -> None:
         """
         brokers: how many, with ids from 0.
@@ -91,7 +94,7 @@ class Cluster:
         security: listeners, certificates, users and ACLs (`impl.cluster.security`); without it all is allowed.
         timers: without them no node does anything by itself; call the `broker.actions`.
         trace: whether decisions are recorded in `cluster.trace`.
-        replica_class, controller_class: the cores to run; for experiments with one rule changed.
+        replica_class, controller_class, transaction_rules: the cores to run; for experiments with one rule changed.
 
         Raises ValueError that names what is wrong, its value and the way out.
         """
@@ -109,6 +112,7 @@ class Cluster:
             timers=timers,
             replica_class=replica_class,
             controller_class=controller_class,
+            transaction_rules=transaction_rules,
         )
         self.size = brokers
         self.seed = seed

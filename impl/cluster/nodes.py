@@ -77,7 +77,12 @@ class Nodes:
         name = broker_name(broker_id)
         node = self._node(name, broker_id)
         with logging_as(name):
-            server = Broker(node, [self.addresses[CONTROLLER]], replica_class=self.options.replica_class)
+            server = Broker(
+                node,
+                [self.addresses[CONTROLLER]],
+                replica_class=self.options.replica_class,
+                transaction_rules=self.options.transaction_rules,
+            )
             await self._start(name, server)
 
     async def _start(self, name: str, server: Broker | ControllerNode) -> None:

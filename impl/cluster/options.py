@@ -12,6 +12,7 @@ import attrs
 from tidegauge.impl.cluster.names import LOOPBACK
 from tidegauge.impl.cluster.security import Security
 from tidegauge.impl.controller.controller import Controller
+from tidegauge.impl.coordinators.transactions.rules import TransactionRules
 from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.impl.server.config import ServerConfig
 from tidegauge.impl.server.transport.security.listeners import ListenerSpec, plan_listeners
@@ -49,6 +50,7 @@ class ClusterOptions:
     timers: bool
     replica_class: type[PartitionReplica]
     controller_class: type[Controller]
+    transaction_rules: TransactionRules
 
     def __attrs_post_init__(self) -> None:
         _check(self.brokers, self.seed, self.host, self.directory, self.racks)

@@ -73,6 +73,9 @@ class ReplicaLog(Protocol):
         They are in the order of their markers.
         """
 
+    def aborted_transactions(self, start_offset: int, end_offset: int) -> Sequence[AbortedTransaction]:
+        """The aborted transactions with records in [start, end), in the order of their markers."""
+
     def truncate_to(self, offset: int, *, epoch: int = -1) -> object:
         """Remove every record at or above `offset`; below the log start all of them, `epoch` being the last one's."""
 

@@ -25,6 +25,7 @@ from uuid import UUID
 
 import trio
 
+from tidegauge.impl.coordinators.transactions.rules import CORRECT, TransactionRules
 from tidegauge.impl.metadata.image import ClusterImage
 from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.impl.ports.network import Address
@@ -82,9 +83,16 @@ class Broker:
     """One broker. `await nursery.start(broker.run)` returns when it listens."""
 
     def __init__(
-        self, node: Node, voters: Sequence[Address], *, replica_class: type[PartitionReplica] = PartitionReplica
+        self,
+        node: Node,
+        voters: Sequence[Address],
+        *,
+        replica_class: type[PartitionReplica] = PartitionReplica,
+        transaction_rules: TransactionRules = CORRECT,
     ) -> None:
-        """`voters` are the controllers' addresses, at least one; `replica_class` is the core of its replicas."""
+        """`voters` are the controllers' addresses, at least one; `replica_class` is the core of its replicas, and its
+        transaction coordinator rules by `transaction_rules`.
+        """
         assert node.cluster_id is not None, "a broker is told its cluster, by its controller at the latest"
         self.node = node
         self.id = node.id
@@ -97,6 +105,7 @@ class Broker:
         self.tasks = BrokerTasks()
         self.metadata = MetadataCache()
         self.failed_requests = FailedRequests(node.tracer)
+        self._transaction_rules = transaction_rules
         self.replicas = self._make_replicas(replica_class)
         self.quotas = Quotas(node.clock, node.config, lambda: self.metadata.image)
         self._make_links(voters)
@@ -193,7 +202,9 @@ class Broker:
             self.tasks,
             self.config,
             clock=node.clock,
+            tracer=node.tracer,
             timers=node.timers,
+            rules=self._transaction_rules,
         )
         self.readiness = Readiness(self.registration, self.metadata, self.loader, self.peers)
 

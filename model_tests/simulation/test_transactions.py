@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from unittest.mock import patch
 
+import attrs
 import pytest
 
 from tidegauge.impl.client import requests
+from tidegauge.impl.metadata.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from tidegauge.impl.partition.producer_state import ProducerStates
 from tidegauge.impl.server.broker.marker_sender import MarkerSender
+from tidegauge.impl.storage.transaction_index import TransactionIndex
 from tidegauge.linearizability.anomaly import Name
 from tidegauge.linearizability.check import Verdict, check
 from tidegauge.linearizability.history import Kind, Outcome
-from tidegauge.model_tests.harness.simulation.options import Options, draw, transacting
+from tidegauge.model_tests.harness.simulation.options import Losses, Options, draw, transacting
 from tidegauge.model_tests.harness.simulation.simulation import Simulated, simulate
 from tidegauge.model_tests.harness.simulation.sometimes_of_transactions import GOALS
 from tidegauge.model_tests.harness.verification.campaigning import SEEDS_TO_SEE, summed
@@ -33,8 +36,10 @@ FAULTLESS = Options(
 def holds(options: Options) -> Simulated:
     run = simulate(options)
     assert run.holds, "\n".join((*run.failures, f"reproduce: {run.reproduce}"))
+    assert {TRANSACTION_STATE, CONSUMER_OFFSETS} <= {one.topic for one in run.validated}
     verdicts = check(run.operations)
-    assert verdicts.of(run.seed) is Verdict.VALID, f"{verdicts.anomalies}\nreproduce: {run.reproduce}"
+    allowed = {Verdict.VALID, *([Verdict.UNKNOWN] if options.losses is Losses.ANY else [])}
+    assert verdicts.of(run.seed) in allowed, f"{verdicts.anomalies}\nreproduce: {run.reproduce}"
     return run
 
 
@@ -91,6 +96,20 @@ def test_a_last_stable_offset_that_nothing_holds_back_is_seen_in_the_trace_and_i
     assert any("the last stable offset is" in failure for failure in run.failures), run.failures
     found = {anomaly.name for anomaly in check(run.operations).anomalies}
     assert found & {Name.PRECOMMITTED_READ, Name.READ_BEYOND_LSO, Name.ABORTED_READ}, found
+
+
+def test_an_index_without_the_aborted_transactions_is_seen_in_the_trace() -> None:
+    with patch.object(TransactionIndex, "append", lambda *_: None):
+        run = simulate(FAULTLESS)
+    assert any("the index of aborted transactions has" in failure for failure in run.failures), run.failures
+
+
+def test_a_bug_is_switched_on_and_seen_in_the_trace() -> None:
+    options = transacting(draw(1), "kafka_6119")
+    run = simulate(options)
+    assert attrs.evolve(options, bug=None) == transacting(draw(1))
+    assert any(failure.startswith("coordinators: decision") for failure in run.failures), run.failures
+    assert run.reproduce == "tidegauge simulate --seed 1 --transactions --bug kafka_6119"
 
 
 def test_producer_state_that_a_marker_does_not_move_is_seen_in_the_trace() -> None:

@@ -15,11 +15,11 @@ from cyclopts import Parameter
 from tidegauge.commands.outputs import check_folder
 from tidegauge.exits import Status, Unusable
 from tidegauge.model_tests.harness.report.model import CampaignRun, Verdict
-from tidegauge.model_tests.harness.simulation.options import Options, draw, read_turns, transacting
+from tidegauge.model_tests.harness.simulation.options import Options, read_turns
 from tidegauge.model_tests.harness.verification.breeding import Corpus
-from tidegauge.model_tests.harness.verification.campaigning import Campaign, campaign, gathered, ran_with
+from tidegauge.model_tests.harness.verification.campaigning import Campaign, campaign, drawn, gathered, ran_with
 from tidegauge.model_tests.harness.verification.campaigning import breed as bred
-from tidegauge.model_tests.harness.verification.plan import CAMPAIGNS, check_bug, check_seeds
+from tidegauge.model_tests.harness.verification.plan import CAMPAIGNS, WITH_TRANSACTIONS, check_bug, check_seeds
 from tidegauge.model_tests.harness.verification.run import check_twice, with_verdicts
 from tidegauge.screen import Screen
 
@@ -53,7 +53,7 @@ def simulate(
     bug
         A historical bug to switch on.
     transactions
-        Let clients consume, transform and produce in transactions, with zombies, under faults that lose no record.
+        Let clients consume, transform and produce in transactions, with zombies, under faults.
     turns
         Repeat the seed up to a time, and draw other faults from there on: times and numbers, as 0.35:1,0.8:2.
     breed
@@ -71,7 +71,8 @@ def simulate(
     try:
         check_seeds(seed, seeds)
         if bug is not None:
-            check_bug(bug, "simulate", CAMPAIGNS)
+            known = WITH_TRANSACTIONS if transactions else CAMPAIGNS
+            check_bug(bug, "simulate --transactions" if transactions else "simulate", known)
         options = turned(drawn(seed, bug, transactions=transactions), turns)
         kept = begun(Corpus(seed, bug), corpus)
     except ValueError as error:
@@ -115,12 +116,6 @@ def tell_options(screen: Screen, options: Options, asked: Mapping[str, object]) 
         screen.say("  ".join(f"{name}={value}" for name, value in options.described().items()) + "\n")
 
 
-def drawn(seed: int, bug: str | None, *, transactions: bool) -> Options:
-    """The options of a seed."""
-    options = draw(seed, bug=bug)
-    return transacting(options) if transactions else options
-
-
 def turned(options: Options, turns: str | None) -> Options:
     """Raises ValueError."""
     return options if turns is None else attrs.evolve(options, turns=read_turns(turns))
@@ -139,9 +134,8 @@ def check_together(
     """Raises Unusable for options that do not go together."""
     if turns is not None and (seeds > 1 or breed):
         raise Unusable(f"--turns {turns}: they are those of one seed: leave --seeds and --breed out")
-    if transactions and (breed or bug is not None):
-        left_out = "--breed" if breed else f"--bug {bug}"
-        raise Unusable(f"--transactions: these runs are drawn from their seeds alone: leave {left_out} out")
+    if transactions and breed:
+        raise Unusable("--transactions: these runs are drawn from their seeds alone: leave --breed out")
     if corpus is not None and not breed:
         raise Unusable(f"--corpus {corpus}: --breed keeps it: give that, too")
 

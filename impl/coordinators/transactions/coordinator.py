@@ -60,7 +60,7 @@ from tidegauge.impl.coordinators.transactions.metadata import (
     TopicPartition,
     TransactionMetadata,
 )
-from tidegauge.impl.coordinators.transactions.rules import Ruling, TransactionRules
+from tidegauge.impl.coordinators.transactions.rules import CORRECT, Ruling, TransactionRules
 from tidegauge.impl.records.slices import Sliced
 
 DEFAULT_PARTITIONS: Final = 50
@@ -68,7 +68,6 @@ DEFAULT_MAX_TIMEOUT_MS: Final = 15 * 60 * 1000
 DEFAULT_ID_EXPIRATION_MS: Final = 7 * 24 * 60 * 60 * 1000
 RECORD_UNITS: Final = 10
 """Of work, as `impl.records.slices` counts it, to take in one record of the log."""
-_CORRECT: Final = TransactionRules()
 Given = TypeVar("Given")
 
 
@@ -120,7 +119,7 @@ class CoordinatedPartition:
 class TransactionCoordinator:
     """Rules on requests for the transactional ids in the partitions that it coordinates."""
 
-    def __init__(self, config: TransactionConfig = TransactionConfig(), rules: TransactionRules = _CORRECT) -> None:
+    def __init__(self, config: TransactionConfig = TransactionConfig(), rules: TransactionRules = CORRECT) -> None:
         self.config = config
         """The shell may set another one; it applies from the next request on."""
         self.rules = rules

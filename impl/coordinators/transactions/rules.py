@@ -17,7 +17,7 @@ The rules have the names that the specification gives them (`spec.transactions.c
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import attrs
 from kio.schema.errors import ErrorCode
@@ -313,3 +313,7 @@ class TransactionRules:
     def loaded(self, logged: TransactionMetadata) -> TransactionMetadata:
         """What a coordinator knows of an id after it has read the log: what the log says, and nothing else."""
         return logged
+
+
+CORRECT: Final = TransactionRules()
+"""Those of production."""

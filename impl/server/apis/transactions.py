@@ -119,7 +119,7 @@ async def _joined(
 ) -> Mapping[TopicPartition, ErrorCode]:
     who = transaction.transactional_id, transaction.producer_id, transaction.producer_epoch
     if transaction.verify_only:
-        verified = transactions.core().verify_partitions(VerifyPartitions(*who, asked))
+        verified = transactions.verify(VerifyPartitions(*who, asked))
         return {one: _verification_error(error, context) for one, error in verified.items()}
     version = EPOCH_PER_TRANSACTION if by_broker else 0
     join = partial(transactions.add_partitions, AddPartitions(*who, asked, version))

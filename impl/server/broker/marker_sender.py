@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from kio.schema.write_txn_markers.v2.response import WriteTxnMarkersResponse
 
     from tidegauge.impl.ports.clock import Clock
+    from tidegauge.impl.server.broker.coordination_trace import CoordinationTrace
     from tidegauge.impl.server.broker.metadata_cache import MetadataCache
     from tidegauge.impl.server.broker.peers import Peers
     from tidegauge.impl.server.broker.tasks import BrokerTasks
@@ -111,6 +112,7 @@ class MarkerSender:
         peers: Peers,
         tasks: BrokerTasks,
         clock: Clock,
+        trace: CoordinationTrace,
         *,
         retry_ms: Callable[[], int | None],
     ) -> None:
@@ -121,6 +123,7 @@ class MarkerSender:
         self._peers = peers
         self._tasks = tasks
         self._clock = clock
+        self._trace = trace
         self._retry_ms = retry_ms
         self._sending: set[_Key] = set()
         self._parts: dict[int, list[_MarkerPart]] = {}
@@ -202,6 +205,7 @@ class MarkerSender:
         return by_leader, gone
 
     def _acknowledge(self, marker: Marker, partitions: Set[TopicPartition]) -> None:
+        self._trace.acknowledged(marker, self._core().unmarked(marker), partitions)
         append = self._core().marker_written(marker, partitions, self._clock.now_ms())
         if append is not None:
             self._complete(append)

@@ -22,12 +22,16 @@ from tidegauge.impl.coordinators.transactions.messages import (
     InitProducerId,
     Outcome,
     Outstanding,
+    PartitionErrors,
     ProducerGiven,
     ProducerIdNeeded,
+    VerifyPartitions,
 )
 from tidegauge.impl.coordinators.transactions.metadata import EPOCH_PER_TRANSACTION, NO_PRODUCER_ID, TopicPartition
+from tidegauge.impl.coordinators.transactions.rules import CORRECT, TransactionRules
 from tidegauge.impl.metadata.features import TRANSACTION_VERSION
 from tidegauge.impl.metadata.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
+from tidegauge.impl.server.broker.coordination_trace import CoordinationTrace, Request
 from tidegauge.impl.server.broker.coordinator_log import CoordinatorLog, Led, LoggedBatch
 from tidegauge.impl.server.broker.marker_sender import MarkerSender
 from tidegauge.impl.server.pace import Pace
@@ -40,6 +44,7 @@ if TYPE_CHECKING:
     from tidegauge.impl.server.broker.producer_ids import ProducerIdAllocator
     from tidegauge.impl.server.broker.replica_manager import ReplicaManager
     from tidegauge.impl.server.broker.tasks import BrokerTasks
+    from tidegauge.impl.server.trace.tracer import Tracer
 
 R = TypeVar("R")
 Logged = dict[bytes, bytes | None]
@@ -66,15 +71,19 @@ class Transactions:
         config: DynamicConfig,
         *,
         clock: Clock,
+        tracer: Tracer,
         timers: bool,
+        rules: TransactionRules = CORRECT,
     ) -> None:
         """`timers`: whether transactions are swept by time, and markers sent again; else a driver orders it."""
-        self._core = TransactionCoordinator()
+        self._core = TransactionCoordinator(rules=rules)
         self._metadata = metadata
         self._producer_ids = producer_ids
         self._tasks = tasks
         self._config = config
         self._clock = clock
+        self._trace = CoordinationTrace(self._core, tracer)
+        self._replicas = replicas
         self._timers = timers
         self._is_sweeping = False
         self._changed: dict[str, trio.Event] = {}
@@ -88,7 +97,7 @@ class Transactions:
             lambda: config.current.transaction_state_log_load_buffer_size,
         )
         self.markers = MarkerSender(
-            self.core, self._appended_in_the_end, metadata, peers, tasks, clock, retry_ms=self._retry_ms
+            self.core, self._appended_in_the_end, metadata, peers, tasks, clock, self._trace, retry_ms=self._retry_ms
         )
         replicas.effects.coordinators[TRANSACTION_STATE] = self.log
 
@@ -113,12 +122,14 @@ class Transactions:
     async def init_producer_id(self, request: InitProducerId) -> ProducerGiven:
         """A producer begins; the errors are those of the core and of an append."""
         return await self._carried_out(
-            lambda new_id: self.core().init_producer_id(request, self.now_ms, new_id), ProducerGiven
+            request, lambda new_id: self.core().init_producer_id(request, self.now_ms, new_id), ProducerGiven
         )
 
     async def end(self, request: EndTxn) -> ProducerGiven:
         """A producer commits or aborts: the response comes with the prepare record, before the markers."""
-        return await self._carried_out(lambda new_id: self.core().end(request, self.now_ms, new_id), ProducerGiven)
+        return await self._carried_out(
+            request, lambda new_id: self.core().end(request, self.now_ms, new_id), ProducerGiven
+        )
 
     async def add_partitions(self, request: AddPartitions) -> ErrorCode:
         """Partitions join the transaction.
@@ -135,7 +146,9 @@ class Transactions:
         waits = self._timers and request.client_version < EPOCH_PER_TRANSACTION
         gives_up = trio.current_time() + self._config.current.add_partitions_to_txn_retry_backoff_max_ms / 1000
         while True:
-            error = await self._carried_out(lambda _: self.core().add_partitions(request, self.now_ms), _itself)
+            error = await self._carried_out(
+                request, lambda _: self.core().add_partitions(request, self.now_ms), _itself
+            )
             if error is not ErrorCode.concurrent_transactions or not waits:
                 return error
             with trio.move_on_at(gives_up) as waiting:
@@ -148,7 +161,15 @@ class Transactions:
         partitions = frozenset({TopicPartition(CONSUMER_OFFSETS, group_partition)})
         return await self.add_partitions(AddPartitions(transactional_id, producer_id, epoch, partitions))
 
-    async def _carried_out(self, ask: Callable[[int], Outcome[R]], failed: Callable[[ErrorCode], R]) -> R:
+    def verify(self, request: VerifyPartitions) -> PartitionErrors:
+        """Whether partitions are in a transaction, for a leader that asks (version 1)."""
+        errors = self.core().verify_partitions(request)
+        self._trace.verified(request, errors)
+        return errors
+
+    async def _carried_out(
+        self, request: Request, ask: Callable[[int], Outcome[R]], failed: Callable[[ErrorCode], R]
+    ) -> R:
         """Have the core rule on a request, and do what its ruling needs; `failed` makes the response of an error."""
         outcome = ask(NO_PRODUCER_ID)
         if isinstance(outcome, ProducerIdNeeded):
@@ -157,6 +178,7 @@ class Transactions:
                 return failed(allocated)
             outcome = ask(allocated)
             assert not isinstance(outcome, ProducerIdNeeded), "it has one"
+        self._trace.ruled(request, outcome)
         if isinstance(outcome, Append):
             error = await self._append(outcome, APPEND_TIMEOUT_MS)
             return outcome.response if error is ErrorCode.none else failed(error)
@@ -170,14 +192,20 @@ class Transactions:
         if isinstance(led, ErrorCode) or led.leader_epoch != append.leader_epoch:
             return ErrorCode.not_coordinator
 
-        def apply(_: int) -> None:
-            self._take_up(self.core().committed(append, self.now_ms).outstanding)
+        def apply(offset: int) -> None:
+            committed = self.core().committed(append, self.now_ms)
+            if committed.error is ErrorCode.none:
+                self._trace.committed(append, offset)
+            self._take_up(committed.outstanding)
             if append.transactional_id in self._changed:
                 self._changed.pop(append.transactional_id).set()
 
         def drop() -> None:
+            self._trace.failed(append)
             self.core().failed(append)
 
+        if (partition := self._replicas.get(TRANSACTION_STATE, append.partition)) is not None:
+            self._trace.appends(append, partition.log.log_end_offset)
         return await self.log.append(led, [(append.key, append.value)], apply, timeout_ms=timeout_ms, drop=drop)
 
     def _take_up(self, outstanding: Outstanding) -> None:
@@ -187,7 +215,8 @@ class Transactions:
             self._appended_in_the_end(append)
 
     def _appended_in_the_end(self, append: Append[None]) -> None:
-        """Append a record that nobody waits for; what was refused is tried again."""
+        """Append a complete record, for which nobody waits; what was refused is tried again."""
+        self._trace.completes(append)
         self._tasks.start_soon(self._append_in_the_end, append)
 
     async def _append_in_the_end(self, append: Append[None]) -> None:
@@ -208,6 +237,7 @@ class Transactions:
     def new_state(self, index: int, leader_epoch: int) -> Logged:
         """A partition is about to be loaded."""
         self.core().begin_loading(index, leader_epoch)
+        self._trace.elected(index, leader_epoch)
         return {}
 
     def replay(self, state: Logged, batch: LoggedBatch) -> int:
@@ -222,6 +252,7 @@ class Transactions:
         records: Sequence[tuple[bytes, bytes | None]] = list(led.state.items())
         led.state.clear()
         await pace.finish(self.core().load(led.index, led.leader_epoch, records))
+        self._trace.loaded(led.index)
         found = self.core().partitions.get(led.index)
         return 0 if found is None else found.passed_over
 
@@ -235,6 +266,7 @@ class Transactions:
     def resigned(self, led: Led[Logged]) -> None:
         """Forget the partition; who waits for a record of it waits for nothing."""
         self.core().resign(led.index, led.leader_epoch)
+        self._trace.resigned(led.index, led.leader_epoch)
         while self._changed:
             self._changed.popitem()[1].set()
 
@@ -253,6 +285,7 @@ class Transactions:
         pace = self._pace()
         for append in found:
             if append is not None:
+                self._trace.swept(append)
                 self._tasks.start_soon(self._append, append, math.inf)
             await pace.did(_LOOK_UNITS if append is None else _APPEND_UNITS)
 

@@ -1,18 +1,22 @@
-"""The trace of a cluster: every decision of its nodes, as typed events (`events`), recorded by each node's `Tracer`.
+"""The trace of a cluster: every decision of its nodes, as typed events, recorded by each node's `Tracer`.
 
-`events` is imported when an event is first recorded: a node that keeps no trace needs none of its classes to start.
+`events` are those of nodes and replicas, `coordination` those of transaction coordinators. Each is imported when an
+event of it is first recorded: a node that keeps no trace needs none of their classes to start.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from tidegauge.impl.server.trace import coordination as coordination
     from tidegauge.impl.server.trace import events as events
+
+_LAZY: Final = ("coordination", "events")
 
 
 def __getattr__(name: str) -> Any:
-    if name != "events":
+    if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return import_module(f"{__name__}.events")
+    return import_module(f"{__name__}.{name}")

@@ -11,7 +11,8 @@ from tidegauge.impl.records.checked import CheckedBatch
 from tidegauge.impl.storage.errors import CorruptLogError
 
 if TYPE_CHECKING:
-    from tidegauge.impl.partition.producer_state import ProducerEntry, ProducerStates
+    from tidegauge.impl.partition.log import ReplicaLog
+    from tidegauge.impl.partition.producer_state import ProducerEntry
     from tidegauge.impl.records.batches import BatchHeader
     from tidegauge.impl.records.checked import Batches
     from tidegauge.impl.storage.log import Log
@@ -73,19 +74,36 @@ class RememberedProducer(NamedTuple):
         return cls(entry.producer_id, entry.epoch, batches, entry.current_txn_first_offset)
 
 
+class TracedAbort(NamedTuple):
+    """An aborted transaction in the index."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    """Of its marker."""
+
+
 class ProducerMemory(NamedTuple):
-    """What a replica remembers of all producers."""
+    """What a replica remembers of all producers, and of their transactions that were aborted."""
 
     forgot: bool
     """Whether a producer may have been forgotten, so that an unknown one is taken on trust."""
     producers: tuple[RememberedProducer, ...]
     """By id."""
+    aborted: tuple[TracedAbort, ...] = ()
+    """In the order of their markers, as far as the log reaches back and its index can be read."""
 
     @classmethod
-    def of(cls, states: ProducerStates) -> Self:
+    def of(cls, log: ReplicaLog) -> Self:
+        states = log.producers
+        aborted: list[TracedAbort] = []
+        with suppress(CorruptLogError, OSError):
+            found = log.aborted_transactions(log.log_start_offset, log.log_end_offset)
+            aborted += [TracedAbort(one.producer_id, one.first_offset, one.last_offset) for one in found]
         return cls(
             states.forgot,
             tuple(RememberedProducer.of(entry) for _, entry in sorted(states.entries.items())),
+            tuple(aborted),
         )
 
 

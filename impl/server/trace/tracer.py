@@ -94,6 +94,6 @@ class Tracer:
         """Record a decision after which the replica's log may be another one, with what it knows of producers."""
         if self.trace is not None:
             events = trace_of_cluster.events
-            state, producers = events.ReplicaState.of(replica), events.ProducerMemory.of(replica.producers)
+            state, producers = events.ReplicaState.of(replica), events.ProducerMemory.of(replica.log)
             decision = kind(topic, partition, state, producers, *args, **kwargs)
             self.trace.append(TraceEvent(self.clock.now_ms(), self.node, decision))

@@ -68,6 +68,9 @@ class DiskLog:
     def aborted_in(self, offset: int, records: Records) -> list[AbortedTransaction]:
         return self._log.aborted_in(offset, records)
 
+    def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
+        return self._log.aborted_transactions(start_offset, end_offset)
+
     def truncate_to(self, offset: int, *, epoch: int = -1) -> None:
         self._log.truncate_to(offset, epoch=epoch)
 

@@ -115,6 +115,9 @@ class MemoryLog:
     def aborted_in(self, offset: int, records: Records) -> tuple[AbortedTransaction, ...]:
         return ()
 
+    def aborted_transactions(self, start_offset: int, end_offset: int) -> tuple[AbortedTransaction, ...]:
+        return ()
+
     def truncate_to(self, offset: int, *, epoch: int = -1) -> None:
         self.records = self.records[:offset]
         self.flushed_end_offset = min(self.flushed_end_offset, offset)

@@ -21,11 +21,13 @@ from tidegauge.impl.server.trace import events
 from tidegauge.impl.server.trace.tracer import TraceEvent
 from tidegauge.model_tests.harness.simulation.coordination import cut_in_two
 from tidegauge.model_tests.harness.simulation.disks import CONTROLLER, DELAYS, SPARED, BadDisk, medium
+from tidegauge.model_tests.harness.simulation.losses import LossBudget
 from tidegauge.model_tests.harness.simulation.moments import Moments
 from tidegauge.model_tests.harness.simulation.operators import Operators
 from tidegauge.model_tests.harness.simulation.options import DAMAGED, Fault, Options
 from tidegauge.model_tests.harness.simulation.recreation import Recreation, partitions_of
 
+AN_HOUR_MS = 3_600_000
 MOMENTS_SHARE = 0.6
 """Of the faults of a dense run, those that wait for a moment at which something is under way."""
 
@@ -48,6 +50,7 @@ class Injector:
         self._cut: Counter[NodeName] = Counter()
         """Node -> how many faults have cut links of it."""
         self.disk = BadDisk(cluster, options, self._rng, self._busy, self._cut)
+        self.losses = LossBudget(cluster, options)
         self._controller = trio.Lock()
         self._moments = Moments(cluster, options)
         self._severed: list[Callable[[], None]] = []
@@ -145,7 +148,10 @@ class Injector:
 
     def spares(self, broker: int) -> bool:
         """Whether a partition would be left without a good copy if something happened to the broker."""
-        return self.disk.spares(broker)
+        return self._spares(broker)
+
+    def _spares(self, *victims: NodeName) -> bool:
+        return self.disk.spares(*victims) or self.losses.spares(*victims)
 
     def _pair(self) -> list[int]:
         """Two brokers; of a dense run a leader and one of its followers, where there is a leader."""
@@ -300,19 +306,18 @@ class Injector:
         await self.cluster.restart(broker)
 
     async def kill(self, broker: int, lose_unsynced: bool | None = None) -> None:
-        """A broker dies; where transactions are, with all that it has written: what they promise takes for granted that
-        logs lose nothing, and brokers that die one after the other may lose what no sync has saved.
-        """
+        """A broker dies, with a part of what it has not synced, as far as the run's crashes take that."""
         self.seen["a broker crashed while a sync waited"] += medium(self.cluster, broker).waiting > 0
         if self.options.transactions:
             self.seen.update(cut_in_two(self.cluster, broker))
+        if not self.losses.may_lose(broker):
             lose_unsynced = False
         await self.cluster.crash(broker, lose_unsynced=lose_unsynced)
 
     async def jump_clock(self) -> None:
         """A broker's wall clock is wrong for a while."""
         victim = self._rng.randrange(self.options.brokers)
-        ms = self._rng.choice((-3_600_000, -2_000, 2_000, 3_600_000))
+        ms = self._rng.choice((-AN_HOUR_MS, -2_000, 2_000, AN_HOUR_MS))
         self._note(Fault.CLOCK)
         self.cluster.jump_clock(victim, ms)
         await self._last()
@@ -377,7 +382,7 @@ class Injector:
 
         Healing some heals all; of a dense run, what others have cut stays cut.
         """
-        if self.disk.spares(*touched):
+        if self._spares(*touched):
             self.disk.counted[SPARED] += 1
             return
         self._note(fault)
@@ -427,6 +432,8 @@ class Injector:
             cluster.resume(DAMAGED)
             cluster.heal_disk(DAMAGED)
             await self._end_of_damaged(lose=False)
+        if self.options.transactions and self.injected[Fault.CLOCK.value]:
+            self.pass_the_hour()
         for broker in range(self.options.brokers):
             medium(cluster, broker).sync_delay = 0.0
             await self._mend_disk(broker)
@@ -436,6 +443,11 @@ class Injector:
             cluster.resume(broker)
             if cluster.broker(broker).replicas.directories.offline or self.disk.has_given_up(broker):
                 await self._renew(broker)
+
+    def pass_the_hour(self) -> None:
+        """By which a clock was ahead: a transaction that began by it is overdue then, and not before."""
+        for broker in range(self.options.brokers):
+            self.cluster.jump_clock(broker, AN_HOUR_MS)
 
     async def settle(self) -> None:
         """The operator decides what no rule may: who leads a partition of which nobody has all that was committed.

@@ -12,6 +12,7 @@ from random import Random
 
 import attrs
 
+from tidegauge.impl.coordinators.transactions.metadata import MAX_EPOCH
 from tidegauge.spec.bugs.idempotence import IDEMPOTENCE_BUGS
 
 
@@ -46,6 +47,18 @@ class Fault(Enum):
     UNREGISTERING = "unregistered broker"
     RECREATION = "topic deleted and created again"
 
+
+class Losses(Enum):
+    """What a crash takes of what was written and not synced."""
+
+    NONE = "none"
+    SPARED = "what others have"
+    """Nothing where no other broker that is up has, in sync, what is committed."""
+    ANY = "any"
+
+
+LOSSES = (Losses.NONE, Losses.NONE, Losses.SPARED, Losses.SPARED, Losses.SPARED, Losses.SPARED, Losses.ANY)
+"""Of runs with transactions, by how often they are so."""
 
 OFTEN = (0, 0, 1, 1, 3)
 """Weights of a fault; two runs in five are without it."""
@@ -138,6 +151,10 @@ class Options:
     transactions: int = 0
     """How many transactional ids write; one more transforms, and readers of both isolation levels read. 0: none."""
     transaction_timeout_ms: int = 1_500
+    max_epoch: int = MAX_EPOCH
+    """The largest epoch of a transactional producer; a small one, so that producer ids are replaced."""
+    losses: Losses = Losses.ANY
+    """What a crash takes of what was not synced."""
     consumers: int = 1
     readers: int = 1
     acks: tuple[int, ...] = (-1,)
@@ -215,6 +232,7 @@ class Options:
         """Each option as text, for the first lines of a run."""
         described = {field.name: str(getattr(self, field.name)) for field in attrs.fields(Options)}
         described["acks"] = "/".join("all" if acks == -1 else str(acks) for acks in self.acks)
+        described["losses"] = self.losses.value
         described["faults"] = ", ".join(f"{fault.value}×{weight}" for fault, weight in self.faults.items()) or "none"
         described["turns"] = told_turns(self.turns) or "None"
         return described
@@ -435,17 +453,22 @@ def plain(options: Options) -> Options:
 
 
 NO_PART_OF_TRANSACTIONS: tuple[Fault, ...] = (
-    *(Fault.UNCLEAN, Fault.DELETION, Fault.SETTINGS, Fault.CLOCK),
+    *(Fault.UNCLEAN, Fault.DELETION, Fault.SETTINGS),
     *(*OPERATED, *DAMAGES, *DISK_FAULTS),
 )
-"""Faults by which records may be lost or deleted: then a history of transactions claims nothing.
-
-And jumps of clocks: a transaction that began by a clock an hour ahead is overdue an hour later, as in Kafka.
-"""
+"""Faults by which records may be lost or deleted: then a history of transactions claims nothing."""
 
 
-def transacting(options: Options) -> Options:
-    """The same with transactions and one plain producer, where nothing that is committed may be lost or deleted."""
+FEW_EPOCHS = 6
+"""Of a transactional producer, in every other run."""
+
+
+def transacting(options: Options, bug: str | None = None) -> Options:
+    """The same with transactions and one plain producer; no operator or disk takes what is committed.
+
+    Where crashes take whatever was not synced, brokers that die one after the other may lose what was committed, and
+    then the history claims nothing: few runs are so. With a bug a run is the same but for that.
+    """
     rng = Random(f"options/{options.seed}/transactions")
     faults = {fault: weight for fault, weight in options.faults.items() if fault not in NO_PART_OF_TRANSACTIONS}
     return attrs.evolve(
@@ -465,6 +488,9 @@ def transacting(options: Options) -> Options:
         acks=(-1,),
         duration=2 * options.duration,
         faults=faults,
+        max_epoch=Random(f"options/{options.seed}/epochs").choice((MAX_EPOCH, FEW_EPOCHS)),
+        losses=Random(f"options/{options.seed}/losses").choice(LOSSES),
+        bug=bug,
     )
 
 

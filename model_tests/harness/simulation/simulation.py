@@ -19,17 +19,20 @@ import trio
 from tidegauge.impl.client.client import ALL, EARLIEST, Client
 from tidegauge.impl.client.errors import KafkaError
 from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.impl.coordinators.transactions.rules import TransactionRules
 from tidegauge.impl.partition.producer_state import ProducerStates
 from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.linearizability.history import Kind, Operations, Outcome
 from tidegauge.model_tests.harness.cluster.remembering import remembering
 from tidegauge.model_tests.harness.cores.replication import CORRECT, Roles
+from tidegauge.model_tests.harness.cores.transaction_roles import TransactionRoles
 from tidegauge.model_tests.harness.deterministic import run_deterministically
 from tidegauge.model_tests.harness.registry import HARNESS
 from tidegauge.model_tests.harness.simulation import sometimes, sometimes_of_transactions
 from tidegauge.model_tests.harness.simulation.coordination import begin_coordinating, undecided
 from tidegauge.model_tests.harness.simulation.coverage import shape_of, steps_of
 from tidegauge.model_tests.harness.simulation.faults import Injector
+from tidegauge.model_tests.harness.simulation.following import broken, follow, takes_part
 from tidegauge.model_tests.harness.simulation.lines import Lines, out_of_order
 from tidegauge.model_tests.harness.simulation.liveness import WithoutALeader, without_a_leader
 from tidegauge.model_tests.harness.simulation.options import Options, told_turns
@@ -42,21 +45,21 @@ from tidegauge.model_tests.harness.simulation.recorder import (
     unclean_elections,
 )
 from tidegauge.model_tests.harness.simulation.recreation import (
-    LEDGER,
     LedgerClients,
     partitions_of,
     recreates,
 )
 from tidegauge.model_tests.harness.simulation.settling import under_way, unsettled
 from tidegauge.model_tests.harness.simulation.workload import TOPIC, Workload
-from tidegauge.model_tests.harness.validation.followed import Settings
+from tidegauge.model_tests.harness.validation.coordinators import ValidatedCoordinators
 from tidegauge.model_tests.harness.validation.incarnations import name_of, shared_names
-from tidegauge.model_tests.harness.validation.validation import Validated, partitions, validate
-from tidegauge.spec.replication.state import State
+from tidegauge.model_tests.harness.validation.validation import Validated
 
 CLOSING = "closing"
 CONVERGES_WITHIN = 60.0
 """Virtual seconds after which a healed cluster that hasn't come together never will."""
+LOST_WITHIN = 10.0
+"""The same of transactions in a run whose logs may have lost records: as long as several time-outs."""
 
 
 @attrs.frozen(eq=False)
@@ -71,6 +74,8 @@ class Simulated:
     elections: tuple[UncleanElection, ...]
     validated: tuple[Validated, ...]
     """For each partition, how far its trace is a behaviour of the specification; empty if that was not asked."""
+    coordinators: ValidatedCoordinators | None
+    """The same of transaction coordinators; None if that was not asked, or clients have no transactions."""
     problems: tuple[str, ...]
     """What the healed cluster failed to do."""
     sometimes: Mapping[str, int]
@@ -92,12 +97,12 @@ class Simulated:
     @property
     def holds(self) -> bool:
         """Whether the cluster converged and behaved as the specification allows; histories are checked elsewhere."""
-        return not self.problems and all(validated.holds for validated in self.validated)
+        return not self.failures
 
     @property
     def failures(self) -> tuple[str, ...]:
         """Everything that went wrong, as text."""
-        return (*self.problems, *(str(validated) for validated in self.validated if not validated.holds))
+        return (*self.problems, *broken(self.validated, self.coordinators))
 
     @property
     def declared_lost(self) -> int:
@@ -142,26 +147,24 @@ def simulate(
     """
     ran = run_deterministically(_run, options, roles, seed=options.seed)
     trace, recorder = ran.trace.told_apart(), ran.recorder
-    elections = unclean_elections(trace, {})
     validated = validated and options.traced
     covered: dict[int, float] = {}
     if measured:
         note_first(trace, steps_of(trace), covered)
     reached = (lambda place, state: note_first(trace, [(shape_of(state), place)], covered)) if measured else None
-    checked = tuple(_validated(trace, options, ran.lied, reached)) if validated or elections else ()
-    if elections:
-        kept = {(one.topic, one.partition, epoch): end for one in checked for epoch, end in one.kept.items()}
-        lossless = {(one.topic, one.partition, epoch) for one in checked for epoch in one.lossless}
-        elections = unclean_elections(trace, kept, lossless if options.transactions else ())
-    problems = ran.problems + tuple(misplaced(ran))
+    followed = follow(trace, options, ran.lied, reached, asked=validated)
+    elections = followed.elections
+    declared = [one for one in elections if takes_part(one.topic, one.partition, options)]
+    problems = ran.problems + tuple(misplaced(ran)) + (() if declared else ran.hanging)
     recorder.tell_apart(shared_names(ran.trace))
-    declare(recorder, [one for one in elections if is_of_clients(one.topic, one.partition, options)])
+    declare(recorder, declared)
     return Simulated(
         options,
         recorder.history.operations(),
         ran.faults,
-        tuple(elections),
-        checked if validated else (),
+        elections,
+        followed.validated if validated else (),
+        followed.coordinators if validated else None,
         problems,
         _sometimes(ran, trace, elections),
         len(trace),
@@ -204,6 +207,8 @@ class _Ran:
     recorder: Recorder
     faults: Mapping[str, int]
     problems: tuple[str, ...]
+    hanging: tuple[str, ...]
+    """What of transactions the healed cluster did not bring to an end: no problem where logs have lost something."""
     without: WithoutALeader
     lines: Lines
     seen: Mapping[str, int]
@@ -226,7 +231,7 @@ def misplaced(ran: _Ran) -> Iterator[str]:
 
 
 async def _run(options: Options, given: Roles | None) -> _Ran:
-    roles = given or (CORRECT if options.bug is None else HARNESS.bug(options.bug).roles)
+    roles, rules = players(given or (CORRECT if options.bug is None else HARNESS.bug(options.bug).roles))
     lines = Lines(roles.sequencing, options.sequences)
     cluster = Cluster(
         options.brokers,
@@ -235,12 +240,14 @@ async def _run(options: Options, given: Roles | None) -> _Ran:
         trace=options.traced,
         replica_class=replica_of(roles, options.sequences),
         controller_class=roles.controller,
+        transaction_rules=rules(max_epoch=options.max_epoch),
     )
     trace = cluster.trace = TimedTrace()
     recorder = Recorder(options.seed if options.number is None else options.number)
     injector = Injector(cluster, options)
     workload = Workload(cluster, options, recorder, lines)
     problems: list[str] = []
+    hanging: list[str] = []
     without = WithoutALeader()
     try:
         async with cluster:
@@ -257,13 +264,21 @@ async def _run(options: Options, given: Roles | None) -> _Ran:
             without = await without_a_leader(cluster, options, recorder, injector)
             problems += without.problems
             await injector.heal()
-            problems += await _liveness(cluster, options, recorder, injector)
+            problems += await _liveness(cluster, options, recorder, injector, hanging)
     except Exception as error:
         problems.append(f"the run ended by {first_of(error)!r}")
     problems += lines.findings
     seen, lied = dict(injector.seen), frozenset(injector.lied)
     transacting = workload.transacting.seen if options.transactions else None
-    return _Ran(trace, recorder, dict(injector.injected), tuple(problems), without, lines, seen, transacting, lied)
+    failed = tuple(problems), tuple(hanging)
+    return _Ran(trace, recorder, dict(injector.injected), *failed, without, lines, seen, transacting, lied)
+
+
+def players(roles: Roles | TransactionRoles) -> tuple[Roles, type[TransactionRules]]:
+    """The classes that play each part in a whole cluster."""
+    if isinstance(roles, Roles):
+        return roles, TransactionRules
+    return Roles(replica=roles.replica, producers=roles.producers), roles.rules
 
 
 def replica_of(roles: Roles, sequences: int) -> type[PartitionReplica]:
@@ -291,8 +306,10 @@ async def _safety(workload: Workload, injector: Injector) -> None:
             nursery.start_soon(injector.run)
 
 
-async def _liveness(cluster: Cluster, options: Options, recorder: Recorder, injector: Injector) -> list[str]:
-    """What the healed cluster fails to do.
+async def _liveness(
+    cluster: Cluster, options: Options, recorder: Recorder, injector: Injector, hanging: list[str]
+) -> list[str]:
+    """What the healed cluster fails to do; `hanging` gets what of that is due to transactions.
 
     It waits for one session timeout first: a session without heartbeats may still expire after the healing. And no
     topic is there for good, and no leader, as long as something is under way that may delete the one or elect another.
@@ -302,12 +319,12 @@ async def _liveness(cluster: Cluster, options: Options, recorder: Recorder, inje
         while any(under_way(cluster)):  # noqa: ASYNC110
             await trio.sleep(0.05)
     await injector.settle()
-    with trio.move_on_after(CONVERGES_WITHIN) as waiting:
-        while any(unfinished(cluster, options)):  # noqa: ASYNC110 - there is no one event to wait for
-            await trio.sleep(0.05)
-    if waiting.cancelled_caught:
-        whys = list(unfinished(cluster, options))
-        return [f"not converged {CONVERGES_WITHIN:.0f} s after healing: {why}" for why in whys]
+    if not await _comes_to_be(CONVERGES_WITHIN, lambda: not any(unfinished(cluster, options))):
+        return [not_converged(CONVERGES_WITHIN, why) for why in unfinished(cluster, options)]
+    assert isinstance(cluster.trace, TimedTrace), "the run's own"
+    within = LOST_WITHIN if unclean_elections(cluster.trace, {}) else CONVERGES_WITHIN
+    if not await _comes_to_be(within, lambda: not any(undecided(cluster))):
+        hanging += [not_converged(within, why) for why in undecided(cluster)]
     problems: list[str] = []
     async with cluster.client(CLOSING, observer=recorder) as client:
         for place, (topic, partition) in enumerate(partitions_of(options)):
@@ -323,7 +340,19 @@ def unfinished(cluster: Cluster, options: Options) -> Iterator[str]:
     """Why the run has not settled."""
     yield from under_way(cluster)
     yield from unsettled(cluster, options)
-    yield from undecided(cluster)
+
+
+async def _comes_to_be(within: float, holds: Callable[[], bool]) -> bool:
+    """Wait until it holds, so many virtual seconds at most; whether it does."""
+    with trio.move_on_after(within) as waiting:
+        while not holds():  # noqa: ASYNC110 - no one event to wait for
+            await trio.sleep(0.05)
+    return not waiting.cancelled_caught
+
+
+def not_converged(within: float, why: str) -> str:
+    """What a healed cluster has not come to."""
+    return f"not converged {within:.0f} s after healing: {why}"
 
 
 async def _close(client: Client, topic: str, partition: int, value: int) -> list[str]:
@@ -346,26 +375,3 @@ def called(cluster: Cluster, topic: str) -> str:
     if topic not in shared_names(cluster.trace):
         return topic
     return name_of(topic, cluster.controller.controller.image.topics[topic].topic_id)
-
-
-def _validated(
-    trace: TimedTrace,
-    options: Options,
-    lied: frozenset[tuple[int, int]],
-    reached: Callable[[int, State], None] | None = None,
-) -> Iterator[Validated]:
-    settings = Settings(
-        options.min_insync_replicas,
-        options.unclean_leader_election,
-        options.sequences,
-        options.damaging,
-        lied,
-    )
-    for topic, partition in partitions(trace):
-        if is_of_clients(topic, partition, options):
-            yield validate(trace, topic, partition, settings, reached)
-
-
-def is_of_clients(topic: str, partition: int, options: Options) -> bool:
-    """Whether clients write to the partition, and do so by themselves: what coordinators write has other histories."""
-    return topic.partition("/")[0] == LEDGER or (topic == TOPIC and partition < options.partitions)

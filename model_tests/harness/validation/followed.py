@@ -7,6 +7,7 @@ actions that an event may stand for; `validation` takes those actions and moves 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Final
 
 import attrs
@@ -26,6 +27,7 @@ from tidegauge.spec.replication.state import (
     FetchResponse,
     State,
 )
+from tidegauge.spec.transactions.state import Decision
 
 
 @attrs.frozen
@@ -40,6 +42,8 @@ class Settings:
     """The brokers whose disks may take what was on stable storage; None: any."""
     lied: frozenset[tuple[int, int]] | None = None
     """(broker, which of its processes' ends, from 0) at which a sync had lied that was told of; None: any."""
+    decided: Mapping[tuple[int, int], Decision] | None = None
+    """(producer id, epoch) of each marker -> what its coordinator has decided; None: nobody has asked."""
 
 
 DEFAULTS: Final = Settings()

@@ -1,14 +1,18 @@
 """What markers do to a replica: to what it remembers of their producers, and to where read_committed ends.
 
-The rules are those of `spec.transactions` for a partition, applied to the batches of a log. A trace does not say what
-a marker decides or which coordinator sent it: so the index of aborted transactions, and whether a marker of an older
-coordinator is refused, are no matter of this. Histories show the first, lockstep both. Nor is a partition of
-`__consumer_offsets`: its batches of offsets have a producer and no sequence.
+The rules are those of `spec.transactions` for a partition, applied to the batches of a log. What a marker decides is
+what its coordinator has decided (`coordinators`): the index of aborted transactions is held against that. Which
+coordinator sent a marker no trace says: whether one of an older coordinator is refused, lockstep shows.
+
+Offsets that a transaction commits have a producer and no sequence: a group's coordinator appends them. Memory has them
+under the last sequence there is, which no producer goes on from.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, TypeAlias
 
 import attrs
 
@@ -33,6 +37,13 @@ VERSION: Final = 2
 """Of the transactions protocol: that of the clients of a campaign."""
 NOBODY: Final = -1
 RULES: Final = Transactions()
+Decided: TypeAlias = Mapping[tuple[int, int], Decision]
+"""(producer id, epoch) of a marker -> what it decides; a marker that is not there is taken for a commit."""
+NOTHING_DECIDED: Final[Decided] = MappingProxyType({})
+
+
+OF_COORDINATOR: Final = (1 << 31) - 1
+"""What stands for the sequence of a batch of offsets."""
 
 
 @attrs.frozen
@@ -69,7 +80,7 @@ def logged_batch(traced: TracedBatch) -> Logged:
     batch = Batch(
         traced.producer_id,
         traced.producer_epoch,
-        traced.base_sequence,
+        OF_COORDINATOR if traced.base_sequence < 0 and not traced.is_marker else traced.base_sequence,
         traced.checksum,
         traced.end_offset - traced.base_offset,
     )
@@ -86,23 +97,30 @@ def marker_error(entry: ProducerEntry | None, memory: Memory, batch: Batch) -> M
     return RULES.marker_epoch_error(held, request)
 
 
-def with_entry_of_log(memory: Memory, one: LoggedBatch) -> Memory:
+def coordinators_batch_error(entry: ProducerEntry | None, batch: Batch) -> MarkerError:
+    """Whether a group's coordinator may append offsets to this producer's transaction, for all that is known of it."""
+    fenced = entry is not None and batch.epoch < entry.epoch
+    return MarkerError.INVALID_PRODUCER_EPOCH if fenced else MarkerError.NONE
+
+
+def with_entry_of_log(memory: Memory, one: LoggedBatch, decided: Decided = NOTHING_DECIDED) -> Memory:
     """What a replica knows of transactions after one more batch of its log."""
     assert isinstance(one, Logged), "the validator's logs are made here"
     batch = one.batch
     if one.is_marker:
-        marker = Marker(batch.producer, batch.epoch, 0, Decision.COMMIT, VERSION)
+        decision = decided.get((batch.producer, batch.epoch), Decision.COMMIT)
+        marker = Marker(batch.producer, batch.epoch, 0, decision, VERSION)
         return RULES.with_marker(memory, marker, one.base_offset)
     if not one.is_transactional:
         return memory
     return RULES.with_record(memory, Record(batch.producer, batch.epoch, batch.sequence, 0), one.base_offset)
 
 
-def of_log(log: tuple[LoggedBatch, ...]) -> Memory:
+def of_log(log: tuple[LoggedBatch, ...], decided: Decided = NOTHING_DECIDED) -> Memory:
     """What a replica knows of transactions that has read its log."""
     memory = Memory()
     for one in log:
-        memory = with_entry_of_log(memory, one)
+        memory = with_entry_of_log(memory, one, decided)
     return memory
 
 

@@ -61,9 +61,15 @@ BATCHES_SHOWN: Final = 8
 class Remembering:
     """The replicas of one partition, and what they remember."""
 
-    def __init__(self, sequences: int = SEQUENCES, *, succeeds: bool = False) -> None:
-        """`succeeds`: there was a topic of the name, and producers may go on from what they sent to that."""
+    def __init__(
+        self, sequences: int = SEQUENCES, *, succeeds: bool = False, decided: markers.Decided | None = None
+    ) -> None:
+        """`succeeds`: there was a topic of the name, and producers may go on from what they sent to that.
+
+        `decided`: what coordinators have decided; without it nothing is asked of the index of aborted transactions.
+        """
         self._succeeds = succeeds
+        self._decided = decided
         self.machine: IdempotenceRules = WithMarkers(sequences=sequences)
         self._matches_log = producer_state_matches_log(self.machine)
         self._replicas: dict[int, Replica] = {}
@@ -159,16 +165,24 @@ class Remembering:
             if one.open_from != expected:
                 who = f"of producer {one.producer_id} a transaction"
                 raise Wrong(f"{who} is open from {one.open_from}, in the specification from {expected} (-1: none)")
+        if self._decided is not None and isinstance(decision, events.OfLog):
+            indexed = [one for one in decision.producers.aborted if one.last_offset >= state.log_start]
+            spans = [(span.producer_id, span.first, span.last) for span in memory.aborted]
+            wanted_ones = [span for span in spans if span[2] >= state.log_start]
+            if indexed != wanted_ones:
+                said = f"the index of aborted transactions has {plain(tuple(indexed))}"
+                raise Wrong(f"{said}, the specification's {plain(tuple(wanted_ones))}")
 
     def _transactions_of(self, node: int) -> Memory:
         """Made of the log; of what was appended since, where that is all that has changed."""
         log, (known, memory) = self._replicas[node].log, self._transactions.get(node, ((), Memory()))
+        decided = self._decided or markers.NOTHING_DECIDED
         if log is not known:
             if log[: len(known)] == known:
                 for one in log[len(known) :]:
-                    memory = markers.with_entry_of_log(memory, one)
+                    memory = markers.with_entry_of_log(memory, one, decided)
             else:
-                memory = markers.of_log(log)
+                memory = markers.of_log(log, decided)
             self._transactions[node] = log, memory
         return memory
 
@@ -180,6 +194,10 @@ class Remembering:
                 known = entry_of(replica.producers, traced.producer_id)
                 refusal = markers.marker_error(known, markers.of_log(replica.log), batch_of(traced))
                 if refusal:
+                    raise Wrong(f"{told(traced)} is appended, the specification responds {refusal.name}")
+            elif traced.producer_id >= 0 and traced.base_sequence < 0:
+                known = entry_of(replica.producers, traced.producer_id)
+                if refusal := markers.coordinators_batch_error(known, batch_of(traced)):
                     raise Wrong(f"{told(traced)} is appended, the specification responds {refusal.name}")
             elif traced.producer_id >= 0:
                 batch = batch_of(traced)

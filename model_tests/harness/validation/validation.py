@@ -25,7 +25,7 @@ from operator import attrgetter
 import attrs
 
 from tidegauge.impl.partition.registration import PartitionRegistration
-from tidegauge.impl.server.trace import events
+from tidegauge.impl.server.trace import coordination, events
 from tidegauge.impl.server.trace.tracer import TraceEvent
 from tidegauge.model_tests.harness.validation import observed
 from tidegauge.model_tests.harness.validation.contents import Contents
@@ -176,6 +176,8 @@ def concerns(event: TraceEvent, topic: str, partition: int) -> bool:
             return (decision.topic, decision.partition) == (topic, partition)
         case events.TopicDecision() as decision:
             return decision.topic == topic
+        case coordination.OfCoordinator():
+            return False
         case _:
             return True
 
@@ -196,7 +198,7 @@ class Validator(Followed):
         """`succeeds`: a topic of the same name was deleted before."""
         super().__init__(topic, partition, settings)
         self.contents = Contents()
-        self.remembering = Remembering(settings.sequences, succeeds=succeeds)
+        self.remembering = Remembering(settings.sequences, succeeds=succeeds, decided=settings.decided)
         self.lossless: set[int] = set()
 
     def validated(self, matched: int, of: int, mismatch: Mismatch | None) -> Validated:

@@ -210,8 +210,12 @@ def ran_all(seeds: Sequence[int], bug: str | None, transactions: bool) -> list[R
 
 def ran(seed: int, bug: str | None = None, *, transactions: bool = False) -> Ran:
     """One seed, with what the specification says of its trace."""
-    options = draw(seed, bug=bug)
-    return ran_with(transacting(options) if transactions else options)
+    return ran_with(drawn(seed, bug, transactions=transactions))
+
+
+def drawn(seed: int, bug: str | None, *, transactions: bool) -> Options:
+    """The options of a seed."""
+    return transacting(draw(seed), bug) if transactions else draw(seed, bug=bug)
 
 
 def ran_with(options: Options, measured: bool = False) -> Ran:

@@ -15,6 +15,8 @@ MACHINE = "replication"
 """The machine whose cores and clusters a verification runs, and whose bugs it demonstrates."""
 CAMPAIGNS = (MACHINE, "idempotence")
 """The machines whose bugs simulated clusters can have."""
+WITH_TRANSACTIONS = (*CAMPAIGNS, "transactions")
+"""The same where clients have transactions."""
 BUG = "kafka_1211"
 """Switched on unless another is named: it shows at every level, in what clients see as well."""
 
