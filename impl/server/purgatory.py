@@ -1,8 +1,8 @@
 """Requests that wait until something changes: acks=all produces, and fetches that found too little.
 
 A waiting request is a task that sleeps on the keys (partitions) that it needs. Who changes a partition wakes its
-waiters, and each looks again whether it is complete: no second place holds the rule for that. A deadline costs what a
-trio timeout costs, O(log n) of what is waiting.
+waiters, and each looks again whether it is complete: no second place holds the rule for that. A deadline costs O(log n)
+of what is waiting (`ports.deadlines`).
 
 A `Watch` is for one who waits again and again on many keys, most of which do not change: it is told of each change,
 also between two waits, and so has to look at nothing else.
@@ -14,9 +14,8 @@ import math
 from collections.abc import Awaitable, Callable, Hashable, Iterable
 from typing import Generic, Protocol, TypeVar
 
-import trio
-
 from tidegauge.impl.ports.clock import Clock
+from tidegauge.impl.ports.deadlines import Signal, deadlines
 
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
@@ -76,7 +75,8 @@ class Purgatory(Generic[K]):
         `wakes` when the caller last looked: had there been others before this wait began, `ready` is called at once.
         With `watch`, what that one watches wakes it too.
         """
-        deadline = trio.current_time() + timeout_ms / 1000 if timeout_ms < math.inf else math.inf
+        waits = deadlines()
+        deadline = waits.time() + timeout_ms / 1000 if timeout_ms < math.inf else math.inf
         waiter: Waiter[K] = Waiter() if watch is None else watch
         if since is not None and since != self.wakes:
             waiter.is_woken.set()
@@ -86,12 +86,12 @@ class Purgatory(Generic[K]):
             waiting.setdefault(key, {})[waiter] = None
         try:
             while True:
-                with trio.CancelScope(deadline=deadline) as scope:
-                    await waiter.is_woken.wait()
-                await self._clock.until_running()
-                if scope.cancelled_caught and not waiter.is_woken.is_set():
+                await waits.wait(waiter.is_woken, deadline)
+                if self._clock.is_stopped:
+                    await self._clock.until_running()
+                if not waiter.is_woken.is_set:
                     return None
-                waiter.is_woken = trio.Event()
+                waiter.is_woken.clear()
                 if (result := ready()) is not None:
                     return result
         finally:
@@ -115,7 +115,7 @@ class Waiter(Generic[K]):
     """One who waits."""
 
     def __init__(self) -> None:
-        self.is_woken = trio.Event()
+        self.is_woken = Signal()
 
     def changed(self, key: K) -> None:
         """A key that it waits for has changed."""

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import attrs
 import trio
 
-from tidegauge.impl.ports.network import Address, Network, abort, send_all
+from tidegauge.impl.ports.deadlines import Signal, deadlines
+from tidegauge.impl.ports.network import Address, Network, abort, send_at_once
 from tidegauge.impl.wire.codecs import MalformedMessageError, decoding_response, encode_request, response_correlation_id
 from tidegauge.impl.wire.frames import ConnectionLostError, FrameMemory, FrameReader, FrameTooLargeError
 from tidegauge.impl.wire.frames import Payload as Bytes
@@ -43,7 +44,7 @@ class NoResponseError(Exception):
 class _Waiting:
     api_key: int
     api_version: int
-    done: trio.Event = attrs.field(factory=trio.Event)
+    done: Signal = attrs.field(factory=Signal)
     response: Any = None
     failure: str | None = None
 
@@ -143,14 +144,16 @@ class Channel:
         correlation_id = self._correlation_id()
         waiting = self._waiting[correlation_id] = _Waiting(message.__api_key__, version)
         try:
-            with trio.move_on_after(timeout_ms / 1000):
-                await self._send(stream, encode_request(message, correlation_id, self._client_id, version=version))
-                await waiting.done.wait()
+            waits = deadlines()
+            deadline = waits.time() + timeout_ms / 1000
+            frame = encode_request(message, correlation_id, self._client_id, version=version)
+            await self._send(stream, frame, deadline)
+            await waits.wait(waiting.done, deadline)
         finally:
             self._waiting.pop(correlation_id, None)
             if not self._waiting and self._idle is not None:
                 self._idle.set()
-        if not waiting.done.is_set():
+        if not waiting.done.is_set:
             await self._lose(stream, f"no response from {self.address} within {timeout_ms:.0f} ms")
             raise NoResponseError(f"no response from {self.address} within {timeout_ms:.0f} ms")
         if waiting.failure is not None:
@@ -162,19 +165,26 @@ class Channel:
         self._next_correlation_id = (correlation_id + 1) & 0x7FFFFFFF
         return correlation_id
 
-    async def _send(self, stream: trio.abc.Stream, frame: bytes) -> None:
+    async def _send(self, stream: trio.abc.Stream, frame: bytes, deadline: float = math.inf) -> None:
+        """Send a request, and give up at the deadline; a checkpoint only where it has to wait."""
         try:
-            if self._sending.locked():
-                await self._sending.acquire()
-            else:
-                self._sending.acquire_nowait()  # spares a turn of the scheduler
-            try:
-                await send_all(stream, frame)
-            finally:
-                self._sending.release()
+            sent = 0 if self._sending.locked() else send_at_once(stream, frame)
+            if sent < len(frame):
+                with trio.CancelScope(deadline=deadline):
+                    await self._send_rest(stream, memoryview(frame)[sent:] if sent else frame)
         except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
             await self._lose(stream, f"the connection to {self.address} broke")
             raise NoResponseError(f"the connection to {self.address} broke: {error}") from error
+
+    async def _send_rest(self, stream: trio.abc.Stream, frame: bytes | memoryview) -> None:
+        if self._sending.locked():
+            await self._sending.acquire()
+        else:
+            self._sending.acquire_nowait()  # spares a turn of the scheduler
+        try:
+            await stream.send_all(frame)
+        finally:
+            self._sending.release()
 
     async def _open(self) -> trio.abc.Stream:
         async with self._opening:
@@ -208,7 +218,7 @@ class Channel:
         try:
             while (frame := await reader.read_frame()) is not None:
                 waiting = self._waiting.get(response_correlation_id(frame))
-                if waiting is not None and not waiting.done.is_set():
+                if waiting is not None and not waiting.done.is_set:
                     waiting.response = await _decoded(frame, waiting)
                     waiting.done.set()
                 del frame, waiting  # its memory is free for others, however long the next one takes
@@ -225,7 +235,7 @@ class Channel:
         if self._stream is stream:
             self._stream = self._ready = None
             for waiting in self._waiting.values():
-                if not waiting.done.is_set():
+                if not waiting.done.is_set:
                     waiting.failure = reason
                     waiting.done.set()
         await abort(stream)

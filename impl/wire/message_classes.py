@@ -103,6 +103,18 @@ def is_array(hint: Any) -> bool:
 
 
 @cache
+def arrays_of(message_class: type) -> tuple[str, ...]:
+    """The fields of a message's class, kio's or this project's, that are arrays; none of any other class."""
+    if dataclasses.is_dataclass(message_class):
+        kinds = {field.name: str(field.type) for field in dataclasses.fields(message_class)}
+    elif attrs.has(message_class):
+        kinds = {field.name: str(field.type) for field in attrs.fields(message_class)}
+    else:
+        return ()
+    return tuple(name for name, kind in kinds.items() if kind.startswith(("tuple[", "list[")))
+
+
+@cache
 def is_flat(message_class: type) -> bool:
     """Whether there is no array in a message, nor in what is in it: its size bounds what it costs."""
     hints = typing.get_type_hints(message_class)

@@ -6,14 +6,11 @@ nobody else refers to.
 
 from __future__ import annotations
 
-import dataclasses
-from functools import cache
 from typing import Any, Final
-
-import attrs
 
 from tidegauge.impl.records.slices import Sliced
 from tidegauge.impl.wire.budget import STEP
+from tidegauge.impl.wire.message_classes import arrays_of
 
 MANY: Final = 16 * STEP
 """Elements without arrays that are freed at once."""
@@ -29,7 +26,7 @@ def releasing(*messages: Any) -> Sliced[None]:
     while piles:
         if not (pile := piles[-1]):
             piles.pop()
-        elif not (names := _arrays(pile[-1].__class__)):
+        elif not (names := arrays_of(pile[-1].__class__)):
             del pile[-MANY:]
             yield MANY_UNITS
         else:
@@ -38,7 +35,7 @@ def releasing(*messages: Any) -> Sliced[None]:
             due += 1
             while arrays:
                 array = arrays.pop()
-                if len(array) > STEP or _arrays(array[0].__class__):
+                if len(array) > STEP or arrays_of(array[0].__class__):
                     piles.append(array if type(array) is list else list(array))
                 else:
                     due += len(array)
@@ -46,15 +43,3 @@ def releasing(*messages: Any) -> Sliced[None]:
             if due >= STEP:
                 yield due
                 due = 0
-
-
-@cache
-def _arrays(message_class: type) -> tuple[str, ...]:
-    """The fields of a message's class that are arrays; none of any other class."""
-    if dataclasses.is_dataclass(message_class):
-        types = {field.name: str(field.type) for field in dataclasses.fields(message_class)}
-    elif attrs.has(message_class):
-        types = {field.name: str(field.type) for field in attrs.fields(message_class)}
-    else:
-        return ()
-    return tuple(name for name, kind in types.items() if kind.startswith(("tuple[", "list[")))

@@ -13,7 +13,7 @@ such a one WeakIsr says nothing, StrongIsr and ConsistentRead still do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant
 from tidegauge.spec.replication.actions import ReceiveFetchResponse
@@ -187,12 +187,12 @@ def invariants(machine: ReplicationRules) -> Mapping[str, Invariant[State]]:
     }
 
 
-def changed_replicas(before: State, after: State) -> list[tuple[int, Replica, Replica]]:
+def changed_replicas(before: State, after: State) -> Sequence[tuple[int, Replica, Replica]]:
     """The replicas that a step has changed, before and after it: mostly none or one."""
-    if after.replicas is before.replicas:
-        return []
-    pairs = enumerate(zip(before.replicas, after.replicas, strict=True))
-    return [(broker, old, new) for broker, (old, new) in pairs if new is not old]
+    old, new = before.replicas, after.replicas
+    if new is old:
+        return ()
+    return [(broker, old[broker], replica) for broker, replica in enumerate(new) if replica is not old[broker]]
 
 
 def high_watermark_monotone(before: State, action: Action, after: State) -> bool:
@@ -207,9 +207,14 @@ def high_watermark_monotone(before: State, action: Action, after: State) -> bool
 def epochs_monotone(before: State, action: Action, after: State) -> bool:
     """None of the controller's epochs gets smaller; no replica goes back to an older leader epoch while it runs."""
     old, new = before.controller, after.controller
-    if new.epoch < old.epoch or new.leader_epoch < old.leader_epoch or new.partition_epoch < old.partition_epoch:
+    if new is not old and (
+        new.epoch < old.epoch or new.leader_epoch < old.leader_epoch or new.partition_epoch < old.partition_epoch
+    ):
         return False
-    return not any(b.leader_epoch < a.leader_epoch and b.running for _, a, b in changed_replicas(before, after))
+    for _, was, replica in changed_replicas(before, after):
+        if replica.leader_epoch < was.leader_epoch and replica.running:
+            return False
+    return True
 
 
 def common_prefix_kept(before: State, action: Action, after: State) -> bool:
@@ -251,6 +256,8 @@ def eligible_leaders_kept(machine: ReplicationRules) -> StepInvariant[State]:
 
     def holds(before: State, action: Action, after: State) -> bool:
         old, new = before.controller, after.controller
+        if new is old:
+            return True
         joined = set(new.isr).difference(old.isr)
         in_sync = joined.union(old.isr) if joined else new.isr
         if len(in_sync) >= machine.required_insync(new):
@@ -281,7 +288,7 @@ def loss_is_accepted(
     """
 
     def holds(before: State, action: Action, after: State) -> bool:
-        if after.history.superseded_epoch == before.history.superseded_epoch:
+        if after.history is before.history or after.history.superseded_epoch == before.history.superseded_epoch:
             return True
         if isinstance(action, UncleanElection) or accepts(after):
             return True
@@ -298,6 +305,8 @@ def acknowledged_by_enough(machine: ReplicationRules, required: Callable[[State]
     """
 
     def holds(before: State, action: Action, after: State) -> bool:
+        if after.history is before.history:
+            return True
         told = set(after.history.acknowledged).difference(before.history.acknowledged)
         return all(_holders(machine, after, value) >= required(after) for value in told)
 

@@ -8,14 +8,14 @@ those in it. The parts are put together again.
 from __future__ import annotations
 
 import dataclasses
-import typing
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import attrs
 
 from tidegauge.impl.records.slices import Sliced
 from tidegauge.impl.server.pace import ELEMENT, Pace
-from tidegauge.impl.wire.message_classes import is_array
+from tidegauge.impl.wire.message_classes import arrays_of
 
 if TYPE_CHECKING:
     from kio.schema.errors import ErrorCode
@@ -38,7 +38,9 @@ async def refused(
 
 def refusing(request: Any, respond: Callable[[Any], R], depth: int = 0) -> Sliced[R]:
     """What `respond` makes of a request, as work in slices; at depth 1 of an element of its array, and so on."""
-    arrays = [name for name in _arrays(request.__class__) if name not in _UNNAMED]
+    if attrs.has(request.__class__):
+        return respond(request)  # Produce and Fetch: what is said of their partitions is quickly said
+    arrays = [name for name in arrays_of(request.__class__) if name not in _UNNAMED]
     items: Sequence[Any] = (getattr(request, arrays[0]) or ()) if len(arrays) == 1 else ()
     if not items:
         return respond(request)
@@ -77,7 +79,7 @@ def _within(outer: Any, field: str, respond: Callable[[Any], R]) -> Callable[[An
 def _joined(parts: Sequence[Any], depth: int) -> Any:
     """One response out of those to parts of its request, which at a depth are parts of one element."""
     first = parts[0]
-    arrays = [name for name in _arrays(first.__class__) if getattr(first, name)]
+    arrays = [name for name in arrays_of(first.__class__) if getattr(first, name)]
     if not arrays:
         return first  # it says nothing of elements so deep
     if depth:
@@ -90,7 +92,7 @@ def _joined(parts: Sequence[Any], depth: int) -> Any:
 def _elements_of(item: Any) -> int:
     """How many elements the arrays in an element have, more than a chunk counted as any number above it."""
     count = 0
-    for name in _arrays(item.__class__):
+    for name in arrays_of(item.__class__):
         inner = getattr(item, name) or ()
         count += len(inner)
         for one in inner[:CHUNK]:
@@ -98,12 +100,3 @@ def _elements_of(item: Any) -> int:
                 return count
             count += _elements_of(one)
     return count
-
-
-@cache
-def _arrays(message_class: type) -> tuple[str, ...]:
-    """The fields of a message that are arrays; none of what is no message of kio's."""
-    if not dataclasses.is_dataclass(message_class):
-        return ()
-    hints = typing.get_type_hints(message_class)
-    return tuple(field.name for field in dataclasses.fields(message_class) if is_array(hints[field.name]))

@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 
 import trio
 
+from tidegauge.impl.ports.deadlines import Signal
 from tidegauge.impl.wire.frames import ConnectionLostError, FrameReader
 
 T = TypeVar("T")
@@ -43,7 +44,7 @@ class PeerWatch:
     def __init__(self, reader: FrameReader) -> None:
         self.state = ABSENT
         self._reader = reader
-        self._changed = trio.Event()
+        self._changed = Signal()
         """Set when the state changes next: by `_wake` out of ASLEEP, by the task out of READING."""
         self._waiting: trio.Nursery | None = None
         """While a request waits, the nursery that is cancelled when the peer leaves."""
@@ -76,7 +77,7 @@ class PeerWatch:
 
     async def _read_ahead(self) -> None:
         while True:
-            self._changed = trio.Event()
+            self._changed.clear()
             if self._waiting is None or self._reader.buffered_bytes >= READ_AHEAD:
                 self.state = ASLEEP
                 await self._changed.wait()
