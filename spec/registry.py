@@ -33,11 +33,15 @@ from tidegauge.spec.bugs import (
     unregistering,
 )
 from tidegauge.spec.bugs.bug import Bug
+from tidegauge.spec.bugs.groups import GROUP_BUGS
 from tidegauge.spec.bugs.idempotence import IDEMPOTENCE_BUGS
 from tidegauge.spec.bugs.kip320 import KIP320_BUGS
 from tidegauge.spec.bugs.offsets import OFFSET_BUGS
 from tidegauge.spec.bugs.transactions import TRANSACTION_BUGS
 from tidegauge.spec.compaction.machine import Compaction
+from tidegauge.spec.groups.classic import state as classic_groups
+from tidegauge.spec.groups.classic.machine import ClassicGroups
+from tidegauge.spec.groups.classic.models import GROUP_MODELS
 from tidegauge.spec.idempotence import state as idempotence
 from tidegauge.spec.idempotence.machine import Idempotence
 from tidegauge.spec.idempotence.models import IDEMPOTENCE_MODELS
@@ -276,6 +280,7 @@ PRODUCERS: Final = Population("producer", "producers", named_producers)
 PRODUCERS_BROKERS: Final = Population("broker", "brokers", idempotence.named_brokers)
 PROCESSES: Final = Population("producer", "producers", transactions.named_producers)
 PARTITIONS: Final = Population("partition", "partitions", transactions.named_partitions)
+MEMBERS: Final = Population("process", "processes", classic_groups.named_processes)
 TRANSACTIONAL_IDS: Final = Population("transactional id", "transactional_ids", transactions.named_ids)
 
 
@@ -326,6 +331,13 @@ REGISTRY: Final = Registry(
         tuple(TRANSACTION_MODELS.values()),
         tuple(TRANSACTION_BUGS.values()),
         populations=(PROCESSES, PARTITIONS, TRANSACTIONAL_IDS),
+    ),
+    Registration(
+        "classic-groups",
+        ClassicGroups(),
+        tuple(GROUP_MODELS.values()),
+        tuple(GROUP_BUGS.values()),
+        populations=(MEMBERS,),
     ),
     Registration("offsets", Offsets(producers=1, max_entries=3), bugs=tuple(OFFSET_BUGS.values())),
     Registration("compaction", Compaction()),

@@ -23,6 +23,7 @@ import attrs
 
 from tidegauge.model_tests.bugs import BUGS
 from tidegauge.model_tests.bugs.bug import CoreBug
+from tidegauge.model_tests.bugs.groups import GROUP_BUGS
 from tidegauge.model_tests.bugs.idempotence import IDEMPOTENCE_BUGS
 from tidegauge.model_tests.bugs.offsets import OFFSET_BUGS
 from tidegauge.model_tests.bugs.transactions import TRANSACTION_BUGS
@@ -38,6 +39,7 @@ from tidegauge.model_tests.harness.cluster.extensions.unregistering import Unreg
 from tidegauge.model_tests.harness.cluster.idempotence import IdempotentCluster
 from tidegauge.model_tests.harness.cluster.steps import ReplicationCluster
 from tidegauge.model_tests.harness.cluster.transactions import TransactionCluster
+from tidegauge.model_tests.harness.cores.classic_groups import CORRECT_GROUPS, GROUP_WALKS, GroupCores
 from tidegauge.model_tests.harness.cores.extensions.composed import ComposedCores
 from tidegauge.model_tests.harness.cores.extensions.damage import DamageCores
 from tidegauge.model_tests.harness.cores.extensions.deletion import DeletionCores
@@ -401,6 +403,13 @@ HARNESS: Final = HarnessRegistry(
             {BeginShutdown, StopUnasked, FailDirectory, StartReassignment, DeleteRecords, Retain, ChangeSettings}
         ),
         no_cluster=TOGETHER,
+    ),
+    Registration(
+        "classic-groups",
+        roles=CORRECT_GROUPS,
+        cores=GroupCores,
+        plan=GROUP_WALKS,
+        bugs=tuple(GROUP_BUGS.values()),
     ),
     Registration(
         "offsets",

@@ -1,0 +1,554 @@
+"""Classic groups in lockstep: the core of their coordinator beside the machine of `spec.groups.classic`.
+
+The harness is the shell: it has the log, in records as they are on a disk, it knows which process a waiting request is
+of, and it lets deadlines pass when the machine says so. What a process makes of its responses is the machine's alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from random import Random
+from typing import Final
+
+import attrs
+from kio.schema.errors import ErrorCode
+
+from tidegauge.impl.coordinators.groups.classic.members import ClassicRules
+from tidegauge.impl.coordinators.groups.classic.messages import (
+    GroupWrite,
+    Heartbeat,
+    JoinGroup,
+    JoinResponse,
+    LeaveGroup,
+    Leaving,
+    Moment,
+    Outcome,
+    Response,
+    SyncGroup,
+    SyncResponse,
+)
+from tidegauge.impl.coordinators.groups.classic.state import ClassicGroup, ClassicMember, ClassicState, Protocol
+from tidegauge.impl.coordinators.groups.classic.turn import DeadlineKey, Timer
+from tidegauge.impl.coordinators.groups.coordinator import GroupCoordinator, Limits
+from tidegauge.impl.coordinators.groups.group_metadata import GroupMember, GroupMetadata, group_record
+from tidegauge.impl.coordinators.groups.log_entries import GroupWritten, LogEntry, OffsetWritten, log_entries
+from tidegauge.impl.coordinators.groups.offsets import CommittedOffset
+from tidegauge.impl.coordinators.groups.record_formats import OffsetKey
+from tidegauge.impl.coordinators.groups.requests import Commit, NewOffset, Ruling
+from tidegauge.impl.records.batches import BatchHeader
+from tidegauge.impl.records.payload import Record, build_batch, decode_records
+from tidegauge.model_tests.harness.lockstep.walks import WalkPlan, enabled_candidates
+from tidegauge.model_tests.harness.performing import Steps, on
+from tidegauge.spec.groups.classic import actions, processes, requests, timing
+from tidegauge.spec.groups.classic import state as spec
+from tidegauge.spec.groups.classic.machine import ClassicGroups
+from tidegauge.spec.groups.classic.state import NONE, Phase, State, Status, Waiting
+from tidegauge.spec.kernel.bounds import Bounds
+from tidegauge.spec.kernel.evolving import evolve
+from tidegauge.spec.kernel.machine import Action
+
+GROUP: Final = "group"
+TOPIC: Final = "topic"
+CLIENT: Final = "client"
+NOW: Final = Moment(1_000, 1_000_000)
+STATUSES: Final = {
+    ClassicState.EMPTY: Status.EMPTY,
+    ClassicState.PREPARING_REBALANCE: Status.PREPARING_REBALANCE,
+    ClassicState.COMPLETING_REBALANCE: Status.COMPLETING_REBALANCE,
+    ClassicState.STABLE: Status.STABLE,
+}
+OFTEN: Final = 1_000
+
+
+@attrs.frozen
+class GroupRoles:
+    """The classes that play each part."""
+
+    coordinator: type[GroupCoordinator] = GroupCoordinator
+    rules: type[ClassicRules] = ClassicRules
+
+
+CORRECT_GROUPS: Final = GroupRoles()
+
+
+def large_groups(rng: Random) -> ClassicGroups:
+    """A machine for a walk: it bounds little."""
+    count = rng.choice((1, 2, 3, 4))
+    shapes: tuple[tuple[int, ...], ...] = ((), (0,), (0, 1), (0, 0), (NONE, 0, 0))
+    fitting = [shape for shape in shapes if len(shape) <= count]
+    bounds = dict.fromkeys(ClassicGroups().perturbations, OFTEN)
+    bounds |= {"AddPartition": 2, "FailOver": rng.choice((0, OFTEN)), "ExpireSession": rng.choice((0, 3, OFTEN))}
+    bounds |= {name: rng.choice((0, 3)) for name in ("Hang", "ExpireRebalance", "ExpireSync")}
+    protocols = rng.choice(((), (), ((0,), (1, 0)), ((0, 1), (1, 0), (1,))))
+    return ClassicGroups(
+        processes=count,
+        instances=rng.choice(fitting),
+        protocols=protocols[:count],
+        cooperative=rng.choice((False, True)),
+        requires_id=rng.choice((False, True)),
+        partitions=rng.choice((1, 2, 3)),
+        topics=rng.choice((1, 2)),
+        commits=rng.choice((0, 2, 5)),
+        bounds=Bounds(bounds),
+    )
+
+
+@attrs.define(eq=False)
+class Request:
+    """A JoinGroup or SyncGroup: the process that will have its response, and the response if there is one."""
+
+    process: int
+    error: ErrorCode | None = None
+
+
+class GroupCores:
+    """One group at its coordinator, in the machine's initial state."""
+
+    def __init__(self, machine: ClassicGroups, roles: GroupRoles = CORRECT_GROUPS) -> None:
+        self.machine = machine
+        self.roles = roles
+        self.log: list[bytes] = []
+        """Batches of one record: what is committed."""
+        self.appended: list[GroupWrite | Ruling] = []
+        """What is not."""
+        self.responses: dict[int, spec.Response] = {}
+        """What is on its way to a process."""
+        self.waiting: list[Request] = []
+        self.names: dict[int, str] = {}
+        """The member ids that were given, by their numbers."""
+        self.coordinator: GroupCoordinator | None = self.started()
+
+    def close(self) -> None:
+        """There is nothing to stop."""
+
+    def started(self) -> GroupCoordinator:
+        """A coordinator that has loaded the log."""
+        coordinator = self.roles.coordinator(Limits())
+        coordinator.classic.rules = self.roles.rules()
+        coordinator.offsets.replay(self.entries())
+        self.take(coordinator.take_over(GROUP, NOW))
+        return coordinator
+
+    @property
+    def core(self) -> GroupCoordinator:
+        assert self.coordinator is not None, "it is loading"
+        return self.coordinator
+
+    def perform(self, action: Action, before: State) -> None:
+        """Do what the action says; it is enabled in the specification."""
+        STEPS.perform(self, action, before)
+        while self.appended and not self.machine.writes_in_two_steps:
+            self.commit_first()
+
+    # --- the log -----------------------------------------------------------------------------------------------------
+
+    def entries(self) -> Iterator[LogEntry]:
+        """What the log says."""
+        for place, batch in enumerate(self.log):
+            for entry in log_entries(BatchHeader.parse(batch), decode_records(batch), None):
+                yield entry._replace(log_offset=place)
+
+    def store(self, appended: GroupWrite | Ruling) -> None:
+        """A record is in the log."""
+        is_group = isinstance(appended, GroupWrite)
+        records = [group_record(GROUP, appended.metadata)] if is_group else appended.records  # type: ignore[union-attr]
+        for key, value in records:
+            self.log.append(build_batch([Record(0, NOW.wall_ms, key, value)]))
+
+    def commit_first(self) -> None:
+        """The first record that is not committed is now."""
+        first, place = self.appended.pop(0), len(self.log)
+        self.store(first)
+        if isinstance(first, GroupWrite):
+            self.take(self.core.group_written(first, place, NOW))
+        else:
+            self.core.committed(first, place)
+
+    def commit_record(self, action: timing.CommitRecord, before: State) -> None:
+        self.commit_first()
+
+    def fail_over(self, action: timing.FailOver, before: State) -> None:
+        for one in self.appended[: action.kept]:
+            self.store(one)
+        self.appended.clear()
+        self.take(self.core.classic.unload())
+        self.coordinator = None
+
+    def load(self, action: timing.Load, before: State) -> None:
+        self.coordinator = self.started()
+
+    # --- responses ---------------------------------------------------------------------------------------------------
+
+    def take(self, outcome: Outcome, own: Request | None = None) -> None:
+        """Do what a call of the core says; `own` is the request that it was called with."""
+        self.appended += outcome.writes
+        for token, response in outcome.responses:
+            assert isinstance(token, Request), "no other request waits"
+            token.error = response.error
+            if token in self.waiting:
+                self.waiting.remove(token)
+            if token.process != NONE and (token is not own or response.error is ErrorCode.none):
+                self.responses[token.process] = told(response)
+
+    def asked(self, process: int) -> Request:
+        """A request that may have to wait."""
+        request = Request(process)
+        self.waiting.append(request)
+        return request
+
+    def disconnect(self, process: int) -> None:
+        """Nobody has what a process was to have."""
+        self.responses.pop(process, None)
+        for request in self.waiting:
+            if request.process == process:
+                request.process = NONE
+
+    # --- requests that are built -------------------------------------------------------------------------------------
+
+    def name_of(self, member_id: int) -> str:
+        """A member id, as the coordinator has given it, or would have."""
+        return self.names.get(member_id, f"{CLIENT}-{member_id}")
+
+    def instance_of(self, request: spec.JoinRequest | actions.Copied | spec.LeaveRequest) -> str | None:
+        instance = self.machine.instance_of(request.process)
+        return None if instance == NONE else f"i{instance}"
+
+    def join(self, request: spec.JoinRequest, token: Request, given: int) -> Outcome:
+        if request.member_id == NONE:
+            instance = self.instance_of(request)
+            self.names[given] = f"{instance or CLIENT}-{given}"
+        return self.core.classic.join(
+            JoinGroup(
+                GROUP,
+                "consumer",
+                tuple(Protocol(str(each), said(request)) for each in self.machine.protocols_of(request.process)),
+                "" if request.member_id == NONE else self.name_of(request.member_id),
+                self.instance_of(request),
+                client_id=CLIENT,
+                version=9 if self.machine.requires_id or self.instance_of(request) else 3,
+                unique=str(given),
+            ),
+            token,
+            NOW,
+        )
+
+    def sync(self, request: spec.SyncRequest, token: Request) -> Outcome:
+        given = [(self.name_of(share.member_id), json.dumps(share.partitions).encode()) for share in request.shares]
+        return self.core.classic.sync(
+            SyncGroup(
+                GROUP,
+                request.generation,
+                self.name_of(request.member_id),
+                self.instance_of(request),
+                "consumer",
+                str(request.protocol),
+                tuple(given),
+            ),
+            token,
+            NOW,
+        )
+
+    def heartbeat(self, request: spec.HeartbeatRequest) -> ErrorCode:
+        member_id = self.name_of(request.member_id)
+        beat = Heartbeat(GROUP, request.generation, member_id, self.instance_of(request))
+        return self.core.classic.heartbeat(beat, NOW)
+
+    def leave(self, request: spec.LeaveRequest, token: Request) -> Outcome:
+        leaving = Leaving(self.name_of(request.member_id), self.instance_of(request))
+        return self.core.classic.leave(LeaveGroup(GROUP, (leaving,)), token, NOW)
+
+    def commit(self, request: spec.CommitRequest) -> Ruling:
+        by = f"{request.member_id}/{request.generation}"
+        commit = Commit(
+            GROUP,
+            (NewOffset(TOPIC, request.partition, request.offset, metadata=by),),
+            generation=request.generation,
+            member_id=self.name_of(request.member_id),
+            instance_id=self.instance_of(request),
+            version=8,
+        )
+        return self.core.commit(commit, NOW.wall_ms)
+
+    # --- requests that are sent --------------------------------------------------------------------------------------
+
+    def receive_join(self, action: requests.ReceiveJoin, before: State) -> None:
+        if before.group is not None:
+            token = self.asked(NONE if action.late else action.request.process)
+            self.take(self.join(action.request, token, before.member_ids), token)
+            self.check(action, before, token.error)
+
+    def receive_sync(self, action: requests.ReceiveSync, before: State) -> None:
+        if before.group is not None:
+            token = self.asked(NONE if action.late else action.request.process)
+            self.take(self.sync(action.request, token), token)
+            self.check(action, before, token.error)
+
+    def receive_heartbeat(self, action: requests.ReceiveHeartbeat, before: State) -> None:
+        self.check(action, before, self.heartbeat(action.request))
+
+    def receive_commit(self, action: requests.ReceiveCommit, before: State) -> None:
+        if before.group is not None:
+            ruling = self.commit(action.request)
+            self.check(action, before, ruling.error)
+            if ruling.error is ErrorCode.none:
+                self.core.appended(ruling)
+                self.core.classic.committed_by(GROUP, self.name_of(action.request.member_id), NOW)
+                self.appended.append(ruling)
+
+    def receive_leave(self, action: requests.ReceiveLeave, before: State) -> None:
+        self.disconnect(action.request.process)
+        if self.coordinator is not None:
+            self.take(self.leave(action.request, self.asked(NONE)))
+
+    def check(self, action: requests.Received, before: State, error: ErrorCode | None) -> None:
+        """The response has the error that the specification says; none as long as it waits."""
+        expected, _ = action.outcome(self.machine, before)
+        found = 0 if error is None else error.value
+        assert found == expected.value, f"{expected.name} is told, and not {error}"
+
+    def can_send(self, kind: type[Action]) -> bool:
+        return issubclass(kind, requests.SENT)
+
+    def refuse(self, action: Action, before: State) -> ErrorCode | None:
+        """Send what is refused, or changes nothing; returns the error."""
+        if self.coordinator is None:
+            return None
+        match action:
+            case requests.ReceiveJoin(request=join):
+                return self.refused(self.join(join, token := Request(NONE), before.member_ids), token)
+            case requests.ReceiveSync(request=sync):
+                return self.refused(self.sync(sync, token := Request(NONE)), token)
+            case requests.ReceiveHeartbeat(request=heartbeat):
+                return self.heartbeat(heartbeat)
+            case requests.ReceiveCommit(request=commit):
+                return self.commit(commit).error
+            case requests.ReceiveLeave(request=leave):
+                (left,) = self.leave(leave, Request(NONE)).responses
+                return left[1].members[0].error  # type: ignore[union-attr]
+        return None
+
+    def refused(self, outcome: Outcome, token: Request) -> ErrorCode:
+        """The error of a request; it may also wait in the place of one that nobody has sent either."""
+        assert not outcome.writes, "nothing is written"
+        error = ErrorCode.none
+        for responded, response in outcome.responses:
+            assert isinstance(responded, Request)
+            assert responded.process == NONE, "nobody else is told"
+            error = response.error if responded is token else error
+        return error
+
+    # --- processes, and what the coordinator does unasked ------------------------------------------------------------
+
+    def receive_response(self, action: processes.ReceiveResponse, before: State) -> None:
+        self.responses.pop(action.process)
+
+    def lose(self, action: processes.LoseConnection | processes.Crash, before: State) -> None:
+        self.disconnect(action.process)
+
+    def fetch_offsets(self, action: processes.FetchOffsets, before: State) -> None:
+        """Where to go on: what the coordinator tells is what the log says."""
+        for partition, offset in enumerate(before.log.offsets):
+            found = self.core.fetch(OffsetKey(GROUP, TOPIC, partition), require_stable=True)
+            value = found.value.offset if isinstance(found, CommittedOffset) else 0
+            assert value == offset.value, f"partition {partition} is at {offset.value}, and not at {value}"
+
+    def nothing(self, action: Action, before: State) -> None:
+        """What the coordinator does not hear of."""
+
+    def end(self, timer: Timer, member_id: str = "") -> None:
+        """A deadline is reached."""
+        key = DeadlineKey(GROUP, timer, member_id)
+        self.core.classic.deadlines.cancel(key)
+        self.take(self.core.classic.timed_out(key, NOW))
+
+    def end_joining(self, action: timing.EndInitialDelay | timing.ExpireRebalance, before: State) -> None:
+        """The wait for the first members is put off while more come: it ends in the end."""
+        self.end(Timer.JOIN)
+        while isinstance(action, timing.EndInitialDelay) and self.group.initial is not None:
+            self.end(Timer.JOIN)
+
+    def end_syncing(self, action: timing.ExpireSync, before: State) -> None:
+        self.end(Timer.SYNC)
+
+    def end_session(self, action: timing.ExpireSession, before: State) -> None:
+        self.end(Timer.SESSION, self.name_of(action.member_id))
+
+    @property
+    def group(self) -> ClassicGroup:
+        """What the coordinator knows of the group; an empty one where that is nothing."""
+        return self.core.classic.get(GROUP) or ClassicGroup(GROUP)
+
+    # --- what is compared --------------------------------------------------------------------------------------------
+
+    def abstraction(self, state: State) -> State:
+        """The coordinator, the log and the responses that are on their way; what processes make of them is copied."""
+        for number, process in enumerate(state.processes):
+            if process.phase not in (Phase.JOINING, Phase.SYNCING):
+                self.responses.pop(number, None)
+        return evolve(
+            state,
+            processes=tuple(
+                evolve(one, response=self.responses.get(number)) for number, one in enumerate(state.processes)
+            ),
+            group=None if self.coordinator is None else abstract_group(self.group),
+            log=self.abstract_log(len(state.log.offsets)),
+            appended=tuple(map(abstract_entry, self.appended)),
+        )
+
+    def abstract_log(self, partitions: int) -> spec.Log:
+        groups: list[spec.GroupRecord] = []
+        offsets = [spec.Offset()] * partitions
+        for entry in self.entries():
+            if isinstance(entry, GroupWritten) and entry.metadata is not None:
+                groups.append(abstract_record(entry.metadata))
+            elif isinstance(entry, OffsetWritten) and entry.value is not None:
+                offsets[entry.key.partition] = abstract_offset(entry.value.offset, entry.value.metadata)
+        return spec.Log(tuple(groups[-2:]), tuple(offsets))
+
+
+# --- names and numbers -----------------------------------------------------------------------------------------------
+
+
+def said(request: spec.JoinRequest) -> bytes:
+    """The metadata of a member."""
+    one = request.subscription
+    return json.dumps([one.topics, one.owned, one.generation]).encode()
+
+
+def subscription(metadata: bytes) -> spec.Subscription:
+    topics, owned, generation = json.loads(metadata)
+    return spec.Subscription(tuple(topics), tuple(owned), generation)
+
+
+def number_of(member_id: str | None) -> int:
+    """The number of a member id that the coordinator has given."""
+    return int(member_id.rsplit("-", 1)[1]) if member_id else NONE
+
+
+def protocol_of(name: str | None) -> int:
+    return NONE if name is None else int(name)
+
+
+def partitions_of(assignment: bytes) -> tuple[int, ...]:
+    return tuple(json.loads(assignment)) if assignment else ()
+
+
+def told(response: Response) -> spec.Response:
+    """What a process is told."""
+    if response.error is not ErrorCode.none:
+        return spec.Failed(spec.Error(response.error.value))
+    if isinstance(response, SyncResponse):
+        return spec.Synced(partitions_of(response.assignment))
+    assert isinstance(response, JoinResponse), "no other response has to wait"
+    members = () if response.skip_assignment else response.members
+    return spec.Joined(
+        number_of(response.member_id),
+        response.generation,
+        protocol_of(response.protocol),
+        number_of(response.leader),
+        tuple((number_of(one.member_id), subscription(one.metadata)) for one in members),
+    )
+
+
+def abstract_group(group: ClassicGroup) -> spec.Group:
+    return spec.Group(
+        STATUSES[group.state],
+        group.generation,
+        protocol_of(group.protocol),
+        number_of(group.leader),
+        tuple(abstract_member(group, member) for member in group.members.values()),
+        tuple(map(number_of, group.pending)),
+        group.initial is not None,
+    )
+
+
+def abstract_member(group: ClassicGroup, member: ClassicMember) -> spec.Member:
+    token = member.joining if member.joining is not None else member.syncing
+    waiting = Waiting.NOTHING if token is None else Waiting.SYNC if member.joining is None else Waiting.JOIN
+    return spec.Member(
+        number_of(member.member_id),
+        NONE if member.instance_id is None else int(member.instance_id[1:]),
+        tuple(int(protocol.name) for protocol in member.protocols),
+        subscription(member.protocols[0].metadata),
+        partitions_of(member.assignment),
+        waiting,
+        token.process if isinstance(token, Request) else NONE,
+        member.is_new,
+        member.member_id in group.unsynced,
+        member.session_deadline is not None,
+    )
+
+
+def abstract_record(metadata: GroupMetadata) -> spec.GroupRecord:
+    protocol = protocol_of(metadata.protocol)
+    members = tuple(durable(member, protocol) for member in metadata.members)
+    return spec.GroupRecord(metadata.generation, protocol, number_of(metadata.leader), members)
+
+
+def durable(member: GroupMember, protocol: int) -> spec.Member:
+    return spec.Member(
+        number_of(member.member_id),
+        NONE if member.instance_id is None else int(member.instance_id[1:]),
+        (protocol,),
+        subscription(member.subscription),
+        partitions_of(member.assignment),
+    )
+
+
+def abstract_offset(value: int, metadata: str) -> spec.Offset:
+    member_id, generation = map(int, metadata.split("/"))
+    return spec.Offset(value, member_id, generation)
+
+
+def abstract_entry(appended: GroupWrite | Ruling) -> spec.Entry:
+    if isinstance(appended, GroupWrite):
+        replacing = None if appended.replacement is None else appended.replacement.member_id
+        return spec.Entry(abstract_record(appended.metadata), number_of(replacing))
+    ((key, value),) = appended.offsets
+    assert value is not None, "nothing is deleted"
+    return spec.Entry(spec.OffsetRecord(key.partition, abstract_offset(value.offset, value.metadata)))
+
+
+STEPS: Final = Steps(
+    on(requests.ReceiveJoin, GroupCores.receive_join),
+    on(requests.ReceiveSync, GroupCores.receive_sync),
+    on(requests.ReceiveHeartbeat, GroupCores.receive_heartbeat),
+    on(requests.ReceiveCommit, GroupCores.receive_commit),
+    on(requests.ReceiveLeave, GroupCores.receive_leave),
+    on(processes.Start, GroupCores.nothing),
+    on(processes.Hang, GroupCores.nothing),
+    on(processes.Resubscribe, GroupCores.nothing),
+    on(processes.AddPartition, GroupCores.nothing),
+    on(processes.NoticePartitions, GroupCores.nothing),
+    *(on(kind, GroupCores.nothing) for kind in actions.DELAYS),
+    on(processes.ReceiveResponse, GroupCores.receive_response),
+    on(processes.LoseConnection, GroupCores.lose),
+    on(processes.Crash, GroupCores.lose),
+    on(processes.FetchOffsets, GroupCores.fetch_offsets),
+    on(timing.EndInitialDelay, GroupCores.end_joining),
+    on(timing.ExpireRebalance, GroupCores.end_joining),
+    on(timing.ExpireSync, GroupCores.end_syncing),
+    on(timing.ExpireSession, GroupCores.end_session),
+    on(timing.CommitRecord, GroupCores.commit_record),
+    on(timing.FailOver, GroupCores.fail_over),
+    on(timing.Load, GroupCores.load),
+)
+
+GROUP_WALKS: Final = WalkPlan(
+    large_groups,
+    perturbations=frozenset(
+        {
+            requests.ReceiveLeave,
+            processes.Crash,
+            processes.Hang,
+            processes.LoseConnection,
+            processes.Resubscribe,
+            processes.AddPartition,
+            timing.FailOver,
+            *actions.DELAYS,
+        }
+    ),
+    enabled=enabled_candidates,
+    length=80,
+)

@@ -1,0 +1,50 @@
+"""Every bug of classic groups, once switched on in the core of the coordinator, is caught by comparison."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidegauge.model_tests.bugs.groups import GROUP_BUGS, WITHOUT_A_CORE, CoreBug
+from tidegauge.model_tests.harness.cores.classic_groups import GroupRoles
+from tidegauge.model_tests.harness.counterexamples.files import Failure
+from tidegauge.model_tests.harness.lockstep.checked import failure_of
+from tidegauge.model_tests.harness.lockstep.on_cores import CoresLockstep
+from tidegauge.model_tests.harness.registry import HARNESS
+from tidegauge.spec.bugs.groups import GROUP_BUGS as SPEC_BUGS
+from tidegauge.spec.kernel.explorer import explore
+
+SEED = 3
+LIMIT = 60
+HARNESSED = HARNESS["classic-groups"]
+every_bug = pytest.mark.parametrize("bug", GROUP_BUGS.values(), ids=GROUP_BUGS)
+
+
+def test_the_two_zoos_hold_the_same_bugs_but_for_those_of_members() -> None:
+    assert list(GROUP_BUGS) == [name for name in SPEC_BUGS if name not in WITHOUT_A_CORE]
+    assert WITHOUT_A_CORE.keys() <= SPEC_BUGS.keys()
+
+
+@every_bug
+def test_walks_show_the_difference_from_the_correct_specification(bug: CoreBug[GroupRoles]) -> None:
+    found = HARNESSED.first_failure(SEED, LIMIT, roles=bug.roles)
+    assert found is not None, f"{bug.name} went unnoticed in {LIMIT} walks"
+    assert found.failure is not None
+    assert found.failure.expected.kind is Failure.DIFFERENCE
+    assert HARNESSED.walk(SEED, found.number).failure is None, "without the bug the same walk shows nothing"
+
+
+@every_bug
+def test_specification_and_core_that_are_wrong_alike_go_the_way_of_the_counterexample(bug: CoreBug[GroupRoles]) -> None:
+    machine = bug.twin.machine()
+    found = explore(machine, converges=True)
+    violations, convergence = found.violations, found.convergence
+    if violations:
+        failure = failure_of(CoresLockstep(machine, bug.roles), violations[0].trace.actions)
+        assert failure is not None, f"{bug.name} went unnoticed"
+        assert failure.expected.name in bug.twin.violates, failure.words
+    else:
+        assert convergence is not None
+        lasso = convergence.lassos[0]
+        assert lasso.goal in bug.twin.violates
+        failure = failure_of(CoresLockstep(machine, bug.roles), lasso.stem.actions)
+        assert failure is None, "they go the way from which nothing heals together"
