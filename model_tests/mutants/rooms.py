@@ -94,6 +94,7 @@ ROOMS: Final = (
         _specification(name, name, (f"{_SPEC_TESTS}/{name}",), "models.py")
         for name in ("idempotence", "transactions", "offsets", "compaction", "recovery", "membership", "authentication")
     ),
+    _specification("classic groups", "groups/classic", (f"{_SPEC_TESTS}/groups",), "models.py"),
     _specification("KIP-320", "published/kip320", (f"{_SPEC_TESTS}/published",)),
 )
 

@@ -16,6 +16,9 @@ from tidegauge.spec.authentication import machine as authentication
 from tidegauge.spec.authentication.machine import Authentication
 from tidegauge.spec.compaction import machine as compaction
 from tidegauge.spec.compaction.machine import Compaction
+from tidegauge.spec.groups.classic import requests as group_requests
+from tidegauge.spec.groups.classic import timing as group_timing
+from tidegauge.spec.groups.classic.machine import ClassicGroups
 from tidegauge.spec.idempotence import partition, producer
 from tidegauge.spec.idempotence.machine import Idempotence
 from tidegauge.spec.kernel.bounds import Bounds
@@ -251,6 +254,27 @@ OF_TRANSACTIONS: Final = (
     Reached("a new coordinator completes what the last one has prepared", FAILING_OVER, 13, _marks_after_failover),
 )
 
+TAKEN_OVER: Final = ClassicGroups(processes=1, partitions=1, bounds=Bounds(FailOver=1))
+TAKES_OVER: Final = "a new coordinator takes a stable group over"
+OF_GROUPS: Final = (
+    Reached("two members share the partitions", ClassicGroups(), 13, of(group_requests.ReceiveSync)),
+    Reached(
+        "a static member is replaced, and its former process knows it",
+        ClassicGroups(instances=(0, 0), partitions=1),
+        5,
+        into(lambda s: s.member_ids > 1),
+    ),
+    Reached("a member goes on where another one was", ClassicGroups(commits=1), 20, of(group_requests.ReceiveCommit)),
+    Reached(TAKES_OVER, TAKEN_OVER, 8, of(group_timing.FailOver)),
+    Reached(TAKES_OVER, TAKEN_OVER, 8, of(group_requests.ReceiveSync)),
+    Reached(
+        "a partition is with nobody until it is given back",
+        ClassicGroups(cooperative=True),
+        14,
+        of(group_requests.ReceiveHeartbeat),
+    ),
+)
+
 OF_OTHERS: Final = (
     Reached("the controller has elected", Kip320(), 1, of(kip320.ControllerElectLeader)),
     Reached("a record is committed", Kip320(), 6, of(kip320.LeaderIncHighWatermark)),
@@ -296,4 +320,4 @@ OF_OTHERS: Final = (
     ),
 )
 
-GOALS: Final = (*OF_REPLICATION, *OF_EXTENSIONS, *OF_IDEMPOTENCE, *OF_TRANSACTIONS, *OF_OTHERS)
+GOALS: Final = (*OF_REPLICATION, *OF_EXTENSIONS, *OF_IDEMPOTENCE, *OF_TRANSACTIONS, *OF_GROUPS, *OF_OTHERS)

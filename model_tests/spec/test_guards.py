@@ -44,6 +44,7 @@ REFUSED: Final[Mapping[str, int]] = {
     "composed-replication": 87472,
     "idempotence": 28298,
     "transactions": 92109,
+    "classic-groups": 305549,
     "offsets": 1992,
     "idempotence of one producer": 7731,
     "transactions of version 1": 69968,

@@ -41,6 +41,7 @@ FALSE: Final[Mapping[str, int]] = {
     "composed-replication": 1233,
     "idempotence": 391,
     "transactions": 347,
+    "classic-groups": 534,
     "offsets": 310,
     "compaction": 482,
     "recovery": 174,

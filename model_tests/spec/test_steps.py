@@ -36,6 +36,7 @@ FOLLOW: Final[Mapping[str, str]] = {
     "composed-replication": "119ef749",
     "idempotence": "3de7b6c6",
     "transactions": "08e6dab9",
+    "classic-groups": "526a8901",
     "offsets": "b0865ccf",
     "compaction": "a696b7b5",
     "recovery": "5a65f43b",

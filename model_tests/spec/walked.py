@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import attrs
 
+from tidegauge.spec.groups.classic.machine import ClassicGroups
 from tidegauge.spec.idempotence.machine import Idempotence
 from tidegauge.spec.kernel.bounds import Bounds
 from tidegauge.spec.kernel.machine import Action, Machine
@@ -30,6 +31,15 @@ LARGE: Final[Mapping[str, Machine[Any]]] = {
         max_records=4,
         segments=True,
         bounds=Bounds(dict.fromkeys(Idempotence().perturbations, OFTEN)),
+    ),
+    "classic-groups": ClassicGroups(
+        processes=3,
+        instances=(0, 0),
+        protocols=((0,), (0, 1), (1, 0)),
+        cooperative=True,
+        topics=2,
+        commits=2,
+        bounds=Bounds(dict.fromkeys(ClassicGroups().perturbations, OFTEN)),
     ),
     "offsets": Offsets(producers=1, max_entries=4, max_rebalances=2, applies_later=True),
     "transactions": Transactions(

@@ -6,8 +6,7 @@ of, and it lets deadlines pass when the machine says so. What a process makes of
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from random import Random
 from typing import Final
 
@@ -234,7 +233,7 @@ class GroupCores:
         )
 
     def sync(self, request: spec.SyncRequest, token: Request) -> Outcome:
-        given = [(self.name_of(share.member_id), json.dumps(share.partitions).encode()) for share in request.shares]
+        given = [(self.name_of(share.member_id), listed(share.partitions).encode()) for share in request.shares]
         return self.core.classic.sync(
             SyncGroup(
                 GROUP,
@@ -410,15 +409,23 @@ class GroupCores:
 # --- names and numbers -----------------------------------------------------------------------------------------------
 
 
+def listed(numbers: Iterable[int]) -> str:
+    return " ".join(map(str, numbers))
+
+
+def numbers_of(text: str) -> tuple[int, ...]:
+    return tuple(map(int, text.split()))
+
+
 def said(request: spec.JoinRequest) -> bytes:
     """The metadata of a member."""
     one = request.subscription
-    return json.dumps([one.topics, one.owned, one.generation]).encode()
+    return f"{listed(one.topics)}/{listed(one.owned)}/{one.generation}".encode()
 
 
 def subscription(metadata: bytes) -> spec.Subscription:
-    topics, owned, generation = json.loads(metadata)
-    return spec.Subscription(tuple(topics), tuple(owned), generation)
+    topics, owned, generation = metadata.decode().split("/")
+    return spec.Subscription(numbers_of(topics), numbers_of(owned), int(generation))
 
 
 def number_of(member_id: str | None) -> int:
@@ -431,7 +438,7 @@ def protocol_of(name: str | None) -> int:
 
 
 def partitions_of(assignment: bytes) -> tuple[int, ...]:
-    return tuple(json.loads(assignment)) if assignment else ()
+    return numbers_of(assignment.decode())
 
 
 def told(response: Response) -> spec.Response:

@@ -48,6 +48,9 @@ TWINS: Final[Mapping[str, int]] = {
     "kafka_3197": 126, "kafka_5494": 788, "kafka_6003": 45, "kafka_6683": 18_712, "kafka_7692": 116, "kafka_15591": 80,
     # offsets of groups
     "kafka_5247": 390, "kafka_8587_told": 71, "kafka_13636": 1_280, "kafka_17507": 378, "kafka_19163": 13_133,
+    # classic groups
+    "kafka_5600": 471, "kafka_8715": 92, "kafka_9752": 85, "kafka_9801": 3_034, "kafka_9823": 83, "kafka_10284": 576,
+    "kafka_12890": 1_602, "kafka_12984": 646, "kafka_13419": 5_311, "kafka_14422": 183,
     # transactions
     "kafka_5231": 8_401, "kafka_6119": 347, "kafka_8587": 1_222, "fenced_while_completing": 140, "kafka_14402": 597,
     "kafka_14884": 597, "kafka_16352": 7_704, "kafka_17754": 323,
