@@ -12,7 +12,7 @@ class WaitsForSyncs(ClassicRules):
     """The time for SyncGroup never ends."""
 
     def syncing_timed_out(self, turn: Turn) -> None:
-        """Whoever sends heartbeats has time."""
+        """A member that sends heartbeats has time."""
 
 
 BUG = CoreBug("kafka_12890", GroupRoles(rules=WaitsForSyncs))

@@ -353,7 +353,7 @@ class GroupCores:
             assert value == offset.value, f"partition {partition} is at {offset.value}, and not at {value}"
 
     def nothing(self, action: Action, before: State) -> None:
-        """What the coordinator does not hear of."""
+        """What the coordinator does not know of."""
 
     def end(self, timer: Timer, member_id: str = "") -> None:
         """A deadline is reached."""

@@ -101,7 +101,7 @@ MUTANTS: Final[tuple[RuleMutant, ...]] = (
     RuleMutant("watches_nobody", "may_expire_session", _always(False), _once(ONE, "Crash"), GONE),
     # --- requests
     RuleMutant("gives_out_what_is_not_shared", "sync_error", _but(Error.ILLEGAL_GENERATION),
-               _once(TWO, "DelaySync", "LoseConnection"), "WaitingIsAnswered"),
+               _once(TWO, "DelaySync", "LoseConnection"), "NobodyWaitsInVain"),
     RuleMutant("tells_no_rebalance", "heartbeat_error", _but(Error.REBALANCE_IN_PROGRESS), TWO, STABLE),
     RuleMutant("takes_commits_of_any_generation", "commit_error", _but(Error.ILLEGAL_GENERATION),
                _once(TWO, "DelayCommit", commits=2), "OwnersCommit", also=("OffsetsDoNotGoBack",)),

@@ -84,7 +84,7 @@ def test_a_generation_that_nobody_was_assigned_may_come_again_after_a_fail_over(
     assert {(1, 0), (2, 1)} <= numbers
 
 
-def test_the_only_process_of_a_static_member_may_be_fenced_by_a_coordinator_that_has_not_heard_of_it() -> None:
+def test_the_only_process_of_a_static_member_may_be_fenced_by_a_coordinator_that_has_no_record_of_it() -> None:
     """No record tells of a process that has replaced another one while a rebalance went on, in Kafka neither."""
     machine = ClassicGroups(processes=1, instances=(0,), partitions=1, bounds=Bounds(Crash=1, FailOver=1))
     fenced = {"fenced": lambda state: state.processes[0].phase is Phase.FENCED}

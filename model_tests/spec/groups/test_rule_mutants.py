@@ -15,7 +15,7 @@ from tidegauge.spec.groups.classic.rules import GroupRules
 from tidegauge.spec.kernel.explorer import Limits, Stop, explore
 
 NOT_MUTATED: Final[Mapping[str, str]] = {
-    "asks_back": "an option (KIP-394): without it members that nobody hears of stay until their time is over",
+    "asks_back": "an option (KIP-394): without it members without a process stay until their time is over",
     "instance_of": "a constant of the model",
     "protocols_of": "a constant of the model",
     "started": "what a process begins with",

@@ -12,7 +12,7 @@ from tidegauge.spec.kernel.bounds import Bounds
 
 @attrs.frozen
 class WaitsForSyncs(ClassicGroups):
-    """Whoever sends heartbeats may take all the time in the world to ask for its assignment."""
+    """A member that sends heartbeats may take all the time in the world to ask for its assignment."""
 
     def may_expire_sync(self, group: Group) -> bool:
         return False

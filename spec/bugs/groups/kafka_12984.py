@@ -14,7 +14,7 @@ from tidegauge.spec.kernel.bounds import Bounds
 
 @attrs.frozen
 class TakesEveryClaim(ClassicGroups):
-    """Whoever says first that it owns a partition is taken for its owner, of whatever generation that is."""
+    """The member that says first that it owns a partition is taken for its owner, of whatever generation that is."""
 
     def claims(self, members: Sequence[tuple[int, Subscription]]) -> Mapping[int, int]:
         return {partition: member_id for member_id, said in reversed(members) for partition in said.owned}

@@ -13,7 +13,7 @@ from tidegauge.spec.groups.classic.state import NONE, Group, Member
 class CannotTellOfInstances(ClassicGroups):
     """The response to a JoinGroup of an old version cannot have the instance ids of others, and is not sent."""
 
-    def is_answered(self, group: Group, member: Member) -> bool:
+    def has_response(self, group: Group, member: Member) -> bool:
         leads = group.leader == member.member_id and member.instance == NONE
         return not leads or all(one.instance == NONE for one in group.members)
 
@@ -26,7 +26,7 @@ BUG = Bug(
         "A dynamic member with an old client leads, and a static one joins. The leader is never told "
         "that the generation has begun, and the others wait for its assignment."
     ),
-    violates=("every process that goes on is in one stable generation", "WaitingIsAnswered"),
+    violates=("every process that goes on is in one stable generation", "NobodyWaitsInVain"),
     buggy=CannotTellOfInstances,
     model=ClassicGroups(instances=(-1, 0)),
 )

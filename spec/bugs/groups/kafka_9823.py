@@ -11,10 +11,10 @@ from tidegauge.spec.kernel.bounds import Bounds
 
 
 @attrs.frozen
-class HeedsLateResponses(ClassicGroups):
+class TakesLateResponses(ClassicGroups):
     """A member takes the error of a heartbeat for its own, whatever it was when it sent it."""
 
-    def heeds(self, process: Process, request: HeartbeatRequest) -> bool:
+    def is_about_now(self, process: Process, request: HeartbeatRequest) -> bool:
         return process.phase in (Phase.JOINED, Phase.SYNCING, Phase.STABLE)
 
 
@@ -23,10 +23,10 @@ BUG = Bug(
     title="a late response that resets a member",
     reference="KAFKA-9823",
     mechanism=(
-        "A heartbeat of a former membership is answered late: the member, which has joined anew by then, "
+        "A heartbeat of a former membership has its response late: the member, which has joined anew by then, "
         "forgets who it is, while the group has it as a member."
     ),
     violates=("OnlyTheStaleAreReset",),
-    buggy=HeedsLateResponses,
+    buggy=TakesLateResponses,
     model=ClassicGroups(processes=1, bounds=Bounds(ExpireSession=1, DelayHeartbeat=1)),
 )

@@ -31,7 +31,7 @@ from tidegauge.spec.kernel.evolving import evolve
 # --- responses -----------------------------------------------------------------------------------------------------
 
 
-def answered(state: State, member_id: int, response: Response) -> State:
+def responded(state: State, member_id: int, response: Response) -> State:
     """What a member waits for is on its way to it, or to nobody."""
     group = state.loaded
     member = group.member(member_id)
@@ -44,11 +44,11 @@ def answered(state: State, member_id: int, response: Response) -> State:
     return evolve(state, group=group.with_member(member))
 
 
-def all_answered(state: State, waiting: Waiting, error: Error) -> State:
+def all_responded(state: State, waiting: Waiting, error: Error) -> State:
     """Every member that waits for this is told of an error."""
     for member in state.loaded.members:
         if member.waiting is waiting:
-            state = answered(state, member.member_id, Failed(error))
+            state = responded(state, member.member_id, Failed(error))
     return state
 
 
@@ -73,10 +73,10 @@ def joined(group: Group, member: Member) -> Joined:
 
 
 def prepared(machine: GroupRules, state: State) -> State:
-    """A rebalance begins: whoever waits for an assignment joins again."""
+    """A rebalance begins: members that wait for an assignment join again."""
     group = state.loaded
     if group.status is Status.COMPLETING_REBALANCE:
-        state = all_answered(state, Waiting.SYNC, Error.REBALANCE_IN_PROGRESS)
+        state = all_responded(state, Waiting.SYNC, Error.REBALANCE_IN_PROGRESS)
         group = state.loaded.unassigned()
     initial = group.status is Status.EMPTY
     group = evolve(group.rejoining(), status=Status.PREPARING_REBALANCE, initial=initial)
@@ -110,8 +110,8 @@ def completed(machine: GroupRules, state: State) -> State:
     group = evolve(group, status=Status.COMPLETING_REBALANCE, protocol=protocol, members=members)
     state = evolve(state, group=group)
     for member in members:
-        if member.waiting is Waiting.JOIN and machine.is_answered(group, member):
-            state = answered(state, member.member_id, joined(group, member))
+        if member.waiting is Waiting.JOIN and machine.has_response(group, member):
+            state = responded(state, member.member_id, joined(group, member))
     return state
 
 
@@ -120,7 +120,7 @@ def left(machine: GroupRules, state: State, member_id: int) -> State:
     member = state.loaded.member(member_id)
     assert member is not None, "the guard says so"
     if member.waiting is not Waiting.NOTHING:
-        state = answered(state, member_id, Failed(Error.UNKNOWN_MEMBER_ID))
+        state = responded(state, member_id, Failed(Error.UNKNOWN_MEMBER_ID))
     return evolve(state, group=machine.removed(state.loaded, member_id))
 
 
@@ -153,7 +153,7 @@ def committed(machine: GroupRules, state: State) -> State:
         return assigned(state, record)
     replaced = group.member(entry.replacing)
     if replaced is not None and replaced.waiting is Waiting.JOIN and group.status is Status.STABLE:
-        return answered(state, entry.replacing, joined(group, replaced))
+        return responded(state, entry.replacing, joined(group, replaced))
     return state
 
 
@@ -187,7 +187,7 @@ def assigned(state: State, record: GroupRecord) -> State:
     state = evolve(state, group=group)
     for member in group.members:
         if member.waiting is Waiting.SYNC:
-            state = answered(state, member.member_id, Synced(member.partitions))
+            state = responded(state, member.member_id, Synced(member.partitions))
     return state
 
 

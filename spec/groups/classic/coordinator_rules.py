@@ -118,7 +118,7 @@ class CoordinatorRules(EnumeratingMachine[State]):
         """The session of a member runs from the response to its JoinGroup on (KAFKA-9752)."""
         return True
 
-    def is_answered(self, group: Group, member: Member) -> bool:
+    def has_response(self, group: Group, member: Member) -> bool:
         """The coordinator can tell every member what it has to tell, in the version it speaks (KAFKA-14422)."""
         return True
 
@@ -129,7 +129,7 @@ class CoordinatorRules(EnumeratingMachine[State]):
         return member.watched and (member.is_new or member.waiting is Waiting.NOTHING)
 
     def may_expire_sync(self, group: Group) -> bool:
-        """Whoever does not ask for its assignment in time is removed (KAFKA-12890)."""
+        """A member that does not ask for its assignment in time is removed (KAFKA-12890)."""
         is_late = any(member.unsynced for member in group.members)
         return self.sync_timeout and is_late and group.status in (Status.COMPLETING_REBALANCE, Status.STABLE)
 

@@ -9,9 +9,10 @@ partition may have two processes that believe that they own it, while a rebalanc
 them only are taken: of the member that was given it last, in the generation of that.
 
 With the *eager* protocol a member gives all its partitions back before it joins. With the *cooperative* one (KIP-429)
-it goes on with them, and says what they are; the leader gives nothing away that somebody has, and whoever had to give
-something back joins again. A *static* member (KIP-345) has a name of its own: a process that begins under the same one
-takes its place, with what it owns, and the former process is fenced by the member id that the coordinator has given.
+it goes on with them, and says what they are; the leader gives nothing away that somebody has, and a member that had to
+give something back joins again. A *static* member (KIP-345) has a name of its own: a process that begins under the same
+one takes its place, with what it owns, and the former process is fenced by the member id that the coordinator has
+given.
 
 The coordinator's log has the generations that were shared out, and those without members, and committed offsets. What
 it has in memory beside that is lost with it: who has joined, who waits, which member ids were given. A generation whose

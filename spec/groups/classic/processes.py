@@ -116,18 +116,18 @@ class LoseConnection(ProcessAction):
         process = state.processes[self.process]
         if process.hung or process.phase not in (Phase.JOINING, Phase.SYNCING):
             return "the process waits for nothing"
-        if self.is_answered(state) and not machine.may_perturb(state, self.bounded_as):
+        if self.has_response(state) and not machine.may_perturb(state, self.bounded_as):
             return "no more connections are lost in this model"
         return ""
 
-    def is_answered(self, state: State) -> bool:
+    def has_response(self, state: State) -> bool:
         """Whether the process would have a response in the end."""
         if state.processes[self.process].response is not None:
             return True
         return state.group is not None and any(one.connection == self.process for one in state.group.members)
 
     def effect(self, machine: GroupRules, state: State) -> State:
-        if self.is_answered(state):
+        if self.has_response(state):
             state = state.spend(self.bounded_as)
         state = disconnected(state, self.process)
         process = state.processes[self.process]
@@ -147,7 +147,7 @@ class FetchOffsets(ProcessAction):
     def guard(self, machine: GroupRules, state: State) -> str:
         process = state.processes[self.process]
         if process.hung or process.phase is not Phase.STABLE or state.group is None:
-            return "nobody asks, or nobody answers"
+            return "nobody asks, or nobody responds"
         return "" if any(process.positions[each] == NONE for each in process.owned) else "it knows all positions"
 
     def effect(self, machine: GroupRules, state: State) -> State:

@@ -137,7 +137,7 @@ def is_covered(machine: GroupRules, record: GroupRecord, given: list[int]) -> bo
 
 
 def stable_means_agreed(state: State) -> bool:
-    """Whoever has an assignment of the group's generation has what the group says; and nobody has one too early."""
+    """A member with an assignment of the group's generation has what the group says; and nobody has one too early."""
     group = state.group
     if group is None:
         return True
@@ -171,7 +171,7 @@ def all_know_the_protocol(state: State) -> bool:
     return all(group.protocol in member.protocols for member in group.members)
 
 
-def waiting_is_answered(state: State) -> bool:
+def nobody_waits_in_vain(state: State) -> bool:
     """Nobody waits for what has happened: to join a group that has begun, or for an assignment that is there."""
     group = state.group
     if group is None:
@@ -278,7 +278,7 @@ def only_the_replaced_are_fenced(machine: GroupRules) -> Invariant[State]:
 
 
 def told_is_kept(state: State) -> bool:
-    """What a member was told is committed is in the log, whoever reads it."""
+    """What a member was told is committed is in the log, for all who read it."""
     return bool(state.appended) or all(
         offset.value == value for offset, value in zip(state.log.offsets, state.told, strict=True)
     )
@@ -325,7 +325,7 @@ def invariants(machine: GroupRules) -> Mapping[str, Invariant[State]]:
         "StableMeansAgreed": stable_means_agreed,
         "StableIsLogged": stable_is_logged,
         "AllKnowTheProtocol": all_know_the_protocol,
-        "WaitingIsAnswered": waiting_is_answered,
+        "NobodyWaitsInVain": nobody_waits_in_vain,
         "MemberIdsAreUnique": member_ids_are_unique,
         "OneAssignmentOfAGeneration": one_assignment_of_a_generation,
         "OnlyTheReplacedAreFenced": only_the_replaced_are_fenced(machine),

@@ -9,7 +9,6 @@ import attrs
 
 from tidegauge.spec.groups.classic.actions import GroupAction, Outcome, Receive
 from tidegauge.spec.groups.classic.coordinating import (
-    answered,
     appended,
     completed_if_all_joined,
     disconnected,
@@ -17,6 +16,7 @@ from tidegauge.spec.groups.classic.coordinating import (
     left,
     prepared,
     rebalanced,
+    responded,
 )
 from tidegauge.spec.groups.classic.rules import GroupRules
 from tidegauge.spec.groups.classic.state import (
@@ -84,7 +84,7 @@ def rejoined(machine: GroupRules, state: State, request: JoinRequest, member: Me
         process = state.processes[connection]
         return state.with_process(connection, evolve(process, response=joined(group, member)))
     if member.waiting is not Waiting.NOTHING:  # only the later request of a member can have a process
-        state = answered(state, member.member_id, Failed(Error.REBALANCE_IN_PROGRESS))
+        state = responded(state, member.member_id, Failed(Error.REBALANCE_IN_PROGRESS))
     member = evolve(
         member,
         protocols=protocols,
@@ -99,7 +99,7 @@ def replaced(machine: GroupRules, state: State, request: JoinRequest, former: Me
     """The next process of a static member takes its place, with what it owns. The former one is fenced."""
     member_id = machine.new_member_id(state, former.instance)
     if former.waiting is not Waiting.NOTHING:
-        state = answered(state, former.member_id, Failed(Error.FENCED_INSTANCE_ID))
+        state = responded(state, former.member_id, Failed(Error.FENCED_INSTANCE_ID))
     group = state.loaded
     member = evolve(
         former,
@@ -121,11 +121,11 @@ def replaced(machine: GroupRules, state: State, request: JoinRequest, former: Me
     if machine.replacing_rebalances(group):
         return prepared(machine, state)
     if group.status is Status.COMPLETING_REBALANCE:
-        return answered(state, member_id, joined(group, member))
+        return responded(state, member_id, joined(group, member))
     if machine.selected_protocol(group.members) != group.protocol:
         return prepared(machine, state)
     if not machine.persists_replacement():
-        return answered(state, member_id, joined(group, member))
+        return responded(state, member_id, joined(group, member))
     return appended(machine, state, Entry(machine.record(group), member_id))
 
 
@@ -215,7 +215,7 @@ def sync(machine: GroupRules, state: State, request: SyncRequest, connection: in
             state = state.with_process(connection, process)
         return Error.NONE, state
     if member.waiting is Waiting.SYNC:
-        state = answered(state, member.member_id, Failed(Error.REBALANCE_IN_PROGRESS))
+        state = responded(state, member.member_id, Failed(Error.REBALANCE_IN_PROGRESS))
     group = group.with_member(evolve(member, waiting=Waiting.SYNC, connection=connection))
     state = evolve(state, group=group)
     records = [entry.record for entry in state.appended if isinstance(entry.record, GroupRecord)]
@@ -307,7 +307,7 @@ class ReceiveHeartbeat(Receive[HeartbeatRequest]):
         if error in (Error.NONE, Error.REBALANCE_IN_PROGRESS) and member is not None and not member.watched:
             state = evolve(state, group=group.with_member(evolve(member, watched=True)))
         process = state.processes[number]
-        if error is Error.NONE or not machine.heeds(process, self.request):
+        if error is Error.NONE or not machine.is_about_now(process, self.request):
             return error, state
         return error, state.with_process(number, told_meanwhile(machine, process, error))
 

@@ -107,7 +107,7 @@ class GroupRules(CoordinatorRules):
         """A process that joins again, as what it was."""
         return evolve(process, phase=Phase.UNJOINED, response=None, shares=(), leads=False, rejoin=False)
 
-    def heeds(self, process: Process, request: HeartbeatRequest) -> bool:
+    def is_about_now(self, process: Process, request: HeartbeatRequest) -> bool:
         """Whether the response to a heartbeat is about what the member is now (KAFKA-9823)."""
         now = (process.member_id, process.generation)
         return process.phase in (Phase.JOINED, Phase.SYNCING, Phase.STABLE) and now == (

@@ -13,7 +13,7 @@ import attrs
 
 from tidegauge.spec.groups.classic.actions import GroupAction
 from tidegauge.spec.groups.classic.coordinating import (
-    all_answered,
+    all_responded,
     committed,
     completed,
     completed_if_all_joined,
@@ -115,7 +115,7 @@ class ExpireSync(Timeout):
 
 @attrs.frozen
 class ExpireSession(GroupAction):
-    """A member, or one that was given an id and has not come back, is not heard of for too long."""
+    """A member, or one that was given an id and has not come back, sends nothing for too long."""
 
     bounded_as: ClassVar[str] = "ExpireSession"
 
@@ -190,7 +190,7 @@ class FailOver(GroupAction):
         for _ in range(self.kept):
             state = logged(state)
         for waiting in (Waiting.JOIN, Waiting.SYNC):
-            state = all_answered(state, waiting, Error.NOT_COORDINATOR)
+            state = all_responded(state, waiting, Error.NOT_COORDINATOR)
         values = tuple(offset.value for offset in state.log.offsets)
         told = tuple(value if self.kept else former for value, former in zip(values, state.told, strict=True))
         return evolve(state, group=None, appended=(), told=told).spend(self.bounded_as)
