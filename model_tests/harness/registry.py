@@ -409,6 +409,7 @@ HARNESS: Final = HarnessRegistry(
         roles=CORRECT_GROUPS,
         cores=GroupCores,
         plan=GROUP_WALKS,
+        unbound={Side.CLUSTER: "tests of the APIs send the requests of groups to brokers"},
         bugs=tuple(GROUP_BUGS.values()),
     ),
     Registration(
