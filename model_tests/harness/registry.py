@@ -28,6 +28,7 @@ from tidegauge.model_tests.bugs.idempotence import IDEMPOTENCE_BUGS
 from tidegauge.model_tests.bugs.offsets import OFFSET_BUGS
 from tidegauge.model_tests.bugs.transactions import TRANSACTION_BUGS
 from tidegauge.model_tests.harness.cluster.binding import ClusterExtension
+from tidegauge.model_tests.harness.cluster.extensions.composed import TogetherOnCluster
 from tidegauge.model_tests.harness.cluster.extensions.deletion import DeletionOnCluster
 from tidegauge.model_tests.harness.cluster.extensions.directories import DirectoriesOnCluster
 from tidegauge.model_tests.harness.cluster.extensions.reads import ReadsOnCluster
@@ -281,6 +282,7 @@ ON_CLUSTER: Final[tuple[type[ClusterExtension], ...]] = (
     SettingsOnCluster,
     ReadsOnCluster,
     UnregisteringOnCluster,
+    TogetherOnCluster,
 )
 """The extensions of replication that a cluster performs; where two have steps for an action, the first one's count."""
 
@@ -323,7 +325,6 @@ def _undriven(machine: str, why: str) -> Registration:
 
 DAMAGE: Final = "campaigns of damage under whole clusters are validated against it"
 LATE: Final = "a connection carries nothing that outlives it; what arrives late in campaigns is validated against it"
-TOGETHER: Final = "each of its extensions goes beside a cluster alone; where they meet in campaigns they are validated"
 
 HARNESS: Final = HarnessRegistry(
     _of_replication("replication", ReplicationCores, bugs=tuple(BUGS.values())),
@@ -402,7 +403,6 @@ HARNESS: Final = HarnessRegistry(
         perturbations=frozenset(
             {BeginShutdown, StopUnasked, FailDirectory, StartReassignment, DeleteRecords, Retain, ChangeSettings}
         ),
-        no_cluster=TOGETHER,
     ),
     Registration(
         "classic-groups",

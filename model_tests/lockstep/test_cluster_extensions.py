@@ -112,9 +112,9 @@ def test_a_difference_in_its_part_is_found() -> None:
     [
         (MACHINE, "Ordered"),
         (REGISTRY.machine("damage"), "Damage"),
-        (REGISTRY.machine("composed-replication"), "Together"),
+        (REGISTRY.machine("lost-logs"), "Damage, LostLogs"),
     ],
-    ids=["one of a test", "damage", "composed"],
+    ids=["one of a test", "damage", "lost logs"],
 )
 def test_a_cluster_refuses_an_extension_that_it_has_no_part_for(machine: Replication, missing: str) -> None:
     with pytest.raises(NotRegisteredError, match=f"no cluster performs {missing}: give it a ClusterExtension"):

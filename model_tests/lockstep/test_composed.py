@@ -1,4 +1,4 @@
-"""Everything that may happen to a partition, at once: the cores do what the machine says, and wrong ones don't."""
+"""Everything at once that may happen to a partition: cores and clusters do what the machine says, wrong ones don't."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tidegauge.model_tests.harness.cores.extensions.composed import ComposedCore
 from tidegauge.model_tests.harness.cores.replication import Roles
 from tidegauge.model_tests.harness.counterexamples.files import Failure
 from tidegauge.model_tests.harness.lockstep.lockstep import Lockstep
-from tidegauge.model_tests.harness.registry import HARNESS
+from tidegauge.model_tests.harness.registry import HARNESS, Side
 from tidegauge.spec.bugs.directories import ElectsTheOffline
 from tidegauge.spec.bugs.reassignment import CountsTheDeletedReplica
 from tidegauge.spec.bugs.retention import DeletesBeyondHighWatermark
@@ -23,16 +23,20 @@ from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.registry import REGISTRY
 from tidegauge.spec.replication.actions import Append
 from tidegauge.spec.replication.extensions.directories import FailDirectory
+from tidegauge.spec.replication.extensions.reassignment import StartReassignment
+from tidegauge.spec.replication.extensions.settings import ChangeSettings
+from tidegauge.spec.replication.extensions.shutdown import StopUnasked
 
 SEED = 2
 HARNESSED = HARNESS["composed-replication"]
 OFTEN = attrs.evolve(HARNESSED, plan=attrs.evolve(HARNESSED.walk_plan(), perturbations=frozenset()))
 """As the registered ones, and everything happens in every walk."""
+OVER_THE_WIRE = attrs.evolve(HARNESSED, plan=attrs.evolve(OFTEN.walk_plan(), forbidden_share=0.3))
 
 
 def test_random_walks_find_no_difference_and_take_every_action() -> None:
     taken: set[type[Action]] = set()
-    for found in OFTEN.walks(1, 150):
+    for found in OFTEN.walks(1, 100):
         assert found.failure is None, f"walk {found.number}: {found.failure.words}"
         taken.update(map(type, found.actions))
     assert taken == set(REGISTRY.registration("composed-replication").machine.action_types)
@@ -42,6 +46,19 @@ def test_random_walks_find_no_difference_and_take_every_action() -> None:
 def test_many_walks_find_no_difference() -> None:
     for found in OFTEN.walks(100, 5_000, length=200):
         assert found.failure is None, f"walk {found.number}: {found.failure.words}"
+
+
+@pytest.mark.parametrize("count", [3, pytest.param(300, marks=pytest.mark.deep)])
+def test_a_cluster_does_what_all_parts_mean_together(count: int) -> None:
+    """Each extension's part of the cluster, and none for all."""
+    taken: set[type[Action]] = set()
+    refused: set[str] = set()
+    for found in OVER_THE_WIRE.walks(SEED, count, side=Side.CLUSTER):
+        assert found.failure is None, f"walk {found.number}: {found.failure.words}"
+        taken.update(map(type, found.actions))
+        refused.update(what for what, _ in found.refused)
+    assert taken >= {FailDirectory, StartReassignment, ChangeSettings, StopUnasked}
+    assert refused >= {"StartReassignment", "DeleteRecords", "ReplicaOnline", "UncleanElection"}
 
 
 def test_a_broker_that_is_no_replica_has_no_directory_to_lose() -> None:
@@ -72,9 +89,10 @@ class ElectsAnybody(Controller):
     election_rules = OfflineMayLead
 
 
+@pytest.mark.parametrize("side", [Side.CORES, pytest.param(Side.CLUSTER, marks=pytest.mark.deep)])
 @pytest.mark.parametrize("controller", [WaitsForAnybody, ElectsAnybody])
-def test_wrong_cores_differ(controller: type[Controller]) -> None:
-    found = OFTEN.first_failure(SEED, 400, roles=Roles(controller=controller))
+def test_wrong_ones_differ(controller: type[Controller], side: Side) -> None:
+    found = OFTEN.first_failure(SEED, 400, side=side, roles=Roles(controller=controller))
     assert found is not None
     assert found.failure is not None
     assert found.failure.expected.kind is Failure.DIFFERENCE

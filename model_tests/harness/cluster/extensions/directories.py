@@ -1,6 +1,6 @@
-"""Log directories on a cluster: the disk of one fails, and its broker lives on with the other.
+"""Log directories on a cluster: the disk of one fails, and its broker lives on with the others.
 
-Every broker has two directories, and its replica in the first. What a process has of a failed directory is not hosted:
+Every broker has several directories, and its replica in one. What a process has of a failed directory is not hosted:
 it is remembered here as it was. Every heartbeat of a process names its failed directories; so that its report comes
 apart from the failure, as in the specification, the process is told of it by `ReplicaOffline` only. If the controller
 takes the replica for offline, the next process has the directory under another id, as on a disk that was replaced: so
@@ -49,6 +49,7 @@ from tidegauge.model_tests.harness.performing import Steps, on
 from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.kernel.parts import with_part
 from tidegauge.spec.replication import faults
+from tidegauge.spec.replication.control import ApplyMetadata
 from tidegauge.spec.replication.extensions.directories import (
     Directories,
     FailDirectory,
@@ -63,8 +64,7 @@ from tidegauge.spec.replication.extensions.directories import (
 from tidegauge.spec.replication.extensions.shutdown import Stop, StopUnasked
 from tidegauge.spec.replication.state import NONE, Controller, Error, Replica, State
 
-FIRST: Final = "one"
-SECOND: Final = "two"
+NAMES: Final = ("one", "two", "three")
 
 
 @attrs.frozen
@@ -87,17 +87,26 @@ async def fail_directory(binding: ClusterBinding, action: FailDirectory, before:
     directory = directories.where(TOPIC, PARTITION)
     assert hosted is not None, "nothing fails where nothing is"
     assert directory is not None, "it is in a directory"
-    mine.lost[number] = Lost(mine.seen[number], hosted.log.flushed_end_offset)
+    as_it_was = attrs.evolve(mine.seen[number], log=binding.memory[number].log)
+    mine.lost[number] = Lost(as_it_was, hosted.log.flushed_end_offset)
     mine.failed.add(number)
     binding.memory[number].cut.clear()
-    binding.cluster.fail_disk(number, directory=FIRST)
+    binding.cluster.fail_disk(number, directory=directory.path)
     directories.fail(directory, OSError(errno.EIO, "the disk has failed", directory.path))
     directories.offline_ids.remove(directory.id)
 
 
+@attrs.frozen
+class Place:
+    """A directory."""
+
+    path: str
+    id: UUID
+
+
 async def report_offline(binding: ClusterBinding, number: int) -> ErrorCode:
     """A heartbeat that names the directory: of the process, or of one that has sent it before it stopped or stalled."""
-    failed = binding.extension(DirectoriesOnCluster).ids[number]
+    failed = binding.extension(DirectoriesOnCluster).places[number].id
     memory, broker = binding.memory[number], binding.broker(number)
     if memory.running and failed not in broker.replicas.directories.offline_ids:
         broker.replicas.directories.offline_ids.append(failed)
@@ -124,7 +133,7 @@ async def replica_offline(binding: ClusterBinding, action: ReplicaOffline, befor
 async def refuse_replica_offline(binding: ClusterBinding, action: ReplicaOffline, before: State) -> ErrorCode | None:
     """The same report again. One of a new process is news of its directory, though none of its replica."""
     known = binding.cluster.controller.controller.image.brokers[action.broker]
-    failed = binding.extension(DirectoriesOnCluster).ids[action.broker]
+    failed = binding.extension(DirectoriesOnCluster).places[action.broker].id
     return None if str(failed) in known.directories else await report_offline(binding, action.broker)
 
 
@@ -147,10 +156,25 @@ async def refuse_replica_online(binding: ClusterBinding, action: ReplicaOnline, 
     return error
 
 
+async def apply_metadata(binding: ClusterBinding, action: ApplyMetadata, before: State) -> None:
+    """A replica that is made anew may be in another directory than the one before it, and the broker says so.
+
+    Beside a failed directory it does nothing before the controller knows: then its broker reads the metadata again.
+    """
+    number, mine = action.broker, binding.extension(DirectoriesOnCluster)
+    await steps.apply_metadata(binding, action, before)
+    hosted = binding.hosted(number)
+    is_held_back = hosted is not None and hosted.replica.leader_epoch == NONE
+    if mine.is_news(number) and (is_held_back or mine.has_something(number)):
+        await binding.broker(number).directory_failures.assign()
+    if is_held_back:
+        await steps.apply_metadata(binding, action, before)
+
+
 async def lose_tail(binding: ClusterBinding, action: LoseTail, before: State) -> None:
     """Every record is a batch of its own, and all are of one size."""
     medium, memory = medium_of(binding.cluster, action.broker), binding.memory[action.broker]
-    path = f"{binding.extension(DirectoriesOnCluster).path(action.broker, FIRST)}/{TOPIC}-{PARTITION}"
+    path = f"{binding.extension(DirectoriesOnCluster).places[action.broker].path}/{TOPIC}-{PARTITION}"
     for name in medium.list_directory(path):
         if name.endswith(LOG_SUFFIX):
             kept = max(0, action.kept - int(name.removesuffix(LOG_SUFFIX))) * RECORD_SIZE
@@ -162,9 +186,10 @@ async def lose_tail(binding: ClusterBinding, action: LoseTail, before: State) ->
 
 
 async def lose_note(binding: ClusterBinding, action: LoseNote, before: State) -> None:
-    """The second directory has failed meanwhile, and nothing of this machine is in it."""
-    medium = medium_of(binding.cluster, action.broker)
-    path = binding.extension(DirectoriesOnCluster).path(action.broker, SECOND)
+    """Another directory has failed meanwhile, and nothing of this machine is in it."""
+    medium, places = medium_of(binding.cluster, action.broker), binding.extension(DirectoriesOnCluster).places
+    paths = binding.broker(action.broker).replicas.directories.paths
+    path = next(path for path in paths if action.broker not in places or path != places[action.broker].path)
     medium.remove(f"{path}/{CLEAN_SHUTDOWN}")
     medium.sync_directory(path)
     binding.extension(ShutdownOnCluster).notes[action.broker] = NONE
@@ -175,7 +200,7 @@ async def stop(binding: ClusterBinding, action: Stop | StopUnasked, before: Stat
     number, mine, memory = action.broker, binding.extension(DirectoriesOnCluster), binding.memory[action.broker]
     lost = mine.lost.pop(number, None)
     if lost is not None:
-        keep_pages(binding.cluster, number, mine.path(number, FIRST))
+        keep_pages(binding.cluster, number, mine.places[number].path)
     await shutdown.STEPS.perform(binding, action, before)
     if lost is not None:
         memory.flushed, memory.checkpoint = lost.replica.flushed, lost.replica.checkpoint
@@ -199,10 +224,10 @@ async def restart(binding: ClusterBinding, action: faults.Restart, before: State
     number, mine, cluster = action.broker, binding.extension(DirectoriesOnCluster), binding.cluster
     cluster.heal_disk(number)
     if number in binding.registration.offline_replicas:
-        mine.ids[number] = UUID(int=mine.ids[number].int + 1)
+        where = Place(mine.places[number].path, UUID(int=mine.places[number].id.int + 1))
         cluster_id = binding.broker(number).registration.cluster_id
-        medium = cluster.host.disk(broker_name(number))
-        write_identity(medium, mine.path(number, FIRST), Identity(cluster_id, number, mine.ids[number]))
+        write_identity(cluster.host.disk(broker_name(number)), where.path, Identity(cluster_id, number, where.id))
+        mine.places[number] = where
     mine.failed.discard(number)
     await steps.restart(binding, action, before)
 
@@ -211,6 +236,7 @@ STEPS: Final = Steps[ClusterBinding, [State], Awaitable[None]](
     on(FailDirectory, fail_directory),
     on(ReplicaOffline, replica_offline),
     on(ReplicaOnline, replica_online),
+    on(ApplyMetadata, apply_metadata),
     on(LoseTail, lose_tail),
     on(LoseNote, lose_note),
     on(Stop, stop),
@@ -223,7 +249,7 @@ class DirectoriesOnCluster(ClusterExtension):
     """Replicas that go with their directories, and what the controller knows of that."""
 
     extends = Directories
-    config = MappingProxyType({"log.dirs": f"{FIRST},{SECOND}"})
+    config = MappingProxyType({"log.dirs": ",".join(NAMES)})
     steps = STEPS
     refusals = Steps(on(ReplicaOffline, refuse_replica_offline), on(ReplicaOnline, refuse_replica_online))
 
@@ -233,8 +259,8 @@ class DirectoriesOnCluster(ClusterExtension):
         """The replicas of running brokers that went with their directories."""
         self.failed: set[int] = set()
         """The brokers whose directory has failed in the life of their last process."""
-        self.ids: dict[int, UUID] = {}
-        """The id of each broker's first directory."""
+        self.places: dict[int, Place] = {}
+        """Where each broker has its replica, or had it last."""
         self.seen: dict[int, Replica] = {}
         """Each broker as it was last."""
 
@@ -242,21 +268,37 @@ class DirectoriesOnCluster(ClusterExtension):
         """Every broker tells where its replica is."""
         for broker in cluster.brokers:
             await broker.directory_failures.assign()
-            self.ids[broker.id] = next(one.id for one in broker.replicas.directories.online if one.path.endswith(FIRST))
-
-    def path(self, number: int, name: str) -> str:
-        """Where one of a broker's directories is."""
-        paths = self.binding.broker(number).replicas.directories.paths
-        return next(path for path in paths if path.endswith(name))
 
     def can_perform(self, action: Action, before: State) -> bool:
         if isinstance(action, FailDirectory):
-            return is_registered(before, action.broker) and self.binding.hosted(action.broker) is not None
+            others = len(self.binding.broker(action.broker).replicas.directories.online) > 1
+            return others and is_registered(before, action.broker) and self.binding.hosted(action.broker) is not None
+        if isinstance(action, ReplicaOffline):
+            return self.is_known(action.broker)
+        if isinstance(action, ApplyMetadata) and action.broker in self.lost:
+            return self.known_as(action.broker) is not None or action.broker not in self.binding.registration.replicas
         if isinstance(action, ReplicaOnline) and not action.guard(self.binding.machine, before):
             return self.has_something(action.broker)
         if isinstance(action, faults.Crash) and action.broker in self.lost:
             return action.kept >= self.lost[action.broker].flushed
         return True
+
+    def known_as(self, number: int) -> str | None:
+        """The directory of a broker's replica, as the controller knows it."""
+        topic = self.binding.cluster.controller.controller.image.topics.get(TOPIC)
+        return None if topic is None else topic.directories.get((PARTITION, number))
+
+    def is_known(self, number: int) -> bool:
+        """Whether the controller has a broker's replica where it was last."""
+        return number in self.places and self.known_as(number) == str(self.places[number].id)
+
+    def is_news(self, number: int) -> bool:
+        """Whether a broker has to say that its replica is elsewhere than the controller knows, or that it has one."""
+        where, known = self.binding.broker(number).replicas.directories.where(TOPIC, PARTITION), self.known_as(number)
+        registration = self.binding.registration
+        if where is None or known == str(where.id):
+            return False
+        return number in registration.replicas and number not in registration.offline_replicas
 
     def has_something(self, number: int) -> bool:
         """Whether a broker tells that its replica is there; one that nobody leads and is empty it takes for lost."""
@@ -287,6 +329,10 @@ class DirectoriesOnCluster(ClusterExtension):
 
     def absent(self, number: int, seen: Replica) -> Replica | None:
         """What the disk may have, and the newest that the broker knows: by its replica, or by the metadata since."""
+        told = self.binding.told(number)
+        if told is not None and number not in told.replicas:
+            self.lost.pop(number, None)
+            self.failed.discard(number)
         if number not in self.lost:
             return None
         lost = self.lost[number].replica
@@ -302,5 +348,9 @@ class DirectoriesOnCluster(ClusterExtension):
         )
 
     def replica(self, number: int, beside: Replica, seen: Replica) -> Replica:
+        if seen.running and self.binding.hosted(number) is not None:
+            where = self.binding.broker(number).replicas.directories.where(TOPIC, PARTITION)
+            assert where is not None, "what is hosted is somewhere"
+            self.places[number] = Place(where.path, where.id)
         self.seen[number] = seen
         return with_part(seen, FailedDirectory(number in self.failed))

@@ -30,12 +30,12 @@ from tidegauge.model_tests.harness.cores.extensions.retention import RetentionMe
 from tidegauge.model_tests.harness.performing import Steps, on
 from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.kernel.parts import with_part
-from tidegauge.spec.replication.extensions.retention import DeleteRecords, LogStart, Retain, Retention
+from tidegauge.spec.replication.extensions.retention import DeleteRecords, LogStart, Retain, Retention, WriteLogStart
 from tidegauge.spec.replication.faults import Crash
 from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.state import Log, Replica, State
 
-DELETION_ENDS: Final = (ErrorCode.none, ErrorCode.not_leader_or_follower)
+DELETION_ENDS: Final = (ErrorCode.none, ErrorCode.not_leader_or_follower, ErrorCode.kafka_storage_error)
 """The errors that a response to a DeleteRecords may have."""
 
 
@@ -50,7 +50,7 @@ def request_of(action: DeleteRecords) -> DeleteRecordsRequest:
 
 
 async def _delete_records(binding: ClusterBinding, action: DeleteRecords) -> None:
-    """The response comes when every live replica has deleted, or when this one no longer leads."""
+    """The response comes when every live replica has deleted, or when this one no longer leads or has its replica."""
     response = await ask_at(binding.cluster, binding.broker(action.broker).address, request_of(action))
     if response is None:
         return
@@ -77,9 +77,16 @@ async def retain(binding: ClusterBinding, action: Retain, before: State) -> None
     binding.broker(action.broker).replicas.flushes.write_log_starts([hosted])
 
 
+async def log_start_written(binding: ClusterBinding, action: WriteLogStart, before: State) -> None:
+    hosted = binding.hosted(action.broker)
+    assert hosted is not None
+    binding.broker(action.broker).replicas.flushes.write_log_starts([hosted])
+
+
 STEPS: Final = Steps[ClusterBinding, [State], Awaitable[None]](
     on(DeleteRecords, delete_records),
     on(Retain, retain),
+    on(WriteLogStart, log_start_written),
 )
 
 
@@ -95,12 +102,17 @@ class RetentionOnCluster(ClusterExtension):
         super().__init__(binding)
         self.written = [0] * binding.machine.brokers
         """Each broker's log start as written down."""
+        self.starts = [0] * binding.machine.brokers
+        """Each broker's log start as it was last."""
 
     @classmethod
     def reads(cls, machine: Replication) -> bool:
         return True
 
     def can_perform(self, action: Action, before: State) -> bool:
+        if isinstance(action, WriteLogStart):
+            hosted = self.binding.hosted(action.broker)
+            return hosted is not None and hosted.log.log_start_offset == action.offset
         if not isinstance(action, Crash) or self.binding.hosted(action.broker) is None:
             return True
         return self._checkpoint(action.broker) <= LogStart.of(before.replicas[action.broker]).checkpoint
@@ -116,10 +128,13 @@ class RetentionOnCluster(ClusterExtension):
         if not seen.running:
             return with_part(seen, LogStart(self.written[number], self.written[number]))
         hosted = self.binding.hosted(number)
+        if hosted is None and self.binding.has_log(number):
+            return with_part(seen, LogStart(self.starts[number], self.written[number]))
         if hosted is None:
             self.written[number] = 0
             return seen
         log = hosted.log
+        self.starts[number] = log.log_start_offset
         if log.log_start_is_durable:
             self.written[number] = log.log_start_offset
         started = attrs.evolve(seen, log=(*ghosts(log, beside), *seen.log)) if log.log_start_offset else seen

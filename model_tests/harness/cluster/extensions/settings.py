@@ -13,12 +13,14 @@ from kio.schema.incremental_alter_configs.v1.request import (
 
 from tidegauge.impl.client import topic_requests
 from tidegauge.impl.metadata.config_resources import AlterOperation, ConfigResourceType
+from tidegauge.impl.metadata.topic_configs import MIN_INSYNC_REPLICAS
 from tidegauge.impl.wire.primitives import i8
 from tidegauge.model_tests.harness.cluster.binding import TOPIC, ClusterBinding, ClusterExtension
 from tidegauge.model_tests.harness.cluster.operator_requests import ask_at
 from tidegauge.model_tests.harness.cores.extensions.settings import texts, with_known_setting, with_settings
 from tidegauge.model_tests.harness.performing import Steps, on
-from tidegauge.spec.replication.extensions.settings import ChangeSettings, Settings
+from tidegauge.spec.kernel.parts import with_part
+from tidegauge.spec.replication.extensions.settings import ChangeSettings, KnownSettings, Settings
 from tidegauge.spec.replication.state import Controller, Replica, State
 
 
@@ -49,4 +51,9 @@ class SettingsOnCluster(ClusterExtension):
 
     def replica(self, number: int, beside: Replica, seen: Replica) -> Replica:
         hosted = self.binding.hosted(number)
-        return with_known_setting(seen, hosted.replica) if hosted else seen
+        if hosted is not None:
+            return with_known_setting(seen, hosted.replica)
+        if not seen.running or self.binding.told(number) is None:
+            return seen
+        configs = self.binding.broker(number).metadata.image.topics[TOPIC].configs
+        return with_part(seen, KnownSettings(int(configs[MIN_INSYNC_REPLICAS])))
