@@ -104,7 +104,7 @@ MUTANTS: Final[tuple[RuleMutant, ...]] = (
                _once(TWO, "DelaySync", "LoseConnection"), "NobodyWaitsInVain"),
     RuleMutant("tells_no_rebalance", "heartbeat_error", _but(Error.REBALANCE_IN_PROGRESS), TWO, STABLE),
     RuleMutant("takes_commits_of_any_generation", "commit_error", _but(Error.ILLEGAL_GENERATION),
-               _once(TWO, "DelayCommit", commits=2), "OwnersCommit", also=("OffsetsDoNotGoBack",)),
+               _once(TWO, "DelayCommit", commits=2, requires_id=False), "OwnersCommit", also=("OffsetsDoNotGoBack",)),
     RuleMutant("takes_commits_of_anybody", "commit_error", _always(Error.NONE), ZOMBIE, "OneCommitter"),
     RuleMutant("leaves_the_last_one_out", "shared_out",
                lambda m, right, group, request: right(group, attrs.evolve(request, shares=request.shares[:-1])),

@@ -38,7 +38,7 @@ def rules() -> Iterator[str]:
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_a_wrong_rule_violates_what_the_right_one_is_for(mutant: RuleMutant) -> None:
-    found = explore(mutant.machine, converges=True, limits=Limits(states=5_000))
+    found = explore(mutant.machine, converges=True, limits=Limits(states=2_000))
     if found.violations:
         assert found.violations[0].invariant == mutant.violates
     else:
@@ -48,7 +48,7 @@ def test_a_wrong_rule_violates_what_the_right_one_is_for(mutant: RuleMutant) -> 
 
 @pytest.mark.parametrize("mutant", [one for one in MUTANTS if one.also], ids=lambda mutant: mutant.name)
 def test_a_search_that_goes_on_finds_what_else_is_violated(mutant: RuleMutant) -> None:
-    found = explore(mutant.machine, stop=Stop.NEVER, limits=Limits(states=6_000))
+    found = explore(mutant.machine, stop=Stop.NEVER, limits=Limits(states=3_500))
     assert {*mutant.also, mutant.violates} <= {violation.invariant for violation in found.violations}
 
 
