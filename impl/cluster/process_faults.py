@@ -63,8 +63,11 @@ class ProcessFaults:
             # A fault of the disk concerns the broker; the trace reads what is behind it.
             disk = self.nodes.host.disk(broker_name(broker_id)).disk
             left = survivors(disk, broker.replicas.directories.paths)
-            end = trace.events.Crash if crashed else trace.events.Stop
-            broker.tracer.record(end, kept=left.ends, starts=left.starts, high_watermarks=left.high_watermarks)
+            said = {"kept": left.ends, "starts": left.starts, "high_watermarks": left.high_watermarks}
+            if crashed:
+                broker.tracer.record(trace.events.Crash, **said)
+            else:
+                broker.tracer.record(trace.events.Stop, **said, noted=left.noted)
 
     async def restart(self, broker_id: int) -> None:
         """Start a broker that crashed, or that stopped because its disk failed, from what its disk kept.

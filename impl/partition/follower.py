@@ -69,8 +69,11 @@ class Follower(HighWatermark):
 
     def start_over(self, log_start_offset: int, log_start_epoch: int) -> None:
         """No records, from the leader's log start on: what is below is gone there, and counts as committed here."""
-        self.log.truncate_fully_and_start_at(log_start_offset, epoch=log_start_epoch)
-        self._set_high_watermark(log_start_offset)
+        try:
+            self.log.truncate_fully_and_start_at(log_start_offset, epoch=log_start_epoch)
+        finally:  # the disk may fail when all is gone
+            if self.log.log_start_offset == self.log_end_offset == log_start_offset:
+                self._set_high_watermark(log_start_offset)
 
     def follow_log_start(self, leader_log_start_offset: int) -> None:
         """Forget what the leader has forgotten, as far as it is known to be committed."""
@@ -90,6 +93,8 @@ class Follower(HighWatermark):
 
         Where that is below the log start, `epoch` is what the last record before it has in both logs.
         """
-        if offset < self.log_end_offset:
-            self.log.truncate_to(offset, epoch=epoch)
-        self.high_watermark = min(self.high_watermark, self.log_end_offset)
+        try:
+            if offset < self.log_end_offset:
+                self.log.truncate_to(offset, epoch=epoch)
+        finally:  # the disk may fail when the log is cut
+            self.high_watermark = min(self.high_watermark, self.log_end_offset)

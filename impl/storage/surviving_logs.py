@@ -1,4 +1,4 @@
-"""Where logs end on a disk: what a crash will keep, and what it has kept."""
+"""Where logs end on a disk: what a crash will keep, what it has kept, and whether there is a note of a clean stop."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import attrs
 from tidegauge.impl.ports.disk import Disk
 from tidegauge.impl.records.batches import RecordError, checked_header
 from tidegauge.impl.storage import checkpoints
-from tidegauge.impl.storage.log_directory import partition_of
+from tidegauge.impl.storage.log_directory import CLEAN_SHUTDOWN, partition_of
 from tidegauge.impl.storage.segment_names import LOG_SUFFIX
 
 if TYPE_CHECKING:
@@ -81,6 +81,8 @@ class Survivors:
     """Where those logs start that do not start at 0."""
     high_watermarks: Mapping[TopicPartition, int]
     """The high watermarks that are written down beside them, but for 0."""
+    noted: int = -1
+    """The broker epoch in the notes of a clean stop; -1 where a directory has none, or they differ."""
 
 
 def survivors(disk: Disk, directories: Sequence[str]) -> Survivors:
@@ -96,7 +98,14 @@ def survivors(disk: Disk, directories: Sequence[str]) -> Survivors:
                     starts[key] = max(_base_offset(disk, f"{directory}/{name}"), written.get(key, 0))
                     high_watermarks[key] = known.get(key, 0)
     ends = surviving_end_offsets(disk, directories)
-    return Survivors(ends, _beyond_0(starts), _beyond_0(high_watermarks))
+    return Survivors(ends, _beyond_0(starts), _beyond_0(high_watermarks), _noted(disk, directories))
+
+
+def _noted(disk: Disk, directories: Sequence[str]) -> int:
+    """What the next process will take for the epoch in which the broker stopped cleanly."""
+    texts = (checkpoints.read_text(disk, directory, CLEAN_SHUTDOWN) or "" for directory in directories)
+    epochs = {checkpoints.decode_clean_shutdown(text) for text in texts}
+    return epochs.pop() if len(epochs) == 1 else -1
 
 
 def _beyond_0(offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:

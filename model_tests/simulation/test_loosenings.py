@@ -5,24 +5,34 @@ Outside of that it is as strict: what a bug of the implementation would have to 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from unittest.mock import patch
 
 import attrs
 import pytest
+import trio
 
+from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.impl.server.trace import events
+from tidegauge.impl.server.trace.tracer import TraceEvent
 from tidegauge.model_tests.harness.simulation.options import Fault, draw
 from tidegauge.model_tests.harness.simulation.simulation import simulate
 from tidegauge.model_tests.harness.validation import observed
-from tidegauge.model_tests.harness.validation.observed import Observed, Taken, observed_machine
+from tidegauge.model_tests.harness.validation.followed import Settings
+from tidegauge.model_tests.harness.validation.incarnations import with_values
+from tidegauge.model_tests.harness.validation.observed import Observed, TakeInPart, Taken, observed_machine
+from tidegauge.model_tests.harness.validation.validation import Validated, validate
+from tidegauge.model_tests.simulated import simulated
+from tidegauge.spec.kernel.machine import NotEnabled
 from tidegauge.spec.kernel.parts import with_part
-from tidegauge.spec.replication.actions import Append, ReceiveFetchResponse
+from tidegauge.spec.replication.actions import Append, ReceiveFetchResponse, on_network
 from tidegauge.spec.replication.composed import low_watermark_is_true
 from tidegauge.spec.replication.extensions.damage import LoseEnd
 from tidegauge.spec.replication.extensions.deletion import Deleted
 from tidegauge.spec.replication.extensions.lost_logs import LoseLog
 from tidegauge.spec.replication.extensions.retention import FollowerLogStart, ForgottenEpoch, LogStart
 from tidegauge.spec.replication.faults import Crash
-from tidegauge.spec.replication.state import FetchRequest, FetchResponse, Record, State
+from tidegauge.spec.replication.state import NONE, FetchRequest, FetchResponse, Record, State
 
 MACHINE = observed_machine(2, 1, unclean_leader_election=False)
 LOSES = LoseLog(1)
@@ -74,6 +84,27 @@ def test_a_log_start_goes_back_of_the_disk_that_took_it_and_where_a_log_that_kno
     assert monotone(before, Append(0), deleted), "a log goes with its topic"
 
 
+@simulated
+async def test_a_broker_registers_as_one_that_stopped_cleanly_by_the_note_that_its_disk_has() -> None:
+    async with Cluster(2, seed=1) as cluster:
+        await cluster.create_topic("t", 1, 2, config={"min.insync.replicas": 2})
+        await cluster.shutdown(0)
+        await cluster.restart(0)
+        with trio.fail_after(30):
+            await cluster.wait_for_isr("t", (0, 1))
+        trace = list(cluster.trace)
+    assert of(trace).holds, str(of(trace))
+    place = next(n for n, one in enumerate(trace) if isinstance(one.decision, events.Stop))
+    stopped = attrs.evolve(trace[place], decision=with_values(trace[place].decision, noted=NONE))
+    mismatch = of([*trace[:place], stopped, *trace[place + 1 :]]).mismatch
+    assert mismatch is not None
+    assert isinstance(mismatch.event.decision, events.Register)
+
+
+def of(trace: Sequence[TraceEvent]) -> Validated:
+    return validate(trace, "t", 0, Settings(min_insync_replicas=2))
+
+
 @pytest.mark.deep
 def test_a_run_needs_it_that_a_leader_does_not_know_what_a_disk_has_taken() -> None:
     strict = property(lambda self: {"LowWatermarkIsTrue": low_watermark_is_true})
@@ -86,3 +117,20 @@ def test_a_run_needs_it_that_a_leader_does_not_know_what_a_disk_has_taken() -> N
         (failed,) = (one for one in simulate(options).validated if not one.holds)
     assert failed.mismatch is not None
     assert failed.mismatch.reason.startswith("LowWatermarkIsTrue is violated")
+
+
+def test_what_a_follower_takes_in_part_is_what_a_response_of_an_earlier_moment_says() -> None:
+    request = FetchRequest(1, 0, 0, 0, -1, 0)
+    response = FetchResponse(request, records=(Record(0, 0),), high_watermark=1)
+    waits = attrs.evolve(began().replicas[1], outstanding=(request,))
+    state = on_network(began().with_replica(1, waits), fetch_responses=(response,))
+    whole = observed.step(MACHINE, state, ReceiveFetchResponse(response)).replicas[1]
+    part = observed.step(MACHINE, state, TakeInPart(response)).replicas[1]
+    assert (whole.log, whole.high_watermark) == ((Record(0, 0),), 1)
+    assert (part.log, part.high_watermark, part.outstanding) == (whole.log, 0, ())
+    with pytest.raises(NotEnabled, match="has no records"):
+        observed.step(MACHINE, on_network(state, fetch_responses=(quiet(response),)), TakeInPart(quiet(response)))
+
+
+def quiet(response: FetchResponse) -> FetchResponse:
+    return attrs.evolve(response, records=())

@@ -111,7 +111,7 @@ GOOD: tuple[tuple[int, events.Decision], ...] = (
 
 
 # Of three batches the disk has taken the first, and told so; a snapshot may tell of it still.
-DAMAGED = events.DamageFound((events.DamagedLog("t", 0, 0, 4),))
+DAMAGED = events.DamageFound((events.DamagedLog("t", 0, 0, 4),), is_suspect=True)
 BEFORE: tuple[tuple[int, events.Decision], ...] = (
     (0, append(FIRST, ONE)),
     (0, append(SECOND, TWO)),

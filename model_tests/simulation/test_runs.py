@@ -82,6 +82,8 @@ def without_recreation(options: Options) -> Options:
         (319, "damage is reported though a later leader epoch has the replica out, which its broker has yet to read"),
         pytest.param(462, "a withdrawn replica is taken away, and its broker stops", marks=pytest.mark.deep),
         (467, "a replica that is lost for the controller is given up"),
+        pytest.param(555, "a log is cut and its disk has no room for the rest of it", marks=pytest.mark.deep),
+        (139, "flushes fail behind appends, and a replica is not hosted for want of descriptors"),
         pytest.param(635, "a directory comes back twice without the log of a deleted topic", marks=pytest.mark.deep),
         (638, "the response to a registration comes after that to a later one"),
     ],

@@ -176,7 +176,7 @@ def test_the_first_event_that_is_not_allowed_is_shown_with_the_reason(
 
 @pytest.mark.parametrize("error", [ErrorCode.unknown_topic_id, ErrorCode.none])
 def test_what_a_leader_sent_just_before_it_stopped_may_arrive_after_it_if_it_says_nothing(error: ErrorCode) -> None:
-    stopped = event(0, events.Stop({("t", 0): 2}, {}, {}))
+    stopped = event(0, events.Stop({("t", 0): 2}, {}, {}, noted=-1))
     outcome, held = response(0, -1, error), state(log_end_offset=2)
     late = event(1, events.ReceiveFetchResponse("t", 0, held, NOBODY, 0, SECOND, outcome, accepted=False))
     done = of((*GOOD, stopped, late))
@@ -214,6 +214,17 @@ def test_a_high_watermark_may_be_on_the_disk_that_the_broker_did_not_come_to_tel
     assert unsaid.holds == (is_clean and on_disk == 2), "the disk has what nobody has seen there"
 
 
+@pytest.mark.parametrize(
+    ("before", "slowed", "holds"), [((), {0}, True), ((FAILED,), set(), True), ((), set(), False), ((), {1}, False)]
+)
+def test_only_a_disk_that_was_slow_or_failed_has_what_the_broker_did_not_come_to_tell(
+    before: tuple[TraceEvent, ...], slowed: set[int], holds: bool
+) -> None:
+    trace = (*GOOD, *before, died(events.Crash, 2), started_with(2))
+    settings = Settings(min_insync_replicas=1, slowed=frozenset(slowed))
+    assert validate(trace, "t", 0, settings).holds == holds
+
+
 @pytest.mark.parametrize(("before", "on_disk"), [((), 3), ((TOLD,), 1), ((TOLD,), 0)])
 def test_what_the_disk_has_is_neither_beyond_what_was_committed_nor_older_than_what_was_told(
     before: tuple[TraceEvent, ...], on_disk: int
@@ -226,7 +237,8 @@ def test_what_the_disk_has_is_neither_beyond_what_was_committed_nor_older_than_w
 
 def died(end: type[events.Crash | events.Stop], high_watermark: int) -> TraceEvent:
     """Broker 0 does, and this is what its disk has written down."""
-    return event(0, end({("t", 0): 2}, {}, {("t", 0): high_watermark}))
+    said: dict[str, Any] = {"noted": -1} if end is events.Stop else {}
+    return event(0, end({("t", 0): 2}, {}, {("t", 0): high_watermark}, **said))
 
 
 def started_with(high_watermark: int) -> TraceEvent:

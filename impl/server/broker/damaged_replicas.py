@@ -59,7 +59,7 @@ class DamagedReplicas:
         """Record the start of a process with these replicas, and what it has found damaged or missing before."""
         if self._tracer.trace is None:
             return
-        hosted = list(partitions)
+        hosted, missing = list(partitions), list(missing)
         found = [
             trace.events.DamagedLog(*one.key, max(start, one.log.log_start_offset), end)
             for one in hosted
@@ -68,8 +68,9 @@ class DamagedReplicas:
             if one.log.damage or one.log.recovery.cut_bytes or one.log.recovery.is_point_rejected
         ]
         found += [trace.events.DamagedLog(*key, 0, 0, is_gone=True) for key in missing]
-        if found:
-            self._tracer.record(trace.events.DamageFound, damaged=tuple(found))
+        is_suspect = bool(missing) or any(not one.log.recovery.lost_nothing for one in hosted)
+        if found or is_suspect:  # what is damaged below a log's start is no part of it any more
+            self._tracer.record(trace.events.DamageFound, damaged=tuple(found), is_suspect=is_suspect)
         for one in hosted:
             batches = trace.events.batches_from(one.log, one.log.log_start_offset)
             epoch = one.log.log_start_epoch

@@ -229,6 +229,7 @@ class FollowerFetches:
             response = PartitionFetchResponse(ErrorCode.unknown_server_error)
         if partition.is_gone:
             return Fetched.NO_RECORDS
+        had = extent_of_log(partition)
         try:
             accepted = partition.replica.receive_fetch_response(fetch, response, self._clock.now_ms())
             error = response.error
@@ -238,9 +239,8 @@ class FollowerFetches:
             reason = f"what the leader sent cannot be taken: {failure}"
         except OSError as failure:  # as good as lost: the next fetch goes on from what the log has taken of it
             self._replicas.storage_failed(partition, failure)
-            if self._tracer.trace is not None and not partition.is_gone:
-                lost = trace.events.Disconnect
-                self._tracer.replica(lost, *partition.key, partition.replica, source=leader, fetch=fetch)
+            if not partition.is_gone:
+                self._trace_failure(leader, partition, fetch, response, is_changed=extent_of_log(partition) != had)
             return Fetched.ERROR
         if reason and not accepted:
             self._unfed.refused(partition, leader, reason, self._clock.now_ms())
@@ -262,3 +262,29 @@ class FollowerFetches:
         if not accepted and error is not ErrorCode.none:
             return Fetched.ERROR
         return Fetched.RECORDS if response.records else Fetched.NO_RECORDS
+
+    def _trace_failure(
+        self,
+        leader: int,
+        partition: Partition,
+        fetch: FollowerFetch,
+        response: PartitionFetchResponse,
+        *,
+        is_changed: bool,
+    ) -> None:
+        """A disk has failed while a replica acted on a response, which is lost but for what the log has of it."""
+        if self._tracer.trace is None:
+            return
+        if not is_changed:
+            lost = trace.events.Disconnect
+            self._tracer.replica(lost, *partition.key, partition.replica, source=leader, fetch=fetch)
+            return
+        taken, outcome = trace.events.TakeInPart, trace.events.FetchOutcome.of(response, fetch)
+        self._tracer.log(
+            taken, *partition.key, partition.replica, source=leader, fetch=fetch, outcome=outcome, accepted=True
+        )
+
+
+def extent_of_log(partition: Partition) -> tuple[int, int]:
+    """Where a log begins and ends."""
+    return partition.log.log_start_offset, partition.log.log_end_offset

@@ -321,6 +321,10 @@ class ReceiveFetchResponse(OfLog):
     accepted: bool
 
 
+class TakeInPart(ReceiveFetchResponse):
+    """The follower's disk failed while it acted on a response: it took of that what its log has, and nothing else."""
+
+
 class Disconnect(OfReplica):
     """The follower gives up a fetch to `source`: no response will come."""
 
@@ -442,6 +446,8 @@ class Stop(Decision):
     """Where those begin that do not begin at 0."""
     high_watermarks: Mapping[TopicPartition, int]
     """The high watermarks that are written down there, but for 0."""
+    noted: int
+    """The broker epoch in the note of a clean stop; -1 where not all of its log directories have one."""
 
 
 class Restart(OfLog):
@@ -471,9 +477,11 @@ class LogDirectoryFailed(Decision):
 
 
 class DamageFound(Decision):
-    """A process has opened logs that are not as the last one left them: it does not count as stopped cleanly."""
+    """A process has opened logs that are not as the last one left them."""
 
     damaged: tuple[DamagedLog, ...]
+    is_suspect: bool
+    """Whether more was found than torn tails, as a crash leaves them: it does not count as stopped cleanly."""
 
 
 class ReplicaDamaged(LogDirectoryFailed):

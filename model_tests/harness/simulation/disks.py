@@ -16,6 +16,8 @@ from collections.abc import Collection, Iterator, Mapping
 from random import Random
 from typing import Final
 
+import attrs
+
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.cluster.names import NodeName, broker_name
 from tidegauge.impl.partition.registration import PartitionRegistration
@@ -37,6 +39,15 @@ UNSEEN: Final = "rot that no check finds, elsewhere instead"
 SPARED: Final = "damage that would be to the last good copy, not done"
 DELAYS: Final = (0.02, 0.1, 0.4)
 """Seconds that a delayed sync takes."""
+
+
+@attrs.frozen
+class WhatDisksDid:
+    """What the disks of a run are known to have done, as in `Injector`: a trace is held to that."""
+
+    lied: frozenset[tuple[int, int]] = frozenset()
+    slowed: frozenset[int] = frozenset()
+    lacking: frozenset[int] = frozenset()
 
 
 class BadDisk:

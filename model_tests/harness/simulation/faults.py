@@ -5,6 +5,7 @@ Which faults it injects and when depends on the seed alone. `heal` heals all of 
 
 from __future__ import annotations
 
+import errno
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -16,7 +17,8 @@ import trio
 from tidegauge.impl.client.errors import KafkaError
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.cluster.disk_faults import DiskOperations
-from tidegauge.impl.cluster.names import NodeName
+from tidegauge.impl.cluster.names import NodeName, broker_name
+from tidegauge.impl.ports.failing_disk import SYNCS
 from tidegauge.impl.server.trace import events
 from tidegauge.impl.server.trace.tracer import TraceEvent
 from tidegauge.model_tests.harness.simulation.coordination import cut_in_two
@@ -44,6 +46,10 @@ class Injector:
         """What no trace shows -> times seen."""
         self.lied: set[tuple[int, int]] = set()
         """(broker, which of its processes' ends, from 0) at which a sync had lied."""
+        self.slowed: set[int] = set()
+        """Brokers whose syncs took their time."""
+        self.lacking: set[int] = set()
+        """Brokers that have lacked room or descriptors."""
         self._rng = Random(f"faults/{options.seed}")
         self._busy: set[int] = set()
         """Brokers that are crashed or paused."""
@@ -66,6 +72,7 @@ class Injector:
             Fault.CONTROLLER: self.restart_controller,
             Fault.FULL_DISK: self.fill_disk,
             Fault.FAILED_SYNC: self.fail_sync,
+            Fault.FAILED_FLUSH: self.fail_flushes,
             Fault.SHUTDOWN: self.shut_down,
             Fault.FAILED_DISK: self.fail_disk,
             Fault.CLOCK: self.jump_clock,
@@ -241,6 +248,7 @@ class Injector:
         """A broker's syncs take their time; a crash may come before they are done."""
         victim = self._rng.randrange(self.options.brokers)
         self._note(Fault.SLOW_SYNC)
+        self.slowed.add(victim)
         medium(self.cluster, victim).sync_delay = self._rng.choice(DELAYS)
         await self._last()
         medium(self.cluster, victim).sync_delay = 0.0
@@ -249,6 +257,7 @@ class Injector:
         """A broker's disk has little space left, or none; what needs more fails until there is room."""
         victim = self._victim()
         if victim is not None:
+            self.lacking.add(victim)
             free = self._rng.choice((0, 100, 2_000))
             self.cluster.fill_disk(victim, free_bytes=free, directory=self._directory(victim))
             await self._bear(Fault.FULL_DISK, victim)
@@ -259,6 +268,15 @@ class Injector:
         if victim is not None:
             self.cluster.fail_disk(victim, "syncs", times=1, directory=self._directory(victim))
             await self._bear(Fault.FAILED_SYNC, victim)
+
+    async def fail_flushes(self) -> None:
+        """A broker has no descriptors for what a flush has to open: each fails, and what was appended stays."""
+        victim = self._victim()
+        if victim is not None:
+            self.lacking.add(victim)
+            disk = self.cluster.host.disk(broker_name(victim))
+            disk.fail(operations=SYNCS, error=errno.EMFILE)
+            await self._bear(Fault.FAILED_FLUSH, victim)
 
     async def fail_disk(self) -> None:
         """A broker's disk fails at whatever is asked of it, or at whatever it is to keep."""

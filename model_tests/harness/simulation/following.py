@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import attrs
 
 from tidegauge.impl.metadata.topic_names import TRANSACTION_STATE
+from tidegauge.model_tests.harness.simulation.disks import WhatDisksDid
 from tidegauge.model_tests.harness.simulation.options import Options
 from tidegauge.model_tests.harness.simulation.recorder import TimedTrace, UncleanElection, unclean_elections
 from tidegauge.model_tests.harness.simulation.recreation import LEDGER
@@ -45,7 +46,7 @@ def broken(validated: Iterable[Validated], coordinators: ValidatedCoordinators |
 def follow(
     trace: TimedTrace,
     options: Options,
-    lied: frozenset[tuple[int, int]],
+    disks: WhatDisksDid,
     reached: Reached | None = None,
     *,
     asked: bool = True,
@@ -58,7 +59,9 @@ def follow(
         options.unclean_leader_election,
         options.sequences,
         options.damaging,
-        lied,
+        disks.lied,
+        slowed=disks.slowed,
+        lacking=disks.lacking,
     )
 
     def validated(chosen: Partitions) -> Iterator[Validated]:

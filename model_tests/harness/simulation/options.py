@@ -46,6 +46,7 @@ class Fault(Enum):
     SLOW_SYNC = "delayed syncs"
     UNREGISTERING = "unregistered broker"
     RECREATION = "topic deleted and created again"
+    FAILED_FLUSH = "flushes that fail behind appends"
 
 
 class Losses(Enum):
@@ -286,7 +287,7 @@ def with_many_elections(options: Options) -> Options:
 
 
 DENSER = {Fault.CRASH: 16, Fault.PAUSE: 4, Fault.ISOLATE: 1, Fault.ONE_WAY: 2, Fault.SPLIT: 4}
-DENSER |= dict.fromkeys((*OF_DAMAGE, Fault.RECREATION), 4)
+DENSER |= dict.fromkeys((*OF_DAMAGE, Fault.RECREATION, Fault.FAILED_FLUSH), 4)
 """How much likelier the faults of processes and links, of a disk that damages, and deletions of a topic are in a dense
 run."""
 
@@ -320,7 +321,9 @@ def sparse(seed: int, *, bug: str | None = None, duration: float | None = None) 
     """
     rng = Random(f"options/{seed}")  # a string is hashed the same way in every process
     weights = {
-        fault: rng.choice(OFTEN) for fault in Fault if fault not in (*DISK_FAULTS, *CHANGES, *OF_DAMAGE, *OPERATED)
+        fault: rng.choice(OFTEN)
+        for fault in Fault
+        if fault not in (*DISK_FAULTS, *CHANGES, *OF_DAMAGE, *OPERATED, Fault.FAILED_FLUSH)
     }
     shape = Random(f"options/{seed}/shape")
     of_disks = Random(f"options/{seed}/disks")
@@ -363,7 +366,7 @@ def sparse(seed: int, *, bug: str | None = None, duration: float | None = None) 
     )
     options = with_idempotent_producers(options)
     if bug is None:
-        return with_damage(options, damages)
+        return with_failing_flushes(with_damage(options, damages))
     return producing(options) if bug in IDEMPOTENCE_BUGS else plain(options)
 
 
@@ -388,6 +391,19 @@ def with_idempotent_producers(options: Options) -> Options:
         producer_expiration_ms=None if Fault.CLOCK in options.faults else expiration,
         segment_ms=rng.choice((None, SEGMENT_MS)),
     )
+
+
+def with_failing_flushes(options: Options) -> Options:
+    """The same, in one run of twelve, with a topic that is flushed by number while processes lack descriptors.
+
+    Nothing goes by size then: a log whose old segments cannot be renamed durably is opened again when there is room,
+    which no event of a trace says.
+    """
+    rng = Random(f"options/{options.seed}/flushes/567")
+    if rng.random() > 1 / 8 or options.retention_bytes is not None:
+        return options
+    faults = {**options.faults, Fault.FAILED_FLUSH: rng.choice((1, 3))}
+    return attrs.evolve(options, flush_messages=rng.choice((1, 1, 3)), faults=faults)
 
 
 def without_operated(options: Options) -> Options:
@@ -454,7 +470,7 @@ def plain(options: Options) -> Options:
 
 NO_PART_OF_TRANSACTIONS: tuple[Fault, ...] = (
     *(Fault.UNCLEAN, Fault.DELETION, Fault.SETTINGS),
-    *(*OPERATED, *DAMAGES, *DISK_FAULTS),
+    *(*OPERATED, *DAMAGES, *DISK_FAULTS, Fault.FAILED_FLUSH),
 )
 """Faults by which records may be lost or deleted: then a history of transactions claims nothing."""
 
@@ -481,6 +497,7 @@ def transacting(options: Options, bug: str | None = None) -> Options:
         unclean_leader_election=False,
         changes_unclean=False,
         retention_bytes=None,
+        flush_messages=None,
         segment_ms=rng.choice((None, SEGMENT_MS)),
         producers=1,
         consumers=0,

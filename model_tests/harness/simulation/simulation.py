@@ -31,6 +31,7 @@ from tidegauge.model_tests.harness.registry import HARNESS
 from tidegauge.model_tests.harness.simulation import sometimes, sometimes_of_transactions
 from tidegauge.model_tests.harness.simulation.coordination import begin_coordinating, undecided
 from tidegauge.model_tests.harness.simulation.coverage import shape_of, steps_of
+from tidegauge.model_tests.harness.simulation.disks import WhatDisksDid
 from tidegauge.model_tests.harness.simulation.faults import Injector
 from tidegauge.model_tests.harness.simulation.following import broken, follow, takes_part
 from tidegauge.model_tests.harness.simulation.lines import Lines, out_of_order
@@ -152,7 +153,7 @@ def simulate(
     if measured:
         note_first(trace, steps_of(trace), covered)
     reached = (lambda place, state: note_first(trace, [(shape_of(state), place)], covered)) if measured else None
-    followed = follow(trace, options, ran.lied, reached, asked=validated)
+    followed = follow(trace, options, ran.disks, reached, asked=validated)
     elections = followed.elections
     declared = [one for one in elections if takes_part(one.topic, one.partition, options)]
     problems = ran.problems + tuple(misplaced(ran)) + (() if declared else ran.hanging)
@@ -215,8 +216,7 @@ class _Ran:
     """What no trace shows."""
     transacting: Mapping[str, int] | None
     """What clients saw of transactions, in a run that has some."""
-    lied: frozenset[tuple[int, int]]
-    """As in `Injector`."""
+    disks: WhatDisksDid
 
 
 def misplaced(ran: _Ran) -> Iterator[str]:
@@ -268,10 +268,10 @@ async def _run(options: Options, given: Roles | None) -> _Ran:
     except Exception as error:
         problems.append(f"the run ended by {first_of(error)!r}")
     problems += lines.findings
-    seen, lied = dict(injector.seen), frozenset(injector.lied)
     transacting = workload.transacting.seen if options.transactions else None
-    failed = tuple(problems), tuple(hanging)
-    return _Ran(trace, recorder, dict(injector.injected), *failed, without, lines, seen, transacting, lied)
+    failed, seen = (tuple(problems), tuple(hanging)), dict(injector.seen)
+    disks = WhatDisksDid(frozenset(injector.lied), frozenset(injector.slowed), frozenset(injector.lacking))
+    return _Ran(trace, recorder, dict(injector.injected), *failed, without, lines, seen, transacting, disks)
 
 
 def players(roles: Roles | TransactionRoles) -> tuple[Roles, type[TransactionRules]]:

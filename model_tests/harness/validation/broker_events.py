@@ -10,8 +10,8 @@ from tidegauge.model_tests.harness.validation.observed import (
     CheckpointOvertaken,
     CheckpointUnsaid,
     EpochForgotten,
+    NoteOutdated,
     ReceiveMetadata,
-    StartUnsaid,
 )
 from tidegauge.model_tests.harness.validation.ways import Choice, Untranslatable, actions_of, all_of, just
 from tidegauge.spec.replication import actions as protocol
@@ -34,7 +34,6 @@ from tidegauge.spec.replication.extensions.retention import (
     LogStart,
     WriteLogStart,
     knows_below,
-    log_start_of,
 )
 from tidegauge.spec.replication.extensions.running_damage import MeetDamage, RepairWhileRunning, is_withdrawn
 from tidegauge.spec.replication.extensions.shutdown import CleanStop
@@ -99,8 +98,20 @@ def stop(decision: events.Stop, node: int, followed: Followed) -> Iterator[Choic
         lost = [LoseTail(broker, kept)] if kept < replica.log_end_offset else []
         yield all_of(*written_before(decision, followed, broker), stop, *lost)
     else:
-        noteless = [LoseNote(broker)] if node in followed.failed_directories else []
-        yield all_of(*started(followed, broker), stop, *noteless)
+        yield all_of(*started(followed, broker), stop, *noted_otherwise(decision, node, followed))
+
+
+def noted_otherwise(decision: events.Stop, node: int, followed: Followed) -> Iterator[ReplicationAction]:
+    """The disk has no note of the stop, for a directory had failed or lacked room, or one of an older epoch."""
+    assert followed.state is not None
+    broker = followed.index(node)
+    replica = followed.state.replicas[broker]
+    if not replica.running or replica.broker_epoch == NONE or is_withdrawn(replica):
+        return
+    if decision.noted == NONE:
+        yield LoseNote(broker)
+    elif followed.incarnation(node, decision.noted) != replica.broker_epoch:
+        yield NoteOutdated(broker)
 
 
 @actions_of.register(events.Crash)
@@ -198,7 +209,7 @@ def damage_found(decision: events.DamageFound, node: int, followed: Followed) ->
     if replica.running:
         yield []
         return
-    noteless = [LoseNote(broker)] if CleanStop.of(replica).broker_epoch != NONE and not is_torn(decision) else []
+    noteless = [LoseNote(broker)] if CleanStop.of(replica).broker_epoch != NONE and decision.is_suspect else []
     mine = [one for one in decision.damaged if (one.topic, one.partition) == (followed.topic, followed.partition)]
     damage: list[ReplicationAction] = []
     for one in mine:
@@ -217,11 +228,6 @@ def damaged(followed: Followed, node: int, *damage: ReplicationAction) -> Sequen
         words = "; ".join(map(str, damage))
         raise Untranslatable(f"the disk of broker {node} keeps what it has, and yet: {words}")
     return damage
-
-
-def is_torn(decision: events.DamageFound) -> bool:
-    """Whether nothing but torn tails was found, which a clean stop does not leave."""
-    return all(one.start == one.log_end_offset and not one.is_gone for one in decision.damaged)
 
 
 @actions_of.register(events.WithdrawReplica)
@@ -285,16 +291,16 @@ def written_before(
     yield from written_start(decision, followed, broker)
     replica = followed.state.replicas[broker]
     offset = decision.high_watermarks.get((followed.topic, followed.partition), 0)
-    if replica.checkpoint < offset <= replica.high_watermark:
+    if replica.checkpoint < offset <= replica.high_watermark and followed.may_have_written_unsaid(
+        followed.broker(broker)
+    ):
         yield CheckpointUnsaid(broker, offset)
 
 
 def written_start(decision: events.Crash | events.Stop, followed: Followed, broker: int) -> Iterator[ReplicationAction]:
     assert followed.state is not None
     replica, start = followed.state.replicas[broker], decision.starts.get((followed.topic, followed.partition), 0)
-    if has_failed(replica) and start > log_start_of(replica):
-        yield StartUnsaid(broker, start)
-    elif start > LogStart.of(replica).checkpoint:
+    if start > LogStart.of(replica).checkpoint:
         yield WriteLogStart(broker, start)
 
 

@@ -8,9 +8,9 @@ from tidegauge.impl.partition.registration import PartitionRegistration
 from tidegauge.impl.server.trace import events
 from tidegauge.model_tests.harness.validation.followed import Followed
 from tidegauge.model_tests.harness.validation.observed import (
-    NoteOutdated,
     RegisterAgain,
     RegisteredBefore,
+    UnfenceUnhosted,
     UnfenceUnread,
 )
 from tidegauge.model_tests.harness.validation.ways import Choice, actions_of, all_of, just
@@ -41,24 +41,17 @@ from tidegauge.spec.replication.state import (
 
 @actions_of.register(events.Register)
 def register(decision: events.Register, node: int, followed: Followed) -> Iterator[Choice]:
-    """A broker that lost even the partition's folder restarts without a word on the partition.
-
-    It registers with the note of a clean stop, unless that names an epoch that is not the last one.
-    """
+    """A broker that lost even the partition's folder restarts without a word on the partition."""
     assert followed.state is not None
     broker = followed.index(decision.broker)
-    directories = tuple(looked_at(decision, followed))
-    if not followed.state.replicas[broker].running:
+    replica, directories = followed.state.replicas[broker], looked_at(decision, followed)
+    if not replica.running:
         yield all_of(faults.Restart(broker), faults.Register(broker), *directories)
-        yield all_of(faults.Restart(broker), NoteOutdated(broker), faults.Register(broker), *directories)
         return
-    again = followed.state.replicas[broker].broker_epoch != NONE
     removed = is_unregistered(followed.state.controller, broker)
     anew = Rejoin(broker) if removed else RegisterAgain(broker)
-    register = anew if again else faults.Register(broker)
+    register = anew if replica.broker_epoch != NONE else faults.Register(broker)
     yield sent_before_a_pause(followed, broker, register, *directories)
-    if not again:
-        yield sent_before_a_pause(followed, broker, NoteOutdated(broker), register, *directories)
 
 
 @actions_of.register(events.Unfence)
@@ -76,6 +69,9 @@ def unfence(decision: events.Unfence, node: int, followed: Followed) -> Iterator
         yield sent_before_a_pause(followed, broker, *unmade, faults.Unfence(broker))
     if replica.leader_epoch == NONE and RegisteredBefore.of(replica).is_before:
         yield sent_before_a_pause(followed, broker, UnfenceUnread(broker))
+    lacking = followed.settings.lacking
+    if replica.pulled is not None and (lacking is None or decision.broker in lacking):
+        yield sent_before_a_pause(followed, broker, UnfenceUnhosted(broker))
 
 
 @actions_of.register(events.ExpireSession)

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from tidegauge.impl.partition.messages import FollowerFetch
 from tidegauge.impl.server.trace import events
 from tidegauge.model_tests.harness.validation.followed import Followed
-from tidegauge.model_tests.harness.validation.observed import AbandonFetch
-from tidegauge.model_tests.harness.validation.ways import Choice, actions_of, all_of, error_of, just
+from tidegauge.model_tests.harness.validation.observed import AbandonFetch, TakeInPart
+from tidegauge.model_tests.harness.validation.ways import Choice, Make, actions_of, all_of, error_of, just
 from tidegauge.spec.kernel.machine import NotEnabled
 from tidegauge.spec.kernel.parts import parts_of
 from tidegauge.spec.replication import actions as protocol
@@ -109,6 +109,26 @@ def receive_fetch_response(decision: events.ReceiveFetchResponse, node: int, fol
     damaging = followed.settings.damaging or frozenset()
     if outcome.records and not decision.accepted and decision.source in damaging and waits_for(request, followed.state):
         yield just(AbandonFetch(request))
+
+
+@actions_of.register(events.TakeInPart)
+def take_in_part(decision: events.TakeInPart, node: int, followed: Followed) -> Iterator[Choice]:
+    """Of a response that cuts there are no parts; of one with records, the rest may be missing."""
+    assert followed.state is not None
+    request = request_of(decision.fetch, decision.source, followed)
+    for choice in _as_sent(request, decision.outcome, followed):
+        yield choice
+        if decision.outcome.records:
+            yield [*choice[:-1], in_part(choice[-1])]
+
+
+def in_part(make: Make) -> Make:
+    def taken(state: State) -> ReplicationAction:
+        received = make(state)
+        assert isinstance(received, protocol.ReceiveFetchResponse)
+        return TakeInPart(received.response)
+
+    return taken
 
 
 def _as_sent(request: FetchRequest, outcome: events.FetchOutcome, followed: Followed) -> Iterator[Choice]:

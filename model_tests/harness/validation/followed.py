@@ -44,6 +44,10 @@ class Settings:
     """(broker, which of its processes' ends, from 0) at which a sync had lied that was told of; None: any."""
     decided: Mapping[tuple[int, int], Decision] | None = None
     """(producer id, epoch) of each marker -> what its coordinator has decided; None: nobody has asked."""
+    slowed: frozenset[int] | None = None
+    """The brokers whose syncs took their time; None: any."""
+    lacking: frozenset[int] | None = None
+    """The brokers that have lacked room or descriptors; None: any."""
 
 
 DEFAULTS: Final = Settings()
@@ -70,13 +74,12 @@ class World:
     registered: set[int] = attrs.field(factory=set)
     """Brokers whose present process has registered."""
     noted: dict[int, int] = attrs.field(factory=dict)
-    """Broker that has stopped cleanly -> its incarnation then."""
+    """Broker that has stopped cleanly -> its incarnation then, as the note of that says."""
     controller_epoch: int = 0
     shutting_down: dict[int, bool] = attrs.field(factory=dict)
     unregistered: dict[int, bool] = attrs.field(factory=dict)
 
-    def note(self, event: TraceEvent, *, clean: bool = True) -> None:
-        """`clean`: whether a process that stops now leaves the note of a clean stop."""
+    def note(self, event: TraceEvent) -> None:
         match event.decision:
             case events.Register(broker=broker, broker_epoch=broker_epoch):
                 self.note_registration(broker, broker_epoch)
@@ -100,8 +103,8 @@ class World:
                 self.running[event.node] = False
                 self.paused.discard(event.node)
                 self.noted.pop(event.node, None)
-                if clean and isinstance(end, events.Stop) and event.node in self.registered:
-                    self.noted[event.node] = self.registrations[event.node] - 1
+                if isinstance(end, events.Stop) and end.noted != NONE:
+                    self.noted[event.node] = self.epochs[event.node, end.noted]
                 self.registered.discard(event.node)
             case events.Pause():
                 self.paused.add(event.node)
@@ -159,6 +162,10 @@ class Followed:
         self.kept: dict[int, int] = {}
         self.written: list[tuple[int, Controller]] = []
         """The controller's word, by the end of the metadata log when it was written."""
+
+    def may_have_written_unsaid(self, node: int) -> bool:
+        """Whether a broker's disk was at work when it ended, as far as is known: it was slow, or has failed."""
+        return self.settings.slowed is None or node in self.settings.slowed or node in self.failed_directories
 
     def ended(self, node: int) -> None:
         """A broker's process has ended."""

@@ -1,7 +1,7 @@
-"""The specification's machine as a real network and a real disk show it: ten ways in which it is looser, and no more.
+"""The specification's machine as a real network and a real disk show it: looser in eleven ways, and no more.
 
 The specification's network either brings a message or has lost it for good, its followers wait until a connection
-breaks as a whole, and its disks do nothing that their broker does not say. A cluster is looser in ten ways, which
+breaks as a whole, and its disks do nothing that their broker does not say. A cluster is looser in eleven ways, which
 trace validation must be able to follow; each is an action of its own, so that a validated trace says how often it was
 needed.
 
@@ -12,17 +12,20 @@ needed.
   broker names, and that never decreases while its process lives.
 * `RegisterAgain`: a broker registers once more, since it never received the response to its registration.
 * `NoteOutdated`: a broker stops cleanly that never received the response to its registration, and notes an older epoch.
+  The trace has the epoch that is in the note on the disk.
 * `UnfenceUnread`: a broker that had registered before the topic was created is unfenced before it has read of it.
-* `StartUnsaid`: a directory that failed has written a log start that its broker never told.
+* `UnfenceUnhosted`: a broker is unfenced that has read of a replica, and has no room or descriptors for its log.
+* `TakeInPart`: a follower's disk failed behind an append, as its trace says: of the response it has the records alone.
 * `EpochForgotten`: a directory that failed while a log started over, or a disk that damages, has not the epoch of the
   last record that is gone, as after `DieStartingOver`.
 * `CheckpointOvertaken`: a high watermark that is written down has moved on while the disk took its time.
-* `CheckpointUnsaid`: a high watermark was on the disk when its process ended, before the broker could tell.
+* `CheckpointUnsaid`: a high watermark was on the disk when its process ended, before the broker could tell. That needs
+  a disk that was slow, or one that failed in the life of that process.
 
 What arrives of processes that have died is not among them: `spec.replication.extensions.late` says what may.
 
-All invariants of `spec.replication.composed` are checked on the way, so none of the ten weakens what is concluded. Of
-`LowWatermarkIsTrue` a replica is left out whose records the disk has taken: what a leader knows of it is older.
+All invariants of `spec.replication.composed` are checked on the way, so none of the eleven weakens what is concluded.
+Of `LowWatermarkIsTrue` a replica is left out whose records the disk has taken: what a leader knows of it is older.
 """
 
 from __future__ import annotations
@@ -35,20 +38,19 @@ import attrs
 from tidegauge.spec.kernel.bounds import UNBOUNDED
 from tidegauge.spec.kernel.machine import Action, Invariant, NotEnabled, StepInvariant
 from tidegauge.spec.kernel.parts import Part, with_part
-from tidegauge.spec.replication.actions import ReplicationAction, on_network
+from tidegauge.spec.replication.actions import ReceiveFetchResponse, ReplicationAction, on_network
 from tidegauge.spec.replication.composed import everything, low_watermark_is_true
 from tidegauge.spec.replication.extension import ReplicationExtension
 from tidegauge.spec.replication.extensions.damage import Damage, LoseEnd
 from tidegauge.spec.replication.extensions.deletion import Deletion
-from tidegauge.spec.replication.extensions.directories import has_failed
 from tidegauge.spec.replication.extensions.late import LateMessages, unfenced_has_caught_up
 from tidegauge.spec.replication.extensions.lost_logs import LoseLog, LostLogs
 from tidegauge.spec.replication.extensions.retention import (
     ForgottenEpoch,
+    LeaderLogStart,
     LogStart,
     knows_below,
     log_start_of,
-    started_at,
 )
 from tidegauge.spec.replication.extensions.running_damage import RunningDamage
 from tidegauge.spec.replication.extensions.shutdown import CleanStop
@@ -61,6 +63,7 @@ from tidegauge.spec.replication.state import (
     AlterPartitionRequest,
     BrokerId,
     FetchRequest,
+    FetchResponse,
     PartitionMetadata,
     Replica,
     State,
@@ -189,25 +192,43 @@ class UnfenceUnread(ObservedAction):
 
 
 @attrs.frozen
-class StartUnsaid(ObservedAction):
-    """A directory that has failed had moved the log start before, up to what was committed."""
+class UnfenceUnhosted(ObservedAction):
+    """`Unfence` of a broker that has read the metadata, and has no room for the log: it tries that again and again."""
 
     broker: BrokerId
-    offset: int
 
     def guard(self, machine: ReplicationRules, state: State) -> str:
-        replica = state.replicas[self.broker]
-        start = log_start_of(replica)
-        if not has_failed(replica):
-            return f"the log directory of broker {self.broker} has not failed"
-        if not start < self.offset <= replica.high_watermark:
-            return f"the log of broker {self.broker} can begin at {start} to {replica.high_watermark}"
-        return ""
+        replica, session = state.replicas[self.broker], state.controller.sessions[self.broker]
+        if replica.pulled is None or replica.leader_epoch != NONE:
+            return f"broker {self.broker} has acted on what it has read"
+        if not session.fenced or replica.broker_epoch != session.broker_epoch:
+            return f"broker {self.broker} is not fenced, or has not registered"
+        return not_acting(state, self.broker)
 
     def effect(self, machine: ReplicationRules, state: State) -> State:
-        replica = state.replicas[self.broker]
-        moved = with_part(replica, attrs.evolve(LogStart.of(replica), offset=self.offset))
-        return state.with_replica(self.broker, started_at(moved, self.offset))
+        return Unfence(self.broker).effect(machine, state)
+
+
+@attrs.frozen
+class TakeInPart(ObservedAction):
+    """A follower's disk failed behind an append: it has the records of a response, and nothing else that it says.
+
+    So it would be had the leader responded a moment earlier, when it knew of the old high watermark and log start.
+    """
+
+    response: FetchResponse
+
+    def guard(self, machine: ReplicationRules, state: State) -> str:
+        if self.response not in state.network.fetch_responses:
+            return f"{self.response} is not on its way"
+        return "" if self.response.records else f"{self.response} has no records"
+
+    def effect(self, machine: ReplicationRules, state: State) -> State:
+        replica = state.replicas[self.response.request.follower]
+        known = LeaderLogStart(min(LeaderLogStart.of(self.response).offset, log_start_of(replica)))
+        earlier = attrs.evolve(with_part(self.response, known), high_watermark=replica.high_watermark)
+        responses = tuple(earlier if one == self.response else one for one in state.network.fetch_responses)
+        return ReceiveFetchResponse(earlier).effect(machine, on_network(state, fetch_responses=responses))
 
 
 @attrs.frozen
@@ -275,7 +296,7 @@ class CheckpointUnsaid(ObservedAction):
 
 @attrs.frozen
 class Observed(ReplicationExtension):
-    """The ten."""
+    """The eleven."""
 
     action_types: ClassVar[tuple[type[Action], ...]] = (
         ProposalOutlives,
@@ -284,7 +305,8 @@ class Observed(ReplicationExtension):
         RegisterAgain,
         NoteOutdated,
         UnfenceUnread,
-        StartUnsaid,
+        UnfenceUnhosted,
+        TakeInPart,
         EpochForgotten,
         CheckpointOvertaken,
         CheckpointUnsaid,
@@ -309,7 +331,7 @@ class Observed(ReplicationExtension):
 
 def unfenced_has_caught_up_with_what_there_was(before: State, action: Action, after: State) -> bool:
     """As in `LateMessages`, of a topic that was there when the broker registered."""
-    return isinstance(action, UnfenceUnread) or unfenced_has_caught_up(before, action, after)
+    return isinstance(action, UnfenceUnread | UnfenceUnhosted) or unfenced_has_caught_up(before, action, after)
 
 
 def low_watermark_is_true_but_for_disks(state: State) -> bool:
@@ -324,7 +346,7 @@ def low_watermark_is_true_but_for_disks(state: State) -> bool:
 
 
 def observed_machine(brokers: int, min_insync_replicas: int, *, unclean_leader_election: bool) -> Replication:
-    """Replication with all extensions, late messages and the ten; everything may happen as often as it does."""
+    """Replication with all extensions, late messages and the eleven; everything may happen as often as it does."""
     return Replication(
         brokers=brokers,
         max_records=UNBOUNDED,

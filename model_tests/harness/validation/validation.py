@@ -224,7 +224,7 @@ class Validator(Followed):
             if created and (changed := self.changes(event.decision)):
                 self._create(changed[0])
             else:
-                self.world.note(event, clean=event.node not in self.failed_directories)
+                self.world.note(event)
             return
         if isinstance(event.decision, events.Register):
             self.world.note_registration(event.decision.broker, event.decision.broker_epoch)
