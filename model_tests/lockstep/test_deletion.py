@@ -41,7 +41,7 @@ from tidegauge.spec.replication.state import AlterPartitionRequest, FetchRequest
 
 SEED: Final = 1
 WALKS: Final = 60
-ON_CLUSTER: Final = 4
+ON_CLUSTER: Final = 3
 OF_FORMER: Final = {("FetchOfFormer", "UNKNOWN_TOPIC_ID"), ("ProposalOfFormer", "UNKNOWN_TOPIC_ID")}
 OF_DELETED: Final = {
     ("DeleteTopic", "UNKNOWN_TOPIC_OR_PARTITION"),
