@@ -7,10 +7,15 @@ and waits until all are acknowledged. The overhead is the time of a transaction 
 means replication factor 3 and min.insync.replicas 2 here, of the transaction log too, and no replication at all in the
 mock, which keeps no transaction log either: it says yes. The two are measured in turn, and the best of each figure
 counts. Broker CPU is that of the cluster's process. The last line is the load of the machine, by `os.getloadavg`.
+
+`--against HOST:PORT` compares with a cluster that is running (franz-go's kfake, Apache Kafka, another of ours) in place
+of the mock, with as many brokers here as it has; it makes a topic there and deletes it, and its CPU is not known. kfake
+is a Go program that no package of this project's registries brings along: build it where there is Go, as `kcl fake`.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import tempfile
 import time
@@ -21,7 +26,7 @@ from confluent_kafka import Producer
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.broker import MEMORY, TOPIC, check, cluster, cpu_seconds, producer
+from benchmarks.broker import MEMORY, TOPIC, check, cluster, cpu_seconds, producer, running
 from benchmarks.options import parser
 
 SIZES = (1, 100, 1_000)
@@ -71,7 +76,7 @@ def timed(work: Callable[[], None], repetitions: int) -> float:
     return (time.perf_counter() - begun) / repetitions
 
 
-def figures(bootstrap: str, process_id: int, records: int, repetitions: int) -> Figures:
+def figures(bootstrap: str, process_id: int | None, records: int, repetitions: int) -> Figures:
     """One round."""
     plain = producer(bootstrap, **{"enable.idempotence": True})
     round_seconds = timed(lambda: plainly(plain, records), repetitions)
@@ -88,21 +93,21 @@ def best(rounds: Sequence[Figures]) -> Figures:
 
 
 def compared(
-    ours: tuple[str, int], mock: tuple[str, int], records: int, repetitions: int, rounds: int
+    ours: tuple[str, int], other: tuple[str, int | None], records: int, repetitions: int, rounds: int
 ) -> tuple[Figures, Figures]:
-    """Ours and the mock, in turn, so that both see the same machine."""
+    """Ours and the other, in turn, so that both see the same machine."""
     found: tuple[list[Figures], list[Figures]] = ([], [])
     for _ in range(rounds):
-        for (bootstrap, process_id), rows in zip((ours, mock), found, strict=True):
+        for (bootstrap, process_id), rows in zip((ours, other), found, strict=True):
             rows.append(figures(bootstrap, process_id, records, repetitions))
     return best(found[0]), best(found[1])
 
 
-def table(rows: Sequence[tuple[int, int, Figures, Figures]]) -> Table:
-    result = Table(title="one producer, confluent-kafka, 100 B a record; × is the ratio to librdkafka's mock cluster")
+def table(rows: Sequence[tuple[int, int, Figures, Figures]], other: str) -> Table:
+    result = Table(title=f"one producer, confluent-kafka, 100 B a record; × is the ratio to {other}")
     for heading in ("brokers", "records", "transactions/s", "×", "plain rounds/s", "×"):
         result.add_column(heading, justify="right")
-    for heading in ("overhead", "mock's", "CPU µs", "mock's"):
+    for heading in ("overhead", "the other's", "CPU µs", "the other's"):
         result.add_column(heading, justify="right")
     for brokers, records, ours, mock in rows:
         result.add_row(
@@ -115,7 +120,7 @@ def table(rows: Sequence[tuple[int, int, Figures, Figures]]) -> Table:
             f"{ours.overhead:.1f}",
             f"{mock.overhead:.1f}",
             f"{ours.cpu * 1e6:.0f}",
-            f"{mock.cpu * 1e6:.0f}",
+            "–" if math.isnan(mock.cpu) else f"{mock.cpu * 1e6:.0f}",
         )
     return result
 
@@ -124,14 +129,24 @@ def main(words: Sequence[str] | None = None) -> None:
     memory = MEMORY if os.path.isdir(MEMORY) else tempfile.gettempdir()
     options = parser("commits", __doc__, quick="a fifth of the transactions, and one round")
     options.add_argument("--data", metavar="DIR", default=memory, help="where our brokers' files are")
+    options.add_argument("--against", metavar="HOST:PORT", help="a cluster that is running, in place of the mock")
     chosen = options.parse_args(words)
     repetitions, rounds = (60, 1) if chosen.quick else (300, 3)
     rows = []
-    for brokers in (1, 3):
-        with cluster("mock", brokers, chosen.data) as mock, cluster("ours", brokers, chosen.data) as ours:
+    if chosen.against is not None:
+        with running(chosen.against) as brokers, cluster("ours", brokers, chosen.data) as ours:
             for records in SIZES:
-                rows.append((brokers, records, *compared(ours, mock, records, repetitions, rounds)))
-    Console(width=130).print(table(rows))
+                rows.append((brokers, records, *compared(ours, (chosen.against, None), records, repetitions, rounds)))
+    else:
+        for brokers in (1, 3):
+            with cluster("mock", brokers, chosen.data) as mock, cluster("ours", brokers, chosen.data) as ours:
+                for records in SIZES:
+                    rows.append((brokers, records, *compared(ours, mock, records, repetitions, rounds)))
+    Console(width=130).print(table(rows, chosen.against or "librdkafka's mock cluster"))
+    if chosen.against is None:
+        print(
+            "kfake: not in this run. It is a Go program: start one (`kcl fake`), and name it with --against HOST:PORT"
+        )
     print("load of the machine in the last 1, 5 and 15 minutes:", *(f"{one:.1f}" for one in os.getloadavg()))
 
 

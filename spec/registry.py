@@ -37,7 +37,9 @@ from tidegauge.spec.bugs.groups import GROUP_BUGS
 from tidegauge.spec.bugs.idempotence import IDEMPOTENCE_BUGS
 from tidegauge.spec.bugs.kip320 import KIP320_BUGS
 from tidegauge.spec.bugs.offsets import OFFSET_BUGS
+from tidegauge.spec.bugs.reading import READING_BUGS
 from tidegauge.spec.bugs.transactions import TRANSACTION_BUGS
+from tidegauge.spec.bugs.unclean import UNCLEAN_BUGS
 from tidegauge.spec.compaction.machine import Compaction
 from tidegauge.spec.groups.classic import state as classic_groups
 from tidegauge.spec.groups.classic.machine import ClassicGroups
@@ -46,6 +48,7 @@ from tidegauge.spec.idempotence import state as idempotence
 from tidegauge.spec.idempotence.machine import Idempotence
 from tidegauge.spec.idempotence.models import IDEMPOTENCE_MODELS
 from tidegauge.spec.idempotence.state import named_producers
+from tidegauge.spec.kernel.bounds import Bounds
 from tidegauge.spec.kernel.codec import Reader, constants
 from tidegauge.spec.kernel.extension import extensions_of
 from tidegauge.spec.kernel.machine import Action, Machine
@@ -76,6 +79,8 @@ from tidegauge.spec.replication.state import named_brokers
 from tidegauge.spec.transactions import state as transactions
 from tidegauge.spec.transactions.machine import Transactions
 from tidegauge.spec.transactions.models import TRANSACTION_MODELS
+from tidegauge.spec.transactions.reading import CommittedReads
+from tidegauge.spec.transactions.unclean import UncleanTransactions
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -338,6 +343,18 @@ REGISTRY: Final = Registry(
         tuple(GROUP_MODELS.values()),
         tuple(GROUP_BUGS.values()),
         populations=(MEMBERS,),
+    ),
+    Registration(
+        "committed-reads",
+        CommittedReads(transactions=2, partitions=1, incarnations=1),
+        bugs=tuple(READING_BUGS.values()),
+        populations=(PROCESSES, PARTITIONS, TRANSACTIONAL_IDS),
+    ),
+    Registration(
+        "unclean-transactions",
+        UncleanTransactions(transactions=2, partitions=1, incarnations=1, bounds=Bounds(ElectUnclean=1)),
+        bugs=tuple(UNCLEAN_BUGS.values()),
+        populations=(PROCESSES, PARTITIONS, TRANSACTIONAL_IDS),
     ),
     Registration("offsets", Offsets(producers=1, max_entries=3), bugs=tuple(OFFSET_BUGS.values())),
     Registration("compaction", Compaction()),

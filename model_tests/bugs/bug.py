@@ -22,6 +22,8 @@ class CoreBug(Generic[R_co]):
     name: str
     roles: R_co
     """The classes that play each part, one of them with the bug. The machine's binding says what roles there are."""
+    on_cluster: bool = True
+    """Whether it shows beside a cluster too; some need what a cluster's lockstep never lets happen."""
 
     @property
     def twin(self) -> Bug[Any]:

@@ -318,9 +318,9 @@ def _of_replication(
     )
 
 
-def _undriven(machine: str, why: str) -> Registration:
+def _undriven(machine: str, why: str, steps: Callable[[Trace[Any]], tuple[Step, ...]] = plain_steps) -> Registration:
     """What has no binding, for it is held against the implementation otherwise, or has none."""
-    return Registration(machine, unbound=dict.fromkeys(Side, why))
+    return Registration(machine, steps=steps, unbound=dict.fromkeys(Side, why))
 
 
 DAMAGE: Final = "campaigns of damage under whole clusters are validated against it"
@@ -435,6 +435,16 @@ HARNESS: Final = HarnessRegistry(
         cores=RecoveryCores,
         plan=RECOVERY_WALKS,
         unbound={Side.CLUSTER: "it is about one log, and no broker"},
+    ),
+    _undriven(
+        "committed-reads",
+        "its rules are one function of a replica, broken in a broker (test_reading_zoo)",
+        steps=transaction_steps.steps,
+    ),
+    _undriven(
+        "unclean-transactions",
+        "its rule is ahead of Kafka, and of the implementation",
+        steps=transaction_steps.steps,
     ),
     _undriven("kip320", "a model of others, compared with TLC"),
     _undriven("compaction", "the log cleaner is compared with it pass by pass (test_compaction)"),

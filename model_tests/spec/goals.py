@@ -53,7 +53,9 @@ from tidegauge.spec.replication.faults import Unfence
 from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.transactions import coordinating, partitioning, producing
 from tidegauge.spec.transactions.machine import Transactions
+from tidegauge.spec.transactions.reading import CommittedReads, StartRead
 from tidegauge.spec.transactions.state import Phase as ProducerPhase
+from tidegauge.spec.transactions.unclean import ElectUnclean, UncleanTransactions
 
 
 @attrs.frozen
@@ -281,6 +283,18 @@ OF_OTHERS: Final = (
     Reached("a leader is alone in the ISR", Kip320(), 4, of(kip320.LeaderShrinkIsr, kip320.ControllerShrinkIsr)),
     Reached("two replicas presume leadership", Kip320(), 4, of(kip320.BecomeLeader)),
     Reached("two logs have parted", Kip320(), 6, of(kip320.LeaderWrite)),
+    Reached(
+        "a record is returned of a log in which another one was aborted",
+        CommittedReads(transactions=2, partitions=1, incarnations=1),
+        18,
+        of(StartRead),
+    ),
+    Reached(
+        "an unclean election leaves nothing of a log",
+        UncleanTransactions(transactions=1, partitions=1, incarnations=1, bounds=Bounds(ElectUnclean=1)),
+        7,
+        of(ElectUnclean),
+    ),
     Reached("an offset expires", Offsets(producers=1, max_entries=3), 4, of(offsets.Expire)),
     Reached(
         "a marker commits what was written before the value that counts",

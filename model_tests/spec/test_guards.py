@@ -45,6 +45,8 @@ REFUSED: Final[Mapping[str, int]] = {
     "idempotence": 28298,
     "transactions": 92109,
     "classic-groups": 305549,
+    "committed-reads": 9344,
+    "unclean-transactions": 10231,
     "offsets": 1992,
     "idempotence of one producer": 7731,
     "transactions of version 1": 69968,

@@ -40,8 +40,10 @@ FALSE: Final[Mapping[str, int]] = {
     "settings": 962,
     "composed-replication": 1233,
     "idempotence": 391,
-    "transactions": 347,
     "classic-groups": 534,
+    "transactions": 345,
+    "committed-reads": 477,
+    "unclean-transactions": 401,
     "offsets": 310,
     "compaction": 482,
     "recovery": 174,
@@ -51,7 +53,7 @@ FALSE: Final[Mapping[str, int]] = {
     "placement": 91,
     "idempotence of one producer": 327,
     "transactions of version 1": 512,
-    "transactions that a database decides": 415,
+    "transactions that a database decides": 413,
 }
 """How often the properties of a machine are false, of all that they are asked."""
 

@@ -171,7 +171,7 @@ class GiveUp(IdempotenceAction):
 
     def effect(self, machine: IdempotenceRules, state: State) -> State:
         producer = state.producers[self.producer]
-        producer = evolve(producer, epoch=producer.epoch + 1, next_sequence=0, in_flight=())
+        producer = machine.begun_again(producer)
         kept = tuple(r for r in state.responses if r.request.batch.producer != self.producer)
         state = evolve(state.with_producer(self.producer, producer), responses=kept)
         return state.spend(self.bounded_as)

@@ -69,6 +69,10 @@ class IdempotenceRules(EnumeratingMachine[State]):
         """A gap in front of a batch closes by itself if an older one was incomplete when this attempt was sent."""
         return refused.behind
 
+    def begun_again(self, producer: Producer) -> Producer:
+        """A producer with a new epoch: what it has given up may be in the log, and is not sent again (KIP-360)."""
+        return evolve(producer, epoch=producer.epoch + 1, next_sequence=0, in_flight=())
+
     # --- rules of the leader -----------------------------------------------------------------------------------
 
     def repeated(self, replica: Replica, batch: Batch) -> BatchMetadata | None:

@@ -96,6 +96,15 @@ class Offsets(OffsetRules):
     def converges(self) -> Mapping[str, Invariant[State]]:
         return properties.converging()
 
+    def explain(self, invariant: str, state: State) -> Mapping[str, object]:
+        return {
+            "log": state.log,
+            "what was ever appended": state.history,
+            "what the coordinator has": state.store,
+            "replayed up to": state.applied,
+            "markers acknowledged up to": state.acknowledged,
+        }
+
     @property
     def sometimes(self) -> Mapping[str, Invariant[State]]:
         return properties.goals()

@@ -66,6 +66,16 @@ _ALL = (
         "a producer that changes from version 1 to 2 between two transactions",
     ),
     Model(
+        "transactions-one-connection",
+        Transactions(incarnations=1, partitions=1, version=1, one_connection=True, bounds=Bounds(DelayAdd=1, GiveUp=1)),
+        "a producer of version 1 that waits for every partition that it adds",
+    ),
+    Model(
+        "transactions-mistaken-epoch",
+        Transactions(incarnations=1, partitions=1, transactions=1, guesses_epochs=True, bounds=Bounds(DelayEnd=1)),
+        "a client that ends its transaction under an epoch that nobody gave it",
+    ),
+    Model(
         "transactions-group",
         Transactions(
             transactional_ids=2, incarnations=1, partitions=1, transactions=1, inputs=2, bounds=Bounds(Rebalance=1)

@@ -139,6 +139,10 @@ class PartitionRules(CoordinatorRules):
                 memory = self.with_marker(memory, entry, offset)
         return self.replicated(memory, high_watermark)
 
+    def memory_after_cut(self, partition: Partition, log: Log) -> Memory:
+        """What a replica knows whose log was cut, or that has read it anew: of what is gone, nothing (KAFKA-12153)."""
+        return self.rebuilt(log, partition.high_watermark)
+
     def returned(self, partition: Partition) -> tuple[int, ...]:
         """The offsets of the records that read_committed returns: a consumer leaves out what the index says."""
         stable, aborted, found = self.last_stable_offset(partition), partition.memory.aborted, []

@@ -249,6 +249,6 @@ class Elect(TransactionAction):
     def effect(self, machine: TransactionRules, state: State) -> State:
         partition = state.partitions[self.partition]
         log = partition.log[: self.kept]
-        memory = machine.rebuilt(log, partition.high_watermark)
+        memory = machine.memory_after_cut(partition, log)
         leader = Partition(log, partition.high_watermark, memory)
         return state.with_partition(self.partition, leader).spend(self.bounded_as)

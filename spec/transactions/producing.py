@@ -170,6 +170,8 @@ class End(ProducerAction):
             return f"producer {self.producer} has nothing to end"
         if any(slot.in_flight for slot in producer.slots):
             return f"producer {self.producer} waits for a record"
+        if not machine.may_end(state.late.adds, producer.transaction):
+            return f"producer {self.producer} waits for a partition to be added"
         if self.decision is Decision.COMMIT and not machine.may_commit(producer):
             return f"producer {self.producer} can only abort"
         if machine.two_phase and not machine.has_database(state, self.producer):
@@ -329,7 +331,11 @@ class DelayEnd(Delay):
     @classmethod
     def waiting(cls, machine: TransactionRules, state: State) -> list[Request]:
         found = [machine.end_request(state, number) for number in range(machine.producers)]
-        return [request for request in found if request is not None]
+        sent: list[Request] = []
+        for request in found:
+            if request is not None:
+                sent += [request, *([evolve(request, epoch=request.epoch + 1)] if machine.guesses_epochs else ())]
+        return sent
 
 
 @attrs.frozen

@@ -196,7 +196,7 @@ def open_transactions(state: State) -> Iterator[int]:
         yield from one.logged.transactions
     for partition in state.partitions:
         for entry in partition.memory.producers:
-            record = partition.log[entry.open_from] if entry.open_from != NONE else None
+            record = partition.log[entry.open_from] if NONE < entry.open_from < len(partition.log) else None
             if isinstance(record, Record):
                 yield record.transaction
 
@@ -258,7 +258,21 @@ def epochs_rise(before: State, action: Action, after: State) -> bool:
             known = kept.memory.entry(entry.producer_id)
             if known is not None and (known.epoch > entry.epoch or known.coordinator_epoch > entry.coordinator_epoch):
                 return False
+        if not markers_rise(new.log, len(kept.log)):
+            return False
     return True
+
+
+def markers_rise(log: Log, since: int) -> bool:
+    """Whether no marker from an offset on is of an older coordinator than one of the same producer before it."""
+    return not any(
+        isinstance(entry, Marker)
+        and isinstance(other, Marker)
+        and entry.producer_id == other.producer_id
+        and entry.coordinator_epoch < other.coordinator_epoch
+        for place, entry in enumerate(log[since:], since)
+        for other in log[:place]
+    )
 
 
 def epochs_in_range(machine: TransactionRules) -> Invariant[State]:

@@ -5,6 +5,8 @@ A rule is a method, so that a historical bug (`spec.bugs`) can override it. `mac
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import attrs
 
 from tidegauge.spec.kernel.bounds import Bounds
@@ -48,6 +50,13 @@ class TransactionRules(PartitionRules):
     """Of the protocol of transactions, as producers begin with it."""
     transactions_before_upgrade: int = 1_000_000
     """A process of version 1 upgrades before it begins one more: what a model is cut off at, no rule."""
+    guesses_epochs: bool = False
+    """Whether a client may end its transaction under an epoch that nobody gave it yet, besides (`DelayEnd`).
+
+    A next transaction that gets that epoch would be ended by it: nothing tells the two apart.
+    """
+    one_connection: bool = False
+    """Whether a client knows of every AddPartitionsToTxn that it has sent, and waits for it: as on one connection."""
     inputs: int = 0
     """Records of an input that a group consumes; if any, the last partition is that of the group's offsets."""
     expiring: bool = True
@@ -101,6 +110,10 @@ class TransactionRules(PartitionRules):
         if self.inputs and not producer.slots[self.offsets_partition].acknowledged:
             return False
         return not any(slot.in_flight or slot.given_up for slot in producer.slots)
+
+    def may_end(self, late: Iterable[AddRequest], transaction: int) -> bool:
+        """A client that knows what it has sent ends no transaction while a partition is on its way into it."""
+        return not self.one_connection or all(request.transaction != transaction for request in late)
 
     def position_after(self, producer: Producer, decision: Decision) -> int:
         """A member goes on with the next record after a commit, and asks for the group's offset after an abort."""

@@ -16,9 +16,12 @@ import tidegauge
 from tidegauge.commands.outputs import check_folder
 from tidegauge.commands.simulating import plain_value
 from tidegauge.exits import Status, Unusable
-from tidegauge.model_tests.harness.report.model import Explored, Report
+from tidegauge.linearizability.files import read
+from tidegauge.linearizability.history import Operation
+from tidegauge.model_tests.harness.report.model import Explored, Recorded, Report
 from tidegauge.model_tests.harness.report.page import write
-from tidegauge.model_tests.harness.verification.campaigning import campaigns
+from tidegauge.model_tests.harness.report.recorded import drawn
+from tidegauge.model_tests.harness.verification.campaigning import Campaign, campaigns
 from tidegauge.model_tests.harness.verification.plan import BUG, Plan, plan
 from tidegauge.model_tests.harness.verification.run import (
     CheckInSpark,
@@ -167,8 +170,19 @@ def run(screen: Screen, wanted: Plan, in_spark: CheckInSpark | None, folder: Pat
         bug=wanted.bug,
         catches=checked.bug.catches,
         counterexample=checked.bug.figure,
+        recorded=life_in(ran),
         seconds=screen.seconds,
     )
+
+
+def life_in(ran: Sequence[Campaign]) -> Recorded | None:
+    """A transaction of the simulated clusters that had some: the one with most to see."""
+    held: dict[int, list[Operation]] = {}
+    for campaign in ran:
+        for row in read(campaign.histories) if campaign.transactions else ():
+            held.setdefault(row.history, []).append(row)
+    figures = [drawn(rows, f"tidegauge simulate --transactions --seed {seed}") for seed, rows in held.items()]
+    return max(filter(None, figures), key=lambda figure: figure.worth, default=None)
 
 
 def shown(wanted: Plan) -> dict[str, str]:
@@ -179,6 +193,6 @@ def shown(wanted: Plan) -> dict[str, str]:
 
 def document(report: Report) -> dict[str, Any]:
     """A report for machines, without the pictures."""
-    told = attrs.asdict(attrs.evolve(report, counterexample=None), value_serializer=plain_value)
+    told = attrs.asdict(attrs.evolve(report, counterexample=None, recorded=None), value_serializer=plain_value)
     replay = report.counterexample.replay if report.counterexample else None
     return {**told, "holds": report.holds, "counterexample": replay}

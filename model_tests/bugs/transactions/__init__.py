@@ -1,7 +1,7 @@
 """The zoo's part on transactions, in the implementation: subclasses, each with the one rule that was wrong.
 
-What a client does wrong (KAFKA-18227), and what a group's coordinator does (KAFKA-8587), is in the specification only:
-beside the cores clients and groups are the specification's.
+What a client of version 1 does wrong (KAFKA-18227, librdkafka 3575), and what comes of a coordinator of groups (8587),
+is in the specification only: beside the cores clients and groups are the specification's.
 """
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ from tidegauge.model_tests.bugs.transactions import (
     fenced_while_completing,
     kafka_5231,
     kafka_6119,
+    kafka_9144,
+    kafka_9600,
+    kafka_12153,
     kafka_14402,
     kafka_14884,
     kafka_16352,
@@ -30,6 +33,9 @@ TRANSACTION_BUGS: Mapping[str, CoreBug[TransactionRoles]] = {
     for module in (
         kafka_5231,
         kafka_6119,
+        kafka_9144,
+        kafka_9600,
+        kafka_12153,
         kafka_14402,
         kafka_14884,
         kafka_16352,
@@ -47,6 +53,7 @@ TRANSACTION_BUGS: Mapping[str, CoreBug[TransactionRoles]] = {
 WITHOUT_A_CORE: Mapping[str, str] = {
     "kafka_8587": "a group's coordinator, which has a machine of its own (`spec.offsets`)",
     "kafka_18227": "a client: no core here speaks for one",
+    "librdkafka_3575": "a client of version 1: the native one speaks version 2, and adds no partition by itself",
 }
 """The bugs that are in the specification only, and whose they are."""
 

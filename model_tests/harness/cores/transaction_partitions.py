@@ -2,19 +2,20 @@
 
 What the specification has as one partition are two replicas here. Where nothing may come between, the follower fetches
 at once; else it does when the action says so. An election makes the follower the leader, if it has as much as is to be
-kept; else the leader restarts with what is kept, and reads its log from the disk.
+kept; or the leader has cut its log to what is kept; or it restarts with that and reads its log from the disk.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from enum import Enum
 from typing import Final
 
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.partition.log import Buffer
 from tidegauge.impl.partition.messages import Appended, PartitionConfig
-from tidegauge.impl.partition.producer_state import ProducerStates
+from tidegauge.impl.partition.producer_state import DEFAULT_EXPIRATION_MS, ProducerStates
 from tidegauge.impl.partition.registration import PartitionRegistration
 from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.impl.ports.simulated_disk import SimulatedDisk
@@ -38,6 +39,18 @@ MUCH: Final = 1 << 20
 REPLICAS: Final = (0, 1)
 CONFIG: Final = PartitionConfig()
 _LOG_CONFIG: Final = LogConfig()
+
+
+class Turn(Enum):
+    """What an election comes from."""
+
+    CUT = "the leader has followed for a while, has cut its log, and leads again"
+    ANOTHER = "the follower leads, if it has what is kept; else the leader restarts"
+    RESTART = "the leader restarts"
+
+
+TURNS: Final = (Turn.CUT, Turn.ANOTHER, Turn.CUT, Turn.RESTART, Turn.ANOTHER)
+"""By leader epoch."""
 
 
 class TransactionLog(DiskLog):
@@ -98,7 +111,14 @@ class PartitionCores:
 
     def append_marker(self, request: spec.MarkerRequest) -> Appended | ErrorCode:
         """A marker reaches the leader."""
-        return self._touched().append_marker(transaction_marker(request), request.version, 0)
+        outcome = self._touched().append_marker(transaction_marker(request), request.version, 0)
+        self.sweep()
+        return outcome
+
+    def sweep(self) -> None:
+        """Each replica looks for producers that have been idle for long: all were there less long ago."""
+        for replica in self.replicas:
+            replica.producers.expire(DEFAULT_EXPIRATION_MS - 1)
 
     def confirm(self, request: spec.ProduceRequest) -> None:
         """The coordinator's verification reaches the leader, which has asked for it."""
@@ -124,7 +144,8 @@ class PartitionCores:
         self._touched()
         former = self.registration.leader
         other = self.replicas[1 - former]
-        follows = other.log_end_offset == kept
+        turn = self.registration.leader_epoch % len(TURNS)
+        follows = other.log_end_offset == kept and TURNS[turn] is Turn.ANOTHER
         self.registration = self.registration._replace(
             leader=1 - former if follows else former,
             leader_epoch=self.registration.leader_epoch + 1,
@@ -132,8 +153,12 @@ class PartitionCores:
         )
         replica = self.replicas[former]
         assert isinstance(replica.log, TransactionLog)
-        log = replica.log.after_restart(kept)
-        self.replicas[former] = self._started(former, log, replica.high_watermark)
+        if TURNS[turn] is Turn.CUT:
+            replica.log.truncate_to(kept)  # as it does that has followed for a while
+            replica.apply_metadata(self.registration, 0, 0)
+        else:
+            log = replica.log.after_restart(kept)
+            self.replicas[former] = self._started(former, log, replica.high_watermark)
         other.apply_metadata(self.registration, 0, 0)
 
     # --- as the specification has it -----------------------------------------------------------------------------

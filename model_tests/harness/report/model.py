@@ -220,6 +220,18 @@ class Counterexample:
 
 
 @attrs.frozen
+class Recorded:
+    """A stretch of a recorded history, as steps."""
+
+    title: str
+    steps: tuple[Step, ...]
+    replay: str
+    """The command that records it again."""
+    worth: int = 0
+    """How much there is to see; of several the most."""
+
+
+@attrs.frozen
 class Report:
     """All of a run."""
 
@@ -238,6 +250,7 @@ class Report:
     bug: str = ""
     catches: tuple[Catch, ...] = ()
     counterexample: Counterexample | None = None
+    recorded: Recorded | None = None
     seconds: float | None = None
 
     @property

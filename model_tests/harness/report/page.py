@@ -17,6 +17,7 @@ from tidegauge.model_tests.harness.report.model import (
     Counterexample,
     Coverage,
     Explored,
+    Recorded,
     Report,
     Stage,
     Verdict,
@@ -58,6 +59,7 @@ def render(report: Report) -> str:
     sections = [
         stages(report),
         caught(report),
+        life(report.recorded) if report.recorded else None,
         campaign(report.campaign) if report.campaign else None,
         [exploration(each) for each in report.explored],
     ]
@@ -183,6 +185,17 @@ def counterexample(found: Counterexample) -> list[Html]:
             id="violation",
         ),
     ]
+
+
+def life(recorded: Recorded) -> Html:
+    """What a history tells of a transaction."""
+    figure = Counterexample(recorded.title, "", "", "", {}, recorded.steps, recorded.replay)
+    return section(
+        "A transaction, as recorded",
+        element("p", recorded.title, ". Record it again: ", element("code", recorded.replay)),
+        sequence_diagram(figure),
+        anchor="recorded",
+    )
 
 
 def campaign(runs: tuple[CampaignRun, ...]) -> Html:

@@ -46,6 +46,11 @@ TWINS: Final[Mapping[str, int]] = {
     "still_moves": 824,
     # idempotence
     "kafka_3197": 126, "kafka_5494": 788, "kafka_6003": 45, "kafka_6683": 18_712, "kafka_7692": 116, "kafka_15591": 80,
+    "librdkafka_4953": 15,
+    # reads of committed records
+    "kafka_5376": 142, "kafka_9807": 142,
+    # unclean elections under transactions
+    "kafka_7408": 77,
     # offsets of groups
     "kafka_5247": 390, "kafka_8587_told": 71, "kafka_13636": 1_280, "kafka_17507": 378, "kafka_19163": 13_133,
     # classic groups
@@ -53,6 +58,7 @@ TWINS: Final[Mapping[str, int]] = {
     "kafka_12890": 1_602, "kafka_12984": 646, "kafka_13419": 5_311, "kafka_14422": 183,
     # transactions
     "kafka_5231": 8_401, "kafka_6119": 347, "kafka_8587": 1_222, "fenced_while_completing": 140, "kafka_14402": 597,
+    "kafka_9144": 976, "kafka_9600": 41, "kafka_12153": 117, "librdkafka_3575": 716,
     "kafka_14884": 597, "kafka_16352": 7_704, "kafka_17754": 323,
     "kafka_18227": 967, "kafka_18464": 140, "kafka_18575": 47, "kafka_18660": 111, "kafka_19367": 107,
     "kafka_19999": 303,

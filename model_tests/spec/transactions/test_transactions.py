@@ -74,8 +74,7 @@ def test_small_models_hold_and_have_so_many_states_and_steps(machine: Transactio
 
 def test_the_models_together_turn_every_perturbation_on() -> None:
     turned_on = {name for model in TRANSACTION_MODELS.values() for name in model.machine.bounds}
-    # Client requests of version 1 have no number by which a late one is told from a new one.
-    assert turned_on == set(Transactions().perturbations) - {"DelayAdd"}
+    assert turned_on == set(Transactions().perturbations)
 
 
 def test_walks_of_large_machines_keep_every_invariant() -> None:

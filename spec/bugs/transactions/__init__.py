@@ -10,6 +10,9 @@ from tidegauge.spec.bugs.transactions import (
     kafka_5231,
     kafka_6119,
     kafka_8587,
+    kafka_9144,
+    kafka_9600,
+    kafka_12153,
     kafka_14402,
     kafka_14884,
     kafka_16352,
@@ -20,6 +23,7 @@ from tidegauge.spec.bugs.transactions import (
     kafka_18660,
     kafka_19367,
     kafka_19999,
+    librdkafka_3575,
 )
 from tidegauge.spec.transactions.machine import Transactions
 
@@ -29,6 +33,9 @@ TRANSACTION_BUGS: Mapping[str, Bug[Transactions]] = {
         kafka_5231,
         kafka_6119,
         kafka_8587,
+        kafka_9144,
+        kafka_9600,
+        kafka_12153,
         kafka_14402,
         kafka_14884,
         kafka_16352,
@@ -39,6 +46,7 @@ TRANSACTION_BUGS: Mapping[str, Bug[Transactions]] = {
         kafka_18660,
         kafka_19367,
         kafka_19999,
+        librdkafka_3575,
         fenced_while_completing,
     )
 }
