@@ -1,0 +1,28 @@
+"""Campaigns with transactions find the bugs that the table says they find."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidegauge.linearizability.check import check
+from tidegauge.model_tests.bugs.transactions import TRANSACTION_BUGS
+from tidegauge.model_tests.harness.simulation.options import draw, transacting
+from tidegauge.model_tests.harness.simulation.simulation import simulate
+from tidegauge.model_tests.zoo.transaction_campaigns import FOUND_WITHIN, NOT_FOUND
+
+
+def shows(bug: str, seed: int) -> bool:
+    """Whether a run with the bug fails."""
+    run = simulate(transacting(draw(seed), bug))
+    return not run.holds or bool(check(run.operations).anomalies)
+
+
+def test_of_every_bug_the_table_says_where_campaigns_find_it_or_why_they_do_not() -> None:
+    assert {*FOUND_WITHIN, *NOT_FOUND} == set(TRANSACTION_BUGS)
+    assert not FOUND_WITHIN.keys() & NOT_FOUND.keys()
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("bug", FOUND_WITHIN)
+def test_a_campaign_finds_the_bug(bug: str) -> None:
+    assert any(shows(bug, seed) for seed in range(1, 1 + FOUND_WITHIN[bug])), f"{bug} went unnoticed"

@@ -1,0 +1,31 @@
+"""Within how many seeds a campaign with transactions finds each bug, or why it does not.
+
+Seeds begin with 1: `tidegauge simulate --transactions --bug X --seeds N`. What campaigns miss, lockstep finds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+FOUND_WITHIN: Final[Mapping[str, int]] = {
+    "fenced_while_completing": 9,
+    "kafka_5231": 1,
+    "kafka_6119": 1,
+    "kafka_14402": 1,
+    "kafka_17754": 2,
+    "kafka_18464": 5,
+    "kafka_18575": 2,
+    "kafka_19367": 1,
+    "kafka_19999": 1,
+}
+
+NOT_FOUND: Final[Mapping[str, str]] = {
+    "kafka_14884": "clients of a campaign speak version 2, where each transaction has an epoch and so a verification "
+    "of its own: one that outlives a marker is of no use to the next transaction",
+    "kafka_16352": "a marker has to be acknowledged late, when the coordinator waits for that of a later end, and "
+    "senders wait for the response to one request before they send the next: not in six seeds",
+    "kafka_18660": "one process has to use up the epochs in a row, and its next transaction has to begin before the "
+    "last one is complete: not in twelve seeds",
+}
+"""Bugs that campaigns do not show, and why."""
