@@ -26,6 +26,9 @@ arrive whenever it likes, or never. A heartbeat's response may be as late as the
 application does nothing any more; a client library would have it leave after `max.poll.interval.ms`, which is no part
 of the protocol and not needed for its promises.
 
+A static member of a cooperative group that crashes before it has given a partition back is a gap of the protocol: its
+next process takes the place without a rebalance, and the partition is nobody's until one begins. No model has that.
+
 Not here: deletion of groups and offsets, and expiry (`spec.offsets`); offsets in transactions (`spec.transactions`);
 the largest size of a group. Nobody asks a group that its coordinator has unloaded, and so no group is in state Dead.
 """

@@ -105,7 +105,7 @@ _ALL = (
     ),
     Model(
         "groups-nightly-static",
-        ClassicGroups(instances=(0, 1), cooperative=True, bounds=Bounds(Crash=1, FailOver=1)),
+        ClassicGroups(instances=(0, 1), bounds=Bounds(Crash=1, FailOver=1)),
         "static members that start again, and a coordinator that takes over",
     ),
 )

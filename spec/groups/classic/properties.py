@@ -125,7 +125,15 @@ def shared_out_once(machine: GroupRules) -> Invariant[State]:
 
 
 def is_covered(machine: GroupRules, record: GroupRecord, given: list[int]) -> bool:
-    """Whether an assignment leaves nothing out that it might not."""
+    """Whether an assignment leaves nothing out that it might not.
+
+    With the cooperative protocol nothing is said of one with a static member that has just begun: if its former process
+    had yet to give something back, nobody knows that any more.
+    """
+    if machine.cooperative and any(
+        member.instance != NONE and member.subscription.generation == NONE for member in record.members
+    ):
+        return True
     wanted = {topic for member in record.members for topic in member.subscription.topics}
     held = {partition for member in record.members for partition in member.subscription.owned}
     known = max(machine.partitions, max(given, default=NONE) + 1)
