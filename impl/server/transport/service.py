@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Protocol
 
 import attrs
@@ -85,9 +86,14 @@ class Service:
 
     @served.default
     def _all_served(self) -> frozenset[tuple[int, int]]:
-        return frozenset(
-            (key, version)
-            for key, versions in self.versions.items()
-            for version in range(versions.lowest, versions.highest + 1)
-            if key != ApiKey.PRODUCE or version >= PRODUCE_SERVED_FROM
-        )
+        return _served(tuple(self.versions.items()))
+
+
+@cache
+def _served(versions: tuple[tuple[int, VersionRange], ...]) -> frozenset[tuple[int, int]]:
+    return frozenset(
+        (key, version)
+        for key, spoken in versions
+        for version in range(spoken.lowest, spoken.highest + 1)
+        if key != ApiKey.PRODUCE or version >= PRODUCE_SERVED_FROM
+    )

@@ -25,6 +25,7 @@ from tidegauge.spec.idempotence.state import (
     State,
 )
 from tidegauge.spec.kernel.bounds import UNBOUNDED
+from tidegauge.spec.kernel.evolving import evolve
 
 MOST_RECORDS = 3
 """In a batch."""
@@ -124,12 +125,12 @@ class InStep(Sequencing):
         super().give_up()
         if self._is_followed:
             after = producing.GiveUp(0).effect(self._machine, self._state(self._expected.leader)).producers[0]
-            self._expected = attrs.evolve(after, desynchronised=False)
+            self._expected = evolve(after, desynchronised=False)
             self._compare()
 
     def _state(self, leader: int, *responses: ProduceResponse) -> State:
         """The producer alone with what it knows; brokers are the trace's matter."""
-        return State((attrs.evolve(self._expected, leader=leader),), (), leader, 0, (), responses=responses)
+        return State((evolve(self._expected, leader=leader),), (), leader, 0, (), responses=responses)
 
     def _follow(self, action: IdempotenceAction, leader: int, *responses: ProduceResponse) -> None:
         """Take the specification's action, with the leader that the producer knows."""

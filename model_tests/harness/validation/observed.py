@@ -36,6 +36,7 @@ from typing import ClassVar, Self
 import attrs
 
 from tidegauge.spec.kernel.bounds import UNBOUNDED
+from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.machine import Action, Invariant, NotEnabled, StepInvariant
 from tidegauge.spec.kernel.parts import Part, with_part
 from tidegauge.spec.replication.actions import ReceiveFetchResponse, ReplicationAction, on_network
@@ -124,7 +125,7 @@ class AbandonFetch(ObservedAction):
     def effect(self, machine: ReplicationRules, state: State) -> State:
         replica = state.replicas[self.request.follower]
         waiting = tuple(request for request in replica.outstanding if request != self.request)
-        return state.with_replica(self.request.follower, attrs.evolve(replica, outstanding=waiting))
+        return state.with_replica(self.request.follower, evolve(replica, outstanding=waiting))
 
 
 @attrs.frozen
@@ -138,7 +139,7 @@ class ReceiveMetadata(ObservedAction):
         return not_acting(state, self.broker)
 
     def effect(self, machine: ReplicationRules, state: State) -> State:
-        return state.with_replica(self.broker, attrs.evolve(state.replicas[self.broker], pulled=self.metadata))
+        return state.with_replica(self.broker, evolve(state.replicas[self.broker], pulled=self.metadata))
 
 
 @attrs.frozen
@@ -226,7 +227,7 @@ class TakeInPart(ObservedAction):
     def effect(self, machine: ReplicationRules, state: State) -> State:
         replica = state.replicas[self.response.request.follower]
         known = LeaderLogStart(min(LeaderLogStart.of(self.response).offset, log_start_of(replica)))
-        earlier = attrs.evolve(with_part(self.response, known), high_watermark=replica.high_watermark)
+        earlier = evolve(with_part(self.response, known), high_watermark=replica.high_watermark)
         responses = tuple(earlier if one == self.response else one for one in state.network.fetch_responses)
         return ReceiveFetchResponse(earlier).effect(machine, on_network(state, fetch_responses=responses))
 
@@ -268,7 +269,7 @@ class CheckpointOvertaken(ObservedAction):
         return machine.not_hosting(state, self.broker)
 
     def effect(self, machine: ReplicationRules, state: State) -> State:
-        return state.with_replica(self.broker, attrs.evolve(state.replicas[self.broker], checkpoint=self.offset))
+        return state.with_replica(self.broker, evolve(state.replicas[self.broker], checkpoint=self.offset))
 
 
 @attrs.frozen
@@ -291,7 +292,7 @@ class CheckpointUnsaid(ObservedAction):
         return ""
 
     def effect(self, machine: ReplicationRules, state: State) -> State:
-        return state.with_replica(self.broker, attrs.evolve(state.replicas[self.broker], checkpoint=self.offset))
+        return state.with_replica(self.broker, evolve(state.replicas[self.broker], checkpoint=self.offset))
 
 
 @attrs.frozen
@@ -342,7 +343,7 @@ def low_watermark_is_true_but_for_disks(state: State) -> bool:
         else replica
         for replica in state.replicas
     )
-    return low_watermark_is_true(attrs.evolve(state, replicas=tuple(starts)))
+    return low_watermark_is_true(evolve(state, replicas=tuple(starts)))
 
 
 def observed_machine(brokers: int, min_insync_replicas: int, *, unclean_leader_election: bool) -> Replication:

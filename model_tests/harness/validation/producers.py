@@ -26,7 +26,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-import attrs
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.server.trace import events
@@ -51,6 +50,7 @@ from tidegauge.spec.idempotence.state import (
     without_entry,
 )
 from tidegauge.spec.kernel.changes import plain
+from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.transactions.state import Memory
 
 SEQUENCES: Final = 1 << 31
@@ -104,7 +104,7 @@ class Remembering:
                 self._past.pop(node, None)
             case events.OfReplica() as decision:
                 before = self._replicas.get(node) or Replica(forgot=told_forgot(decision))
-                before = attrs.evolve(before, log_start=decision.state.log_start)
+                before = evolve(before, log_start=decision.state.log_start)
                 self._replicas[node] = self._after(decision, before, self._past.get(node, ()), node in self._damaged)
                 if node not in self._damaged:
                     self._check_transactions(decision, node)
@@ -123,8 +123,8 @@ class Remembering:
                 before = tuple(one for one in past if one.end_offset <= first)
                 if damaged:
                     had = as_left(past, batches, decision.state.log_end_offset)
-                    return self._made_of_the_rest(decision, attrs.evolve(replica, log=had))
-                return self._made_again(decision, attrs.evolve(replica, log=before + batches))
+                    return self._made_of_the_rest(decision, evolve(replica, log=had))
+                return self._made_again(decision, evolve(replica, log=before + batches))
             case events.Append():
                 return self._kept(decision, self._appended(decision, replica))
             case events.ReceiveFetchResponse(accepted=True, outcome=outcome):
@@ -138,14 +138,14 @@ class Remembering:
                 known = replica.producers
                 for producer in expired:
                     known = without_entry(known, producer)
-                return self._kept(decision, attrs.evolve(replica, producers=known, forgot=True))
+                return self._kept(decision, evolve(replica, producers=known, forgot=True))
             case events.AcknowledgeRepeat() | events.RefuseSequence():
                 self._check_response(decision, replica)
                 return self._kept(decision, replica)
             case events.OfLog():
                 return self._kept(decision, replica)
             case events.ApplyMetadata() if self._succeeds:
-                return attrs.evolve(replica, forgot=True)
+                return evolve(replica, forgot=True)
         return replica
 
     # --- transactions ------------------------------------------------------------------------------------------------
@@ -232,9 +232,9 @@ class Remembering:
         producers, more = replica.producers, []
         for one in logged(batches):
             unknown = one.batch.sequence > 0 and entry_of(producers, one.batch.producer) is None
-            more.append(attrs.evolve(one, on_trust=unknown))
+            more.append(evolve(one, on_trust=unknown))
             producers = self.machine.with_batch(producers, one.batch, one.base_offset)
-        return attrs.evolve(replica, log=(*replica.log, *more), producers=producers)
+        return evolve(replica, log=(*replica.log, *more), producers=producers)
 
     def _kept(self, decision: events.OfLog, expected: Replica) -> Replica:
         """Memory goes on from the one before."""
@@ -252,7 +252,7 @@ class Remembering:
     def _made_again(self, decision: events.OfLog, replica: Replica) -> Replica:
         """Memory comes from the disk."""
         found = decision.producers
-        replica = attrs.evolve(replica, producers=remembered(found), forgot=found.forgot)
+        replica = evolve(replica, producers=remembered(found), forgot=found.forgot)
         has = {one.batch.producer for one in replica.log} | {entry.producer for entry in replica.producers}
         for producer in sorted(has):
             log = tuple(one for one in replica.log if one.batch.producer == producer)
@@ -261,7 +261,7 @@ class Remembering:
             if newest and not (shown := tuple(one for one in newest if one.batch.sequence >= 0)):
                 self._check_marked(replica, known, newest[-1])
                 continue
-            alone = attrs.evolve(replica, log=shown if newest else (), producers=() if known is None else (known,))
+            alone = evolve(replica, log=shown if newest else (), producers=() if known is None else (known,))
             if not self._matches_log(State((), (alone,), 0, 0, ())):
                 has_not = f"ProducerStateMatchesLog is violated: of producer {producer} the replica remembers"
                 raise Wrong(f"{has_not} {known_as(known)}, its log from {replica.log_start} on has {in_log(log)}")
@@ -278,7 +278,7 @@ class Remembering:
     def _made_of_the_rest(self, decision: events.OfLog, replica: Replica) -> Replica:
         """Memory comes from a disk that has damaged the log."""
         found = decision.producers
-        replica = attrs.evolve(replica, producers=remembered(found), forgot=found.forgot)
+        replica = evolve(replica, producers=remembered(found), forgot=found.forgot)
         had = {(one.batch.producer, one.batch.epoch, self._metadata(one)) for one in without_markers(replica.log)}
         for entry in replica.producers:
             if not had.issuperset((entry.producer, entry.epoch, batch) for batch in entry.batches):
@@ -309,7 +309,7 @@ def cut(decision: events.OfReplica, replica: Replica) -> Replica:
     """The log as far as it still reaches; none of it where it starts over."""
     start, end = decision.state.log_start, decision.state.log_end_offset
     kept = () if start == end else tuple(one for one in replica.log if one.end_offset <= end)
-    return attrs.evolve(replica, log=kept)
+    return evolve(replica, log=kept)
 
 
 def told_forgot(decision: events.OfReplica) -> bool:
