@@ -51,7 +51,9 @@ LARGE: Final[Mapping[str, Machine[Any]]] = {
         max_epoch=3,
         bounds=Bounds(dict.fromkeys(sorted({*Transactions().perturbations} - {"DelayAdd", "Upgrade"}), OFTEN)),
     ),
-    "idempotence of one producer": Idempotence(segments=True, bounds=Bounds(Elect=OFTEN, DuplicateProduce=OFTEN)),
+    "idempotence of one producer": Idempotence(
+        max_records=6, segments=True, batch_sizes=(2, 1), bounds=Bounds(Elect=OFTEN, DuplicateProduce=OFTEN)
+    ),
     "transactions of version 1": Transactions(version=1, max_epoch=3, bounds=Bounds(GiveUp=OFTEN, DelayEnd=OFTEN)),
     "transactions that a database decides": Transactions(
         incarnations=3, partitions=1, two_phase=True, bounds=Bounds(CrashProducer=OFTEN, FailOver=1)

@@ -83,7 +83,8 @@ class ReceiveProduce(IdempotenceAction):
             for number, producer in enumerate(state.producers):
                 entry = entry_of(replica.producers, number)
                 committed = [b.batch for b in replica.log[-machine.batches_retained :] if b.batch.producer == number]
-                yield from (cls(ProduceRequest(batch, broker, machine.max_attempts)) for batch in committed)
+                ends = [batch for known in committed for batch in ends_of(machine, known)]
+                yield from (cls(ProduceRequest(batch, broker, machine.max_attempts)) for batch in (*committed, *ends))
                 last = entry.batches[-1].last_sequence if entry is not None else NONE
                 epoch = entry.epoch if entry is not None else producer.epoch
                 for wrong in (epoch - 1, epoch, epoch + 1):
@@ -165,6 +166,13 @@ def acknowledge_committed(machine: IdempotenceRules, state: State, broker: int) 
         response = ProduceResponse(waiting.request, Error.OK, waiting.base_offset, waiting.repeated)
         state = with_response(state, response)
     return state
+
+
+def ends_of(machine: IdempotenceRules, batch: Batch) -> Iterator[Batch]:
+    """What ends as a batch does and begins later: no repeat, for it would be acknowledged for what it is not."""
+    if batch.count > 1:
+        sequence = machine.advanced(batch.sequence, batch.count - 1)
+        yield evolve(batch, sequence=sequence, first=batch.first + batch.count - 1, count=1)
 
 
 @attrs.frozen

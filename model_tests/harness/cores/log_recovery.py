@@ -27,8 +27,10 @@ from tidegauge.impl.storage.producer_snapshot import snapshot_offset
 from tidegauge.impl.storage.segment_names import LOG_SUFFIX, SEGMENT_SUFFIXES, file_name
 from tidegauge.impl.storage.surviving_logs import survivors
 from tidegauge.model_tests.harness.performing import Steps, on
+from tidegauge.spec.kernel.changes import Change
 from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.recovery import machine as spec
+from tidegauge.spec.recovery.opening import Taken
 from tidegauge.spec.recovery.state import NO_EPOCHS, NO_FILE, UNREADABLE, Batch, Rot, Segment, State
 
 ROOT: Final = "logs"
@@ -43,6 +45,27 @@ _SPOT: Final[Mapping[Rot, tuple[tuple[int, int], ...]]] = {
     Rot.OFFSET: ((6, 2),),
 }
 """Bits of a batch, by byte and bit: the records and the checksum; length and magic; the epoch; the base offset."""
+
+
+def segments_read(machine: spec.Recovery, state: State, *, reads_all: bool) -> int:
+    """How many segments the specification reads when it opens the log; if it does so twice, the second time."""
+    read = 0
+
+    class Counting(spec.Recovery):
+        def taken_in(self, state: State, point: int, *, reads_all: bool) -> Taken:
+            nonlocal read
+            read = 0
+            return super().taken_in(state, point, reads_all=reads_all)
+
+        def take_in_read(
+            self, state: State, taken: Taken, segment: Segment, limit: int | None, point: int, flushed: int
+        ) -> None:
+            nonlocal read
+            read += 1
+            super().take_in_read(state, taken, segment, limit, point, flushed)
+
+    Counting(**attrs.asdict(machine, recurse=False)).opened(state, reads_all=reads_all)
+    return read
 
 
 def value_of(offset: int, epoch: int) -> bytes:
@@ -61,6 +84,9 @@ class RecoveryCores:
         """Where a batch begins -> the base offset of its segment, its position there, and its size."""
         self._point = self._start = self._high_watermark = 0
         self._is_clean = False
+        self._machine = machine
+        self._read_wanted: int | None = None
+        """How many segments the last opening had to read; None once something else has happened."""
 
     @property
     def log(self) -> Log:
@@ -69,6 +95,7 @@ class RecoveryCores:
         return self._log
 
     def perform(self, action: Action, before: State) -> None:
+        self._read_wanted = None
         STEPS.perform(self, action, before)
 
     def close(self) -> None:
@@ -186,6 +213,7 @@ class RecoveryCores:
             before_lowering=self._lower,
         )
         self._start, self._is_clean = log.log_start_offset, False
+        self._read_wanted = segments_read(self._machine, before, reads_all=action.reads_all)
         if not before.damages:
             assert log.log_end_offset == expected, f"the disk was said to keep records up to {expected}"
 
@@ -224,6 +252,23 @@ class RecoveryCores:
             was_rejected=log.recovery.is_point_rejected,
             aside=state.aside & self._aside(names),
         )
+
+    def differences(self, expected: State) -> Iterator[Change]:
+        """What an opening says of itself, and what the disk may still lose of an open log."""
+        if self._log is None:
+            return
+        for segment in expected.segments:
+            is_lost = self._disk.unsynced(_path(segment.base)) > 0
+            if is_lost and segment.synced == len(segment.batches) and not segment.torn:
+                yield Change(f"segments[{segment.base}].synced", segment.synced, "less")
+        if self._read_wanted is None:
+            return
+        recovery = self._log.recovery
+        if recovery.scanned_segments != self._read_wanted:
+            yield Change("segments that are read", self._read_wanted, recovery.scanned_segments)
+        lost_nothing = not recovery.gaps and not expected.was_rejected
+        if recovery.lost_nothing != lost_nothing:
+            yield Change("all that was flushed is there", lost_nothing, recovery.lost_nothing)
 
     def _noted(self, names: Sequence[str]) -> int:
         if checkpoints.LEADER_EPOCH_CHECKPOINT not in names:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import Enum
+from itertools import count
 from typing import Final
 
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.partition.log import Buffer
-from tidegauge.impl.partition.messages import Appended, PartitionConfig
+from tidegauge.impl.partition.messages import Appended, PartitionConfig, PartitionFetchResponse
 from tidegauge.impl.partition.producer_state import DEFAULT_EXPIRATION_MS, ProducerStates
 from tidegauge.impl.partition.registration import PartitionRegistration
 from tidegauge.impl.partition.replica import PartitionReplica
@@ -85,6 +86,8 @@ class PartitionCores:
         self._changed = True
         self._abstract = spec.Partition()
         self._returned: tuple[int, ...] = ()
+        self._paged: tuple[int, ...] = ()
+        self._shown = 0
 
     def _started(self, number: int, log: TransactionLog, high_watermark: int) -> PartitionReplica:
         replica = self.kind(number, log, CONFIG, high_watermark)
@@ -176,9 +179,31 @@ class PartitionCores:
             self._abstract = partition_of(self.leader, self.batches, expected.log)
             response = self.leader.read(0, MUCH, read_committed=True)
             self._returned = tuple(returned(in_memory(response.records), response.aborted or ()))
+            self._paged = tuple(
+                offset
+                for page in self._pages(read_committed=True)
+                for offset in returned(in_memory(page.records), page.aborted or ())
+            )
+            self._shown = self.leader.log.log_start_offset + sum(1 for _ in self._pages(read_committed=False))
             self._changed = False
         return self._abstract
 
+    def _pages(self, *, read_committed: bool) -> Iterator[PartitionFetchResponse]:
+        """What a consumer is given that has room for one batch at a time, each of one record."""
+        for offset in count(self.leader.log.log_start_offset):
+            page = self.leader.read(offset, 1, read_committed=read_committed)
+            if not page.records:
+                return
+            yield page
+
     def differences(self, name: str, expected: spec.Partition) -> Iterator[Change]:
-        """Where a reader of committed records would stop or read otherwise than the specification says."""
-        return read_otherwise(self.machine, name, expected, self.leader.last_stable_offset, self._returned)
+        """Where a reader would stop or read otherwise than the specification says, at the leader or at a follower."""
+        stable = self.leader.last_stable_offset
+        yield from read_otherwise(self.machine, name, expected, stable, self._returned)
+        yield from read_otherwise(self.machine, f"{name} batch by batch", expected, stable, self._paged)
+        if self.leader.knows_high_watermark and self._shown != expected.high_watermark:
+            yield Change(f"{name}.shown without read_committed", expected.high_watermark, self._shown)
+        follower = self.replicas[1 - self.registration.leader]
+        is_told = (follower.log_end_offset, follower.high_watermark) == (len(expected.log), expected.high_watermark)
+        if is_told and follower.last_stable_offset != stable:
+            yield Change(f"{name}.last_stable_offset of the follower", stable, follower.last_stable_offset)
