@@ -65,7 +65,7 @@ def all_mutants() -> tuple[tuple[str, AnyMutant], ...]:
     """Every mutant with its room."""
     found: list[tuple[str, AnyMutant]] = [(CLASSES, one) for one in played()]
     for room in ROOMS:
-        found += [(room.name, kept) for kept in replaced(room.files)]
+        found += [(room.name, kept) for kept in replaced(room.files) if room.changes(kept.function)]
         found += [(room.name, mutant) for mutant in mutants(room)]
     return tuple(found)
 

@@ -17,6 +17,13 @@ EQUIVALENT: Final[Mapping[str, str]] = {
     "`offset < end_offset and (at_least_one or max_bytes > 0)` -> `offset < end_offset`": (
         "a first batch that has no room is read and then dropped: the operand only saves the reading"
     ),
+    "impl/partition/producer_state.py ProducerStates.admit: "
+    "`len(headers) == 1 and headers[0].producer_id < 0` -> `headers[0].producer_id < 0`": (
+        "a client's request has one batch, or is refused before: there is no second one to look at"
+    ),
+    "impl/partition/producer_state.py ProducerStates.admit: `1` -> `2` in `len(headers) == 1`": (
+        "it only saves the loop, which passes over a batch that is of no producer"
+    ),
     "impl/controller/decision.py Decision.propose: `sessions or NO_SESSIONS` -> `sessions`": (
         "who applies a proposal asks whether it has sessions, and None has none either"
     ),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
 import attrs
 
-from tidegauge.model_tests.mutants.operators import Mutant, SourceModule, mutants_of
+from tidegauge.model_tests.mutants.operators import Function, Mutant, SourceModule, mutants_of
 from tidegauge.model_tests.mutants.patching import ROOT, source_module
 from tidegauge.model_tests.mutants.rings import LOCKSTEP_TESTS, Ring
 
@@ -23,6 +23,12 @@ class Room:
     """Folders and files of its own tests: unit tests, or what the explorer finds of a specification."""
     rings: tuple[Ring, ...] = (Ring.CORES, Ring.CLUSTER, Ring.SIMULATION, Ring.UNIT)
     """In the order in which they try a mutant."""
+    is_protocol: bool | None = None
+    """Whether only its rules of protocols are changed, or only what is none; None: all its functions."""
+
+    def changes(self, function: Function) -> bool:
+        """Whether mutants of the function are mutants of the room."""
+        return self.is_protocol is None or _is_protocol(function) is self.is_protocol
 
     def has(self, file: str | None) -> bool:
         """Whether a part tries its mutants: any part that is no test, a test of lockstep, and its own tests."""
@@ -37,7 +43,7 @@ def _folder(path: str, *but: str) -> tuple[str, ...]:
     return tuple(file for file in files if Path(file).name not in {"__init__.py", *but})
 
 
-_WITHOUT_SPECIFICATION: Final = (
+_SETTINGS: Final = (
     "acls.py",
     "client_quotas.py",
     "config.py",
@@ -45,7 +51,31 @@ _WITHOUT_SPECIFICATION: Final = (
     "producer_ids.py",
     "scram_credentials.py",
 )
-"""What the controller keeps that no machine of `spec/` has, or only as one number."""
+"""What clients and operators set."""
+NO_PROTOCOL: Final[Mapping[str, tuple[str, ...]]] = {
+    "acls.py": ("",),
+    "client_quotas.py": ("",),
+    "config.py": ("",),
+    "scram_credentials.py": ("",),
+    "placement.py": ("",),
+    "configs.py": ("Configs._name_error", "Configs._absence", "Configs._setting", "Configs._configs", "_differences"),
+    "features.py": ("Features._problem",),
+    "requested_elections.py": ("misplaced_leaders",),
+    "topics.py": ("Topics._topic_error", "Topics._colliding", "Topics._assignments_error"),
+}
+"""Functions, by the beginning of their names, that are no rule of a protocol: no state of a machine depends on them.
+
+They say how a request has to look (names, forms, limits), keep what only its own readers ask for (quotas, ACLs,
+credentials), or choose among what is equally right for every machine (placement, which leaders are worth moving).
+"""
+
+
+def _is_protocol(function: Function) -> bool:
+    """Whether a machine of `spec/` has what the function decides, whatever test knows of it."""
+    folder, _, file = function.module.path.rpartition("/")
+    without = NO_PROTOCOL.get(file, ()) if folder == "impl/controller" else ()
+    return not function.qualname.startswith(without)
+
 
 _SPEC_TESTS: Final = "model_tests/spec"
 _OF_EVERY_MACHINE: Final = tuple(f"{_SPEC_TESTS}/test_{name}.py" for name in ("goals", "guards", "properties", "steps"))
@@ -59,12 +89,14 @@ def _specification(name: str, folder: str, tests: tuple[str, ...], *but: str) ->
 
 ROOMS: Final = (
     Room("partition", _folder("impl/partition"), ("model_tests/partition",)),
-    Room("controller", _folder("impl/controller", *_WITHOUT_SPECIFICATION), ("model_tests/controller",)),
+    Room("controller", _folder("impl/controller", *_SETTINGS), ("model_tests/controller",), is_protocol=True),
     Room(
         "controller's settings",
-        tuple(f"impl/controller/{name}" for name in _WITHOUT_SPECIFICATION),
+        tuple(f"impl/controller/{name}" for name in _SETTINGS),
         ("model_tests/controller",),
+        is_protocol=True,
     ),
+    Room("controller: no protocol", _folder("impl/controller"), ("model_tests/controller",), is_protocol=False),
     Room(
         "transaction coordinator",
         _folder("impl/coordinators/transactions", "metadata.py", "messages.py"),
@@ -102,4 +134,4 @@ ROOMS: Final = (
 def mutants(room: Room) -> Iterator[Mutant]:
     """Every mutant that an operator makes of a room."""
     for module in room.modules():
-        yield from mutants_of(module)
+        yield from (mutant for mutant in mutants_of(module) if room.changes(mutant.function))

@@ -10,8 +10,8 @@ import pytest
 
 from tidegauge.model_tests.mutants.kept import REPLACEMENTS, Replacement, replaced
 from tidegauge.model_tests.mutants.operators import Function, SourceModule, compiled, mutants_of
-from tidegauge.model_tests.mutants.patching import patcher_of
-from tidegauge.model_tests.mutants.rooms import ROOMS, mutants
+from tidegauge.model_tests.mutants.patching import patcher_of, source_module
+from tidegauge.model_tests.mutants.rooms import NO_PROTOCOL, ROOMS, mutants
 
 BOTH = "`a and b` -> "
 
@@ -138,10 +138,8 @@ def test_every_mutant_of_every_room_can_be_put_in_place_and_has_a_name_of_its_ow
 
 
 def test_every_kept_replacement_is_in_the_code_once() -> None:
-    made = [one for room in ROOMS for one in replaced(room.files)]
-    assert [one.replacement.name for one in made] == [
-        one.name for room in ROOMS for one in REPLACEMENTS if one.file in room.files
-    ]
+    made = [one for room in ROOMS for one in replaced(room.files) if room.changes(one.function)]
+    assert {one.replacement.name for one in made} == {one.name for one in REPLACEMENTS}
     assert len(made) == len(REPLACEMENTS)
     for one in made:
         assert one.code() != compiled(one.function)
@@ -157,3 +155,18 @@ def test_a_kept_replacement_whose_words_have_gone_is_refused(monkeypatch: pytest
     monkeypatch.setattr("tidegauge.model_tests.mutants.kept.REPLACEMENTS", (missing,))
     with pytest.raises(LookupError, match=r"has no Nobody\.knows"):
         list(replaced((missing.file,)))
+
+
+def test_every_mutant_is_in_one_room_and_the_rooms_of_a_file_divide_it() -> None:
+    names = [mutant.name for room in ROOMS for mutant in mutants(room)]
+    assert len(names) == len(set(names))
+    of_files = {file for room in ROOMS for file in room.files}
+    assert set(names) == {mutant.name for file in of_files for mutant in mutants_of(source_module(file))}
+
+
+def test_what_is_no_rule_of_a_protocol_is_a_function_that_is_there() -> None:
+    (without,) = (room for room in ROOMS if room.is_protocol is False)
+    functions = {f"{one.module.path} {one.qualname}" for module in without.modules() for one in module.functions()}
+    for file, beginnings in NO_PROTOCOL.items():
+        for beginning in beginnings:
+            assert any(name.startswith(f"impl/controller/{file} {beginning}") for name in functions), (file, beginning)

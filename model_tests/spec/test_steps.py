@@ -37,6 +37,8 @@ FOLLOW: Final[Mapping[str, str]] = {
     "idempotence": "3de7b6c6",
     "transactions": "08e6dab9",
     "classic-groups": "526a8901",
+    "committed-reads": "1f24888c",
+    "unclean-transactions": "67aa9eca",
     "offsets": "b0865ccf",
     "compaction": "a696b7b5",
     "recovery": "5a65f43b",
