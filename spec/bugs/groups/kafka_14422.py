@@ -28,5 +28,5 @@ BUG = Bug(
     ),
     violates=("every process that goes on is in one stable generation", "NobodyWaitsInVain"),
     buggy=CannotTellOfInstances,
-    model=ClassicGroups(instances=(-1, 0)),
+    model=ClassicGroups(instances=(0,)),
 )
