@@ -31,6 +31,10 @@ class Deadlines(Generic[K]):
     def __len__(self) -> int:
         return len(self._deadlines)
 
+    def get(self, key: K) -> int | None:
+        """When it ends; None if it does not."""
+        return self._deadlines.get(key)
+
     @property
     def entries(self) -> int:
         """How long the heap is."""

@@ -120,6 +120,7 @@ class Members:
     def reload(self) -> None:
         """Another broker coordinates the group."""
         self.take(self.core.unload())
+        assert not self.core.groups
         self.core = ClassicGroups(self.core.limits)
         self.take(self.core.load("g", self.log[-1], self.now))
 

@@ -288,6 +288,27 @@ def test_a_leave_of_one_that_waits_for_its_assignment_ends_both_requests() -> No
     group.leave("b leaves", Leaving(b))
     assert group.responses["b syncs"].error is UNKNOWN
     assert group.state == ("PreparingRebalance", 1, {a})
+    assert group.group.sync_deadline is None
+
+
+def test_who_waits_for_an_assignment_when_a_rebalance_begins_has_none_and_a_whole_session() -> None:
+    group = Members()
+    a, b = group.stable("a", "b")
+    for name, member_id in zip("ab", (a, b), strict=True):
+        group.join(f"{name} joins", member_id, protocols=(Protocol("range", b"x"),))
+    assert group.state == ("CompletingRebalance", 2, {a, b})
+    group.sync("b waits", b)
+    group.after(SESSION_MS - 1)
+    group.heartbeat(a)
+    group.after(1)
+    assert group.group.members[b].session_deadline is None
+    group.joining("c")
+    assert group.responses["b waits"] == SyncResponse(IN_PROGRESS)
+    assert group.group.members[b].session_deadline == group.now_ms + SESSION_MS
+    assert [one.assignment for one in group.group.members.values()] == [b"", b"", b""]
+    assert group.sync("b asks again", b).error is IN_PROGRESS
+    group.leave("a leaves", Leaving(a))
+    assert group.group.leader == b
 
 
 def test_members_that_never_ask_for_their_assignment_are_out() -> None:
@@ -466,6 +487,21 @@ def test_a_static_member_that_comes_again_in_a_rebalance_has_joined_it() -> None
     assert group.responses["b restarts"].error is ErrorCode.fenced_instance_id
 
 
+def test_a_static_member_that_comes_again_has_joined_a_rebalance_that_began_since() -> None:
+    group = Members()
+    a, b, c = static(group, "a", "b", "c")
+    group.join("a restarts", instance_id="a")
+    group.join("b changes", b, instance_id="b", protocols=(Protocol("range", b"x"),))
+    group.commit()
+    assert "a restarts" not in group.responses, "its id is in the log, and the generation is over"
+    group.join("c joins", c, instance_id="c")
+    assert group.responses["a restarts"].generation == 2
+    group.sync("b syncs again", b, instance_id="b")
+    group.join("b restarts", instance_id="b")
+    assert group.responses["b syncs again"].error is ErrorCode.fenced_instance_id
+    assert a not in group.group.members
+
+
 def test_a_static_member_is_waited_for_until_its_session_ends() -> None:
     group = Members()
     a, b = static(group, "a", "b", session_timeout_ms=2 * REBALANCE_MS)
@@ -482,6 +518,7 @@ def test_a_rebalance_that_nobody_joins_goes_on_until_sessions_end() -> None:
     group.leave("b leaves", Leaving(next(iter(set(group.group.members) - set(group.group.instances.values())))))
     group.after(REBALANCE_MS)
     assert group.state[:2] == ("PreparingRebalance", 1)
+    assert group.group.join_deadline == group.now_ms + REBALANCE_MS
     group.after(3 * REBALANCE_MS)
     assert group.state == ("Empty", 2, set())
 
@@ -498,6 +535,18 @@ def test_a_group_has_no_more_members_than_it_may() -> None:
     group.join("b again", b, protocols=(Protocol("range", b"x"),))
     group.join("a again", a)
     assert group.state == ("CompletingRebalance", 2, {a, b})
+
+
+def test_an_id_that_was_given_is_taken_back_when_the_group_is_full() -> None:
+    group = Members(max_size=1)
+    a, b = group.given("a"), group.given("b")
+    group.join("a", a)
+    response = group.join("b", b)
+    assert response is not None
+    assert response.error is ErrorCode.group_max_size_reached
+    group.after(DELAY_MS)
+    assert group.state == ("CompletingRebalance", 1, {a})
+    assert not group.group.pending
 
 
 def test_a_group_that_is_too_large_when_it_is_loaded_loses_who_joins_last() -> None:

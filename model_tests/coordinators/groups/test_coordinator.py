@@ -11,7 +11,7 @@ from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.coordinators.fields import encode_string
 from tidegauge.impl.coordinators.groups.classic.messages import JoinGroup, JoinResponse, Moment
-from tidegauge.impl.coordinators.groups.classic.state import Protocol
+from tidegauge.impl.coordinators.groups.classic.state import ClassicState, Protocol
 from tidegauge.impl.coordinators.groups.coordinator import RETENTION_MS, GroupCoordinator, Limits
 from tidegauge.impl.coordinators.groups.group_metadata import GroupMember, GroupMetadata
 from tidegauge.impl.coordinators.groups.log_entries import (
@@ -336,3 +336,15 @@ def test_an_offset_does_not_expire_beside_another_one_on_its_way() -> None:
     told.coordinator.in_flight[B] = 0
     told.end_transaction(7, is_commit=False)
     assert set(told.coordinator.expire(RETENTION_MS, MANY).keys) == {A, B}
+
+
+def test_what_a_consumer_of_a_stable_group_subscribes_to_is_kept_and_the_rest_expires() -> None:
+    told = Told()
+    told.commit(A, B)
+    told.group(STABLE._replace(members=(MEMBER._replace(subscription=subscription("t")),)))
+    group = told.coordinator.classic.get("g")
+    assert group is not None
+    group.state = ClassicState.PREPARING_REBALANCE
+    assert not told.coordinator.expire(2 * RETENTION_MS, MANY).records, "the members of the next generation may need it"
+    group.state = ClassicState.STABLE
+    assert told.coordinator.expire(2 * RETENTION_MS, MANY) == Ruling(offsets=((B, None),))

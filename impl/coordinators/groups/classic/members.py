@@ -274,7 +274,7 @@ class ClassicRules(RebalanceRules):
     def committed_by(self, turn: Turn, member_id: str) -> None:
         """A commit was taken: its member lives."""
         member = turn.group.members.get(member_id)
-        if member is not None and turn.group.state in (ClassicState.STABLE, ClassicState.PREPARING_REBALANCE):
+        if member is not None:
             turn.begin_session(member)
 
     def member_error(self, group: ClassicGroup, member_id: str, instance_id: str | None) -> ErrorCode:

@@ -208,7 +208,7 @@ class ClassicGroup:
         self.is_storing = False
 
     def add(self, member: ClassicMember, protocol_type: str) -> None:
-        """A member is in the group; the first one says of what type it is, and leads it."""
+        """A member is in the group; the first one says of what type it is, and leads it. None of its requests waits."""
         if not self.members:
             self.protocol_type = protocol_type
         if self.leader is None:
@@ -219,7 +219,7 @@ class ClassicGroup:
         self._count(member, 1)
 
     def remove(self, member_id: str) -> ClassicMember | None:
-        """A member leaves the group, or an id that was given will not join."""
+        """A member leaves the group, or an id that was given will not join; none of its requests waits any more."""
         self.pending.pop(member_id, None)
         self.unsynced.pop(member_id, None)
         member = self.members.pop(member_id, None)
@@ -269,7 +269,6 @@ class ClassicGroup:
             self.supported[name] += change
             if not self.supported[name]:
                 del self.supported[name]
-        self.joined += change if member.joining is not None else 0
 
 
 def from_log(group: str, metadata: GroupMetadata) -> ClassicGroup:
