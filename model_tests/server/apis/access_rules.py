@@ -372,7 +372,11 @@ GROUPS: Final = (
         {"group_id": GROUP, "protocol_type": "consumer", "protocols": [{"name": "range"}]},
         on_group(O.READ),
     ),
-    case(ApiKey.SYNC_GROUP, {"group_id": GROUP}, on_group(O.READ)),
+    case(
+        ApiKey.SYNC_GROUP,
+        {"group_id": GROUP, "protocol_type": "consumer", "protocol_name": "range"},
+        on_group(O.READ),
+    ),
     case(ApiKey.HEARTBEAT, {"group_id": GROUP}, on_group(O.READ)),
     case(ApiKey.LEAVE_GROUP, {"group_id": GROUP, "members": [{"member_id": "m"}]}, on_group(O.READ)),
     case(ApiKey.DESCRIBE_GROUPS, {"groups": (GROUP,)}, on_group(O.DESCRIBE)),
