@@ -12,6 +12,8 @@ FOUND_WITHIN: Final[Mapping[str, int]] = {
     "fenced_while_completing": 9,
     "kafka_5231": 1,
     "kafka_6119": 1,
+    "kafka_9144": 2,
+    "kafka_12153": 2,
     "kafka_14402": 1,
     "kafka_17754": 2,
     "kafka_18464": 5,
@@ -21,6 +23,8 @@ FOUND_WITHIN: Final[Mapping[str, int]] = {
 }
 
 NOT_FOUND: Final[Mapping[str, str]] = {
+    "kafka_9600": "a client has to end its transaction under an epoch that nobody gave it, and the clients of a campaign "
+    "send the epochs that they were given",
     "kafka_14884": "clients of a campaign speak version 2, where each transaction has an epoch and so a verification "
     "of its own: one that outlives a marker is of no use to the next transaction",
     "kafka_16352": "a marker has to be acknowledged late, when the coordinator waits for that of a later end, and "

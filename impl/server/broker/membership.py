@@ -43,15 +43,22 @@ class Membership:
         self._metadata = metadata
         self._config = config
         self._tracer = tracer
+        self._sent = 0
+        self._taken = 0
+        """How many registrations were sent, and the last of them whose response was taken."""
 
     async def register(self) -> int:
         """Register this process with the controller; returns its broker epoch.
 
-        A response may come after that of a later registration. The controller knows the later one alone.
+        A response may come after that of a later registration. The controller knows the later one alone. A lesser epoch
+        than the known one is taken where it is news: the controller that gave the other has lost it.
         Raises UnreachableError, NoResponseError or RegistrationRefusedError.
         """
+        self._sent += 1
+        number = self._sent
         broker_epoch = await self._controller.register()
-        if broker_epoch > self._registration.broker_epoch:
+        if number > self._taken or broker_epoch > self._registration.broker_epoch:
+            self._taken = max(number, self._taken)
             self._registration.broker_epoch = broker_epoch
             if self._tracer.trace is not None:
                 self._tracer.record(trace.events.LearnBrokerEpoch, broker_epoch=broker_epoch)

@@ -33,10 +33,14 @@ class Controller:
     next_epoch: int = 40
     heartbeats: list[tuple[bool, bool]] = attrs.field(factory=list)
     """(want_fence, want_shut_down) of each."""
+    held: float = 0
+    """How many seconds the response to the next registration takes."""
 
     async def register(self) -> int:
         self.next_epoch += 1
-        return self.next_epoch
+        epoch, seconds, self.held = self.next_epoch, self.held, 0
+        await trio.sleep(seconds)
+        return epoch
 
     async def heartbeat(
         self, metadata_offset: int, *, want_fence: bool = False, want_shut_down: bool = False
@@ -77,9 +81,34 @@ async def test_a_registration_gives_the_broker_epoch() -> None:
 @simulated
 async def test_a_response_that_comes_after_that_of_a_later_registration_changes_nothing() -> None:
     membership, registration, controller = member([])
+    controller.held = 5
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(membership.register)
+        await trio.sleep(1)
+        assert await membership.register() == registration.broker_epoch == 42
+    assert registration.broker_epoch == 42
+
+
+@simulated
+async def test_an_earlier_registration_that_the_controller_took_later_counts() -> None:
+    membership, registration, controller = member([])
+    controller.held, controller.next_epoch = 5, 50
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(membership.register)
+        await trio.sleep(1)
+        controller.next_epoch = 40
+        assert await membership.register() == 41
+    assert registration.broker_epoch == 51
+
+
+@simulated
+async def test_a_controller_that_has_lost_the_epoch_that_it_gave_is_believed() -> None:
+    """Else the broker would register again and again, and never be taken back."""
+    membership, registration, controller = member([response(ErrorCode.stale_broker_epoch)])
     assert await membership.register() == 41
     controller.next_epoch = 30
-    assert await membership.register() == registration.broker_epoch == 41
+    assert not await membership.heartbeat()
+    assert registration.broker_epoch == 31
 
 
 @pytest.mark.parametrize("error", [ErrorCode.broker_id_not_registered, ErrorCode.stale_broker_epoch])

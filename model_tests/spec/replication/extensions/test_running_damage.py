@@ -151,7 +151,7 @@ def test_the_next_process_finds_what_was_not_repaired(walk: Walk) -> None:
         MODEL,
         pytest.param(attrs.evolve(MODEL, bounds=Bounds(MeetDamage=1, ShrinkIsr=1)), marks=pytest.mark.deep),
         pytest.param(attrs.evolve(MODEL, bounds=Bounds(MeetDamage=2)), marks=pytest.mark.deep),
-        pytest.param(attrs.evolve(MODEL, bounds=Bounds(MeetDamage=1, ReportUnread=2)), marks=pytest.mark.deep),
+        MODELS["running-damage-unread"].machine,
     ],
     ids=["met once", "met while the ISR changes", "met twice", "reported once more than need be"],
 )
