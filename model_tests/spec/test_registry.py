@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from random import Random
 
 import attrs
 import pytest
@@ -13,7 +14,7 @@ from tidegauge.spec.bugs import BUGS
 from tidegauge.spec.bugs.bug import Bug
 from tidegauge.spec.compaction.machine import Crash
 from tidegauge.spec.idempotence.producer import LoseConnection
-from tidegauge.spec.kernel.machine import Action, Machine
+from tidegauge.spec.kernel.machine import Action, Machine, NotEnabled
 from tidegauge.spec.kernel.model import Model
 from tidegauge.spec.registry import REGISTRY, NotRegisteredError, Registration, Registry
 from tidegauge.spec.replication.actions import Append, ReceiveFetch
@@ -32,6 +33,11 @@ class BiggerJugs(DieHard):
 @attrs.frozen
 class Leaky(DieHard):
     """A bug: the goal is taken for a violation of nothing."""
+
+
+@attrs.frozen
+class Foreign(Action):
+    """An action of no machine."""
 
 
 LEAKY = Bug("leaky", "a leak", "Die Hard 3", "water is lost", ("NotFour",), Leaky, DieHard())
@@ -207,3 +213,16 @@ def test_a_bug_that_overrides_nothing_of_its_model_is_refused() -> None:
     stray = Bug("leaky", "a leak", "Die Hard 3", "water is lost", ("NotFour",), Leaky, Replication())
     with pytest.raises(TypeError, match="leaky: Leaky overrides nothing that Replication is made of"):
         _ = stray.replaced
+
+
+@pytest.mark.parametrize("registration", list(REGISTRY), ids=lambda one: one.name)
+def test_an_action_of_no_machine_is_refused_by_name_in_every_state(registration: Registration) -> None:
+    machine, choices = registration.machine, Random(1)
+    for state in machine.initial():
+        reached = state
+        for _ in range(30):
+            with pytest.raises((TypeError, NotEnabled, NotImplementedError), match=r"^Foreign\(\)"):
+                machine.step(reached, Foreign())
+            if not (actions := list(machine.actions(reached))):
+                break
+            reached = machine.step(reached, choices.choice(actions))

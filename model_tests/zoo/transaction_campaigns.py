@@ -23,7 +23,7 @@ FOUND_WITHIN: Final[Mapping[str, int]] = {
 }
 
 NOT_FOUND: Final[Mapping[str, str]] = {
-    "kafka_9600": "a client has to end its transaction under an epoch that nobody gave it, and the clients of a campaign "
+    "kafka_9600": "a client has to end its transaction under an epoch that nobody gave it, and clients of a campaign "
     "send the epochs that they were given",
     "kafka_14884": "clients of a campaign speak version 2, where each transaction has an epoch and so a verification "
     "of its own: one that outlives a marker is of no use to the next transaction",

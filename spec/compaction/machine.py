@@ -285,6 +285,8 @@ class Compaction(Machine[State]):
                 return "it is there"
             case Read() if all(one.offset < state.position for one in self.visible(state)):
                 return "there is nothing to read"
+            case _ if not isinstance(action, self.action_types):
+                raise NotImplementedError(action)
         return ""
 
     def group(self, state: State, round_: Round, count: int) -> tuple[Segment, ...]:

@@ -100,6 +100,21 @@ class EnumeratedAction(GuardedAction[B_contra, S]):
         return cls.candidates(machine, state)
 
 
+@attrs.frozen
+class AttemptedAction(EnumeratedAction[B_contra, S]):
+    """An action that is attempted only: the guard refuses it in every state, and if it were taken nothing would change.
+
+    A class whose refusal a bug may remove has an effect of its own.
+    """
+
+    @classmethod
+    def candidates(cls, machine: B_contra, state: S) -> Iterable[GuardedAction[B_contra, S]]:
+        return ()
+
+    def effect(self, machine: B_contra, state: S) -> S:
+        return state
+
+
 class GuardedMachine(Machine[S]):
     """A machine of guarded actions."""
 

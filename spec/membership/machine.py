@@ -186,9 +186,8 @@ class Membership(Machine[World]):
                 return evolve(state, running=False, read=None)
             case Start():
                 return evolve(state, running=True, refused=False)
-            case Pull():
-                return self._pulled(state)
-        raise NotImplementedError(action)
+        assert isinstance(action, Pull), "the guard knows no other"
+        return self._pulled(state)
 
     def _pulled(self, state: World) -> World:
         log = state.log if state.met == OURS else ()

@@ -179,9 +179,8 @@ class Placement(Machine[Host]):
                 )
             case Stop():
                 return evolve(state, running=False, hosted=None, made=False)
-            case Start():
-                return self._started(state)
-        raise NotImplementedError(action)
+        assert isinstance(action, Start), "the guard knows no other"
+        return self._started(state)
 
     def _started(self, state: Host) -> Host:
         """Both directories are there: one log counts, the other is kept aside."""

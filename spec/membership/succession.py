@@ -213,10 +213,9 @@ class Succession(Machine[Contest]):
                 faults += 1
             case RestartController():
                 registered = evolve(registered, contact=Contact.NONE)
-            case Expire():
-                registered = evolve(registered, has_session=False)
             case _:
-                raise NotImplementedError(action)
+                assert isinstance(action, Expire), "the guard knows no other"
+                registered = evolve(registered, has_session=False)
         return evolve(state, registered=registered, serving=serving, faults=faults)
 
     def _after_death(self, state: Contest, process: Process) -> Contest:

@@ -281,6 +281,8 @@ class Recovery(Opening, Machine[State]):
                 return "enough crashes"
             case Crash(file, kept, torn, first):
                 return self._crash_guard(state, file, kept, torn=torn, first=first)
+            case _ if not isinstance(action, self.action_types):
+                raise NotImplementedError(action)
         return ""
 
     def _crash_guard(self, state: State, file: int, kept: int, *, torn: bool, first: bool) -> str:

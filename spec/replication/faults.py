@@ -12,7 +12,7 @@ from typing import ClassVar, Self
 import attrs
 
 from tidegauge.spec.kernel.evolving import evolve
-from tidegauge.spec.kernel.guarded import Refusal
+from tidegauge.spec.kernel.guarded import AttemptedAction, Refusal
 from tidegauge.spec.kernel.near_misses import epochs_around
 from tidegauge.spec.replication.actions import BrokerAction, ReplicationAction, on_network
 from tidegauge.spec.replication.control import committed
@@ -104,7 +104,7 @@ def not_caught_up(broker: int) -> Refusal:
 
 
 @attrs.frozen
-class HeartbeatOfFormerProcess(ReplicationAction):
+class HeartbeatOfFormerProcess(AttemptedAction[ReplicationRules, State], ReplicationAction):
     """A heartbeat that is not of the registered process, late or forged, and says that it has all metadata.
 
     It is refused in every state.
@@ -112,10 +112,6 @@ class HeartbeatOfFormerProcess(ReplicationAction):
 
     broker: BrokerId
     broker_epoch: int
-
-    @classmethod
-    def candidates(cls, machine: ReplicationRules, state: State) -> Iterable[Self]:
-        return ()
 
     @classmethod
     def attempts(cls, machine: ReplicationRules, state: State) -> Iterator[Self]:
@@ -132,17 +128,12 @@ class HeartbeatOfFormerProcess(ReplicationAction):
         error = machine.heartbeat_error(state.controller, self.broker, self.broker_epoch)
         return Refusal(f"broker {self.broker} is registered with broker epoch {registered}", error)
 
-    def effect(self, machine: ReplicationRules, state: State) -> State:
-        return state
-
 
 @attrs.frozen
-class RegisterBesideProcess(BrokerAction):
+class RegisterBesideProcess(AttemptedAction[ReplicationRules, State], ReplicationAction):
     """Another process would register under the id of a broker whose process lives and is not fenced: it is refused."""
 
-    @classmethod
-    def candidates(cls, machine: ReplicationRules, state: State) -> Iterable[Self]:
-        return ()
+    broker: BrokerId
 
     @classmethod
     def attempts(cls, machine: ReplicationRules, state: State) -> Iterable[Self]:
@@ -157,9 +148,6 @@ class RegisterBesideProcess(BrokerAction):
         ):
             return f"no process of broker {self.broker} stands in the way"
         return beside_process(self.broker)
-
-    def effect(self, machine: ReplicationRules, state: State) -> State:
-        return state
 
 
 @cache

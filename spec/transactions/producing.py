@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable
 from typing import ClassVar, Self
 
@@ -267,9 +268,9 @@ class Delay(ClientAction):
         return [cls(request) for request in cls.waiting(machine, state)]
 
     @classmethod
+    @abstractmethod
     def waiting(cls, machine: TransactionRules, state: State) -> list[Request]:
         """The requests of the kind that somebody waits for."""
-        raise NotImplementedError(cls)
 
     def effect(self, machine: TransactionRules, state: State) -> State:
         return evolve(state, late=later(state.late, self.request)).spend(self.bounded_as)

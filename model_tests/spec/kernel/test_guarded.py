@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterable
+from enum import IntEnum
 from typing import ClassVar, Self
 
 import attrs
@@ -11,7 +13,7 @@ import pytest
 from tidegauge.spec.idempotence.machine import Idempotence
 from tidegauge.spec.idempotence.producer import RefreshMetadata
 from tidegauge.spec.kernel.bounds import Bounds, Spent, spend
-from tidegauge.spec.kernel.guarded import EnumeratedAction, EnumeratingMachine
+from tidegauge.spec.kernel.guarded import AttemptedAction, EnumeratedAction, EnumeratingMachine, Refusal
 from tidegauge.spec.kernel.machine import Action, Machine, NotEnabled
 from tidegauge.spec.published.kip320.actions import LeaderWrite
 from tidegauge.spec.published.kip320.machine import Kip320
@@ -119,3 +121,43 @@ def test_only_a_class_that_a_machine_is_made_of_can_be_exchanged() -> None:
     assert Lamps(Bounds(Blow=2)).exchanged(Lamps, Lamps) == Lamps(Bounds(Blow=2))
     with pytest.raises(ValueError, match="Lamps is not made of LampRules"):
         Lamps().exchanged(LampRules, Lamps)
+
+
+class Told(IntEnum):
+    """What who turns the switch is told."""
+
+    REFUSED = 7
+
+
+@attrs.frozen
+class TurnByHand(AttemptedAction[LampRules, Lamp]):
+    """Somebody would switch the lamp by hand: it is refused, lit or not."""
+
+    @classmethod
+    def attempts(cls, machine: LampRules, state: Lamp) -> Iterable[Self]:
+        return (cls(),)
+
+    def guard(self, machine: LampRules, state: Lamp) -> str:
+        return Refusal("the switch is sealed", Told.REFUSED)
+
+
+@attrs.frozen
+class SealedLamp(Lamps):
+    refused_types = (TurnByHand,)
+
+
+def test_an_action_that_is_attempted_only_is_sent_and_never_happens() -> None:
+    machine, lit = SealedLamp(), Lamp(on=True)
+    assert TurnByHand() not in machine.actions(lit)
+    assert not list(TurnByHand.candidates(machine, lit)), "nobody is ever enabled"
+    assert machine.refused(lit, TurnByHand) == [(TurnByHand(), "the switch is sealed")]
+    assert TurnByHand().effect(machine, lit) == lit, "without its guard it would change nothing"
+
+
+def test_an_action_without_a_guard_is_not_refused_either() -> None:
+    assert SealedLamp().refused(Lamp(), Action) == []
+
+
+def test_a_refusal_keeps_its_error_on_the_way_to_another_process() -> None:
+    refusal = pickle.loads(pickle.dumps(Refusal("the switch is sealed", Told.REFUSED)))
+    assert (refusal, refusal.error) == ("the switch is sealed", Told.REFUSED)

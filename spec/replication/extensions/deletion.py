@@ -28,7 +28,7 @@ import attrs
 
 from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.extension import Extension
-from tidegauge.spec.kernel.guarded import Refusal
+from tidegauge.spec.kernel.guarded import AttemptedAction, Refusal
 from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant
 from tidegauge.spec.kernel.parts import Part, Parts, updated, with_part
 from tidegauge.spec.replication.actions import ReplicationAction, fetched
@@ -99,16 +99,12 @@ class DeleteTopic(ReplicationAction):
 
 
 @attrs.frozen
-class FetchOfFormer(ReplicationAction):
+class FetchOfFormer(AttemptedAction[ReplicationRules, State], ReplicationAction):
     """A broker that still follows the former topic fetches, at who leads the new one: it is refused in every state."""
 
     fair: ClassVar[bool] = False
 
     request: FetchRequest
-
-    @classmethod
-    def candidates(cls, machine: ReplicationRules, state: State) -> Iterable[Self]:
-        return ()
 
     @classmethod
     def attempts(cls, machine: ReplicationRules, state: State) -> Iterable[Self]:
@@ -132,16 +128,12 @@ class FetchOfFormer(ReplicationAction):
 
 
 @attrs.frozen
-class ProposalOfFormer(ReplicationAction):
+class ProposalOfFormer(AttemptedAction[ReplicationRules, State], ReplicationAction):
     """A broker that still leads the former topic proposes an ISR: it is refused in every state."""
 
     fair: ClassVar[bool] = False
 
     request: AlterPartitionRequest
-
-    @classmethod
-    def candidates(cls, machine: ReplicationRules, state: State) -> Iterable[Self]:
-        return ()
 
     @classmethod
     def attempts(cls, machine: ReplicationRules, state: State) -> Iterable[Self]:

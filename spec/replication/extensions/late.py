@@ -17,6 +17,7 @@ How often something arrives late is bounded, by `ArriveLate` for all of them tog
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from typing import ClassVar, Self, TypeVar
 
@@ -81,9 +82,9 @@ class LateArrival(ReplicationAction):
             return "nothing more arrives late in this model"
         return self.not_left(machine, state)
 
+    @abstractmethod
     def not_left(self, machine: ReplicationRules, state: State) -> str:
         """Why it is not on its way; empty if it is."""
-        raise NotImplementedError
 
     def spent(self, machine: ReplicationRules, state: State) -> State:
         """The state when it has arrived; what can no longer arrive is forgotten."""

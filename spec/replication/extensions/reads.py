@@ -24,7 +24,7 @@ from typing import Annotated, ClassVar, Self
 import attrs
 
 from tidegauge.spec.kernel.evolving import evolve
-from tidegauge.spec.kernel.guarded import Refusal
+from tidegauge.spec.kernel.guarded import AttemptedAction, Refusal
 from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant
 from tidegauge.spec.kernel.near_misses import epochs_around
 from tidegauge.spec.kernel.parts import Part, with_part
@@ -148,16 +148,12 @@ class ListLatest(ConsumerAction):
 
 
 @attrs.frozen
-class ReadAt(ReplicationAction):
+class ReadAt(AttemptedAction[ReplicationRules, State], ReplicationAction):
     """Reads that are refused in every state in which they are sent: of any offset, in any epoch, of nobody known."""
 
     broker: BrokerId
     offset: int
     leader_epoch: int
-
-    @classmethod
-    def candidates(cls, machine: ReplicationRules, state: State) -> Iterable[Self]:
-        return ()
 
     @classmethod
     def attempts(cls, machine: ReplicationRules, state: State) -> Iterable[Self]:
@@ -174,9 +170,6 @@ class ReadAt(ReplicationAction):
         if Reads.of(machine).shown(replica, self.offset):
             return "it would be served"
         return Refusal(f"broker {self.broker} has nothing to show at offset {self.offset}", Error.OK)
-
-    def effect(self, machine: ReplicationRules, state: State) -> State:
-        return state
 
 
 # --- the extension ---------------------------------------------------------------------------------------------------
