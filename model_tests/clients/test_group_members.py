@@ -221,7 +221,14 @@ def test_clients_of_three_libraries_are_one_group(bootstrap: str, topic: str) ->
             python.append(len(consumer.assignment()))
         consumer.close()
 
+    async def keep_polling(one: Consumer) -> None:
+        """Whoever is not polled does not join again, and the others wait for it."""
+        while True:
+            one.poll(0)
+            await asyncio.sleep(0.02)
+
     async def poll_aio(one: Consumer) -> None:
+        polling = asyncio.create_task(keep_polling(one))
         async with AIOKafkaConsumer(
             topic,
             bootstrap_servers=bootstrap,
@@ -233,7 +240,7 @@ def test_clients_of_three_libraries_are_one_group(bootstrap: str, topic: str) ->
             while sorted([len(aio.assignment()), *shares(one), *python[-1:]]) != [1, 1, 2]:
                 assert time.monotonic() < deadline, (aio.assignment(), shares(one), python[-1:])
                 await aio.getmany(timeout_ms=20)
-                one.poll(0)
+        polling.cancel()
 
     with member(bootstrap, topic, partition_assignment_strategy="roundrobin") as one:
         thread = threading.Thread(target=poll_python)

@@ -144,7 +144,6 @@ def test_a_removed_log_voids_the_note_of_a_clean_stop(walk: Walk) -> None:
     assert not walk.enabled(LoseLog(0)), "nothing is left"
 
 
-@pytest.mark.deep
 # --- what an election may come to ------------------------------------------------------------------------------------
 
 
@@ -185,6 +184,7 @@ def test_only_the_step_that_elects_uncleanly_is_asked_who_has_a_log() -> None:
     assert holds(before, ExpireSession(1), after), "it was elected before"
 
 
+@pytest.mark.deep
 def test_every_reachable_state_satisfies_every_invariant() -> None:
     found = explore(MODELS["lost-log"].machine, converges=True)
     assert (found.violations, found.cut, found.unreached) == ((), None, ())
