@@ -35,8 +35,13 @@ I = TypeVar("I", bound="Injection")  # noqa: E741 - an injection
 
 PATIENCE_S = 30.0
 
-IMPATIENT = {"broker.session.timeout.ms": 2_000, "broker.heartbeat.interval.ms": 200}
-"""Settings that differ from Kafka's unless they are given: a crashed leader is replaced in 2 s, not in 9."""
+IMPATIENT = {
+    "broker.session.timeout.ms": 2_000,
+    "broker.heartbeat.interval.ms": 200,
+    "group.initial.rebalance.delay.ms": 0,
+}
+"""Settings that differ from Kafka's unless they are given: a crashed leader is replaced in 2 s, not in 9, and the first
+member of a group does not wait 3 s for others."""
 
 
 def waiting(method: Callable[Concatenate[Cluster, P], Awaitable[R]]) -> Callable[Concatenate[RunningCluster, P], R]:
@@ -136,7 +141,7 @@ class RunningCluster:
     ) -> None:
         """
         brokers, config, host, seed, trace, and all other options: as `Cluster` has them, but that a broker's session
-            ends after 2 s (`IMPATIENT`) unless `config` says otherwise.
+            ends after 2 s and a new group waits for nobody (`IMPATIENT`) unless `config` says otherwise.
         patience_s: after so many seconds a call that waits raises TimeoutError.
 
         Raises ValueError naming what is wrong, its value and the way out.

@@ -222,7 +222,7 @@ def test_clients_of_three_libraries_are_one_group(bootstrap: str, topic: str) ->
         consumer.close()
 
     async def keep_polling(one: Consumer) -> None:
-        """Whoever is not polled does not join again, and the others wait for it."""
+        """A member that is not polled does not join again, and the others wait for it."""
         while True:
             one.poll(0)
             await asyncio.sleep(0.02)
