@@ -183,6 +183,35 @@ def test_a_history_that_spark_left_out_is_a_difference(checked_twice: Path) -> N
     assert any(row.startswith("verdict only here: [3,") for row in twice.differing)
 
 
+def in_transaction(number: int, *, elected: bool, reused: bool = False) -> Operations:
+    """One transaction that commits; perhaps an unclean election is declared, or a value is sent twice."""
+    found = History(number)
+    found.ok(found.invoke(kind=Kind.BEGIN, process=0, call=0, transaction=1), returned=1)
+    for offset in range(2):
+        sent = found.invoke(kind=Kind.PRODUCE, process=0, call=2, values=[1 if reused else offset], transaction=1)
+        found.ok(sent, returned=5, offset=offset)
+    if elected:
+        found.election(offset=0, call=6)
+    found.ok(found.invoke(kind=Kind.COMMIT, process=0, call=7, transaction=1), returned=9)
+    return found.operations()
+
+
+def test_what_an_unclean_election_leaves_undecided_is_told_and_is_no_violation(tmp_path: Path) -> None:
+    file = tmp_path / "histories.parquet"
+    files.write(file, concatenate([in_transaction(1, elected=False), in_transaction(2, elected=True)]))
+    _, (stage, _) = check_twice([file], tmp_path / "spark", None)
+    assert stage.verdict is Verdict.HOLDS
+    assert stage.result == "all others valid; 1 undecided: an unclean election is declared"
+
+
+@pytest.mark.parametrize("elected", [False, True])
+def test_what_is_unknown_for_another_reason_is_not_valid(tmp_path: Path, elected: bool) -> None:
+    file = tmp_path / "histories.parquet"
+    files.write(file, in_transaction(1, elected=elected, reused=True))
+    _, (stage, _) = check_twice([file], tmp_path / "spark", None)
+    assert (stage.verdict, stage.result) == (Verdict.VIOLATED, "1 not valid")
+
+
 def test_a_violated_history_marks_its_run_with_the_witness(tmp_path: Path) -> None:
     files.write(tmp_path / "histories.parquet", concatenate([history(1), history(2, lost=True)]))
     twice, stages = check_twice([tmp_path / "histories.parquet"], tmp_path / "spark", None)

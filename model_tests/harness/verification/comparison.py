@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from tidegauge.linearizability import files
 from tidegauge.linearizability.check import Verdict, Verdicts, check
-from tidegauge.linearizability.history import concatenate
+from tidegauge.linearizability.history import Kind, concatenate
 
 Row = Mapping[str, Any]
 
@@ -35,9 +35,14 @@ class CheckedTwice:
         return next((Verdict(row["verdict"]) for row in self.verdicts if row["history"] == history), None)
 
 
-def checked_here(histories: Iterable[Path]) -> Verdicts:
-    """The checker's verdicts on all histories in these files. Raises HistoryError."""
-    return check(concatenate([files.read(path) for path in histories]))
+def checked_here(histories: Iterable[Path]) -> tuple[Verdicts, frozenset[int]]:
+    """The checker's verdicts on all histories in these files, and those that declare an unclean election.
+
+    What transactions promise is undecided across one. Raises HistoryError.
+    """
+    operations = concatenate([files.read(path) for path in histories])
+    elected = operations.history[operations.kind == Kind.ELECTION]
+    return check(operations), frozenset(elected.tolist())
 
 
 def compared(here: Verdicts, out: Path) -> CheckedTwice:
