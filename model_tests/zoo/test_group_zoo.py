@@ -6,10 +6,10 @@ import pytest
 
 from tidegauge.model_tests.bugs.groups import GROUP_BUGS, WITHOUT_A_CORE, CoreBug
 from tidegauge.model_tests.harness.cores.classic_groups import GroupRoles
-from tidegauge.model_tests.harness.counterexamples.files import Failure
 from tidegauge.model_tests.harness.lockstep.checked import failure_of
 from tidegauge.model_tests.harness.lockstep.on_cores import CoresLockstep
 from tidegauge.model_tests.harness.registry import HARNESS
+from tidegauge.model_tests.zoo.differing_walks import assert_walks_differ
 from tidegauge.spec.bugs.groups import GROUP_BUGS as SPEC_BUGS
 from tidegauge.spec.kernel.explorer import explore
 
@@ -26,11 +26,7 @@ def test_the_two_zoos_hold_the_same_bugs_but_for_those_of_members() -> None:
 
 @every_bug
 def test_walks_show_the_difference_from_the_correct_specification(bug: CoreBug[GroupRoles]) -> None:
-    found = HARNESSED.first_failure(SEED, LIMIT, roles=bug.roles)
-    assert found is not None, f"{bug.name} went unnoticed in {LIMIT} walks"
-    assert found.failure is not None
-    assert found.failure.expected.kind is Failure.DIFFERENCE
-    assert HARNESSED.walk(SEED, found.number).failure is None, "without the bug the same walk shows nothing"
+    assert_walks_differ(HARNESSED, bug, SEED, LIMIT)
 
 
 @every_bug

@@ -12,6 +12,7 @@ from tidegauge.model_tests.harness.counterexamples.files import Failure
 from tidegauge.model_tests.harness.lockstep.checked import failure_of
 from tidegauge.model_tests.harness.lockstep.on_cores import CoresLockstep
 from tidegauge.model_tests.harness.registry import HARNESS
+from tidegauge.model_tests.zoo.differing_walks import assert_walks_differ
 from tidegauge.spec.bugs.idempotence import IDEMPOTENCE_BUGS as SPEC_BUGS
 from tidegauge.spec.kernel.explorer import explore
 from tidegauge.spec.kernel.machine import Action
@@ -34,11 +35,7 @@ def test_the_two_zoos_hold_the_same_bugs() -> None:
 
 @every_bug
 def test_walks_show_the_difference_from_the_correct_specification(bug: CoreBug[Roles]) -> None:
-    found = HARNESSED.first_failure(SEED, LIMIT, roles=bug.roles)
-    assert found is not None, f"{bug.name} went unnoticed in {LIMIT} walks"
-    assert found.failure is not None
-    assert found.failure.expected.kind is Failure.DIFFERENCE
-    assert HARNESSED.walk(SEED, found.number).failure is None, "without the bug the same walk shows nothing"
+    assert_walks_differ(HARNESSED, bug, SEED, LIMIT)
 
 
 @every_bug

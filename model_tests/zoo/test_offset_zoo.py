@@ -16,11 +16,12 @@ from tidegauge.impl.server.broker.coordinator_log import Apply, CoordinatorLog, 
 from tidegauge.impl.server.broker.groups import Groups
 from tidegauge.model_tests.bugs.offsets import OFFSET_BUGS, WITHOUT_A_CORE, CoreBug
 from tidegauge.model_tests.harness.cores.offsets import OffsetRoles
-from tidegauge.model_tests.harness.counterexamples.files import FOLDER, Failure, load
+from tidegauge.model_tests.harness.counterexamples.files import FOLDER, load
 from tidegauge.model_tests.harness.lockstep.checked import failure_of
 from tidegauge.model_tests.harness.lockstep.on_cores import CoresLockstep
 from tidegauge.model_tests.harness.registry import HARNESS
 from tidegauge.model_tests.simulated import simulated
+from tidegauge.model_tests.zoo.differing_walks import assert_walks_differ
 from tidegauge.spec.bugs.offsets import OFFSET_BUGS as SPEC_BUGS
 
 SEED = 1
@@ -35,11 +36,7 @@ def test_the_two_zoos_hold_the_same_bugs_but_for_those_of_parts_without_a_core()
 
 @every_bug
 def test_walks_show_the_difference_from_the_correct_specification(bug: CoreBug[OffsetRoles]) -> None:
-    found = HARNESSED.first_failure(SEED, LIMIT, roles=bug.roles)
-    assert found is not None, f"{bug.name} went unnoticed in {LIMIT} walks"
-    assert found.failure is not None
-    assert found.failure.expected.kind is Failure.DIFFERENCE
-    assert HARNESSED.walk(SEED, found.number).failure is None, "without the bug the same walk shows nothing"
+    assert_walks_differ(HARNESSED, bug, SEED, LIMIT)
 
 
 @every_bug

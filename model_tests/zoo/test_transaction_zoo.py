@@ -10,6 +10,7 @@ from tidegauge.model_tests.harness.counterexamples.files import FOLDER, Failure,
 from tidegauge.model_tests.harness.lockstep.checked import failure_of
 from tidegauge.model_tests.harness.lockstep.on_cores import CoresLockstep
 from tidegauge.model_tests.harness.registry import HARNESS
+from tidegauge.model_tests.zoo.differing_walks import assert_walks_differ
 from tidegauge.spec.bugs.transactions import TRANSACTION_BUGS as SPEC_BUGS
 
 SEED = 3
@@ -32,11 +33,7 @@ def test_the_two_zoos_hold_the_same_bugs_but_for_those_of_parts_without_a_core()
     ],
 )
 def test_walks_show_the_difference_from_the_correct_specification(bug: CoreBug[TransactionRoles]) -> None:
-    found = HARNESSED.first_failure(SEED, LIMIT, roles=bug.roles)
-    assert found is not None, f"{bug.name} went unnoticed in {LIMIT} walks"
-    assert found.failure is not None
-    assert found.failure.expected.kind is Failure.DIFFERENCE
-    assert HARNESSED.walk(SEED, found.number).failure is None, "without the bug the same walk shows nothing"
+    assert_walks_differ(HARNESSED, bug, SEED, LIMIT)
 
 
 @every_bug
