@@ -69,7 +69,14 @@ Brokers know the controller by its messages and by `impl.metadata` only.
 """
 ABOVE_THE_SERVER = frozenset({"impl.client", "impl.cluster", "impl.faults"})
 
-CORES = ("impl.partition", "impl.coordinators", "impl.controller", "impl.metadata", "impl.records")
+CORES = (
+    "impl.partition",
+    "impl.coordinators",
+    "impl.controller",
+    "impl.metadata",
+    "impl.records",
+    "impl.client.assignors",
+)
 PURE = ("spec", "linearizability", *CORES)
 COMPOSED_OF_EXTENSIONS = ("spec.replication.composed", "spec.replication.models", "spec.registry", "spec.bugs")
 """What may name an extension from outside of it: a list of features, a list of models, the registry, a bug of it."""
