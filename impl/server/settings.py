@@ -52,7 +52,10 @@ def settings_of(kind: type[Any]) -> Mapping[str, Setting]:
     """A configuration class's settings, by the names of its fields."""
     if kind not in _KNOWN:
         fields = attrs.fields(kind)
-        _KNOWN[kind] = {field.name: setting for field in fields if (setting := setting_of(field)) is not None}
+        known = {field.name: setting for field in fields if (setting := setting_of(field)) is not None}
+        for setting in known.values():
+            parse(setting, setting.default)
+        _KNOWN[kind] = known
     return _KNOWN[kind]
 
 
@@ -67,7 +70,9 @@ class Configuration:
 
     def __attrs_post_init__(self) -> None:
         for field, setting in settings_of(type(self)).items():
-            parse(setting, getattr(self, field))
+            # Defaults were parsed when the class was first used: a node has a hundred of them.
+            if (value := getattr(self, field)) is not setting.default:
+                parse(setting, value)
 
 
 def whole(

@@ -183,7 +183,8 @@ class LogDirectory:
         """
         key = (topic, partition)
         path = f"{self.path}/{topic}-{partition}"
-        if topic_id is not None and self._claimed.pop(key, None) != topic_id:
+        is_made_here = topic_id is not None and self._claimed.pop(key, None) == topic_id
+        if topic_id is not None and not is_made_here:
             self._claim(path, key, topic_id)
         log = Log.open(
             self._disk,
@@ -195,7 +196,7 @@ class LogDirectory:
             high_watermark=self._high_watermarks.get(key, 0),
             may_have_gaps=key in self._cleaned,
             clean_shutdown=(self.was_clean and key not in self._in_doubt) or was_closed,
-            reads_all=not was_closed and self._may_check(path),
+            reads_all=not (was_closed or is_made_here) and self._may_check(path),
             before_lowering=lambda offset: self._lower_recovery_point(key, offset),
         )
         if not log.recovery.lost_nothing:

@@ -203,7 +203,7 @@ class ProducerSnapshots(LogObserver):
         start, end = self._log.log_start_offset, self._log.log_end_offset
         self._remove_where(lambda found: not start < found <= end)
         entries, offset = self._newest(end)
-        if high_watermark is not None and self._has_marker(max(start, high_watermark), offset):
+        if high_watermark is not None and start < offset and self._has_marker(max(start, high_watermark), offset):
             entries, offset = self._newest(high_watermark)
         self.states.restart(entries, offset, start)
         # A segment that is damaged below the recovery point can be served up to there; nothing beyond is known of it.

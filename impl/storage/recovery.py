@@ -39,6 +39,7 @@ from tidegauge.impl.partition.transactions import AbortedTransaction, Transactio
 from tidegauge.impl.ports.disk import Disk
 from tidegauge.impl.ports.log_lines import log_event
 from tidegauge.impl.records.markers import ABORT_MARKER, marker_record
+from tidegauge.impl.storage.checkpoints import PARTITION_METADATA
 from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.damage import DAMAGE_NOTE, STRAY_SUFFIX, Gap, unused_path
 from tidegauge.impl.storage.epoch_recovery import contradiction, read_epochs, reject
@@ -104,6 +105,11 @@ class Checkpointed(NamedTuple):
     """Whether the cleaner was at the log: Kafka's leaves segments that end before the next one begins."""
     reads_all: bool = False
     """Whether all of the log is to be read, whatever is known of it."""
+
+    @property
+    def knows_nothing(self) -> bool:
+        """Whether no checkpoint says that the log ever held a record."""
+        return self.recovery_point == self.log_start_offset == self.high_watermark == 0
 
 
 def base_offsets(names: Iterable[str]) -> list[int]:
@@ -171,6 +177,8 @@ def recover_segments(
     what the others hold.
     """
     names = list(names)
+    if names in ([], [PARTITION_METADATA]) and checkpointed.knows_nothing:  # a new log
+        return [], Recovery()
     has_deleted = any(name.endswith(LOG_SUFFIX + DELETED_SUFFIX) for name in names)
     names = finish_replacements(disk, directory, names, config.index_interval_bytes)
     entries = read_epochs(disk, directory, names, was_flushed=checkpointed.recovery_point > 0)

@@ -35,6 +35,15 @@ class Sample(Configuration):
     some_names: tuple[str, ...] = names(("x",))
 
 
+def test_a_default_that_breaks_its_rule_is_refused_when_its_class_is_first_used() -> None:
+    @attrs.frozen
+    class Wrong(Configuration):
+        some_number: int = whole(1, least=2)
+
+    with pytest.raises(ValueError, match=r"some\.number is 1: it must be at least 2"):
+        Wrong(some_number=5)
+
+
 def test_defaults_are_kafkas() -> None:
     config = ServerConfig()
     assert (config.num_partitions, config.broker_session_timeout_ms, config.auto_create_topics_enable) == (

@@ -7,6 +7,8 @@ from uuid import UUID
 
 import pytest
 
+from tidegauge.impl.ports.disk import Disk
+from tidegauge.impl.ports.failing_disk import FailingDisk, Operation
 from tidegauge.impl.ports.simulated_disk import CrashOutcome, SimulatedDisk
 from tidegauge.impl.records.payload import Record, build_batch
 from tidegauge.impl.storage.config import LogConfig
@@ -17,7 +19,7 @@ CONFIG = LogConfig(segment_bytes=300)
 TOPIC_ID = UUID(int=7)
 
 
-def opened(disk: SimulatedDisk, *, cluster_id: str = "tide", node_id: int = 1) -> LogDirectory:
+def opened(disk: Disk, *, cluster_id: str = "tide", node_id: int = 1) -> LogDirectory:
     return LogDirectory.open(disk, "data", cluster_id=cluster_id, node_id=node_id, directory_id=UUID(int=1))
 
 
@@ -34,6 +36,16 @@ def test_another_brokers_directory_is_refused() -> None:
         opened(disk, node_id=2)
     with pytest.raises(ForeignLogDirectoryError, match=r"cluster\.id=tide, this node has cluster\.id=gauge"):
         opened(disk, cluster_id="gauge")
+
+
+def test_the_log_of_a_partition_that_was_just_made_is_opened_with_one_look_at_its_directory() -> None:
+    disk, looks = FailingDisk(SimulatedDisk(random.Random(0))), []
+    directory = opened(disk)
+    directory.check_bytes = 1 << 30
+    disk.watched_by(lambda operation, path: looks.append(path) if operation is Operation.LIST else None)
+    directory.claim("tide", 0, TOPIC_ID)
+    log = directory.open_log("tide", 0, CONFIG, 0, TOPIC_ID)
+    assert (len([path for path in looks if "tide-0" in path]), log.log_end_offset) == (1, 0)
 
 
 def test_after_a_clean_shutdown_nothing_is_scanned() -> None:
