@@ -28,6 +28,7 @@ from tidegauge.model_tests.bugs.idempotence import IDEMPOTENCE_BUGS
 from tidegauge.model_tests.bugs.offsets import OFFSET_BUGS
 from tidegauge.model_tests.bugs.transactions import TRANSACTION_BUGS
 from tidegauge.model_tests.harness.cluster.binding import ClusterExtension
+from tidegauge.model_tests.harness.cluster.classic_groups import GroupCluster
 from tidegauge.model_tests.harness.cluster.extensions.composed import TogetherOnCluster
 from tidegauge.model_tests.harness.cluster.extensions.deletion import DeletionOnCluster
 from tidegauge.model_tests.harness.cluster.extensions.directories import DirectoriesOnCluster
@@ -408,8 +409,8 @@ HARNESS: Final = HarnessRegistry(
         "classic-groups",
         roles=CORRECT_GROUPS,
         cores=GroupCores,
+        cluster=GroupCluster,
         plan=GROUP_WALKS,
-        unbound={Side.CLUSTER: "tests of the APIs send the requests of groups to brokers"},
         bugs=tuple(GROUP_BUGS.values()),
     ),
     Registration(

@@ -115,15 +115,18 @@ async def _joined(told: JoinResponse, context: RequestContext) -> JoinGroupRespo
 async def handle_sync_group(request: SyncGroupRequest, context: RequestContext, *, groups: Groups) -> SyncGroupResponse:
     """Have the assignment; the response waits until the leader's is in the log.
 
+    A coordinator that is loading has lost the rebalance, and clients know no other error that says so: they join again.
+
     Errors: INCONSISTENT_GROUP_PROTOCOL without a protocol, GROUP_AUTHORIZATION_FAILED, NOT_COORDINATOR,
-    COORDINATOR_LOAD_IN_PROGRESS, and the core's.
+    REBALANCE_IN_PROGRESS while the group is loaded, and the core's.
     """
     led = _led(request.group_id, context, groups)
     tells_protocol = request.protocol_type is not None and request.protocol_name is not None
     if context.api_version >= PROTOCOL_TOLD_FROM and not tells_protocol:
         led = ErrorCode.inconsistent_group_protocol
     if isinstance(led, ErrorCode):
-        return _synced(SyncResponse(led))
+        is_loading = led is ErrorCode.coordinator_load_in_progress
+        return _synced(SyncResponse(ErrorCode.rebalance_in_progress if is_loading else led))
     assignments = [(one.member_id, one.assignment) async for one in context.pace.each(request.assignments)]
     asked = SyncGroup(
         group=request.group_id,

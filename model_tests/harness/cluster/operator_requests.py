@@ -28,8 +28,11 @@ async def ask_at(cluster: Cluster, address: Address, request: Any, version: int 
         channel = Channel(
             cluster.host.network("operator"), address, "operator", nursery, handshake=login_at(cluster, address)
         )
-        with suppress(NoResponseError):
-            response = await channel.request(request, version=version)
-        await channel.aclose()
+        try:
+            with suppress(NoResponseError):
+                response = await channel.request(request, version=version)
+        finally:
+            with trio.CancelScope(shield=True):
+                await channel.aclose()
         nursery.cancel_scope.cancel()
     return response

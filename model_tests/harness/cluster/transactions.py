@@ -48,6 +48,7 @@ from tidegauge.impl.metadata.topic_names import TRANSACTION_STATE
 from tidegauge.impl.ports.network import Address
 from tidegauge.impl.records.lazy import in_memory
 from tidegauge.model_tests.harness.cluster import transaction_requests as wire
+from tidegauge.model_tests.harness.cluster.coordinator_brokers import lose_connection
 from tidegauge.model_tests.harness.cluster.in_flight import message_of
 from tidegauge.model_tests.harness.cluster.transaction_brokers import TOPIC, TransactionBrokers, is_marker
 from tidegauge.model_tests.harness.cores.transaction_abstraction import (
@@ -307,10 +308,7 @@ class TransactionCluster(TransactionClients):
         while frames := [one for one in network.in_flight if is_marker(one)]:
             for frame in frames:
                 self.sent_markers += self.markers_in(message_of(frame))
-                for end in (frame.end.connection.client, frame.end.connection.server):
-                    network.lose_frames_to(end)
-                    end.forget_unread()
-                    end.end_of_stream()
+                lose_connection(network, frame)
             await wait_all_tasks_blocked()
 
     def markers_in(self, message: Any) -> Iterator[spec.MarkerRequest]:
@@ -489,7 +487,7 @@ async def commit_record(cluster: TransactionCluster, action: coordinating.Commit
 async def fail_over(cluster: TransactionCluster, action: coordinating.FailOver, before: spec.State) -> None:
     cluster.awaited = [None] * len(cluster.awaited)
     cluster.found_coordinator = None
-    await cluster.brokers.fail_over(kept=action.kept)
+    await cluster.brokers.fail_over(cluster.brokers.ends() if action.kept else {})
 
 
 async def load(cluster: TransactionCluster, action: coordinating.Load, before: spec.State) -> None:
@@ -534,7 +532,7 @@ async def elect(cluster: TransactionCluster, action: partitioning.Elect, before:
     if action.kept == high_watermark and cluster.elections % 2:
         await cluster.brokers.crash_leader(place)
     else:
-        await cluster.brokers.elect(place, action.kept)
+        await cluster.brokers.give_way(TOPIC, place, action.kept)
 
 
 STEPS: Final = Steps[TransactionCluster, [spec.State], Awaitable[None]](

@@ -6,7 +6,7 @@ of, and it lets deadlines pass when the machine says so. What a process makes of
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from random import Random
 from typing import Final
 
@@ -27,22 +27,34 @@ from tidegauge.impl.coordinators.groups.classic.messages import (
     SyncGroup,
     SyncResponse,
 )
-from tidegauge.impl.coordinators.groups.classic.state import ClassicGroup, ClassicMember, ClassicState, Protocol
+from tidegauge.impl.coordinators.groups.classic.state import ClassicGroup, Protocol, Token
 from tidegauge.impl.coordinators.groups.classic.turn import DeadlineKey, Timer
 from tidegauge.impl.coordinators.groups.coordinator import GroupCoordinator, Limits
-from tidegauge.impl.coordinators.groups.group_metadata import GroupMember, GroupMetadata, group_record
-from tidegauge.impl.coordinators.groups.log_entries import GroupWritten, LogEntry, OffsetWritten, log_entries
+from tidegauge.impl.coordinators.groups.group_metadata import group_record
+from tidegauge.impl.coordinators.groups.log_entries import LogEntry, log_entries
 from tidegauge.impl.coordinators.groups.offsets import CommittedOffset
 from tidegauge.impl.coordinators.groups.record_formats import OffsetKey
 from tidegauge.impl.coordinators.groups.requests import Commit, NewOffset, Ruling
 from tidegauge.impl.records.batches import BatchHeader
 from tidegauge.impl.records.payload import Record, build_batch, decode_records
+from tidegauge.model_tests.harness.cores.group_abstraction import (
+    abstract_group,
+    abstract_log,
+    abstract_offset,
+    abstract_record,
+    listed,
+    number_of,
+    partitions_of,
+    protocol_of,
+    said,
+    subscription,
+)
 from tidegauge.model_tests.harness.lockstep.walks import WalkPlan, enabled_candidates
 from tidegauge.model_tests.harness.performing import Steps, on
 from tidegauge.spec.groups.classic import actions, processes, requests, timing
 from tidegauge.spec.groups.classic import state as spec
 from tidegauge.spec.groups.classic.machine import ClassicGroups
-from tidegauge.spec.groups.classic.state import NONE, Phase, State, Status, Waiting
+from tidegauge.spec.groups.classic.state import NONE, Phase, State
 from tidegauge.spec.kernel.bounds import Bounds
 from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.machine import Action
@@ -51,12 +63,6 @@ GROUP: Final = "group"
 TOPIC: Final = "topic"
 CLIENT: Final = "client"
 NOW: Final = Moment(1_000, 1_000_000)
-STATUSES: Final = {
-    ClassicState.EMPTY: Status.EMPTY,
-    ClassicState.PREPARING_REBALANCE: Status.PREPARING_REBALANCE,
-    ClassicState.COMPLETING_REBALANCE: Status.COMPLETING_REBALANCE,
-    ClassicState.STABLE: Status.STABLE,
-}
 OFTEN: Final = 1_000
 
 
@@ -390,55 +396,15 @@ class GroupCores:
             processes=tuple(
                 evolve(one, response=self.responses.get(number)) for number, one in enumerate(state.processes)
             ),
-            group=None if self.coordinator is None else abstract_group(self.group),
-            log=self.abstract_log(len(state.log.offsets)),
+            group=None if self.coordinator is None else abstract_group(self.group, process_of),
+            log=abstract_log(self.entries(), len(state.log.offsets)),
             appended=tuple(map(abstract_entry, self.appended)),
         )
 
-    def abstract_log(self, partitions: int) -> spec.Log:
-        groups: list[spec.GroupRecord] = []
-        offsets = [spec.Offset()] * partitions
-        for entry in self.entries():
-            if isinstance(entry, GroupWritten) and entry.metadata is not None:
-                groups.append(abstract_record(entry.metadata))
-            elif isinstance(entry, OffsetWritten) and entry.value is not None:
-                offsets[entry.key.partition] = abstract_offset(entry.value.offset, entry.value.metadata)
-        return spec.Log(tuple(groups[-2:]), tuple(offsets))
 
-
-# --- names and numbers -----------------------------------------------------------------------------------------------
-
-
-def listed(numbers: Iterable[int]) -> str:
-    return " ".join(map(str, numbers))
-
-
-def numbers_of(text: str) -> tuple[int, ...]:
-    return tuple(map(int, text.split()))
-
-
-def said(request: spec.JoinRequest) -> bytes:
-    """The metadata of a member."""
-    one = request.subscription
-    return f"{listed(one.topics)}/{listed(one.owned)}/{one.generation}".encode()
-
-
-def subscription(metadata: bytes) -> spec.Subscription:
-    topics, owned, generation = metadata.decode().split("/")
-    return spec.Subscription(numbers_of(topics), numbers_of(owned), int(generation))
-
-
-def number_of(member_id: str | None) -> int:
-    """The number of a member id that the coordinator has given."""
-    return int(member_id.rsplit("-", 1)[1]) if member_id else NONE
-
-
-def protocol_of(name: str | None) -> int:
-    return NONE if name is None else int(name)
-
-
-def partitions_of(assignment: bytes) -> tuple[int, ...]:
-    return numbers_of(assignment.decode())
+def process_of(token: Token) -> int:
+    """The process that will have a response."""
+    return token.process if isinstance(token, Request) else NONE
 
 
 def told(response: Response) -> spec.Response:
@@ -456,56 +422,6 @@ def told(response: Response) -> spec.Response:
         number_of(response.leader),
         tuple((number_of(one.member_id), subscription(one.metadata)) for one in members),
     )
-
-
-def abstract_group(group: ClassicGroup) -> spec.Group:
-    return spec.Group(
-        STATUSES[group.state],
-        group.generation,
-        protocol_of(group.protocol),
-        number_of(group.leader),
-        tuple(abstract_member(group, member) for member in group.members.values()),
-        tuple(map(number_of, group.pending)),
-        group.initial is not None,
-    )
-
-
-def abstract_member(group: ClassicGroup, member: ClassicMember) -> spec.Member:
-    token = member.joining if member.joining is not None else member.syncing
-    waiting = Waiting.NOTHING if token is None else Waiting.SYNC if member.joining is None else Waiting.JOIN
-    return spec.Member(
-        number_of(member.member_id),
-        NONE if member.instance_id is None else int(member.instance_id[1:]),
-        tuple(int(protocol.name) for protocol in member.protocols),
-        subscription(member.protocols[0].metadata),
-        partitions_of(member.assignment),
-        waiting,
-        token.process if isinstance(token, Request) else NONE,
-        member.is_new,
-        member.member_id in group.unsynced,
-        member.session_deadline is not None,
-    )
-
-
-def abstract_record(metadata: GroupMetadata) -> spec.GroupRecord:
-    protocol = protocol_of(metadata.protocol)
-    members = tuple(durable(member, protocol) for member in metadata.members)
-    return spec.GroupRecord(metadata.generation, protocol, number_of(metadata.leader), members)
-
-
-def durable(member: GroupMember, protocol: int) -> spec.Member:
-    return spec.Member(
-        number_of(member.member_id),
-        NONE if member.instance_id is None else int(member.instance_id[1:]),
-        (protocol,),
-        subscription(member.subscription),
-        partitions_of(member.assignment),
-    )
-
-
-def abstract_offset(value: int, metadata: str) -> spec.Offset:
-    member_id, generation = map(int, metadata.split("/"))
-    return spec.Offset(value, member_id, generation)
 
 
 def abstract_entry(appended: GroupWrite | Ruling) -> spec.Entry:
