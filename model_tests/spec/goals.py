@@ -15,7 +15,9 @@ from tidegauge.model_tests.spec.shortest import Steps, into, of
 from tidegauge.spec.authentication import machine as authentication
 from tidegauge.spec.authentication.machine import Authentication
 from tidegauge.spec.compaction import machine as compaction
+from tidegauge.spec.compaction import transactional
 from tidegauge.spec.compaction.machine import Compaction
+from tidegauge.spec.compaction.transactional import TransactionalCompaction
 from tidegauge.spec.groups.classic import requests as group_requests
 from tidegauge.spec.groups.classic import timing as group_timing
 from tidegauge.spec.groups.classic.machine import ClassicGroups
@@ -101,6 +103,7 @@ def _leader_is_removed(state: Any) -> bool:
 
 DELETING: Final = _small(Retention(), max_records=2, DeleteRecords=1, ExpireSession=1)
 MOVING: Final = _small(Reassignment((0,), ((1,),)), StartReassignment=1)
+CLEANED: Final = TransactionalCompaction(max_records=3, keys=1, tombstones=False, copies=False)
 STOPPING: Final = _small(ControlledShutdown(), BeginShutdown=1)
 FAILING: Final = _small(ControlledShutdown(), Directories(), FailDirectory=1)
 LOSING: Final = _small(ControlledShutdown(), Damage(), LostLogs(), initial_isr=(0,), Crash=1, LoseLog=1)
@@ -192,6 +195,9 @@ REBUILDING: Final = Idempotence(
 OF_IDEMPOTENCE: Final = (
     Reached("all records are acknowledged", SENDING, 4, of(partition.ReceiveProduce)),
     Reached("a repeat is acknowledged", SENDING, 5, of(producer.LoseConnection)),
+    Reached("a marker has outlived its records", CLEANED, 7, of(transactional.EndTransaction)),
+    Reached("a marker is gone", CLEANED, 11, of(transactional.Tick)),
+    Reached("a batch without its record keeps a marker", CLEANED, 4, of(transactional.EndTransaction)),
     Reached("a gap is refused", SENDING, 3, into(lambda s: any(r.error for r in s.responses))),
     Reached("an old epoch is fenced", GIVING_UP, 4, of(producer.GiveUp)),
     Reached("a producer has expired, and is taken on trust", EXPIRING, 6, of(partition.Expire)),
@@ -311,6 +317,9 @@ OF_OTHERS: Final = (
     Reached("a tombstone is gone", Compaction(max_records=2, keys=1, max_time=2), 7, of(compaction.EndRound)),
     Reached("a value was dropped", Compaction(max_records=2, keys=1, max_time=1), 6, of(compaction.CleanGroup)),
     Reached("a crash met a swap", Compaction(max_records=2, keys=1, max_time=1), 6, of(compaction.Crash)),
+    Reached("a marker has outlived its records", CLEANED, 7, of(transactional.EndTransaction)),
+    Reached("a marker is gone", CLEANED, 11, of(transactional.Tick)),
+    Reached("a batch without its record keeps a marker", CLEANED, 4, of(transactional.EndTransaction)),
     Reached("a gap is refused", Recovery(max_appends=2, max_crashes=0), 6, of(*recovery.DAMAGE)),
     Reached("a recovery point is rejected", Recovery(max_appends=1), 4, of(*recovery.DAMAGE)),
     Reached("something is kept apart", Recovery(max_appends=2, max_damages=0), 6, of(recovery.Crash)),

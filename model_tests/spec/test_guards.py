@@ -48,6 +48,7 @@ REFUSED: Final[Mapping[str, int]] = {
     "committed-reads": 9344,
     "unclean-transactions": 10231,
     "offsets": 1992,
+    "transactional-compaction": 0,
     "idempotence of one producer": 10141,
     "transactions of version 1": 69968,
     "transactions that a database decides": 35099,

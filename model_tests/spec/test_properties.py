@@ -46,6 +46,7 @@ FALSE: Final[Mapping[str, int]] = {
     "unclean-transactions": 401,
     "offsets": 310,
     "compaction": 482,
+    "transactional-compaction": 427,
     "recovery": 174,
     "authentication": 240,
     "membership": 300,

@@ -41,6 +41,7 @@ FOLLOW: Final[Mapping[str, str]] = {
     "unclean-transactions": "67aa9eca",
     "offsets": "b0865ccf",
     "compaction": "a696b7b5",
+    "transactional-compaction": "02f70cc2",
     "recovery": "5a65f43b",
     "authentication": "9a5239dd",
     "membership": "8a999c7e",

@@ -1,0 +1,45 @@
+"""Every bug of cleaning under transactions, switched on in the cleaner, is caught: by comparison, by an invariant."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidegauge.model_tests.bugs.cleaning import CLEANING_BUGS, CoreBug
+from tidegauge.model_tests.harness.cores.log_cleaning import CleaningRoles
+from tidegauge.model_tests.harness.counterexamples.files import FOLDER, load
+from tidegauge.model_tests.harness.lockstep.checked import failure_of
+from tidegauge.model_tests.harness.lockstep.on_cores import CoresLockstep
+from tidegauge.model_tests.harness.registry import HARNESS
+from tidegauge.model_tests.zoo.differing_walks import assert_walks_differ
+from tidegauge.spec.bugs.cleaning import CLEANING_BUGS as SPEC_BUGS
+
+SEED = 1
+LIMIT = 20
+WALKS = 60
+HARNESSED = HARNESS["transactional-compaction"]
+every_bug = pytest.mark.parametrize("bug", CLEANING_BUGS.values(), ids=CLEANING_BUGS)
+
+
+def test_the_two_zoos_hold_the_same_bugs() -> None:
+    assert list(CLEANING_BUGS) == list(SPEC_BUGS)
+
+
+def test_the_cleaner_does_what_its_machine_does() -> None:
+    failures = [walk.failure.words for walk in HARNESSED.walks(SEED, WALKS) if walk.failure is not None]
+    assert not failures
+
+
+@every_bug
+def test_walks_show_the_difference_from_the_correct_specification(bug: CoreBug[CleaningRoles]) -> None:
+    assert_walks_differ(HARNESSED, bug, SEED, LIMIT)
+
+
+@every_bug
+def test_specification_and_cleaner_that_are_wrong_alike_violate_the_invariant_together(
+    bug: CoreBug[CleaningRoles],
+) -> None:
+    saved = load(FOLDER / f"{bug.name}.json")
+    failure = failure_of(CoresLockstep(saved.buggy_machine(), bug.roles), saved.actions)
+    assert failure is not None, f"{bug.name} went unnoticed"
+    assert failure.expected == saved.expected
+    assert failure.expected.name in bug.twin.violates
