@@ -11,10 +11,13 @@ from unittest.mock import patch
 import attrs
 import pytest
 import trio
+from kio.schema.types import BrokerId
+from kio.schema.unregister_broker.v0.request import UnregisterBrokerRequest
 
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.server.trace import events
 from tidegauge.impl.server.trace.tracer import TraceEvent
+from tidegauge.impl.wire.channel import NoResponseError
 from tidegauge.model_tests.harness.simulation.options import Fault, draw
 from tidegauge.model_tests.harness.simulation.simulation import simulate
 from tidegauge.model_tests.harness.validation import observed
@@ -99,6 +102,53 @@ async def test_a_broker_registers_as_one_that_stopped_cleanly_by_the_note_that_i
     mismatch = of([*trace[:place], stopped, *trace[place + 1 :]]).mismatch
     assert mismatch is not None
     assert isinstance(mismatch.event.decision, events.Register)
+
+
+@simulated
+async def test_a_broker_that_registers_again_for_no_reason_or_without_having_asked_is_refused() -> None:
+    async with Cluster(2, seed=1) as cluster:
+        await cluster.create_topic("t", 1, 2, config={"min.insync.replicas": 2})
+        await cluster.broker(1).actions.register()
+        trace = list(cluster.trace)
+    mismatch = of(trace).mismatch
+    assert mismatch is not None
+    assert mismatch.reason == "broker 1 registers again, and has learned the epoch that the controller knows"
+    unasked = [one for one in trace if not isinstance(one.decision, events.SendRegistration)]
+    mismatch = of(unasked).mismatch
+    assert mismatch is not None
+    assert mismatch.reason == "broker 1 has not asked to be registered"
+
+
+@simulated
+async def test_a_broker_that_lost_a_response_registers_again_and_notes_the_epoch_that_it_has_learned() -> None:
+    async with Cluster(2, seed=1) as cluster:
+        await cluster.create_topic("t", 1, 2, config={"min.insync.replicas": 2})
+        broker = cluster.broker(1)
+        first, asked, register = broker.registration.broker_epoch, 0, broker.controller.register
+
+        async def lose_the_first_response() -> int:
+            nonlocal asked
+            asked += 1
+            epoch = await register()
+            if asked == 1:
+                raise NoResponseError("lost")
+            return epoch
+
+        with patch.object(broker.controller, "register", lose_the_first_response), trio.fail_after(30):
+            async with cluster.client() as client:
+                await client.ask_once(UnregisterBrokerRequest(broker_id=BrokerId(1)))
+            while broker.registration.broker_epoch == first:  # noqa: ASYNC110 - no one event to wait for
+                await trio.sleep(0.1)
+            await cluster.wait_for_isr("t", (0, 1))
+        await cluster.shutdown(1)
+        trace = list(cluster.trace)
+    assert of(trace).holds, str(of(trace))
+    assert of(trace).actions["RegisterAgain"] == 1
+    end = next(n for n, one in enumerate(trace) if isinstance(one.decision, events.Stop))
+    outdated = attrs.evolve(trace[end], decision=with_values(trace[end].decision, noted=first))
+    mismatch = of([*trace[:end], outdated, *trace[end + 1 :]]).mismatch
+    assert mismatch is not None
+    assert f"broker 1 notes epoch {first} as it stops, and has learned" in mismatch.reason
 
 
 def of(trace: Sequence[TraceEvent]) -> Validated:

@@ -56,6 +56,8 @@ class Membership:
         """
         self._sent += 1
         number = self._sent
+        if self._tracer.trace is not None:
+            self._tracer.record(trace.events.SendRegistration)
         broker_epoch = await self._controller.register()
         if number > self._taken or broker_epoch > self._registration.broker_epoch:
             self._taken = max(number, self._taken)
@@ -67,11 +69,14 @@ class Membership:
     async def heartbeat(self) -> bool:
         """Renew the session; True when the controller says that this broker is unfenced.
 
-        Raises UnreachableError, NoResponseError or RegistrationRefusedError.
+        It registers again where the controller does not know the epoch that it still has: another registration may have
+        given it one since the heartbeat was sent. Raises UnreachableError, NoResponseError or RegistrationRefusedError.
         """
+        broker_epoch = self._registration.broker_epoch
         response = await self._controller.heartbeat(self._metadata.offset_in_force)
         if response.error_code in REGISTER_AGAIN:
-            await self.register()
+            if broker_epoch == self._registration.broker_epoch:
+                await self.register()
             return False
         if response.error_code is ErrorCode.none and not response.is_fenced:
             self._registration.unfenced.set()

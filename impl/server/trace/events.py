@@ -398,6 +398,10 @@ class PullMetadata(Decision):
     metadata_offset: int
 
 
+class SendRegistration(Decision):
+    """The broker's process asks the controller to register it; its heartbeat was refused, or it has yet to register."""
+
+
 class LearnBrokerEpoch(Decision):
     """The broker's process has registered, and goes on under this broker epoch."""
 

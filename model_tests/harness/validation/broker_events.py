@@ -57,6 +57,12 @@ def pull_metadata(decision: events.PullMetadata, node: int, followed: Followed) 
     yield [] if written is None else just(ReceiveMetadata(broker, followed.machine.metadata(written)))
 
 
+@actions_of.register(events.SendRegistration)
+def send_registration(decision: events.SendRegistration, node: int, followed: Followed) -> Iterator[Choice]:
+    """The specification's registrations arrive as they are sent; `registrations` looks at the reason."""
+    yield []
+
+
 @actions_of.register(events.LearnBrokerEpoch)
 def learn_broker_epoch(decision: events.LearnBrokerEpoch, node: int, followed: Followed) -> Iterator[Choice]:
     """The specification's process has the epoch at once, unless it had another one before."""
@@ -111,6 +117,9 @@ def noted_otherwise(decision: events.Stop, node: int, followed: Followed) -> Ite
     if decision.noted == NONE:
         yield LoseNote(broker)
     elif followed.incarnation(node, decision.noted) != replica.broker_epoch:
+        learned = followed.registrations.learned(node)
+        if decision.noted != learned:
+            raise Untranslatable(f"broker {node} notes epoch {decision.noted} as it stops, and has learned {learned}")
         yield NoteOutdated(broker)
 
 

@@ -17,6 +17,7 @@ from tidegauge.impl.partition.messages import FollowerFetch
 from tidegauge.impl.partition.registration import PartitionRegistration
 from tidegauge.impl.server.trace import events
 from tidegauge.impl.server.trace.tracer import TraceEvent
+from tidegauge.model_tests.harness.validation.registrations import Registrations
 from tidegauge.spec.replication.actions import ReplicationAction
 from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.state import (
@@ -131,6 +132,7 @@ class Followed:
     def __init__(self, topic: str, partition: int, settings: Settings) -> None:
         self.topic, self.partition, self.settings = topic, partition, settings
         self.world = World()
+        self.registrations = Registrations()
         self.machine: Replication | None = None
         self.state: State | None = None
         self.brokers: tuple[int, ...] = ()

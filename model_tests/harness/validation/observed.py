@@ -10,9 +10,10 @@ needed.
 * `ReceiveMetadata`: as `PullMetadata`, at the moment at which the response arrives: by then it may have been overtaken,
   and it may replace one that said nothing new. What it says is what the metadata log said up to the offset that the
   broker names, and that never decreases while its process lives.
-* `RegisterAgain`: a broker registers once more, since it never received the response to its registration.
+* `RegisterAgain`: a broker registers once more, since the response to its registration was lost or is late: it has sent
+  that request when, by its own trace, it had not learned the epoch that the controller knew (`registrations`).
 * `NoteOutdated`: a broker stops cleanly that never received the response to its registration, and notes an older epoch.
-  The trace has the epoch that is in the note on the disk.
+  The trace has the epoch that is in the note on the disk, and it is the last one that the process has learned.
 * `UnfenceUnread`: a broker that had registered before the topic was created is unfenced before it has read of it.
 * `UnfenceUnhosted`: a broker is unfenced that has read of a replica, and has no room or descriptors for its log.
 * `TakeInPart`: a follower's disk failed behind an append, as its trace says: of the response it has the records alone.

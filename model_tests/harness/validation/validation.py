@@ -209,6 +209,8 @@ class Validator(Followed):
     def follow(self, event: TraceEvent) -> None:
         """Take one event's actions. Raises Wrong, NotEnabled or Untranslatable."""
         self.taken = ()
+        if (unreasonable := self.registrations.follow(event)) and self.state is not None:
+            raise Wrong(unreasonable)
         self._follow(event)
         self.remembering.follow(event, self.topic, self.partition)
         if isinstance(event.decision, events.LogDirectoryFailed):

@@ -31,6 +31,8 @@ class Controller:
 
     responses: list[BrokerHeartbeatResponse | None]
     next_epoch: int = 40
+    pause: float = 0
+    """How many seconds each response to a heartbeat takes."""
     heartbeats: list[tuple[bool, bool]] = attrs.field(factory=list)
     """(want_fence, want_shut_down) of each."""
     held: float = 0
@@ -47,6 +49,7 @@ class Controller:
     ) -> BrokerHeartbeatResponse:
         self.heartbeats.append((want_fence, want_shut_down))
         response = self.responses.pop(0)
+        await trio.sleep(self.pause)
         if response is None:
             raise NoResponseError("lost")
         return response
@@ -109,6 +112,18 @@ async def test_a_controller_that_has_lost_the_epoch_that_it_gave_is_believed() -
     controller.next_epoch = 30
     assert not await membership.heartbeat()
     assert registration.broker_epoch == 31
+
+
+@simulated
+async def test_a_heartbeat_of_an_epoch_that_the_broker_no_longer_has_is_no_reason_to_register() -> None:
+    membership, registration, controller = member([response(ErrorCode.stale_broker_epoch)])
+    await membership.register()
+    controller.pause = 5
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(membership.heartbeat)
+        await trio.sleep(1)
+        await membership.register()
+    assert registration.broker_epoch == controller.next_epoch == 42
 
 
 @pytest.mark.parametrize("error", [ErrorCode.broker_id_not_registered, ErrorCode.stale_broker_epoch])
