@@ -7,7 +7,6 @@ no faults, so there the servers inject the faults of links into requests (`impl.
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +14,7 @@ from random import Random
 from typing import TYPE_CHECKING, Final, Protocol
 
 from tidegauge.impl.cluster.names import BROKER, CONTROLLER, LOOPBACK
+from tidegauge.impl.cluster.temporary_directory import remove_directory
 from tidegauge.impl.faults.links import Links
 from tidegauge.impl.ports.clock import SimulatedClock, StoppableClock, SystemClock
 from tidegauge.impl.ports.disk import Descriptors, DiskLock, DiskLockedError, RealDisk
@@ -252,7 +252,7 @@ class TcpHost:
     def close(self) -> None:
         self._lock.release()
         if not self.keeps_files:
-            shutil.rmtree(self.root)
+            remove_directory(self.root)
 
     @property
     def keeps_files(self) -> bool:

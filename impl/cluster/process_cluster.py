@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -37,6 +36,7 @@ from tidegauge.impl.cluster.names import BROKER, CONTROLLER
 from tidegauge.impl.cluster.node_process import address_of
 from tidegauge.impl.cluster.options import defaults_of, refuse_voters
 from tidegauge.impl.cluster.secret_files import SECRET_VARIABLE
+from tidegauge.impl.cluster.temporary_directory import remove_directory
 from tidegauge.impl.ports.clock import SystemClock
 from tidegauge.impl.ports.network import Address, TcpNetwork
 from tidegauge.impl.ports.randomness import SystemRandomness
@@ -155,7 +155,7 @@ class ProcessCluster:
                 self._nodes[name].end(how)
         self._lock.release()
         if self._directory is None:
-            shutil.rmtree(self._root)
+            remove_directory(self._root)
 
     def _launch(self, name: str) -> None:
         address = self._addresses.get(name)

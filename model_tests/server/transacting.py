@@ -79,13 +79,14 @@ class Transacting:
             self.sequences.clear()
         return error
 
-    async def add(self, topic: str = "t", partition: int = 0) -> ErrorCode:
-        """Add a partition by itself, as a client of version 1 does."""
+    async def add(self, topic: str = "t", *partitions: int) -> ErrorCode:
+        """Add partitions (0 if none is named) by themselves, as a client of version 1 does; the error of the first."""
+        indexes = tuple(map(i32, partitions or (0,)))
         request = AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=TransactionalId(self.name),
             v3_and_below_producer_id=ProducerId(self.producer_id),
             v3_and_below_producer_epoch=i16(self.epoch),
-            v3_and_below_topics=(AddPartitionsToTxnTopic(name=TopicName(topic), partitions=(i32(partition),)),),
+            v3_and_below_topics=(AddPartitionsToTxnTopic(name=TopicName(topic), partitions=indexes),),
         )
         response = await self.ask_coordinator(request)
         error: ErrorCode = response.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code

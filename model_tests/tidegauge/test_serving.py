@@ -239,8 +239,8 @@ def refusal(capsys: pytest.CaptureFixture[str], *words: object) -> str:
     ("words", "message"),
     [
         (("serve", "--brokers", 0), "brokers is 0: ask for at least 1"),
-        (("serve", "--port", 70_000), "port is 70000: give 0 for free ports, or one from 1 to 65535"),
-        (("serve", "--host", "0.0.0.0"), "give advertised_host as well"),
+        (("serve", "--port", 70_000), "--port 70000: give one from 1 to 65535, or 0 for any that is free"),
+        (("serve", "--host", "0.0.0.0"), "--host 0.0.0.0: give --advertised-host as well"),
         (("serve", "--config", "x"), "--config x: write NAME=VALUE, as in log.retention.ms=60000"),
         (("serve", "--config", "num.partitions=a"), "num.partitions is 'a'"),
         (("serve", "--config", "num.partition=1"), "did you mean 'num.partitions'?"),

@@ -90,6 +90,7 @@ def serve(
         Print one JSON document when ready, and nothing else.
     """
     write_log_lines(log_level)
+    listening(host, port, advertised_host)
     cluster = Cluster(
         brokers,
         seed,

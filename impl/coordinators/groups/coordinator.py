@@ -157,11 +157,11 @@ class GroupCoordinator:
         return self.offsets.get(key)
 
     def fetch_all(self, group: str, *, require_stable: bool) -> Mapping[tuple[str, int], CommittedOffset | ErrorCode]:
-        """The same for all that the group has committed."""
-        found: dict[tuple[str, int], CommittedOffset | ErrorCode] = {}
-        for (topic, partition), offset in self.offsets.of_group(group).items():
-            is_unstable = require_stable and self.offsets.is_unstable(OffsetKey(group, topic, partition))
-            found[topic, partition] = ErrorCode.unstable_offset_commit if is_unstable else offset
+        """The same for all that the group has committed, at one instant."""
+        found: dict[tuple[str, int], CommittedOffset | ErrorCode] = {**self.offsets.of_group(group)}
+        if require_stable:
+            unstable = (place for place in self.offsets.unstable_of(group) if place in found)
+            found.update(dict.fromkeys(unstable, ErrorCode.unstable_offset_commit))
         return found
 
     # --- deletions ---------------------------------------------------------------------------------------------------

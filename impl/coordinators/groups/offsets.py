@@ -18,7 +18,7 @@ A group that no member has joined (Kafka calls it simple) is there as long as it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from tidegauge.impl.coordinators.groups.group_metadata import GroupMetadata
@@ -70,6 +70,10 @@ class GroupOffsets:
     def is_unstable(self, key: OffsetKey) -> bool:
         """Whether an open transaction may yet change the offset."""
         return (key.topic, key.partition) in self._open.get(key.group, ())
+
+    def unstable_of(self, group: str) -> Collection[tuple[str, int]]:
+        """What open transactions may yet change of the group's, by topic and partition."""
+        return self._open.get(group, ())
 
     def keys_of(self, group: str) -> list[OffsetKey]:
         """What the group has an offset for, committed or pending."""

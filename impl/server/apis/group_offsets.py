@@ -152,13 +152,40 @@ async def handle_offset_fetch(
 
     Errors of a group: GROUP_AUTHORIZATION_FAILED, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS. Of a partition:
     TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_ID, and UNSTABLE_OFFSET_COMMIT to who asks for stable offsets (KIP-447).
+    What is asked for again is left out.
     """
     stable = request.require_stable
     found = [
         await _fetched_group(group, context, groups, metadata, require_stable=stable)
-        async for group in context.pace.each(request.groups)
+        for group in await _asked_once(request.groups, context)
     ]
     return AnyOffsetFetchResponse(throttle_time=NO_WAIT, groups=tuple(found))
+
+
+async def _asked_once(asked: Iterable[FetchedGroup], context: RequestContext) -> list[FetchedGroup]:
+    """The groups with each partition the first time that the request names it for the group."""
+    seen: set[tuple[object, ...]] = set()
+
+    def is_first(*what: object) -> bool:
+        known = len(seen)
+        seen.add(what)
+        return len(seen) > known
+
+    groups: list[FetchedGroup] = []
+    async for group in context.pace.each(asked):
+        if group.topics is None:
+            if is_first(group.group_id):
+                groups.append(group)
+            continue
+        topics = []
+        async for topic in context.pace.each(group.topics):
+            which = group.group_id, topic.topic_id, topic.name
+            indexes = [one async for one in context.pace.each(topic.partition_indexes) if is_first(*which, one)]
+            if indexes or is_first(*which):
+                topics.append(dataclasses.replace(topic, partition_indexes=tuple(indexes)))
+        if topics or is_first(group.group_id, None):
+            groups.append(dataclasses.replace(group, topics=tuple(topics)))
+    return groups
 
 
 async def _fetched_group(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kio.schema.delete_groups.v2.response import DeleteGroupsResponse
 from kio.schema.describe_groups.v6.response import DescribedGroup, DescribedGroupMember, DescribeGroupsResponse
@@ -43,15 +43,20 @@ NOT_FOUND_FROM: Final = 6
 async def handle_describe_groups(
     request: DescribeGroupsRequest, context: RequestContext, *, groups: Groups
 ) -> DescribeGroupsResponse:
-    """Each group: GROUP_AUTHORIZATION_FAILED, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, GROUP_ID_NOT_FOUND."""
+    """Each group: GROUP_AUTHORIZATION_FAILED, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, GROUP_ID_NOT_FOUND.
+
+    One that is named twice is described once.
+    """
     described = [
-        _described(group, context, groups, tells_operations=request.include_authorized_operations)
-        async for group in context.pace.each(request.groups)
+        await _described(group, context, groups, tells_operations=request.include_authorized_operations)
+        async for group in context.pace.each(dict.fromkeys(request.groups))
     ]
     return DescribeGroupsResponse(throttle_time=NO_WAIT, groups=tuple(described))
 
 
-def _described(group: GroupId, context: RequestContext, groups: Groups, *, tells_operations: bool) -> DescribedGroup:
+async def _described(
+    group: GroupId, context: RequestContext, groups: Groups, *, tells_operations: bool
+) -> DescribedGroup:
     error = group_error(Operation.DESCRIBE, group, context)
     is_allowed = error is NONE
     state, known, message = "", None, None
@@ -65,14 +70,17 @@ def _described(group: GroupId, context: RequestContext, groups: Groups, *, tells
             if state == ClassicState.DEAD.value and context.api_version >= NOT_FOUND_FROM:
                 error, message = ErrorCode.group_id_not_found, f"there is no group {group!r}"
     is_stable = known is not None and known.state is ClassicState.STABLE
+    protocol_type = "" if known is None else known.protocol_type or ""
+    protocol = "" if known is None or not is_stable else known.protocol or ""
+    members = () if known is None else [_told(one, known) for one in known.members.values()]  # at one instant
     return DescribedGroup(
         error_code=error,
         error_message=message,
         group_id=group,
         group_state=state,
-        protocol_type="" if known is None else known.protocol_type or "",
-        protocol_data="" if known is None or not is_stable else known.protocol or "",
-        members=() if known is None else tuple(_described_member(one, known) for one in known.members.values()),
+        protocol_type=protocol_type,
+        protocol_data=protocol,
+        members=tuple([_described_member(one) async for one in context.pace.each(members)]),
         authorized_operations=i32(
             context.operations(ResourceType.GROUP, group) if tells_operations and is_allowed else UNASKED
         ),
@@ -83,15 +91,32 @@ def _state(group: ClassicGroup | None) -> str:
     return ClassicState.EMPTY.value if group is None else group.state.value
 
 
-def _described_member(member: ClassicMember, group: ClassicGroup) -> DescribedGroupMember:
-    """A member; what it says of itself belongs to the protocol of a stable group."""
-    is_stable = group.state is ClassicState.STABLE
+class ToldMember(NamedTuple):
+    """What is told of a member."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    metadata: bytes
+    assignment: bytes
+
+
+def _told(member: ClassicMember, group: ClassicGroup) -> ToldMember:
+    """What a member says of itself belongs to the protocol of a stable group."""
+    metadata = member.metadata_for(group.protocol) if group.state is ClassicState.STABLE else b""
+    return ToldMember(
+        member.member_id, member.instance_id, member.client_id, member.client_host, metadata, member.assignment
+    )
+
+
+def _described_member(member: ToldMember) -> DescribedGroupMember:
     return DescribedGroupMember(
         member_id=member.member_id,
         group_instance_id=member.instance_id,
         client_id=member.client_id,
         client_host=member.client_host,
-        member_metadata=member.metadata_for(group.protocol) if is_stable else b"",
+        member_metadata=member.metadata,
         member_assignment=member.assignment,
     )
 

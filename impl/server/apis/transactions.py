@@ -193,24 +193,27 @@ async def handle_end_txn(
 async def handle_describe_transactions(
     request: DescribeTransactionsRequest, context: RequestContext, *, transactions: Transactions
 ) -> DescribeTransactionsResponse:
-    """The state of each transactional id, with those of its partitions that the client may describe."""
+    """The state of each transactional id, with those of its partitions that the client may describe.
+
+    One that is named twice is described once.
+    """
     states = []
-    async for transactional_id in context.pace.each(request.transactional_ids):
+    async for transactional_id in context.pace.each(dict.fromkeys(request.transactional_ids)):
         denied = transaction_error(Operation.DESCRIBE, transactional_id, context)
         error, found = (denied, None) if denied is not NONE else transactions.core().describe(transactional_id)
         if found is not None:
-            states.append(_described(transactional_id, found, context))
+            states.append(await _described(transactional_id, found, context))
         else:
             one = dataclasses.replace(request, transactional_ids=(transactional_id,))
             states += describe_transactions_error(one, error).transaction_states
     return DescribeTransactionsResponse(throttle_time=NO_WAIT, transaction_states=tuple(states))
 
 
-def _described(
+async def _described(
     transactional_id: TransactionalId, metadata: TransactionMetadata, context: RequestContext
 ) -> DescribedTransaction:
     topics: dict[str, list[i32]] = defaultdict(list)
-    for one in sorted(metadata.partitions):
+    async for one in context.pace.each(sorted(metadata.partitions)):
         topics[one.topic].append(i32(one.partition))
     return DescribedTransaction(
         error_code=NONE,

@@ -19,17 +19,23 @@ from kio.schema.sync_group.v5.request import SyncGroupRequest, SyncGroupRequestA
 from kio.static.primitive import i32Timedelta
 
 from tidegauge.impl.cluster.cluster import Cluster
-from tidegauge.impl.coordinators.groups.classic.state import ClassicGroup
+from tidegauge.impl.coordinators.groups.classic.coordinator import NOTHING
+from tidegauge.impl.coordinators.groups.classic.messages import JoinGroup
+from tidegauge.impl.coordinators.groups.classic.state import ClassicGroup, Protocol
+from tidegauge.impl.server.broker.group_members import WaitingRequest
 from tidegauge.impl.wire.apis import BROKER_APIS, ApiKey, request_class
 from tidegauge.impl.wire.primitives import i32
 from tidegauge.impl.wire.versions import convert
 from tidegauge.model_tests.server.apis.test_group_offsets import GROUP, coordinator_of, grouped
 from tidegauge.model_tests.server.asking import Asker, asker
+from tidegauge.model_tests.server.work_in_steps import counted_steps
 from tidegauge.model_tests.simulated import simulated
 
 NONE = ErrorCode.none
 MANY_LEAVE_FROM = 3
 """The version of LeaveGroup from which it names many members."""
+MOST_CALLS = 8_000
+"""In one step of a task."""
 SESSION = i32Timedelta.parse(timedelta(seconds=10))
 REBALANCE = i32Timedelta.parse(timedelta(seconds=60))
 
@@ -252,3 +258,25 @@ async def test_an_assignment_that_no_record_has_room_for_is_nobodys() -> None:
         assert await client.heartbeat() is ErrorCode.rebalance_in_progress
         assert (await client.leave()).error_code is NONE
         assert group(asked.cluster, asked.coordinator).state.value == "Empty"
+
+
+@simulated
+async def test_many_members_leave_a_few_at_a_time() -> None:
+    count = 900
+    async with grouped() as asked:
+        led = asked.cluster.broker(asked.coordinator).groups.led(GROUP)
+        assert not isinstance(led, ErrorCode)
+        members = asked.cluster.broker(asked.coordinator).groups.members
+        now = asked.cluster.broker(asked.coordinator).groups.moment
+        for number in range(count):
+            joining = JoinGroup(GROUP, "consumer", (Protocol("range", b"m"),), instance_id=f"i{number}", unique="u")
+            led.state.classic.join(joining, WaitingRequest(), now)
+        members.carry_out(led, NOTHING)
+        gone = tuple(MemberIdentity(member_id="", group_instance_id=f"i{number}") for number in range(count))
+        with counted_steps() as steps:
+            left = await asked.peer.ask(LeaveGroupRequest(group_id=GROUP, members=gone))
+        assert [(one.group_instance_id, one.error_code) for one in left.members] == [
+            (f"i{number}", NONE) for number in range(count)
+        ]
+        assert steps.most < MOST_CALLS
+        assert not group(asked.cluster, asked.coordinator).members
