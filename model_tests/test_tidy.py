@@ -7,7 +7,7 @@ import ast
 import pytest
 
 from tidegauge.model_tests import tidy
-from tidegauge.model_tests.bugs import groups, offsets, transactions
+from tidegauge.model_tests.bugs import offsets, transactions
 from tidegauge.model_tests.harness.registry import HARNESS
 from tidegauge.model_tests.tidy import Module, Rule
 from tidegauge.spec.registry import REGISTRY
@@ -190,7 +190,7 @@ def test_every_bug_of_the_specs_has_its_twin_in_the_cluster() -> None:
     unbound = {bug.name for one in REGISTRY if not HARNESS[one.name].sides for bug in one.bugs}
     assert tidy.zoo(), "the zoo is empty"
     without = tidy.zoo() - twins - unbound
-    without_a_core = {*groups.WITHOUT_A_CORE, *offsets.WITHOUT_A_CORE, *transactions.WITHOUT_A_CORE}
+    without_a_core = {*offsets.WITHOUT_A_CORE, *transactions.WITHOUT_A_CORE}
     assert without == without_a_core, f"without a twin in model_tests/bugs: {sorted(without)}"
 
 

@@ -76,6 +76,8 @@ CORES = (
     "impl.metadata",
     "impl.records",
     "impl.client.assignors",
+    "impl.client.membership",
+    "impl.client.positions",
 )
 PURE = ("spec", "linearizability", *CORES)
 COMPOSED_OF_EXTENSIONS = ("spec.replication.composed", "spec.replication.models", "spec.registry", "spec.bugs")

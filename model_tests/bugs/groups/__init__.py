@@ -1,4 +1,4 @@
-"""The zoo's part on classic groups, in the implementation: subclasses, each with the one rule that was wrong."""
+"""The zoo's part on classic groups, in coordinator and members: subclasses, each with the one rule that was wrong."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from tidegauge.model_tests.bugs.groups import (
     kafka_8715,
     kafka_9752,
     kafka_9801,
+    kafka_9823,
     kafka_10284,
     kafka_12890,
+    kafka_12984,
+    kafka_13419,
     kafka_14422,
 )
 from tidegauge.model_tests.harness.cores.classic_groups import GroupRoles
@@ -23,18 +26,14 @@ GROUP_BUGS: Mapping[str, CoreBug[GroupRoles]] = {
         kafka_8715,
         kafka_9752,
         kafka_9801,
+        kafka_9823,
         kafka_10284,
         kafka_12890,
+        kafka_12984,
+        kafka_13419,
         kafka_14422,
     )
 }
 """By name, in the order of `spec.bugs.groups`."""
 
-WITHOUT_A_CORE: Mapping[str, str] = {
-    "kafka_9823": "what a member makes of a late response: a consumer's",
-    "kafka_12984": "whom the leader takes for an owner: an assignor's",
-    "kafka_13419": "what a member forgets when its generation is over: a consumer's",
-}
-"""The bugs that no core has, and whose they are."""
-
-__all__ = ["GROUP_BUGS", "WITHOUT_A_CORE", "CoreBug"]
+__all__ = ["GROUP_BUGS", "CoreBug"]

@@ -1,7 +1,7 @@
-"""Classic groups in lockstep: the core of their coordinator beside the machine of `spec.groups.classic`.
+"""Classic groups in lockstep: the cores of coordinator and members beside the machine of `spec.groups.classic`.
 
 The harness is the shell: it has the log, in records as they are on a disk, it knows which process a waiting request is
-of, and it lets deadlines pass when the machine says so. What a process makes of its responses is the machine's alone.
+of, and it lets deadlines pass when the machine says so. The members are in `group_clients`.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ from tidegauge.model_tests.harness.cores.group_abstraction import (
     said,
     subscription,
 )
+from tidegauge.model_tests.harness.cores.group_clients import CORRECT_CLIENTS, ClientRoles, GroupClients
 from tidegauge.model_tests.harness.lockstep.walks import WalkPlan, enabled_candidates
 from tidegauge.model_tests.harness.performing import Steps, on
 from tidegauge.spec.groups.classic import actions, processes, requests, timing
@@ -72,6 +73,7 @@ class GroupRoles:
 
     coordinator: type[GroupCoordinator] = GroupCoordinator
     rules: type[ClassicRules] = ClassicRules
+    clients: ClientRoles = CORRECT_CLIENTS
 
 
 CORRECT_GROUPS: Final = GroupRoles()
@@ -105,6 +107,8 @@ class Request:
 
     process: int
     error: ErrorCode | None = None
+    member_id: str = ""
+    """The one that a JoinGroup is told."""
 
 
 class GroupCores:
@@ -122,6 +126,7 @@ class GroupCores:
         self.waiting: list[Request] = []
         self.names: dict[int, str] = {}
         """The member ids that were given, by their numbers."""
+        self.clients = GroupClients(machine, roles.clients)
         self.coordinator: GroupCoordinator | None = self.started()
 
     def close(self) -> None:
@@ -191,6 +196,7 @@ class GroupCores:
         for token, response in outcome.responses:
             assert isinstance(token, Request), "no other request waits"
             token.error = response.error
+            token.member_id = response.member_id if isinstance(response, JoinResponse) else ""
             if token in self.waiting:
                 self.waiting.remove(token)
             if token.process != NONE and (token is not own or response.error is ErrorCode.none):
@@ -279,23 +285,40 @@ class GroupCores:
 
     def receive_join(self, action: requests.ReceiveJoin, before: State) -> None:
         if before.group is not None:
-            token = self.asked(NONE if action.late else action.request.process)
+            process = action.request.process
+            token = self.asked(NONE if action.late else process)
+            if not action.late:
+                self.clients.join(action.request)
             self.take(self.join(action.request, token, before.member_ids), token)
             self.check(action, before, token.error)
+            if not action.late and token.error not in (None, ErrorCode.none):
+                self.clients.refused_to_join(process, token.error, token.member_id)
 
     def receive_sync(self, action: requests.ReceiveSync, before: State) -> None:
+        process, error = action.request.process, ErrorCode.rebalance_in_progress
+        if not action.late:
+            self.clients.sync(action.request)
         if before.group is not None:
-            token = self.asked(NONE if action.late else action.request.process)
+            token = self.asked(NONE if action.late else process)
             self.take(self.sync(action.request, token), token)
             self.check(action, before, token.error)
+            error = token.error or ErrorCode.none
+        if not action.late and error is not ErrorCode.none:
+            self.clients.of[process].failed(error)
 
     def receive_heartbeat(self, action: requests.ReceiveHeartbeat, before: State) -> None:
-        self.check(action, before, self.heartbeat(action.request))
+        error = ErrorCode.none if self.coordinator is None else self.heartbeat(action.request)
+        self.check(action, before, error)
+        self.clients.told(action.request, self.name_of(action.request.member_id), error)
 
     def receive_commit(self, action: requests.ReceiveCommit, before: State) -> None:
         if before.group is not None:
+            if not action.late:
+                self.clients.may_commit(action.request)
             ruling = self.commit(action.request)
             self.check(action, before, ruling.error)
+            if not action.late:
+                self.clients.told(action.request, self.name_of(action.request.member_id), ruling.error)
             if ruling.error is ErrorCode.none:
                 self.core.appended(ruling)
                 self.core.classic.committed_by(GROUP, self.name_of(action.request.member_id), NOW)
@@ -303,6 +326,8 @@ class GroupCores:
 
     def receive_leave(self, action: requests.ReceiveLeave, before: State) -> None:
         self.disconnect(action.request.process)
+        self.clients.of[action.request.process].leave()
+        self.clients.stop(action.request.process)
         if self.coordinator is not None:
             self.take(self.leave(action.request, self.asked(NONE)))
 
@@ -325,7 +350,7 @@ class GroupCores:
             case requests.ReceiveSync(request=sync):
                 return self.refused(self.sync(sync, token := Request(NONE)), token)
             case requests.ReceiveHeartbeat(request=heartbeat):
-                return self.heartbeat(heartbeat)
+                return self.clients.told(heartbeat, self.name_of(heartbeat.member_id), self.heartbeat(heartbeat))
             case requests.ReceiveCommit(request=commit):
                 return self.commit(commit).error
             case requests.ReceiveLeave(request=leave):
@@ -346,10 +371,25 @@ class GroupCores:
     # --- processes, and what the coordinator does unasked ------------------------------------------------------------
 
     def receive_response(self, action: processes.ReceiveResponse, before: State) -> None:
-        self.responses.pop(action.process)
+        response = self.responses.pop(action.process)
+        self.clients.receive(action.process, response, self.name_of, before.partitions)
 
-    def lose(self, action: processes.LoseConnection | processes.Crash, before: State) -> None:
+    def start(self, action: processes.Start, before: State) -> None:
+        self.clients.start(action.process)
+
+    def lose(self, action: processes.LoseConnection, before: State) -> None:
         self.disconnect(action.process)
+        self.clients.lose_connection(action.process)
+
+    def crash(self, action: processes.Crash, before: State) -> None:
+        self.disconnect(action.process)
+        self.clients.stop(action.process)
+
+    def resubscribe(self, action: processes.Resubscribe, before: State) -> None:
+        self.clients.resubscribe(action.process)
+
+    def notice(self, action: processes.NoticePartitions, before: State) -> None:
+        self.clients.notice(action.process, before.partitions)
 
     def fetch_offsets(self, action: processes.FetchOffsets, before: State) -> None:
         """Where to go on: what the coordinator tells is what the log says."""
@@ -359,7 +399,7 @@ class GroupCores:
             assert value == offset.value, f"partition {partition} is at {offset.value}, and not at {value}"
 
     def nothing(self, action: Action, before: State) -> None:
-        """What the coordinator does not know of."""
+        """What neither the coordinator nor a member's core knows of."""
 
     def end(self, timer: Timer, member_id: str = "") -> None:
         """A deadline is reached."""
@@ -387,14 +427,15 @@ class GroupCores:
     # --- what is compared --------------------------------------------------------------------------------------------
 
     def abstraction(self, state: State) -> State:
-        """The coordinator, the log and the responses that are on their way; what processes make of them is copied."""
+        """The coordinator, the log, the members, and the responses that are on their way to them."""
         for number, process in enumerate(state.processes):
             if process.phase not in (Phase.JOINING, Phase.SYNCING):
                 self.responses.pop(number, None)
         return evolve(
             state,
             processes=tuple(
-                evolve(one, response=self.responses.get(number)) for number, one in enumerate(state.processes)
+                evolve(self.clients.abstraction(number, one), response=self.responses.get(number))
+                for number, one in enumerate(state.processes)
             ),
             group=None if self.coordinator is None else abstract_group(self.group, process_of),
             log=abstract_log(self.entries(), len(state.log.offsets)),
@@ -439,15 +480,15 @@ STEPS: Final = Steps(
     on(requests.ReceiveHeartbeat, GroupCores.receive_heartbeat),
     on(requests.ReceiveCommit, GroupCores.receive_commit),
     on(requests.ReceiveLeave, GroupCores.receive_leave),
-    on(processes.Start, GroupCores.nothing),
+    on(processes.Start, GroupCores.start),
     on(processes.Hang, GroupCores.nothing),
-    on(processes.Resubscribe, GroupCores.nothing),
+    on(processes.Resubscribe, GroupCores.resubscribe),
     on(processes.AddPartition, GroupCores.nothing),
-    on(processes.NoticePartitions, GroupCores.nothing),
+    on(processes.NoticePartitions, GroupCores.notice),
     *(on(kind, GroupCores.nothing) for kind in actions.DELAYS),
     on(processes.ReceiveResponse, GroupCores.receive_response),
     on(processes.LoseConnection, GroupCores.lose),
-    on(processes.Crash, GroupCores.lose),
+    on(processes.Crash, GroupCores.crash),
     on(processes.FetchOffsets, GroupCores.fetch_offsets),
     on(timing.EndInitialDelay, GroupCores.end_joining),
     on(timing.ExpireRebalance, GroupCores.end_joining),
