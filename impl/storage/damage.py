@@ -7,6 +7,10 @@ below the recovery point that are no intact batches, and segments that are missi
 The log keeps its end, so that no offset is given twice, and the damaged offsets are a *gap* that is never served: a
 read that begins there raises `DamagedLogError`, one that begins before ends there.
 
+What lies below the log start is no part of the log, whatever has become of its bytes. A segment is walked over a
+damaged place there as anywhere, but it is no gap, and nothing is repaired for it. Segments that are missing before the
+first one are a gap all the same: the log began before that one.
+
 A note beside the segments says that there is damage, so that the next process reads all of the log, whatever the last
 stop was like. A replica with damage is repaired from its leader: `Log.repair` sets aside what is damaged and all behind
 it, in files whose names end in `.damaged`, and the log ends before. Nobody but an operator removes such files.
@@ -34,6 +38,7 @@ DAMAGE_NOTE: Final = "damage-note"
 """The file that says that a log is damaged."""
 DAMAGED_SUFFIX: Final = ".damaged"
 """Of what was set aside because it was damaged, or because it came after damage that was repaired."""
+BELOW_START: Final = "nothing is lost, for the log starts behind it; the disk is to be looked at"
 STRAY_SUFFIX: Final = ".stray"
 """Of segments that were set aside because they are not part of the log."""
 
@@ -75,30 +80,59 @@ class Damage:
                 raise DamagedLogError(self._directory, gap.start, gap.end, gap.reason)
         return end_offset
 
-    def examine(self, segment: Segment, error: CorruptLogError) -> bool:
-        """Find out what of a segment is damaged in which a read met damage; True when a gap is news."""
+    def examine(self, segment: Segment, error: CorruptLogError, log_start_offset: int) -> bool:
+        """Find out what of a segment is damaged in which a read met damage; True when that is news.
+
+        What is damaged below the log start is news for who walks over the segment, and no gap.
+        """
+        before = set(segment.damaged.values())
+        extents = segment.examine()
+        if before.issuperset(extents):
+            return False
         found = [
             Gap(extent.start, extent.end, f"{segment.path(LOG_SUFFIX)} is damaged at position {extent.position}")
-            for extent in segment.examine()
+            for extent in extents
         ]
-        known = {(gap.start, gap.end) for gap in self.gaps}
-        news = [gap for gap in found if (gap.start, gap.end) not in known]
-        if not news:
-            return False
-        self.gaps = sorted([gap for gap in self.gaps if not _lies_in(gap, segment)] + found)
-        for gap in news:
+        kept = [gap for gap in found if gap.end > log_start_offset]
+        formerly = {(extent.start, extent.end) for extent in before}
+        self.gaps = sorted([gap for gap in self.gaps if (gap.start, gap.end) not in formerly] + kept)
+        for gap in found:
+            if (gap.start, gap.end) not in formerly:
+                self._tell_met(gap, f"{gap.reason}; met when {error}", is_lost=gap in kept)
+        if self.gaps:
+            self.write_note()
+        return True
+
+    def _tell_met(self, gap: Gap, why: str, *, is_lost: bool) -> None:
+        refused = "these offsets are not served; where others have them the replica is repaired"
+        log_event(
+            LOGGER,
+            logging.ERROR if is_lost else logging.WARNING,
+            "damage met",
+            log=self._directory,
+            start=gap.start,
+            end=gap.end,
+            why=why,
+            next=refused if is_lost else BELOW_START,
+        )
+
+    def tell_found(self, deleted: Iterable[Gap]) -> None:
+        """Tell what opening the log has found: the gaps, and damage to what was deleted."""
+        refused = (
+            "nothing is removed; these offsets are not served until the replica is repaired from its leader, or, with "
+            "one replica, until the file is put back"
+        )
+        for gap, is_lost in [*((gap, True) for gap in self.gaps), *((gap, False) for gap in deleted)]:
             log_event(
                 LOGGER,
-                logging.ERROR,
-                "damage met",
+                logging.ERROR if is_lost else logging.WARNING,
+                "damage found",
                 log=self._directory,
                 start=gap.start,
                 end=gap.end,
-                why=f"{gap.reason}; met when {error}",
-                next="these offsets are not served; where others have them the replica is repaired",
+                why=gap.reason,
+                next=refused if is_lost else BELOW_START,
             )
-        self.write_note()
-        return True
 
     def write_note(self) -> None:
         """Have the next process read all of the log. Durable when it returns."""
@@ -111,12 +145,22 @@ class Damage:
             self._disk.remove(f"{self._directory}/{DAMAGE_NOTE}")
             self._disk.sync_directory(self._directory)
 
-    def keep_within(self, start_offset: int, end_offset: int) -> None:
-        """Only these offsets are part of the log now."""
-        if not self.gaps:
-            return
-        self.gaps = [gap for gap in self.gaps if gap.end > start_offset and gap.start < end_offset]
-        if not self.gaps:
+    def keep_from(self, start_offset: int) -> None:
+        """What lies below this offset was deleted."""
+        self._keep([gap for gap in self.gaps if gap.end > start_offset])
+
+    def keep_below(self, end_offset: int) -> None:
+        """What lies from this offset on was cut."""
+        cut = [attrs.evolve(gap, end=min(gap.end, end_offset)) for gap in self.gaps if gap.start < end_offset]
+        self._keep(cut)
+
+    def forget(self) -> None:
+        """Nothing of what the log held is part of it any more."""
+        self._keep([])
+
+    def _keep(self, gaps: list[Gap]) -> None:
+        had, self.gaps = bool(self.gaps), gaps
+        if had and not gaps:
             self.clear_note()
 
     # --- repair -------------------------------------------------------------------------------------------------------
@@ -157,10 +201,6 @@ class Damage:
             next=f"the log ends at {gap.start} and is fetched from the leader; the files stay until they are removed",
         )
         self.clear_note()
-
-
-def _lies_in(gap: Gap, segment: Segment) -> bool:
-    return segment.base_offset <= gap.start and gap.end <= segment.next_offset
 
 
 def unused_path(disk: Disk, path: str) -> str:

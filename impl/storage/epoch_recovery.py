@@ -11,7 +11,7 @@ from tidegauge.impl.ports.disk import Disk
 from tidegauge.impl.ports.log_lines import log_event
 from tidegauge.impl.records.batches import RecordError
 from tidegauge.impl.storage import checkpoints
-from tidegauge.impl.storage.leader_epoch_cache import EpochEntry
+from tidegauge.impl.storage.leader_epoch_cache import UNDEFINED_EPOCH, EpochEntry
 from tidegauge.impl.storage.segment import Segment
 
 LOGGER: Final = logging.getLogger(__name__)
@@ -52,8 +52,11 @@ def reject(directory: str, reason: str) -> None:
     )
 
 
-def contradiction(segments: Sequence[Segment], entries: Sequence[EpochEntry]) -> str:
-    """Why the epochs cannot be those of these segments, by the batches at which they begin; "" when they can."""
+def contradiction(segments: Sequence[Segment], entries: Sequence[EpochEntry], *, is_clean: bool) -> str:
+    """Why the epochs cannot be those of these segments, by the batches at which they begin; "" when they can.
+
+    An epoch may begin behind the end after a crash, which has taken its records: it is later than any that is left.
+    """
     for epoch, start_offset in entries:
         for segment in segments:
             if not segment.base_offset <= start_offset < segment.next_offset:
@@ -65,6 +68,17 @@ def contradiction(segments: Sequence[Segment], entries: Sequence[EpochEntry]) ->
                 found = header.partition_leader_epoch
                 if found < epoch or (found != epoch and header.base_offset <= start_offset):
                     return f"epoch {epoch} is to begin at {start_offset}, where the log has one of epoch {found}"
-    if entries and segments and entries[-1].start_offset > segments[-1].next_offset:
-        return f"epoch {entries[-1].epoch} is to begin at {entries[-1].start_offset}, behind the end of the log"
+    if entries and segments:
+        behind = next((entry for entry in entries if entry.start_offset > segments[-1].next_offset), None)
+        if behind is not None and (is_clean or behind.epoch <= _last_epoch(segments)):
+            return f"epoch {behind.epoch} is to begin at {behind.start_offset}, behind the end of the log"
     return ""
+
+
+def _last_epoch(segments: Sequence[Segment]) -> int:
+    """Of the last batch that is intact, as far as it can be found."""
+    for segment in reversed(segments):
+        with suppress(RecordError):
+            if headers := list(segment.headers_from(segment.next_offset - 1)):
+                return headers[-1].partition_leader_epoch
+    return UNDEFINED_EPOCH

@@ -28,6 +28,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import attrs
+
 from tidegauge.impl.partition.producer_state import ProducerStates
 from tidegauge.impl.ports.disk import Buffer, Disk
 from tidegauge.impl.records.batches import (
@@ -47,7 +49,7 @@ from tidegauge.impl.storage.checkpoints import LEADER_EPOCH_CHECKPOINT
 from tidegauge.impl.storage.config import LOG_APPEND_TIME, NEVER, LogConfig
 from tidegauge.impl.storage.damage import DAMAGE_NOTE, Damage
 from tidegauge.impl.storage.durability import Durability
-from tidegauge.impl.storage.errors import BatchListTooLargeError, OffsetOutOfRangeError
+from tidegauge.impl.storage.errors import BatchListTooLargeError, CorruptLogError, OffsetOutOfRangeError
 from tidegauge.impl.storage.flushing import PendingFlush
 from tidegauge.impl.storage.follower_batches import check_ascending, segment_loads
 from tidegauge.impl.storage.leader_epoch_cache import UNDEFINED_EPOCH, LeaderEpochCache
@@ -133,18 +135,19 @@ class Log(LogReads):
         if is_new:
             base_offset = max([log_start_offset, *(gap.end for gap in recovery.gaps)])
             segments = [Segment(disk, directory, base_offset, config.index_interval_bytes, now_ms)]
-        elif recovery.gaps and recovery.gaps[-1].end > segments[-1].base_offset:  # nothing is appended to damage
+        elif segments[-1].ends_damaged or (recovery.gaps and recovery.gaps[-1].end > segments[-1].base_offset):
+            # nothing is appended to damage
             base_offset = segments[-1].next_offset
             segments.append(Segment(disk, directory, base_offset, config.index_interval_bytes, now_ms))
         log = cls(disk, directory, config, Segments(disk, directory, segments), epochs)
-        log.recovery, durability = recovery, log._durability
+        durability = log._durability
         durability.before_lowering = before_lowering
         first, end = segments[0].base_offset, log.log_end_offset
         log._log_start_offset = believed_log_start(directory, log_start_offset, first, end, recovery)
         durability.log_start_offset = log._log_start_offset
-        log.damage = Damage(
-            disk, directory, (gap for gap in recovery.gaps if gap.end > log._log_start_offset or gap.start < first)
-        )
+        kept = tuple(gap for gap in recovery.gaps if gap.end > log._log_start_offset or gap.start < first)
+        log.recovery, log.damage = attrs.evolve(recovery, gaps=kept), Damage(disk, directory, kept)
+        log.damage.tell_found(gap for gap in recovery.gaps if gap not in kept)
         log._trim_epochs()
         known = recovery.checkpointed_epochs  # a file that is not believed is written anew
         is_believed = known is not None or LEADER_EPOCH_CHECKPOINT not in names
@@ -325,7 +328,12 @@ class Log(LogReads):
         if offset < self._log_start_offset:
             self.truncate_fully_and_start_at(offset, epoch=epoch)
             return offset
-        self._cut(offset)
+        try:
+            self._cut(offset)
+        except CorruptLogError as error:
+            if not self.examine(error) or self.damage:
+                raise
+            self._cut(offset)
         return self.log_end_offset
 
     def _cut(self, offset: int) -> None:
@@ -338,7 +346,7 @@ class Log(LogReads):
             segments.active.truncate(offset, self.epochs)
         self._log_start_offset = min(self._log_start_offset, self.log_end_offset)
         durability.log_start_offset = min(durability.log_start_offset, self.log_end_offset)
-        self.damage.keep_within(self._log_start_offset, self.log_end_offset)
+        self.damage.keep_below(self.log_end_offset)
         self._trim_epochs()
         self._durability.sync(self.observer)
         self.observer.truncated(self.log_end_offset)
@@ -353,7 +361,7 @@ class Log(LogReads):
         durability.lower_recovery_point(min(offset, self._log_start_offset))
         self._segments.start_anew(offset, self.config, now_ms)
         self._log_start_offset = durability.log_start_offset = offset
-        self.damage.keep_within(offset, offset)
+        self.damage.forget()
         durability.epochs_version += self.epochs.clear()
         if epoch >= 0 and offset:
             durability.epochs_version += self.epochs.assign(epoch, offset - 1)
@@ -393,7 +401,7 @@ class Log(LogReads):
             raise OffsetOutOfRangeError(offset, self._log_start_offset, self.log_end_offset)
         if offset > self._log_start_offset:
             self._log_start_offset = offset
-            self.damage.keep_within(offset, self.log_end_offset)
+            self.damage.keep_from(offset)
             self._trim_epochs()
             self.observer.start_moved(offset)
         return self._log_start_offset
@@ -419,7 +427,7 @@ class Log(LogReads):
                 self.on_delete()
                 segments.delete_oldest(count, now_ms + self.config.file_delete_delay_ms)
             durability.log_start_offset = max(durability.log_start_offset, start)
-            self.damage.keep_within(self._log_start_offset, self.log_end_offset)
+            self.damage.keep_from(self._log_start_offset)
             self._trim_epochs()
             durability.sync_epochs()
             self.observer.start_moved(self._log_start_offset)

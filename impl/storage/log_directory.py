@@ -125,12 +125,15 @@ class LogDirectory:
             (checkpoints.CLEANER_OFFSET_CHECKPOINT, directory._cleaned),
         ):
             directory._files[name].on_disk = dict(offsets)
+        directory._tell_missing_checkpoints()
         marker = f"{path}/{CLEAN_SHUTDOWN}"
         directory.was_clean = disk.exists(marker)
         if directory.was_clean:
             directory.stopped_cleanly_in = checkpoints.decode_clean_shutdown(
                 checkpoints.read_text(disk, path, CLEAN_SHUTDOWN) or ""
             )
+            if not directory._recovery_points and directory._has_data():
+                directory.stopped_cleanly_in = -1  # a clean stop notes them: nobody can tell what else is lost
             disk.remove(marker)
             disk.sync_directory(path)
         here = set(directory.partitions())
@@ -142,6 +145,22 @@ class LogDirectory:
             if key is not None and key not in here:
                 directory._forget(key)  # without room for a checkpoint, it may still be remembered
         return directory
+
+    def _tell_missing_checkpoints(self) -> None:
+        """Of the checkpoints that a broker writes while it runs."""
+        for name in (checkpoints.HIGH_WATERMARK_CHECKPOINT, checkpoints.RECOVERY_POINT_CHECKPOINT):
+            file = f"{self.path}/{name}"
+            if not self._disk.exists(file) and self._has_data():
+                log_event(
+                    LOGGER,
+                    logging.WARNING,
+                    "checkpoint missing",
+                    file=file,
+                    next="its partitions count as if nothing had been written down for them",
+                )
+
+    def _has_data(self) -> bool:
+        return any(map(self.has_records, self.partitions()))
 
     def missing(self) -> dict[TopicPartition, int]:
         """Partitions without a directory whose logs had records when they were used last; and how many, at least."""

@@ -136,7 +136,7 @@ class LogReads:
         """Find out what is damaged where a read met damage; True when that is news."""
         for segment in self._segments.ordered:
             if segment.path(LOG_SUFFIX) == error.path:
-                return self.damage.examine(segment, error)
+                return self.damage.examine(segment, error, self._log_start_offset)
         return False
 
     def offset_for_timestamp(self, timestamp: int | None, known: KnownPoints) -> Sliced[TimestampOffset | None]:

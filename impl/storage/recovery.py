@@ -18,7 +18,8 @@ A segment that overlaps another one, or that follows nothing, is a stray: it is 
 `.stray`, and is no reason to doubt the others.
 
 A recovery point beyond the end of the log means a lost tail if something else knows of it: a later segment, a producer
-snapshot, the high watermark. Else the recovery point is damaged: it is rejected, and all of the log is read.
+snapshot, the high watermark. Else the recovery point is damaged: it is rejected, and all of the log is read. After a
+clean stop whose recovery point is lost, a high watermark beyond the end means a lost tail by itself.
 
 The aborted transactions of a segment that is read are found again by its markers.
 
@@ -57,7 +58,7 @@ from tidegauge.impl.storage.segment_names import (
     base_offset_of,
     file_name,
 )
-from tidegauge.impl.storage.survey import Bounds
+from tidegauge.impl.storage.survey import MAX_RELATIVE_OFFSET, Bounds
 
 LOGGER: Final = logging.getLogger(__name__)
 
@@ -76,7 +77,7 @@ class Recovery:
     strays: Sequence[str] = ()
     """Segments that are not part of the log, set aside."""
     gaps: Sequence[Gap] = ()
-    """Offsets that were on stable storage and cannot be read."""
+    """Offsets that were on stable storage and cannot be read; of an open log, those from its start on."""
     is_point_rejected: bool = False
     """Whether the recovery point was beyond all that is known of the log."""
     checkpointed_epochs: Sequence[EpochEntry] | None = None
@@ -191,7 +192,7 @@ def recover_segments(
     starts_below = None if has_deleted or not entries else entries[0].start_offset
     work.load(names, entries or (), starts_below)
     is_rejected = work.is_point_rejected
-    reason = "" if reads_all else contradiction(work.segments, entries or ())
+    reason = "" if reads_all else contradiction(work.segments, entries or (), is_clean=checkpointed.clean_shutdown)
     if is_rejected or reason:
         if is_rejected:
             log_event(
@@ -446,11 +447,17 @@ class _Recovering:
         return max(end, self._known_end())
 
     def _known_end(self) -> int:
-        """Up to where something besides the recovery point knows that the log was flushed."""
-        flushed = self._known_flushed
+        """Up to where something besides the recovery point knows that the log was flushed.
+
+        A clean stop flushes all. If its recovery point is lost, the high watermark tells of a lost end, unless it is
+        farther away than a segment reaches.
+        """
+        flushed, committed = self._known_flushed, self._known.high_watermark
+        if self._flushed < _ENDLESS or committed > self.end_offset + MAX_RELATIVE_OFFSET:
+            committed = min(committed, flushed)
         snapshots = (offset for name in self._names if (offset := snapshot_offset(name)) is not None)
         known = (self._known.log_start_offset, *snapshots, *base_offsets(self._names))
-        return max([min(self._known.high_watermark, flushed), *(offset for offset in known if offset <= flushed)])
+        return max([committed, *(offset for offset in known if offset <= flushed)])
 
     def _find_lost_tail(self, starts_below: int | None) -> None:
         """Where the log ends before its recovery point, the rest is a gap if something else knows of it."""
@@ -487,20 +494,8 @@ class _Recovering:
                 self._epochs.assign(epoch, start_offset)
 
     def _add_gap(self, start: int, end: int, reason: str) -> None:
-        if start >= end:
-            return
-        self.gaps.append(Gap(start, end, reason))
-        log_event(
-            LOGGER,
-            logging.ERROR,
-            "damage found",
-            log=self._directory,
-            start=start,
-            end=end,
-            why=reason,
-            next="nothing is removed; these offsets are not served until the replica is repaired from its leader, or, "
-            "with one replica, until the file is put back",
-        )
+        if start < end:
+            self.gaps.append(Gap(start, end, reason))
 
     def _set_aside(self, base: int, reason: str) -> None:
         for suffix in SEGMENT_SUFFIXES:

@@ -441,12 +441,14 @@ class Segment:
 
     def _end_position(self, start: int, max_bytes: int, end_offset: int) -> int:
         limit = start + max_bytes
-        if limit >= self.size and end_offset >= self.next_offset:
+        if limit >= self.size and end_offset >= self.next_offset and not self.damaged:
             return self.size
         end = start
         indexed = self._verified(lambda index: index.entry_within(end_offset - self.base_offset, limit))
         try:
             for extent in self._extents(max(start, indexed)):
+                if extent.position in self.damaged and end > start:
+                    break
                 if extent.next_offset > end_offset or (
                     extent.position + extent.size > limit and extent.position > start
                 ):

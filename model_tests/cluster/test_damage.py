@@ -10,28 +10,35 @@ import trio
 
 from tidegauge.model_tests.harness.damage import campaign
 from tidegauge.model_tests.harness.damage.cells import (
+    ALL,
+    BESIDE,
     CHECKPOINT_DAMAGE,
     CHECKPOINTS,
+    RECOVERY_POINT,
     UNDAMAGED,
     Kind,
+    Pair,
     Promise,
     Stop,
     kinds,
+    segment_kinds,
     table,
+    table_of_pairs,
 )
 from tidegauge.model_tests.harness.deterministic import run_deterministically
 
 ROOT = Path(__file__).resolve().parents[2]
 KINDS = tuple(kinds())
+SEGMENT_KINDS = tuple(segment_kinds())
 
 
 def observed(
-    damaged: Sequence[Kind], stop: Stop, replicas: int, seed: int, checkpoint: tuple[str, str] | None = None
+    damaged: Sequence[Kind], stop: Stop, replicas: int, seed: int, beside: tuple[Sequence[str], str] = ((), "")
 ) -> list[campaign.Observed]:
     found: list[campaign.Observed] = []
 
     async def look() -> None:
-        found.extend(await campaign.run(damaged, stop, replicas, seed, checkpoint))
+        found.extend(await campaign.run(damaged, stop, replicas, seed, beside))
 
     run_deterministically(look, seed=seed)
     return found
@@ -64,7 +71,7 @@ def test_each_kind_of_damage_does_what_is_promised_with_every_seed(seed: int) ->
 @pytest.mark.parametrize("damage", CHECKPOINT_DAMAGE)
 @pytest.mark.parametrize("name", CHECKPOINTS)
 def test_no_damage_to_a_checkpoint_costs_a_record(name: str, damage: str, stop: Stop) -> None:
-    for one in observed([UNDAMAGED] * 2, stop, 1, 1, (name, damage)):
+    for one in observed([UNDAMAGED] * 2, stop, 1, 1, ([name], damage)):
         assert one.outcome is Promise.RECOVERED, (one.detail, one.lines)
 
 
@@ -74,12 +81,47 @@ def test_no_damage_to_a_checkpoint_costs_a_record(name: str, damage: str, stop: 
 def test_no_damage_to_a_checkpoint_of_one_of_three_costs_a_record(name: str, damage: str) -> None:
     for stop in Stop:
         for seed in range(4):
-            for one in observed([UNDAMAGED] * 2, stop, 3, seed, (name, damage)):
+            for one in observed([UNDAMAGED] * 2, stop, 3, seed, ([name], damage)):
                 assert one.outcome is Promise.RECOVERED, (one.detail, one.lines)
 
 
+def hold_pairs_against_promises(beside: str, damage: str, stop: Stop, replicas: int, seed: int) -> None:
+    found = observed(SEGMENT_KINDS, stop, replicas, seed, (BESIDE[beside], damage))
+    broken = [
+        f"{one.kind.file}, {one.kind.damage}: {one.outcome}, promised {promised} ({one.detail})"
+        for one in found
+        for promised in (Pair(beside, damage, one.kind).promised(stop, replicas),)
+        if one.outcome not in promised
+    ]
+    assert not broken, "\n" + "\n".join(broken)
+
+
+@pytest.mark.parametrize("beside", BESIDE)
+def test_a_damaged_segment_and_a_lost_checkpoint_do_what_is_promised_together(beside: str) -> None:
+    hold_pairs_against_promises(beside, "missing", Stop.CLEAN, replicas=1, seed=1)
+
+
+def test_a_follower_appends_nothing_to_damage_where_the_recovery_point_is_lost() -> None:
+    hold_pairs_against_promises(RECOVERY_POINT, "a huge number", Stop.CLEAN, replicas=3, seed=1)
+    hold_pairs_against_promises(ALL, "missing", Stop.CLEAN, replicas=3, seed=1)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("damage", CHECKPOINT_DAMAGE)
+@pytest.mark.parametrize("beside", BESIDE)
+def test_a_damaged_segment_and_a_damaged_checkpoint_do_what_is_promised_with_every_seed(
+    beside: str, damage: str
+) -> None:
+    for seed in range(1, 5):
+        for stop in Stop:
+            for replicas in (1, 3):
+                hold_pairs_against_promises(beside, damage, stop, replicas, seed)
+
+
 def test_the_page_has_the_promises_that_campaigns_look_for() -> None:
-    assert table() in (ROOT / "docs" / "durability.md").read_text("utf-8")
+    page = (ROOT / "docs" / "durability.md").read_text("utf-8")
+    assert table() in page
+    assert table_of_pairs() in page
 
 
 @pytest.mark.deep

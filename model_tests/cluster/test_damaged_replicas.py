@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 
 import pytest
 import trio
@@ -26,6 +27,8 @@ from tidegauge.impl.server.trace.events import (
 )
 from tidegauge.impl.wire.primitives import TopicName, i32
 from tidegauge.model_tests.cluster.test_former_logs import learning_nothing
+from tidegauge.model_tests.harness.damage import running
+from tidegauge.model_tests.harness.deterministic import run_deterministically
 from tidegauge.model_tests.harness.validation.validation import validate
 from tidegauge.model_tests.simulated import simulated
 
@@ -36,6 +39,7 @@ CONFIG = {
     "replica.fetch.backoff.ms": 100,
 }
 RECORDS = 12
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def value(offset: int) -> bytes:
@@ -309,3 +313,35 @@ def test_a_move_of_a_damaged_replica_between_directories_is_given_up(caplog: pyt
 
     run()
     assert "move given up: node=broker-0 partition=t-0" in caplog.text
+
+
+def test_what_becomes_of_damage_that_is_met_while_the_broker_runs_is_what_the_page_says() -> None:
+    found: list[str] = []
+
+    async def look() -> None:
+        found.extend(await running.run(1))
+
+    run_deterministically(look, seed=1)
+    assert not found, "\n" + "\n".join(found)
+    assert running.table_of_roles() in (ROOT / "docs" / "durability.md").read_text("utf-8")
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("seed", range(2, 20))
+def test_it_is_with_every_seed(seed: int) -> None:
+    found: list[str] = []
+
+    async def look() -> None:
+        found.extend(await running.run(seed))
+
+    run_deterministically(look, seed=seed)
+    assert not found, "\n" + "\n".join(found)
+
+
+@pytest.mark.deep
+def test_it_is_on_a_real_disk(tmp_path: Path) -> None:
+    async def look() -> list[str]:
+        return await running.run(1, directory=tmp_path)
+
+    found = trio.run(look)
+    assert not found, "\n" + "\n".join(found)

@@ -21,7 +21,7 @@ from tidegauge.impl.storage.log_directory import LogDirectory
 from tidegauge.linearizability.check import check
 from tidegauge.model_tests.harness.simulation.disks import SPARED, BadDisk, medium
 from tidegauge.model_tests.harness.simulation.faults import Injector
-from tidegauge.model_tests.harness.simulation.options import DAMAGED, Fault, Options
+from tidegauge.model_tests.harness.simulation.options import DAMAGED, Fault, Options, draw
 from tidegauge.model_tests.harness.simulation.simulation import Simulated, simulate, traced
 from tidegauge.model_tests.harness.simulation.workload import TOPIC
 from tidegauge.model_tests.harness.validation.followed import Settings
@@ -216,6 +216,14 @@ def test_a_disk_that_is_not_to_damage_anything_may_lose_nothing() -> None:
     refused = validate(trace, TOPIC, 0, Settings(2, damaging=frozenset({1, 2})))
     assert refused.mismatch is not None
     assert "the disk of broker 0 keeps what it has" in refused.mismatch.reason
+
+
+@pytest.mark.deep
+def test_damage_below_a_log_start_is_the_reason_for_no_repair() -> None:
+    """Records were deleted, and what rots lies below: a repair for that would be no behaviour."""
+    drawn = draw(5220)
+    assert Fault.DELETION in drawn.faults
+    assert simulate(drawn).holds
 
 
 @pytest.mark.deep

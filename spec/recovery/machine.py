@@ -365,7 +365,8 @@ class Recovery(Opening, Machine[State]):
                 flushed = self._flushed(state)
                 last = max(state.snapshots, default=state.start)
                 snapshots = state.snapshots | {state.end} if state.end > last else state.snapshots
-                return evolve(flushed, is_open=False, is_clean=True, point=state.end, snapshots=snapshots, gaps=())
+                closed = evolve(flushed, is_open=False, is_clean=True, point=state.end, snapshots=snapshots, gaps=())
+                return evolve(closed, high_watermark=min(state.high_watermark, state.end))
         assert isinstance(action, Crash)
         return self._crashed(state, action)
 
@@ -398,7 +399,8 @@ class Recovery(Opening, Machine[State]):
 
     def _truncated(self, state: State, offset: int) -> State:
         kept = [one for one in state.segments if one.base <= offset]
-        kept[-1] = evolve(kept[-1], batches=tuple(batch for batch in kept[-1].batches if batch.end <= offset))
+        left = tuple(batch for batch in kept[-1].batches if batch.end <= offset)
+        kept[-1] = evolve(kept[-1], batches=left, torn=False)
         first = state.first_epoch if state.first_epoch < offset else NO_EPOCHS
         noted = state.noted if state.first_epoch == NO_EPOCHS else first
         snapshots = frozenset(one for one in state.snapshots if state.start < one <= offset)
@@ -468,6 +470,7 @@ class Recovery(Opening, Machine[State]):
             "FlushedIsKept": self.flushed_is_kept,
             "RefusedIsTold": self.refused_is_told,
             "NothingIsAppendedToDamage": self.nothing_is_appended_to_damage,
+            "TornIsCut": self.torn_is_cut,
             "StartIsInTheLog": self.start_is_in_the_log,
         }
 
@@ -491,9 +494,12 @@ class Recovery(Opening, Machine[State]):
         """A log that refuses says so to the next process."""
         return state.has_note or not state.gaps
 
+    def torn_is_cut(self, state: State) -> bool:
+        """What a crash leaves of an append is no damage, and goes."""
+        return not state.is_open or bool(state.damages) or not any(segment.torn for segment in state.segments)
+
     def nothing_is_appended_to_damage(self, state: State) -> bool:
-        """But behind a file that somebody has made up, where all others are lost."""
-        return not state.is_open or not state.segments[-1].torn or state.damages > 1
+        return not state.is_open or not state.segments[-1].torn
 
     def start_is_in_the_log(self, state: State) -> bool:
         return not state.is_open or state.start <= state.end
@@ -504,6 +510,7 @@ class Recovery(Opening, Machine[State]):
             "NoOffsetIsGivenTwice": self.no_offset_is_given_twice,
             "IntactIsKept": self.intact_is_kept,
             "DeletedIsGone": self.deleted_is_gone,
+            "RepairKeepsWhatIsBefore": self.repair_keeps_what_is_before,
         }
 
     def no_offset_is_given_twice(self, before: State, action: Action, after: State) -> bool:
@@ -526,6 +533,15 @@ class Recovery(Opening, Machine[State]):
     def deleted_is_gone(self, before: State, action: Action, after: State) -> bool:
         """A log that nothing has damaged starts where it did."""
         return not isinstance(action, Open) or bool(before.damages) or after.start == before.start
+
+    def repair_keeps_what_is_before(self, before: State, action: Action, after: State) -> bool:
+        """A repair cuts no intact batch of the log before the first one that is damaged; what was deleted is none."""
+        if not isinstance(action, Repair) or before.gaps[0][0] < before.segments[0].base:
+            return True
+        damaged = min((start for start, end in before.gaps if end > before.start), default=before.end)
+        batches = (batch for segment in before.segments for batch in segment.batches if batch.rot is None)
+        kept = {batch for segment in after.segments for batch in segment.batches}
+        return kept.issuperset(batch for batch in batches if before.start < batch.end <= damaged)
 
     @property
     def converges(self) -> Mapping[str, Invariant[State]]:

@@ -48,7 +48,7 @@ class Opening(Rules):
         segments, gaps = taken.segments, sorted(taken.gaps)
         if not segments:
             segments = [Segment(max([state.start, *(end for _, end in gaps)]))]
-        elif gaps and gaps[-1][1] > segments[-1].base:
+        elif segments[-1].torn or (gaps and gaps[-1][1] > segments[-1].base):
             segments = [*segments, Segment(taken.end)]
         end, first = max(taken.end, segments[-1].base), segments[0].base
         start = self.believed_start(state, first, end)
@@ -167,10 +167,14 @@ class Opening(Rules):
         return damaged.start >= flushed
 
     def known_end(self, state: State, point: int) -> int:
-        """Up to where something beside the recovery point knows that the log was flushed."""
+        """Up to where something beside the recovery point knows that the log was flushed.
+
+        A clean stop flushes all: without its recovery point the high watermark tells of an end that is lost.
+        """
         flushed = self.known_flushed(state, point)
+        committed = state.high_watermark if state.is_clean and not point else min(state.high_watermark, flushed)
         names = {state.start, *state.snapshots, *(segment.base for segment in state.segments)}
-        return max([min(state.high_watermark, flushed), *(offset for offset in names if offset <= flushed)])
+        return max([committed, *(offset for offset in names if offset <= flushed)])
 
     def known_flushed(self, state: State, point: int) -> int:
         """Below which nothing was lost by a crash: what lies before a log start is flushed before that is noted.
@@ -184,13 +188,18 @@ class Opening(Rules):
         return state.start <= state.noted + 1
 
     def met(self, segments: list[Segment], start: int, gaps: list[Gap]) -> Iterator[Gap]:
-        """What a reader of all of the log meets in segments that were not read: it is looked for in the whole file."""
+        """What a reader of all of the log meets in segments that were not read: it is looked for in the whole file.
+
+        What lies below the start is no part of the log: a repair of it would cut what is whole.
+        """
         for segment in segments:
             hit = [batch for batch in segment.batches if batch.rot is not None and batch.end > start]
             if all(any(a <= batch.start < b for a, b in gaps) for batch in hit):
                 continue
             for one in self.read(segment).damaged:
-                yield one.start, segment.end if one.end is None else one.end
+                end = segment.end if one.end is None else one.end
+                if end > start:
+                    yield one.start, end
 
     def is_noted(self, gaps: list[Gap]) -> bool:
         """Whether the next process is told to read all of the log."""

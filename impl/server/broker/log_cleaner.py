@@ -142,8 +142,9 @@ class LogCleaner:
                 next="it is not cleaned until the broker starts again",
             )
             if isinstance(error, CorruptLogError):
-                to_clean.log.examine(error)
-                self._replicas.storage_failed(partition, error)
+                lies_below_start = to_clean.log.examine(error) and not to_clean.log.damage
+                if not lies_below_start:
+                    self._replicas.storage_failed(partition, error)
 
     async def _run_round(self, partition: Partition, to_clean: LogToClean) -> CleanedLog | None:
         """Run a whole round; None when the log changed during it, or is no longer hosted here."""

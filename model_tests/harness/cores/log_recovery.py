@@ -142,6 +142,7 @@ class RecoveryCores:
     def shut_down(self, action: spec.Close, before: State) -> None:
         self.log.close()
         self._point, self._is_clean = self.log.log_end_offset, True
+        self._high_watermark = min(self._high_watermark, self._point)
         self._log = None
 
     def crash(self, action: spec.Crash, before: State) -> None:

@@ -28,7 +28,8 @@ from tidegauge.impl.records.payload import Record, build_batch, decode_batches
 from tidegauge.impl.server.broker.appends import AppendState, PartitionAppend
 from tidegauge.impl.storage.errors import CorruptLogError
 from tidegauge.model_tests.harness.damage.cells import Kind, Promise, Stop
-from tidegauge.model_tests.harness.damage.files import HUGE
+from tidegauge.model_tests.harness.damage.files import HUGE, somewhere
+from tidegauge.model_tests.harness.simulation.operators import deletion
 
 TOPIC: Final = "damaged"
 HEALTHY: Final = "healthy"
@@ -93,19 +94,19 @@ async def run(
     stop: Stop,
     replicas: int,
     seed: int,
-    checkpoint: tuple[str, str] | None = None,
+    beside: tuple[Sequence[str], str] = ((), ""),
     *,
     directory: Path | None = None,
 ) -> list[Observed]:
     """Damage a partition in each of these ways; returns what was observed of each.
 
     On the simulated host, or with a `directory` on the real one, with its files there.
-    `checkpoint` is one of `cells.CHECKPOINTS` and one of `cells.CHECKPOINT_DAMAGE`.
+    `beside` names files of the directory (`cells.BESIDE`), and one of `cells.CHECKPOINT_DAMAGE` for them.
     """
     rng = Random(f"damage/{seed}")
     host: Literal["simulated", "tcp"] = "simulated" if directory is None else "tcp"
     async with Cluster(replicas, seed, CONFIG, host=host, directory=directory) as cluster:
-        await _write(cluster, len(kinds))
+        await _write(cluster, kinds)
         if stop is Stop.CLEAN:
             await cluster.shutdown(VICTIM, patient=False)
         else:
@@ -114,8 +115,9 @@ async def run(
         root = cluster.broker(VICTIM).replicas.directories.paths[0]
         for partition, kind in enumerate(kinds):
             _damage(disk, f"{root}/{TOPIC}-{partition}", kind, rng)
-        if checkpoint is not None:
-            _damage_checkpoint(disk, root, *checkpoint, rng)
+        names, damage = beside
+        for name in names:
+            _damage_checkpoint(disk, root, name, damage, rng)
         with told() as lines:
             await cluster.restart(VICTIM)
             with trio.fail_after(CONVERGES_WITHIN):
@@ -126,8 +128,9 @@ async def run(
             return [await _observe(cluster, kind, partition, lines) for partition, kind in enumerate(kinds)]
 
 
-async def _write(cluster: Cluster, partitions: int) -> None:
+async def _write(cluster: Cluster, kinds: Sequence[Kind]) -> None:
     """Three segments in each partition; the closed ones are flushed, and the recovery points written down."""
+    partitions = len(kinds)
     settings = {"segment.bytes": SEGMENT_BYTES, "index.interval.bytes": 100, "retention.ms": -1}
     await cluster.create_topic(TOPIC, partitions, config=settings)
     await cluster.create_topic(HEALTHY)
@@ -142,6 +145,10 @@ async def _write(cluster: Cluster, partitions: int) -> None:
             appends = [PartitionAppend(TOPIC, partition, _batch(value(partition, offset))) for partition in led]
             outcomes = await replicas.append(appends, acks=ACKS_ALL, timeout_ms=10_000)
             assert all(outcome.state is AppendState.COMMITTED for outcome in outcomes), outcomes
+    async with cluster.client("operator") as client:
+        for partition, kind in enumerate(kinds):
+            if kind.log_start:
+                await client.ask_leader(TOPIC, partition, deletion(partition, kind.log_start, topic=TOPIC))
     await trio.sleep(2)
 
 
@@ -162,6 +169,8 @@ def _damage(disk: Disk, directory: str, kind: Kind, rng: Random) -> None:
 
 def _damage_checkpoint(disk: Disk, root: str, name: str, damage: str, rng: Random) -> None:
     def change(content: bytes) -> bytes | None:
+        if not content:
+            return None  # it was not there
         lines = content.decode().splitlines()
         huge = [*lines[:2], *(f"{line.rpartition(' ')[0]} {HUGE}" for line in lines[2:])]
         return {
@@ -171,6 +180,7 @@ def _damage_checkpoint(disk: Disk, root: str, name: str, damage: str, rng: Rando
             "missing": None,
             "a huge number": ("\n".join(huge) + "\n").encode(),
             "half a file": content[: len(content) // 2],
+            "a flipped bit": somewhere(content, rng),
         }[damage]
 
     _change(disk, f"{root}/{name}", change)
@@ -191,9 +201,20 @@ def _change(disk: Disk, path: str, change: Callable[[bytes], bytes | None]) -> N
     disk.sync_directory(path.rpartition("/")[0])
 
 
+def change_in_place(disk: Disk, path: str, change: Callable[[bytes], bytes | None]) -> None:
+    """Change a file that others have open."""
+    file = disk.open_apart(path)
+    content = file.read(0, file.size)
+    damaged = change(content)
+    assert damaged is not None
+    file.truncate(0)
+    file.append(damaged)
+    file.close()
+
+
 async def _observe(cluster: Cluster, kind: Kind, partition: int, lines: Sequence[str]) -> Observed:
     name = f"{TOPIC}-{partition}/"
-    concerning = [line for line in lines if name in f"{line.replace(' ', '/')}/" and "node=controller" not in line]
+    concerning = [line for line in lines if is_of(name, line)]
     if any("request failed" in line for line in lines):
         return Observed(kind, None, "a request failed", lines)
     if cluster.broker(VICTIM).halted is not None:
@@ -204,6 +225,13 @@ async def _observe(cluster: Cluster, kind: Kind, partition: int, lines: Sequence
         if cluster.size > 1:
             return _observe_replica(cluster, kind, partition, concerning)
         return await _observe_only(client, kind, partition, concerning)
+
+
+def is_of(name: str, line: str) -> bool:
+    """Whether a line of a broker concerns a partition, by itself or as one of a checkpoint's."""
+    if "node=controller" in line:
+        return False
+    return name in f"{line.replace(' ', '/')}/" or (line.startswith("checkpoint ") and "-offset-checkpoint" in line)
 
 
 def _observe_replica(cluster: Cluster, kind: Kind, partition: int, lines: Sequence[str]) -> Observed:
@@ -219,7 +247,7 @@ def _observe_replica(cluster: Cluster, kind: Kind, partition: int, lines: Sequen
             return Observed(kind, None, f"the replica is in sync with damage: {error}", lines)
         data, offset = data + read, list(decode_batches(read))[-1].offset + 1
     found = [(record.offset, record.value) for record in decode_batches(data)]
-    if found != [(offset, value(partition, offset)) for offset in range(RECORDS)]:
+    if found != [(offset, value(partition, offset)) for offset in range(kind.log_start, RECORDS)]:
         return Observed(kind, None, f"the replica is in sync with {[offset for offset, _ in found]}", lines)
     is_repaired = any(line.split(":")[0] in REPAIRS and f"log_end={RECORDS} " not in line for line in lines)
     return Observed(kind, Promise.REPAIRED if is_repaired else Promise.RECOVERED, "", lines)
@@ -237,7 +265,7 @@ async def _observe_only(client: Client, kind: Kind, partition: int, lines: Seque
     refused = []
     if end > RECORDS:
         return Observed(kind, None, f"the log ends at {end}, and {RECORDS} records were written", lines)
-    for offset in range(end):
+    for offset in range(kind.log_start, end):
         try:
             fetched = await client.fetch(TOPIC, offset, partition=partition, max_bytes=1)
         except KafkaError as error:

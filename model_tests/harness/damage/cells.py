@@ -1,12 +1,13 @@
 """The cells of a damage campaign: which file is damaged how, in which segment, after which stop; and what is promised.
 
-A cell names one partition's file. Most of what may be damaged has the same promise: the classes are here, and
-`docs/durability.md` has their table, which a test compares with `table`.
+A cell names one partition's file; a pair has a damaged segment and a damaged checkpoint of the directory beside it.
+Most of what may be damaged has the same promise: the classes are here, and `docs/durability.md` has their tables, which
+a test compares with `table` and `table_of_pairs`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import Enum
 
 import attrs
@@ -48,6 +49,8 @@ class Kind:
     """Which file of the partition: its name; for segments and indexes with `{closed}` or `{active}` as base offset."""
     promises: tuple[Promise, Promise, Promise, Promise]
     """Clean stop and one replica, clean and three, killed and one, killed and three."""
+    log_start: int = 0
+    """Where the partition's log starts: what lies before was deleted."""
 
     def promise(self, stop: Stop, replicas: int) -> Promise:
         return self.promises[2 * (stop is Stop.KILLED) + (replicas > 1)]
@@ -65,6 +68,9 @@ def kinds() -> Iterator[Kind]:
         yield Kind("closed segment", damage, change, "{closed}.log", _REFUSED)
     for damage, change in files.SEGMENT.items():
         yield Kind("active segment", damage, change, "{active}.log", _CUT)
+    for damage in BELOW_START:
+        change = files.SEGMENT[damage]
+        yield Kind("segment, below the log start", damage, change, "{closed}.log", _RECOVERED, log_start=LOG_START)
     yield Kind("stray segment", "empty", files.emptied, "{stray}.log", _RECOVERED)
     yield Kind("stray segment", "garbage", files.garbage, "{stray}.log", _RECOVERED)
     for name, suffix in (("offset index", "index"), ("time index", "timeindex"), ("producer snapshot", "snapshot")):
@@ -81,28 +87,96 @@ def kinds() -> Iterator[Kind]:
 UNDAMAGED = Kind("none", "none", lambda content, rng: content, "{closed}.log", _RECOVERED)
 """For partitions of which only the directory's checkpoints are damaged."""
 _EPOCHS = "leader-epoch-checkpoint"
+BELOW_START = ("length", "magic", "CRC", "header", "value byte")
+"""What leaves the batches behind it as they are."""
+LOG_START = 7
+"""In a closed segment, behind its third batch."""
 
 
 def _text(text: str) -> Change:
     return lambda content, rng: text.encode()
 
 
+RECOVERY_POINT = "recovery-point-offset-checkpoint"
 CHECKPOINTS = (
-    "recovery-point-offset-checkpoint",
+    RECOVERY_POINT,
     "log-start-offset-checkpoint",
     "replication-offset-checkpoint",
     "cleaner-offset-checkpoint",
 )
 """Files of a log directory, with a line for each partition; whatever happens to them, the records are there."""
-CHECKPOINT_DAMAGE = ("garbage", "empty", "zeroes", "missing", "a huge number", "half a file")
+CHECKPOINT_DAMAGE = ("garbage", "empty", "zeroes", "missing", "a huge number", "half a file", "a flipped bit")
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+"""What a clean stop leaves behind."""
+ALL = "all of these"
+BESIDE: Mapping[str, tuple[str, ...]] = {
+    **{name: (name,) for name in (*CHECKPOINTS, CLEAN_SHUTDOWN)},
+    ALL: (*CHECKPOINTS, CLEAN_SHUTDOWN),
+}
+"""What is damaged beside a segment."""
+
+
+@attrs.frozen
+class Pair:
+    """A damaged segment, and in its directory a damaged checkpoint, or all of them."""
+
+    beside: str
+    damage: str
+    kind: Kind
+
+    def promised(self, stop: Stop, replicas: int) -> frozenset[Promise]:
+        """What may become of it: one thing, unless a flipped bit may leave a line as it was.
+
+        A log that is short, and of whose end nothing is left that knows, is fetched like any follower's.
+        """
+        alone, together = self.kind.promise(stop, replicas), promise_beside(self.beside, self.kind, stop, replicas)
+        found = {alone, together} if self.damage == "a flipped bit" else {together}
+        if together is Promise.REPAIRED and self.kind.damage == "missing":
+            found.add(Promise.RECOVERED)
+        return frozenset(found)
+
+
+def segment_kinds() -> list[Kind]:
+    """The kinds of damage to segments."""
+    return [kind for kind in kinds() if kind.file in ("closed segment", "active segment")]
+
+
+def promise_beside(beside: str, kind: Kind, stop: Stop, replicas: int) -> Promise:
+    """What becomes of a damaged segment whose directory has lost a checkpoint.
+
+    With the recovery point nothing tells what a crash may take. What a clean stop leaves then is whole but for what is
+    damaged, and the high watermark tells where it ended; without that as well it ends where it can be read.
+    """
+    if replicas > 1 or beside not in (RECOVERY_POINT, ALL):
+        return kind.promise(stop, replicas)
+    return Promise.CUT if stop is Stop.KILLED or beside == ALL else kind.promise(stop, replicas)
+
+
+def table_of_pairs() -> str:
+    """The promises for pairs, as the page has them."""
+    lines = [_head("damaged as well | segment"), "|---" * 6 + "|"]
+    rows: dict[tuple[str, tuple[Promise, ...]], list[str]] = {}
+    for file in ("closed segment", "active segment"):
+        (kind, *_) = (one for one in segment_kinds() if one.file == file)
+        for beside in BESIDE:
+            promises = tuple(promise_beside(beside, kind, stop, n) for stop in Stop for n in (1, 3))
+            rows.setdefault((file, promises), []).append(beside if beside == ALL else f"`{beside}`")
+    for (file, promises), names in rows.items():
+        lines.append(f"| {', '.join(names)} | {file} | " + " | ".join(promise.value for promise in promises) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _head(first: str) -> str:
+    return (
+        f"| {first} | "
+        + " | ".join(f"{stop.value}, {replicas}" for stop in Stop for replicas in ("one replica", "three"))
+        + " |"
+    )
 
 
 def table() -> str:
     """The promises, as the page has them."""
-    head = "| file | damage | " + " | ".join(
-        f"{stop.value}, {replicas}" for stop in Stop for replicas in ("one replica", "three")
-    )
-    lines = [head + " |", "|---" * 6 + "|"]
+    lines = [_head("file | damage"), "|---" * 6 + "|"]
     rows: dict[tuple[str, tuple[Promise, ...]], list[str]] = {}
     for kind in kinds():
         rows.setdefault((kind.file, kind.promises), []).append(kind.damage)

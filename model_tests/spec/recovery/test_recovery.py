@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 import pytest
 
 from tidegauge.spec.kernel.explorer import explore
@@ -9,19 +11,19 @@ from tidegauge.spec.kernel.progress import Limits
 from tidegauge.spec.recovery.machine import WHOLE, Recovery
 from tidegauge.spec.recovery.opening import Taken
 from tidegauge.spec.recovery.reading import Damaged
-from tidegauge.spec.recovery.state import Gap, Segment, State
+from tidegauge.spec.recovery.state import Batch, Gap, Rot, Segment, State
 
 
 def test_one_batch_a_crash_and_any_damage() -> None:
     found = explore(Recovery(max_appends=1), converges=True)
-    assert (found.holds, found.complete, found.distinct) == (True, True, 5_565)
+    assert (found.holds, found.complete, found.distinct) == (True, True, 5_453)
     assert found.reached.keys() == {"a recovery point is rejected"}
 
 
 @pytest.mark.deep
 @pytest.mark.parametrize(
     ("machine", "states"),
-    [(Recovery(max_appends=2, max_damages=0), 24_877), (Recovery(max_appends=1, max_damages=2), 21_187)],
+    [(Recovery(max_appends=2, max_damages=0), 24_551), (Recovery(max_appends=1, max_damages=2), 20_755)],
 )
 def test_more_batches_or_more_damage(machine: Recovery, states: int) -> None:
     found = explore(machine)
@@ -88,19 +90,43 @@ class StartsWhereItIsTold(Recovery):
         return state.start
 
 
+class RefusesWhatWasDeleted(Recovery):
+    """The first and last of four batches are damaged, and the log starts at the second."""
+
+    def initial(self) -> Iterable[State]:
+        rots = [Rot.LENGTH, None, None, Rot.CONTENT]
+        batches = tuple(Batch(number, number + 1, 0, rot) for number, rot in enumerate(rots))
+        yield State((Segment(0, batches, 4),), start=1, point=4, first_epoch=0, noted=0, is_clean=True, damages=2)
+
+    def met(self, segments: list[Segment], start: int, gaps: list[Gap]) -> Iterator[Gap]:
+        return super().met(segments, 0, gaps)
+
+
+class RefusesWhatItHas(RefusesWhatWasDeleted):
+    """The same, and the rule holds."""
+
+    def met(self, segments: list[Segment], start: int, gaps: list[Gap]) -> Iterator[Gap]:
+        return Recovery.met(self, segments, start, gaps)
+
+
+def test_damage_below_the_start_is_the_reason_for_no_repair() -> None:
+    assert not explore(RefusesWhatItHas(max_appends=0)).violations
+
+
 @pytest.mark.parametrize(
     ("wrong", "invariant"),
     [
         (BelievesTheSpoilt(max_appends=1), "NothingSpoiltIsServed"),
-        (TakesATornTailForDamage(max_appends=1), "NothingIsAppendedToDamage"),
+        (TakesATornTailForDamage(max_appends=1), "TornIsCut"),
         (CutsWhatWasFlushed(max_appends=2), "IntactIsKept"),
-        (TrustsAfterACrash(max_appends=1), "NothingIsAppendedToDamage"),
+        (TrustsAfterACrash(max_appends=1), "TornIsCut"),
         (KnowsNoEnd(max_appends=1), "NoOffsetIsGivenTwice"),
         (ForgetsWhatALogStartSays(max_appends=1), "NoOffsetIsGivenTwice"),
         (StartsWhereTheFilesDo(max_appends=1), "DeletedIsGone"),
         (StartsWhereItIsTold(max_appends=1), "StartIsInTheLog"),
         (SkipsWhatIsMissing(max_appends=2, max_damages=0), "FlushedIsKept"),
         (TellsNobody(max_appends=1), "RefusedIsTold"),
+        (RefusesWhatWasDeleted(max_appends=0), "RepairKeepsWhatIsBefore"),
     ],
     ids=lambda one: type(one).__name__ if isinstance(one, Recovery) else one,
 )

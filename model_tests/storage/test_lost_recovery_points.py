@@ -1,0 +1,133 @@
+"""A log whose recovery point is lost after a clean stop, and that is damaged besides: its end is kept, or told."""
+
+from __future__ import annotations
+
+import json
+import logging
+import random
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from tidegauge.impl.ports.simulated_disk import SimulatedDisk
+from tidegauge.impl.records.batches import checked_headers
+from tidegauge.impl.storage import checkpoints
+from tidegauge.impl.storage.log_directory import CLEAN_SHUTDOWN
+from tidegauge.model_tests.storage.test_damage import (
+    ACTIVE,
+    BATCHES_A_SEGMENT,
+    DIRECTORY,
+    END,
+    FIELDS,
+    batch,
+    flip,
+    opened,
+    readable,
+    without,
+    written,
+)
+from tidegauge.model_tests.storage.test_log_directory import fill
+from tidegauge.model_tests.storage.test_log_directory import opened as opened_directory
+
+TAILS: Mapping[str, Callable[[SimulatedDisk], None]] = {
+    "torn": lambda disk: disk.open(ACTIVE).truncate(2 * len(batch(0)) + 70),
+    "zeroed": lambda disk: disk.zero(ACTIVE, 2 * len(batch(0)), 4 * len(batch(0))),
+    "short": lambda disk: disk.open(ACTIVE).truncate(2 * len(batch(0))),
+    "missing": lambda disk: disk.remove(ACTIVE),
+    "a rotten last batch": lambda disk: flip(disk, ACTIVE, 3, FIELDS["value"]),
+}
+KEPT = {"missing": 8, "a rotten last batch": 11}
+
+
+@pytest.mark.parametrize("tail", TAILS)
+@pytest.mark.parametrize("point", [0, 10**15])
+def test_after_a_clean_stop_the_high_watermark_tells_of_an_end_that_is_lost(point: int, tail: str) -> None:
+    disk = written()
+    TAILS[tail](disk)
+    log = opened(disk, recovery_point=point, high_watermark=END)
+    kept = KEPT.get(tail, 10)
+    assert (log.log_end_offset, readable(log)) == (END, list(range(kept)))
+    assert [(gap.start, gap.end) for gap in log.damage.gaps] == [(kept, END)]
+    log.append_as_leader(batch(END), 3, 0)
+    assert readable(log) == [*range(kept), END]
+
+
+@pytest.mark.parametrize("tail", ["torn", "zeroed"])
+def test_nothing_is_appended_to_a_damaged_end_of_which_nothing_tells_how_far_it_reached(
+    tail: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The high watermark is lost too: the log ends where it can be read, in a new file, and says so."""
+    disk = written()
+    TAILS[tail](disk)
+    before = disk.files()[ACTIVE]
+    log = opened(disk, recovery_point=0, high_watermark=0)
+    end = log.log_end_offset
+    assert end == KEPT.get(tail, 10)
+    assert [line for line in caplog.messages if line.startswith("log ends in damage")]
+    log.append_as_leader(batch(end), 3, 0)
+    assert disk.files()[ACTIVE] == before
+    found = [header.base_offset for header in checked_headers(log.read(8, 1 << 20))]
+    assert found == list(range(8, end)), "a read ends before the damage, and the next one begins behind it"
+    assert readable(log) == list(range(end + 1))
+    log.close()
+    again = opened(disk, recovery_point=end + 1)
+    assert readable(again) == list(range(end + 1))
+
+
+@pytest.mark.parametrize("high_watermark", [10**15, END + (1 << 31)])
+def test_a_high_watermark_beyond_what_a_segment_reaches_tells_of_nothing(high_watermark: int) -> None:
+    log = opened(written(), recovery_point=0, high_watermark=high_watermark)
+    assert (log.log_end_offset, readable(log)) == (END, without())
+
+
+def test_after_a_crash_a_high_watermark_beyond_the_end_is_no_damage() -> None:
+    disk = written(clean=False)
+    disk.open(ACTIVE).truncate(2 * len(batch(0)))
+    log = opened(disk, clean=False, recovery_point=0)
+    assert (log.log_end_offset, log.damage.gaps) == (10, [])
+
+
+def test_a_leader_epoch_whose_records_a_crash_has_taken_is_no_reason_to_doubt_the_others(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    disk = written(clean=False)
+    path = f"{DIRECTORY}/leader-epoch-checkpoint"
+    disk.remove(path)
+    disk.open(path, create=True).append(b"0\n4\n1 0\n2 4\n3 8\n4 14\n")
+    log = opened(disk, clean=False, recovery_point=2 * BATCHES_A_SEGMENT)
+    assert [tuple(entry) for entry in log.epochs.entries] == [(1, 0), (2, 4), (3, 8)]
+    assert log.recovery.scanned_segments == 1
+    assert "rejected" not in caplog.text
+
+
+@pytest.mark.parametrize("damage", ["missing", "garbage", "none"])
+def test_a_directory_that_has_lost_its_recovery_points_was_not_stopped_cleanly(
+    damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It may lack what others count on; what else a clean stop says still holds."""
+    disk = SimulatedDisk(random.Random(0))
+    directory = opened_directory(disk)
+    fill(directory, 10)
+    directory.close(broker_epoch=5)
+    path = f"data/{checkpoints.RECOVERY_POINT_CHECKPOINT}"
+    if damage != "none":
+        disk.remove(path)
+    if damage == "garbage":
+        disk.open(path, create=True).append(b"\xff" * 30)
+    with caplog.at_level(logging.WARNING):
+        directory = opened_directory(disk)
+    assert directory.was_clean
+    assert directory.stopped_cleanly_in == (5 if damage == "none" else -1)
+    assert (f"checkpoint missing: file={path}" in caplog.text) == (damage == "missing")
+    assert (f"checkpoint rejected: file={path}" in caplog.text) == (damage == "garbage")
+
+
+@pytest.mark.parametrize("text", ["", "{", json.dumps({"version": 0, "brokerEpoch": "x"}), "\0" * 30])
+def test_a_damaged_note_of_a_clean_stop_says_no_epoch(text: str) -> None:
+    disk = SimulatedDisk(random.Random(0))
+    directory = opened_directory(disk)
+    fill(directory, 10)
+    directory.close(broker_epoch=5)
+    disk.remove(f"data/{CLEAN_SHUTDOWN}")
+    disk.open(f"data/{CLEAN_SHUTDOWN}", create=True).append(text.encode())
+    assert opened_directory(disk).stopped_cleanly_in == -1
