@@ -73,7 +73,7 @@ from tidegauge.impl.server.transport.security.inter_broker import InterBroker
 from tidegauge.impl.server.transport.security.listeners import plan_listeners
 from tidegauge.impl.server.transport.service import Service
 from tidegauge.impl.storage.log_directories import LogDirectories
-from tidegauge.impl.wire.apis import BROKER_APIS, ApiKey
+from tidegauge.impl.wire.apis import BROKER_APIS, UNSTABLE_APIS, ApiKey
 
 if TYPE_CHECKING:
     from tidegauge.impl.server.transport.request_hook import RequestHook, RequestHooks
@@ -303,6 +303,8 @@ class Broker:
         self._versions = {
             key: BROKER_APIS[key] for key in BROKER_APIS if key in {*BROKER_HANDLERS, ApiKey.API_VERSIONS}
         }
+        if config.unstable_api_versions_enable:
+            self._versions |= UNSTABLE_APIS
         handlers = Handlers(BROKER_HANDLERS, self._collaborators, self.quotas.enforced)
         handlers[ApiKey.API_VERSIONS] = self._handle_api_versions
         self.listeners.attach(

@@ -57,6 +57,13 @@ class CoordinatorSettings(SecuritySettings):
     transaction_max_timeout_ms: int = whole(
         900_000, doc="Longest transaction.timeout.ms that a producer may ask for (INVALID_TRANSACTION_TIMEOUT)."
     )
+    transaction_two_phase_commit_enable: bool = flag(
+        False,
+        "Whether a transaction may be one that a database decides with its producer: it has no time-out (KIP-939).",
+    )
+    unstable_api_versions_enable: bool = flag(
+        False, "Whether versions of APIs are served that a later release may change: InitProducerId 6 (KIP-939)."
+    )
     transactional_id_expiration_ms: int = whole(
         604_800_000, doc="A transactional id without a transaction that is idle for this long is forgotten."
     )

@@ -197,6 +197,9 @@ BROKER_APIS: Final[Mapping[ApiKey, VersionRange]] = MappingProxyType(
 )
 """What a broker of Kafka 4.3 advertises to clients (without telemetry, which it only does with a plug-in)."""
 
+UNSTABLE_APIS: Final[Mapping[ApiKey, VersionRange]] = MappingProxyType({ApiKey.INIT_PRODUCER_ID: VersionRange(0, 6)})
+"""What it advertises besides if `unstable.api.versions.enable` is set: InitProducerId 6 is KIP-939."""
+
 INTER_BROKER_APIS: Final[Mapping[ApiKey, VersionRange]] = MappingProxyType(
     {
         ApiKey.ALTER_PARTITION: VersionRange(2, 3),
@@ -284,7 +287,8 @@ def versions_of(api_key: int) -> VersionRange | None:
 @cache
 def canonical_version(api_key: int) -> int:
     """The version in which handlers see an API. Raises UnknownApiError."""
-    served = versions_of(api_key)
+    unstable = next((versions for key, versions in UNSTABLE_APIS.items() if key == api_key), None)
+    served = unstable or versions_of(api_key)
     if served is None:
         raise UnknownApiError(f"API key {api_key} is not spoken here")
     return served.highest

@@ -70,7 +70,7 @@ def driven() -> Iterator[Driven]:
 
 def unsent(registration: Registration, side: Side, seed: int, length: int) -> set[str]:
     """The classes of action that the specification refuses in a walk, and that the implementation cannot be sent."""
-    machine = registration.walk_plan(side).draw(Random(seed))
+    machine = registration.walk_plan().draw(Random(seed))
     binding = registration.bind(side)(machine)
     try:
         sends = binding.can_send if isinstance(binding, Refusing) else _nothing

@@ -69,7 +69,7 @@ from tidegauge.model_tests.harness.lockstep.idempotence_walks import IDEMPOTENCE
 from tidegauge.model_tests.harness.lockstep.lockstep import Bind, Binding
 from tidegauge.model_tests.harness.lockstep.recovery_walks import RECOVERY_WALKS
 from tidegauge.model_tests.harness.lockstep.replication_walks import replication_walks
-from tidegauge.model_tests.harness.lockstep.transaction_walks import TRANSACTION_WALKS, TRANSACTION_WALKS_ON_CLUSTER
+from tidegauge.model_tests.harness.lockstep.transaction_walks import TRANSACTION_WALKS
 from tidegauge.model_tests.harness.lockstep.walks import Walk, WalkPlan, first_failure, plan_of_models, walk, walks
 from tidegauge.model_tests.harness.report import idempotence as idempotence_steps
 from tidegauge.model_tests.harness.report import replication as replication_steps
@@ -122,8 +122,6 @@ class Registration:
     cluster: BindRoles | None = None
     plan: WalkPlan[Any] | None = None
     """How random walks in lockstep are drawn; None: with the constants that `spec.registry` has for it."""
-    cluster_plan: WalkPlan[Any] | None = None
-    """How they are drawn beside a cluster, if it cannot perform all that the cores can; None: as beside the cores."""
     rules: Callable[[], type[Any]] | None = None
     """Imports and returns the machine's rules for Hypothesis; None: they are made of the plan."""
     steps: Callable[[Trace[Any]], tuple[Step, ...]] = plain_steps
@@ -147,10 +145,8 @@ class Registration:
             )
         return lambda machine: bind(machine, self.roles if roles is None else roles)
 
-    def walk_plan(self, side: Side = Side.CORES) -> WalkPlan[Any]:
+    def walk_plan(self) -> WalkPlan[Any]:
         """How random walks are drawn."""
-        if side is Side.CLUSTER and self.cluster_plan is not None:
-            return self.cluster_plan
         if self.plan is not None:
             return self.plan
         known = REGISTRY.registration(self.machine)
@@ -176,7 +172,7 @@ class Registration:
         length: int | None = None,
     ) -> Walk[Any]:
         """Walk `number` of `seed` beside an implementation; a bug may be in `roles`, in `wrong`, or in both."""
-        return walk(self.walk_plan(side), self.bind(side, roles), seed, number, wrong=wrong, length=length)
+        return walk(self.walk_plan(), self.bind(side, roles), seed, number, wrong=wrong, length=length)
 
     def walks(
         self,
@@ -189,7 +185,7 @@ class Registration:
         length: int | None = None,
     ) -> Iterator[Walk[Any]]:
         """The first `count` walks of `seed`, one at a time."""
-        return walks(self.walk_plan(side), self.bind(side, roles), seed, count, wrong=wrong, length=length)
+        return walks(self.walk_plan(), self.bind(side, roles), seed, count, wrong=wrong, length=length)
 
     def first_failure(
         self,
@@ -202,7 +198,7 @@ class Registration:
         length: int | None = None,
     ) -> Walk[Any] | None:
         """The first of `limit` walks that fails; None if none does. Its number says how many did not."""
-        return first_failure(self.walk_plan(side), self.bind(side, roles), seed, limit, wrong=wrong, length=length)
+        return first_failure(self.walk_plan(), self.bind(side, roles), seed, limit, wrong=wrong, length=length)
 
     def _binds(self, side: Side) -> BindRoles | None:
         return self.cores if side is Side.CORES else self.cluster
@@ -429,7 +425,6 @@ HARNESS: Final = HarnessRegistry(
         cores=TransactionCores,
         cluster=TransactionCluster,
         plan=TRANSACTION_WALKS,
-        cluster_plan=TRANSACTION_WALKS_ON_CLUSTER,
         steps=transaction_steps.steps,
         bugs=tuple(TRANSACTION_BUGS.values()),
     ),

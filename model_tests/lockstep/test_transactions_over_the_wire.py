@@ -7,29 +7,34 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from random import Random
 
 import attrs
 import pytest
 
 from tidegauge.impl.coordinators.transactions.metadata import TransactionMetadata
-from tidegauge.impl.coordinators.transactions.rules import TransactionRules
+from tidegauge.impl.coordinators.transactions.rules import Ruling, TransactionRules
 from tidegauge.model_tests.bugs.transactions import TRANSACTION_BUGS, CoreBug
 from tidegauge.model_tests.harness.cluster.transactions import STEPS
 from tidegauge.model_tests.harness.cores.transaction_clients import BY_CLIENTS
 from tidegauge.model_tests.harness.cores.transaction_roles import TransactionRoles
 from tidegauge.model_tests.harness.counterexamples.files import Failure
 from tidegauge.model_tests.harness.lockstep.checked import CheckedLockstep, Outcome, failure_of
+from tidegauge.model_tests.harness.lockstep.transaction_walks import TRANSACTION_WALKS, large_machine
 from tidegauge.model_tests.harness.registry import HARNESS, Side
 from tidegauge.model_tests.lockstep.test_transactions import REFUSALS as EVERY_REFUSAL
+from tidegauge.spec.kernel.bounds import Bounds
 from tidegauge.spec.kernel.explorer import explore
 from tidegauge.spec.kernel.machine import Action
-from tidegauge.spec.registry import NotRegisteredError
+from tidegauge.spec.transactions import state as spec
+from tidegauge.spec.transactions.actions import TransactionAction
 from tidegauge.spec.transactions.coordinating import ExpireTransaction
 from tidegauge.spec.transactions.machine import Transactions
 from tidegauge.spec.transactions.models import NIGHTLY_TRANSACTIONS, TRANSACTION_MODELS
 
 SEED = 7
 WALKS = 8
+FEW = 4
 MANY = 200
 """Within so many walks each bug is found, but for one."""
 RARE = ("kafka_16352",)
@@ -83,8 +88,8 @@ def test_many_walks_find_no_difference_and_send_all_that_is_refused(seed: int) -
     "name",
     [
         pytest.param(name, marks=[pytest.mark.deep] * (name not in SMALL))
-        for name, model in TRANSACTION_MODELS.items()
-        if name not in NIGHTLY_TRANSACTIONS and not model.machine.two_phase
+        for name in TRANSACTION_MODELS
+        if name not in NIGHTLY_TRANSACTIONS
     ],
 )
 def test_the_ways_to_a_models_goals_are_the_clusters_ways_too(name: str) -> None:
@@ -115,13 +120,45 @@ class ForgetsPartitions(TransactionRules):
 
 
 def test_a_coordinator_that_reads_its_log_wrong_differs_by_name() -> None:
-    found = HARNESSED.first_failure(SEED, WALKS, side=Side.CLUSTER, roles=TransactionRoles(rules=ForgetsPartitions))
+    found = HARNESSED.first_failure(2, WALKS, side=Side.CLUSTER, roles=TransactionRoles(rules=ForgetsPartitions))
     assert found is not None
     assert found.failure is not None
     assert re.match(r"coordination\[\d\]\.cached\.", found.failure.expected.name)
     assert "after Load" in found.failure.words
 
 
-def test_a_cluster_refuses_a_machine_with_two_phase_commit() -> None:
-    with pytest.raises(NotRegisteredError, match="no cluster performs two-phase commit"):
-        HARNESSED.bind(Side.CLUSTER)(Transactions(two_phase=True))
+def test_what_a_database_has_prepared_is_taken_over_on_a_cluster_as_in_the_specification() -> None:
+    """Over coordinators that change too, and where the epochs of a producer id are used up."""
+
+    def draw(rng: Random) -> Transactions:
+        return attrs.evolve(large_machine(rng, ("two-phase",)), max_epoch=2, version=2)
+
+    by_databases = attrs.evolve(HARNESSED, plan=attrs.evolve(TRANSACTION_WALKS, draw=draw))
+    taken_over: list[spec.Metadata] = []
+    for found in by_databases.walks(SEED, FEW, side=Side.CLUSTER):
+        assert found.failure is None, f"walk {found.number}: {found.failure.words}"
+        state = next(iter(found.machine.initial()))
+        for action in found.actions:
+            assert isinstance(action, TransactionAction)
+            state = action.effect(found.machine, state)
+            taken_over += [one.logged for one in state.coordination if one.logged.ongoing_epoch != spec.NONE]
+    assert any(one.ongoing_producer_id == one.producer_id for one in taken_over)
+    assert any(one.ongoing_producer_id != one.producer_id for one in taken_over)
+    assert any(one.status in spec.PREPARED for one in taken_over)
+
+
+@attrs.frozen
+class ForgetsWhatWasBegun(TransactionRules):
+    def keeping_ruling(self, metadata: TransactionMetadata, new_id: int, now_ms: int) -> Ruling:
+        ruling = super().keeping_ruling(metadata, new_id, now_ms)
+        assert ruling.metadata is not None
+        return Ruling(metadata=attrs.evolve(ruling.metadata, ongoing_epoch=metadata.epoch + 1))
+
+
+def test_a_coordinator_that_tells_another_transaction_than_the_prepared_one_differs() -> None:
+    machine = Transactions(partitions=1, transactions=1, two_phase=True, bounds=Bounds(CrashProducer=1))
+    (trace,) = (each for goal, each in explore(machine).reached.items() if "older one has prepared" in goal)
+    assert failed(machine, trace.actions) is None
+    failure = failed(machine, trace.actions, TransactionRoles(rules=ForgetsWhatWasBegun))
+    assert failure is not None
+    assert "ongoing" in failure.words

@@ -14,6 +14,7 @@ from kio.schema.end_txn.v5.request import EndTxnRequest
 from kio.schema.errors import ErrorCode
 from kio.schema.find_coordinator.v6.request import FindCoordinatorRequest
 from kio.schema.init_producer_id.v5.request import InitProducerIdRequest
+from kio.schema.init_producer_id.v6.request import InitProducerIdRequest as InitProducerIdRequestV6
 from kio.schema.types import ProducerId, TransactionalId
 
 from tidegauge.impl.cluster.cluster import Cluster
@@ -42,6 +43,10 @@ class Transacting:
     leader: int = 0
     producer_id: int = -1
     epoch: int = -1
+    two_phase: bool = False
+    """Whether a database decides with it (KIP-939)."""
+    ongoing: tuple[int, int] = (-1, -1)
+    """The producer id and the epoch of the transaction that it has taken over."""
     sequences: dict[tuple[str, int], int] = attrs.field(factory=dict)
     askers: dict[int, Asker] = attrs.field(factory=dict)
 
@@ -60,14 +65,20 @@ class Transacting:
     async def ask_coordinator(self, request: Any) -> Any:
         return await (await self.peer(await self.coordinator())).ask(request)
 
-    async def init(self, *, goes_on: bool = False, patient: bool = True) -> ErrorCode:
-        """Begin; `goes_on` with the id and the epoch that it has (KIP-360)."""
-        request = InitProducerIdRequest(
-            transactional_id=TransactionalId(self.name),
-            transaction_timeout=millis(self.timeout_ms),
-            producer_id=ProducerId(self.producer_id if goes_on else -1),
-            producer_epoch=i16(self.epoch if goes_on else -1),
-        )
+    async def init(self, *, goes_on: bool = False, patient: bool = True, keeps: bool | None = None) -> ErrorCode:
+        """Begin; `goes_on` with the id and the epoch that it has (KIP-360), `keeps` what is prepared or not (KIP-939).
+
+        Without `keeps` it speaks version 5, which has no such field.
+        """
+        fields: dict[str, Any] = {
+            "transactional_id": TransactionalId(self.name),
+            "transaction_timeout": millis(self.timeout_ms),
+            "producer_id": ProducerId(self.producer_id if goes_on else -1),
+            "producer_epoch": i16(self.epoch if goes_on else -1),
+        }
+        request: InitProducerIdRequest | InitProducerIdRequestV6 = InitProducerIdRequest(**fields)
+        if keeps is not None:
+            request = InitProducerIdRequestV6(**fields, enable2_pc=self.two_phase, keep_prepared_txn=keeps)
         while True:
             response = await self.ask_coordinator(request)
             error: ErrorCode = response.error_code
@@ -76,6 +87,8 @@ class Transacting:
             await trio.sleep(0.05)
         if error is ErrorCode.none:
             self.producer_id, self.epoch = response.producer_id, response.producer_epoch
+            if keeps is not None:
+                self.ongoing = response.ongoing_txn_producer_id, response.ongoing_txn_producer_epoch
             self.sequences.clear()
         return error
 

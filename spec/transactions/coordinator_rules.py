@@ -57,7 +57,7 @@ class CoordinatorRules(EnumeratingMachine[State]):
         if metadata.status in PREPARED:
             return Ruling(Error.CONCURRENT_TRANSACTIONS)
         if metadata.status is Status.ONGOING:
-            return self.keeping_ruling(metadata) if request.keeps_prepared else self.fencing_ruling(metadata)
+            return self.keeping_ruling(metadata, new_id) if request.keeps_prepared else self.fencing_ruling(metadata)
         if request.epoch != NONE and self.is_init_repeated(metadata, request):
             return Ruling()
         return Ruling(metadata=self.begun(metadata, request, new_id))
@@ -97,9 +97,38 @@ class CoordinatorRules(EnumeratingMachine[State]):
         """An open transaction is aborted before a new producer begins, which tries again meanwhile."""
         return Ruling(Error.CONCURRENT_TRANSACTIONS, self.fenced(metadata))
 
-    def keeping_ruling(self, metadata: Metadata) -> Ruling:
-        """A new process takes an open transaction over: an epoch fences the old one, and all else stays (KIP-939)."""
-        return Ruling(metadata=evolve(metadata, epoch=metadata.epoch + 1, last_epoch=NONE, previous_producer_id=NONE))
+    def keeping_ruling(self, metadata: Metadata, new_id: int) -> Ruling:
+        """A new process takes an open transaction over, and fences the old one by an epoch (KIP-939).
+
+        Which id and epoch the transaction was begun under is kept. Where epochs are used up, the process has a new id.
+        """
+        producer_id, epoch = self.ongoing(metadata)
+        metadata = evolve(
+            metadata,
+            last_epoch=NONE,
+            previous_producer_id=NONE,
+            ongoing_producer_id=producer_id,
+            ongoing_epoch=epoch,
+        )
+        if self.is_exhausted(metadata.epoch):
+            return Ruling(metadata=evolve(metadata, producer_id=new_id, epoch=0))
+        return Ruling(metadata=evolve(metadata, epoch=metadata.epoch + 1))
+
+    def is_taken_over(self, metadata: Metadata) -> bool:
+        """Whether the transaction was begun by a process before the present one, which ends it."""
+        return metadata.ongoing_epoch != NONE
+
+    def ongoing(self, metadata: Metadata) -> tuple[int, int]:
+        """The producer id and the epoch that the open transaction was begun under: a database knows it by them."""
+        if self.is_taken_over(metadata):
+            return metadata.ongoing_producer_id, metadata.ongoing_epoch
+        return metadata.producer_id, metadata.epoch
+
+    def ending(self, metadata: Metadata) -> tuple[int, int]:
+        """The producer id and the epoch of the markers: of the id that the partitions know, and no epoch before."""
+        if self.is_taken_over(metadata) and metadata.ongoing_producer_id != metadata.producer_id:
+            return metadata.ongoing_producer_id, metadata.ongoing_epoch + 1
+        return metadata.producer_id, metadata.epoch
 
     def fenced(self, metadata: Metadata) -> Metadata:
         """The abort of a transaction whose producer is not asked: under a new epoch, raised once (KAFKA-19367)."""
@@ -144,7 +173,8 @@ class CoordinatorRules(EnumeratingMachine[State]):
     def request_error(self, metadata: Metadata, request: AddRequest | ProduceRequest) -> Error:
         """Whether the request is of the present producer, and none of its transactions has yet to be complete.
 
-        Where epochs are used up, the producer has its next id already, which is not in force before (KAFKA-18660).
+        Where epochs are used up, the producer has its next id already, which is not in force before (KAFKA-18660). What
+        a process has taken over it can only end (KIP-939).
         """
         if metadata.status in PREPARED and self.is_of_next(metadata, request):
             return Error.CONCURRENT_TRANSACTIONS
@@ -152,6 +182,8 @@ class CoordinatorRules(EnumeratingMachine[State]):
             return Error.INVALID_PRODUCER_ID_MAPPING
         if metadata.epoch != request.epoch:
             return Error.PRODUCER_FENCED
+        if metadata.status is Status.ONGOING and self.is_taken_over(metadata):
+            return Error.INVALID_TXN_STATE
         return Error.CONCURRENT_TRANSACTIONS if metadata.status in PREPARED else Error.NONE
 
     # --- EndTxn --------------------------------------------------------------------------------------------------
@@ -204,7 +236,18 @@ class CoordinatorRules(EnumeratingMachine[State]):
         return self.with_next_epoch(metadata, new_id) if request.version >= 2 else metadata
 
     def with_next_epoch(self, metadata: Metadata, new_id: int) -> Metadata:
-        """The epoch after a transaction; where the producer may not have it, a new id follows."""
+        """The epoch after a transaction; where the producer may not have it, a new id follows.
+
+        At once after a transaction that was taken over: its markers have the id that it was begun under.
+        """
+        if self.is_taken_over(metadata) and self.is_exhausted(metadata.epoch):
+            return evolve(
+                metadata,
+                producer_id=new_id,
+                epoch=0,
+                last_epoch=metadata.epoch,
+                previous_producer_id=metadata.producer_id,
+            )
         return evolve(
             metadata,
             epoch=min(metadata.epoch + 1, self.max_epoch),
@@ -227,8 +270,7 @@ class CoordinatorRules(EnumeratingMachine[State]):
         return MarkerRequest(
             transactional_id,
             partition,
-            metadata.producer_id,
-            metadata.epoch,
+            *self.ending(metadata),
             coordinator_epoch,
             metadata.decision,
             metadata.version,
@@ -240,7 +282,7 @@ class CoordinatorRules(EnumeratingMachine[State]):
 
     def acknowledged(self, metadata: Metadata, request: MarkerRequest) -> Metadata:
         """The record after a partition has acknowledged its marker, if it is one of this very end (KAFKA-16352)."""
-        is_of_this_end = (metadata.producer_id, metadata.epoch, metadata.decision) == (
+        is_of_this_end = (*self.ending(metadata), metadata.decision) == (
             request.producer_id,
             request.epoch,
             request.decision,
@@ -255,7 +297,11 @@ class CoordinatorRules(EnumeratingMachine[State]):
             return None
         commits = metadata.status is Status.PREPARE_COMMIT
         metadata = evolve(
-            metadata, status=Status.COMPLETE_COMMIT if commits else Status.COMPLETE_ABORT, transactions=()
+            metadata,
+            status=Status.COMPLETE_COMMIT if commits else Status.COMPLETE_ABORT,
+            transactions=(),
+            ongoing_producer_id=NONE,
+            ongoing_epoch=NONE,
         )
         if metadata.next_producer_id == NONE:
             return metadata

@@ -149,13 +149,29 @@ def open_is_known(state: State) -> bool:
     for number, partition in enumerate(state.partitions):
         for entry in partition.memory.producers:
             if entry.open_from != NONE and not any(
-                one.logged.producer_id == entry.producer_id
+                entry.producer_id in (one.logged.producer_id, one.logged.ongoing_producer_id)
                 and one.logged.status in (Status.ONGOING, *PREPARED)
                 and number in one.logged.partitions
                 for one in state.coordination
             ):
                 return False
     return True
+
+
+def prepared_is_known(machine: TransactionRules) -> Invariant[State]:
+    """A process that takes a transaction over is told the id and epoch that its records have: the database has them."""
+
+    def holds(state: State) -> bool:
+        return all(
+            (entry.producer_id, entry.epoch) == machine.ongoing(one.logged)
+            for one in state.coordination
+            if one.logged.status is Status.ONGOING
+            for partition in state.partitions
+            for entry in partition.log
+            if isinstance(entry, Record) and entry.transaction in one.logged.transactions
+        )
+
+    return holds
 
 
 def exactly_once(state: State) -> bool:
@@ -321,7 +337,11 @@ def invariants(machine: TransactionRules) -> Mapping[str, Invariant[State]]:
         "CommittedAsAsked": committed_as_asked,
         "NoLateJoin": no_late_join,
         "OpenIsKnown": open_is_known,
-        **({"DecidedIsKept": decided_is_kept} if machine.two_phase else {}),
+        **(
+            {"DecidedIsKept": decided_is_kept, "PreparedIsKnown": prepared_is_known(machine)}
+            if machine.two_phase
+            else {}
+        ),
         **({"ExactlyOnce": exactly_once} if machine.inputs else {}),
         "ZombiesFenced": zombies_fenced(machine),
         "OnlyZombiesFenced": only_zombies_fenced(machine),

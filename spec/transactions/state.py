@@ -236,6 +236,10 @@ class Metadata:
     """Of the protocol of transactions, as the client speaks it."""
     transactions: tuple[int, ...] = ()
     """Which transactions are open here: never two."""
+    ongoing_producer_id: int = NONE
+    """The producer id under which a transaction was begun that another process has taken over (KIP-939)."""
+    ongoing_epoch: int = NONE
+    """The epoch under which that was begun: with the id, what a database knows it by."""
 
     @property
     def decision(self) -> Decision:

@@ -200,7 +200,7 @@ class TransactionCoordinator:
         if new_id == NO_PRODUCER_ID and self.rules.needs_producer_id(found.cached, request):
             return ProducerIdNeeded()
         ruling = self.rules.init_ruling(found.cached, request, new_id, now_ms)
-        return self._given(request.transactional_id, found, ruling)
+        return self._given(request.transactional_id, found, ruling, tells_ongoing=request.keeps_prepared)
 
     def _init_error(self, request: InitProducerId) -> ErrorCode:
         if not 0 < len(request.transactional_id.encode()) <= LONGEST_STRING:
@@ -310,8 +310,7 @@ class TransactionCoordinator:
             transactional_id,
             partition,
             leader_epoch,
-            metadata.producer_id,
-            metadata.epoch,
+            *self.rules.ending(metadata),
             metadata.is_commit,
             metadata.client_version,
             metadata.partitions,
@@ -408,8 +407,13 @@ class TransactionCoordinator:
             return found
         return ErrorCode.invalid_producer_id_mapping
 
-    def _given(self, transactional_id: str, found: CoordinatedId, ruling: Ruling) -> Outcome[ProducerGiven]:
-        """The outcome of a ruling whose response has the producer id and the epoch to go on with."""
+    def _given(
+        self, transactional_id: str, found: CoordinatedId, ruling: Ruling, *, tells_ongoing: bool = False
+    ) -> Outcome[ProducerGiven]:
+        """The outcome of a ruling whose response has the producer id and the epoch to go on with.
+
+        `tells_ongoing`: and those of the transaction that is taken over, if one is.
+        """
         metadata = ruling.metadata or found.cached
         if ruling.error is not ErrorCode.none or metadata is None:
             return self._ruled(transactional_id, found, ruling, ProducerGiven(ruling.error))
@@ -419,6 +423,8 @@ class TransactionCoordinator:
             if rotates
             else ProducerGiven(ErrorCode.none, metadata.producer_id, metadata.epoch)
         )
+        if tells_ongoing and metadata.is_taken_over:
+            given = given._replace(ongoing=metadata.ongoing)
         return self._ruled(transactional_id, found, ruling, given)
 
     def _ruled(self, transactional_id: str, found: CoordinatedId, ruling: Ruling, response: Given) -> Outcome[Given]:
@@ -443,8 +449,9 @@ class TransactionCoordinator:
         self._appended += 1
         found.pending = Pending(self._appended, metadata)
         partition.ids[transactional_id] = found
-        version = value_version(self.config.transaction_version)
-        value = encode_value(metadata, version) if metadata is not None else None
+        value = None
+        if metadata is not None:
+            value = encode_value(metadata, value_version(self.config.transaction_version, metadata))
         key = encode_key(transactional_id)
         return Append(self._appended, number, partition.leader_epoch, transactional_id, key, value, response)
 

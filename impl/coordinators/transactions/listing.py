@@ -26,10 +26,10 @@ def listed(
         if (
             metadata is not None
             and (not wanted.states or metadata.status in states)
-            and (not wanted.producer_ids or metadata.producer_id in wanted.producer_ids)
+            and (not wanted.producer_ids or metadata.ongoing[0] in wanted.producer_ids)
             and (wanted.duration_ms < 0 or _is_open_for(metadata, wanted.duration_ms, now_ms))
         ):
-            found.append(ListedTransaction(name, metadata.producer_id, metadata.status.kafka_name))
+            found.append(ListedTransaction(name, metadata.ongoing[0], metadata.status.kafka_name))
         yield 1
     return TransactionList(ErrorCode.none, found, unknown)
 

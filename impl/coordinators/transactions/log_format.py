@@ -15,6 +15,10 @@ A key is a transactional id, a value what is known of it; a key without a value,
                0  previous producer id       int64    -1
                1  next producer id           int64    -1
                2  client transaction version int16     0
+               3  next producer epoch        int16    -1
+
+A transaction that another process has taken over (KIP-939) has the producer id and epoch that it was begun under, and
+as the next ones those of that process. Such a record is of version 1 always: version 0 would forget one of them.
 
 From version 1 on lengths are unsigned varints, one more than they say (KIP-482), and tags that are not known are passed
 over (KIP-915). Version 1 is written from `transaction.version` 1 on.
@@ -27,8 +31,11 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Final
 
+import attrs
+
 from tidegauge.impl.coordinators.fields import INT16, INT32, INT64, FieldReader, encode_string, encode_varint
 from tidegauge.impl.coordinators.transactions.metadata import (
+    NO_EPOCH,
     NO_PRODUCER_ID,
     TopicPartition,
     TransactionMetadata,
@@ -40,7 +47,7 @@ KEY_VERSION: Final = 0
 FLEXIBLE_VERSION: Final = 1
 _HEAD = struct.Struct(">qhib")
 _TIMES = struct.Struct(">qq")
-_PREVIOUS, _NEXT, _CLIENT_VERSION = range(3)
+_PREVIOUS, _NEXT, _CLIENT_VERSION, _NEXT_EPOCH = range(4)
 
 
 class TransactionLogError(ValueError):
@@ -61,14 +68,14 @@ def decode_key(key: bytes) -> str | None:
         raise TransactionLogError(f"{key[:100]!r} is no key of the transaction log: {error}") from None
 
 
-def value_version(transaction_version: int) -> int:
-    """The version of values under a level of the feature `transaction.version`."""
-    return FLEXIBLE_VERSION if transaction_version >= 1 else 0
+def value_version(transaction_version: int, metadata: TransactionMetadata) -> int:
+    """The version of a value under a level of the feature `transaction.version`."""
+    return FLEXIBLE_VERSION if transaction_version >= 1 or metadata.is_taken_over else 0
 
 
 def encode_value(metadata: TransactionMetadata, version: int = FLEXIBLE_VERSION) -> bytes:
     """A value of this version."""
-    head = _HEAD.pack(metadata.producer_id, metadata.epoch, metadata.timeout_ms, metadata.status)
+    head = _HEAD.pack(*metadata.ongoing, metadata.timeout_ms, metadata.status)
     times = _TIMES.pack(metadata.last_update_ms, metadata.start_ms)
     body = head + _partitions(metadata, version) + times
     return INT16.pack(version) + body + (_tags(metadata) if version >= FLEXIBLE_VERSION else b"")
@@ -90,7 +97,7 @@ def _decoded(fields: FieldReader, *, compact: bool) -> TransactionMetadata:
     partitions = frozenset(_decoded_partitions(fields, compact=compact))
     last_update_ms, start_ms = fields.take(_TIMES)
     tags = dict(fields.tagged_fields()) if compact else {}
-    return TransactionMetadata(
+    found = TransactionMetadata(
         producer_id,
         epoch,
         TransactionStatus(status),
@@ -101,6 +108,16 @@ def _decoded(fields: FieldReader, *, compact: bool) -> TransactionMetadata:
         last_update_ms=last_update_ms,
         start_ms=start_ms,
         client_version=INT16.unpack(tags[_CLIENT_VERSION])[0] if _CLIENT_VERSION in tags else 0,
+    )
+    if _NEXT_EPOCH not in tags:
+        return found
+    return attrs.evolve(
+        found,
+        producer_id=found.next_producer_id,
+        epoch=INT16.unpack(tags[_NEXT_EPOCH])[0],
+        next_producer_id=NO_PRODUCER_ID,
+        ongoing_producer_id=producer_id,
+        ongoing_epoch=epoch,
     )
 
 
@@ -136,12 +153,16 @@ def _partitions(metadata: TransactionMetadata, version: int) -> bytes:
 
 
 def _tags(metadata: TransactionMetadata) -> bytes:
+    next_id, next_epoch = metadata.next_producer_id, NO_EPOCH
+    if metadata.is_taken_over:
+        next_id, next_epoch = metadata.producer_id, metadata.epoch
     fields = [
         (tag, packed)
         for tag, packed, is_default in (
             (_PREVIOUS, INT64.pack(metadata.previous_producer_id), metadata.previous_producer_id == NO_PRODUCER_ID),
-            (_NEXT, INT64.pack(metadata.next_producer_id), metadata.next_producer_id == NO_PRODUCER_ID),
+            (_NEXT, INT64.pack(next_id), next_id == NO_PRODUCER_ID),
             (_CLIENT_VERSION, INT16.pack(metadata.client_version), metadata.client_version == 0),
+            (_NEXT_EPOCH, INT16.pack(next_epoch), next_epoch == NO_EPOCH),
         )
         if not is_default
     ]

@@ -77,6 +77,8 @@ class ProducerGiven(NamedTuple):
     error: ErrorCode
     producer_id: int = NO_PRODUCER_ID
     epoch: int = NO_EPOCH
+    ongoing: tuple[int, int] = (NO_PRODUCER_ID, NO_EPOCH)
+    """The producer id and the epoch that a transaction was begun under which the producer has taken over (KIP-939)."""
 
 
 PartitionErrors: TypeAlias = Mapping[TopicPartition, ErrorCode]

@@ -68,6 +68,22 @@ class TransactionMetadata:
     start_ms: int = NO_TIME
     client_version: int = 0
     """The transaction version that the client speaks: below 2 its epoch is the same for many transactions."""
+    ongoing_producer_id: int = NO_PRODUCER_ID
+    """The producer id under which a transaction was begun that another process has taken over (KIP-939)."""
+    ongoing_epoch: int = NO_EPOCH
+    """The epoch under which that was begun: with the id, what a database knows it by."""
+
+    @property
+    def is_taken_over(self) -> bool:
+        """Whether the transaction was begun by a process before the present one, which ends it."""
+        return self.ongoing_epoch != NO_EPOCH
+
+    @property
+    def ongoing(self) -> tuple[int, int]:
+        """The producer id and the epoch that the open transaction was begun under."""
+        if self.is_taken_over:
+            return self.ongoing_producer_id, self.ongoing_epoch
+        return self.producer_id, self.epoch
 
     @property
     def is_commit(self) -> bool:

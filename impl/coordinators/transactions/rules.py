@@ -77,8 +77,9 @@ class TransactionRules:
         if metadata.status in PREPARED:
             return Ruling(ErrorCode.concurrent_transactions)
         if metadata.status is TransactionStatus.ONGOING:
-            rule = self.keeping_ruling if request.keeps_prepared else self.fencing_ruling
-            return rule(metadata, now_ms)
+            if not request.keeps_prepared:
+                return self.fencing_ruling(metadata, now_ms)
+            return self.keeping_ruling(attrs.evolve(metadata, timeout_ms=timeout_ms), new_id, now_ms)
         if request.epoch != NO_EPOCH and self.is_init_repeated(metadata, request):
             return Ruling()
         begun = self.begun(metadata, request, new_id)
@@ -127,16 +128,28 @@ class TransactionRules:
         """An open transaction is aborted before a new producer begins, which tries again meanwhile."""
         return Ruling(ErrorCode.concurrent_transactions, self.fenced(metadata, now_ms))
 
-    def keeping_ruling(self, metadata: TransactionMetadata, now_ms: int) -> Ruling:
-        """A new process takes an open transaction over: an epoch fences the old one, and all else stays (KIP-939)."""
-        return Ruling(
-            metadata=attrs.evolve(
-                metadata,
-                epoch=metadata.epoch + 1,
-                previous_producer_id=NO_PRODUCER_ID,
-                last_update_ms=now_ms,
-            )
+    def keeping_ruling(self, metadata: TransactionMetadata, new_id: int, now_ms: int) -> Ruling:
+        """A new process takes an open transaction over, and fences the old one by an epoch (KIP-939).
+
+        Which id and epoch the transaction was begun under is kept. Where epochs are used up, the process has a new id.
+        """
+        producer_id, epoch = metadata.ongoing
+        metadata = attrs.evolve(
+            metadata,
+            previous_producer_id=NO_PRODUCER_ID,
+            ongoing_producer_id=producer_id,
+            ongoing_epoch=epoch,
+            last_update_ms=now_ms,
         )
+        if self.is_exhausted(metadata.epoch):
+            return Ruling(metadata=attrs.evolve(metadata, producer_id=new_id, epoch=0))
+        return Ruling(metadata=attrs.evolve(metadata, epoch=metadata.epoch + 1))
+
+    def ending(self, metadata: TransactionMetadata) -> tuple[int, int]:
+        """The producer id and the epoch of the markers: of the id that the partitions know, and no epoch before."""
+        if metadata.is_taken_over and metadata.ongoing_producer_id != metadata.producer_id:
+            return metadata.ongoing_producer_id, metadata.ongoing_epoch + 1
+        return metadata.producer_id, metadata.epoch
 
     def fenced(self, metadata: TransactionMetadata, now_ms: int) -> TransactionMetadata:
         """The abort of a transaction whose producer is not asked: under a new epoch, raised once (KAFKA-19367)."""
@@ -188,7 +201,8 @@ class TransactionRules:
     def request_error(self, metadata: TransactionMetadata, request: Request) -> ErrorCode:
         """Whether the request is of the present producer, and none of its transactions has yet to be complete.
 
-        Where epochs are used up, the producer has its next id already, which is not in force before (KAFKA-18660).
+        Where epochs are used up, the producer has its next id already, which is not in force before (KAFKA-18660). What
+        a process has taken over it can only end (KIP-939).
         """
         if metadata.status in PREPARED and self.is_of_next(metadata, request):
             return ErrorCode.concurrent_transactions
@@ -196,6 +210,8 @@ class TransactionRules:
             return ErrorCode.invalid_producer_id_mapping
         if metadata.epoch != request.epoch:
             return ErrorCode.producer_fenced
+        if metadata.status is TransactionStatus.ONGOING and metadata.is_taken_over:
+            return ErrorCode.invalid_txn_state
         return ErrorCode.concurrent_transactions if metadata.status in PREPARED else ErrorCode.none
 
     # --- EndTxn --------------------------------------------------------------------------------------------------
@@ -253,7 +269,12 @@ class TransactionRules:
         return self.with_next_epoch(metadata, new_id) if per_transaction else metadata
 
     def with_next_epoch(self, metadata: TransactionMetadata, new_id: int) -> TransactionMetadata:
-        """The epoch after a transaction; where the producer may not have it, a new id follows."""
+        """The epoch after a transaction; where the producer may not have it, a new id follows.
+
+        At once after a transaction that was taken over: its markers have the id that it was begun under.
+        """
+        if metadata.is_taken_over and self.is_exhausted(metadata.epoch):
+            return attrs.evolve(metadata, producer_id=new_id, epoch=0, previous_producer_id=metadata.producer_id)
         return attrs.evolve(
             metadata,
             epoch=min(metadata.epoch + 1, self.max_epoch),
@@ -270,7 +291,7 @@ class TransactionRules:
 
     def awaits(self, metadata: TransactionMetadata, marker: Marker) -> bool:
         """Whether a marker is that of this very end, and not that of an earlier one of the same id (KAFKA-16352)."""
-        waited_for = (metadata.producer_id, metadata.epoch, metadata.is_commit)
+        waited_for = (*self.ending(metadata), metadata.is_commit)
         return metadata.status in PREPARED and waited_for == (marker.producer_id, marker.epoch, marker.is_commit)
 
     def acknowledged(self, metadata: TransactionMetadata, partitions: Set[TopicPartition]) -> TransactionMetadata:
@@ -286,6 +307,8 @@ class TransactionRules:
             metadata,
             status=TransactionStatus.COMPLETE_COMMIT if commits else TransactionStatus.COMPLETE_ABORT,
             last_update_ms=now_ms,
+            ongoing_producer_id=NO_PRODUCER_ID,
+            ongoing_epoch=NO_EPOCH,
         )
         if metadata.next_producer_id == NO_PRODUCER_ID:
             return metadata

@@ -212,6 +212,7 @@ async def handle_describe_transactions(
 async def _described(
     transactional_id: TransactionalId, metadata: TransactionMetadata, context: RequestContext
 ) -> DescribedTransaction:
+    producer_id, epoch = metadata.ongoing
     topics: dict[str, list[i32]] = defaultdict(list)
     async for one in context.pace.each(sorted(metadata.partitions)):
         topics[one.topic].append(i32(one.partition))
@@ -221,8 +222,8 @@ async def _described(
         transaction_state=metadata.status.kafka_name,
         transaction_timeout=millis(metadata.timeout_ms),
         transaction_start_time=moment(metadata.start_ms),
-        producer_id=ProducerId(metadata.producer_id),
-        producer_epoch=i16(metadata.epoch),
+        producer_id=ProducerId(producer_id),
+        producer_epoch=i16(epoch),
         topics=tuple(
             TopicData(topic=TopicName(name), partitions=tuple(indexes))
             for name, indexes in topics.items()

@@ -110,6 +110,7 @@ class Transactions:
             max_timeout_ms=config.transaction_max_timeout_ms,
             id_expiration_ms=config.transactional_id_expiration_ms,
             transaction_version=image.feature_level(TRANSACTION_VERSION),
+            allows_two_phase=config.transaction_two_phase_commit_enable,
         )
         return self._core
 

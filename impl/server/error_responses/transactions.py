@@ -16,7 +16,7 @@ from kio.schema.add_partitions_to_txn.v5.response import (
 from kio.schema.describe_transactions.v0.response import DescribeTransactionsResponse, TransactionState
 from kio.schema.end_txn.v5.response import EndTxnResponse
 from kio.schema.errors import ErrorCode
-from kio.schema.init_producer_id.v5.response import InitProducerIdResponse
+from kio.schema.init_producer_id.v6.response import InitProducerIdResponse
 from kio.schema.list_transactions.v2.response import ListTransactionsResponse
 from kio.schema.txn_offset_commit.v5.response import (
     TxnOffsetCommitResponse,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from kio.schema.add_partitions_to_txn.v5.request import AddPartitionsToTxnRequest
     from kio.schema.describe_transactions.v0.request import DescribeTransactionsRequest
     from kio.schema.end_txn.v5.request import EndTxnRequest
-    from kio.schema.init_producer_id.v5.request import InitProducerIdRequest
+    from kio.schema.init_producer_id.v6.request import InitProducerIdRequest
     from kio.schema.list_transactions.v2.request import ListTransactionsRequest
     from kio.schema.txn_offset_commit.v5.request import TxnOffsetCommitRequest
     from kio.schema.write_txn_markers.v2.request import WriteTxnMarkersRequest

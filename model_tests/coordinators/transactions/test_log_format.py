@@ -56,20 +56,31 @@ def test_a_value_with_partitions_and_tags_is_kafkas() -> None:
 
 
 def test_a_tag_that_is_not_known_is_passed_over() -> None:
-    """A later Kafka writes the next producer epoch under the tag 3."""
     value = encode_value(EMPTY, 1)
-    assert decode_value(value[:-1] + bytes.fromhex("01 03 02 0007")) == EMPTY
+    assert decode_value(value[:-1] + bytes.fromhex("01 04 02 0007")) == EMPTY
+
+
+def test_a_transaction_that_was_taken_over_has_its_own_epoch_and_that_of_its_new_process() -> None:
+    """As KIP-939 has it: the next producer epoch, under the tag 3, is that of who ends the transaction."""
+    taken_over = attrs.evolve(
+        ONGOING, producer_id=9, epoch=7, ongoing_producer_id=1, ongoing_epoch=2, next_producer_id=-1, partitions=set()
+    )
+    times = "0000000000000005 0000000000000004"
+    tags = "04  00 08 0000000000000001  01 08 0000000000000009  02 02 0002  03 02 0007"
+    assert encode_value(taken_over) == bytes.fromhex(f"0001 {ONGOING_HEAD} 01 {times} {tags}")
+    assert decode_value(encode_value(taken_over)) == taken_over
+    assert value_version(0, taken_over) == 1, "version 0 would forget who ends it"
 
 
 def test_a_tag_that_is_not_known_is_read_to_its_end() -> None:
     with pytest.raises(TransactionLogError, match="a field of 2 bytes where 1 of"):
-        decode_value(encode_value(EMPTY, 1)[:-1] + bytes.fromhex("01 03 02 00"))
+        decode_value(encode_value(EMPTY, 1)[:-1] + bytes.fromhex("01 04 02 00"))
 
 
 def test_versions_that_are_not_known_are_passed_over() -> None:
     assert decode_key(bytes.fromhex("0001 0002 6162")) is None
     assert decode_value(bytes.fromhex("0002 00")) is None
-    assert [value_version(level) for level in (0, 1, 2)] == [0, 1, 1]
+    assert [value_version(level, TransactionMetadata(1)) for level in (0, 1, 2)] == [0, 1, 1]
 
 
 @pytest.mark.parametrize("cut", range(1, len(encode_value(ONGOING))))

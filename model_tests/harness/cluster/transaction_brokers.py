@@ -38,6 +38,7 @@ from tidegauge.model_tests.harness.cores.transaction_roles import TransactionRol
 from tidegauge.spec.transactions.machine import Transactions
 
 TOPIC: Final = "records"
+TWO_PHASE: Final = {"transaction.two.phase.commit.enable": True, "unstable.api.versions.enable": True}
 
 
 def is_marker(frame: Frame) -> bool:
@@ -61,7 +62,7 @@ class TransactionBrokers(CoordinatorBrokers):
     def _make(self, roles: TransactionRoles) -> Cluster:
         brokers = len(self.coordinators) + sum(map(len, self.places))
         replica = remembering(roles.replica, roles.producers)
-        return Cluster(brokers, SEED, timers=False, trace=False, replica_class=replica)
+        return Cluster(brokers, SEED, TWO_PHASE, timers=False, trace=False, replica_class=replica)
 
     async def _prepare(self, cluster: Cluster) -> None:
         await cluster.create_topic(TOPIC, assignments=self.places)

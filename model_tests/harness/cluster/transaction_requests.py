@@ -14,7 +14,7 @@ from kio.schema.end_txn.v4.request import EndTxnRequest as EndTxnRequestV4
 from kio.schema.end_txn.v5.request import EndTxnRequest
 from kio.schema.errors import ErrorCode
 from kio.schema.find_coordinator.v6.request import FindCoordinatorRequest
-from kio.schema.init_producer_id.v5.request import InitProducerIdRequest
+from kio.schema.init_producer_id.v6.request import InitProducerIdRequest
 from kio.schema.types import ProducerId, TransactionalId
 from kio.schema.write_txn_markers.v2 import request as markers
 
@@ -39,16 +39,18 @@ def find(name: str) -> FindCoordinatorRequest:
     return FindCoordinatorRequest(key_type=i8(OF_TRANSACTIONS), coordinator_keys=(name,))
 
 
-def to_coordinator(topic: str, name: str, timeout_ms: int, request: Waiting) -> Any:
+def to_coordinator(topic: str, name: str, timeout_ms: int, request: Waiting, *, two_phase: bool) -> Any:
     """A client's request, or that of a leader that asks about a record."""
     transactional_id, producer_id, epoch = TransactionalId(name), ProducerId(request.producer_id), i16(request.epoch)
     match request:
-        case spec.InitRequest():
+        case spec.InitRequest(keeps_prepared=keeps):
             return InitProducerIdRequest(
                 transactional_id=transactional_id,
                 transaction_timeout=millis(timeout_ms),
                 producer_id=producer_id,
                 producer_epoch=epoch,
+                enable2_pc=two_phase,
+                keep_prepared_txn=keeps,
             )
         case spec.EndRequest():
             kind = EndTxnRequest if request.version >= 2 else EndTxnRequestV4
@@ -82,7 +84,8 @@ def said_by_coordinator(request: Waiting, response: Any) -> ProducerGiven | Erro
     """What the coordinator's response to `to_coordinator` says."""
     match request:
         case spec.InitRequest():
-            return ProducerGiven(response.error_code, response.producer_id, response.producer_epoch)
+            ongoing = response.ongoing_txn_producer_id, response.ongoing_txn_producer_epoch
+            return ProducerGiven(response.error_code, response.producer_id, response.producer_epoch, ongoing)
         case spec.EndRequest(version=version) if version >= 2:
             return ProducerGiven(response.error_code, response.producer_id, response.producer_epoch)
         case spec.EndRequest():

@@ -16,10 +16,9 @@ over another connection.
 
 Producer ids are allocated in blocks, by each broker: here they have the numbers in whose order they first appear.
 
-A cluster performs no two-phase commit: no version of InitProducerId that it serves says so (KIP-939). The group of
-consumers is the specification's, as beside the cores, and the partition of its offsets is one like the others: no
-TxnOffsetCommit is sent, for it has no sequence by which a repeat is known. Six things that the specification allows a
-cluster never does, so it is not asked to (`can_perform`):
+The group of consumers is the specification's, as beside the cores, and the partition of its offsets is one like the
+others: no TxnOffsetCommit is sent, for it has no sequence by which a repeat is known. Six things that the specification
+allows a cluster never does, so it is not asked to (`can_perform`):
 
 * a coordinator sends a leader one request with markers at a time, and another one when it has the response;
 * a leader asks the coordinator before it looks at a record, and has it tried again while that is busy;
@@ -71,7 +70,6 @@ from tidegauge.model_tests.harness.performing import Steps, on
 from tidegauge.spec.kernel.changes import Change
 from tidegauge.spec.kernel.guarded import Refusal
 from tidegauge.spec.kernel.machine import Action
-from tidegauge.spec.registry import NotRegisteredError
 from tidegauge.spec.transactions import coordinating, partitioning
 from tidegauge.spec.transactions import state as spec
 from tidegauge.spec.transactions.actions import TransactionAction, Waiting, own_markers
@@ -109,12 +107,6 @@ class TransactionCluster(TransactionClients):
     """Producers, a cluster, and what is on its way between them, in the machine's initial state."""
 
     def __init__(self, machine: Transactions, roles: TransactionRoles = CORRECT) -> None:
-        """Raises NotRegisteredError for a machine with two-phase commit."""
-        if machine.two_phase:
-            raise NotRegisteredError(
-                "no cluster performs two-phase commit: no version of InitProducerId that it serves has the fields of "
-                "KIP-939; bind the machine to the cores"
-            )
         super().__init__(machine)
         self.numbers: dict[int, int] = {spec.NONE: spec.NONE}
         """Producer id -> its number in the specification."""
@@ -205,7 +197,7 @@ class TransactionCluster(TransactionClients):
     async def ask_coordinator(self, request: Waiting) -> list[Any]:
         """Send a request of a client or a leader to the coordinator."""
         name = self.brokers.names[self.machine.id_of(request.producer)]
-        message = wire.to_coordinator(TOPIC, name, TIMEOUT_MS, self.on_wire(request))
+        message = wire.to_coordinator(TOPIC, name, TIMEOUT_MS, self.on_wire(request), two_phase=self.machine.two_phase)
         return await self.brokers.asked(await self.find_coordinator(name), message)
 
     async def find_coordinator(self, name: str) -> Address:
@@ -237,7 +229,8 @@ class TransactionCluster(TransactionClients):
         elif response is not None and not awaited.is_late:
             said = wire.said_by_coordinator(request, response)
             if isinstance(said, ProducerGiven):
-                said = said._replace(producer_id=self.number(said.producer_id))
+                ongoing = self.number(said.ongoing[0]), said.ongoing[1]
+                said = said._replace(producer_id=self.number(said.producer_id), ongoing=ongoing)
             self.deliver(request, said)
 
     async def told_of_verification(self, request: spec.ProduceRequest, response: Any, *, is_late: bool) -> None:
@@ -330,7 +323,9 @@ class TransactionCluster(TransactionClients):
         """The transactional id that has a producer id now."""
         cached = (self.brokers.core.describe(name).metadata for name in self.brokers.names)
         return next(
-            place for place, known in enumerate(cached) if known is not None and known.producer_id == producer_id
+            place
+            for place, known in enumerate(cached)
+            if known is not None and producer_id in (known.producer_id, known.ongoing_producer_id)
         )
 
     def outstanding(self, transactional_id: int) -> Outstanding:
@@ -345,6 +340,7 @@ class TransactionCluster(TransactionClients):
 
     def abstraction(self, expected: spec.State) -> spec.State:
         """All of it; which transaction is which, what clients wish and what is late is the specification's."""
+        self.expect(expected)
         return self.brokers.run.call(self._abstraction, expected)
 
     async def _abstraction(self, expected: spec.State) -> spec.State:
@@ -426,6 +422,7 @@ class TransactionCluster(TransactionClients):
             yield Change("markers", tuple(sorted(wanted)), tuple(sorted(found)))
         if sent := tuple(one for one in self.sent_markers if one not in wanted | self.were_wanted):
             yield Change("markers sent", (), sent)
+        yield from self.told_otherwise(expected)
 
     async def _outstanding_markers(self) -> list[spec.MarkerRequest]:
         return [

@@ -73,6 +73,8 @@ def metadata_of(
         tuple(sorted(partition.partition for partition in found.partitions)),
         known_version(found.client_version),
         beside.transactions,
+        number(found.ongoing_producer_id),
+        found.ongoing_epoch,
     )
 
 

@@ -6,10 +6,13 @@ told comes from the implementation.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import attrs
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.coordinators.transactions.messages import ProducerGiven
+from tidegauge.spec.kernel.changes import Change
 from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.transactions import consuming, producing
 from tidegauge.spec.transactions import state as spec
@@ -42,6 +45,15 @@ class TransactionClients:
         self.producers: tuple[spec.Producer, ...] = (spec.Producer(),) * machine.producers
         self.transactions: tuple[spec.Transaction, ...] = ()
         """As the specification has them: they are nobody else's business."""
+        self.open_of: list[int] = [spec.NONE] * machine.transactional_ids
+        """Of each id the transaction that is open, as the specification numbers it."""
+        self.taken_over: dict[int, tuple[int, int]] = {}
+        """Of each transaction what who has taken it over was told of it: a producer id, and an epoch."""
+
+    def expect(self, expected: spec.State) -> None:
+        """Which transaction is which the specification says."""
+        self.transactions = expected.transactions
+        self.open_of = [(*one.logged.transactions, spec.NONE)[0] for one in expected.coordination]
 
     def choose(self, action: Action, before: spec.State) -> None:
         """What clients choose, and the group."""
@@ -88,8 +100,21 @@ class TransactionClients:
                     self.replace(number, attrs.evolve(after, position=position))
 
     def begun(self, producer: spec.Producer, request: spec.InitRequest, given: ProducerGiven) -> spec.Producer:
-        """A producer that was given an epoch."""
-        return self.machine.initialised(producer, given.producer_id, given.epoch)
+        """A producer that was given an epoch, perhaps with a transaction that it takes over (KIP-939)."""
+        if given.ongoing[1] == spec.NONE:
+            return self.machine.initialised(producer, given.producer_id, given.epoch)
+        number = self.open_of[self.machine.id_of(request.producer)]
+        self.taken_over[number] = given.ongoing
+        metadata = spec.Metadata(producer_id=given.producer_id, epoch=given.epoch, transactions=(number,))
+        return self.machine.taken_over(producer, metadata, self.transactions[number])
+
+    def told_otherwise(self, expected: spec.State) -> Iterator[Change]:
+        """What producers have been told that they take over, where the specification says otherwise."""
+        for one in expected.coordination:
+            for number in one.logged.transactions:
+                told = self.taken_over.get(number)
+                if told not in (None, wanted := self.machine.ongoing(one.logged)):
+                    yield Change(f"transactions[{number}].ongoing", wanted, told)
 
     def acknowledge(self, request: spec.ProduceRequest) -> None:
         """A producer is told that its record is in the log."""

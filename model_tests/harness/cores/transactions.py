@@ -26,7 +26,6 @@ from tidegauge.impl.coordinators.transactions.messages import (
     InitProducerId,
     Marker,
     Outstanding,
-    ProducerGiven,
     ProducerIdNeeded,
     VerifyPartitions,
 )
@@ -80,8 +79,6 @@ class TransactionCores(TransactionClients):
             self.load(number)
         self.producer_ids = 0
         self.partitions = [PartitionCores(machine, roles.replica, roles.producers) for _ in range(machine.partitions)]
-        self.open_of: list[int] = []
-        """Of each id the transaction that is open, as the specification numbers it."""
 
     def log_partition(self, number: int) -> int:
         return self.coordinator.partition_of(self.names[number])
@@ -207,15 +204,6 @@ class TransactionCores(TransactionClients):
         else:
             super().deliver(request, response)
 
-    def begun(self, producer: spec.Producer, request: spec.InitRequest, given: ProducerGiven) -> spec.Producer:
-        """A producer that was given an epoch, perhaps with a transaction that it takes over (KIP-939)."""
-        known = self.coordinator.describe(self.names[self.machine.id_of(request.producer)]).metadata
-        if known is None or not known.partitions:
-            return super().begun(producer, request, given)
-        number = self.open_of[self.machine.id_of(request.producer)]
-        metadata = spec.Metadata(producer_id=given.producer_id, epoch=given.epoch, transactions=(number,))
-        return self.machine.taken_over(producer, metadata, self.transactions[number])
-
     # --- markers -------------------------------------------------------------------------------------------------
 
     def told_of_markers(self, place: int, committed_before: int) -> None:
@@ -265,8 +253,7 @@ class TransactionCores(TransactionClients):
 
     def abstraction(self, expected: spec.State) -> spec.State:
         """All of it; which transaction is which, what clients wish and what is late is the specification's."""
-        self.transactions = expected.transactions
-        self.open_of = [(*one.logged.transactions, spec.NONE)[0] for one in expected.coordination]
+        self.expect(expected)
         return spec.State(
             producers=self.producers,
             coordination=tuple(map(self._coordination, range(len(self.names)), expected.coordination)),
@@ -313,6 +300,7 @@ class TransactionCores(TransactionClients):
         found = tuple(marker for marker in found if marker.transactional_id not in pending)
         if set(wanted) != set(found):
             yield Change("markers", wanted, found)
+        yield from self.told_otherwise(expected)
 
 
 # --- one action of the specification = one function ------------------------------------------------------------------

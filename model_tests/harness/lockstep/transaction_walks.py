@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from random import Random
 from typing import Final
-
-import attrs
 
 from tidegauge.model_tests.harness.lockstep.lockstep import Lockstep
 from tidegauge.model_tests.harness.lockstep.walks import WalkPlan, enabled_candidates
@@ -85,7 +82,7 @@ def large_machine(rng: Random, shapes: Sequence[str] = SHAPES) -> Transactions:
         transactions_before_upgrade=rng.choice((1, 2)) if upgrades else UNBOUNDED,
         inputs=4 if grouped else 0,
         two_phase=two_phase,
-        max_epoch=32_767 if two_phase else rng.choice((2, 3, 32_767)),
+        max_epoch=rng.choice((2, 3, 32_767)),
         bounds=Bounds(**{name: count for name, count in bounds.items() if count}),
     )
 
@@ -107,9 +104,3 @@ TRANSACTION_WALKS: Final = WalkPlan(
     length=80,
     enabled=enabled_candidates,
 )
-
-TRANSACTION_WALKS_ON_CLUSTER: Final = attrs.evolve(
-    TRANSACTION_WALKS,
-    draw=partial(large_machine, shapes=tuple(shape for shape in SHAPES if shape != "two-phase")),
-)
-"""Without two-phase commit, which no cluster performs."""

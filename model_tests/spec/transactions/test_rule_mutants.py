@@ -17,6 +17,7 @@ from tidegauge.spec.transactions.rules import TransactionRules
 
 NOT_MUTATED: Final[Mapping[str, str]] = {
     "id_of": "a constant of the model: which process is of which transactional id",
+    "is_taken_over": "a name for what a field says",
     "stopped": "what a process knew that has come to its end: nobody asks",
     "at_rest": "the harm of a wrong state between two transactions is that of `after_end`, which calls it",
     "init_request": "what a process waits for, as its state says",
