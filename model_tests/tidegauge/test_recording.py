@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
 from tidegauge import running_cluster
 from tidegauge.__main__ import run
 from tidegauge.linearizability import files
-from tidegauge.linearizability.check import check
-from tidegauge.linearizability.history import Kind
+from tidegauge.linearizability.anomaly import Name
+from tidegauge.linearizability.check import Verdicts, check
+from tidegauge.linearizability.history import Isolation, Kind, Outcome
 from tidegauge.model_tests.harness.recording.clients import LIBRARIES
 
 BRIEF = ("--seconds", "1", "--partitions", "2", "--rate", "50")
@@ -37,6 +39,41 @@ def test_what_a_library_sees_is_a_history_that_holds(
     assert check(operations).valid
     assert told["operations"]["produce"]["ok"] == (operations.kind == Kind.PRODUCE).sum() > 10
     assert (operations.kind == Kind.SETTLED).sum() == 2
+
+
+def recorded_transactions(bootstrap: str, client: str, out: Path) -> Verdicts:
+    words = ("record", "--bootstrap", bootstrap, "--client", client, "--out", str(out), "--transactions", "1", *BRIEF)
+    assert run(words) == 0
+    return check(files.read(out))
+
+
+@pytest.mark.parametrize(
+    "client", [pytest.param(name, marks=[pytest.mark.deep] * (name != "confluent-kafka")) for name in LIBRARIES]
+)
+def test_transactions_are_recorded_and_checked(bootstrap: str, client: str, tmp_path: Path) -> None:
+    out = tmp_path / "history.parquet"
+    verdicts = recorded_transactions(bootstrap, client, out)
+    assert verdicts.valid, verdicts.anomalies
+    assert run(("check", str(out))) == 0
+    operations = files.read(out)
+    assert operations.transactional is not None
+    for kind in (Kind.COMMIT, Kind.ABORT, Kind.COMMIT_OFFSETS):
+        assert ((operations.kind == kind) & (operations.outcome == Outcome.OK)).any(), f"no {kind.name.lower()}"
+    fetched = operations.isolation[operations.kind == Kind.FETCH]
+    assert set(fetched.tolist()) == set(Isolation)
+    assert (operations.kind == Kind.SETTLED).sum() == 2
+
+
+def test_a_cluster_that_tells_of_no_abort_is_found_out(tmp_path: Path) -> None:
+    """What clients are told to leave out is gone from every response."""
+    out = tmp_path / "history.parquet"
+    with (
+        patch("tidegauge.impl.storage.log_reads.LogReads.aborted_transactions", lambda *_: []),
+        running_cluster(brokers=1) as cluster,
+    ):
+        verdicts = recorded_transactions(str(cluster.bootstrap_servers), "confluent-kafka", out)
+    assert Name.ABORTED_READ in {anomaly.name for anomaly in verdicts.anomalies}
+    assert run(("check", str(out))) == 1
 
 
 @pytest.mark.parametrize("acks", ["1", "0"])
@@ -68,6 +105,8 @@ def test_the_topic_is_removed_unless_it_is_to_be_kept(bootstrap: str, tmp_path: 
         (("--set", "lingering=1"), 'No such configuration property: "lingering"'),
         (("--acks", "1", "--client", "aiokafka"), "use acks=all"),
         (("--out", "history.json"), "name a .parquet file"),
+        (("--transactions", "1", "--acks", "1"), "--acks 1 with --transactions"),
+        (("--transactions", "-1"), "--transactions -1: give 0 or more"),
         (("--replication-factor", "7"), "INVALID_REPLICATION_FACTOR|eplication factor"),
     ],
 )

@@ -15,7 +15,7 @@ from tidegauge.spec.bugs.cleaning import CLEANING_BUGS as SPEC_BUGS
 
 SEED = 1
 LIMIT = 20
-WALKS = 60
+WALKS = 40
 HARNESSED = HARNESS["transactional-compaction"]
 every_bug = pytest.mark.parametrize("bug", CLEANING_BUGS.values(), ids=CLEANING_BUGS)
 

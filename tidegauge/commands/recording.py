@@ -18,10 +18,13 @@ from tidegauge.exits import Status, Unusable
 from tidegauge.linearizability import files
 from tidegauge.linearizability.history import Kind, Operations, Outcome
 from tidegauge.model_tests.harness.recording.clients import UnavailableError, library, quiet
+from tidegauge.model_tests.harness.recording.transacting import TransactionalRecording
 from tidegauge.model_tests.harness.recording.workload import Recorded, Recording, Workload
 from tidegauge.screen import Advance, Screen
 
 Flag = Annotated[bool, Parameter(negative="")]
+ALWAYS = (Kind.PRODUCE, Kind.FETCH, Kind.LIST_OFFSETS)
+"""The kinds of operation that are counted, though there be none."""
 ACKS = {"all": -1, "1": 1, "0": 0}
 
 
@@ -33,6 +36,9 @@ class Shape:
     partitions: Annotated[int, Parameter(help="How many partitions the topic gets.")] = 3
     seconds: Annotated[float, Parameter(help="How long to produce and read.")] = 10
     producers: Annotated[int, Parameter(help="Producers, a thread each.")] = 2
+    transactions: Annotated[
+        int, Parameter(help="Transactional ids that write in place of the producers, with a consumer that transforms.")
+    ] = 0
     readers: Annotated[int, Parameter(help="Readers, a thread each.")] = 2
     in_flight: Annotated[int, Parameter(help="Records that each producer has on their way.")] = 5
     rate: Annotated[float, Parameter(help="Records a second of each producer, at most.")] = 200
@@ -71,7 +77,7 @@ def record(
     replication_factor
         How many replicas each partition has; -1 is the cluster's default.
     acks
-        What an acknowledgement means. all: idempotent; 1 and 0: without retries.
+        What an acknowledgement means. all: idempotent; 1 and 0: without retries, and without transactions.
     set_
         A setting of the client library, for all of its clients: --set security.protocol=SSL.
     keep_topic
@@ -83,6 +89,8 @@ def record(
     check_file("--out", out)
     if out.suffix != ".parquet":
         raise Unusable(f"--out {out}: histories are written as Parquet: name a .parquet file")
+    if shape.transactions and acks != "all":
+        raise Unusable(f"--acks {acks} with --transactions: a transactional producer waits for all, use --acks all")
     name = topic or f"tidegauge-{uuid4().hex[:12]}"
     settings = settings_of(set_ or ())
     try:
@@ -113,7 +121,7 @@ def run(
     try:
         admin.create_topic(workload.topic, workload.partitions, replication_factor)
         try:
-            recording = Recording(workload, clients)
+            recording = (TransactionalRecording if workload.transactions else Recording)(workload, clients)
             with screen.progress("recording") as advance, ended_by_interrupt(recording.stop), shown(recording, advance):
                 return recording.run()
         finally:
@@ -165,7 +173,8 @@ def report(screen: Screen, recorded: Recorded, out: Path, topic: str) -> Status:
     operations = recorded.operations
     rows = [
         (kind.name.lower(), *(count(operations, kind, outcome) for outcome in Outcome))
-        for kind in (Kind.PRODUCE, Kind.FETCH, Kind.LIST_OFFSETS)
+        for kind in Kind
+        if kind in ALWAYS or bool((operations.kind == kind).any() and kind is not Kind.SETTLED)
     ]
     screen.table(("operation", *(outcome.name.lower() for outcome in Outcome)), rows)
     for partition in recorded.unsettled:

@@ -6,13 +6,21 @@ import asyncio
 import threading
 import time
 from collections.abc import Coroutine
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaError, for_code
 
-from tidegauge.model_tests.harness.recording.clients import Delivered, Library, Properties, Record, UnavailableError
+from tidegauge.model_tests.harness.recording.clients import (
+    TRANSACTION_MS,
+    Delivered,
+    Library,
+    Properties,
+    Record,
+    UnavailableError,
+)
 
 T = TypeVar("T")
 
@@ -30,7 +38,7 @@ class _Loop:
     def run(self, coroutine: Coroutine[Any, Any, T], seconds: float = REQUEST_SECONDS) -> T:
         try:
             return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(seconds)
-        except KafkaError as error:
+        except (KafkaError, AssertionError) as error:  # it asserts that nobody goes on after a fatal error
             raise UnavailableError(repr(error)) from error
         except TimeoutError:
             raise UnavailableError(f"no response within {seconds:.0f} s") from None
@@ -72,6 +80,56 @@ class AiokafkaProducer:
     def close(self, seconds: float) -> None:
         try:
             self._loop.run(self._producer.stop(), seconds)
+        finally:
+            self._loop.close()
+
+
+class AiokafkaTransactions:
+    """aiokafka's transactional producer, and a consumer that speaks for the group."""
+
+    def __init__(self, bootstrap: str, transactional_id: str, group: str, properties: Properties) -> None:
+        self._name = group
+        self._loop = _Loop()
+        try:
+            self._loop.run(self._start(bootstrap, transactional_id, properties))
+        except UnavailableError:
+            self._loop.close()
+            raise
+
+    async def _start(self, bootstrap: str, transactional_id: str, properties: Properties) -> None:
+        config: dict[str, Any] = {"bootstrap_servers": bootstrap, "transactional_id": transactional_id}
+        config["transaction_timeout_ms"] = TRANSACTION_MS
+        own: dict[str, Any] = {"bootstrap_servers": bootstrap, "group_id": self._name, "enable_auto_commit": False}
+        self._producer = AIOKafkaProducer(**{**config, **properties})
+        self._group = AIOKafkaConsumer(**{**own, **properties})
+        await self._producer.start()
+        await self._group.start()
+
+    def begin(self) -> None:
+        self._loop.run(self._producer.begin_transaction())
+
+    def send(self, topic: str, partition: int, value: bytes) -> int:
+        sent = self._loop.run(self._producer.send_and_wait(topic, value, partition=partition), TRANSACTION_MS / 1000)
+        return int(sent.offset)
+
+    def commit_offset(self, topic: str, partition: int, offset: int) -> None:
+        committed = {TopicPartition(topic, partition): offset}
+        self._loop.run(self._producer.send_offsets_to_transaction(committed, self._name))
+
+    def committed(self, topic: str, partition: int) -> int:
+        return self._loop.run(self._group.committed(TopicPartition(topic, partition))) or 0
+
+    def commit(self) -> None:
+        self._loop.run(self._producer.commit_transaction())
+
+    def abort(self) -> None:
+        self._loop.run(self._producer.abort_transaction())
+
+    def close(self) -> None:
+        try:
+            with suppress(UnavailableError):
+                self._loop.run(self._group.stop())
+                self._loop.run(self._producer.stop(), TRANSACTION_MS / 1000)
         finally:
             self._loop.close()
 
@@ -153,4 +211,4 @@ class AiokafkaAdmin:
             self._loop.close()
 
 
-LIBRARY = Library(AiokafkaProducer, AiokafkaReader, AiokafkaAdmin)
+LIBRARY = Library(AiokafkaProducer, AiokafkaReader, AiokafkaAdmin, AiokafkaTransactions)

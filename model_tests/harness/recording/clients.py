@@ -22,6 +22,10 @@ Properties = Mapping[str, str | int | bool]
 """Settings as the library names them, on top of what the recording sets."""
 
 
+TRANSACTION_MS: Final = 5_000
+"""How long a coordinator waits for a process that is gone."""
+
+
 class NotSentError(Exception):
     """The library refused to send: nothing happened at the cluster."""
 
@@ -49,6 +53,32 @@ class Producer(Protocol):
 
     def close(self, seconds: float) -> None:
         """Wait at most so long for what is on its way, then let go."""
+
+
+class TransactionalProducer(Protocol):
+    """The process of a transactional id: it does one thing after the other, and each waits for its end.
+
+    `__init__` waits until the coordinator has ended what older processes have left. Every method raises
+    UnavailableError where nobody knows what became of it.
+    """
+
+    def begin(self) -> None: ...
+
+    def send(self, topic: str, partition: int, value: bytes) -> int:
+        """The offset at which it was acknowledged."""
+
+    def commit_offset(self, topic: str, partition: int, offset: int) -> None:
+        """The group goes on there, if the transaction is committed."""
+
+    def committed(self, topic: str, partition: int) -> int:
+        """Where the group goes on; 0 where it has said nothing."""
+
+    def commit(self) -> None: ...
+
+    def abort(self) -> None: ...
+
+    def close(self) -> None:
+        """Let go of it, also in the midst of a transaction."""
 
 
 class Reader(Protocol):
@@ -86,6 +116,10 @@ class Library:
     """(bootstrap, acks, properties); retries only where the library can tell a repetition from a second record."""
     reader: Callable[[str, Properties], Reader]
     admin: Callable[[str, Properties], Admin]
+    transactional: Callable[[str, str, str, Properties], TransactionalProducer]
+    """(bootstrap, transactional id, group, properties)."""
+    isolation: str = "isolation_level"
+    """The setting of a reader: read_committed or read_uncommitted."""
 
 
 LIBRARIES: Final[Mapping[str, str]] = MappingProxyType(
@@ -101,7 +135,7 @@ LIBRARIES: Final[Mapping[str, str]] = MappingProxyType(
 @contextmanager
 def quiet() -> Iterator[None]:
     """The libraries keep their logs to themselves meanwhile: what goes wrong is in the history."""
-    loggers = [logging.getLogger(name) for name in ("kafka", "aiokafka")]
+    loggers = [logging.getLogger(name) for name in ("kafka", "aiokafka", "asyncio")]
     levels = [logger.level for logger in loggers]
     try:
         for logger in loggers:

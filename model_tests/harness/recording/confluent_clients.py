@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -12,6 +13,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from tidegauge.model_tests.harness.recording.clients import (
+    TRANSACTION_MS,
     Delivered,
     Library,
     NotSentError,
@@ -24,6 +26,9 @@ T = TypeVar("T")
 
 REQUEST_SECONDS = 30.0
 CONNECT_SECONDS = 10.0
+SILENT = logging.getLogger(__name__)
+"""What a producer that is fenced logs, whatever its log level is."""
+SILENT.setLevel(logging.CRITICAL + 1)
 
 
 def _made(kind: Callable[[dict[str, Any]], T], bootstrap: str, config: dict[str, Any]) -> T:
@@ -75,6 +80,76 @@ class ConfluentKafkaProducer:
         self._producer.flush(seconds)
         self._producer.purge()
         self._producer.poll(0)
+
+
+class ConfluentKafkaTransactions:
+    """librdkafka's transactional producer, and a consumer that speaks for the group."""
+
+    def __init__(self, bootstrap: str, transactional_id: str, group: str, properties: Properties) -> None:
+        config = {
+            "transactional.id": transactional_id,
+            "transaction.timeout.ms": TRANSACTION_MS,
+            "linger.ms": 1,
+            "logger": SILENT,
+        }
+        self._producer = _made(ConfluentProducer, bootstrap, {**config, **properties})
+        self._group = _made(Consumer, bootstrap, {"group.id": group, **properties})
+        try:
+            self._done(self._producer.init_transactions, REQUEST_SECONDS)
+        except UnavailableError:
+            self.close()
+            raise
+
+    def _done(self, act: Callable[..., T], *args: Any) -> T:
+        try:
+            return act(*args)
+        except KafkaException as error:
+            raise UnavailableError(told(error)) from error
+        except SystemError as error:  # the binding calls a callback while the exception of a fatal error is pending
+            raise UnavailableError(told(error.__cause__ or error)) from error
+
+    def begin(self) -> None:
+        self._done(self._producer.begin_transaction)
+
+    def send(self, topic: str, partition: int, value: bytes) -> int:
+        found: list[int] = []
+        refused: list[str] = []
+
+        def report(error: KafkaError | None, message: Any) -> None:
+            if error is None:
+                found.append(message.offset())
+            else:
+                refused.append(error.str())
+
+        try:
+            self._producer.produce(topic, value, partition=partition, on_delivery=report)
+        except (BufferError, KafkaException) as error:
+            raise UnavailableError(told(error)) from error
+        self._done(self._producer.flush, TRANSACTION_MS / 1000)
+        if not found:
+            raise UnavailableError(refused[0] if refused else "no response")
+        return found[0]
+
+    def commit_offset(self, topic: str, partition: int, offset: int) -> None:
+        metadata = self._done(self._group.consumer_group_metadata)
+        committed = [TopicPartition(topic, partition, offset)]
+        self._done(self._producer.send_offsets_to_transaction, committed, metadata, REQUEST_SECONDS)
+
+    def committed(self, topic: str, partition: int) -> int:
+        (found,) = self._done(self._group.committed, [TopicPartition(topic, partition)], REQUEST_SECONDS)
+        if found.error is not None:
+            raise UnavailableError(str(found.error.str()))
+        return max(0, int(found.offset))
+
+    def commit(self) -> None:
+        self._done(self._producer.commit_transaction, REQUEST_SECONDS)
+
+    def abort(self) -> None:
+        self._done(self._producer.abort_transaction, REQUEST_SECONDS)
+
+    def close(self) -> None:
+        self._producer.purge()
+        self._group.close()
 
 
 class ConfluentKafkaReader:
@@ -160,4 +235,10 @@ class ConfluentKafkaAdmin:
         self._admin.poll(0)
 
 
-LIBRARY = Library(ConfluentKafkaProducer, ConfluentKafkaReader, ConfluentKafkaAdmin)
+LIBRARY = Library(
+    ConfluentKafkaProducer,
+    ConfluentKafkaReader,
+    ConfluentKafkaAdmin,
+    ConfluentKafkaTransactions,
+    isolation="isolation.level",
+)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import NewTopic
 from kafka.errors import KafkaError
+from kafka.structs import OffsetAndMetadata
 
 from tidegauge.model_tests.harness.recording.clients import (
+    TRANSACTION_MS,
     Delivered,
     Library,
     NotSentError,
@@ -17,6 +21,8 @@ from tidegauge.model_tests.harness.recording.clients import (
     Record,
     UnavailableError,
 )
+
+T = TypeVar("T")
 
 REQUEST_SECONDS = 30.0
 
@@ -52,6 +58,59 @@ class KafkaPythonProducer:
 
     def close(self, seconds: float) -> None:
         self._producer.close(timeout=seconds)
+
+
+class KafkaPythonTransactions:
+    """kafka-python's transactional producer, and a consumer that speaks for the group."""
+
+    def __init__(self, bootstrap: str, transactional_id: str, group: str, properties: Properties) -> None:
+        config: dict[str, Any] = {
+            "bootstrap_servers": bootstrap,
+            "transactional_id": transactional_id,
+            "transaction_timeout_ms": TRANSACTION_MS,
+        }
+        own: dict[str, Any] = {"bootstrap_servers": bootstrap, "group_id": group, "enable_auto_commit": False}
+        self._name = group
+        try:
+            self._producer = KafkaProducer(**{**config, **properties})
+            self._group = KafkaConsumer(**{**own, **properties})
+        except (KafkaError, AssertionError, ValueError) as error:
+            raise UnavailableError(repr(error)) from error
+        try:
+            self._done(self._producer.init_transactions)
+        except UnavailableError:
+            self.close()
+            raise
+
+    def _done(self, act: Callable[..., T], *args: Any) -> T:
+        try:
+            return act(*args)
+        except (KafkaError, AssertionError) as error:
+            raise UnavailableError(repr(error)) from error
+
+    def begin(self) -> None:
+        self._done(self._producer.begin_transaction)
+
+    def send(self, topic: str, partition: int, value: bytes) -> int:
+        future = self._done(partial(self._producer.send, topic, value, partition=partition))
+        return int(self._done(future.get, TRANSACTION_MS / 1000).offset)
+
+    def commit_offset(self, topic: str, partition: int, offset: int) -> None:
+        committed = {TopicPartition(topic, partition): OffsetAndMetadata(offset, "", -1)}
+        self._done(self._producer.send_offsets_to_transaction, committed, self._name)
+
+    def committed(self, topic: str, partition: int) -> int:
+        return self._done(self._group.committed, TopicPartition(topic, partition)) or 0
+
+    def commit(self) -> None:
+        self._done(self._producer.commit_transaction)
+
+    def abort(self) -> None:
+        self._done(self._producer.abort_transaction)
+
+    def close(self) -> None:
+        self._producer.close(timeout=0)
+        self._group.close()
 
 
 class KafkaPythonReader:
@@ -127,4 +186,4 @@ class KafkaPythonAdmin:
         self._admin.close()
 
 
-LIBRARY = Library(KafkaPythonProducer, KafkaPythonReader, KafkaPythonAdmin)
+LIBRARY = Library(KafkaPythonProducer, KafkaPythonReader, KafkaPythonAdmin, KafkaPythonTransactions)

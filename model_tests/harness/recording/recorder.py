@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import threading
 import time
 from collections.abc import Sequence
 
-from tidegauge.linearizability.history import History, Kind, Operations
+from tidegauge.linearizability.history import History, Isolation, Kind, Operations
 from tidegauge.model_tests.harness.recording.clients import Record
 
 
@@ -19,17 +20,41 @@ class ThreadedRecorder:
         self._history = History()
         self._lock = threading.Lock()
         self._began = time.monotonic_ns()
+        self._transactions = itertools.count()
 
     def __len__(self) -> int:
         return len(self._history)
 
-    def produce(self, process: int, partition: int, value: int, acks: int) -> int:
-        """A record is about to be sent; returns the operation's index."""
-        return self._invoke(process, Kind.PRODUCE, partition, values=[value], acks=acks)
+    def next_transaction(self) -> int:
+        """The number of a transaction that nobody has yet."""
+        return next(self._transactions)
 
-    def fetch(self, process: int, partition: int, position: int) -> int:
+    def produce(self, process: int, partition: int, value: int, acks: int, transaction: int | None = None) -> int:
+        """A record is about to be sent; returns the operation's index."""
+        return self._invoke(process, Kind.PRODUCE, partition, values=[value], acks=acks, transaction=transaction)
+
+    def fetch(
+        self,
+        process: int,
+        partition: int,
+        position: int,
+        isolation: Isolation = Isolation.READ_UNCOMMITTED,
+        transaction: int | None = None,
+    ) -> int:
         """A partition is about to be read from `position`."""
-        return self._invoke(process, Kind.FETCH, partition, position=position)
+        return self._invoke(
+            process, Kind.FETCH, partition, position=position, isolation=isolation, transaction=transaction
+        )
+
+    def commit_offset(self, process: int, partition: int, position: int, transaction: int, group: int) -> int:
+        """A group's offset is about to be committed in a transaction."""
+        return self._invoke(
+            process, Kind.COMMIT_OFFSETS, partition, position=position, transaction=transaction, group=group
+        )
+
+    def end(self, process: int, kind: Kind, transaction: int) -> int:
+        """A transaction is about to be committed or aborted."""
+        return self._invoke(process, kind, 0, transaction=transaction, topic="")
 
     def list_offsets(self, process: int, partition: int) -> int:
         """A partition's end is about to be asked for."""
@@ -44,6 +69,10 @@ class ThreadedRecorder:
         values: Sequence[int] = (),
         position: int = -1,
         acks: int = -1,
+        isolation: Isolation = Isolation.READ_UNCOMMITTED,
+        transaction: int | None = None,
+        group: int | None = None,
+        topic: str | None = None,
     ) -> int:
         with self._lock:
             return self._history.invoke(
@@ -51,11 +80,19 @@ class ThreadedRecorder:
                 kind=kind,
                 partition=partition,
                 call=self._now(),
-                topic=self._topic,
+                topic=self._topic if topic is None else topic,
                 values=values,
                 position=position,
                 acks=acks,
+                isolation=isolation,
+                transaction=transaction,
+                group=group,
             )
+
+    def done(self, index: int) -> None:
+        """An operation that returns nothing has returned."""
+        with self._lock:
+            self._history.ok(index, returned=self._now())
 
     def offset_known(self, index: int, offset: int | None) -> None:
         """A produce or list_offsets returned."""

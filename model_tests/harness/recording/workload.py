@@ -21,14 +21,14 @@ import itertools
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 import attrs
 
-from tidegauge.linearizability.history import Operations
+from tidegauge.linearizability.history import Isolation, Operations
 from tidegauge.model_tests.harness.recording.clients import (
     Library,
     NotSentError,
@@ -51,6 +51,11 @@ def _positive(_: object, attribute: attrs.Attribute[Any], value: float) -> None:
         raise ValueError(f"{attribute.name.replace('_', '-')} {value}: give more than 0")
 
 
+def _not_negative(_: object, attribute: attrs.Attribute[Any], value: float) -> None:
+    if value < 0:
+        raise ValueError(f"{attribute.name} {value}: give 0 or more")
+
+
 @attrs.frozen
 class Workload:
     """What to record."""
@@ -60,6 +65,8 @@ class Workload:
     partitions: int = attrs.field(default=3, validator=_positive)
     seconds: float = attrs.field(default=10.0, validator=_positive)
     producers: int = attrs.field(default=2, validator=_positive)
+    transactions: int = attrs.field(default=0, validator=_not_negative)
+    """Transactional ids that write; 0 records no transactions."""
     readers: int = attrs.field(default=2, validator=_positive)
     in_flight: int = attrs.field(default=5, validator=_positive)
     """The most records in flight of each producer."""
@@ -92,6 +99,8 @@ class Recording:
         self._recorder = ThreadedRecorder(workload.topic)
         self._stopped = threading.Event()
         self._values = itertools.count()
+        self._ends: dict[int, int] = {}
+        """After the last record that each partition has acknowledged."""
         self._failures: list[BaseException] = []
 
     def stop(self) -> None:
@@ -108,7 +117,7 @@ class Recording:
         work = self._workload
         threads = [
             threading.Thread(target=self._guarded, args=(task, number), name=f"{task.__name__}-{number}")
-            for task, many in ((self._produce, work.producers), (self._read, work.readers))
+            for task, many in self._tasks()
             for number in range(many)
         ]
         for thread in threads:
@@ -121,6 +130,24 @@ class Recording:
             raise self._failures[0]
         unsettled = self._settle()
         return Recorded(self._recorder.operations(), unsettled)
+
+    def _tasks(self) -> Sequence[tuple[Callable[[int], None], int]]:
+        """What is done at once, and by how many."""
+        return ((self._produce, self._workload.producers), (self._read, self._workload.readers))
+
+    @property
+    def _writing(self) -> int:
+        """How many processes write; those that read are numbered after them."""
+        return self._workload.producers * self._workload.in_flight
+
+    def _isolation(self, process: int) -> Isolation:
+        """What a process that reads asks for."""
+        return Isolation.READ_UNCOMMITTED
+
+    def _reader(self, process: int) -> Reader:
+        work = self._workload
+        asked = {self._library.isolation: self._isolation(process).name.lower()}
+        return self._library.reader(work.bootstrap, {**asked, **work.properties})
 
     def _guarded(self, task: Callable[[int], None], number: int) -> None:
         try:
@@ -157,6 +184,7 @@ class Recording:
         def delivered(offset: int | None, error: str | None) -> None:
             if error is None:
                 self._recorder.offset_known(index, offset)
+                self._ends[partition] = max(self._ends.get(partition, 0), 1 + (offset or 0))
             else:
                 self._recorder.unknown(index, error)
             done(error is None)
@@ -172,8 +200,8 @@ class Recording:
     def _read(self, number: int) -> None:
         work = self._workload
         rng = random.Random(f"{work.seed}/reader/{number}")
-        process = work.producers * work.in_flight + number
-        reader = self._library.reader(work.bootstrap, work.properties)
+        process = self._writing + number
+        reader = self._reader(process)
         positions = dict.fromkeys(range(work.partitions), 0)
         try:
             while not self._stopped.is_set():
@@ -201,8 +229,10 @@ class Recording:
             self._stopped.wait(BETWEEN_POLLS)
         return position
 
-    def _fetch(self, reader: Reader, process: int, partition: int, position: int) -> list[Record] | None:
-        index = self._recorder.fetch(process, partition, position)
+    def _fetch(
+        self, reader: Reader, process: int, partition: int, position: int, transaction: int | None = None
+    ) -> list[Record] | None:
+        index = self._recorder.fetch(process, partition, position, self._isolation(process), transaction)
         try:
             records = reader.read(POLL_SECONDS)
         except UnavailableError as error:
@@ -228,8 +258,8 @@ class Recording:
         work = self._workload
         deadline = time.monotonic() + work.settle_seconds
         alive = self._probe(deadline)
-        reader = self._library.reader(work.bootstrap, work.properties)
-        process = work.producers * work.in_flight + work.readers
+        process = self._writing + work.readers
+        reader = self._reader(process)
         unsettled = [partition for partition in range(work.partitions) if partition not in alive]
         try:
             for partition in sorted(alive):
@@ -246,7 +276,7 @@ class Recording:
         producer = self._library.producer(work.bootstrap, work.acks, work.properties)
         alive: set[int] = set()
         waiting: set[int] = set()
-        first = work.producers * work.in_flight + work.readers + 1
+        first = self._writing + work.readers + 1
 
         def completed(partition: int, acknowledged: bool) -> None:
             waiting.discard(partition)
@@ -263,8 +293,12 @@ class Recording:
             producer.close(max(1.0, deadline - time.monotonic()))
         return alive
 
+    def _end(self, reader: Reader, process: int, partition: int) -> int | None:
+        """Up to where a partition has to be read."""
+        return self._list_offsets(reader, process, partition)
+
     def _read_to_the_end(self, reader: Reader, process: int, partition: int, deadline: float) -> bool:
-        end = self._list_offsets(reader, process, partition)
+        end = self._end(reader, process, partition)
         if end is None:
             return False
         position = 0
