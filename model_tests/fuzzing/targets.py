@@ -18,10 +18,29 @@ import trio.testing
 from crc32c import crc32c
 from kio.schema.errors import ErrorCode
 
+from tidegauge.impl.coordinators.groups.classic.messages import Moment
+from tidegauge.impl.coordinators.groups.classic.subscriptions import subscribed_topics
+from tidegauge.impl.coordinators.groups.classic.turn import ClassicLimits
+from tidegauge.impl.coordinators.groups.coordinator import GroupCoordinator, Limits
+from tidegauge.impl.coordinators.groups.group_metadata import decode_group_metadata, group_record
+from tidegauge.impl.coordinators.groups.log_entries import GroupWritten, LogEntry, log_entries
+from tidegauge.impl.coordinators.transactions.coordinator import TransactionConfig, TransactionCoordinator
+from tidegauge.impl.coordinators.transactions.log_format import TransactionLogError
+from tidegauge.impl.coordinators.transactions.log_format import decode_key as decode_transactional_id
+from tidegauge.impl.coordinators.transactions.log_format import decode_value as decode_transaction
+from tidegauge.impl.coordinators.transactions.messages import Append, InitProducerId
 from tidegauge.impl.ports.clock import SimulatedClock
 from tidegauge.impl.ports.simulated_disk import SimulatedDisk
-from tidegauge.impl.records.batches import CHECKSUM_START, RecordError, check_produced, checked_headers, extents
-from tidegauge.impl.records.payload import decode_batches
+from tidegauge.impl.records.batches import (
+    CHECKSUM_START,
+    RecordError,
+    check_produced,
+    checked_headers,
+    extents,
+    headers,
+)
+from tidegauge.impl.records.payload import Record, build_batch, decode_batches
+from tidegauge.impl.records.slices import at_once
 from tidegauge.impl.server.error_responses.table import error_response
 from tidegauge.impl.server.transport.connection import Connection
 from tidegauge.impl.server.transport.context import Handler, RequestContext
@@ -115,6 +134,62 @@ def _open_segment(data: bytes) -> None:
     log.close()
 
 
+def subscription(data: bytes) -> None:
+    """What a member says of itself is read, or left alone."""
+    topics = subscribed_topics([data])
+    assert topics is None or all(isinstance(topic, str) for topic in topics)
+
+
+def internal(data: bytes) -> None:
+    """A record of an internal topic is taken in, or refused; a group that is taken over lives on, and is written."""
+    key, value = seeds.key_and_value(data)
+    with contextlib.suppress(TransactionLogError):
+        _coordinate(key, value)
+    with contextlib.suppress(RecordError):
+        record = Record(0, 0, key, value)
+        ((_, header),) = headers(build_batch([record]))
+        for entry in log_entries(header, [record], None):
+            _take_over(entry)
+
+
+def _coordinate(key: bytes, value: bytes | None) -> None:
+    """The coordinator of transactions loads the record, and a process of its id begins. Raises TransactionLogError."""
+    core = TransactionCoordinator(TransactionConfig(partitions=1))
+    core.begin_loading(0, 5)
+    at_once(core.load(0, 5, [(key, value)]))
+    transactional_id = decode_transactional_id(key)
+    if transactional_id is None:
+        return
+    core.describe(transactional_id)
+    list(core.outstanding(0, 0))
+    for due in (core.overdue(1 << 50), core.expired(1 << 50)):
+        appends = [one for one in due if one is not None]
+        assert all(one.value is None or decode_transaction(one.value) is not None for one in appends)
+    core.resign(0)
+    core.begin_loading(0, 6)
+    at_once(core.load(0, 6, [(key, value)]))
+    given = core.init_producer_id(InitProducerId(transactional_id, 60_000), 7, 1_000)
+    if isinstance(given, Append):
+        assert given.value is not None
+        assert decode_transaction(given.value) is not None
+
+
+def _take_over(entry: LogEntry) -> None:
+    """The coordinator's core has the record, goes on with it, and says the same in its own."""
+    core = GroupCoordinator(Limits(4_096, 1_000, ClassicLimits()))
+    core.offsets.replay([entry])
+    if not isinstance(entry, GroupWritten) or entry.metadata is None:
+        return
+    core.take_over(entry.group, Moment(0, 0))
+    outcomes = list(core.classic.time_passed(Moment(1 << 40, 1 << 40)))
+    group = core.classic.get(entry.group)
+    assert group is None or not group.members, "nobody has sent a heartbeat for years"
+    for write in (write for outcome in outcomes for write in outcome.writes):
+        record = group_record(write.group, write.metadata)
+        assert record.value is not None
+        assert decode_group_metadata(record.value) == write.metadata
+
+
 @attrs.frozen
 class Target:
     """One thing to fuzz."""
@@ -129,5 +204,7 @@ TARGETS: Final[Mapping[str, Target]] = MappingProxyType(
         "connection": Target(connection, seeds.connection_bytes),
         "records": Target(records, seeds.record_batches),
         "segment": Target(segment, seeds.record_batches),
+        "subscription": Target(subscription, seeds.subscriptions),
+        "internal": Target(internal, seeds.internal_records),
     }
 )

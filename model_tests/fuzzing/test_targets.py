@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tidegauge.model_tests.fuzzing.mutation import damaged
 from tidegauge.model_tests.fuzzing.targets import TARGETS
 
-EXAMPLES = {"frame": 600, "connection": 100, "records": 400, "segment": 100}
+EXAMPLES = {"frame": 600, "connection": 100, "records": 400, "segment": 100, "subscription": 200, "internal": 600}
 SEEDS = {name: list(target.seeds()) for name, target in TARGETS.items()}
 FINDINGS = Path(__file__).parent / "findings"
 
