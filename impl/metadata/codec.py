@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final, get_args
 
 from tidegauge.impl.metadata.records import MetadataRecord
-from tidegauge.impl.records.batches import Buffer
+from tidegauge.impl.records.batches import Buffer, RecordError, checked_headers
 from tidegauge.impl.records.payload import Record, build_batch, decode_batches
 
 RECORD_TYPES: Final[dict[str, type[Any]]] = {kind.__name__: kind for kind in get_args(MetadataRecord)}
@@ -33,6 +33,21 @@ def decode_decisions(batches: Buffer, offset: int) -> Iterator[tuple[int, Metada
     for record in decode_batches(batches):
         if record.offset >= offset:
             yield record.offset, decode(record.value or b"")
+
+
+def check_decisions(batches: Buffer, offset: int) -> None:
+    """Look at the checksums of batches of a metadata log that were read from `offset` on, and at how they follow.
+
+    Raises MetadataFormatError: what a disk or a network has changed may still look like metadata.
+    """
+    try:
+        headers = checked_headers(batches)
+    except RecordError as error:
+        raise MetadataFormatError(f"the metadata log from offset {offset} on is not intact: {error}") from None
+    for number, header in enumerate(headers):
+        if not (header.base_offset <= offset < header.next_offset if not number else header.base_offset == offset):
+            raise MetadataFormatError(f"a batch of the metadata log begins at {header.base_offset}, not at {offset}")
+        offset = header.next_offset
 
 
 def encode(record: MetadataRecord) -> bytes:

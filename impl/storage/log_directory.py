@@ -147,15 +147,18 @@ class LogDirectory:
         return directory
 
     def _tell_missing_checkpoints(self) -> None:
-        """Of the checkpoints that a broker writes while it runs."""
-        for name in (checkpoints.HIGH_WATERMARK_CHECKPOINT, checkpoints.RECOVERY_POINT_CHECKPOINT):
-            file = f"{self.path}/{name}"
-            if not self._disk.exists(file) and self._has_data():
+        """Of the checkpoints that a broker writes while it runs: recovery points together with log starts."""
+        high_watermarks, points = checkpoints.HIGH_WATERMARK_CHECKPOINT, checkpoints.RECOVERY_POINT_CHECKPOINT
+        names = [high_watermarks]
+        if self._disk.exists(f"{self.path}/{checkpoints.LOG_START_OFFSET_CHECKPOINT}"):
+            names.append(points)
+        for name in names:
+            if not self._disk.exists(f"{self.path}/{name}") and self._has_data():
                 log_event(
                     LOGGER,
                     logging.WARNING,
                     "checkpoint missing",
-                    file=file,
+                    file=f"{self.path}/{name}",
                     next="its partitions count as if nothing had been written down for them",
                 )
 

@@ -10,17 +10,18 @@ opened (as the epoch of its finalized features), and a response counts as that c
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from kio.schema.api_versions.v4.request import ApiVersionsRequest
 from kio.schema.broker_heartbeat.v2.request import BrokerHeartbeatRequest
 from kio.schema.broker_registration.v4.request import BrokerRegistrationRequest, Listener
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.metadata.codec import decode_decisions
+from tidegauge.impl.metadata.codec import MetadataFormatError, check_decisions, decode_decisions
 from tidegauge.impl.metadata.records import MetadataRecord
 from tidegauge.impl.metadata.topic_names import METADATA_TOPIC_ID
 from tidegauge.impl.partition.messages import (
@@ -31,6 +32,7 @@ from tidegauge.impl.partition.messages import (
     PartitionFetchResponse,
 )
 from tidegauge.impl.ports.network import Address
+from tidegauge.impl.ports.repeated_lines import RepeatedLines
 from tidegauge.impl.records.lazy import in_memory
 from tidegauge.impl.server.broker.active_controller import ActiveController
 from tidegauge.impl.server.broker.partition import Partition
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
     from tidegauge.impl.storage.log_directories import LogDirectories
     from tidegauge.impl.wire.fetch_messages import FetchResponse
 
+LOGGER: Final = logging.getLogger(__name__)
 METADATA_MAX_BYTES = 8 << 20
 RECORD_UNITS = 8
 """Of work, as `impl.server.pace` counts it, to read a record of the metadata log."""
@@ -82,6 +85,7 @@ class ControllerLink:
         self._response_timeout_ms = response_timeout_ms
         self._metadata_timeout_ms = metadata_timeout_ms
         self._epoch = -1
+        self._lines = RepeatedLines()
         self.active = ActiveController(voters)
         """Where these connections go."""
         self._connect()
@@ -206,11 +210,25 @@ class ControllerLink:
     ) -> tuple[list[MetadataRecord], int]:
         """Records of the metadata log from `offset` on, and where it ends; none when there are none after the wait.
 
-        `epoch` is that of the record before `offset`, if it is known. Raises UnreachableError or NoResponseError. A
-        log that is another one than before ends the broker (`_refuse`).
+        `epoch` is that of the record before `offset`, if it is known. Raises UnreachableError or NoResponseError, that
+        too for batches that are not intact: what a disk has changed may still look like metadata. A log that is another
+        one than before ends the broker (`_refuse`).
         """
         response = await self._fetch_metadata(self._metadata, offset, max_wait_ms, METADATA_MAX_BYTES, epoch)
-        decided = decode_decisions(in_memory(response.records), offset)
+        batches = in_memory(response.records)
+        try:
+            check_decisions(batches, offset)
+        except MetadataFormatError as error:
+            self._lines.log_event(
+                LOGGER,
+                logging.ERROR,
+                "metadata refused",
+                offset=offset,
+                why=str(error),
+                next="the broker keeps the metadata that it has, and asks again",
+            )
+            raise NoResponseError(str(error)) from None
+        decided = decode_decisions(batches, offset)
         records = [record async for _, record in Pace(is_ahead=True).each(decided, units=RECORD_UNITS)]
         return records, response.high_watermark
 
@@ -243,6 +261,8 @@ class ControllerLink:
         message: FetchResponse = await self._send(channel, request)
         if message.error_code is ErrorCode.inconsistent_cluster_id:
             self._refuse(wrong_cluster(channel.address, self._registration.cluster_id))
+        if message.error_code is not ErrorCode.none:
+            raise NoResponseError(f"the controller at {channel.address} responds {message.error_code.name}")
         response = partition_responses(message)[METADATA_TOPIC_ID, 0]
         if response.error is ErrorCode.not_leader_or_follower:
             self._redirect(message, response, channel.address)

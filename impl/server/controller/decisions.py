@@ -283,7 +283,7 @@ class Decisions:
             log_decision(self._controller.image, proposal)
             self._controller.apply(proposal)
         except Exception as error:
-            self._fail(f"a committed decision cannot be applied: {error!r}")
+            self.fail(f"a committed decision cannot be applied: {error!r}")
             raise
 
     async def _append(self, records: Sequence[MetadataRecord], epoch: int) -> None:
@@ -292,7 +292,7 @@ class Decisions:
             try:
                 await self._log.append(records)
             except OSError as error:
-                self._fail(f"the metadata log cannot be written: {error}")
+                self.fail(f"the metadata log cannot be written: {error}")
                 raise
             finally:
                 self._commit = None
@@ -303,7 +303,8 @@ class Decisions:
         await trio.lowlevel.checkpoint()  # the node is being cancelled
         raise OSError(self._ended)
 
-    def _fail(self, reason: str) -> None:
+    def fail(self, reason: str) -> None:
+        """Stop the controller, with words."""
         log_event(LOGGER, logging.ERROR, "controller stopped", why=reason, next="mend that, and start it again")
         self._ended = reason
         self._on_failure(reason)

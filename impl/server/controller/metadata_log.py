@@ -16,7 +16,7 @@ from typing import Final, Protocol
 
 import trio
 
-from tidegauge.impl.metadata.codec import decode_decisions, encode_decision
+from tidegauge.impl.metadata.codec import MetadataFormatError, check_decisions, decode_decisions, encode_decision
 from tidegauge.impl.metadata.log import Leadership, MetadataLog
 from tidegauge.impl.metadata.records import MetadataRecord
 from tidegauge.impl.metadata.topic_names import METADATA_TOPIC
@@ -27,8 +27,9 @@ from tidegauge.impl.ports.disk_errors import Extent, extent_of, told
 from tidegauge.impl.ports.log_lines import log_event
 from tidegauge.impl.ports.repeated_lines import RepeatedLines
 from tidegauge.impl.records.origin import Origin
-from tidegauge.impl.server.controller.metadata_damage import examine
+from tidegauge.impl.server.controller.metadata_damage import DamagedMetadataLogError, examine
 from tidegauge.impl.storage.config import LogConfig
+from tidegauge.impl.storage.errors import CorruptLogError
 from tidegauge.impl.storage.log import Log
 from tidegauge.impl.storage.offset_notes import NOTHING, OffsetNote, OffsetNotes, read_note
 from tidegauge.impl.storage.segment_names import LOG_SUFFIX
@@ -172,17 +173,28 @@ class StoredMetadataLog:
         )
 
     def read(self, offset: int) -> Sequence[MetadataRecord]:
-        """The records from `offset` on."""
+        """The records from `offset` on. Raises DamagedMetadataLogError."""
         records: list[MetadataRecord] = []
         while offset < self.end_offset:
-            for at, record in decode_decisions(self.log.read(offset, READ_SIZE, self.end_offset), offset):
+            for at, record in decode_decisions(self.read_batches(offset, READ_SIZE), offset):
                 records.append(record)
                 offset = at + 1
         return records
 
     def read_batches(self, offset: int, max_bytes: int) -> bytes:
-        """The batches from `offset` on, as brokers fetch them; at least one if there is one."""
-        return self.log.read(offset, max_bytes, self.end_offset) if offset < self.end_offset else b""
+        """The batches from `offset` on, as brokers fetch them; at least one if there is one.
+
+        Raises DamagedMetadataLogError where they are not what was committed: the disk may change them at any time.
+        """
+        if offset >= self.end_offset:
+            return b""
+        try:
+            batches = self.log.read(offset, max_bytes, self.end_offset)
+            check_decisions(batches, offset)
+        except (CorruptLogError, MetadataFormatError) as error:
+            examine(self._disk, self.log.directory, OffsetNote(self.end_offset, self.leadership.epoch))
+            raise DamagedMetadataLogError(self.log.directory, offset, None, str(error)) from error
+        return batches
 
     def end_offset_for(self, epoch: int) -> EpochEndOffset:
         """The largest epoch of the log that is not larger than `epoch`, and where its records end."""

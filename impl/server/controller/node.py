@@ -27,6 +27,7 @@ from tidegauge.impl.server.controller.collaborators import ControllerCollaborato
 from tidegauge.impl.server.controller.decisions import Decisions
 from tidegauge.impl.server.controller.draws import Draws
 from tidegauge.impl.server.controller.identity import found_identity, made_identity
+from tidegauge.impl.server.controller.metadata_damage import DamagedMetadataLogError
 from tidegauge.impl.server.controller.metadata_fetches import MetadataFetches, handle_fetch
 from tidegauge.impl.server.controller.metadata_log import (
     METADATA_DIRECTORY,
@@ -229,7 +230,11 @@ class ControllerNode:
     async def _handle_fetch(self, request: Any, context: RequestContext) -> Any:
         if (error := cluster_error(Operation.CLUSTER_ACTION, context)) is not ErrorCode.none:
             return error_response(request, error)
-        return await handle_fetch(request, context, fetches=self.fetches)
+        try:
+            return await handle_fetch(request, context, fetches=self.fetches)
+        except DamagedMetadataLogError as error:
+            self.decisions.fail(str(error))
+            return error_response(request, ErrorCode.kafka_storage_error)
 
     async def _serve(self, stream: trio.abc.Stream) -> None:
         NODE.set(self._log_name)  # on a simulated network the task is started by a task of the peer
