@@ -71,6 +71,7 @@ class Client:
         self.config = config or ClientConfig()
         self.observer = observer
         self._network = network
+        self._bootstrap = tuple(bootstrap)
         self._login = login
         self._clock = clock
         self._routes = Routes(bootstrap)
@@ -89,6 +90,17 @@ class Client:
         finally:
             self._nursery = None
             await self._background.__aexit__(*error)
+
+    def another(self) -> Client:
+        """A client with connections of its own: a request that waits at its broker holds up none of this one's."""
+        return Client(
+            self._network,
+            self._bootstrap,
+            self._clock,
+            client_id=self.client_id,
+            config=self.config,
+            login=self._login,
+        )
 
     async def aclose(self) -> None:
         """Close all connections; what was sent still arrives."""

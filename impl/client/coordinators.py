@@ -75,6 +75,25 @@ class Coordinator:
                 raise KafkaError(error, message, maybe_done=maybe_done)
             await trio.sleep(backoff)
 
+    async def ask_once(self, request: Any, wait_ms: float = 0) -> Any:
+        """The response to one attempt, which the coordinator may hold for so long; its errors are the caller's.
+
+        Raises KafkaError if there is none.
+        """
+        client, sent = self._client, False
+        try:
+            address = await self._find()
+            sent = True
+            return await client._ask(address, request, client.config.request_timeout_ms + wait_ms)
+        except (UnreachableError, NoResponseError) as error:
+            self._address = None
+            maybe_done = sent and isinstance(error, NoResponseError)
+            raise KafkaError(ErrorCode.network_exception, str(error), maybe_done=maybe_done) from error
+
+    def moved(self) -> None:
+        """It is somewhere else, or nowhere: it is looked for before the next request."""
+        self._address = None
+
     async def _find(self) -> Address:
         """Raises KafkaError, UnreachableError or NoResponseError."""
         if self._address is None:

@@ -1,4 +1,4 @@
-"""The one exception of the client."""
+"""The exceptions of the client: `KafkaError`, and for what only a consumer meets, kinds of it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kio.schema.errors import ErrorCode
+
+    from tidegauge.impl.client.positions import Truncation
 
 
 class KafkaError(Exception):
@@ -20,3 +22,30 @@ class KafkaError(Exception):
         super().__init__(f"{code.name.upper()}: {message}{doubt}")
         self.code = code
         self.maybe_done = maybe_done
+
+
+class NoPositionError(KafkaError):
+    """There is nothing to go on from in these partitions, and `auto_offset_reset` is none: seek, or commit first."""
+
+    def __init__(self, code: ErrorCode, message: str, partitions: tuple[tuple[str, int], ...]) -> None:
+        super().__init__(code, message)
+        self.partitions = partitions
+
+
+class TruncatedError(KafkaError):
+    """What was read is in the log no more (KIP-320), and `auto_offset_reset` is none: seek to where to go on."""
+
+    def __init__(self, code: ErrorCode, message: str, truncation: Truncation) -> None:
+        super().__init__(code, message)
+        self.truncation = truncation
+
+
+class CommitFailedError(KafkaError):
+    """The consumer is no member of this generation any more: somebody else may have its partitions.
+
+    What was read since the last commit will be read again, by whom it was given to.
+    """
+
+
+class WakeupError(Exception):
+    """Somebody has called `wakeup`: nothing was lost, and the consumer may go on."""

@@ -22,7 +22,13 @@ from tidegauge.impl.client.errors import KafkaError
 from tidegauge.impl.records.batches import BatchHeader, RecordError, checked_header, extents
 from tidegauge.impl.records.lazy import in_memory
 from tidegauge.impl.records.payload import Record, build_batch, decode_records
-from tidegauge.impl.wire.fetch_messages import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from tidegauge.impl.wire.fetch_messages import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionFetched,
+)
 from tidegauge.impl.wire.primitives import NO_WAIT, BrokerId, TopicName, i8, i16, i32, i64, millis
 from tidegauge.impl.wire.produce_messages import ProducePartition, ProduceRequest, ProduceResponse, ProduceTopic
 
@@ -37,7 +43,6 @@ TIMEOUT = millis(4_000)
 """How long a broker may look for the controller: less than the client waits, so that the broker says what is wrong."""
 
 _CONSUMER = BrokerId(-1)
-_COMMITTED_OR_NOT = i8(0)
 
 
 @attrs.frozen
@@ -111,26 +116,35 @@ def fetched(response: FetchResponse, offset: int) -> Fetched:
     if response.error_code is not ErrorCode.none:
         raise KafkaError(response.error_code, "the fetch was refused")
     data = response.topics[0].partitions[0]
+    batches, last = fetched_batches(data, offset)
+    records = tuple(record for _, those in batches for record in those)
+    end = offset if last is None else last.next_offset
+    return Fetched(records, data.high_watermark, data.log_start_offset, data.last_stable_offset, max(offset, end))
+
+
+def fetched_batches(
+    data: PartitionFetched, offset: int
+) -> tuple[list[tuple[BatchHeader, list[Record]]], BatchHeader | None]:
+    """The records from `offset` on, by their batches, and the last batch, whether it has any of them or not."""
     if data.error_code is not ErrorCode.none:
         raise KafkaError(data.error_code, f"nothing can be fetched from offset {offset}")
     batches = in_memory(data.records or b"")
     try:
         checked = [(extent.position, checked_header(batches, extent.position)) for extent in extents(batches)]
         aborted = [(one.first_offset, one.producer_id) for one in data.aborted_transactions or ()]
-        records = tuple(
-            record
-            for position in _visible(checked, aborted)
-            for record in decode_records(batches, position)
-            if record.offset >= offset
-        )
+        visible = [
+            (header, [record for record in decode_records(batches, position) if record.offset >= offset])
+            for position, header in _visible(checked, aborted)
+        ]
     except RecordError as error:
         raise KafkaError(ErrorCode.corrupt_message, f"what was fetched from offset {offset}: {error}") from error
-    end = checked[-1][1].next_offset if checked else offset
-    return Fetched(records, data.high_watermark, data.log_start_offset, data.last_stable_offset, max(offset, end))
+    return visible, checked[-1][1] if checked else None
 
 
-def _visible(batches: Iterable[tuple[int, BatchHeader]], aborted: list[tuple[int, int]]) -> Iterator[int]:
-    """The positions of the batches that are neither markers nor parts of these (first offset, producer id).
+def _visible(
+    batches: Iterable[tuple[int, BatchHeader]], aborted: list[tuple[int, int]]
+) -> Iterator[tuple[int, BatchHeader]]:
+    """The batches that are neither markers nor parts of these (first offset, producer id).
 
     An aborted transaction of a producer begins at its first offset, and ends with that producer's next marker.
     """
@@ -142,17 +156,20 @@ def _visible(batches: Iterable[tuple[int, BatchHeader]], aborted: list[tuple[int
         if header.is_control:
             skipped.discard(header.producer_id)
         elif not (header.is_transactional and header.producer_id in skipped):
-            yield position
+            yield position, header
 
 
-def list_offsets(route: Route, timestamp: int) -> ListOffsetsRequest:
+def list_offsets(route: Route, timestamp: int, *, read_committed: bool = False) -> ListOffsetsRequest:
+    """With `read_committed`, the end of the log is where undecided transactions begin."""
     asked = ListOffsetsPartition(
         partition_index=i32(route.partition),
         current_leader_epoch=i32(route.leader_epoch),
         timestamp=i64(timestamp),
     )
     topic = ListOffsetsTopic(name=TopicName(route.topic), partitions=(asked,))
-    return ListOffsetsRequest(replica_id=_CONSUMER, isolation_level=_COMMITTED_OR_NOT, topics=(topic,), timeout=NO_WAIT)
+    return ListOffsetsRequest(
+        replica_id=_CONSUMER, isolation_level=i8(read_committed), topics=(topic,), timeout=NO_WAIT
+    )
 
 
 def listed_offset(response: ListOffsetsResponse) -> ListedOffset:

@@ -46,6 +46,11 @@ class Routes:
         """Learn the topic's leaders anew before the next use."""
         self._topics.pop(topic, None)
 
+    def known(self, topic: str, partition: int) -> Route | None:
+        """The route to a partition's leader, if it is known."""
+        route = self._topics.get(topic, {}).get(partition)
+        return route if isinstance(route, Route) else None
+
     async def leader(self, client: AnyBroker, topic: str, partition: int) -> Route:
         """The route to a partition's leader. Raises KafkaError, UnreachableError or NoResponseError."""
         if topic not in self._topics:

@@ -10,8 +10,8 @@ import trio
 
 from tidegauge.impl.client.client import Client, ClientConfig
 from tidegauge.impl.client.committed_offsets import GroupOffsets
-from tidegauge.impl.client.consuming import Consumer
 from tidegauge.impl.client.errors import KafkaError
+from tidegauge.impl.client.partition_reader import PartitionReader
 from tidegauge.impl.client.transactional import TransactionalProducer
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.model_tests.simulated import simulated
@@ -29,7 +29,7 @@ async def running(brokers: int = 1) -> AsyncIterator[tuple[Cluster, Client]]:
 
 async def read(client: Client, *, committed: bool = True, partition: int = 0) -> list[bytes | None]:
     """All that there is once nothing is undecided."""
-    async with Consumer(client, "t", partition, read_committed=committed) as consumer:
+    async with PartitionReader(client, "t", partition, read_committed=committed) as consumer:
         values: list[bytes | None] = []
         end = (await client.list_offsets("t", partition=partition)).offset
         while consumer.position < end:

@@ -8,8 +8,8 @@ import pytest
 import trio
 
 from tidegauge.impl.client.client import Client
-from tidegauge.impl.client.consuming import Consumer
 from tidegauge.impl.client.errors import KafkaError
+from tidegauge.impl.client.partition_reader import PartitionReader
 from tidegauge.impl.client.transactional import TransactionalProducer
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.model_tests.simulated import simulated
@@ -40,7 +40,7 @@ async def transact(producer: TransactionalProducer, value: bytes, *, aborts: boo
 
 async def read(client: Client, partition: int) -> list[bytes | None]:
     """Everything, once nothing is undecided."""
-    async with Consumer(client, "t", partition, read_committed=True) as consumer:
+    async with PartitionReader(client, "t", partition, read_committed=True) as consumer:
         values: list[bytes | None] = []
         while consumer.position < (await client.list_offsets("t", partition=partition)).offset:
             values += [record.value for record in await consumer.poll(timeout_ms=60_000)]

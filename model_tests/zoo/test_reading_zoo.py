@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import trio
 
-from tidegauge.impl.client.consuming import Consumer
+from tidegauge.impl.client.partition_reader import PartitionReader
 from tidegauge.impl.client.transactional import TransactionalProducer
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.partition.messages import PartitionFetchResponse
@@ -57,7 +57,7 @@ async def read_while_aborting(replica: type[PartitionReplica]) -> list[bytes | N
         await producer.begin()
 
         async def read() -> None:
-            async with Consumer(client, "t", read_committed=True) as consumer:
+            async with PartitionReader(client, "t", read_committed=True) as consumer:
                 while b"kept" not in values:
                     values.extend([record.value for record in await consumer.poll()])
 

@@ -1,7 +1,7 @@
-"""A consumer of one partition: it keeps its position, and leaves out what is not for its isolation level (KIP-98).
+"""A reader of one partition: it keeps its position, and leaves out what is not for its isolation level (KIP-98).
 
-    async with Consumer(client, "orders", read_committed=True) as consumer:
-        records = await consumer.poll()
+    async with PartitionReader(client, "orders", read_committed=True) as reader:
+        records = await reader.poll()
 
 With `read_committed` it gets the records of transactions that were committed, and no other's; it goes no further than
 the first transaction that is not decided.
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 MAX_WAIT_MS: Final = 500
 
 
-class Consumer:
+class PartitionReader:
     """Reads one partition from a position on."""
 
     def __init__(

@@ -1,0 +1,157 @@
+"""What a consumer commits, and where its group goes on.
+
+Commits reach the coordinator in the order in which they were asked for, the asynchronous ones too: an older one never
+takes the place of a newer one. A commit has the identity that the member has when it is sent; one that is refused is
+told to the member, which joins again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+import trio
+from kio.schema.errors import ErrorCode
+from kio.schema.offset_commit.v9.request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from kio.schema.offset_fetch.v9.request import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from kio.schema.types import GroupId
+
+from tidegauge.impl.client.coordinators import Coordinator
+from tidegauge.impl.client.errors import CommitFailedError, KafkaError
+from tidegauge.impl.client.membership import Identity
+from tidegauge.impl.client.positions import Partition, Position
+from tidegauge.impl.wire.primitives import TopicName, i32, i64
+
+if TYPE_CHECKING:
+    from tidegauge.impl.client.consumer_config import ConsumerConfig
+
+NO_OFFSET: Final = -1
+FENCED: Final = frozenset({ErrorCode.unknown_member_id, ErrorCode.illegal_generation, ErrorCode.fenced_instance_id})
+"""Errors that say that somebody else may have the partitions."""
+
+
+@attrs.frozen(eq=False)
+class Place:
+    """A place in the line of commits."""
+
+    before: trio.Event
+    done: trio.Event = attrs.field(factory=trio.Event)
+
+
+class Commits:
+    """The commits of one consumer."""
+
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        group_id: str,
+        config: ConsumerConfig,
+        identity: Callable[[], Identity],
+        refused: Callable[[ErrorCode, Identity], None],
+        committed: Callable[[Mapping[Partition, int]], None],
+    ) -> None:
+        """`identity` raises KafkaError for a member that may not commit now."""
+        self._coordinator = coordinator
+        self._group = GroupId(group_id)
+        self._config = config
+        self._identity = identity
+        self._refused = refused
+        self._committed = committed
+        self._last = trio.Event()
+        """Set when the commit that was asked for last is done."""
+        self._last.set()
+
+    def place(self) -> Place:
+        """The next place in the line, for a commit that begins later."""
+        place = Place(self._last)
+        self._last = place.done
+        return place
+
+    async def commit(
+        self,
+        offsets: Mapping[Partition, Position],
+        timeout_ms: float | None = None,
+        place: Place | None = None,
+    ) -> None:
+        """Have these positions committed. Raises KafkaError; CommitFailedError if the partitions are another one's."""
+        place = place or self.place()
+        try:
+            await place.before.wait()
+            if offsets:
+                await self._commit(offsets, timeout_ms)
+        finally:
+            place.done.set()
+
+    async def _commit(self, offsets: Mapping[Partition, Position], timeout_ms: float | None) -> None:
+        asked = self._identity()
+        try:
+            await self._coordinator.ask(self._request(offsets, asked), _first_error, timeout_ms)
+        except KafkaError as error:
+            if error.code in FENCED or error.code is ErrorCode.rebalance_in_progress:
+                self._refused(error.code, asked)
+            if error.code in FENCED:
+                message = f"{asked.member_id!r} is no member of generation {asked.generation} of {self._group!r}"
+                raise CommitFailedError(error.code, message, maybe_done=error.maybe_done) from error
+            raise
+        self._committed({partition: position.offset for partition, position in offsets.items()})
+
+    def _request(self, offsets: Mapping[Partition, Position], asked: Identity) -> OffsetCommitRequest:
+        topics: dict[str, list[OffsetCommitRequestPartition]] = {}
+        for (topic, number), position in offsets.items():
+            one = OffsetCommitRequestPartition(
+                partition_index=i32(number),
+                committed_offset=i64(position.offset),
+                committed_leader_epoch=i32(position.epoch),
+                committed_metadata="",
+            )
+            topics.setdefault(topic, []).append(one)
+        return OffsetCommitRequest(
+            group_id=self._group,
+            generation_id_or_member_epoch=i32(asked.generation),
+            member_id=asked.member_id,
+            group_instance_id=self._config.group_instance_id if asked.member_id else None,
+            topics=tuple(
+                OffsetCommitRequestTopic(name=TopicName(name), partitions=tuple(each)) for name, each in topics.items()
+            ),
+        )
+
+    async def committed(
+        self, partitions: Sequence[Partition], timeout_ms: float | None = None
+    ) -> dict[Partition, Position | None]:
+        """Where the group goes on in each; None where it has committed nothing. Raises KafkaError."""
+        topics: dict[str, list[int]] = {}
+        for topic, number in partitions:
+            topics.setdefault(topic, []).append(number)
+        asked = tuple(
+            OffsetFetchRequestTopics(name=TopicName(name), partition_indexes=tuple(map(i32, numbers)))
+            for name, numbers in topics.items()
+        )
+        group = OffsetFetchRequestGroup(group_id=self._group, topics=asked)
+        request = OffsetFetchRequest(groups=(group,), require_stable=True)
+        response = await self._coordinator.ask(request, _first_error_of_group, timeout_ms)
+        return {
+            (topic.name, one.partition_index): _position(one)
+            for topic in response.groups[0].topics
+            for one in topic.partitions
+        }
+
+
+def _position(told: Any) -> Position | None:
+    offset, epoch = int(told.committed_offset), int(told.committed_leader_epoch)
+    return None if offset == NO_OFFSET else Position(offset, epoch)
+
+
+def _first_error(response: Any) -> ErrorCode:
+    """The first of the partitions' errors; none where all are committed."""
+    errors = (one.error_code for topic in response.topics for one in topic.partitions)
+    return next((error for error in errors if error is not ErrorCode.none), ErrorCode.none)
+
+
+def _first_error_of_group(response: Any) -> ErrorCode:
+    (group,) = response.groups
+    return group.error_code if group.error_code is not ErrorCode.none else _first_error(group)

@@ -1,0 +1,363 @@
+"""The shell of a group's member: it sends what `Membership` asks, keeps the session, and tells the application.
+
+Theory of operation
+-------------------
+The application is told within its own calls of `poll`, where nothing else of it runs: before the member joins, what it
+has to let go, and when the leader has shared out, what is new. What has to wait for other members waits beside:
+JoinGroup and SyncGroup are a task of their own, so that a `poll` may end before they do, and heartbeats are another
+one. An application that does not poll for `max_poll_interval_ms` is taken out of the group.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+import trio
+from kio.schema.errors import ErrorCode
+from kio.schema.heartbeat.v4.request import HeartbeatRequest
+from kio.schema.join_group.v9.request import JoinGroupRequest, JoinGroupRequestProtocol
+from kio.schema.leave_group.v5.request import LeaveGroupRequest, MemberIdentity
+from kio.schema.sync_group.v5.request import SyncGroupRequest, SyncGroupRequestAssignment
+from kio.schema.types import GroupId
+
+from tidegauge.impl.client.assignors.subscription import Members, Subscription
+from tidegauge.impl.client.consumer_protocol import (
+    CONSUMER,
+    MalformedError,
+    assignment_bytes,
+    assignment_of,
+    subscription_bytes,
+    subscription_of,
+)
+from tidegauge.impl.client.coordinators import MOVED, Coordinator
+from tidegauge.impl.client.errors import KafkaError
+from tidegauge.impl.client.membership import ENDED, PRESENT, Identity, Membership, State
+from tidegauge.impl.client.positions import Partition
+from tidegauge.impl.wire.channel import NoResponseError, UnreachableError
+from tidegauge.impl.wire.primitives import i32, millis
+
+if TYPE_CHECKING:
+    from tidegauge.impl.client.client import Client
+    from tidegauge.impl.client.consumer_config import ConsumerConfig
+
+LEAVE_S: Final = 5.0
+"""How long a member that goes waits for its coordinator; the session ends by itself."""
+Told = Callable[[Sequence[Partition]], Awaitable[None]]
+
+
+class GroupMember:
+    """One member of a group, from `subscribe` on until it leaves.
+
+    `owns` is called with what the consumer reads from now on, `before` within `poll` before anything is given back.
+    """
+
+    def __init__(
+        self,
+        asking: Client,
+        client: Client,
+        coordinator: Coordinator,
+        config: ConsumerConfig,
+        wanted: frozenset[str] | re.Pattern[str],
+        *,
+        news: Callable[[], None],
+        failed: Callable[[KafkaError], None],
+        owns: Callable[[Sequence[Partition]], None],
+        before: Callable[[], Awaitable[None]],
+        revoked: Told,
+        lost: Told,
+        assigned: Told,
+    ) -> None:
+        assert config.group_id is not None, "a member has a group"
+        self._asking = asking
+        """Nothing waits on its connections: for metadata."""
+        self._client = client
+        """Its connections are for the coordinator only, which holds requests until other members come."""
+        self._coordinator = coordinator
+        self._config = config
+        self._group = GroupId(config.group_id)
+        self._wanted = wanted
+        self._news = news
+        self._failed = failed
+        self._owns = owns
+        self._before = before
+        self._revoked, self._lost, self._assigned = revoked, lost, assigned
+        topics = wanted if isinstance(wanted, frozenset) else ()
+        self.core = Membership(topics, config.assignors, config.group_instance_id)
+        self._is_joining = False
+        """Whether a task sends JoinGroup and SyncGroup."""
+        self._told: tuple[Identity, tuple[Partition, ...]] | None = None
+        """What the leader has given to it, and in which generation: the application has yet to be told."""
+        self._knows_topics = isinstance(wanted, frozenset)
+        self._last_poll = trio.current_time()
+
+    # --- within the application's calls --------------------------------------------------------------------------
+
+    async def maintain(self, nursery: trio.Nursery) -> None:
+        """Do for the group what has to be done while nothing else of the application runs. Raises KafkaError."""
+        self._last_poll = trio.current_time()
+        if not self._knows_topics:
+            await self.look_at_topics()
+        await self._settle()
+        if self.core.state in (State.FENCED, State.REFUSED):
+            await self._end()
+        while self.core.wants_to_join() and not self._is_joining:
+            await self._let_go()
+            if self.core.wants_to_join():
+                self.core.join()
+                self._owns(self.core.owned)
+                self._is_joining = True
+                nursery.start_soon(self._join)
+
+    async def _settle(self) -> None:
+        """The leader has shared out: tell what goes, and what comes."""
+        if self._told is None:
+            return
+        (identity, given), self._told = self._told, None
+        if self.core.state is not State.SYNCING or self.core.identity != identity:
+            return
+        changes = self.core.synced(given)
+        if changes.revoked:
+            await self._before()
+            await self._revoked(changes.revoked)
+        self._owns(given)
+        await self._assigned(changes.assigned)
+
+    async def _let_go(self) -> None:
+        """Tell what has to be given back before the member joins; while that takes its time, it may become more."""
+        told: set[Partition] = set()
+        if self.core.may_commit():
+            await self._before()
+        while True:
+            given = self.core.to_give_back()
+            rest = [each for each in given.partitions if each not in told]
+            if not rest:
+                return
+            await (self._lost if given.is_lost else self._revoked)(rest)
+            told.update(rest)
+
+    async def _end(self) -> None:
+        """It is no member any more, and never will be. Raises KafkaError."""
+        had, self.core.owned = self.core.owned, ()
+        if had:
+            await self._lost(had)
+        self._owns(())
+        if self.core.state is State.FENCED:
+            message = f"another process is the static member {self._config.group_instance_id!r} of {self._group!r}"
+            raise KafkaError(ErrorCode.fenced_instance_id, message)
+        names = ", ".join(one.name for one in self._config.assignors)
+        message = f"the other members of {self._group!r} share no assignor with this one, which knows {names}"
+        raise KafkaError(ErrorCode.inconsistent_group_protocol, message)
+
+    async def leave(self) -> None:
+        """Give everything back, and go."""
+        owned, is_lost = self.core.owned, self.core.identity.generation < 0
+        if owned:
+            await (self._lost if is_lost else self._revoked)(owned)
+        self._owns(())
+        await self._send_leave(self.core.leave(), "the consumer was closed, or unsubscribed")
+
+    # --- topics --------------------------------------------------------------------------------------------------
+
+    def want(self, wanted: frozenset[str] | re.Pattern[str]) -> None:
+        """It wants other topics from now on."""
+        self._wanted = wanted
+        self._knows_topics = isinstance(wanted, frozenset)
+        if isinstance(wanted, frozenset):
+            self.core.subscribe(wanted)
+
+    async def look_at_topics(self) -> None:
+        """See which topics there are that it wants, and, if it leads, how many partitions they have.
+
+        Raises KafkaError.
+        """
+        topics = () if isinstance(self._wanted, re.Pattern) else tuple(self._wanted)
+        names = tuple({*topics, *self.core.known}) if topics else ()
+        found = (await self._asking.metadata(*names)).topics
+        there = {one.name: len(one.partitions) for one in found if one.error_code is ErrorCode.none}
+        if isinstance(self._wanted, re.Pattern):
+            visible = {one.name for one in found if not one.is_internal}
+            self.core.subscribe(name for name in visible if self._wanted.fullmatch(name))
+            self._knows_topics = True
+        known = {name: there[name] for name in {*self.core.known, *self.core.topics} if name in there}
+        if self.core.notices(known) or self.core.wants_to_join():
+            self._news()
+
+    async def _partitions(self, members: Members) -> dict[str, int]:
+        """How many partitions there are of each topic that somebody wants."""
+        names = {topic for one in members.values() for topic in one.topics}
+        if not names:
+            return {}
+        found = (await self._asking.metadata(*names)).topics
+        return {one.name: len(one.partitions) for one in found if one.error_code is ErrorCode.none}
+
+    # --- to join -------------------------------------------------------------------------------------------------
+
+    async def _join(self) -> None:
+        """JoinGroup and SyncGroup, until the member has its part, or the application has to be asked first."""
+        try:
+            while not await self._attempt() and self._may_join_again():
+                self.core.join()
+        finally:
+            self._is_joining = False
+            self._news()
+
+    def _may_join_again(self) -> bool:
+        """Whether nobody has to be asked before."""
+        is_polled = (trio.current_time() - self._last_poll) * 1000 < self._config.max_poll_interval_ms
+        return self.core.state is State.UNJOINED and is_polled and not self.core.to_give_back().partitions
+
+    async def _attempt(self) -> bool:
+        """Whether the member has its part."""
+        try:
+            if not await self._joined():
+                return False
+            return await self._synced()
+        except (KafkaError, UnreachableError, NoResponseError) as error:
+            if isinstance(error, KafkaError) and error.code not in MOVED:
+                self._failed(error)
+        except (ValueError, MalformedError) as error:
+            self._failed(KafkaError(ErrorCode.inconsistent_group_protocol, str(error)))
+        await self._again()
+        return False
+
+    async def _again(self) -> None:
+        """There was no response that helps: the member joins again, after a while."""
+        self._coordinator.moved()
+        await trio.sleep(self._client.config.retry_backoff_ms / 1000)
+        if self.core.state in PRESENT or self.core.state is State.JOINING:
+            self.core.failed(ErrorCode.network_exception)
+
+    async def _joined(self) -> bool:
+        core, config = self.core, self._config
+        protocols = tuple(
+            JoinGroupRequestProtocol(
+                name=one.name,
+                metadata=subscription_bytes(core.says(one), in_user_data=one.tells_owned and not one.is_cooperative),
+            )
+            for one in config.assignors
+        )
+        request = JoinGroupRequest(
+            group_id=self._group,
+            session_timeout=millis(config.session_timeout_ms),
+            rebalance_timeout=millis(config.max_poll_interval_ms),
+            member_id=core.identity.member_id,
+            group_instance_id=config.group_instance_id,
+            protocol_type=CONSUMER,
+            protocols=protocols,
+            reason="",
+        )
+        response = await self._coordinator.ask_once(request, config.max_poll_interval_ms)
+        if response.error_code is ErrorCode.member_id_required:
+            core.member_id_given(response.member_id)
+            return False
+        if response.error_code is not ErrorCode.none:
+            return await self._refused(response.error_code)
+        members: dict[str, Subscription] = {
+            one.member_id: subscription_of(one.metadata, one.group_instance_id) for one in response.members
+        }
+        partitions = await self._partitions(members)
+        identity = Identity(response.member_id, response.generation_id)
+        core.joined(identity, response.protocol_name or "", response.leader, members, partitions)
+        return True
+
+    async def _synced(self) -> bool:
+        core = self.core
+        shares = core.sync()
+        request = SyncGroupRequest(
+            group_id=self._group,
+            generation_id=i32(core.identity.generation),
+            member_id=core.identity.member_id,
+            group_instance_id=self._config.group_instance_id,
+            protocol_type=CONSUMER,
+            protocol_name=core.protocol,
+            assignments=tuple(
+                SyncGroupRequestAssignment(member_id=member_id, assignment=assignment_bytes(each))
+                for member_id, each in shares.items()
+            ),
+        )
+        asked = core.identity
+        response = await self._coordinator.ask_once(request, self._config.max_poll_interval_ms)
+        if core.state is not State.SYNCING or core.identity != asked:
+            return False
+        if response.error_code is not ErrorCode.none:
+            return await self._refused(response.error_code)
+        self._told = asked, assignment_of(response.assignment)
+        return True
+
+    async def _refused(self, error: ErrorCode) -> bool:
+        """What a coordinator that is loading, or has moved, says is no word about the member."""
+        if error in MOVED:
+            await self._again()
+        elif error in _OF_MEMBERS:
+            self.core.failed(error)
+        else:
+            self._failed(KafkaError(error, f"the coordinator of {self._group!r} takes no such member"))
+            await self._again()
+        return False
+
+    # --- heartbeats ----------------------------------------------------------------------------------------------
+
+    async def keep_session(self) -> None:
+        """Send heartbeats while the application polls; leave the group when it does not."""
+        while self.core.state not in ENDED:
+            await trio.sleep(self._config.heartbeat_interval_ms / 1000)
+            idle_ms = (trio.current_time() - self._last_poll) * 1000
+            if idle_ms >= self._config.max_poll_interval_ms and self.core.state in PRESENT:
+                reason = f"the application has not polled for {self._config.max_poll_interval_ms} ms"
+                await self._send_leave(self.core.expired(), reason)
+                self._news()
+            elif (asked := self.core.heartbeat()) is not None:
+                await self._beat(asked)
+
+    async def _beat(self, asked: Identity) -> None:
+        request = HeartbeatRequest(
+            group_id=self._group,
+            generation_id=i32(asked.generation),
+            member_id=asked.member_id,
+            group_instance_id=self._config.group_instance_id,
+        )
+        try:
+            error = (await self._coordinator.ask_once(request)).error_code
+        except KafkaError:
+            return
+        if error in MOVED:
+            self._coordinator.moved()
+        elif error is not ErrorCode.none:
+            self.core.told(error, asked)
+            self._news()
+
+    async def look_for_changes(self) -> None:
+        """Look at the topics now and then."""
+        while self.core.state not in ENDED:
+            await trio.sleep(self._config.metadata_max_age_ms / 1000)
+            try:
+                await self.look_at_topics()
+            except KafkaError as error:
+                if error.code not in MOVED:
+                    self._failed(error)
+
+    async def _send_leave(self, member_id: str | None, reason: str) -> None:
+        """LeaveGroup, on a connection where nothing waits before it."""
+        if member_id is None or self._config.group_instance_id is not None:
+            return
+        left = MemberIdentity(member_id=member_id, group_instance_id=None, reason=reason)
+        with trio.move_on_after(LEAVE_S, shield=True):
+            await self._client.aclose()
+            try:
+                await self._coordinator.ask_once(LeaveGroupRequest(group_id=self._group, members=(left,)))
+            except KafkaError:
+                return
+
+
+_OF_MEMBERS: Final = frozenset(
+    {
+        ErrorCode.unknown_member_id,
+        ErrorCode.illegal_generation,
+        ErrorCode.rebalance_in_progress,
+        ErrorCode.fenced_instance_id,
+        ErrorCode.inconsistent_group_protocol,
+    }
+)
+"""Errors that are about the member itself."""
