@@ -116,7 +116,10 @@ async def test_cooperative_members_go_on_with_what_they_keep_and_nothing_is_read
     assert one.listening.told[-1] == ("revoked", tuple(FOUR))
 
 
-@pytest.mark.parametrize("assignor", ["range", "roundrobin", "sticky"])
+@pytest.mark.parametrize(
+    "assignor",
+    ["sticky", pytest.param("range", marks=pytest.mark.deep), pytest.param("roundrobin", marks=pytest.mark.deep)],
+)
 @simulated
 async def test_eager_members_give_all_back_before_anybody_has_it(assignor: str) -> None:
     async with running() as (_, client), Member(client, assignor) as one, Member(client, assignor) as two:

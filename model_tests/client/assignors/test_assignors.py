@@ -20,7 +20,7 @@ from tidegauge.model_tests.client.assignors.groups_of_members import Group, grou
 
 FULL = [one for one in ASSIGNORS.values() if not one.is_cooperative]
 """Those that give everything at once."""
-few = settings(max_examples=25)
+few = settings(max_examples=20)
 STICKY, COOPERATIVE = StickyAssignor(), CooperativeStickyAssignor()
 
 
