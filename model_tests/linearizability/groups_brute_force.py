@@ -1,0 +1,174 @@
+"""The semantics of groups in docs/history.md by brute force, one rule after the other, over small histories.
+
+Written from that page alone, and it shares no code with the checker: rules are quantifiers over rows, and committed
+offsets are explained by trying every order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import combinations, permutations, product
+
+from tidegauge.linearizability.groups.findings import Name, Promise
+from tidegauge.linearizability.groups.history import GroupRow, Kind
+from tidegauge.linearizability.history import Outcome
+from tidegauge.linearizability.log import Level
+
+FOREVER = 10**9
+Rows = Sequence[GroupRow]
+
+
+def names(rows: Rows, promise: Promise, level: Level) -> set[Name]:
+    """What is wrong."""
+    found = set(_of_assignments(rows)) | set(_of_commits(rows)) | set(_of_registers(rows, level))
+    return found | set(_of_deliveries(rows, promise))
+
+
+def end(row: GroupRow) -> int:
+    if row.kind in (Kind.MEMBER, Kind.EXPECT, Kind.RELEASE, Kind.SETTLED):
+        return row.call
+    return FOREVER if row.returned is None else row.returned
+
+
+def who(row: GroupRow) -> int:
+    return row.process if row.member is None else row.member
+
+
+def done(rows: Rows, kind: Kind) -> list[GroupRow]:
+    return [row for row in rows if row.kind is kind and row.outcome is Outcome.OK]
+
+
+def same(*rows: GroupRow) -> bool:
+    return len({(row.generation, row.partition) for row in rows}) == 1
+
+
+# --- assignments and commits ---------------------------------------------------------------------------------------
+
+
+def _of_assignments(rows: Rows) -> Iterator[Name]:
+    told = done(rows, Kind.ASSIGN)
+    given = [row for row in told if row.partition >= 0]
+    if any(same(a, b) and who(a) != who(b) for a, b in combinations(given, 2)):
+        yield Name.ASSIGNED_TWICE
+    for expected in done(rows, Kind.EXPECT):
+        members = [row for row in done(rows, Kind.MEMBER) if row.generation == expected.generation]
+        informed = {who(row) for row in told if row.generation == expected.generation}
+        is_told = bool(members) and all(who(row) in informed for row in members)
+        owned = any(same(row, expected) for row in given) or any(
+            row.partition == expected.partition and row.call <= expected.call <= _released(rows, row) for row in given
+        )
+        if is_told and not owned:
+            yield Name.UNASSIGNED
+
+
+def _released(rows: Rows, owner: GroupRow) -> int:
+    ends = [
+        row.call
+        for row in done(rows, Kind.RELEASE)
+        if (row.process, row.partition) == (owner.process, owner.partition) and row.call >= owner.call
+    ]
+    return min(ends, default=FOREVER)
+
+
+def _of_commits(rows: Rows) -> Iterator[Name]:
+    commits = [row for row in done(rows, Kind.COMMIT) if row.generation >= 0]
+    if any(same(a, b) and who(a) != who(b) for a, b in combinations(commits, 2)):
+        yield Name.TWO_COMMITTERS
+    for known, commit in product([*done(rows, Kind.ASSIGN), *commits], commits):
+        if known.generation > commit.generation and end(known) < commit.call:
+            yield Name.COMMIT_OF_FORMER_GENERATION
+
+
+# --- committed offsets ---------------------------------------------------------------------------------------------
+
+
+def _of_registers(rows: Rows, level: Level) -> Iterator[Name]:
+    reads = []
+    for read in done(rows, Kind.READ):
+        commit = rows[read.commit] if read.commit >= 0 else None
+        if commit is not None and commit.outcome is Outcome.FAIL:
+            yield Name.FAILED_COMMIT_READ
+        elif commit is not None and end(read) < commit.call:
+            yield Name.COMMIT_READ_TOO_SOON
+        else:
+            reads.append(read)
+    for partition in {read.partition for read in reads}:
+        settled = [row.call for row in done(rows, Kind.SETTLED) if row.partition == partition]
+        commits = [row for row in rows if row.kind is Kind.COMMIT and row.partition == partition]
+        found = {read.commit for read in reads}
+        operations = []
+        for row in commits:
+            index = _index(rows, row)
+            if row.outcome is Outcome.OK or (row.outcome is Outcome.INFO and index in found):
+                operations.append((True, index, row.call, end(row) if row.outcome is Outcome.OK else FOREVER))
+        for read in reads:
+            if read.partition == partition:
+                is_trusted = level is Level.STRICT or (settled and read.call >= max(settled))
+                operations.append((False, read.commit, read.call if is_trusted else -1, end(read)))
+        if not any(_explains(order) for order in permutations(operations)):
+            yield Name.COMMITTED_OFFSET_ORDER
+
+
+def _index(rows: Rows, row: GroupRow) -> int:
+    return next(place for place, one in enumerate(rows) if one is row)
+
+
+def _explains(order: Iterable[tuple[bool, int, int, int]]) -> bool:
+    present, latest_call = -1, -1
+    for is_commit, commit, call, returned in order:
+        if returned < latest_call:
+            return False
+        latest_call = max(latest_call, call)
+        if is_commit:
+            present = commit
+        elif commit != present:
+            return False
+    return True
+
+
+# --- deliveries ----------------------------------------------------------------------------------------------------
+
+
+def _of_deliveries(rows: Rows, promise: Promise) -> Iterator[Name]:
+    for partition in {row.partition for row in rows if row.kind in (Kind.DELIVER, Kind.SETTLED)}:
+        yield from _of_partition([row for row in rows if row.partition == partition], promise)
+
+
+def _of_partition(rows: Rows, promise: Promise) -> Iterator[Name]:
+    deliveries = done(rows, Kind.DELIVER)
+    dense = max((row.offset for row in done(rows, Kind.SETTLED)), default=0)
+    known = {row.offset for row in deliveries} | set(range(dense))
+    for place, row in enumerate(deliveries):
+        later = [one for one in deliveries[place + 1 :] if (one.process, same(one, row)) == (row.process, True)]
+        if later and later[0].offset <= row.offset:
+            yield Name.NONMONOTONIC_DELIVERY
+        if later and any(row.offset < offset < later[0].offset for offset in known):
+            yield Name.SKIPPED_DELIVERY
+    if promise is Promise.AT_MOST_ONCE:
+        if len({row.offset for row in deliveries}) < len(deliveries):
+            yield Name.DOUBLED_DELIVERY
+        return
+    if any(offset not in {row.offset for row in deliveries} for offset in range(dense)):
+        yield Name.UNDELIVERED
+    for commit in done(rows, Kind.COMMIT):
+        for offset in known:
+            was = any(row.offset == offset and row.call <= end(commit) for row in deliveries)
+            if commit.generation >= 0 and offset < commit.offset and not was:
+                yield Name.LOST_DELIVERY
+    for delivery in deliveries:
+        since = [row.call for row in done(rows, Kind.ASSIGN) if row.process == delivery.process]
+        if _is_known_to_be_beyond(rows, delivery.offset, min(since, default=0)):
+            yield Name.DELIVERED_AFTER_COMMIT
+
+
+def _is_known_to_be_beyond(rows: Rows, offset: int, since: int) -> bool:
+    """Whether every offset that may have been the committed one from then on is larger, and there was one."""
+    taken = [row for row in done(rows, Kind.COMMIT) if end(row) < since]
+    possible = [
+        row
+        for row in rows
+        if row.kind is Kind.COMMIT
+        and row.outcome is not Outcome.FAIL
+        and not (row.outcome is Outcome.OK and any(end(row) < other.call for other in taken))
+    ]
+    return bool(taken) and all(row.offset > offset for row in possible)

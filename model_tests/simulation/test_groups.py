@@ -1,0 +1,63 @@
+"""Campaigns with members of a group: what they saw is valid, they come together, and a wrong coordinator is found."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from kio.schema.errors import ErrorCode
+
+from tidegauge.impl.coordinators.groups.classic.members import ClassicRules
+from tidegauge.impl.coordinators.groups.classic.state import ClassicGroup
+from tidegauge.impl.coordinators.groups.requests import Commit
+from tidegauge.linearizability.groups.findings import Name
+from tidegauge.linearizability.groups.history import Kind
+from tidegauge.model_tests.harness.cores.classic_groups import GroupRoles
+from tidegauge.model_tests.harness.simulation.group_campaign import (
+    GOALS,
+    SimulatedGroup,
+    draw_group,
+    simulate_group,
+)
+
+COOPERATIVE, STATIC = 8, 10
+"""Seeds."""
+MANY = 60
+WITHIN = 3
+
+
+def holds(seed: int) -> SimulatedGroup:
+    run = simulate_group(draw_group(seed))
+    assert not run.failures, f"seed {seed}: {run.failures}"
+    return run
+
+
+def test_members_of_either_protocol_come_together_and_a_run_is_repeated_to_the_row() -> None:
+    run, again, other = holds(COOPERATIVE), holds(COOPERATIVE), holds(STATIC)
+    assert run.options.is_cooperative
+    assert other.options.static
+    for one in (run, other):
+        assert set(one.rows.kind.tolist()) == set(map(int, Kind)), "every kind of row was recorded"
+    for column in ("kind", "process", "offset", "call", "returned"):
+        assert np.array_equal(getattr(run.rows, column), getattr(again.rows, column))
+
+
+@pytest.mark.deep
+def test_many_runs_hold_and_see_all_that_a_campaign_is_to_see() -> None:
+    seen = sum((Counter(holds(seed).sometimes) for seed in range(MANY)), Counter[str]())
+    assert set(seen) == set(GOALS), f"{set(GOALS) - set(seen)} were never seen"
+
+
+class TakesAnyCommit(ClassicRules):
+    """Fences nobody's commit."""
+
+    def commit_error(self, group: ClassicGroup, commit: Commit) -> ErrorCode:
+        return ErrorCode.none
+
+
+def test_a_coordinator_that_fences_no_commit_is_found_by_what_members_saw() -> None:
+    roles = GroupRoles(rules=TakesAnyCommit)
+    runs = (simulate_group(draw_group(seed), roles) for seed in range(1, 1 + WITHIN))
+    found = next(run for run in runs if run.failures)
+    assert {one.name for one in found.anomalies} & {Name.COMMIT_OF_FORMER_GENERATION, Name.TWO_COMMITTERS}
