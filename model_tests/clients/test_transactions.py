@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import socket
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -20,12 +22,18 @@ from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka import TopicPartition as LibrdkafkaPartition
 from kafka import KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as PythonPartition
+from kio.schema.errors import ErrorCode
+from kio.schema.update_features.v2.request import FeatureUpdateKey, UpdateFeaturesRequest
 
 from tidegauge import running_cluster
+from tidegauge.impl.wire.apis import ApiKey
+from tidegauge.impl.wire.codecs import decode_response, encode_request
+from tidegauge.impl.wire.primitives import i8, i16, millis
 from tidegauge.model_tests.clients.conftest import FreshTopic, eventually
 from tidegauge.model_tests.clients.test_confluent import SECONDS
 
 _numbers = itertools.count()
+UPGRADE, SAFE_DOWNGRADE = 1, 2
 
 
 class Confluent:
@@ -167,6 +175,38 @@ def test_what_is_committed_is_read_and_a_zombie_is_fenced(client: Any, bootstrap
             with pytest.raises(Exception, match=r"(?i)fenced|epoch"):
                 zombie.write(topic, [b"5"], commit=True)
             assert eventually(lambda: client.read(bootstrap, topic) == [b"1", b"2", b"4"])
+
+
+def test_clients_go_on_where_the_level_of_transactions_changes_between_two_of_them() -> None:
+    """From 2 down to 0 and up again, under the same producers: of version 1 all three."""
+    with running_cluster() as cluster:
+        bootstrap = cluster.bootstrap_servers
+        for client in CLIENTS:
+            cluster.create_topic(client.__name__)
+        producers = [client(bootstrap, client.__name__) for client in CLIENTS]
+        expected: list[bytes] = []
+        for level, upgrade in ((1, SAFE_DOWNGRADE), (0, SAFE_DOWNGRADE), (1, UPGRADE), (2, UPGRADE)):
+            set_transaction_version(bootstrap, level, upgrade)
+            expected.append(b"%d, %d" % (level, upgrade))
+            for producer in producers:
+                producer.write(type(producer).__name__, [b"aborted"], commit=False)
+                producer.write(type(producer).__name__, expected[-1:], commit=True)
+        for producer in producers:
+            producer.close()
+        for client in CLIENTS:
+            assert eventually(partial(has_read, client, bootstrap, expected)), client.__name__
+
+
+def set_transaction_version(bootstrap: str, level: int, upgrade: int) -> None:
+    """What `kafka-features` asks for; no library has it in its public interface."""
+    update = FeatureUpdateKey(feature="transaction.version", max_version_level=i16(level), upgrade_type=i8(upgrade))
+    request = UpdateFeaturesRequest(timeout=millis(10_000), feature_updates=(update,))
+    host, port = bootstrap.split(":")
+    with socket.create_connection((host, int(port)), SECONDS) as connection, connection.makefile("rb") as responses:
+        connection.sendall(encode_request(request, 1, "operator"))
+        (size,) = struct.unpack(">i", responses.read(4))
+        response: Any = decode_response(responses.read(size), ApiKey.UPDATE_FEATURES, 2).message
+    assert response.error_code is ErrorCode.none, response
 
 
 def test_transactions_go_on_through_the_crash_of_every_broker() -> None:

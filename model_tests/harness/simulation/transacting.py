@@ -24,6 +24,7 @@ from tidegauge.impl.client.client import Client
 from tidegauge.impl.client.committed_offsets import GroupOffsets
 from tidegauge.impl.client.errors import KafkaError
 from tidegauge.impl.client.requests import Fetched
+from tidegauge.impl.client.transactional import FENCED as FENCED_BY
 from tidegauge.impl.client.transactional import Transaction, TransactionalProducer
 from tidegauge.linearizability.history import Isolation, Kind
 from tidegauge.model_tests.harness.simulation.options import Options
@@ -258,7 +259,7 @@ class Transacting:
     def _count_refusal(self, error: KafkaError, *, slept: bool, ends: bool) -> None:
         self.seen[UNKNOWN] += ends and error.maybe_done
         self.seen[REFUSED] += ends and not error.maybe_done
-        self.seen[LATE] += ends and slept and not error.maybe_done
+        self.seen[LATE] += ends and slept and error.code in FENCED_BY
 
     async def _read_on(self, name: str, isolation: Isolation) -> None:
         rng = Random(f"{name}/{self.options.seed}")

@@ -344,13 +344,48 @@ async def test_partitions_that_are_not_there_are_not_added_and_no_other_is() -> 
 @simulated
 async def test_at_a_lower_level_a_transaction_does_not_raise_the_epoch() -> None:
     async with transacting() as producer:
-        update = FeatureUpdateKey(feature="transaction.version", max_version_level=i16(1), upgrade_type=i8(2))
-        peer = await producer.peer(0)
-        await peer.ask(UpdateFeaturesRequest(timeout=millis(1_000), feature_updates=(update,)))
+        await to_level(producer, 1, 2)
         await producer.write_patiently(b"1")
         assert await producer.end(commit=True) is NONE
         await producer.until_read([b"1"])
         assert (await described(producer)).producer_epoch == 0
+
+
+@simulated
+async def test_a_client_that_upgrades_between_two_transactions_begins_under_a_new_epoch() -> None:
+    """It learns of a new level of `transaction.version`; what it has sent before joins no later transaction."""
+    async with transacting(1) as producer:
+        for level, upgrade in ((0, 2), (1, 1)):
+            await to_level(producer, level, upgrade)
+            await producer.write_patiently(b"%d" % level)
+            assert await producer.end(commit=True) is NONE
+            await producer.until_read([b"0", b"1"][: level + 1])
+        assert producer.epoch == 0, "as long as it speaks version 1"
+        await to_level(producer, 2, 1)
+        late = Transacting(producer.cluster, 1, producer_id=producer.producer_id, epoch=producer.epoch)
+        producer.version = 2
+        assert await producer.init(goes_on=True) is NONE
+        assert producer.epoch == 1
+        await producer.write_patiently(b"2")
+        assert await late.end(commit=True) is ErrorCode.producer_fenced
+        assert await late.add("t", 1) is ErrorCode.producer_fenced
+        assert await producer.end(commit=False) is NONE
+        assert producer.epoch == 2
+        await to_level(producer, 1, 2)
+        await producer.write_patiently(b"3")
+        assert await producer.end(commit=True) is NONE
+        await producer.until_read([b"0", b"1", b"3"])
+
+
+async def to_level(producer: Transacting, level: int, upgrade: int) -> None:
+    """Set `transaction.version`; `upgrade`: 1 for one, 2 for a safe downgrade."""
+    update = FeatureUpdateKey(feature="transaction.version", max_version_level=i16(level), upgrade_type=i8(upgrade))
+    peer = await producer.peer(0)
+    response = await peer.ask(UpdateFeaturesRequest(timeout=millis(1_000), feature_updates=(update,)))
+    assert response.error_code is NONE, response
+    cache = producer.cluster.broker(0).metadata
+    while cache.image.feature_level("transaction.version") != level:  # noqa: ASYNC110 - virtual time
+        await trio.sleep(0.05)
 
 
 # --- operators --------------------------------------------------------------------------------------------------------
