@@ -116,6 +116,17 @@ async def test_cooperative_members_go_on_with_what_they_keep_and_nothing_is_read
     assert one.listening.told[-1] == ("revoked", tuple(FOUR))
 
 
+@simulated
+async def test_who_does_not_poll_leaves_though_nobody_waits_for_it() -> None:
+    async with running() as (_, client), Member(client, max_poll_interval_ms=5_000) as slow:
+        await slow.join()
+        await until(lambda: share(slow), slow)
+        await trio.sleep(7)
+        assert slow.identity.member_id == ""
+        await until(lambda: len(slow.listening.told) == 3, slow)
+        assert [what for what, _ in slow.listening.told] == ["assigned", "lost", "assigned"]
+
+
 @pytest.mark.parametrize(
     "assignor",
     ["sticky", pytest.param("range", marks=pytest.mark.deep), pytest.param("roundrobin", marks=pytest.mark.deep)],
