@@ -39,6 +39,9 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument(
         "--unit-tests-first", action="store_true", help="quick: whether it is killed, not by which ring"
     )
+    parser.add_argument(
+        "--ring", action="append", choices=[ring.value for ring in Ring], help="only what these rings kill"
+    )
     parser.add_argument("--survivors", action="store_true", help="what earlier tests killed counts as killed")
     parser.add_argument("--fresh", action="store_true", help="forget former results")
     parser.add_argument("--out", type=Path, default=Path("mutants"), help="folder for results (default: %(default)s)")
@@ -60,6 +63,7 @@ def main(words: Sequence[str]) -> int:
         max(1, options.workers),
         unit_tests_first=options.unit_tests_first,
         only_survivors=options.survivors,
+        rings=tuple(map(Ring, options.ring or ())),
     )
     return run(wanted, options.out.resolve(), options.least)
 
@@ -100,7 +104,7 @@ class _Plugin:
         items = [item for item in session.items if item.get_closest_marker("deep") is None]
         parts = [*lockstep_parts(self.wanted.rounds), *test_parts(items), *simulation_parts(self.wanted.rounds)]
         rings = {ring for room in ROOMS if self.wanted.wants(room.name) for ring in room.rings} or {Ring.CORES}
-        parts = [part for part in parts if part.ring in rings]
+        parts = [part for part in parts if part.ring in rings and self.wanted.asks(part.ring)]
         parts.sort(key=lambda part: list(type(part.ring)).index(part.ring))
         self.has_run = True
         try:

@@ -55,6 +55,13 @@ class Wanted:
     only_survivors: bool = False
     """Whether what earlier tests killed counts as killed, if its file is the same."""
 
+    rings: tuple[Ring, ...] = ()
+    """The rings that may kill a mutant: all of its room, if it names none."""
+
+    def asks(self, ring: Ring) -> bool:
+        """Whether a ring may kill a mutant."""
+        return not self.rings or ring in self.rings
+
     def wants(self, room: str) -> bool:
         """Whether it tries mutants of the room."""
         return not self.rooms or room in self.rooms
@@ -83,6 +90,14 @@ def _lot(mutant: AnyMutant, seed: int) -> float:
     return Random(f"{seed}/{mutant.name}").random()
 
 
+def _terms(wanted: Wanted) -> Iterator[str]:
+    """What else than the code and the tests decides what kills a mutant."""
+    yield str(wanted.rounds)
+    if wanted.unit_tests_first:
+        yield "unit tests first"
+    yield from sorted(ring.value for ring in wanted.rings)
+
+
 def _digest_of(mutant: AnyMutant) -> str:
     """Of the file that a mutant changes."""
     return "" if isinstance(mutant, Played) else digest([ROOT / mutant.function.module.path])
@@ -100,7 +115,7 @@ class Campaign:
         self._file = folder / "results.jsonl"
         self._measured_file = folder / "measured.json"
         self._kills = Counter[tuple[str, str]]()
-        self._by = f"{digest_of_everything()}/{wanted.rounds}{'/unit tests first' if wanted.unit_tests_first else ''}"
+        self._by = "/".join([digest_of_everything(), *_terms(wanted)])
 
     def run(self) -> list[Result]:
         """Try them; returns the results of all that are wanted, former ones included."""

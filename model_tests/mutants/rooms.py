@@ -104,6 +104,18 @@ ROOMS: Final = (
         (Ring.CORES, Ring.UNIT),
     ),
     Room(
+        "group coordinator",
+        _folder("impl/coordinators/groups", "requests.py"),
+        ("model_tests/coordinators/groups",),
+        (Ring.CORES, Ring.UNIT),
+    ),
+    Room(
+        "classic groups",
+        _folder("impl/coordinators/groups/classic", "messages.py"),
+        ("model_tests/coordinators/groups",),
+        (Ring.CORES, Ring.UNIT),
+    ),
+    Room(
         "recovery",
         tuple(
             f"impl/storage/{name}.py"
@@ -126,7 +138,7 @@ ROOMS: Final = (
         _specification(name, name, (f"{_SPEC_TESTS}/{name}",), "models.py")
         for name in ("idempotence", "transactions", "offsets", "compaction", "recovery", "membership", "authentication")
     ),
-    _specification("classic groups", "groups/classic", (f"{_SPEC_TESTS}/groups",), "models.py"),
+    _specification("groups", "groups/classic", (f"{_SPEC_TESTS}/groups",), "models.py"),
     _specification("KIP-320", "published/kip320", (f"{_SPEC_TESTS}/published",)),
 )
 

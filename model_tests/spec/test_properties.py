@@ -47,7 +47,7 @@ FALSE: Final[Mapping[str, int]] = {
     "offsets": 310,
     "compaction": 482,
     "transactional-compaction": 427,
-    "recovery": 171,
+    "recovery": 162,
     "authentication": 240,
     "membership": 300,
     "succession": 204,

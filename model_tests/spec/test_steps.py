@@ -42,7 +42,7 @@ FOLLOW: Final[Mapping[str, str]] = {
     "offsets": "b0865ccf",
     "compaction": "a696b7b5",
     "transactional-compaction": "02f70cc2",
-    "recovery": "5a65f43b",
+    "recovery": "239b7068",
     "authentication": "9a5239dd",
     "membership": "8a999c7e",
     "succession": "92246680",

@@ -9,7 +9,7 @@ Two rules are not innocent. A recovery point that nothing else knows of is not b
 lost tail is not believed either. And what is behind damage that was not flushed is kept in a file of its own, but is no
 part of the log.
 
-How a file is read is in `reading`, how a log is opened in `opening`.
+How a file is read is in `reading`, how a log is opened in `opening`, what an interrupted cleaner leaves in `replacing`.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ import attrs
 
 from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.machine import Action, Invariant, Machine, NotEnabled, StepInvariant
+from tidegauge.spec.recovery.epoch_lies import Lie, SpoilEpochs, lie_guard
 from tidegauge.spec.recovery.opening import Opening
-from tidegauge.spec.recovery.state import NO_EPOCHS, NO_FILE, UNREADABLE, Batch, Rot, Segment, State
+from tidegauge.spec.recovery.replacing import Interrupt, interruption_guard, interruptions
+from tidegauge.spec.recovery.state import NO_EPOCHS, NO_FILE, UNREADABLE, Batch, Replacing, Rot, Segment, State
 
 FAR: Final[int] = 1 << 40
 """An offset that no log has."""
@@ -175,7 +177,7 @@ class Open(Action):
     reads_all: bool
 
 
-DAMAGE = (Spoil, LoseSegment, MakeUp, LoseEpochs, LosePoint, SpoilPoint, SpoilStart)
+DAMAGE = (Spoil, LoseSegment, MakeUp, LoseEpochs, LosePoint, SpoilPoint, SpoilStart, SpoilEpochs)
 
 
 def _is_there(state: State, action: Action) -> bool:
@@ -214,11 +216,16 @@ class Recovery(Opening, Machine[State]):
         Crash,
         Open,
         *DAMAGE,
+        Interrupt,
     )
 
     max_appends: int = 3
     max_crashes: int = 1
     max_damages: int = 1
+    replaces: bool = False
+    """Whether a process may die while segments are replaced."""
+    lies: bool = False
+    """Whether a file of leader epochs may have others than the log's."""
 
     def initial(self) -> Iterable[State]:
         return (State(),)
@@ -234,12 +241,14 @@ class Recovery(Opening, Machine[State]):
                 yield LoseSegment(segment.base)
                 yield from (Spoil(segment.base, number, rot) for number in range(len(segment.batches)) for rot in Rot)
             yield from (MakeUp(base, is_empty) for base in range(state.end + 2) for is_empty in (False, True))
+            yield from (SpoilEpochs(lie) for lie in Lie if self.lies)
             return
         yield from (Append(records, new) for records in (1, 2) for new in (False, True))
         yield from (Roll(), Flush(False), Flush(True), NoteHighWatermark(), Repair(), Close())
         for segment in state.segments:
             for batch in segment.batches:
                 yield from (StartAt(batch.start), StartAt(batch.end), Truncate(batch.start))
+        yield from interruptions(state) if self.replaces else ()
         for file, segment in enumerate(state.segments):
             for kept in range(len(segment.batches) - segment.synced + 1):
                 yield from (Crash(file, kept, torn, first) for torn in (False, True) for first in (False, True))
@@ -277,8 +286,10 @@ class Recovery(Opening, Machine[State]):
                 return "the log starts later"
             case Repair() if not state.gaps:
                 return "nothing is damaged"
-            case Crash() if state.crashes >= self.max_crashes:
+            case Crash() | Interrupt() if state.crashes >= self.max_crashes:
                 return "enough crashes"
+            case Interrupt():
+                return interruption_guard(state, action) if self.replaces else "nothing is replaced"
             case Crash(file, kept, torn, first):
                 return self._crash_guard(state, file, kept, torn=torn, first=first)
             case _ if not isinstance(action, self.action_types):
@@ -299,6 +310,8 @@ class Recovery(Opening, Machine[State]):
         rotten = any(batch.rot is not None for segment in state.segments for batch in segment.batches)
         spoilt = state.has_note or made_up or rotten
         is_lost = FAR in (state.point, state.start) or (state.is_clean and not state.point and state.end > 0)
+        if state.replacing is not None:
+            return "the files of a replacement are not damaged as well"
         if isinstance(action, (Spoil, LoseSegment, MakeUp)) and is_lost:
             return "what tells damage from a torn tail is damaged"
         match action:
@@ -326,6 +339,8 @@ class Recovery(Opening, Machine[State]):
                 return "there is none"
             case LosePoint() if not state.point:
                 return "it is 0"
+            case SpoilEpochs(lie):
+                return lie_guard(state, lie) if self.lies else "the file is never another log's"
         return ""
 
     def _open_guard(self, state: State, action: Open) -> str:
@@ -367,6 +382,10 @@ class Recovery(Opening, Machine[State]):
                 snapshots = state.snapshots | {state.end} if state.end > last else state.snapshots
                 closed = evolve(flushed, is_open=False, is_clean=True, point=state.end, snapshots=snapshots, gaps=())
                 return evolve(closed, high_watermark=min(state.high_watermark, state.end))
+            case Interrupt(first, last, stage):
+                flushed = self._flushed(state) if state.flushed < state.end else state
+                left = Replacing(first, last, stage)
+                return evolve(flushed, is_open=False, crashes=state.crashes + 1, replacing=left)
         assert isinstance(action, Crash)
         return self._crashed(state, action)
 
@@ -459,6 +478,8 @@ class Recovery(Opening, Machine[State]):
                 return evolve(state, point=0)
             case SpoilPoint():
                 return evolve(state, point=FAR)
+            case SpoilEpochs():
+                return evolve(state, is_contradicted=True)
         return evolve(state, start=FAR)
 
     # Properties
@@ -472,6 +493,7 @@ class Recovery(Opening, Machine[State]):
             "NothingIsAppendedToDamage": self.nothing_is_appended_to_damage,
             "TornIsCut": self.torn_is_cut,
             "StartIsInTheLog": self.start_is_in_the_log,
+            "EpochsAreTheLogs": self.epochs_are_the_logs,
         }
 
     def nothing_spoilt_is_served(self, state: State) -> bool:
@@ -503,6 +525,10 @@ class Recovery(Opening, Machine[State]):
 
     def start_is_in_the_log(self, state: State) -> bool:
         return not state.is_open or state.start <= state.end
+
+    def epochs_are_the_logs(self, state: State) -> bool:
+        """No batch contradicts the leader epochs of an open log."""
+        return not state.is_open or not state.is_contradicted
 
     @property
     def step_invariants(self) -> Mapping[str, StepInvariant[State]]:

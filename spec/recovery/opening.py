@@ -13,6 +13,7 @@ import attrs
 
 from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.recovery.reading import Damaged, Rules
+from tidegauge.spec.recovery.replacing import Replacements
 from tidegauge.spec.recovery.state import ENDLESS, NO_EPOCHS, NO_FILE, UNREADABLE, Batch, Gap, Segment, State
 
 
@@ -36,12 +37,13 @@ class Taken:
             self.gaps.append((start, end))
 
 
-class Opening(Rules):
+class Opening(Rules, Replacements):
     """The rules of opening a log; a bug overrides one of them."""
 
     def opened(self, state: State, *, reads_all: bool) -> State:
         """The log, open. If nothing else knows of a recovery point beyond its end, all is read and none is believed."""
-        reads_all |= state.has_note or state.noted in (NO_FILE, UNREADABLE)
+        reads_all |= state.has_note or state.noted in (NO_FILE, UNREADABLE) or self.is_contradicted(state)
+        state = self.replaced(state)
         taken = self.taken_in(state, state.point, reads_all=reads_all)
         if was_rejected := taken.is_rejected:
             taken = self.taken_in(state, 0, reads_all=True)
@@ -70,6 +72,7 @@ class Opening(Rules):
             noted=state.written_epochs if taken.segments else state.noted,
             snapshots=self.kept_snapshots(state, segments, start, end),
             is_clean=False,
+            is_contradicted=state.is_contradicted and not reads_all,
             has_note=self.is_noted(gaps),
             was_rejected=was_rejected,
             aside=state.aside | taken.aside,
@@ -107,6 +110,10 @@ class Opening(Rules):
                 taken.end = known_end
         taken.is_rejected = self.is_rejected(point, max(taken.end, known_end, state.start))
         return taken
+
+    def is_contradicted(self, state: State) -> bool:
+        """Whether the batches at which the leader epochs are to begin say otherwise: then all is read."""
+        return state.is_contradicted
 
     def is_rejected(self, point: int, known_end: int) -> bool:
         """Whether nothing else knows of what the recovery point says."""

@@ -5,7 +5,7 @@ A batch is known by where it begins. What a disk does to it is `Rot`; a file may
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import Enum, IntEnum
 from typing import Final
 
 import attrs
@@ -65,6 +65,27 @@ class Segment:
         return self.batches[-1].end if self.batches else self.base
 
 
+class Stage(IntEnum):
+    """How far a replacement has come."""
+
+    WRITTEN = 0
+    DECIDED = 1
+    BEGUN = 2
+    """One of the old segments is renamed."""
+    CLEARED = 3
+    """All of them are."""
+    PLACED = 4
+
+
+@attrs.frozen
+class Replacing:
+    """What a process has left: the segments with these bases were to become one."""
+
+    first: int
+    last: int
+    stage: Stage
+
+
 Gap = tuple[int, int]
 """Offsets [start, end) that nobody is served."""
 
@@ -99,6 +120,10 @@ class State:
     """Whether the last opening did not believe the recovery point."""
     aside: frozenset[int] = frozenset()
     """Where batches begin that are kept in other files than those of the log."""
+    replacing: Replacing | None = None
+    """A replacement of segments by one, in which a process has died that nobody has opened the log after."""
+    is_contradicted: bool = False
+    """Whether the file of leader epochs has what the batches contradict."""
     epoch: int = 0
     """The leader's."""
     appended: int = 0

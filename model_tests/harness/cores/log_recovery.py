@@ -1,7 +1,7 @@
 """A log of `impl.storage` on a simulated disk beside the machine of its recovery.
 
-A batch is damaged where it lies on the disk, in one of several ways that come to the same. Every third batch holds a
-record whose value is a record batch of its own, which no recovery may take for one of the log's.
+A batch is damaged where it lies on the disk, in one of many ways that come to the same; `recovered_batches` says what
+is in it. Of a log that nothing has damaged all is known that its batches say of producers and their transactions.
 
 What nobody is served is not read back: the batches that are refused are the specification's. All else is the log's, the
 disk's, or that of the files beside it.
@@ -9,42 +9,55 @@ disk's, or that of the files beside it.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from random import Random
 from typing import Final
 
 import attrs
 
+from tidegauge.impl.partition.transactions import AbortedTransaction
 from tidegauge.impl.ports.simulated_disk import CrashOutcome, SimulatedDisk
 from tidegauge.impl.records.batches import BatchHeader, RecordError, checked_header
-from tidegauge.impl.records.payload import Record, build_batch, decode_batches
+from tidegauge.impl.records.origin import Origin
 from tidegauge.impl.storage import checkpoints
+from tidegauge.impl.storage import segment as stored
+from tidegauge.impl.storage.appends import AppendedBatch
 from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.damage import DAMAGE_NOTE, DAMAGED_SUFFIX, STRAY_SUFFIX
 from tidegauge.impl.storage.errors import CorruptLogError
+from tidegauge.impl.storage.leader_epoch_cache import EpochEntry
 from tidegauge.impl.storage.log import Log
+from tidegauge.impl.storage.log_directory import CLEAN_SHUTDOWN
 from tidegauge.impl.storage.producer_snapshot import snapshot_offset
-from tidegauge.impl.storage.segment_names import LOG_SUFFIX, SEGMENT_SUFFIXES, file_name
-from tidegauge.impl.storage.surviving_logs import survivors
+from tidegauge.impl.storage.segment_names import (
+    CLEANED_SUFFIX,
+    DELETED_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    SEGMENT_SUFFIXES,
+    SWAP_SUFFIX,
+    file_name,
+)
+from tidegauge.impl.storage.surviving_logs import survivors, unsynced_bytes_below
+from tidegauge.model_tests.harness.cores.recovered_batches import Memory, bytes_of, spot
 from tidegauge.model_tests.harness.performing import Steps, on
 from tidegauge.spec.kernel.changes import Change
 from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.recovery import machine as spec
+from tidegauge.spec.recovery.epoch_lies import Lie, SpoilEpochs
 from tidegauge.spec.recovery.opening import Taken
-from tidegauge.spec.recovery.state import NO_EPOCHS, NO_FILE, UNREADABLE, Batch, Rot, Segment, State
+from tidegauge.spec.recovery.replacing import Interrupt
+from tidegauge.spec.recovery.state import NO_EPOCHS, NO_FILE, UNREADABLE, Batch, Segment, Stage, State
 
 ROOT: Final = "logs"
 LOG: Final = ("tide", 0)
 DIRECTORY: Final = f"{ROOT}/tide-0"
+_CHECKED: Final = 21
+"""From here on a batch is as its producer has made it."""
+OTHER_ROOT: Final = "other-logs"
+OTHER: Final = ("ebb", 1)
 CONFIG: Final = LogConfig(index_interval_bytes=150, file_delete_delay_ms=0, retention_ms=-1)
-
-_SPOT: Final[Mapping[Rot, tuple[tuple[int, int], ...]]] = {
-    Rot.CONTENT: ((-1, 0), (17, 3), (57, 1), (-2, 7)),
-    Rot.LENGTH: ((8, 6), (8, 7), (16, 0), (16, 7), (11, 2)),
-    Rot.EPOCH: ((15, 6),),
-    Rot.OFFSET: ((6, 2),),
-}
-"""Bits of a batch, by byte and bit: the records and the checksum; length and magic; the epoch; the base offset."""
 
 
 def segments_read(machine: spec.Recovery, state: State, *, reads_all: bool) -> int:
@@ -68,17 +81,12 @@ def segments_read(machine: spec.Recovery, state: State, *, reads_all: bool) -> i
     return read
 
 
-def value_of(offset: int, epoch: int) -> bytes:
-    """What the record at an offset says; of every third one it is a record batch that would fit in."""
-    text = b"record %d of epoch %d" % (offset, epoch)
-    return build_batch([Record(offset + 1, 0, None, text)], leader_epoch=epoch) if offset % 3 == 0 else text
-
-
 class RecoveryCores:
     """Satisfies `harness.lockstep.lockstep.Binding`: one log, and what its broker writes down beside it."""
 
     def __init__(self, machine: spec.Recovery, roles: object = None) -> None:
         self._disk = SimulatedDisk(Random(0))
+        self._disk.make_directory(f"{OTHER_ROOT}/{OTHER[0]}-{OTHER[1]}")
         self._log: Log | None = None
         self._places: dict[int, tuple[int, int, int]] = {}
         """Where a batch begins -> the base offset of its segment, its position there, and its size."""
@@ -106,11 +114,10 @@ class RecoveryCores:
 
     def append(self, action: spec.Append, before: State) -> None:
         epoch = before.epoch + action.by_new_leader
-        offsets = range(before.end, before.end + action.records)
-        batch = build_batch([Record(n, 0, None, value_of(offset, epoch)) for n, offset in enumerate(offsets)])
+        batch = bytes_of(before.end, action.records, epoch)
         active = self.log.segments[-1]
         self._places[before.end] = active.base_offset, active.size, len(batch)
-        self.log.append_as_leader(batch, epoch, 0)
+        self.log.append_as_leader(batch, epoch, 0, origin=Origin.BROKER)
 
     def roll(self, action: spec.Roll, before: State) -> None:
         self.log.roll(0)
@@ -157,20 +164,52 @@ class RecoveryCores:
                 sizes = [self._places[batch.start][2] for batch in segment.batches[segment.synced :]]
                 kept = sum(sizes[: action.kept]) + (sizes[action.kept] * 2 // 3 if action.torn else 0)
             keep[path] = kept
+        if not (before.damages or action.torn or action.first):
+            known = before.segments[action.file]
+            end = ([known.base] + [batch.end for batch in known.batches])[known.synced + action.kept]
+            found = unsynced_bytes_below(self._disk, [OTHER_ROOT, ROOT], {LOG: end})
+            assert found == keep, f"{found} of these files lie below offset {end}, and not {keep}"
         self.log.abandon()
         self._log = None
         self._disk.crash(keep=keep, tails=CrashOutcome.KEPT, names=CrashOutcome.KEPT)
         self._disk.power_on()
 
+    def interrupt(self, action: Interrupt, before: State) -> None:
+        """What the cleaner does in one go, up to here."""
+        log = self.log
+        if before.flushed < before.end:
+            log.flush()
+        old = [segment for segment in log.segments if action.first <= segment.base_offset <= action.last]
+        new = stored.Segment(self._disk, DIRECTORY, action.first, CONFIG.index_interval_bytes, 0, suffix=CLEANED_SUFFIX)
+        for segment in old:
+            for header in segment.headers():
+                if action.stage is not Stage.WRITTEN:
+                    self._places[header.base_offset] = action.first, new.size, header.size
+                batch = AppendedBatch(header.last_offset, header.size, header.max_timestamp)
+                new.append([segment.read_batch(header)], [batch])
+            for aborted in segment.transaction_index.entries:
+                new.transaction_index.append(aborted)
+        new.sync(closed=True)
+        if action.stage >= Stage.DECIDED:
+            new.rename(SWAP_SUFFIX)
+        for segment in old[: {Stage.WRITTEN: 0, Stage.DECIDED: 0, Stage.BEGUN: 1}.get(action.stage)]:
+            segment.rename(DELETED_SUFFIX)
+        if action.stage is Stage.PLACED:
+            new.rename("")
+        new.close()
+        self._write(f"{DIRECTORY}/{file_name(before.end + 5, INDEX_SUFFIX)}", b"of no segment")
+        log.abandon()
+        self._log = None
+
     # --- a closed one ---------------------------------------------------------------------------------------------
 
     def spoil(self, action: spec.Spoil, before: State) -> None:
         segment = next(one for one in before.segments if one.base == action.base)
-        batch = segment.batches[action.number]
+        batch, behind = segment.batches[action.number], segment.batches[action.number + 1 :]
         _, position, size = self._places[batch.start]
-        spots = _SPOT[action.rot]
-        at, bit = spots[(batch.start + before.damages) % len(spots)]
-        self._disk.flip_bit(_path(action.base), position + (at + size if at < 0 else at), bit)
+        rng = Random(f"{batch.start} {before.end} {before.damages} {before.appended}")
+        at, bit = spot(action.rot, batch, size, behind[0] if behind else None, rng)
+        self._disk.flip_bit(_path(action.base), position + at, bit)
 
     def lose_segment(self, action: spec.LoseSegment, before: State) -> None:
         for suffix in SEGMENT_SUFFIXES:
@@ -190,6 +229,20 @@ class RecoveryCores:
             self._write(path, b"0\n2\n0 0\n")
         self._disk.sync_directory(DIRECTORY)
 
+    def spoil_epochs(self, action: SpoilEpochs, before: State) -> None:
+        entries = list(self._written_epochs() or ())
+        starts = [batch.start for segment in before.segments for batch in segment.batches]
+        match action.lie:
+            case Lie.BEYOND:
+                entries.append(EpochEntry(entries[-1].epoch + 1, before.end + 1))
+            case Lie.LARGER:
+                entries.append(EpochEntry(entries[-1].epoch + 1, starts[-1]))
+            case Lie.SMALLER:
+                entries[0] = entries[0]._replace(epoch=entries[0].epoch - 1)
+        path = f"{DIRECTORY}/{checkpoints.LEADER_EPOCH_CHECKPOINT}"
+        self._disk.remove(path)
+        self._write(path, checkpoints.encode_leader_epochs(entries).encode())
+
     def lose_point(self, action: spec.LosePoint, before: State) -> None:
         self._point = 0
 
@@ -200,7 +253,7 @@ class RecoveryCores:
         self._start = spec.FAR
 
     def open(self, action: spec.Open, before: State) -> None:
-        expected = survivors(self._disk, [ROOT]).ends.get(LOG, 0) if self._disk.exists(DIRECTORY) else 0
+        latest = max((entry.start_offset for entry in self._written_epochs() or ()), default=0)
         self._log = log = Log.open(
             self._disk,
             DIRECTORY,
@@ -214,9 +267,8 @@ class RecoveryCores:
             before_lowering=self._lower,
         )
         self._start, self._is_clean = log.log_start_offset, False
-        self._read_wanted = segments_read(self._machine, before, reads_all=action.reads_all)
-        if not before.damages:
-            assert log.log_end_offset == expected, f"the disk was said to keep records up to {expected}"
+        if latest <= log.log_end_offset:  # else a crash has taken what the checkpoint knows, and all is read
+            self._read_wanted = segments_read(self._machine, before, reads_all=action.reads_all)
 
     def _lower(self, offset: int) -> None:
         self._point = min(self._point, offset)
@@ -255,15 +307,24 @@ class RecoveryCores:
         )
 
     def differences(self, expected: State) -> Iterator[Change]:
-        """What an opening says of itself, and what the disk may still lose of an open log."""
+        """What an opening says of itself, what the disk may lose of an open log, and what it has of a closed one."""
         if self._log is None:
+            if expected.segments and expected.replacing is None:
+                yield from self._found_otherwise(expected)
             return
         for segment in expected.segments:
             is_lost = self._disk.unsynced(_path(segment.base)) > 0
             if is_lost and segment.synced == len(segment.batches) and not segment.torn:
                 yield Change(f"segments[{segment.base}].synced", segment.synced, "less")
+        if not expected.damages:
+            yield from self._forgotten(expected)
         if self._read_wanted is None:
             return
+        names = set(self._disk.list_directory(DIRECTORY))
+        over = [name for name in names if name.endswith((CLEANED_SUFFIX, SWAP_SUFFIX, DELETED_SUFFIX))]
+        over += [name for name in names if name.endswith(INDEX_SUFFIX) and name[:20] + LOG_SUFFIX not in names]
+        if over:
+            yield Change("left over", [], over)
         recovery = self._log.recovery
         if recovery.scanned_segments != self._read_wanted:
             yield Change("segments that are read", self._read_wanted, recovery.scanned_segments)
@@ -271,19 +332,69 @@ class RecoveryCores:
         if recovery.lost_nothing != lost_nothing:
             yield Change("all that was flushed is there", lost_nothing, recovery.lost_nothing)
 
+    def _found_otherwise(self, expected: State) -> Iterator[Change]:
+        """What is known of a log before it is opened: its end, its start, its high watermark, its last stop."""
+        files = {
+            checkpoints.LOG_START_OFFSET_CHECKPOINT: self._start,
+            checkpoints.HIGH_WATERMARK_CHECKPOINT: self._high_watermark,
+        }
+        for name, offset in files.items():
+            checkpoints.write_atomically(self._disk, ROOT, name, checkpoints.encode_offsets({LOG: offset}))
+        for directory, epoch in ((ROOT, 7), (OTHER_ROOT, 7 + expected.crashes % 2)):
+            text = json.dumps({"version": 0, "brokerEpoch": epoch}) if expected.is_clean else ""
+            checkpoints.write_atomically(self._disk, directory, CLEAN_SHUTDOWN, text)
+        found = survivors(self._disk, [ROOT, OTHER_ROOT])
+        first = min(segment.base for segment in expected.segments)
+        noted = 7 if expected.is_clean and not expected.crashes % 2 else -1
+        for what, wanted, known in (
+            ("start", max(expected.start, first), found.starts.get(LOG, 0)),
+            ("high watermark", expected.high_watermark, found.high_watermarks.get(LOG, 0)),
+            ("epoch of a clean stop", noted, found.noted),
+            ("other logs", {OTHER: 0}, {log: end for log, end in found.ends.items() if log != LOG}),
+        ):
+            if wanted != known:
+                yield Change(f"{what} of a closed log", wanted, known)
+        if not expected.damages:
+            end = self._machine.opened(expected, reads_all=False).end
+            if found.ends[LOG] != end:
+                yield Change("end of a closed log", end, found.ends[LOG])
+
+    def _forgotten(self, expected: State) -> Iterator[Change]:
+        """What is known otherwise of producers and transactions than the batches say that are there."""
+        first = expected.segments[0].base
+        memory = Memory.of(batch for segment in expected.segments for batch in segment.batches)
+        yield from memory.differences(expected.start, self.log.producers)
+        wanted = [one for one in memory.aborted if one.last_offset >= expected.start]
+        found = self.log.aborted_transactions(expected.start, expected.end)
+        if first:  # of what began before the first segment only the end is there, and of what was open then nothing
+            begun = {one.last_offset: one.first_offset for one in wanted}
+            wanted = [one._replace(last_stable_offset=0) for one in wanted]
+            known = (one if one.first_offset >= first else _from(one, begun) for one in found)
+            found = [one._replace(last_stable_offset=0) for one in known if one is not None]
+        if wanted != found:
+            yield Change("aborted transactions", wanted, found)
+
     def _noted(self, names: Sequence[str]) -> int:
         if checkpoints.LEADER_EPOCH_CHECKPOINT not in names:
             return NO_FILE
-        text = checkpoints.read_text(self._disk, DIRECTORY, checkpoints.LEADER_EPOCH_CHECKPOINT)
-        entries = checkpoints.decode_leader_epochs(text or "")
+        entries = self._written_epochs()
         if entries is None:
             return UNREADABLE
         return entries[0].start_offset if entries else NO_EPOCHS
 
+    def _written_epochs(self) -> Sequence[EpochEntry] | None:
+        """The leader epochs as they are written down; None where no list is."""
+        if not self._disk.exists(f"{DIRECTORY}/{checkpoints.LEADER_EPOCH_CHECKPOINT}"):
+            return None
+        text = checkpoints.read_text(self._disk, DIRECTORY, checkpoints.LEADER_EPOCH_CHECKPOINT)
+        return checkpoints.decode_leader_epochs(text or "")
+
     def _segments(self, state: State) -> Iterator[Segment]:
         """The log's, with what is served of it, and with the batches of the specification that are not."""
         bases = self.log.segment_base_offsets
-        served = list(self._served())
+        known_gaps, served = list(self.log.damage.gaps), list(self._served())
+        if self.log.damage.gaps != known_gaps:  # what was read before damage was met may lie between two damaged places
+            served = list(self._served())
         known = {segment.base: segment for segment in state.segments}
         for base, following in zip(bases, [*bases[1:], spec.FAR], strict=True):
             like = known.get(base, Segment(base))
@@ -300,12 +411,12 @@ class RecoveryCores:
             except CorruptLogError:
                 offset += 1
                 continue
-            records = list(decode_batches(data))
-            first, last, epoch = records[0].offset, records[-1].offset, checked_header(data).partition_leader_epoch
+            header = checked_header(data)
+            first, last, epoch = header.base_offset, header.last_offset, header.partition_leader_epoch
             known = log.epochs.epoch_for_offset(first)
             starts = [entry.start_offset for entry in log.epochs.entries]
             is_known = known == epoch or (known is None and first < min(starts, default=log.log_end_offset))
-            is_same = [one.value for one in records] == [value_of(one.offset, epoch) for one in records]
+            is_same = data[_CHECKED:] == bytes_of(first, last + 1 - first, epoch)[_CHECKED:]
             yield Batch(first, last + 1, epoch if is_known and is_same else -1)
             offset = last + 1
 
@@ -313,6 +424,12 @@ class RecoveryCores:
         """Where batches begin that lie in files of other names."""
         files = (f"{DIRECTORY}/{name}" for name in names if DAMAGED_SUFFIX in name or STRAY_SUFFIX in name)
         return {header.base_offset for file in files for header in _intact(self._disk.files()[file])}
+
+
+def _from(one: AbortedTransaction, begun: Mapping[int, int]) -> AbortedTransaction | None:
+    """A transaction as it would seem that began before the first segment; None if all its records are gone."""
+    first = begun.get(one.last_offset)
+    return None if first is None else one._replace(first_offset=first)
 
 
 def _path(base: int) -> str:
@@ -345,5 +462,7 @@ STEPS: Final = Steps[RecoveryCores, [State], None](
     on(spec.LosePoint, RecoveryCores.lose_point),
     on(spec.SpoilPoint, RecoveryCores.spoil_point),
     on(spec.SpoilStart, RecoveryCores.spoil_start),
+    on(SpoilEpochs, RecoveryCores.spoil_epochs),
+    on(Interrupt, RecoveryCores.interrupt),
     on(spec.Open, RecoveryCores.open),
 )

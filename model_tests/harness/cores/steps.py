@@ -52,6 +52,8 @@ def receive_fetch(cores: Cores, action: protocol.ReceiveFetch) -> None:
     if action.request in cores.brokers[action.request.follower].outstanding:
         records = log.decode(in_memory(served.records))
         response = abstraction.fetch_response(action.request, served, records, cores.additions, log.records)
+        is_news = bool(records) or response.error is not spec.Error.OK or response.diverging_end_offset >= 0
+        assert served.has_news == is_news, f"whether a response of broker {leader} is held: {served}"
         cores.fetch_responses[response] = served
     cores.carry_out_effects(leader)
 
@@ -90,7 +92,8 @@ def shrink_isr(cores: Cores, action: control.ShrinkIsr) -> None:
     replica = cores.replica(action.broker)
     cores.now_ms += cores.config.replica_lag_time_max_ms + 1
     keep_up(replica, set(replica.remote_replicas) - set(action.lagging), cores.now_ms)
-    replica.shrink_isr(cores.now_ms)
+    assert replica.shrink_isr(cores.now_ms), f"broker {action.broker} says that nobody lags"
+    assert not replica.shrink_isr(cores.now_ms), f"broker {action.broker} says that it proposes twice at a time"
     cores.carry_out_effects(action.broker)
 
 

@@ -32,6 +32,7 @@ from tidegauge.model_tests.harness.cores.transaction_abstraction import (
     transaction_marker,
 )
 from tidegauge.spec.kernel.changes import Change
+from tidegauge.spec.kernel.near_misses import epochs_around
 from tidegauge.spec.transactions import state as spec
 from tidegauge.spec.transactions.partition_rules import PartitionRules
 
@@ -203,7 +204,24 @@ class PartitionCores:
         yield from read_otherwise(self.machine, f"{name} batch by batch", expected, stable, self._paged)
         if self.leader.knows_high_watermark and self._shown != expected.high_watermark:
             yield Change(f"{name}.shown without read_committed", expected.high_watermark, self._shown)
+        yield from self._taken_otherwise(name, expected)
         follower = self.replicas[1 - self.registration.leader]
         is_told = (follower.log_end_offset, follower.high_watermark) == (len(expected.log), expected.high_watermark)
         if is_told and follower.last_stable_offset != stable:
             yield Change(f"{name}.last_stable_offset of the follower", stable, follower.last_stable_offset)
+
+    def _taken_otherwise(self, name: str, expected: spec.Partition) -> Iterator[Change]:
+        """From which producers a group coordinator's batch, which has no sequence, would be taken otherwise."""
+        known = {entry.producer_id: entry for entry in expected.memory.producers}
+        for producer_id in sorted({*known, *(one for one, _ in expected.verified)}):
+            entry = known.get(producer_id)
+            for epoch in epochs_around(entry.epoch if entry is not None else 0):
+                is_open = entry is not None and entry.open_from != spec.NONE and entry.epoch == epoch
+                wanted = ErrorCode.invalid_txn_state
+                if entry is not None and epoch < entry.epoch:
+                    wanted = ErrorCode.invalid_producer_epoch
+                elif is_open or (producer_id, epoch) in expected.verified:
+                    wanted = ErrorCode.none
+                found = self.leader.coordinators_batch_error(producer_id, epoch)
+                if found is not wanted:
+                    yield Change(f"{name}: a batch of producer {producer_id} in epoch {epoch}", wanted, found)

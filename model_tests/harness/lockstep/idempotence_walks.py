@@ -77,11 +77,28 @@ def quiet_round(lockstep: Lockstep[Idempotence], rng: Random) -> Iterator[Action
             yield from kind.candidates(lockstep.machine, lockstep.state)
 
 
+def forgetting_round(lockstep: Lockstep[Idempotence], rng: Random) -> Iterator[Action]:
+    """All messages arrive, one replica or all forget an idle producer, and it goes on.
+
+    What may have been forgotten decides what is taken on trust: so the log start moves, by one record or by more.
+    """
+    yield from quiet_round(lockstep, rng)
+    machine = lockstep.machine
+    everywhere = rng.random() < 0.5
+    producer, broker = rng.randrange(machine.producers), rng.randrange(machine.brokers)
+    yield from list(partition.DeleteRecords.candidates(machine, lockstep.state))[: rng.choice((0, 0, 1, 3))]
+    for one in partition.Expire.candidates(machine, lockstep.state):
+        if one.producer == producer and (everywhere or one.broker == broker):
+            yield one
+    yield from producing.Send.candidates(machine, lockstep.state)
+    yield from quiet_round(lockstep, rng)
+
+
 IDEMPOTENCE_WALKS: Final = WalkPlan(
     large_machine,
     PERTURBATIONS,
     weights=(2, 4, 8),
-    rounds=(quiet_round,),
+    rounds=(quiet_round, forgetting_round),
     round_shares=(0.02, 0.1),
     length=80,
     enabled=enabled_candidates,

@@ -10,11 +10,19 @@ from tidegauge.model_tests.harness.lockstep.lockstep import Lockstep
 from tidegauge.model_tests.harness.lockstep.walks import WalkPlan
 from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.recovery import machine as spec
+from tidegauge.spec.recovery.epoch_lies import Lie, SpoilEpochs
 from tidegauge.spec.recovery.machine import DAMAGE, Recovery
+from tidegauge.spec.recovery.replacing import Interrupt
 
 
 def drawn(rng: Random) -> Recovery:
-    return Recovery(max_appends=rng.choice((6, 12, 24)), max_crashes=24, max_damages=rng.choice((0, 4, 16)))
+    return Recovery(
+        max_appends=rng.choice((6, 12, 24)),
+        max_crashes=24,
+        max_damages=rng.choice((0, 4, 16)),
+        replaces=True,
+        lies=True,
+    )
 
 
 def _write(lockstep: Lockstep[Recovery], rng: Random) -> Iterator[Action]:
@@ -29,11 +37,13 @@ def _write(lockstep: Lockstep[Recovery], rng: Random) -> Iterator[Action]:
 
 def _end_and_open(lockstep: Lockstep[Recovery], rng: Random) -> Iterator[Action]:
     """The log is closed or crashes, some of what lies on the disk is damaged, and the log is opened."""
-    kind = rng.choice((spec.Close, spec.Crash))
+    kind = rng.choice((spec.Close, spec.Close, spec.Crash, spec.Crash, Interrupt))
     ends = [action for action in lockstep.machine.actions(lockstep.state) if isinstance(action, kind)]
     if ends:
         yield rng.choice(ends)
-    of_one_kind = rng.choice((spec.Spoil, DAMAGE))
+    if rng.random() < 0.4:
+        yield SpoilEpochs(rng.choice(list(Lie)))
+    of_one_kind = rng.choice((spec.Spoil, DAMAGE, DAMAGE))
     for _ in range(rng.randrange(4)):
         damages = [action for action in lockstep.machine.actions(lockstep.state) if isinstance(action, of_one_kind)]
         if damages:
@@ -45,5 +55,9 @@ def _end_and_open(lockstep: Lockstep[Recovery], rng: Random) -> Iterator[Action]
 
 
 RECOVERY_WALKS: Final = WalkPlan(
-    drawn, perturbations=frozenset(DAMAGE), rounds=(_write, _end_and_open), round_shares=(0.4, 0.8), length=60
+    drawn,
+    perturbations=frozenset({*DAMAGE, Interrupt}),
+    rounds=(_write, _end_and_open),
+    round_shares=(0.4, 0.8),
+    length=60,
 )

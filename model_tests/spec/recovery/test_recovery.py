@@ -11,13 +11,18 @@ from tidegauge.spec.kernel.progress import Limits
 from tidegauge.spec.recovery.machine import WHOLE, Recovery
 from tidegauge.spec.recovery.opening import Taken
 from tidegauge.spec.recovery.reading import Damaged
-from tidegauge.spec.recovery.state import Batch, Gap, Rot, Segment, State
+from tidegauge.spec.recovery.state import Batch, Gap, Rot, Segment, Stage, State
 
 
 def test_one_batch_a_crash_and_any_damage() -> None:
     found = explore(Recovery(max_appends=1), converges=True)
     assert (found.holds, found.complete, found.distinct) == (True, True, 5_453)
     assert found.reached.keys() == {"a recovery point is rejected"}
+
+
+def test_a_cleaner_that_dies_and_epochs_of_another_log() -> None:
+    found = explore(Recovery(max_appends=1, replaces=True, lies=True))
+    assert (found.holds, found.complete, found.distinct) == (True, True, 5_781)
 
 
 @pytest.mark.deep
@@ -113,6 +118,16 @@ def test_damage_below_the_start_is_the_reason_for_no_repair() -> None:
     assert not explore(RefusesWhatItHas(max_appends=0)).violations
 
 
+class DropsWhatIsDecided(Recovery):
+    def is_decided(self, stage: Stage) -> bool:
+        return False
+
+
+class BelievesEpochsOfAnotherLog(Recovery):
+    def is_contradicted(self, state: State) -> bool:
+        return False
+
+
 @pytest.mark.parametrize(
     ("wrong", "invariant"),
     [
@@ -127,6 +142,8 @@ def test_damage_below_the_start_is_the_reason_for_no_repair() -> None:
         (SkipsWhatIsMissing(max_appends=2, max_damages=0), "FlushedIsKept"),
         (TellsNobody(max_appends=1), "RefusedIsTold"),
         (RefusesWhatWasDeleted(max_appends=0), "RepairKeepsWhatIsBefore"),
+        (DropsWhatIsDecided(max_appends=1, max_damages=0, replaces=True), "IntactIsKept"),
+        (BelievesEpochsOfAnotherLog(max_appends=1, lies=True), "EpochsAreTheLogs"),
     ],
     ids=lambda one: type(one).__name__ if isinstance(one, Recovery) else one,
 )

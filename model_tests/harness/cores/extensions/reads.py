@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import attrs
@@ -15,7 +15,9 @@ from tidegauge.model_tests.harness.cores.refusals import REFUSALS
 from tidegauge.model_tests.harness.cores.replication import CORRECT, NOTHING, Cores, Roles
 from tidegauge.model_tests.harness.cores.steps import ReplicationCores
 from tidegauge.model_tests.harness.performing import Steps, on
+from tidegauge.spec.kernel.changes import Change
 from tidegauge.spec.kernel.machine import Action
+from tidegauge.spec.kernel.near_misses import epochs_around
 from tidegauge.spec.replication import state as spec
 from tidegauge.spec.replication.extensions.reads import (
     Consume,
@@ -77,6 +79,8 @@ class ReadsCores(ReplicationCores):
     """Brokers, controller and messages, and consumers that read at any broker."""
 
     refusals = REFUSED
+    has_begun = False
+    """Whether anything has happened: before, a walk has nothing to blame."""
 
     def __init__(self, machine: Replication, roles: Roles = CORRECT, additions: Additions = NOTHING) -> None:
         self.consumers = [Consumer()] * Reads.of(machine).consumers
@@ -89,7 +93,49 @@ class ReadsCores(ReplicationCores):
         return seen
 
     def step(self, action: Action) -> None:
+        self.has_begun = True
         STEPS.perform(self, action)
+
+    def differences(self, state: spec.State) -> Iterator[Change]:
+        """What one replica, each in its turn, tells a client otherwise that asks what no action asks."""
+        broker = self.now_ms % len(self.brokers)
+        if self.brokers[broker].replica is None or not self.has_begun:
+            return
+        replica, reads = state.replicas[broker], Reads.of(self.machine)
+        for leader_epoch in epochs_around(replica.leader_epoch):
+            error = reads.latest_error(replica, broker, leader_epoch)
+            error = spec.Error.OK if error is spec.Error.OFFSET_NOT_AVAILABLE else error
+            yield from self._told_otherwise(broker, replica, leader_epoch, error)
+        if replica.leader_epoch >= 0:
+            yield from self._shown_otherwise(broker, replica)
+
+    def _told_otherwise(
+        self, broker: int, replica: spec.Replica, leader_epoch: int, error: spec.Error
+    ) -> Iterator[Change]:
+        """Where the log begins, and where its epochs end: the leader alone says."""
+        core, path = self.replica(broker), f"replicas[{broker}] in epoch {leader_epoch}"
+        begins = core.earliest_offset(leader_epoch)
+        begins = begins.value if isinstance(begins, ErrorCode) else begins
+        if begins != (error.value or 0):
+            yield Change(f"{path}: earliest", error.value or 0, begins)
+        for epoch in range(-1, replica.leader_epoch + 2):
+            ends = core.end_offset_for_leader_epoch(epoch, leader_epoch)
+            found = ends.value if isinstance(ends, ErrorCode) else tuple(ends)
+            wanted = error.value or self.machine.end_offset_for_epoch(replica.log, epoch)
+            if found != wanted:
+                yield Change(f"{path}: end of epoch {epoch}", wanted, found)
+
+    def _shown_otherwise(self, broker: int, replica: spec.Replica) -> Iterator[Change]:
+        """What is shown at each offset where there is room for so many records, the first of which needs it too."""
+        core, log, reads = self.replica(broker), self.brokers[broker].log, Reads.of(self.machine)
+        for offset in range(len(replica.log) + 2):
+            error = reads.read_error(replica, broker, offset, replica.leader_epoch)
+            for room in (0, 1, 2):
+                response = core.read(offset, log.bytes_of(room), at_least_one=False, only_leader=False)
+                found = response.error.value or log.decode(in_memory(response.records))
+                wanted = error.value or reads.shown(replica, offset)[:room]
+                if found != wanted:
+                    yield Change(f"replicas[{broker}]: {room} records from {offset}", wanted, found)
 
 
 def learn_leader(cores: ReadsCores, action: LearnLeader) -> None:
