@@ -37,6 +37,7 @@ from tidegauge.spec.bugs.cleaning import CLEANING_BUGS
 from tidegauge.spec.bugs.groups import GROUP_BUGS
 from tidegauge.spec.bugs.idempotence import IDEMPOTENCE_BUGS
 from tidegauge.spec.bugs.kip320 import KIP320_BUGS
+from tidegauge.spec.bugs.kip848 import KIP848_BUGS
 from tidegauge.spec.bugs.offsets import OFFSET_BUGS
 from tidegauge.spec.bugs.reading import READING_BUGS
 from tidegauge.spec.bugs.transactions import TRANSACTION_BUGS
@@ -60,6 +61,7 @@ from tidegauge.spec.membership.placement import Placement
 from tidegauge.spec.membership.succession import Succession
 from tidegauge.spec.offsets.machine import Offsets
 from tidegauge.spec.published.kip320.machine import Kip320
+from tidegauge.spec.published.kip848.machine import FirstKip848, Kip848
 from tidegauge.spec.recovery.machine import Recovery
 from tidegauge.spec.replication.composed import everything
 from tidegauge.spec.replication.extension import ReplicationExtension
@@ -302,6 +304,10 @@ REGISTRY: Final = Registry(
         "replication", Replication(brokers=2, max_records=1), _models(), tuple(BUGS.values()), populations=(BROKERS,)
     ),
     Registration("kip320", Kip320(), bugs=tuple(KIP320_BUGS.values())),
+    Registration("kip848", Kip848(), bugs=tuple(bug for bug in KIP848_BUGS.values() if type(bug.model) is Kip848)),
+    Registration(
+        "kip848-first", FirstKip848(), bugs=tuple(bug for bug in KIP848_BUGS.values() if type(bug.model) is FirstKip848)
+    ),
     _extended("reassignment", MODELS["reassignment"].machine, reassignment.BUGS, Reassignment),
     _extended(
         "controlled-shutdown", MODELS["controlled-shutdown"].machine, controlled_shutdown.BUGS, ControlledShutdown

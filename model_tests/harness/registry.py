@@ -453,6 +453,8 @@ HARNESS: Final = HarnessRegistry(
         steps=transaction_steps.steps,
     ),
     _undriven("kip320", "a model of others, compared with TLC"),
+    _undriven("kip848", "a model of others, compared with TLC"),
+    _undriven("kip848-first", "a model of others, compared with TLC"),
     _undriven("compaction", "the log cleaner is compared with it pass by pass (test_compaction)"),
     _undriven("authentication", "it drives the SASL gate walk by walk (test_authentication_machine)"),
     _undriven("membership", "each rule is asked beside the implementation's in every state (test_membership)"),

@@ -34,6 +34,8 @@ from tidegauge.spec.offsets import actions as offsets
 from tidegauge.spec.offsets.machine import Offsets
 from tidegauge.spec.published.kip320 import actions as kip320
 from tidegauge.spec.published.kip320.machine import Kip320
+from tidegauge.spec.published.kip848 import actions as kip848
+from tidegauge.spec.published.kip848.machine import FirstKip848, Kip848
 from tidegauge.spec.recovery import machine as recovery
 from tidegauge.spec.recovery.machine import Recovery
 from tidegauge.spec.replication.actions import ReceiveFetch, ReceiveFetchResponse, SendFetch
@@ -289,6 +291,12 @@ OF_OTHERS: Final = (
     Reached("a leader is alone in the ISR", Kip320(), 4, of(kip320.LeaderShrinkIsr, kip320.ControllerShrinkIsr)),
     Reached("two replicas presume leadership", Kip320(), 4, of(kip320.BecomeLeader)),
     Reached("two logs have parted", Kip320(), 6, of(kip320.LeaderWrite)),
+    Reached("a member waits for another's partition", Kip848(), 4, of(kip848.ReceiveRegularHeartbeatRequest)),
+    Reached("a member gives partitions back", Kip848(), 7, of(kip848.ReceiveSuccessResponse)),
+    Reached("the group has converged", Kip848(), 10, of(kip848.CompleteReconciliation)),
+    Reached("a member waits for another's partition", FirstKip848(), 4, of(kip848.ReceiveRegularHeartbeatRequest)),
+    Reached("a member gives partitions back", FirstKip848(), 8, of(kip848.CompleteReconciliation)),
+    Reached("the group has converged", FirstKip848(), 10, of(kip848.CompleteReconciliation)),
     Reached(
         "a record is returned of a log in which another one was aborted",
         CommittedReads(transactions=2, partitions=1, incarnations=1),

@@ -29,6 +29,8 @@ EACH: Final = 6
 REFUSED: Final[Mapping[str, int]] = {
     "replication": 160825,
     "kip320": 0,
+    "kip848": 0,
+    "kip848-first": 0,
     "reassignment": 156234,
     "controlled-shutdown": 106688,
     "retention": 110417,

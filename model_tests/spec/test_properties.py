@@ -26,6 +26,8 @@ NUDGED: Final = 0.3
 FALSE: Final[Mapping[str, int]] = {
     "replication": 1051,
     "kip320": 13,
+    "kip848": 283,
+    "kip848-first": 292,
     "reassignment": 1152,
     "controlled-shutdown": 959,
     "retention": 1033,

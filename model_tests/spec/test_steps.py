@@ -21,6 +21,8 @@ EACH: Final = 8
 FOLLOW: Final[Mapping[str, str]] = {
     "replication": "ef6f57e6",
     "kip320": "2b5944cd",
+    "kip848": "e4413e71",
+    "kip848-first": "21cb32a1",
     "reassignment": "56a31586",
     "controlled-shutdown": "b9407794",
     "retention": "1b58672e",

@@ -32,6 +32,9 @@ TWINS: Final[Mapping[str, int]] = {
     "WithoutTruncation": 39_619, "FencedTruncateToHighWatermark": 39_619,
     "Kip320FirstTry": BOUND, "WithoutTruncationFence": BOUND, "WithoutFetchFence": BOUND,
     "WithoutEpochInHighWatermark": BOUND, "ExpandWithoutEpoch": BOUND, "UncleanElection": BOUND, "FencedKip101": BOUND,
+    # KIP-848, its second version and its first
+    "AssignBeforeRevoke": 4_009, "RevokeWithoutAcknowledgement": 4_009, "FencedKeepsAssignment": BOUND,
+    "FirstAssignBeforeRevoke": 3_759, "FirstRevokeWithoutAcknowledgement": 3_759, "FirstFencedKeepsAssignment": BOUND,
     # extensions of replication
     "swaps_at_once": 536, "counts_the_deleted_replica": 4_592, "cancels_for_an_old_replica": BOUND,
     "empties_the_isr": BOUND, "trusts_every_restart": BOUND,
