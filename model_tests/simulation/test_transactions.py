@@ -83,7 +83,7 @@ def test_a_marker_that_is_lost_hangs_a_transaction_which_the_healed_cluster_show
 
 def test_a_read_committed_that_takes_aborted_records_is_seen_in_the_history() -> None:
     def all_of_them(batches, aborted):  # type: ignore[no-untyped-def]
-        return (position for position, header in batches if not header.is_control)
+        return ((position, header) for position, header in batches if not header.is_control)
 
     with patch.object(requests, "_visible", all_of_them):
         run = simulate(FAULTLESS, validated=False)

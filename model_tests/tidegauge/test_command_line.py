@@ -237,7 +237,7 @@ def test_check_of_a_folder_takes_every_file(capsys: pytest.CaptureFixture[str], 
 UNUSABLE = (
     (("explor",), "explore"),
     (("explore",), "spec"),
-    (("explore", "raft"), "'raft': choose one of replication, kip320, reassignment"),
+    (("explore", "raft"), "'raft': choose one of replication, kip320, kip848, "),
     (("explore", "kip320", "--bug", "x"), "no bug 'x'"),
     (("explore", "kip320", "brokers=2"), "'brokers=2' is not a constant"),
     (("explore", "kip320", "replicas"), "NAME=VALUE"),
