@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import NewTopic
@@ -24,7 +24,9 @@ from tidegauge.model_tests.harness.recording.clients import (
 
 T = TypeVar("T")
 
-REQUEST_SECONDS = 30.0
+REQUEST_SECONDS: Final = 30.0
+END_OFFSET_MS: Final = 3_000
+"""How long an end offset is waited for: kafka-python 3.0 waits 30 s for a broker that died, with a busy loop."""
 
 
 class KafkaPythonProducer:
@@ -144,7 +146,7 @@ class KafkaPythonReader:
     def end_offset(self, topic: str, partition: int) -> int:
         asked = TopicPartition(topic, partition)
         try:
-            return int(self._consumer.end_offsets([asked])[asked])
+            return int(self._consumer.end_offsets([asked], timeout_ms=END_OFFSET_MS)[asked])
         except KafkaError as error:
             raise UnavailableError(repr(error)) from error
 
