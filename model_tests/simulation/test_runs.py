@@ -86,6 +86,7 @@ def without_recreation(options: Options) -> Options:
         (139, "flushes fail behind appends, and a replica is not hosted for want of descriptors"),
         pytest.param(635, "a directory comes back twice without the log of a deleted topic", marks=pytest.mark.deep),
         (638, "the response to a registration comes after that to a later one"),
+        (844, "the high watermark of a replica is written down after it was withdrawn"),
     ],
 )
 def test_a_seed_with_everything_that_has_failed_holds(seed: int, _what: str) -> None:

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from typing import Final, Protocol, TypeAlias
 
 import trio
@@ -470,13 +471,13 @@ class ReplicaManager:
         """Note a checkpoint of the high watermarks that is written, or whose disk has failed."""
         changed = self.high_watermark_checkpoint.finish(checkpoint)
         if self._tracer.trace is not None:
-            for partition in self.hosted:
-                if partition.key in changed:
+            for partition in chain(self.hosted, self.hosted.withdrawn):
+                if (key := partition.key) in changed:
                     self._tracer.replica(
                         trace.events.CheckpointHighWatermark,
-                        *partition.key,
+                        *key,
                         partition.replica,
-                        offset=self.high_watermark_checkpoint.written(*partition.key),
+                        offset=self.high_watermark_checkpoint.written(*key),
                     )
 
     def close(self, broker_epoch: int) -> None:
