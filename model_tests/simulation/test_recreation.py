@@ -136,5 +136,14 @@ def test_a_log_that_went_with_its_directory_is_not_what_the_broker_means_by_the_
     assert died.decision.kept == {(A, 0): 1}
 
 
+def test_a_log_that_went_with_its_directory_is_what_a_machine_has_kept_once_the_next_topics_is_removed() -> None:
+    failed = TraceEvent(0, 0, events.LogDirectoryFailed("d", (events.LostReplica("t", 0, 1, 0),)))
+    read = TraceEvent(0, 0, events.PullMetadata(8))
+    removed = TraceEvent(0, 0, events.RemoveReplica("t", 0, 9, "b"))
+    *_, died = told_apart((*TRACE[:5], failed, read, applied("b"), removed, DIED))
+    assert isinstance(died.decision, events.Crash)
+    assert died.decision.kept == {(A, 0): 1}
+
+
 def test_a_name_that_no_topic_has_lost_stays_as_it_is() -> None:
     assert list(told_apart(TRACE[:3])) == list(TRACE[:3])

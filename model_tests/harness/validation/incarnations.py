@@ -65,8 +65,8 @@ class _Renaming:
         """Name -> the ids that the metadata log has had for it, each from an offset on."""
         self._hosted: dict[tuple[int, str, int], str] = {}
         """(broker, name, partition) -> the id of its log, as long as it has one that works."""
-        self._kept: dict[tuple[int, str, int], str] = {}
-        """The same of the last one, which a directory that failed may have kept."""
+        self._kept: dict[tuple[int, str, int], list[str]] = {}
+        """The ids of all that its directories may have kept, one that failed too; the newest is the last."""
         self._read: dict[int, int] = {}
         """Broker -> how far it has read the metadata log."""
 
@@ -86,14 +86,17 @@ class _Renaming:
                 self._read[event.node] = offset
             case events.ApplyMetadata() | events.Restart() as decision if decision.topic in self._names:
                 place = event.node, decision.topic, decision.partition
-                self._hosted[place] = self._kept[place] = decision.topic_id
+                self._hosted[place] = decision.topic_id
+                kept = [one for one in self._kept.get(place, []) if one != decision.topic_id]
+                self._kept[place] = [*kept, decision.topic_id]
 
     def _note_end(self, event: TraceEvent) -> None:
         """What does not hold after an event any more."""
         match event.decision:
-            case events.RemoveReplica(topic=topic, partition=partition):
-                self._hosted.pop((event.node, topic, partition), None)
-                self._kept.pop((event.node, topic, partition), None)
+            case events.RemoveReplica(topic=topic, partition=partition, topic_id=topic_id):
+                place = event.node, topic, partition
+                self._hosted.pop(place, None)
+                self._kept[place] = [one for one in self._kept.get(place, []) if one != topic_id]
             case events.LogDirectoryFailed(lost=lost):
                 for one in lost:
                     self._hosted.pop((event.node, one.topic, one.partition), None)
@@ -127,7 +130,7 @@ class _Renaming:
     def _on_disk(self, node: int, key: Key) -> str:
         """What a log on a broker's disks is of."""
         kept = self._kept.get((node, *key))
-        return name_of(key[0], kept) if kept else self._at_broker(node, key)
+        return name_of(key[0], kept[-1]) if kept else self._at_broker(node, key)
 
     def _as_of(self, topic: str, offset: int) -> str:
         return next((found for end, found in reversed(self._written.get(topic, [])) if end <= offset), NOBODY)
