@@ -348,8 +348,10 @@ class Log(LogReads):
         durability.log_start_offset = min(durability.log_start_offset, self.log_end_offset)
         self.damage.keep_below(self.log_end_offset)
         self._trim_epochs()
-        self._durability.sync(self.observer)
-        self.observer.truncated(self.log_end_offset)
+        try:
+            self._durability.sync(self.observer)
+        finally:  # what is remembered of producers is never more than the log has
+            self.observer.truncated(self.log_end_offset)
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int = 0, *, epoch: int = UNDEFINED_EPOCH) -> None:
         """Remove every record; the next one gets `offset`. Durable when it returns.
@@ -365,8 +367,10 @@ class Log(LogReads):
         durability.epochs_version += self.epochs.clear()
         if epoch >= 0 and offset:
             durability.epochs_version += self.epochs.assign(epoch, offset - 1)
-        self._durability.sync(self.observer)
-        self.observer.started_anew(offset)
+        try:
+            self._durability.sync(self.observer)
+        finally:
+            self.observer.started_anew(offset)
 
     def repair(self) -> int:
         """End before the first damaged offset, durably; returns the log end offset.

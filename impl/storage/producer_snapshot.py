@@ -173,8 +173,8 @@ class ProducerSnapshots(LogObserver):
         self._rebuild()
 
     def started_anew(self, offset: int) -> None:
-        self._remove_where(lambda _: True)
         self.states.restart((), offset, offset)
+        self._remove_where(lambda _: True)
 
     def start_moved(self, offset: int) -> None:
         self.states.log_start_offset = offset
@@ -201,10 +201,9 @@ class ProducerSnapshots(LogObserver):
 
     def _rebuild(self, high_watermark: int | None = None) -> None:
         start, end = self._log.log_start_offset, self._log.log_end_offset
-        self._remove_where(lambda found: not start < found <= end)
-        entries, offset = self._newest(end)
+        entries, offset = self._newest(start, end)
         if high_watermark is not None and start < offset and self._has_marker(max(start, high_watermark), offset):
-            entries, offset = self._newest(high_watermark)
+            entries, offset = self._newest(start, high_watermark)
         self.states.restart(entries, offset, start)
         # A segment that is damaged below the recovery point can be served up to there; nothing beyond is known of it.
         with suppress(CorruptLogError):
@@ -215,11 +214,16 @@ class ProducerSnapshots(LogObserver):
                 self.states.take_in(header, header.base_offset, marker)
         self.states.end_offset = end
         self.states.oldest_timestamp = self._oldest_timestamp()
+        # Last: a disk that refuses it leaves memory as the log is.
+        self._remove_where(lambda found: not start < found <= end)
 
-    def _newest(self, most: int) -> tuple[list[ProducerEntry], int]:
-        """The newest snapshot up to an offset: its entries, and its offset; those that are damaged are removed."""
+    def _newest(self, start: int, most: int) -> tuple[list[ProducerEntry], int]:
+        """The newest snapshot beyond the log's start, up to an offset: its entries, and its offset.
+
+        Those that are damaged are removed.
+        """
         for found in reversed(self._offsets.copy()):
-            if found > most:
+            if not start < found <= most:
                 continue
             if (read := self._read(found)) is not None:
                 return read, found

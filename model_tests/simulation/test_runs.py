@@ -85,6 +85,7 @@ def without_recreation(options: Options) -> Options:
         pytest.param(555, "a log is cut and its disk has no room for the rest of it", marks=pytest.mark.deep),
         (139, "flushes fail behind appends, and a replica is not hosted for want of descriptors"),
         pytest.param(635, "a directory comes back twice without the log of a deleted topic", marks=pytest.mark.deep),
+        (628, "a follower's log is cut, and the flush of that fails"),
         (638, "the response to a registration comes after that to a later one"),
         (844, "the high watermark of a replica is written down after it was withdrawn"),
     ],

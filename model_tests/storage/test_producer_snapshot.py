@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import random
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from tidegauge.impl.partition.producer_state import BatchMetadata, ProducerEntry, RepeatedBatchError
+from tidegauge.impl.ports.disk import Disk
+from tidegauge.impl.ports.failing_disk import SYNCS, FailingDisk
 from tidegauge.impl.ports.simulated_disk import CrashOutcome, SimulatedDisk, SimulatedFile
 from tidegauge.impl.records.batches import BatchHeader, headers
 from tidegauge.impl.records.payload import ProducerIdentity, Record, build_batch
@@ -126,7 +130,7 @@ def batch(sequence: int, *, producer: int = 7, epoch: int = 0, timestamp: int = 
 SIZE = len(batch(0))
 
 
-def opened(disk: SimulatedDisk, segment_batches: int = 3, **named: Any) -> Log:
+def opened(disk: Disk, segment_batches: int = 3, **named: Any) -> Log:
     config = LogConfig(segment_bytes=segment_batches * SIZE, message_timestamp_after_max_ms=NEVER)
     return Log.open(disk, DIRECTORY, config, now_ms=0, **named)
 
@@ -197,6 +201,21 @@ def test_memory_after_a_cut_is_that_of_what_is_left(end: int) -> None:
     log.truncate_to(end)
     assert memory(log) == replayed(log)
     assert all(offset <= end for offset in snapshots(disk))
+
+
+@pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC, errno.EMFILE])
+@pytest.mark.parametrize("end", [0, 2, 4])
+def test_memory_after_a_cut_whose_flush_fails_is_that_of_what_is_left(end: int, error: int) -> None:
+    """A repeat of a batch that is gone must not count as one: it would be acknowledged, and is nowhere."""
+    disk = FailingDisk(new_disk())
+    log = opened(disk)
+    append(log, 0, 1, 2, 3, 4)
+    append(log, 0, 1, producer=8)
+    disk.fail(operations=SYNCS, error=error)
+    with suppress(OSError):
+        log.truncate_fully_and_start_at(0) if not end else log.truncate_to(end)
+    assert log.log_end_offset == end
+    assert memory(log) == replayed(log)
 
 
 @pytest.mark.parametrize("clean", [False, True])
