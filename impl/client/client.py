@@ -163,7 +163,7 @@ class Client:
             response = await self._ask(route.address, request, self.config.request_timeout_ms + max_wait_ms)
             return requests.fetched(response, offset)
 
-        return await self._observed(operation, lambda: self._repeat(attempt, topic, timeout_ms, is_safe=_always))
+        return await self._observed(operation, lambda: self._repeat(attempt, topic, timeout_ms, is_safe=is_always_safe))
 
     async def list_offsets(
         self, topic: str, timestamp: int = LATEST, *, partition: int = 0, timeout_ms: float | None = None
@@ -182,7 +182,7 @@ class Client:
             response = await self._ask(route.address, requests.list_offsets(route, timestamp))
             return requests.listed_offset(response)
 
-        return await self._observed(operation, lambda: self._repeat(attempt, topic, timeout_ms, is_safe=_always))
+        return await self._observed(operation, lambda: self._repeat(attempt, topic, timeout_ms, is_safe=is_always_safe))
 
     async def metadata(self, *topics: str, timeout_ms: float | None = None) -> Any:
         """kio's MetadataResponse from any broker: of these topics, or of all."""
@@ -192,7 +192,7 @@ class Client:
         async def attempt() -> Any:
             return await self.ask_any(requests.metadata(topics or None), repeatable=True)
 
-        return await self._repeat(attempt, None, timeout_ms, is_safe=_always)
+        return await self._repeat(attempt, None, timeout_ms, is_safe=is_always_safe)
 
     async def create_topic(
         self,
@@ -329,7 +329,7 @@ class Client:
         return self._channels[address]
 
 
-def _always(_: KafkaError) -> bool:
+def is_always_safe(_: KafkaError) -> bool:
     return True
 
 

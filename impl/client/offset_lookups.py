@@ -7,14 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 from kio.schema.errors import ErrorCode
-from kio.schema.offset_for_leader_epoch.v4.request import (
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderPartition,
-    OffsetForLeaderTopic,
-)
 
 from tidegauge.impl.client import requests
-from tidegauge.impl.client.client import RETRIABLE
+from tidegauge.impl.client.client import RETRIABLE, is_always_safe
 from tidegauge.impl.client.errors import KafkaError, NoPositionError, TruncatedError
 from tidegauge.impl.client.positions import (
     LATEST,
@@ -29,13 +24,11 @@ from tidegauge.impl.client.positions import (
 )
 from tidegauge.impl.client.requests import ListedOffset
 from tidegauge.impl.wire.channel import NoResponseError, UnreachableError
-from tidegauge.impl.wire.primitives import BrokerId, TopicName, i32
 
 if TYPE_CHECKING:
     from tidegauge.impl.client.client import Client
     from tidegauge.impl.client.consumer_config import ConsumerConfig
 
-CONSUMER: Final = BrokerId(-1)
 Committed = Callable[[Sequence[Partition]], Awaitable[dict[Partition, Position | None]]]
 
 
@@ -130,30 +123,21 @@ class OffsetLookups:
             request = requests.list_offsets(route, timestamp, read_committed=is_committed)
             return requests.listed_offset(await client._ask(route.address, request))
 
-        return await client._repeat(attempt, partition[0], timeout_ms, is_safe=_always)
+        return await client._repeat(attempt, partition[0], timeout_ms, is_safe=is_always_safe)
 
     async def _validate(self, partition: Partition, asked: Validating) -> None:
         client, (topic, number) = self._client, partition
         try:
             route = await client._routes.leader(client, *partition)
-            one = OffsetForLeaderPartition(
-                partition=i32(number),
-                current_leader_epoch=i32(route.leader_epoch),
-                leader_epoch=i32(asked.position.epoch),
-            )
-            request = OffsetForLeaderEpochRequest(
-                replica_id=CONSUMER, topics=(OffsetForLeaderTopic(topic=TopicName(topic), partitions=(one,)),)
-            )
-            told = (await client._ask(route.address, request)).topics[0].partitions[0]
-            if told.error_code is not ErrorCode.none:
-                raise KafkaError(told.error_code, f"where epoch {asked.position.epoch} of {topic}-{number} ends")
+            request = requests.end_of_epoch(route, asked.position.epoch)
+            end = requests.told_end_of_epoch(await client._ask(route.address, request))
         except (KafkaError, UnreachableError, NoResponseError) as error:
             client._routes.forget(topic)
             code = error.code if isinstance(error, KafkaError) else ErrorCode.network_exception
             await self._failed_for([partition], asked, KafkaError(code, str(error)))
             return
         otherwise = self.otherwise
-        truncation = self._positions.validated(partition, asked, told.leader_epoch, told.end_offset, otherwise)
+        truncation = self._positions.validated(partition, asked, end.leader_epoch, end.offset, otherwise)
         if truncation is not None and otherwise is None:
             message = f"what was read of {topic}-{number} up to offset {truncation.position} is in its log no more"
             told_of = TruncatedError(ErrorCode.offset_out_of_range, message, truncation)
@@ -175,7 +159,3 @@ class OffsetLookups:
             if self._asking.get(partition) == asked:
                 del self._asking[partition]
         self._news()
-
-
-def _always(_: KafkaError) -> bool:
-    return True

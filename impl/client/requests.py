@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import attrs
 from kio.schema.create_topics.v7.request import (
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from kio.schema.create_topics.v7.response import CreateTopicsResponse
     from kio.schema.elect_leaders.v2.response import ElectLeadersResponse
     from kio.schema.list_offsets.v11.response import ListOffsetsResponse
+    from kio.schema.offset_for_leader_epoch.v4.request import OffsetForLeaderEpochRequest
+    from kio.schema.offset_for_leader_epoch.v4.response import OffsetForLeaderEpochResponse
 
     from tidegauge.impl.client.route import Route
 
@@ -72,6 +74,13 @@ class ListedOffset:
     offset: int
     timestamp: int
     leader_epoch: int
+
+
+class EndOfEpoch(NamedTuple):
+    """The largest leader epoch that is not after the one asked for, and the offset behind its last record."""
+
+    leader_epoch: int
+    offset: int
 
 
 def batch(values: Sequence[bytes], timestamp_ms: int, max_bytes: int | None = None) -> bytes:
@@ -177,6 +186,30 @@ def listed_offset(response: ListOffsetsResponse) -> ListedOffset:
     if data.error_code is not ErrorCode.none:
         raise KafkaError(data.error_code, "the offset could not be looked up")
     return ListedOffset(data.offset, data.timestamp, data.leader_epoch)
+
+
+def end_of_epoch(route: Route, leader_epoch: int) -> OffsetForLeaderEpochRequest:
+    """Where this leader epoch ends in the leader's log (KIP-320)."""
+    from kio.schema.offset_for_leader_epoch.v4.request import (
+        OffsetForLeaderEpochRequest,
+        OffsetForLeaderPartition,
+        OffsetForLeaderTopic,
+    )
+
+    asked = OffsetForLeaderPartition(
+        partition=i32(route.partition),
+        current_leader_epoch=i32(route.leader_epoch),
+        leader_epoch=i32(leader_epoch),
+    )
+    topic = OffsetForLeaderTopic(topic=TopicName(route.topic), partitions=(asked,))
+    return OffsetForLeaderEpochRequest(replica_id=_CONSUMER, topics=(topic,))
+
+
+def told_end_of_epoch(response: OffsetForLeaderEpochResponse) -> EndOfEpoch:
+    data = response.topics[0].partitions[0]
+    if data.error_code is not ErrorCode.none:
+        raise KafkaError(data.error_code, "the end of a leader epoch could not be looked up")
+    return EndOfEpoch(data.leader_epoch, data.end_offset)
 
 
 def metadata(topics: Sequence[str] | None) -> MetadataRequest:

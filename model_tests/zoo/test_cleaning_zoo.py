@@ -6,11 +6,8 @@ import pytest
 
 from tidegauge.model_tests.bugs.cleaning import CLEANING_BUGS, CoreBug
 from tidegauge.model_tests.harness.cores.log_cleaning import CleaningRoles
-from tidegauge.model_tests.harness.counterexamples.files import FOLDER, load
-from tidegauge.model_tests.harness.lockstep.checked import failure_of
-from tidegauge.model_tests.harness.lockstep.on_cores import CoresLockstep
 from tidegauge.model_tests.harness.registry import HARNESS
-from tidegauge.model_tests.zoo.differing_walks import assert_walks_differ
+from tidegauge.model_tests.zoo.switched_on import assert_walks_differ, assert_wrong_alike
 from tidegauge.spec.bugs.cleaning import CLEANING_BUGS as SPEC_BUGS
 
 SEED = 1
@@ -38,8 +35,4 @@ def test_walks_show_the_difference_from_the_correct_specification(bug: CoreBug[C
 def test_specification_and_cleaner_that_are_wrong_alike_violate_the_invariant_together(
     bug: CoreBug[CleaningRoles],
 ) -> None:
-    saved = load(FOLDER / f"{bug.name}.json")
-    failure = failure_of(CoresLockstep(saved.buggy_machine(), bug.roles), saved.actions)
-    assert failure is not None, f"{bug.name} went unnoticed"
-    assert failure.expected == saved.expected
-    assert failure.expected.name in bug.twin.violates
+    assert_wrong_alike(bug)

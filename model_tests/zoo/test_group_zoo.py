@@ -12,7 +12,7 @@ from tidegauge.model_tests.harness.cores.classic_groups import GroupRoles
 from tidegauge.model_tests.harness.lockstep.checked import failure_of
 from tidegauge.model_tests.harness.lockstep.on_cores import CoresLockstep
 from tidegauge.model_tests.harness.registry import HARNESS
-from tidegauge.model_tests.zoo.differing_walks import assert_walks_differ
+from tidegauge.model_tests.zoo.switched_on import assert_walks_differ
 from tidegauge.spec.bugs.groups import GROUP_BUGS as SPEC_BUGS
 from tidegauge.spec.groups.classic.machine import ClassicGroups
 from tidegauge.spec.kernel.bounds import Bounds

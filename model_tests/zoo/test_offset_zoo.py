@@ -16,12 +16,9 @@ from tidegauge.impl.server.broker.coordinator_log import Apply, CoordinatorLog, 
 from tidegauge.impl.server.broker.groups import Groups
 from tidegauge.model_tests.bugs.offsets import OFFSET_BUGS, WITHOUT_A_CORE, CoreBug
 from tidegauge.model_tests.harness.cores.offsets import OffsetRoles
-from tidegauge.model_tests.harness.counterexamples.files import FOLDER, load
-from tidegauge.model_tests.harness.lockstep.checked import failure_of
-from tidegauge.model_tests.harness.lockstep.on_cores import CoresLockstep
 from tidegauge.model_tests.harness.registry import HARNESS
 from tidegauge.model_tests.simulated import simulated
-from tidegauge.model_tests.zoo.differing_walks import assert_walks_differ
+from tidegauge.model_tests.zoo.switched_on import assert_walks_differ, assert_wrong_alike
 from tidegauge.spec.bugs.offsets import OFFSET_BUGS as SPEC_BUGS
 
 SEED = 1
@@ -43,11 +40,7 @@ def test_walks_show_the_difference_from_the_correct_specification(bug: CoreBug[O
 def test_specification_and_cores_that_are_wrong_alike_violate_the_invariant_together(
     bug: CoreBug[OffsetRoles],
 ) -> None:
-    saved = load(FOLDER / f"{bug.name}.json")
-    failure = failure_of(CoresLockstep(saved.buggy_machine(), bug.roles), saved.actions)
-    assert failure is not None, f"{bug.name} went unnoticed"
-    assert failure.expected == saved.expected
-    assert failure.expected.name in bug.twin.violates
+    assert_wrong_alike(bug)
 
 
 # --- KAFKA-17507, in a broker ----------------------------------------------------------------------------------------

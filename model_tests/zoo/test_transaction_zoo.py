@@ -10,7 +10,7 @@ from tidegauge.model_tests.harness.counterexamples.files import FOLDER, Failure,
 from tidegauge.model_tests.harness.lockstep.checked import failure_of
 from tidegauge.model_tests.harness.lockstep.on_cores import CoresLockstep
 from tidegauge.model_tests.harness.registry import HARNESS
-from tidegauge.model_tests.zoo.differing_walks import assert_walks_differ
+from tidegauge.model_tests.zoo.switched_on import assert_walks_differ
 from tidegauge.spec.bugs.transactions import TRANSACTION_BUGS as SPEC_BUGS
 
 SEED = 3

@@ -10,6 +10,7 @@ from tidegauge.model_tests.harness.counterexamples.files import FOLDER, Failure,
 from tidegauge.model_tests.harness.lockstep.checked import failure_of
 from tidegauge.model_tests.harness.lockstep.on_cores import CoresLockstep
 from tidegauge.model_tests.harness.registry import HARNESS
+from tidegauge.model_tests.zoo.switched_on import assert_walks_differ, assert_wrong_alike
 from tidegauge.spec.bugs import BUGS as SPEC_BUGS
 
 SEED = 3
@@ -24,27 +25,13 @@ def test_the_two_zoos_hold_the_same_bugs() -> None:
 
 @every_bug
 def test_walks_show_the_difference_from_the_correct_specification(bug: CoreBug[Roles]) -> None:
-    found = HARNESSED.first_failure(SEED, LIMIT, roles=bug.roles)
-    assert found is not None, f"{bug.name} went unnoticed in {LIMIT} walks"
-    assert found.failure is not None
-    assert found.failure.expected.kind is Failure.DIFFERENCE
-
-
-@every_bug
-def test_the_walk_that_shows_the_difference_shows_none_without_the_bug(bug: CoreBug[Roles]) -> None:
-    found = HARNESSED.first_failure(SEED, LIMIT, roles=bug.roles)
-    assert found is not None
-    assert HARNESSED.walk(SEED, found.number).failure is None
+    assert_walks_differ(HARNESSED, bug, SEED, LIMIT)
 
 
 @every_bug
 def test_the_invariant_is_violated_when_specification_and_cores_are_wrong_alike(bug: CoreBug[Roles]) -> None:
-    saved = load(FOLDER / f"{bug.name}.json")
-    failure = failure_of(CoresLockstep(saved.buggy_machine(), bug.roles), saved.actions)
-    assert failure is not None, f"{bug.name} went unnoticed"
-    assert failure.expected == saved.expected
-    assert failure.expected.kind is Failure.INVARIANT
-    assert failure.expected.name in bug.twin.violates
+    assert_wrong_alike(bug)
+    assert load(FOLDER / f"{bug.name}.json").expected.kind is Failure.INVARIANT
 
 
 @every_bug
