@@ -42,6 +42,7 @@ from tidegauge.spec.bugs.offsets import OFFSET_BUGS
 from tidegauge.spec.bugs.reading import READING_BUGS
 from tidegauge.spec.bugs.transactions import TRANSACTION_BUGS
 from tidegauge.spec.bugs.unclean import UNCLEAN_BUGS
+from tidegauge.spec.bugs.workers import WORKER_BUGS
 from tidegauge.spec.compaction.machine import Compaction
 from tidegauge.spec.compaction.transactional import TransactionalCompaction
 from tidegauge.spec.groups.classic import state as classic_groups
@@ -85,6 +86,8 @@ from tidegauge.spec.transactions.machine import Transactions
 from tidegauge.spec.transactions.models import TRANSACTION_MODELS
 from tidegauge.spec.transactions.reading import CommittedReads
 from tidegauge.spec.transactions.unclean import UncleanTransactions
+from tidegauge.spec.workers.machine import Workers
+from tidegauge.spec.workers.models import WORKER_MODELS
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -374,5 +377,11 @@ REGISTRY: Final = Registry(
     Registration("membership", Membership()),
     Registration("succession", Succession()),
     Registration("placement", Placement()),
+    Registration(
+        "workers",
+        Workers(bounds=Bounds(Expel=1, Hang=1)),
+        tuple(WORKER_MODELS.values()),
+        tuple(WORKER_BUGS.values()),
+    ),
 )
 """All that this project specifies."""

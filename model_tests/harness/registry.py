@@ -28,6 +28,7 @@ from tidegauge.model_tests.bugs.groups import GROUP_BUGS
 from tidegauge.model_tests.bugs.idempotence import IDEMPOTENCE_BUGS
 from tidegauge.model_tests.bugs.offsets import OFFSET_BUGS
 from tidegauge.model_tests.bugs.transactions import TRANSACTION_BUGS
+from tidegauge.model_tests.bugs.workers import WORKER_BUGS
 from tidegauge.model_tests.harness.cluster.binding import ClusterExtension
 from tidegauge.model_tests.harness.cluster.classic_groups import GroupCluster
 from tidegauge.model_tests.harness.cluster.extensions.composed import TogetherOnCluster
@@ -65,6 +66,7 @@ from tidegauge.model_tests.harness.cores.replication import CORRECT
 from tidegauge.model_tests.harness.cores.steps import ReplicationCores
 from tidegauge.model_tests.harness.cores.transaction_roles import CORRECT as CORRECT_TRANSACTIONS
 from tidegauge.model_tests.harness.cores.transactions import TransactionCores
+from tidegauge.model_tests.harness.cores.workers import CORRECT_WORKERS, WorkerCores, large_workers
 from tidegauge.model_tests.harness.lockstep.idempotence_walks import IDEMPOTENCE_WALKS
 from tidegauge.model_tests.harness.lockstep.lockstep import Bind, Binding
 from tidegauge.model_tests.harness.lockstep.recovery_walks import RECOVERY_WALKS
@@ -427,6 +429,14 @@ HARNESS: Final = HarnessRegistry(
         plan=TRANSACTION_WALKS,
         steps=transaction_steps.steps,
         bugs=tuple(TRANSACTION_BUGS.values()),
+    ),
+    Registration(
+        "workers",
+        roles=CORRECT_WORKERS,
+        cores=WorkerCores,
+        plan=WalkPlan(large_workers, length=60),
+        unbound={Side.CLUSTER: "it is about one consumer, and no broker"},
+        bugs=tuple(WORKER_BUGS.values()),
     ),
     Registration(
         "recovery",

@@ -42,6 +42,9 @@ COUNTS: Final[Mapping[str, tuple[int, int]]] = {
     "idempotence-epochs": (8_656, 27_155),
     "idempotence-wrap": (8_759, 15_534),
     "idempotence-without-sequences": (2_377, 5_202),
+    "workers-asked": (2_486, 6_910),
+    "workers-expelled": (1_554, 4_366),
+    "workers-coming-back": (18_670, 75_202),
 }
 """Model -> states and steps."""
 

@@ -60,6 +60,8 @@ from tidegauge.spec.transactions.machine import Transactions
 from tidegauge.spec.transactions.reading import CommittedReads, StartRead
 from tidegauge.spec.transactions.state import Phase as ProducerPhase
 from tidegauge.spec.transactions.unclean import ElectUnclean, UncleanTransactions
+from tidegauge.spec.workers import actions as workers
+from tidegauge.spec.workers.machine import Workers
 
 
 @attrs.frozen
@@ -321,6 +323,20 @@ OF_OTHERS: Final = (
         Offsets(producers=1, max_entries=3),
         6,
         of(offsets.Clean),
+    ),
+    Reached("one worker is at a partition, and a record waits", Workers(), 4, of(workers.Begin)),
+    Reached(
+        "a worker takes the partition over from one that hangs", Workers(bounds=Bounds(Hang=1)), 6, of(workers.Expire)
+    ),
+    Reached("a record was processed, and cannot be committed", Workers(bounds=Bounds(Expel=1)), 5, of(workers.Expel)),
+    Reached(
+        "a partition comes back while a worker is at it from before",
+        Workers(bounds=Bounds(Expel=1)),
+        6,
+        of(workers.Learn),
+    ),
+    Reached(
+        "a partition that was asked for waits for its worker", Workers(bounds=Bounds(AskBack=1)), 4, of(workers.Begin)
     ),
     Reached("a tombstone is gone", Compaction(max_records=2, keys=1, max_time=2), 7, of(compaction.EndRound)),
     Reached("a value was dropped", Compaction(max_records=2, keys=1, max_time=1), 6, of(compaction.CleanGroup)),

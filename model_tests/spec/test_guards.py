@@ -50,6 +50,7 @@ REFUSED: Final[Mapping[str, int]] = {
     "committed-reads": 9344,
     "unclean-transactions": 10231,
     "offsets": 1992,
+    "workers": 0,
     "transactional-compaction": 0,
     "idempotence of one producer": 10141,
     "transactions of version 1": 69968,

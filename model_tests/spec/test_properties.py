@@ -54,6 +54,7 @@ FALSE: Final[Mapping[str, int]] = {
     "membership": 300,
     "succession": 204,
     "placement": 91,
+    "workers": 360,
     "idempotence of one producer": 342,
     "transactions of version 1": 528,
     "transactions that a database decides": 413,

@@ -49,6 +49,7 @@ FOLLOW: Final[Mapping[str, str]] = {
     "membership": "8a999c7e",
     "succession": "92246680",
     "placement": "a7fa76bb",
+    "workers": "252bef42",
     "idempotence of one producer": "4c5282c6",
     "transactions of version 1": "6215165a",
     "transactions that a database decides": "dbe9f494",
