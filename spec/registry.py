@@ -48,6 +48,9 @@ from tidegauge.spec.compaction.transactional import TransactionalCompaction
 from tidegauge.spec.groups.classic import state as classic_groups
 from tidegauge.spec.groups.classic.machine import ClassicGroups
 from tidegauge.spec.groups.classic.models import GROUP_MODELS
+from tidegauge.spec.groups.consumer import state as consumer_groups
+from tidegauge.spec.groups.consumer.machine import ConsumerGroups
+from tidegauge.spec.groups.consumer.models import CONSUMER_MODELS
 from tidegauge.spec.idempotence import state as idempotence
 from tidegauge.spec.idempotence.machine import Idempotence
 from tidegauge.spec.idempotence.models import IDEMPOTENCE_MODELS
@@ -293,6 +296,7 @@ PRODUCERS_BROKERS: Final = Population("broker", "brokers", idempotence.named_bro
 PROCESSES: Final = Population("producer", "producers", transactions.named_producers)
 PARTITIONS: Final = Population("partition", "partitions", transactions.named_partitions)
 MEMBERS: Final = Population("process", "processes", classic_groups.named_processes)
+CONSUMERS: Final = Population("process", "processes", consumer_groups.named_processes)
 TRANSACTIONAL_IDS: Final = Population("transactional id", "transactional_ids", transactions.named_ids)
 
 
@@ -355,6 +359,7 @@ REGISTRY: Final = Registry(
         tuple(GROUP_BUGS.values()),
         populations=(MEMBERS,),
     ),
+    Registration("consumer-groups", ConsumerGroups(), tuple(CONSUMER_MODELS.values()), populations=(CONSUMERS,)),
     Registration(
         "committed-reads",
         CommittedReads(transactions=2, partitions=1, incarnations=1),

@@ -21,6 +21,10 @@ from tidegauge.spec.compaction.transactional import TransactionalCompaction
 from tidegauge.spec.groups.classic import requests as group_requests
 from tidegauge.spec.groups.classic import timing as group_timing
 from tidegauge.spec.groups.classic.machine import ClassicGroups
+from tidegauge.spec.groups.consumer import processes as consumers
+from tidegauge.spec.groups.consumer import requests as consumer_requests
+from tidegauge.spec.groups.consumer import timing as consumer_timing
+from tidegauge.spec.groups.consumer.machine import ConsumerGroups
 from tidegauge.spec.idempotence import partition, producer
 from tidegauge.spec.idempotence.machine import Idempotence
 from tidegauge.spec.kernel.bounds import Bounds
@@ -287,6 +291,26 @@ OF_GROUPS: Final = (
     ),
 )
 
+SURVIVED: Final = ConsumerGroups(processes=1, partitions=1, bounds=Bounds(FailOver=1))
+SURVIVES: Final = "a new coordinator goes on with the members"
+OF_CONSUMERS: Final = (
+    Reached("two processes own a part each", ConsumerGroups(), 9, of(consumers.Reconcile)),
+    Reached(
+        "a member waits for what another has to give back", ConsumerGroups(), 5, of(consumer_requests.ReceiveHeartbeat)
+    ),
+    Reached(
+        "a static member is away, and keeps what it has",
+        ConsumerGroups(processes=1, instances=(0,), bounds=Bounds(Leave=1)),
+        3,
+        of(consumer_requests.ReceiveLeave),
+    ),
+    Reached(
+        "a member goes on where another one was", ConsumerGroups(commits=1), 13, of(consumer_requests.ReceiveCommit)
+    ),
+    Reached(SURVIVES, SURVIVED, 5, of(consumer_timing.FailOver)),
+    Reached(SURVIVES, SURVIVED, 5, of(consumer_timing.CommitRecord)),
+)
+
 OF_OTHERS: Final = (
     Reached("the controller has elected", Kip320(), 1, of(kip320.ControllerElectLeader)),
     Reached("a record is committed", Kip320(), 6, of(kip320.LeaderIncHighWatermark)),
@@ -367,4 +391,12 @@ OF_OTHERS: Final = (
     ),
 )
 
-GOALS: Final = (*OF_REPLICATION, *OF_EXTENSIONS, *OF_IDEMPOTENCE, *OF_TRANSACTIONS, *OF_GROUPS, *OF_OTHERS)
+GOALS: Final = (
+    *OF_REPLICATION,
+    *OF_EXTENSIONS,
+    *OF_IDEMPOTENCE,
+    *OF_TRANSACTIONS,
+    *OF_GROUPS,
+    *OF_CONSUMERS,
+    *OF_OTHERS,
+)

@@ -47,6 +47,7 @@ REFUSED: Final[Mapping[str, int]] = {
     "idempotence": 28298,
     "transactions": 92109,
     "classic-groups": 305549,
+    "consumer-groups": 265886,
     "committed-reads": 9344,
     "unclean-transactions": 10231,
     "offsets": 1992,

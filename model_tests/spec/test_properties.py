@@ -44,6 +44,7 @@ FALSE: Final[Mapping[str, int]] = {
     "idempotence": 391,
     "transactions": 342,
     "classic-groups": 534,
+    "consumer-groups": 327,
     "committed-reads": 476,
     "unclean-transactions": 401,
     "offsets": 310,

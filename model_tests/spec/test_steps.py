@@ -39,6 +39,7 @@ FOLLOW: Final[Mapping[str, str]] = {
     "idempotence": "3de7b6c6",
     "transactions": "08e6dab9",
     "classic-groups": "526a8901",
+    "consumer-groups": "569b4dec",
     "committed-reads": "1f24888c",
     "unclean-transactions": "67aa9eca",
     "offsets": "b0865ccf",

@@ -11,6 +11,7 @@ from typing import Any, Final
 import attrs
 
 from tidegauge.spec.groups.classic.machine import ClassicGroups
+from tidegauge.spec.groups.consumer.machine import ConsumerGroups
 from tidegauge.spec.idempotence.machine import Idempotence
 from tidegauge.spec.kernel.bounds import Bounds
 from tidegauge.spec.kernel.machine import Action, Machine
@@ -40,6 +41,13 @@ LARGE: Final[Mapping[str, Machine[Any]]] = {
         topics=2,
         commits=2,
         bounds=Bounds(dict.fromkeys(ClassicGroups().perturbations, OFTEN)),
+    ),
+    "consumer-groups": ConsumerGroups(
+        processes=3,
+        instances=(0, 0),
+        topics=2,
+        commits=2,
+        bounds=Bounds(dict.fromkeys(ConsumerGroups().perturbations, OFTEN)),
     ),
     "offsets": Offsets(producers=1, max_entries=4, max_rebalances=2, applies_later=True),
     "transactions": Transactions(

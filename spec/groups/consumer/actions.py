@@ -1,0 +1,79 @@
+"""What an action of the machine of consumer groups is, what its coordinator appends, and who is there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Self
+
+import attrs
+
+from tidegauge.spec.groups.consumer.rules import ConsumerRules
+from tidegauge.spec.groups.consumer.state import Entry, Log, Phase, ProcessNumber, State
+from tidegauge.spec.kernel.evolving import evolve
+from tidegauge.spec.kernel.guarded import EnumeratedAction
+
+
+@attrs.frozen
+class ConsumerAction(EnumeratedAction[ConsumerRules, State]):
+    """An action of the machine: one guard, one effect."""
+
+
+@attrs.frozen
+class ProcessAction(ConsumerAction):
+    """What one process does."""
+
+    process: ProcessNumber
+
+    @classmethod
+    def candidates(cls, machine: ConsumerRules, state: State) -> Iterable[Self]:
+        return [cls(number) for number in range(machine.processes)]
+
+
+# --- the log -------------------------------------------------------------------------------------------------------
+
+
+def appended(machine: ConsumerRules, state: State, entry: Entry) -> State:
+    """The coordinator goes on from what it has appended; it is committed at once if no fail-over can come between."""
+    if entry.group is not None:
+        state = evolve(state, group=entry.group)
+    if entry.offset is not None and not machine.acknowledges_when_committed():
+        state = told(state, entry)
+    state = evolve(state, appended=(*state.appended, entry))
+    return state if machine.writes_in_two_steps else logged(state)
+
+
+def logged(state: State) -> State:
+    """The first batch that was not is in the log for good."""
+    entry, log = state.appended[0], state.log
+    if entry.offset is not None:
+        partition, offset = entry.offset
+        log = Log(log.group, (*log.offsets[:partition], offset, *log.offsets[partition + 1 :]))
+        state = told(state, entry)
+    elif entry.group is not None:
+        log = Log(entry.group, log.offsets)
+    return evolve(state, log=log, appended=state.appended[1:])
+
+
+def told(state: State, entry: Entry) -> State:
+    """A member knows, or could know, that its offset is committed."""
+    assert entry.offset is not None, "it is asked of offsets"
+    partition, offset = entry.offset
+    return evolve(state, told=(*state.told[:partition], offset.value, *state.told[partition + 1 :]))
+
+
+# --- who is there --------------------------------------------------------------------------------------------------
+
+
+def is_present(state: State, member_id: int) -> bool:
+    """Whether a process sends heartbeats under this member id."""
+    return any(process.member_id == member_id and process.phase is Phase.UP for process in state.processes)
+
+
+def will_acknowledge(state: State, member_id: int) -> bool:
+    """Whether a process goes on under this member id, and knows what it has to give back, or will be told."""
+    return any(
+        process.member_id == member_id
+        and process.works
+        and (process.assigned is not None or process.owned != process.said or process.full or process.waiting)
+        for process in state.processes
+    )

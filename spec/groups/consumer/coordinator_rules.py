@@ -1,0 +1,217 @@
+"""The rules of the coordinator of a consumer group: whom it knows, who is to own what, and whose commits it takes.
+
+Each rule is a function of the group and of the request. A rule is a method, so that a bug (`spec.bugs`) can override
+it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import attrs
+
+from tidegauge.spec.groups.consumer.state import (
+    JOINING_EPOCH,
+    LEAVING_EPOCH,
+    NONE,
+    STATIC_LEAVING_EPOCH,
+    CommitRequest,
+    Error,
+    Group,
+    HeartbeatRequest,
+    Log,
+    Member,
+    State,
+    partitions_of,
+)
+from tidegauge.spec.kernel.evolving import evolve
+from tidegauge.spec.kernel.guarded import EnumeratingMachine
+
+
+@attrs.frozen
+class CoordinatorRules(EnumeratingMachine[State]):
+    """What the coordinator decides."""
+
+    topics: int = 1
+    """Partition p is of topic p modulo so many."""
+
+    # --- who is a member -----------------------------------------------------------------------------------------
+
+    def heartbeat_error(self, group: Group, instance: int, request: HeartbeatRequest) -> Error:
+        """Why a heartbeat is refused; one that leaves does not have the member's epoch."""
+        if request.epoch == JOINING_EPOCH:
+            return self.joining_error(group, instance, request.member_id)
+        if error := self.member_error(group, instance, request.member_id):
+            return error
+        member = group.member(request.member_id)
+        assert member is not None, "it is known"
+        leaves = request.epoch in (LEAVING_EPOCH, STATIC_LEAVING_EPOCH)
+        return Error.NONE if leaves else self.epoch_error(member, request)
+
+    def joining_error(self, group: Group, instance: int, member_id: int) -> Error:
+        """A static member may be replaced when it has left to come back, and not before."""
+        known = group.of_instance(instance)
+        is_free = known is None or known.member_id == member_id or known.epoch == STATIC_LEAVING_EPOCH
+        return Error.NONE if is_free else Error.UNRELEASED_INSTANCE_ID
+
+    def member_error(self, group: Group, instance: int, member_id: int) -> Error:
+        """Why one that says it is a member is none: it is unknown, or another process has its instance id."""
+        if instance == NONE:
+            return Error.NONE if group.member(member_id) is not None else Error.UNKNOWN_MEMBER_ID
+        known = group.of_instance(instance)
+        if known is None:
+            return Error.UNKNOWN_MEMBER_ID
+        return Error.NONE if known.member_id == member_id else Error.FENCED_INSTANCE_ID
+
+    def epoch_error(self, member: Member, request: HeartbeatRequest) -> Error:
+        """A member is in its epoch; or in the one before, if it owns nothing more than it has: that is behind."""
+        if request.epoch == member.epoch or self.is_behind(member, request):
+            return Error.NONE
+        return Error.FENCED_MEMBER_EPOCH
+
+    def is_behind(self, member: Member, request: HeartbeatRequest) -> bool:
+        """Whether a member has not got the response with its epoch, and owns nothing that it should not."""
+        is_previous = request.epoch == member.previous_epoch < member.epoch
+        return is_previous and request.owned is not None and {*request.owned} <= {*partitions_of(member.assigned)}
+
+    def joined(self, group: Group, instance: int, request: HeartbeatRequest) -> Group:
+        """The group with who joins. The next process of a static member takes over what the former one has."""
+        known = group.of_instance(instance) or group.member(request.member_id)
+        if known is None:
+            return group.with_member(Member(request.member_id, instance))
+        if known.member_id == request.member_id:
+            return group
+        target = tuple(sorted((request.member_id if one == known.member_id else one, has) for one, has in group.target))
+        members = tuple(one for one in group.members if one.member_id != known.member_id)
+        group = evolve(group, members=members, target=target)
+        return group.with_member(Member(request.member_id, instance, known.topics, assigned=known.assigned))
+
+    # --- epochs ---------------------------------------------------------------------------------------------------
+
+    def begins_epoch(self, group: Group, before: Member, after: Member, partitions: int) -> bool:
+        """Another subscription, and another number of partitions, begin an epoch of the group. Who joins had none."""
+        return before.topics != after.topics or group.known != partitions
+
+    def next_epoch(self, group: Group) -> int:
+        return group.epoch + 1
+
+    def needs_target(self, group: Group) -> bool:
+        """A target is made once for an epoch."""
+        return group.epoch > group.target_epoch
+
+    def removed(self, group: Group, member_id: int) -> Group:
+        """The group without a member: an epoch of its own, so that nobody is in one that the member was in.
+
+        Without members there is nothing to make a target for (KAFKA-20442).
+        """
+        group = group.without(member_id)
+        epoch = self.next_epoch(group)
+        target_epoch = group.target_epoch if group.members else epoch
+        return evolve(group, epoch=epoch, target_epoch=target_epoch)
+
+    def away(self, member: Member) -> Member:
+        """A static member that has left to come back: it has given back what it was to."""
+        return evolve(member, epoch=STATIC_LEAVING_EPOCH, revoking=())
+
+    # --- the assignor --------------------------------------------------------------------------------------------
+
+    def target(self, group: Group, partitions: int) -> Mapping[int, Collection[int]]:
+        """Who is to own what: what it was to own, as far as that is fair, and the rest by who has least."""
+        given: dict[int, list[int]] = {member.member_id: [] for member in group.members}
+        most = -(-partitions // max(1, len(given)))
+        before = {partition: member_id for member_id, has in group.target for partition in has}
+        left = []
+        for partition in range(partitions):
+            takers = [one.member_id for one in group.members if partition % self.topics in one.topics]
+            owner = before.get(partition, NONE)
+            if owner in takers and (len(given[owner]) < most or len(takers) == 1):
+                given[owner].append(partition)
+            elif takers:
+                left.append((partition, takers))
+        for partition, takers in left:
+            given[min(takers, key=lambda taker: len(given[taker]))].append(partition)
+        return given
+
+    # --- what a member has -----------------------------------------------------------------------------------------
+
+    def reconciled(self, group: Group, member: Member, owned: Collection[int] | None) -> Member:
+        """The member one step nearer to its target. First it gives back; not before it has, it is in the next epoch."""
+        if not member.revoking:
+            return self.next_assignment(group, member, member.epoch, owned)
+        if not self.has_revoked(member.revoking, owned):
+            return member
+        return self.next_assignment(group, member, self.epoch_after_revoking(member), owned)
+
+    def epoch_after_revoking(self, member: Member) -> int:
+        """What a member has given back it had in an epoch that is over."""
+        return member.epoch + 1
+
+    def has_revoked(self, revoking: Collection[tuple[int, int]], owned: Collection[int] | None) -> bool:
+        """Whether a member has said that it owns none of these any more."""
+        return owned is not None and not {partition for partition, _ in revoking} & {*owned}
+
+    def next_assignment(self, group: Group, member: Member, epoch: int, owned: Collection[int] | None) -> Member:
+        """The member with what it keeps, and either what it has to give back or what it is given."""
+        target = {*group.target_of(member.member_id)}
+        kept = tuple(one for one in member.assigned if one[0] in target)
+        revoking = tuple(one for one in member.assigned if one[0] not in target)
+        if revoking and not self.has_revoked(revoking, owned):
+            return self.in_epoch(evolve(member, assigned=kept, revoking=revoking), epoch)
+        free = [one for one in target - {*partitions_of(kept)} if self.is_free(group, one, member.member_id)]
+        given = [(one, self.assignment_epoch(group)) for one in free]
+        member = evolve(member, assigned=tuple(sorted((*kept, *given))), revoking=())
+        return self.in_epoch(member, group.target_epoch)
+
+    def in_epoch(self, member: Member, epoch: int) -> Member:
+        """The member in an epoch; the one before is remembered."""
+        return member if epoch == member.epoch else evolve(member, epoch=epoch, previous_epoch=member.epoch)
+
+    def is_free(self, group: Group, partition: int, member_id: int) -> bool:
+        """A partition is given to a member when no other one has it, or has yet to give it back."""
+        return all(partition not in one.held for one in group.members if one.member_id != member_id)
+
+    def assignment_epoch(self, group: Group) -> int:
+        """The epoch in which a member is given something (KIP-1251)."""
+        return group.target_epoch
+
+    def tells_assignment(self, before: Member | None, after: Member, request: HeartbeatRequest) -> bool:
+        """A member is told what it is to own when that has changed, and when it cannot know it."""
+        return request.full or before is None or partitions_of(before.assigned) != partitions_of(after.assigned)
+
+    # --- commits ---------------------------------------------------------------------------------------------------
+
+    def commit_error(self, group: Group, request: CommitRequest) -> Error:
+        """Whose commit is not taken: of no member, of an epoch to come, or of one in which it had not the partition.
+
+        A member that has not been told of its epoch yet still owns what it was given before (KIP-1251).
+        """
+        member = group.member(request.member_id)
+        if member is None:
+            return Error.UNKNOWN_MEMBER_ID
+        if request.epoch == member.epoch:
+            return Error.NONE
+        since = member.held.get(request.partition)
+        is_of_assignment = since is not None and since <= request.epoch < member.epoch
+        return Error.NONE if is_of_assignment else Error.STALE_MEMBER_EPOCH
+
+    # --- time-outs and the log -------------------------------------------------------------------------------------
+
+    def may_expire_rebalance(self, member: Member) -> bool:
+        """A member that does not give back in time is removed."""
+        return bool(member.revoking)
+
+    def may_expire_session(self, member: Member) -> bool:
+        """The session of every member runs, also of one that is to come back."""
+        return True
+
+    def responds_when_committed(self) -> bool:
+        """Nobody is told of what a new coordinator might not have."""
+        return True
+
+    def acknowledges_when_committed(self) -> bool:
+        """So it is with offsets."""
+        return True
+
+    def loaded(self, log: Log) -> Group:
+        """What a new coordinator finds in the log."""
+        return log.group

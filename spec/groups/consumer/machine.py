@@ -1,0 +1,124 @@
+"""Consumer groups (KIP-848): the coordinator shares partitions out, and members get there by their heartbeats alone.
+
+Theory of operation
+-------------------
+A group has an *epoch*, one more whenever its members, what they want, or the number of partitions have changed. With
+the next heartbeat the coordinator makes a *target* for it: who is to own what in the end. Every member has an epoch of
+its own, and goes to the target's by itself: it gives back what the target takes from it, says so, and is in the next
+epoch then; after that it is given what the target gives it, as soon as no other member has it. So there is no moment at
+which all wait for all, and a partition has one owner at any time: what a member has yet to give back is its own still.
+
+A heartbeat joins (epoch 0), goes on, acknowledges (it says what the member owns), leaves for good (-1), or, of a
+static member, until its next process begins (-2). The response has the member's epoch, and what it is to own where
+that is new. If the response is lost, the member is behind by an epoch: that is forgiven as long as it owns nothing that
+it should not. Anyone else of another epoch is fenced: it gives everything up and joins again, under its id.
+
+A commit is taken from the member that has the partition: in its epoch, or in one that is over if the member had the
+partition in it and was not yet told of the next (KIP-1251).
+
+All that the coordinator knows of a group is in its log, each change in one batch; a member is told of it when it is
+committed. A new coordinator goes on where the last one was. What it cannot know is when the last heartbeats came.
+
+How requests travel
+-------------------
+A heartbeat, what it does and its response are one step; where the coordinator may fail, the response comes when the
+records are committed. `LoseResponse` is a heartbeat whose process does not get the response; `DelayHeartbeat` puts a
+copy aside, which arrives whenever it likes, or never. A process hangs if its application does nothing any more, while
+its heartbeats go on.
+
+A copy that arrives after its process has been told more is a gap of the protocol. What the member is given by it, its
+process is never told of, as nothing that it sends says what it has not: nobody reads that partition until the next
+epoch. No commit of two members is taken; so the invariants are asked of such behaviours, and the goals are not.
+
+A process takes nothing up that it was assigned before a heartbeat in which it says that it owns less: the coordinator
+may have given that to another member, and the response has the process in the epoch of that.
+
+Two processes of one static member may run at once; the second one is refused as long as the first has not left. Then
+the group has to do with the first one only, and nothing is said of what becomes of the second.
+
+Not here: deletion of groups and offsets, and expiry (`spec.offsets`); offsets in transactions (`spec.transactions`);
+the largest size of a group; regular expressions, which are another way to another subscription; members of the classic
+protocol in a group of this one. The member epoch of OffsetFetch is checked as that of a commit: it protects nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import ClassVar
+
+import attrs
+
+from tidegauge.spec.groups.consumer import processes, properties, requests, timing
+from tidegauge.spec.groups.consumer.actions import ConsumerAction
+from tidegauge.spec.groups.consumer.rules import ConsumerRules
+from tidegauge.spec.groups.consumer.state import Log, Offset, Process, State
+from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant, check_processes
+
+
+@attrs.frozen
+class ConsumerGroups(ConsumerRules):
+    """The machine of one consumer group; the fields of its rules are the constants of the model."""
+
+    action_base = ConsumerAction
+    action_types: ClassVar[tuple[type[ConsumerAction], ...]] = (
+        processes.Start,
+        requests.ReceiveHeartbeat,
+        requests.ReceiveCommit,
+        requests.ReceiveLeave,
+        processes.Reconcile,
+        processes.FetchOffsets,
+        processes.Resubscribe,
+        processes.Crash,
+        processes.Hang,
+        requests.LoseResponse,
+        requests.DelayHeartbeat,
+        requests.DelayCommit,
+        timing.ExpireSession,
+        timing.ExpireRebalance,
+        timing.CommitRecord,
+        timing.FailOver,
+        timing.Load,
+        processes.AddPartition,
+    )
+
+    def __attrs_post_init__(self) -> None:
+        """Raises ValueError for a bound on no action of the machine."""
+        self.bounds.check(self.name, self.perturbations)
+
+    def initial(self) -> Iterable[State]:
+        """Nobody has started and the log is empty. Raises ValueError if the constants fit none."""
+        check_processes("processes", self.processes)
+        check_processes("partitions", self.partitions)
+        check_processes("topics", self.topics)
+        if len(self.instances) > self.processes:
+            raise ValueError(f"instances={self.instances}: there are no more than {self.processes} processes")
+        count = self.most_partitions
+        yield State(
+            (Process(),) * self.processes,
+            log=Log(offsets=(Offset(),) * count),
+            partitions=self.partitions,
+            told=(0,) * count,
+        )
+
+    def is_fair(self, before: State, action: Action, after: State) -> bool:
+        """A late request may never arrive."""
+        return not getattr(action, "late", False) and super().is_fair(before, action, after)
+
+    @property
+    def invariants(self) -> Mapping[str, Invariant[State]]:
+        return properties.invariants(self)
+
+    @property
+    def step_invariants(self) -> Mapping[str, StepInvariant[State]]:
+        return properties.step_invariants(self)
+
+    @property
+    def sometimes(self) -> Mapping[str, Invariant[State]]:
+        return properties.goals(self)
+
+    @property
+    def converges(self) -> Mapping[str, Invariant[State]]:
+        return properties.converging(self)
+
+    def explain(self, invariant: str, state: State) -> Mapping[str, object]:
+        return properties.explain(state)

@@ -1,0 +1,432 @@
+"""What must hold of a consumer group, what a search must have reached, and what everything comes to.
+
+*Owning* is what a process believes; *having* is what the coordinator knows: what a member is assigned, and what it has
+yet to give back. The first may be behind; what a process does in the meantime is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import combinations
+
+from tidegauge.spec.groups.consumer.actions import is_present
+from tidegauge.spec.groups.consumer.requests import ReceiveCommit, ReceiveLeave
+from tidegauge.spec.groups.consumer.rules import ConsumerRules
+from tidegauge.spec.groups.consumer.state import (
+    JOINING_EPOCH,
+    NONE,
+    STATIC_LEAVING_EPOCH,
+    CommitRequest,
+    Error,
+    Group,
+    Phase,
+    Process,
+    State,
+    partitions_of,
+)
+from tidegauge.spec.groups.consumer.timing import ExpireRebalance, ExpireSession
+from tidegauge.spec.kernel.bounds import times
+from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant
+
+REMOVING = (ReceiveLeave, ExpireRebalance, ExpireSession)
+"""Actions that may end the membership of a process that goes on."""
+
+
+def groups(state: State) -> Iterator[Group]:
+    """The group as it is in the log and in memory."""
+    yield state.log.group
+    yield from (entry.group for entry in state.appended if entry.group is not None)
+    if state.group is not None:
+        yield state.group
+
+
+# --- who has what ----------------------------------------------------------------------------------------------------
+
+
+def one_member_has_it(state: State) -> bool:
+    """No partition is assigned to a member that another one has, or has yet to give back."""
+    for group in groups(state):
+        had = [partition for member in group.members for partition in member.held]
+        if len(had) != len(set(had)):
+            return False
+    return True
+
+
+def target_covers(machine: ConsumerRules) -> Invariant[State]:
+    """A target gives each partition once, to who wants it; one of the group's epoch leaves nothing out."""
+
+    def holds(state: State) -> bool:
+        for group in groups(state):
+            given = [partition for _, partitions in group.target for partition in partitions]
+            if len(given) != len(set(given)):
+                return False
+            if group.target_epoch == group.epoch and not is_covering(machine, group, set(given)):
+                return False
+        return True
+
+    return holds
+
+
+def is_covering(machine: ConsumerRules, group: Group, given: set[int]) -> bool:
+    """Whether the target is about all members, gives all that is wanted, and nobody what it does not want."""
+    wanted = {p for member in group.members for p in range(group.known) if p % machine.topics in member.topics}
+    takers = {member.member_id: member.topics for member in group.members}
+    if [member_id for member_id, _ in group.target] != list(takers):
+        return False
+    return given == wanted and all(
+        partition % machine.topics in takers[member_id] for member_id, has in group.target for partition in has
+    )
+
+
+def one_committer(machine: ConsumerRules) -> Invariant[State]:
+    """Of the processes that own a partition, the commit of at most one would be taken now."""
+
+    def holds(state: State) -> bool:
+        committers = set[int]()
+        for number, process in enumerate(state.processes):
+            for partition in process.owned:
+                request = CommitRequest(number, process.member_id, process.epoch, partition, 0)
+                if state.group is not None and machine.commit_error(state.group, request) is Error.NONE:
+                    if partition in committers:
+                        return False
+                    committers.add(partition)
+        return True
+
+    return holds
+
+
+def owners_commit(before: State, action: Action, after: State) -> bool:
+    """A commit that is taken is of the member that has the partition."""
+    if not isinstance(action, ReceiveCommit) or (before.log, before.appended) == (after.log, after.appended):
+        return True
+    member = before.group.member(action.request.member_id) if before.group is not None else None
+    return member is not None and action.request.partition in member.held
+
+
+def owners_are_not_refused(machine: ConsumerRules) -> StepInvariant[State]:
+    """A process may commit what its member has, in the epoch that the coordinator has told it last (KIP-1251)."""
+
+    def holds(before: State, action: Action, after: State) -> bool:
+        group = after.group
+        if group is None:
+            return True
+        for number, process in enumerate(after.processes):
+            member = group.member(process.member_id)
+            if member is None or not JOINING_EPOCH < process.epoch <= member.epoch:
+                continue
+            for partition in process.owned:
+                is_held = member.held.get(partition, process.epoch + 1) <= process.epoch
+                request = CommitRequest(number, process.member_id, process.epoch, partition, 0)
+                if is_held and machine.commit_error(group, request) is not Error.NONE:
+                    return False
+        return True
+
+    return holds
+
+
+def owning_is_having(state: State) -> bool:
+    """A process in the epoch of its member owns nothing that the member has not; a late copy may give it away."""
+    if times(state.spent, "DelayHeartbeat"):
+        return True
+    for process in state.processes:
+        member = state.group.member(process.member_id) if state.group is not None else None
+        is_of_now = member is not None and process.phase is Phase.UP and process.epoch == member.epoch
+        if is_of_now and member is not None and not {*process.owned} <= {*member.held}:
+            return False
+    return True
+
+
+def stable_means_agreed(state: State) -> bool:
+    """Where all members have what the target gives them, a process that was told so owns it, or is about to."""
+    group = state.group
+    if group is None or times(state.spent, "DelayHeartbeat"):
+        return True
+    parts = {one.member_id: partitions_of(one.assigned) for one in group.members if one.epoch == group.epoch}
+    if parts != dict(group.target) or group.target_epoch != group.epoch:
+        return True
+    return all(
+        process.owned == parts.get(process.member_id, process.owned)
+        for process in state.processes
+        if process.epoch == group.epoch and process.assigned is None and not process.waiting and not process.full
+    )
+
+
+def given_back_before_the_epoch(state: State) -> bool:
+    """A member in the epoch of the target has nothing that the target does not give it."""
+    return all(
+        {*member.held} <= {*group.target_of(member.member_id)}
+        for group in groups(state)
+        for member in group.members
+        if member.epoch == group.target_epoch
+    )
+
+
+# --- epochs ----------------------------------------------------------------------------------------------------------
+
+
+def epochs_rise(before: State, action: Action, after: State) -> bool:
+    """No epoch in the log goes back: of the group, of its target, of a member that is not to come back."""
+    old, new = before.log.group, after.log.group
+    if new.epoch < old.epoch or new.target_epoch < old.target_epoch:
+        return False
+    for member in new.members:
+        known = old.member(member.member_id)
+        if known is not None and 0 <= member.epoch < known.epoch:
+            return False
+    return True
+
+
+def epochs_are_of_the_group(state: State) -> bool:
+    """No member is ahead of the target, and no target ahead of the group."""
+    return all(
+        group.target_epoch <= group.epoch and all(member.epoch <= group.target_epoch for member in group.members)
+        for group in groups(state)
+    )
+
+
+def told_epochs_are_logged(state: State) -> bool:
+    """No process is in an epoch that a new coordinator might not know: of the group, and of its member."""
+    for process in state.processes:
+        if process.epoch > state.log.group.epoch:
+            return False
+        member = state.log.group.member(process.member_id)
+        if member is not None and member.epoch >= 0 and process.epoch > member.epoch:
+            return False
+    return True
+
+
+# --- members ---------------------------------------------------------------------------------------------------------
+
+
+def member_ids_are_unique(state: State) -> bool:
+    """No two processes have one member id, and no two members one instance id."""
+    ids = [process.member_id for process in state.processes if process.member_id != NONE]
+    if len(ids) != len(set(ids)):
+        return False
+    for group in groups(state):
+        instances = [member.instance for member in group.members if member.instance != NONE]
+        if len(instances) != len(set(instances)):
+            return False
+    return True
+
+
+def only_the_late_are_removed(before: State, action: Action, after: State) -> bool:
+    """A process that goes on is a member until it leaves or is too late for something.
+
+    It is not too late to give back what it has not been told of, unless a late copy of its heartbeat was.
+    """
+    if before.group is None or after.group is None:
+        return True
+    if isinstance(action, ExpireRebalance) and before.spent == after.spent:
+        removed = [process for process in before.processes if process.member_id == action.member_id]
+        return bool(times(before.spent, "DelayHeartbeat")) or not any(process.works for process in removed)
+    if isinstance(action, REMOVING):
+        return True
+    return all(
+        after.group.member(member.member_id) is not None or not is_present(before, member.member_id)
+        for member in before.group.members
+    )
+
+
+def only_the_removed_are_fenced(before: State, action: Action, after: State) -> bool:
+    """A process is told that it is no member only if it is none.
+
+    One is that has twice in a row not got its response. One of whose heartbeats a late copy arrived may be: the copy
+    may have told less than it owned.
+    """
+    lost = times(before.spent, "LoseResponse") + times(before.spent, "FailOver")
+    if before.group is None or lost > 1 or times(before.spent, "DelayHeartbeat"):
+        return True
+    for old, new in zip(before.processes, after.processes, strict=True):
+        is_fenced = old.epoch > JOINING_EPOCH and new.epoch == JOINING_EPOCH and new.member_id == old.member_id
+        if is_fenced and before.group.member(old.member_id) is not None:
+            return False
+    return True
+
+
+def only_the_replaced_end(machine: ConsumerRules) -> Invariant[State]:
+    """A process is fenced for good only if another one has its group instance id."""
+
+    def holds(state: State) -> bool:
+        for number, process in enumerate(state.processes):
+            instance = machine.instance_of(number)
+            others = [one for one in range(machine.processes) if one != number]
+            if process.phase is Phase.FENCED and not any(
+                machine.instance_of(one) == instance != NONE for one in others
+            ):
+                return False
+        return True
+
+    return holds
+
+
+# --- offsets ---------------------------------------------------------------------------------------------------------
+
+
+def told_is_kept(state: State) -> bool:
+    """What a member was told is committed is in the log, for all who read it."""
+    return all(offset.value == value for offset, value in zip(state.log.offsets, state.told, strict=True))
+
+
+def members_know_their_offsets(machine: ConsumerRules) -> Invariant[State]:
+    """Who may commit goes on no earlier than its group is."""
+
+    def holds(state: State) -> bool:
+        if state.group is None:
+            return True
+        for number, process in enumerate(state.processes):
+            for partition in process.owned:
+                position = process.positions[partition]
+                request = CommitRequest(number, process.member_id, process.epoch, partition, position)
+                is_taken = position != NONE and machine.commit_error(state.group, request) is Error.NONE
+                if is_taken and position < state.log.offsets[partition].value:
+                    return False
+        return True
+
+    return holds
+
+
+def offsets_do_not_go_back(before: State, action: Action, after: State) -> bool:
+    """A committed offset goes back only if the member that has committed it says so."""
+    return all(
+        new.value >= old.value or new.member_id == old.member_id
+        for old, new in zip(before.log.offsets, after.log.offsets, strict=True)
+    )
+
+
+# --- all of them -----------------------------------------------------------------------------------------------------
+
+
+def invariants(machine: ConsumerRules) -> Mapping[str, Invariant[State]]:
+    """What holds in every state."""
+    return {
+        "OneMemberHasIt": one_member_has_it,
+        "TargetCovers": target_covers(machine),
+        "OneCommitter": one_committer(machine),
+        "OwningIsHaving": owning_is_having,
+        "StableMeansAgreed": stable_means_agreed,
+        "GivenBackBeforeTheEpoch": given_back_before_the_epoch,
+        "EpochsAreOfTheGroup": epochs_are_of_the_group,
+        "ToldEpochsAreLogged": told_epochs_are_logged,
+        "MemberIdsAreUnique": member_ids_are_unique,
+        "OnlyTheReplacedEnd": only_the_replaced_end(machine),
+        "ToldIsKept": told_is_kept,
+        "MembersKnowTheirOffsets": members_know_their_offsets(machine),
+    }
+
+
+def step_invariants(machine: ConsumerRules) -> Mapping[str, StepInvariant[State]]:
+    """What holds of every step."""
+    return {
+        "OwnersCommit": owners_commit,
+        "OwnersAreNotRefused": owners_are_not_refused(machine),
+        "EpochsRise": epochs_rise,
+        "OnlyTheLateAreRemoved": only_the_late_are_removed,
+        "OnlyTheRemovedAreFenced": only_the_removed_are_fenced,
+        "OffsetsDoNotGoBack": offsets_do_not_go_back,
+    }
+
+
+# --- what everything comes to ----------------------------------------------------------------------------------------
+
+
+def working(state: State) -> list[Process]:
+    """The processes that go on."""
+    return [process for process in state.processes if process.works]
+
+
+def is_in_order(machine: ConsumerRules, state: State) -> bool:
+    """Whether something can be said: no late copy may have arrived, and no static member has two processes."""
+    up = [machine.instance_of(n) for n, one in enumerate(state.processes) if one.phase is Phase.UP]
+    static = [instance for instance in up if instance != NONE]
+    return not times(state.spent, "DelayHeartbeat") and len(static) == len(set(static))
+
+
+def all_are_stable(machine: ConsumerRules) -> Invariant[State]:
+    """Every process that goes on is a member, in the epoch of the group, and owns its part of the target."""
+
+    def holds(state: State) -> bool:
+        group = state.group
+        if group is None:
+            return False
+        return not is_in_order(machine, state) or all(
+            process.epoch == group.epoch == group.target_epoch
+            and process.assigned is None
+            and process.topics == process.asked
+            and process.owned == group.target_of(process.member_id)
+            for process in working(state)
+        )
+
+    return holds
+
+
+def all_is_owned(machine: ConsumerRules) -> Invariant[State]:
+    """If nobody hangs, what somebody wants somebody owns."""
+
+    def holds(state: State) -> bool:
+        if any(process.hung for process in state.processes) or not is_in_order(machine, state):
+            return True
+        owned = {partition for process in state.processes for partition in process.owned}
+        wanted = {topic for process in working(state) for topic in process.topics}
+        return owned >= {each for each in range(state.partitions) if each % machine.topics in wanted}
+
+    return holds
+
+
+def nobody_else_is_in(state: State) -> bool:
+    """Who is gone is no member."""
+    return state.group is not None and all(is_present(state, member.member_id) for member in state.group.members)
+
+
+def converging(machine: ConsumerRules) -> Mapping[str, Invariant[State]]:
+    """What holds for good in the end."""
+    return {
+        "every process that goes on is in the epoch of the group, with its part": all_are_stable(machine),
+        "what somebody wants somebody owns": all_is_owned(machine),
+        "who is gone is no member": nobody_else_is_in,
+    }
+
+
+def goals(machine: ConsumerRules) -> Mapping[str, Invariant[State]]:
+    """What a search that proves anything has reached."""
+    wanted: dict[str, Invariant[State]] = {}
+    names = {machine.instance_of(n) if machine.instance_of(n) != NONE else -2 - n for n in range(machine.processes)}
+    if len(names) > 1 and machine.most_partitions > 1:
+        wanted["two processes own a part each"] = lambda state: (
+            sum(process.phase is Phase.UP and bool(process.owned) for process in state.processes) > 1
+        )
+        wanted["a member waits for what another has to give back"] = lambda state: (
+            state.group is not None
+            and any(
+                {*state.group.target_of(one.member_id)} & {p for p, _ in other.revoking}
+                for one, other in combinations(state.group.members, 2)
+            )
+        )
+    if machine.bounds["Leave"] and any(name >= 0 for name in names):
+        wanted["a static member is away, and keeps what it has"] = lambda state: (
+            state.group is not None
+            and any(one.epoch == STATIC_LEAVING_EPOCH and bool(one.assigned) for one in state.group.members)
+        )
+    moves = machine.partitions > 1 or any(machine.bounds[name] for name in ("Leave", "Crash", "ExpireSession"))
+    if machine.commits and len(names) > 1 and moves:
+        wanted["a member goes on where another one was"] = lambda state: any(
+            partition in process.owned
+            and process.positions[partition] == offset.value > 0
+            and offset.member_id != process.member_id
+            for partition, offset in enumerate(state.log.offsets)
+            for process in state.processes
+        )
+    if machine.bounds["FailOver"]:
+        wanted["a new coordinator goes on with the members"] = lambda state: (
+            times(state.spent, "FailOver") > 0
+            and state.group is not None
+            and any(process.epoch == state.group.epoch and not process.full for process in state.processes)
+        )
+    return wanted
+
+
+def explain(state: State) -> Mapping[str, object]:
+    """The group in memory and in the log, and what each process believes."""
+    shown: dict[str, object] = {"group": state.group, "log": state.log}
+    shown |= {f"process {number}": process for number, process in enumerate(state.processes)}
+    return shown

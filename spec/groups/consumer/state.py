@@ -1,0 +1,255 @@
+"""What the machine of consumer groups is made of: processes, the coordinator's group, its log, requests that are late.
+
+Frozen attrs classes of integers and tuples. A *process* is a client that wants to be a member; it makes its member id
+itself when it starts. Sets of partitions are sorted tuples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import IntEnum
+from typing import Annotated, Final
+
+import attrs
+
+from tidegauge.spec.kernel.bounds import Spent, spend
+from tidegauge.spec.kernel.evolving import evolve
+from tidegauge.spec.kernel.naming import named
+
+NONE: Final = -1
+JOINING_EPOCH: Final = 0
+"""The member epoch of one that joins, or joins again."""
+LEAVING_EPOCH: Final = -1
+STATIC_LEAVING_EPOCH: Final = -2
+"""The member epoch of a static member that leaves and comes back."""
+FIRST_EPOCH: Final = 1
+"""The epoch of a group without members and without assignment (KAFKA-20268)."""
+
+ProcessNumber = Annotated[int, "a process of the machine"]
+"""The index of a process, in an action or a message."""
+
+
+class Error(IntEnum):
+    """Kafka's error codes, those of consumer groups here."""
+
+    NONE = 0
+    COORDINATOR_LOAD_IN_PROGRESS = 14
+    UNKNOWN_MEMBER_ID = 25
+    FENCED_INSTANCE_ID = 82
+    FENCED_MEMBER_EPOCH = 110
+    UNRELEASED_INSTANCE_ID = 111
+    STALE_MEMBER_EPOCH = 113
+
+
+@attrs.frozen(order=True)
+class HeartbeatRequest:
+    """ConsumerGroupHeartbeat: it joins, goes on, acknowledges what was revoked, and leaves."""
+
+    process: ProcessNumber
+    member_id: int
+    epoch: int
+    topics: tuple[int, ...] = ()
+    owned: tuple[int, ...] | None = None
+    """What it owns; None if that is what it has said before."""
+    full: bool = False
+    """It says all, since it cannot know what the coordinator knows of it: the response has to do so too."""
+
+
+@attrs.frozen(order=True)
+class CommitRequest:
+    """OffsetCommit for one partition."""
+
+    process: ProcessNumber
+    member_id: int
+    epoch: int
+    partition: int
+    offset: int
+
+
+@attrs.frozen
+class Response:
+    """What a member is told by its heartbeat."""
+
+    epoch: int
+    assignment: tuple[int, ...] | None = None
+    """What it is to own; None if that is what it was told before."""
+
+
+# --- the coordinator -----------------------------------------------------------------------------------------------
+
+Held = tuple[tuple[int, int], ...]
+"""Partitions, each with the epoch in which the member was assigned it (KIP-1251)."""
+
+
+def partitions_of(held: Held) -> tuple[int, ...]:
+    return tuple(partition for partition, _ in held)
+
+
+@attrs.frozen(cache_hash=True)
+class Member:
+    """A member as its coordinator knows it: what it wants, its epoch, and what it has."""
+
+    member_id: int
+    instance: int = NONE
+    """Its group instance id, if it is a static member."""
+    topics: tuple[int, ...] = ()
+    epoch: int = JOINING_EPOCH
+    """STATIC_LEAVING_EPOCH if it is to come back."""
+    previous_epoch: int = JOINING_EPOCH
+    assigned: Held = ()
+    revoking: Held = ()
+    """What it has to give back, and has not acknowledged."""
+
+    @property
+    def held(self) -> dict[int, int]:
+        """All that it may own, with the epochs of that."""
+        return dict((*self.assigned, *self.revoking))
+
+
+@attrs.frozen(cache_hash=True)
+class Group:
+    """The group: all of it is in the log."""
+
+    epoch: int = FIRST_EPOCH
+    target_epoch: int = FIRST_EPOCH
+    """The epoch of the group for which the target was made."""
+    target: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    """Member id -> what it is to own, by member id."""
+    members: tuple[Member, ...] = ()
+    """By member id."""
+    known: int = 0
+    """How many partitions there were when the epoch began."""
+
+    def member(self, member_id: int) -> Member | None:
+        return next((one for one in self.members if one.member_id == member_id), None)
+
+    def of_instance(self, instance: int) -> Member | None:
+        """The static member with this group instance id."""
+        return next((one for one in self.members if one.instance == instance != NONE), None)
+
+    def target_of(self, member_id: int) -> tuple[int, ...]:
+        return dict(self.target).get(member_id, ())
+
+    def with_member(self, member: Member) -> Group:
+        others = [one for one in self.members if one.member_id != member.member_id]
+        return evolve(self, members=tuple(sorted((*others, member), key=lambda one: one.member_id)))
+
+    def without(self, member_id: int) -> Group:
+        """The group without a member and its part of the target."""
+        members = tuple(one for one in self.members if one.member_id != member_id)
+        return evolve(self, members=members, target=tuple(one for one in self.target if one[0] != member_id))
+
+
+@attrs.frozen(order=True)
+class Offset:
+    """An offset that is committed, and by whom."""
+
+    value: int = 0
+    member_id: int = NONE
+
+
+@attrs.frozen
+class Entry:
+    """What the coordinator has appended in one batch, and that is not committed yet."""
+
+    group: Group | None = None
+    """The group that its records amount to."""
+    offset: tuple[int, Offset] | None = None
+    """Or the offset of a partition."""
+    request: HeartbeatRequest | None = None
+    """What is responded to when it is committed."""
+    response: Response | None = None
+
+
+@attrs.frozen(cache_hash=True)
+class Log:
+    """What the committed records of the group in `__consumer_offsets` amount to: the last one of each key."""
+
+    group: Group = Group()
+    offsets: tuple[Offset, ...] = ()
+
+
+# --- processes -----------------------------------------------------------------------------------------------------
+
+
+class Phase(IntEnum):
+    """What a process is."""
+
+    DOWN = 0
+    UP = 1
+    FENCED = 2
+    """It was told that another process has its group instance id: the end of it."""
+
+
+@attrs.frozen(cache_hash=True)
+class Process:
+    """A client that wants to be a member."""
+
+    phase: Phase = Phase.DOWN
+    member_id: int = NONE
+    epoch: int = JOINING_EPOCH
+    topics: tuple[int, ...] = ()
+    asked: tuple[int, ...] = ()
+    """The topics of its last heartbeat that was responded to."""
+    owned: tuple[int, ...] = ()
+    assigned: tuple[int, ...] | None = None
+    """What it is to own, until it does."""
+    said: tuple[int, ...] | None = None
+    """What it has said that it owns, in its last heartbeat that was responded to."""
+    full: bool = True
+    """Its next heartbeat says all."""
+    waiting: bool = False
+    """Its heartbeat waits for its records to be committed."""
+    hung: bool = False
+    """Its application does nothing any more; heartbeats go on."""
+    positions: tuple[int, ...] = ()
+    """Where it goes on in each partition; NONE where it has not asked yet."""
+
+    @property
+    def works(self) -> bool:
+        """Whether it goes on."""
+        return self.phase is Phase.UP and not self.hung
+
+    def at(self, partition: int, position: int) -> Process:
+        """The process when it has come so far in a partition."""
+        return evolve(self, positions=(*self.positions[:partition], position, *self.positions[partition + 1 :]))
+
+
+@attrs.frozen(cache_hash=True)
+class State:
+    """Processes, their coordinator, its log, and what is late."""
+
+    processes: tuple[Process, ...]
+    group: Group | None = Group()
+    """None while a new coordinator reads the log."""
+    log: Log = Log()
+    appended: tuple[Entry, ...] = ()
+    """The end of the log that is not committed yet."""
+    partitions: int = 1
+    """How many there are."""
+    member_ids: int = 0
+    """How many were made."""
+    told: tuple[int, ...] = ()
+    """Of each partition, the offset of which a member was told last that it is committed."""
+    heartbeats: tuple[HeartbeatRequest, ...] = ()
+    """Those whose senders have given them up, and that may yet arrive."""
+    commits: tuple[CommitRequest, ...] = ()
+    """As heartbeats."""
+    spent: Spent = ()
+
+    @property
+    def loaded(self) -> Group:
+        """The group, where a guard has asked whether it is loaded."""
+        assert self.group is not None, "the coordinator is loading"
+        return self.group
+
+    def with_process(self, number: int, process: Process) -> State:
+        return evolve(self, processes=(*self.processes[:number], process, *self.processes[number + 1 :]))
+
+    def spend(self, perturbation: str) -> State:
+        return evolve(self, spent=spend(self.spent, perturbation))
+
+
+def named_processes(value: object) -> Iterator[int]:
+    """Every process that `value`, an action or a message, names."""
+    return named(value, ProcessNumber)

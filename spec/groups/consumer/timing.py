@@ -1,0 +1,151 @@
+"""What the coordinator does unasked: time-outs, records that are committed, a new coordinator.
+
+A time-out that removes a member that goes on is a perturbation, and bounded. One that removes nobody else than who is
+gone, or whose application hangs, is what heals: it happens in the end.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable
+from typing import ClassVar, Self
+
+import attrs
+
+from tidegauge.spec.groups.consumer.actions import ConsumerAction, appended, is_present, logged, will_acknowledge
+from tidegauge.spec.groups.consumer.rules import ConsumerRules
+from tidegauge.spec.groups.consumer.state import Entry, Member, State
+from tidegauge.spec.kernel.evolving import evolve
+
+
+@attrs.frozen
+class MemberTimeout(ConsumerAction):
+    """A time-out that removes a member."""
+
+    member_id: int
+
+    @classmethod
+    def is_possible(cls, machine: ConsumerRules) -> bool:
+        return True
+
+    @classmethod
+    def candidates(cls, machine: ConsumerRules, state: State) -> Iterable[Self]:
+        return [] if state.group is None else [cls(member.member_id) for member in state.group.members]
+
+    @abstractmethod
+    def is_harm(self, state: State) -> bool:
+        """Whether it removes a member that would do in the end what it is waited for."""
+
+    @abstractmethod
+    def missing(self, machine: ConsumerRules, member: Member) -> str:
+        """Why no time runs out."""
+
+    def guard(self, machine: ConsumerRules, state: State) -> str:
+        member = state.group.member(self.member_id) if state.group is not None else None
+        if member is None:
+            return "there is no such member"
+        if missing := self.missing(machine, member):
+            return missing
+        is_allowed = not self.is_harm(state) or machine.may_perturb(state, self.bounded_as)
+        return "" if is_allowed else "no more members are late in this model"
+
+    def effect(self, machine: ConsumerRules, state: State) -> State:
+        is_harm = self.is_harm(state)
+        state = appended(machine, state, Entry(machine.removed(state.loaded, self.member_id)))
+        return state.spend(self.bounded_as) if is_harm else state
+
+
+@attrs.frozen
+class ExpireSession(MemberTimeout):
+    """A member sends nothing for too long (`group.consumer.session.timeout.ms`)."""
+
+    bounded_as: ClassVar[str] = "ExpireSession"
+
+    def is_harm(self, state: State) -> bool:
+        return is_present(state, self.member_id)
+
+    def missing(self, machine: ConsumerRules, member: Member) -> str:
+        return "" if machine.may_expire_session(member) else "nobody waits for its heartbeats"
+
+
+@attrs.frozen
+class ExpireRebalance(MemberTimeout):
+    """A member does not give back what it has to (`max.poll.interval.ms`, which it names when it joins)."""
+
+    bounded_as: ClassVar[str] = "ExpireRebalance"
+
+    def is_harm(self, state: State) -> bool:
+        return will_acknowledge(state, self.member_id)
+
+    def missing(self, machine: ConsumerRules, member: Member) -> str:
+        return "" if machine.may_expire_rebalance(member) else "the member has nothing to give back"
+
+
+@attrs.frozen
+class CoordinatorAction(ConsumerAction):
+    """What happens to the coordinator's log."""
+
+    @classmethod
+    def is_possible(cls, machine: ConsumerRules) -> bool:
+        return machine.writes_in_two_steps
+
+    @classmethod
+    def candidates(cls, machine: ConsumerRules, state: State) -> Iterable[Self]:
+        return [cls()]
+
+
+@attrs.frozen
+class CommitRecord(CoordinatorAction):
+    """The first batch that was not is committed, and who waits for it has its response."""
+
+    def guard(self, machine: ConsumerRules, state: State) -> str:
+        return "" if state.appended else "nothing is appended that is not committed"
+
+    def effect(self, machine: ConsumerRules, state: State) -> State:
+        entry = state.appended[0]
+        state = logged(state)
+        if entry.request is None or entry.response is None:
+            return state
+        number, process = entry.request.process, state.processes[entry.request.process]
+        if not process.waiting or process.member_id != entry.request.member_id:
+            return state
+        return state.with_process(number, machine.after_response(process, entry.request, entry.response))
+
+
+@attrs.frozen
+class FailOver(CoordinatorAction):
+    """Another broker leads the partition, with some of what is not committed; nobody has a response to it."""
+
+    bounded_as: ClassVar[str] = "FailOver"
+
+    kept: int
+    """How many of the batches that are not committed are in its log."""
+
+    @classmethod
+    def candidates(cls, machine: ConsumerRules, state: State) -> Iterable[Self]:
+        return [cls(kept) for kept in range(len(state.appended) + 1)]
+
+    def guard(self, machine: ConsumerRules, state: State) -> str:
+        if not machine.may_perturb(state, self.bounded_as):
+            return "no more coordinators fail in this model"
+        if state.group is None:
+            return "the coordinator is loading"
+        return "" if 0 <= self.kept <= len(state.appended) else "so much is not appended"
+
+    def effect(self, machine: ConsumerRules, state: State) -> State:
+        for _ in range(self.kept):
+            state = logged(state)
+        processes = tuple(machine.after_loss(one) if one.waiting else one for one in state.processes)
+        state = evolve(state, processes=processes, group=None, appended=())
+        return state.spend(self.bounded_as)
+
+
+@attrs.frozen
+class Load(CoordinatorAction):
+    """The new coordinator has read the log."""
+
+    def guard(self, machine: ConsumerRules, state: State) -> str:
+        return "" if state.group is None else "it is loaded"
+
+    def effect(self, machine: ConsumerRules, state: State) -> State:
+        return evolve(state, group=machine.loaded(state.log))
