@@ -31,6 +31,7 @@ from tidegauge.impl.storage.errors import CorruptLogError, DamagedLogError
 from tidegauge.impl.storage.segment import Segment
 from tidegauge.impl.storage.segment_names import LOG_SUFFIX
 from tidegauge.impl.storage.segments import Segments
+from tidegauge.impl.storage.survey import Around
 
 LOGGER: Final = logging.getLogger(__name__)
 
@@ -80,13 +81,13 @@ class Damage:
                 raise DamagedLogError(self._directory, gap.start, gap.end, gap.reason)
         return end_offset
 
-    def examine(self, segment: Segment, error: CorruptLogError, log_start_offset: int) -> bool:
+    def examine(self, segment: Segment, around: Around, error: CorruptLogError, log_start_offset: int) -> bool:
         """Find out what of a segment is damaged in which a read met damage; True when that is news.
 
         What is damaged below the log start is news for who walks over the segment, and no gap.
         """
         before = set(segment.damaged.values())
-        extents = segment.examine()
+        extents = segment.examine(around)
         if before.issuperset(extents):
             return False
         found = [

@@ -12,6 +12,7 @@ from tidegauge.impl.ports.log_lines import log_event
 from tidegauge.impl.records.batches import RecordError
 from tidegauge.impl.storage import checkpoints
 from tidegauge.impl.storage.leader_epoch_cache import UNDEFINED_EPOCH, EpochEntry
+from tidegauge.impl.storage.neighbours import last_batch
 from tidegauge.impl.storage.segment import Segment
 
 LOGGER: Final = logging.getLogger(__name__)
@@ -70,15 +71,8 @@ def contradiction(segments: Sequence[Segment], entries: Sequence[EpochEntry], *,
                     return f"epoch {epoch} is to begin at {start_offset}, where the log has one of epoch {found}"
     if entries and segments:
         behind = next((entry for entry in entries if entry.start_offset > segments[-1].next_offset), None)
-        if behind is not None and (is_clean or behind.epoch <= _last_epoch(segments)):
+        last = last_batch(segments)
+        last_epoch = UNDEFINED_EPOCH if last is None else last.partition_leader_epoch
+        if behind is not None and (is_clean or behind.epoch <= last_epoch):
             return f"epoch {behind.epoch} is to begin at {behind.start_offset}, behind the end of the log"
     return ""
-
-
-def _last_epoch(segments: Sequence[Segment]) -> int:
-    """Of the last batch that is intact, as far as it can be found."""
-    for segment in reversed(segments):
-        with suppress(RecordError):
-            if headers := list(segment.headers_from(segment.next_offset - 1)):
-                return headers[-1].partition_leader_epoch
-    return UNDEFINED_EPOCH

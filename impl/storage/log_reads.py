@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from tidegauge.impl.partition.transactions import AbortedTransaction
 from tidegauge.impl.ports.disk import Buffer
@@ -13,10 +14,13 @@ from tidegauge.impl.storage.damage import Damage
 from tidegauge.impl.storage.durability import Durability
 from tidegauge.impl.storage.errors import CorruptLogError, OffsetOutOfRangeError
 from tidegauge.impl.storage.leader_epoch_cache import UNDEFINED_EPOCH, EpochEndOffset, LeaderEpochCache
+from tidegauge.impl.storage.neighbours import first_batch, last_batch
+from tidegauge.impl.storage.noted_epochs import NotedEpochs
 from tidegauge.impl.storage.reading import FileRegion
 from tidegauge.impl.storage.segment import Segment
 from tidegauge.impl.storage.segment_names import LOG_SUFFIX
 from tidegauge.impl.storage.segments import Segments
+from tidegauge.impl.storage.survey import Around
 from tidegauge.impl.storage.timestamp_search import KnownPoints, TimestampOffset, searching
 
 
@@ -134,9 +138,15 @@ class LogReads:
 
     def examine(self, error: CorruptLogError) -> bool:
         """Find out what is damaged where a read met damage; True when that is news."""
-        for segment in self._segments.ordered:
+        ordered = self._segments.ordered
+        for number, segment in enumerate(ordered):
             if segment.path(LOG_SUFFIX) == error.path:
-                return self.damage.examine(segment, error, self._log_start_offset)
+                around = Around(
+                    NotedEpochs(self.epochs.entries, self.log_end_offset),
+                    last_before=partial(last_batch, ordered[:number]) if number else None,
+                    first_behind=partial(first_batch, behind) if (behind := ordered[number + 1 :]) else None,
+                )
+                return self.damage.examine(segment, around, error, self._log_start_offset)
         return False
 
     def offset_for_timestamp(self, timestamp: int | None, known: KnownPoints) -> Sliced[TimestampOffset | None]:

@@ -32,6 +32,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Container, Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Final, NamedTuple
 
 import attrs
@@ -39,6 +40,7 @@ import attrs
 from tidegauge.impl.partition.transactions import AbortedTransaction, Transactions
 from tidegauge.impl.ports.disk import Disk
 from tidegauge.impl.ports.log_lines import log_event
+from tidegauge.impl.records.batches import BatchHeader
 from tidegauge.impl.records.markers import ABORT_MARKER, marker_record
 from tidegauge.impl.storage.checkpoints import PARTITION_METADATA
 from tidegauge.impl.storage.config import LogConfig
@@ -46,7 +48,9 @@ from tidegauge.impl.storage.damage import DAMAGE_NOTE, STRAY_SUFFIX, Gap, unused
 from tidegauge.impl.storage.epoch_recovery import contradiction, read_epochs, reject
 from tidegauge.impl.storage.errors import CorruptLogError
 from tidegauge.impl.storage.index import tell_rebuilt
-from tidegauge.impl.storage.leader_epoch_cache import EpochEntry, LeaderEpochCache
+from tidegauge.impl.storage.leader_epoch_cache import UNDEFINED_EPOCH, EpochEntry, LeaderEpochCache
+from tidegauge.impl.storage.neighbours import last_batch
+from tidegauge.impl.storage.noted_epochs import NotedEpochs
 from tidegauge.impl.storage.producer_snapshot import snapshot_offset
 from tidegauge.impl.storage.segment import Segment
 from tidegauge.impl.storage.segment_names import (
@@ -58,7 +62,7 @@ from tidegauge.impl.storage.segment_names import (
     base_offset_of,
     file_name,
 )
-from tidegauge.impl.storage.survey import MAX_RELATIVE_OFFSET, Bounds
+from tidegauge.impl.storage.survey import MAX_RELATIVE_OFFSET, Around, Bounds
 
 LOGGER: Final = logging.getLogger(__name__)
 
@@ -182,38 +186,44 @@ def recover_segments(
         return [], Recovery()
     has_deleted = any(name.endswith(LOG_SUFFIX + DELETED_SUFFIX) for name in names)
     names = finish_replacements(disk, directory, names, config.index_interval_bytes)
+    is_clean = checkpointed.clean_shutdown
     entries = read_epochs(disk, directory, names, was_flushed=checkpointed.recovery_point > 0)
     reads_all = checkpointed.reads_all or DAMAGE_NOTE in names or entries is None
     log_start = checkpointed.log_start_offset
     witnessed = log_start if entries and log_start <= entries[0].start_offset + 1 else 0
-    work = _Recovering(
-        disk, directory, config, now_ms, checkpointed, epochs, reads_all=reads_all, witnessed_start=witnessed
-    )
     starts_below = None if has_deleted or not entries else entries[0].start_offset
-    work.load(names, entries or (), starts_below)
-    is_rejected = work.is_point_rejected
-    reason = "" if reads_all else contradiction(work.segments, entries or (), is_clean=checkpointed.clean_shutdown)
-    if is_rejected or reason:
-        if is_rejected:
-            log_event(
-                LOGGER,
-                logging.ERROR,
-                "recovery point rejected",
-                log=directory,
-                recovery_point=checkpointed.recovery_point,
-                log_end=work.end_offset,
-                why="nothing else knows of records up to there",
-                next="the whole log is read",
-            )
-            checkpointed = checkpointed._replace(recovery_point=0)
-        if reason:
-            reject(directory, reason)
-        for segment in work.segments:
-            segment.close()
+
+    def recovering(found: Sequence[str], known: Checkpointed, *, reads_all: bool, believes: bool = True) -> _Recovering:
         work = _Recovering(
-            disk, directory, config, now_ms, checkpointed, epochs, reads_all=True, witnessed_start=witnessed
+            disk, directory, config, now_ms, known, epochs, reads_all=reads_all, witnessed_start=witnessed
         )
-        work.load(disk.list_directory(directory), entries or (), starts_below)
+        work.load(found, entries or (), starts_below, believes=believes)
+        return work
+
+    work = recovering(names, checkpointed, reads_all=reads_all)
+    is_rejected = work.is_point_rejected
+    reason = work.contradiction or ("" if reads_all else contradiction(work.segments, entries or (), is_clean=is_clean))
+    if is_rejected:
+        log_event(
+            LOGGER,
+            logging.ERROR,
+            "recovery point rejected",
+            log=directory,
+            recovery_point=checkpointed.recovery_point,
+            log_end=work.end_offset,
+            why="nothing else knows of records up to there",
+            next="the whole log is read",
+        )
+        checkpointed = checkpointed._replace(recovery_point=0)
+    if is_rejected or reason:  # an epoch that a batch contradicts may be right, and the batch damaged
+        work.close()
+        work = recovering(disk.list_directory(directory), checkpointed, reads_all=True)
+        doubt = reason and contradiction(work.segments, entries or (), is_clean=is_clean)
+        reason = work.contradiction or doubt
+    if reason:
+        reject(directory, reason)
+        work.close()
+        work = recovering(disk.list_directory(directory), checkpointed, reads_all=True, believes=False)
     found = attrs.evolve(
         work.found(),
         is_point_rejected=is_rejected,
@@ -271,6 +281,9 @@ class _Recovering:
         self._names: Sequence[str] = ()
         self._known = checkpointed
         self._epochs = epochs
+        self._noted: NotedEpochs | None = None
+        self._epoch_read = UNDEFINED_EPOCH
+        """Of the last batch that was read."""
         self._reads_all = reads_all
         point = checkpointed.recovery_point
         self._known_flushed = point if checkpointed.clean_shutdown else max(point, witnessed_start)
@@ -286,9 +299,26 @@ class _Recovering:
         """What was found and done."""
         return Recovery(self.scanned, self.cut_bytes, tuple(self.strays), tuple(sorted(self.gaps)))
 
-    def load(self, names: Sequence[str], entries: Iterable[EpochEntry], starts_below: int | None) -> None:
-        """Take in the segments among the names; `starts_below`: the offset before the log start, if epochs know it."""
+    def close(self) -> None:
+        """Let go of the segments' files."""
+        for segment in self.segments:
+            segment.close()
+
+    @property
+    def contradiction(self) -> str:
+        """Why the noted leader epochs are not those of the log, as far as it was read; "" when they may be."""
+        return "" if self._noted is None else self._noted.contradiction
+
+    def load(
+        self, names: Sequence[str], entries: Sequence[EpochEntry], starts_below: int | None, *, believes: bool
+    ) -> None:
+        """Take in the segments among the names.
+
+        `starts_below`: the offset before the log start, if epochs know it. `believes`: whether the epochs may accuse a
+        batch.
+        """
         self._names = names
+        self._noted = NotedEpochs(entries, self._flushed) if believes and entries else None
         self._epochs.clear()
         for epoch, start_offset in entries:
             self._epochs.assign(epoch, start_offset)
@@ -378,13 +408,16 @@ class _Recovering:
         """Read a segment from its start; what is torn of it is cut, what is damaged becomes gaps."""
         base = segment.base_offset
         before = self._epochs.entries
-        cut = self._recover(segment, Bounds(base, None, self._known.recovery_point, waiting))
+        around = self._around(waiting)
+        cut = self._recover(segment, Bounds(base, None, self._known.recovery_point, waiting, around))
         if waiting and segment.next_offset > waiting[0]:
             while waiting and waiting[0] < segment.contiguous_end:
                 self._set_aside(waiting.pop(0), f"the segment before it ends at {segment.contiguous_end}")
             limit = waiting[0] if waiting else None
-            cut = self._recover(segment, Bounds(base, limit, self._known.recovery_point))
+            around = self._around(waiting)
+            cut = self._recover(segment, Bounds(base, limit, self._known.recovery_point, around=around))
         self.scanned += 1
+        self._epoch_read = max(self._epoch_read, segment.last_epoch)
         segment.indexes_were_flushed = self._known.clean_shutdown
         if cut:
             self._cut(segment, cut)
@@ -397,12 +430,27 @@ class _Recovering:
         elif limit is not None and segment.next_offset < limit <= self._flushed and self._known.may_have_gaps:
             segment.next_offset = limit
         for extent in segment.damaged.values():
-            self._add_gap(
-                extent.start, extent.end, f"{segment.path(LOG_SUFFIX)} is damaged at position {extent.position}"
-            )
+            told = "" if self._noted is None else self._noted.told(extent.start, extent.end)
+            reason = f"{segment.path(LOG_SUFFIX)} is damaged at position {extent.position}{told}"
+            self._add_gap(extent.start, extent.end, reason)
         self._restore_epochs(before, segment)
         _index_transactions(self.segments, segment)
         return segment
+
+    def _around(self, waiting: Sequence[int]) -> Around:
+        before = partial(last_batch, self.segments) if self.segments else None
+        behind = partial(self._first_batch, tuple(waiting)) if waiting else None
+        return Around(self._noted, self._epoch_read, before, behind)
+
+    def _first_batch(self, bases: Sequence[int]) -> BatchHeader | None:
+        """The first intact batch of segments that are not taken in yet."""
+        for base in bases:
+            segment = self._segment(base)
+            found = segment.first_intact()
+            segment.close()
+            if found is not None:
+                return found
+        return None
 
     def _recover(self, segment: Segment, bounds: Bounds) -> int:
         self._epochs.truncate_from_end(segment.base_offset)

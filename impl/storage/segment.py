@@ -15,7 +15,6 @@ reads keeps out of their offsets (`damage`). Meeting one that is not known raise
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
@@ -23,7 +22,6 @@ from tidegauge.impl.ports.disk import Buffer, Disk, PendingSync
 from tidegauge.impl.records.batches import (
     CONTROL_FLAG,
     HEADER_SIZE,
-    LENGTH_OVERHEAD,
     NO_TIMESTAMP,
     TRANSACTIONAL_FLAG,
     BatchExtent,
@@ -43,13 +41,12 @@ from tidegauge.impl.storage.segment_names import (
     TIME_INDEX_SUFFIX,
     file_name,
 )
-from tidegauge.impl.storage.survey import MAX_RELATIVE_OFFSET, Bounds, DamagedExtent, survey
+from tidegauge.impl.storage.survey import MAX_RELATIVE_OFFSET, Around, Bounds, DamagedExtent, survey
 from tidegauge.impl.storage.transaction_index import TRANSACTION_INDEX_SUFFIX, TransactionIndex
+from tidegauge.impl.storage.walking import walk
 
 MARKER_FLAGS = TRANSACTIONAL_FLAG | CONTROL_FLAG
-_WALK_BYTES = 8 << 10
 _MAX_KNOWN_POSITIONS = 64
-_EXTENT = struct.Struct(">qi11xi")
 
 
 class Segment:
@@ -97,6 +94,8 @@ class Segment:
         """Whether no file of an index has changed since a clean shutdown."""
         self.has_markers = False
         """Whether `recover` has met a transaction's marker."""
+        self.last_epoch = UNDEFINED_EPOCH
+        """The leader epoch of the last batch that `recover` has found."""
         self._reset()
 
     def _reset(self) -> None:
@@ -183,7 +182,7 @@ class Segment:
                 self.contiguous_end = header.next_offset
             self._take_in(AppendedBatch(header.last_offset, header.size, header.max_timestamp), position)
             end = position + header.size
-        self._untrusted_bytes = 0
+        self._untrusted_bytes, self.last_epoch = 0, epoch
         return self.size - end
 
     def cut(self, size: int) -> None:
@@ -208,12 +207,20 @@ class Segment:
         """Copy the file from a position on to another one, durably but for its name."""
         copy_file(self._disk, self._file, position, path)
 
-    def examine(self) -> Sequence[DamagedExtent]:
+    def examine(self, around: Around) -> Sequence[DamagedExtent]:
         """Read all of the file; returns the damaged places, which are walked over from now on."""
         next_offset = self.next_offset
-        self.recover(LeaderEpochCache(), Bounds(self.base_offset, next_offset), flushed=next_offset)
+        bounds = Bounds(self.base_offset, next_offset, around=around)
+        self.recover(LeaderEpochCache(), bounds, flushed=next_offset)
+        if around.noted is not None and around.noted.contradiction:
+            self.recover(LeaderEpochCache(), bounds._replace(around=Around()), flushed=next_offset)
         self.end_at(next_offset)
         return tuple(self.damaged.values())
+
+    def first_intact(self) -> BatchHeader | None:
+        """The first batch that is intact, as far as the file alone tells; None without one."""
+        pieces = survey(self._file, Bounds(self.base_offset))
+        return next((piece[1] for piece in pieces if not isinstance(piece, DamagedExtent)), None)
 
     def load_closed(self, next_offset: int) -> int | None:
         """Take in a segment that ought to be whole and end here; returns where it does end, None when that is damaged.
@@ -481,23 +488,7 @@ class Segment:
 
     def _extents(self, position: int) -> Iterator[BatchExtent]:
         """The batches from `position` to the end, by their headers alone. Raises CorruptLogError."""
-        buffer, start, end = b"", position, self.size
-        while position < end:
-            if self.damaged and position in self.damaged:
-                extent = self.damaged[position]
-                yield BatchExtent(position, extent.size, extent.start, extent.end)
-                position += extent.size
-                continue
-            if position + HEADER_SIZE > start + len(buffer):
-                buffer, start = self._file.read(position, _WALK_BYTES), position
-                if len(buffer) < HEADER_SIZE:
-                    raise CorruptLogError(self.path(LOG_SUFFIX), position)
-            base_offset, length, last_offset_delta = _EXTENT.unpack_from(buffer, position - start)
-            size = length + LENGTH_OVERHEAD
-            if size < HEADER_SIZE or position + size > end:
-                raise CorruptLogError(self.path(LOG_SUFFIX), position)
-            yield BatchExtent(position, size, base_offset, base_offset + last_offset_delta + 1)
-            position += size
+        return walk(self._file, self.path(LOG_SUFFIX), position, self.size, self.damaged)
 
     def headers(self) -> Iterator[BatchHeader]:
         """Headers of all batches. Raises CorruptLogError."""

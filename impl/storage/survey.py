@@ -8,6 +8,9 @@ a log: a batch is not believed that begins below the end of the one before it, t
 the next batch contradicts. Nor is one that leaps over the recovery point, where the log once ended, unless what
 follows it bears it out: another batch, or a file whose name is where this one ends.
 
+Whether a batch is damaged whose leader epoch is not the one that is noted of it, the batches beside it say
+(`noted_epochs`): the nearest ones that are intact, though damage or the end of the file lies between.
+
 Behind a place that is no batch the next one is searched for by its magic byte. A batch is only found if its successor
 is a batch too, or the file ends with it: a record's value may hold a record batch of its own, and that one has no
 successor.
@@ -16,7 +19,7 @@ successor.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from tidegauge.impl.ports.disk import File
@@ -28,6 +31,8 @@ from tidegauge.impl.records.batches import (
     RecordError,
     checked_header,
 )
+from tidegauge.impl.storage.leader_epoch_cache import UNDEFINED_EPOCH
+from tidegauge.impl.storage.noted_epochs import Beside, NotedEpochs
 
 MAX_RELATIVE_OFFSET = (1 << 31) - 1
 """How far offsets may be from the base offset of their segment."""
@@ -52,6 +57,18 @@ class DamagedExtent(NamedTuple):
     """Whether the file ends with it."""
 
 
+class Around(NamedTuple):
+    """What a log has around one of its segments."""
+
+    noted: NotedEpochs | None = None
+    epoch: int = UNDEFINED_EPOCH
+    """Of the last batch before it, if that was read."""
+    last_before: Callable[[], BatchHeader | None] | None = None
+    """Finds the last intact batch of the segments before; None for the first segment."""
+    first_behind: Callable[[], BatchHeader | None] | None = None
+    """Finds the first intact batch of the segments behind; None for the last segment."""
+
+
 class Bounds(NamedTuple):
     """What is known of a segment before it is read."""
 
@@ -62,6 +79,7 @@ class Bounds(NamedTuple):
     """An offset at which the log ended once, and below which nothing was lost by a crash."""
     following: Sequence[int] = ()
     """Where the files behind this one begin, by their names; some may be strays."""
+    around: Around = Around()
 
 
 class _Reader:
@@ -128,14 +146,23 @@ class _Reader:
 
 def survey(file: File, bounds: Bounds) -> Iterator[tuple[int, BatchHeader] | DamagedExtent]:
     """(position, header) of each intact batch of a file, and what lies between them that is none."""
-    reader = _Reader(file)
-    expected, epoch = bounds.base_offset, -1
+    reader, noted = _Reader(file), bounds.around.noted
+    expected, epoch = bounds.base_offset, bounds.around.epoch
     position, damaged_from = 0, None
+    before: BatchHeader | None = None
     while position < reader.size:
         header = reader.intact(position)
         if header is not None and damaged_from is not None and not _is_followed(reader, position, header, bounds):
             header = None
-        if header is None or not _continues(reader, position, header, bounds, expected, epoch):
+        if (
+            header is None
+            or not _continues(reader, position, header, bounds, expected, epoch)
+            or (
+                noted is not None
+                and noted.is_odd(header)
+                and _is_accused(reader, position, header, bounds, before, begun=damaged_from is not None)
+            )
+        ):
             damaged_from = position if damaged_from is None else damaged_from
             position = _behind(reader, position, header, bounds, expected)
             continue
@@ -145,6 +172,7 @@ def survey(file: File, bounds: Bounds) -> Iterator[tuple[int, BatchHeader] | Dam
         yield position, header
         position += header.size
         expected, epoch = header.next_offset, header.partition_leader_epoch
+        before = header
     if damaged_from is not None:
         yield DamagedExtent(damaged_from, reader.size - damaged_from, expected, expected, is_tail=True)
 
@@ -187,8 +215,9 @@ def _continues(reader: _Reader, position: int, header: BatchHeader, bounds: Boun
     is_over_end = expected < bounds.flushed_end_offset < header.base_offset and bounds.limit is None
     if is_over_end and not _is_borne_out(reader, position, header, bounds):
         return False
-    leaps = header.base_offset > expected or header.partition_leader_epoch > epoch
-    return not leaps or not _is_contradicted(reader, position, header, expected, epoch)
+    if header.base_offset > expected and _leaps_over_next(reader, position, header, expected, epoch):
+        return False
+    return header.partition_leader_epoch == epoch or not _outruns_next(reader, position, header, bounds, epoch)
 
 
 def _is_borne_out(reader: _Reader, position: int, header: BatchHeader, bounds: Bounds) -> bool:
@@ -200,12 +229,51 @@ def _is_borne_out(reader: _Reader, position: int, header: BatchHeader, bounds: B
     return after is not None and after.base_offset >= header.next_offset
 
 
-def _is_contradicted(reader: _Reader, position: int, header: BatchHeader, expected: int, epoch: int) -> bool:
-    """Whether the next batch would follow what came before this one, and does not follow this one."""
+def _leaps_over_next(reader: _Reader, position: int, header: BatchHeader, expected: int, epoch: int) -> bool:
+    """Whether the next batch would follow what came before this one, and begins before this one ends."""
     after = reader.intact(position + header.size)
-    if after is None:
+    if after is None or after.partition_leader_epoch < epoch:
         return False
-    follows_before = after.base_offset >= expected and after.partition_leader_epoch >= epoch
-    return follows_before and (
-        after.base_offset < header.next_offset or after.partition_leader_epoch < header.partition_leader_epoch
-    )
+    return expected <= after.base_offset < header.next_offset
+
+
+def _outruns_next(reader: _Reader, position: int, header: BatchHeader, bounds: Bounds, epoch: int) -> bool:
+    """Whether the next batch, of any segment, would follow what came before this one, and is of an earlier epoch.
+
+    Where the epoch is noted of this one, and another of the next one, it is the next one that has changed.
+    """
+    after = _next_intact(reader, position, header, bounds)
+    if after is None or not epoch <= after.partition_leader_epoch < header.partition_leader_epoch:
+        return False
+    noted = bounds.around.noted
+    return noted is None or not noted.bears_out(header, after)
+
+
+def _next_intact(reader: _Reader, position: int, header: BatchHeader, bounds: Bounds) -> BatchHeader | None:
+    """The first intact batch behind one, though damage or the end of the file lies between."""
+    position += header.size
+    found = reader.intact(position)
+    while found is None and position < reader.size:
+        position = _behind(reader, position, None, bounds, header.next_offset)
+        found = reader.intact(position)
+        if found is not None and not _is_followed(reader, position, found, bounds):
+            found = None
+    find = bounds.around.first_behind
+    return find() if found is None and find is not None else found
+
+
+def _is_accused(
+    reader: _Reader, position: int, header: BatchHeader, bounds: Bounds, before: BatchHeader | None, *, begun: bool
+) -> bool:
+    """Whether the batches beside one whose leader epoch is odd say that it is damaged; `begun`: damage lies before."""
+    noted, _, last_before, first_behind = bounds.around
+    if noted is None:
+        return False
+    end = position + header.size
+    if before is None and last_before is not None:
+        before = last_before()
+        begun = begun or before is None
+    behind = _next_intact(reader, position, header, bounds)
+    is_cut = behind is None and (first_behind is not None or header.next_offset < bounds.flushed_end_offset)
+    is_damaged = is_cut or (end < reader.size and reader.intact(end) is None)
+    return noted.accuses(header, Beside(before, begun), Beside(behind, is_damaged))

@@ -218,6 +218,12 @@ def test_a_disk_that_is_not_to_damage_anything_may_lose_nothing() -> None:
     assert "the disk of broker 0 keeps what it has" in refused.mismatch.reason
 
 
+def test_a_leader_epoch_that_has_changed_beside_a_damaged_batch_is_told_by_the_checkpoint() -> None:
+    drawn = draw(842)
+    assert Fault.ROT in drawn.faults
+    assert simulate(drawn).holds
+
+
 @pytest.mark.deep
 def test_damage_below_a_log_start_is_the_reason_for_no_repair() -> None:
     """Records were deleted, and what rots lies below: a repair for that would be no behaviour."""

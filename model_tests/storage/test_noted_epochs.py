@@ -1,0 +1,287 @@
+"""A leader epoch that has changed in a batch is damage; a checkpoint of leader epochs that is wrong costs no batch."""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections.abc import Sequence
+from typing import Final
+
+import pytest
+
+from tidegauge.impl.ports.simulated_disk import SimulatedDisk
+from tidegauge.impl.records.payload import Record, build_batch, decode_batches
+from tidegauge.impl.storage.config import LogConfig
+from tidegauge.impl.storage.damage import DAMAGE_NOTE
+from tidegauge.impl.storage.errors import CorruptLogError, DamagedLogError
+from tidegauge.impl.storage.log import Log
+
+DIRECTORY: Final = "logs/tide-0"
+CHECKPOINT: Final = f"{DIRECTORY}/leader-epoch-checkpoint"
+SIZE: Final = len(build_batch([Record(0, 100, None, b"x" * 60)]))
+BATCHES_A_SEGMENT: Final = 4
+CONFIG: Final = LogConfig(segment_bytes=BATCHES_A_SEGMENT * SIZE, index_interval_bytes=150)
+EPOCHS: Final = (1,) * 3 + (2,) * 4 + (5,) * 5
+"""Of each batch: one epoch begins inside a segment, and one ends with none."""
+END: Final = len(EPOCHS)
+EPOCH_POSITION: Final = 12
+VALUE_POSITION: Final = 80
+
+
+def written(epochs: Sequence[int] = EPOCHS, *, clean: bool = True) -> SimulatedDisk:
+    """A flushed log with one record in each batch, which has the epoch of its offset."""
+    disk = SimulatedDisk(random.Random(1))
+    log = Log.open(disk, DIRECTORY, CONFIG, 0)
+    for offset, epoch in enumerate(epochs):
+        log.append_as_leader(build_batch([Record(0, 100, None, b"%03d" % offset * 20)]), leader_epoch=epoch, now_ms=0)
+    log.flush()
+    if clean:
+        log.close()
+    else:
+        disk.crash()
+        disk.power_on()
+    return disk
+
+
+def opened(disk: SimulatedDisk, *, clean: bool = True, end: int = END, reads_all: bool = True, point: int = -1) -> Log:
+    return Log.open(
+        disk,
+        DIRECTORY,
+        CONFIG,
+        0,
+        recovery_point=end if point < 0 else point,
+        high_watermark=end,
+        clean_shutdown=clean,
+        reads_all=reads_all,
+    )
+
+
+def place(offset: int) -> tuple[str, int]:
+    """The file of a batch, and its position there."""
+    number, batch = divmod(offset, BATCHES_A_SEGMENT)
+    return f"{DIRECTORY}/{number * BATCHES_A_SEGMENT:020d}.log", batch * SIZE
+
+
+def change_epoch(disk: SimulatedDisk, offset: int, epoch: int) -> None:
+    path, position = place(offset)
+    overwrite(disk, path, position + EPOCH_POSITION, struct.pack(">i", epoch))
+
+
+def spoil(disk: SimulatedDisk, offset: int) -> None:
+    path, position = place(offset)
+    disk.flip_bit(path, position + VALUE_POSITION, 3)
+
+
+def overwrite(disk: SimulatedDisk, path: str, position: int, content: bytes) -> None:
+    """Flip the bits that differ, as they lie on the disk."""
+    before = disk.files()[path][position : position + len(content)]
+    for at, (old, new) in enumerate(zip(before, content, strict=True)):
+        for bit in range(8):
+            if (old ^ new) >> bit & 1:
+                disk.flip_bit(path, position + at, bit)
+
+
+def note(disk: SimulatedDisk, entries: Sequence[tuple[int, int]] | str) -> None:
+    """Write another checkpoint."""
+    lines = "".join(f"{epoch} {start}\n" for epoch, start in entries) if not isinstance(entries, str) else ""
+    text = entries if isinstance(entries, str) else f"0\n{len(entries)}\n{lines}"
+    disk.remove(CHECKPOINT)
+    file = disk.open(CHECKPOINT, create=True)
+    file.append(text.encode())
+    file.sync()
+
+
+def begun(epochs: Sequence[int]) -> list[tuple[int, int]]:
+    """Where each epoch begins."""
+    return [(epoch, epochs.index(epoch)) for epoch in sorted(set(epochs))]
+
+
+def readable(log: Log) -> list[int]:
+    """The offsets that are served, each with its record."""
+    found = []
+    for offset in range(log.log_start_offset, log.log_end_offset):
+        try:
+            data = log.read(offset, 1)
+        except DamagedLogError:
+            continue
+        (record,) = decode_batches(data)
+        assert (record.offset, record.value) == (offset, b"%03d" % offset * 20)
+        found.append(offset)
+    return found
+
+
+def served(disk: SimulatedDisk, *, clean: bool = True, end: int = END, reads_all: bool = True) -> list[int]:
+    """The offsets that two processes serve, the second after a clean stop; the epochs are those of the log."""
+    log = opened(disk, clean=clean, end=end, reads_all=reads_all)
+    first, epochs = readable(log), log.epochs.entries
+    log.close()
+    log = opened(disk, end=end, reads_all=reads_all)
+    assert (readable(log), log.epochs.entries, log.log_end_offset) == (first, epochs, end)
+    return first
+
+
+def without(*gone: int) -> list[int]:
+    return [offset for offset in range(END) if offset not in gone]
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("offset", range(END))
+def test_another_leader_epoch_in_any_batch_is_damage_and_changes_no_other_epoch(offset: int, clean: bool) -> None:
+    """A larger one, a smaller one, one that no leader had, and those of the batches beside it."""
+    for epoch in {0, 1, 2, 3, 5, 6, EPOCHS[offset] + 4096, 1 << 30} - {EPOCHS[offset]}:
+        disk = written(clean=clean)
+        change_epoch(disk, offset, epoch)
+        assert served(disk, clean=clean) == without(offset), epoch
+        log = opened(disk)
+        assert [tuple(entry) for entry in log.epochs.entries] == begun(EPOCHS), epoch
+
+
+@pytest.mark.parametrize("beside", [(1,), (-1,), (-1, 1), (1, 2), (-2, -1)])
+@pytest.mark.parametrize("offset", range(END))
+def test_another_leader_epoch_beside_damage_is_damage(offset: int, beside: tuple[int, ...]) -> None:
+    near = [offset + at for at in beside if 0 <= offset + at < END]
+    for epoch in {0, 1, 2, 3, 5, 6, EPOCHS[offset] + 4096} - {EPOCHS[offset]}:
+        disk = written()
+        change_epoch(disk, offset, epoch)
+        for one in near:
+            spoil(disk, one)
+        assert served(disk) == without(offset, *near), epoch
+        assert [tuple(entry) for entry in opened(disk).epochs.entries] == begun(EPOCHS), epoch
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("count", [2, 3, 5])
+@pytest.mark.parametrize("at_end", [True, False])
+def test_where_all_others_are_damaged_the_checkpoint_tells_of_another_epoch(
+    count: int, at_end: bool, clean: bool
+) -> None:
+    disk = written((2,) * count, clean=clean)
+    odd = count - 1 if at_end else 0
+    change_epoch(disk, odd, 4098)
+    for offset in range(count):
+        if offset != odd:
+            spoil(disk, offset)
+    log = opened(disk, clean=clean, end=count)
+    assert (readable(log), [tuple(entry) for entry in log.epochs.entries]) == ([], [(2, 0)])
+    assert "has leader epoch 4098, and 2 is noted" in str(log.damage.gaps)
+
+
+@pytest.mark.parametrize("epochs", [EPOCHS, (1,) * 5 + (2,) * 2 + (5,) * 5])
+@pytest.mark.parametrize("offset", range(END))
+def test_damage_that_is_met_later_keeps_what_was_found_of_a_leader_epoch(offset: int, epochs: tuple[int, ...]) -> None:
+    """The segment is read once more, beside the epochs that the log has in memory."""
+    disk = written(epochs)
+    change_epoch(disk, offset, 3)
+    log = opened(disk)
+    other = next(one for one in range(offset // 4 * 4, END) if one != offset)
+    spoil(disk, other)
+    log.distrust(other)
+    with pytest.raises(CorruptLogError):
+        log.read(other, 1)
+    assert readable(log) == without(offset, other)
+    assert disk.exists(f"{DIRECTORY}/{DAMAGE_NOTE}")
+
+
+@pytest.mark.parametrize("offset", range(1, END - 1))
+def test_without_a_checkpoint_an_epoch_that_the_batches_behind_it_contradict_is_damage(offset: int) -> None:
+    """Also where the next batch is damaged, or lies in another file."""
+    for is_beside_damage in (False, True):
+        if is_beside_damage and offset + 2 >= END:
+            continue
+        disk = written()
+        change_epoch(disk, offset, 4098)
+        if is_beside_damage:
+            spoil(disk, offset + 1)
+        disk.remove(CHECKPOINT)
+        gone = (offset, offset + 1) if is_beside_damage else (offset,)
+        assert readable(opened(disk)) == without(*gone)
+
+
+def test_without_a_checkpoint_an_epoch_below_that_of_the_file_before_is_damage() -> None:
+    disk = written((1,) * 2 + (2,) * 10)
+    change_epoch(disk, BATCHES_A_SEGMENT, 1)
+    disk.remove(CHECKPOINT)
+    assert readable(opened(disk)) == without(BATCHES_A_SEGMENT)
+
+
+def test_what_a_crash_leaves_behind_the_last_batch_bears_out_no_checkpoint() -> None:
+    disk = written(clean=False)
+    note(disk, [*begun(EPOCHS), (6, END - 1)])
+    path, _ = place(END - 1)
+    disk.open(path).append(b"torn")
+    log = opened(disk, clean=False)
+    assert (readable(log), log.damage.gaps) == (without(), [])
+
+
+def wrong_checkpoints(epochs: Sequence[int]) -> dict[str, Sequence[tuple[int, int]] | str]:
+    """Those of other logs, older ones, parts."""
+    right = begun(epochs)
+    text = f"0\n{len(right)}\n" + "".join(f"{epoch} {start}\n" for epoch, start in right)
+    found: dict[str, Sequence[tuple[int, int]] | str] = {
+        "none": [],
+        "empty": "",
+        "a number": "0\n1\n7\n",
+        "one epoch, later": [(9, 0)],
+        "one epoch, from far away": [(3, 10**9)],
+        "all later": [(epoch + 1, start) for epoch, start in right],
+        "all much later": [(epoch + 4096, start) for epoch, start in right],
+        "all earlier": [(epoch - 1, start) for epoch, start in right],
+        "every batch a new one": [(offset, offset) for offset in range(len(epochs))],
+        "begun later": [(epoch, start + 1 if start else 0) for epoch, start in right if len(right) > 2],
+        "begun two later": [(epoch, start + 2 if start else 0) for epoch, start in right],
+        "begun earlier": [(epoch, max(0, start - 1)) for epoch, start in right if len(right) > 2],
+        "begun two earlier": [(epoch, max(0, start - 2)) for epoch, start in right],
+        "another one at the end": [*right, (right[-1][0] + 1, len(epochs))],
+        "another one beyond the end": [*right, (right[-1][0] + 1, len(epochs) + 5)],
+        "another one from the last batch on": [*right, (right[-1][0] + 1, len(epochs) - 1)],
+    }
+    for number in range(len(right)):
+        found[f"the first {number}"] = right[:number]
+        found[f"without number {number}"] = [*right[:number], *right[number + 1 :]]
+        epoch, start = right[number]
+        found[f"number {number} later"] = [*right[:number], (epoch + 1, start), *right[number + 1 :]]
+        found[f"number {number} earlier"] = [*right[:number], (epoch - 1, start), *right[number + 1 :]]
+    for end in range(1, len(text), 3):
+        found[f"the first {end} bytes"] = text[:end]
+    return found
+
+
+LOGS: Final = {
+    "some": EPOCHS,
+    "one": (3,) * 6,
+    "two": (1,) * 4 + (4,) * 4,
+    "pairs": (0, 0, 2, 2, 4, 4, 6, 6),
+    "a batch": (2,),
+}
+
+
+@pytest.mark.parametrize("reads_all", [True, False])
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize(
+    ("log", "kind"), [(log, kind) for log, epochs in LOGS.items() for kind in wrong_checkpoints(epochs)]
+)
+def test_a_checkpoint_that_is_not_the_logs_costs_no_batch(log: str, kind: str, clean: bool, reads_all: bool) -> None:
+    epochs = LOGS[log]
+    end = len(epochs)
+    disk = written(epochs, clean=clean)
+    note(disk, wrong_checkpoints(epochs)[kind])
+    found = opened(disk, clean=clean, end=end, reads_all=reads_all)
+    assert (readable(found), found.damage.gaps, found.log_end_offset) == (list(range(end)), [], end)
+    if reads_all:
+        assert [tuple(entry) for entry in found.epochs.entries] == begun(epochs)
+
+
+@pytest.mark.parametrize("start", [3, 5])
+def test_of_a_checkpoint_that_is_wrong_about_one_batch_an_operator_can_rid_the_log(start: int) -> None:
+    """Nothing tells it from a leader epoch that has changed in that batch; without it the batch is served again."""
+    epochs = LOGS["two"]
+    disk = written(epochs)
+    note(disk, [(1, 0), (4, start)])
+    log = opened(disk, end=len(epochs))
+    odd = min(start, 4)
+    assert readable(log) == [offset for offset in range(len(epochs)) if offset != odd]
+    assert f"the batch at {odd} has leader epoch {epochs[odd]}" in str(log.damage.gaps)
+    log.close()
+    disk.remove(CHECKPOINT)
+    log = opened(disk, end=len(epochs))
+    assert (len(readable(log)), [tuple(entry) for entry in log.epochs.entries]) == (len(epochs), begun(epochs))
