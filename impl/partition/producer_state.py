@@ -293,9 +293,13 @@ class ProducerStates:
         return self.batches_retained
 
     def metadata(self, header: BatchHeader, base_offset: int) -> BatchMetadata:
-        """A batch's last sequence may be smaller than its first, its last offset may not (KAFKA-7692)."""
+        """A batch's last sequence may be smaller than its first, its last offset may not (KAFKA-7692).
+
+        A batch of the group's coordinator has none at all.
+        """
         delta = header.last_offset_delta
-        last_sequence = self.advanced(header.base_sequence, delta)
+        has_sequence = header.base_sequence != NO_SEQUENCE
+        last_sequence = self.advanced(header.base_sequence, delta) if has_sequence else NO_SEQUENCE
         return BatchMetadata(last_sequence, base_offset + delta, delta, header.max_timestamp)
 
     def advanced(self, sequence: int, by: int) -> int:

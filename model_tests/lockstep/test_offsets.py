@@ -107,6 +107,12 @@ class TellsWhatIsNotStable(GroupCoordinator):
         return super().fetch(key, require_stable=False)
 
 
+class TellsWhatIsAboutToChange(GroupCoordinator):
+    def fetch(self, key: OffsetKey, *, require_stable: bool) -> CommittedOffset | ErrorCode | None:
+        self.in_flight.clear()
+        return super().fetch(key, require_stable=require_stable)
+
+
 class TakesAnyGeneration(GroupCoordinator):
     def commit(self, commit: Commit, now_ms: int) -> Ruling:
         return super().commit(attrs.evolve(commit, generation=-1), now_ms)
@@ -127,6 +133,7 @@ class DeletesWhatIsNotThere(GroupCoordinator):
         ExpiresBesideWhatIsOnItsWay,
         ExpiresATickLate,
         TellsWhatIsNotStable,
+        TellsWhatIsAboutToChange,
         TakesAnyGeneration,
         DeletesWhatIsNotThere,
     ],

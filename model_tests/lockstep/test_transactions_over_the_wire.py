@@ -8,12 +8,22 @@ from __future__ import annotations
 import re
 from collections import Counter
 from random import Random
+from typing import Any
 
 import attrs
 import pytest
+from kio.schema.errors import ErrorCode
 
+from tidegauge.impl.coordinators.groups.coordinator import GroupCoordinator
+from tidegauge.impl.coordinators.groups.offsets import CommittedOffset
+from tidegauge.impl.coordinators.groups.record_formats import OffsetKey
+from tidegauge.impl.coordinators.groups.requests import Commit
 from tidegauge.impl.coordinators.transactions.metadata import TransactionMetadata
 from tidegauge.impl.coordinators.transactions.rules import Ruling, TransactionRules
+from tidegauge.impl.partition.producer_state import BatchMetadata, ProducerStates
+from tidegauge.impl.partition.replica import PartitionReplica
+from tidegauge.impl.records.batches import BatchHeader
+from tidegauge.impl.server.broker.coordinator_log import CoordinatorLog
 from tidegauge.model_tests.bugs.transactions import TRANSACTION_BUGS, CoreBug
 from tidegauge.model_tests.harness.cluster.transactions import STEPS
 from tidegauge.model_tests.harness.cores.transaction_clients import BY_CLIENTS
@@ -28,9 +38,12 @@ from tidegauge.spec.kernel.explorer import explore
 from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.transactions import state as spec
 from tidegauge.spec.transactions.actions import TransactionAction
-from tidegauge.spec.transactions.coordinating import ExpireTransaction
+from tidegauge.spec.transactions.consuming import FetchOffset
+from tidegauge.spec.transactions.coordinating import ExpireTransaction, ReceiveAdd, ReceiveEnd, ReceiveInit
 from tidegauge.spec.transactions.machine import Transactions
 from tidegauge.spec.transactions.models import NIGHTLY_TRANSACTIONS, TRANSACTION_MODELS
+from tidegauge.spec.transactions.partitioning import Append, Verify, WriteMarker
+from tidegauge.spec.transactions.producing import Begin, End, Send, Start
 
 SEED = 7
 WALKS = 8
@@ -145,6 +158,109 @@ def test_what_a_database_has_prepared_is_taken_over_on_a_cluster_as_in_the_speci
     assert any(one.ongoing_producer_id == one.producer_id for one in taken_over)
     assert any(one.ongoing_producer_id != one.producer_id for one in taken_over)
     assert any(one.status in spec.PREPARED for one in taken_over)
+
+
+def grouped(rng: Random) -> Transactions:
+    """A machine whose members commit a group's offset."""
+    return large_machine(rng, ("group",))
+
+
+GROUPED = attrs.evolve(HARNESSED, plan=attrs.evolve(TRANSACTION_WALKS, draw=grouped))
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("seed", [5, 6, 8])
+def test_offsets_in_transactions_go_with_their_groups_coordinator_over_leaders_that_change(seed: int) -> None:
+    committed = 0
+    for found in GROUPED.walks(seed, 60, side=Side.CLUSTER, length=120):
+        assert found.failure is None, f"walk {found.number}: {found.failure.words}"
+        committed += sum(isinstance(one, Append) and one.request.sequence == spec.NONE for one in found.actions)
+    assert committed > 10
+
+
+TO_ADD = (Start, ReceiveInit, FetchOffset, Begin)
+TO_COMMIT = (*TO_ADD, ReceiveAdd, Send, Verify, Append)
+TO_END = (*TO_COMMIT, End, ReceiveEnd, WriteMarker)
+
+
+@pytest.mark.parametrize(
+    ("version", "wanted", "errors"),
+    [
+        pytest.param(1, TO_ADD, {"INVALID_TXN_STATE"}, id="of a transaction without the partition"),
+        pytest.param(1, TO_COMMIT, {"ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID"}, id="of another member, version 1"),
+        pytest.param(2, TO_COMMIT, {"ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID"}, id="of another member"),
+        pytest.param(2, TO_END, {"INVALID_PRODUCER_EPOCH"}, id="of an epoch that is fenced"),
+    ],
+)
+def test_a_group_refuses_offsets_by_name(
+    version: int, wanted: tuple[type[TransactionAction], ...], errors: set[str]
+) -> None:
+    machine = Transactions(transactional_ids=2, incarnations=1, partitions=1, inputs=2, version=version)
+    lockstep = CheckedLockstep(machine, HARNESSED.bind(Side.CLUSTER)(machine))
+    try:
+        for kind in wanted:
+            found = [one for one in kind.candidates(machine, lockstep.state) if lockstep.is_enabled(one)]
+            assert not found or lockstep.perform(found[0])
+        for action, _ in list(machine.refused(lockstep.state, Append)):
+            assert not lockstep.perform(action)
+    finally:
+        lockstep.close()
+    assert {error for _, error in lockstep.refused} >= errors
+
+
+# --- what a broker may get wrong -------------------------------------------------------------------------------------
+
+
+def takes_any_generation(core: GroupCoordinator, commit: Commit) -> ErrorCode:
+    return ErrorCode.none
+
+
+def asks_nobody(*_: object) -> ErrorCode:
+    return ErrorCode.none
+
+
+def tells_what_is_not_stable(core: GroupCoordinator, key: OffsetKey, *, require_stable: bool) -> CommittedOffset | None:
+    return core.offsets.get(key)
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "wrong"),
+    [
+        (GroupCoordinator, "_commit_error", takes_any_generation),
+        (GroupCoordinator, "fetch", tells_what_is_not_stable),
+        (CoordinatorLog, "append_marker", None),
+        (PartitionReplica, "coordinators_batch_error", asks_nobody),
+        (ProducerStates, "metadata", None),
+    ],
+    ids=["any generation", "not stable", "acknowledged early", "not verified", "numbers what has no sequence"],
+)
+@pytest.mark.deep
+def test_a_broker_with_one_wrong_rule_of_offsets_differs(
+    monkeypatch: pytest.MonkeyPatch, place: type[object], name: str, wrong: object
+) -> None:
+    if wrong is None:
+        wrong = {"append_marker": applied_never(CoordinatorLog.append_marker), "metadata": numbered}[name]
+    monkeypatch.setattr(place, name, wrong)
+    found = GROUPED.first_failure(5, MANY, side=Side.CLUSTER, length=120)
+    assert found is not None, "it went unnoticed"
+
+
+def applied_never(append_marker: Any) -> Any:
+    """Offsets stay pending: the coordinator is not told of markers."""
+
+    async def append(log: object, led: object, marker: object, apply: object, *, timeout_ms: float) -> ErrorCode:
+        error: ErrorCode = await append_marker(log, led, marker, lambda base_offset: None, timeout_ms=timeout_ms)
+        return error
+
+    return append
+
+
+def numbered(producers: ProducerStates, header: BatchHeader, base_offset: int) -> BatchMetadata:
+    """As it was: a batch without a sequence ends at the last one that there is."""
+    delta = header.last_offset_delta
+    return BatchMetadata(
+        producers.advanced(header.base_sequence, delta), base_offset + delta, delta, header.max_timestamp
+    )
 
 
 @attrs.frozen

@@ -33,12 +33,14 @@ def newest_counts(state: State) -> bool:
 
 def pending_is_open(state: State) -> bool:
     """What is pending is exactly what a marker may yet make count."""
-    return {producer: value.value for producer, value in state.store.pending} == undecided(state)
+    return {producer: value.value for producer, value in state.store.pending} == undecided(committed_history(state))
 
 
 def stable_is_decided(machine: OffsetRules, state: State) -> bool:
-    """Who asks for a stable offset is told none while a transaction may yet change it."""
-    return not undecided(state) or machine.fetch_error(state) is not Error.NONE
+    """Who asks for a stable offset is told none while anything in the log may yet change it, committed or not."""
+    if machine.fetch_error(state) is not Error.NONE:
+        return True
+    return not undecided(state.history) and counting(state.history) == counting(committed_history(state))
 
 
 def loaded_is_kept(machine: OffsetRules, state: State) -> bool:
@@ -144,10 +146,10 @@ def committed_places(history: Iterable[Entry]) -> frozenset[int]:
     return frozenset(found)
 
 
-def undecided(state: State) -> dict[int, int]:
-    """The values that a marker may yet make count, by producer."""
+def undecided(history: Iterable[Entry]) -> dict[int, int]:
+    """The values that a marker after these entries may yet make count, by producer."""
     found: dict[int, int] = {}
-    for entry in committed_history(state):
+    for entry in history:
         if entry.kind is Kind.TOMBSTONE:
             found.clear()
         elif entry.kind is Kind.OFFSET and entry.producer != NONE:

@@ -86,8 +86,12 @@ class OffsetRules(GuardedMachine[State]):
         return store.committed is not None or bool(store.pending) or state.membership is not Membership.NONE
 
     def fetch_error(self, state: State) -> Error:
-        """Who asks for a stable offset is not told one that an open transaction may change (KIP-447)."""
-        return Error.UNSTABLE_OFFSET_COMMIT if state.store.pending else Error.NONE
+        """Who asks for a stable offset is not told one that may change: by an open transaction, by what is on its way.
+
+        A former member's commit is on its way, is acknowledged after all, and counts (KIP-447).
+        """
+        is_unstable = bool(state.store.pending) or self.is_in_flight(state)
+        return Error.UNSTABLE_OFFSET_COMMIT if is_unstable else Error.NONE
 
     def deletion_error(self, state: State) -> Error:
         """Nobody takes away what members go by."""

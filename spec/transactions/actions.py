@@ -12,6 +12,7 @@ from tidegauge.spec.kernel.guarded import EnumeratedAction, Refusal
 from tidegauge.spec.transactions.coordinator_rules import Ruling
 from tidegauge.spec.transactions.rules import TransactionRules
 from tidegauge.spec.transactions.state import (
+    NONE,
     PREPARED,
     RETRIABLE,
     AddRequest,
@@ -156,7 +157,7 @@ def succeeded(machine: TransactionRules, state: State, request: Waiting, metadat
 def given_up(machine: TransactionRules, state: State, request: ProduceRequest) -> State:
     """A producer is told that a record won't be taken: its transaction can only be aborted."""
     producer = state.producers[request.producer]
-    slot = evolve(producer.slots[request.partition], in_flight=False, given_up=True)
+    slot = evolve(producer.slots[request.partition], in_flight=False, given_up=True, appended=NONE)
     return state.with_producer(request.producer, producer.with_slot(request.partition, slot))
 
 
@@ -198,7 +199,7 @@ def acknowledged(machine: TransactionRules, state: State, request: ProduceReques
     """The producer that waits for a record is told that it is in the log."""
     producer = state.producers[request.producer]
     slot = producer.slots[request.partition]
-    slot = evolve(slot, in_flight=False, acknowledged=slot.acknowledged + 1)
+    slot = evolve(slot, in_flight=False, acknowledged=slot.acknowledged + 1, appended=NONE)
     return state.with_producer(request.producer, producer.with_slot(request.partition, slot))
 
 

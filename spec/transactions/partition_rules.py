@@ -35,17 +35,21 @@ class PartitionRules(CoordinatorRules):
     def record_error(self, memory: Memory, request: ProduceRequest) -> Error:
         """Whether a record that is no repeat may be appended, for all that the partition knows of its producer."""
         entry = memory.entry(request.producer_id)
+        if entry is not None and request.epoch < entry.epoch:
+            return Error.INVALID_PRODUCER_EPOCH
+        if request.sequence == NONE:
+            return Error.NONE
         if entry is None:
             return Error.NONE if request.sequence == 0 else Error.OUT_OF_ORDER_SEQUENCE_NUMBER
-        if request.epoch < entry.epoch:
-            return Error.INVALID_PRODUCER_EPOCH
         expected = entry.last_sequence + 1 if request.epoch == entry.epoch else 0
         return Error.NONE if request.sequence == expected else Error.OUT_OF_ORDER_SEQUENCE_NUMBER
 
     def is_repeat(self, memory: Memory, request: ProduceRequest) -> bool:
-        """Whether the record is in the log."""
+        """Whether the record is in the log, as its sequence says."""
         entry = memory.entry(request.producer_id)
-        return entry is not None and entry.epoch == request.epoch and request.sequence <= entry.last_sequence
+        if entry is None or request.sequence == NONE:
+            return False
+        return entry.epoch == request.epoch and request.sequence <= entry.last_sequence
 
     def is_open_for(self, memory: Memory, request: ProduceRequest) -> bool:
         """Whether the record goes on with a transaction that is open here: one of its own epoch (KAFKA-18575)."""

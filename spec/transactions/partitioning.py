@@ -64,10 +64,13 @@ class ProduceAction(TransactionAction):
             for partition in range(machine.partitions) if known_id != NONE else ():
                 is_offsets = partition == machine.offsets_partition
                 for epoch in range(max(0, one.logged.epoch - 1), one.logged.epoch + 2):
-                    for sequence in (0, 1, 2):
-                        request = ProduceRequest(process, known_id, epoch, partition, sequence, NONE, machine.version)
-                        for generation in (group - 1, group) if is_offsets else (NONE,):
-                            yield cls(evolve(request, generation=generation, offset=int(is_offsets)), True)
+                    request = ProduceRequest(process, known_id, epoch, partition, NONE, NONE, machine.version)
+                    for generation in (group - 1, group) if is_offsets else ():
+                        commit = evolve(request, generation=generation, offset=1)
+                        yield cls(commit, True)
+                        yield cls(evolve(commit, is_member=False), True)
+                    for sequence in () if is_offsets else (0, 1, 2):
+                        yield cls(evolve(request, sequence=sequence), True)
 
     def guard(self, machine: TransactionRules, state: State) -> str:
         own = machine.produce_request(state, self.request.producer, self.request.partition)
@@ -87,6 +90,8 @@ class Verify(ProduceAction):
         leader = state.partitions[self.request.partition]
         if machine.is_repeat(leader.memory, self.request) or machine.is_open_for(leader.memory, self.request):
             return "nothing is to be asked: the transaction is open here"
+        if not self.late and machine.waits_at(state, self.request) != NONE:
+            return "nothing is to be asked: it waits for its response"
         if machine.is_verified(leader, self.request):
             return "the coordinator has been asked"
         transactional_id = machine.id_of(self.request.producer)
@@ -111,6 +116,9 @@ class Append(ProduceAction):
             if self.late:
                 return Refusal("the record is in the log", Error.NONE)
             return "" if self.offset(leader) < leader.high_watermark else "the record is not committed yet"
+        if self.waits_at(machine, state) != NONE:
+            is_committed = self.waits_at(machine, state) < leader.high_watermark
+            return "" if is_committed else "the offset is not committed yet"
         error = self.error(machine, state)
         begins = not machine.is_open_for(leader.memory, self.request)
         if error is Error.NONE and begins and not machine.is_verified(leader, self.request):
@@ -122,6 +130,10 @@ class Append(ProduceAction):
         is_offset = self.request.partition == machine.offsets_partition
         error = machine.generation_error(state.group, self.request) if is_offset else Error.NONE
         return error or machine.record_error(state.partitions[self.request.partition].memory, self.request)
+
+    def waits_at(self, machine: TransactionRules, state: State) -> int:
+        """Where the request is in the log, if its producer waits for the response; NONE if it does not."""
+        return NONE if self.late else machine.waits_at(state, self.request)
 
     def offset(self, leader: Partition) -> int:
         """Where the record is in the log."""
@@ -138,7 +150,7 @@ class Append(ProduceAction):
     def effect(self, machine: TransactionRules, state: State) -> State:
         request = self.request
         leader = state.partitions[request.partition]
-        if machine.is_repeat(leader.memory, request):
+        if machine.is_repeat(leader.memory, request) or self.waits_at(machine, state) != NONE:
             return acknowledged(machine, state, request)
         if error := self.error(machine, state):
             if error is Error.ILLEGAL_GENERATION:
@@ -148,7 +160,11 @@ class Append(ProduceAction):
         state = appended(machine, state, request.partition, record)
         if self.late:
             return evolve(state, late=arrived(state.late, request))
-        return state if machine.appends_in_two_steps else acknowledged(machine, state, request)
+        if not machine.appends_in_two_steps:
+            return acknowledged(machine, state, request)
+        if request.partition == machine.offsets_partition:
+            return waiting(state, request, len(leader.log))
+        return state
 
 
 @attrs.frozen
@@ -251,4 +267,22 @@ class Elect(TransactionAction):
         log = partition.log[: self.kept]
         memory = machine.memory_after_cut(partition, log)
         leader = Partition(log, partition.high_watermark, memory)
+        if self.partition == machine.offsets_partition:
+            state = forgotten(state, self.partition)
         return state.with_partition(self.partition, leader).spend(self.bounded_as)
+
+
+def waiting(state: State, request: ProduceRequest, offset: int) -> State:
+    """A producer waits for the response to an offset commit that is in the log."""
+    producer = state.producers[request.producer]
+    slot = evolve(producer.slots[request.partition], appended=offset)
+    return state.with_producer(request.producer, producer.with_slot(request.partition, slot))
+
+
+def forgotten(state: State, partition: PartitionNumber) -> State:
+    """The group's coordinator has changed: no response of the last one comes, and who waited for it asks again."""
+    for number, producer in enumerate(state.producers):
+        if producer.slots and producer.slots[partition].appended != NONE:
+            slot = evolve(producer.slots[partition], appended=NONE)
+            state = state.with_producer(number, producer.with_slot(partition, slot))
+    return state

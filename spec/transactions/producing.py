@@ -146,8 +146,9 @@ class Send(SlotAction):
     def effect(self, machine: TransactionRules, state: State) -> State:
         producer = state.producers[self.producer]
         place, slot = self.partition, producer.slots[self.partition]
-        sequences = (*producer.sequences[:place], producer.sequences[place] + 1, *producer.sequences[place + 1 :])
-        producer = evolve(producer, sequences=sequences)
+        if place != machine.offsets_partition:
+            sequences = (*producer.sequences[:place], producer.sequences[place] + 1, *producer.sequences[place + 1 :])
+            producer = evolve(producer, sequences=sequences)
         return state.with_producer(self.producer, producer.with_slot(place, evolve(slot, in_flight=True)))
 
 

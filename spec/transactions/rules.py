@@ -122,12 +122,15 @@ class TransactionRules(PartitionRules):
     # --- rules of the group's coordinator ------------------------------------------------------------------------
 
     def generation_error(self, group: Group, request: ProduceRequest) -> Error:
-        """A member of an older generation commits nothing (KIP-447)."""
+        """Who is no member commits nothing, and neither does a member of an older generation (KIP-447)."""
+        if not request.is_member:
+            return Error.UNKNOWN_MEMBER_ID
         return Error.NONE if request.generation == group.generation else Error.ILLEGAL_GENERATION
 
     def offset_fetch_error(self, partition: Partition) -> Error:
-        """An offset is not told while a transaction may yet change it (KIP-447)."""
-        is_stable = self.last_stable_offset(partition) == len(partition.log)
+        """An offset is not told while a transaction may yet change it (KIP-447), one that is not committed too."""
+        unstable = partition.log[self.last_stable_offset(partition) :]
+        is_stable = not any(isinstance(entry, Record) for entry in unstable)
         return Error.NONE if is_stable else Error.UNSTABLE_OFFSET_COMMIT
 
     def committed_offset(self, partition: Partition) -> int:
@@ -212,13 +215,22 @@ class TransactionRules(PartitionRules):
         producer = state.producers[number]
         if not producer.slots or not producer.slots[partition].in_flight:
             return None
+        is_offset = partition == self.offsets_partition
         return ProduceRequest(
             number,
             producer.producer_id,
             producer.epoch,
             partition,
-            producer.sequences[partition] - 1,
+            NONE if is_offset else producer.sequences[partition] - 1,
             producer.transaction,
             producer.version,
-            *((producer.generation, producer.position + 1) if partition == self.offsets_partition else ()),
+            *((producer.generation, producer.position + 1) if is_offset else ()),
         )
+
+    def waits_at(self, state: State, request: ProduceRequest) -> int:
+        """Where an offset commit is in the log whose response has yet to come; NONE for a record, which has a sequence.
+
+        Who asks again after its leader has changed is none that waits.
+        """
+        slots = state.producers[request.producer].slots
+        return slots[request.partition].appended if slots else NONE

@@ -33,6 +33,7 @@ class Error(IntEnum):
     NONE = 0
     COORDINATOR_LOAD_IN_PROGRESS = 14
     ILLEGAL_GENERATION = 22
+    UNKNOWN_MEMBER_ID = 25
     OUT_OF_ORDER_SEQUENCE_NUMBER = 45
     INVALID_PRODUCER_EPOCH = 47
     INVALID_TXN_STATE = 48
@@ -82,7 +83,10 @@ class AddRequest:
 
 @attrs.frozen(order=True)
 class ProduceRequest:
-    """One transactional record on its way to the partition's leader; to the offsets' partition, a TxnOffsetCommit."""
+    """One transactional record on its way to the partition's leader; to the offsets' partition, a TxnOffsetCommit.
+
+    That has no sequence: it is appended as often as it comes.
+    """
 
     producer: ProducerNumber
     producer_id: int
@@ -95,6 +99,8 @@ class ProduceRequest:
     """Of the group's member that commits an offset (KIP-447)."""
     offset: int = NONE
     """What it commits: where the group goes on in its input."""
+    is_member: bool = True
+    """Whether the group knows who commits."""
 
 
 @attrs.frozen(order=True)
@@ -292,6 +298,8 @@ class Slot:
     in_flight: bool = False
     given_up: bool = False
     """A record was given up: the transaction can only be aborted."""
+    appended: int = NONE
+    """Where an offset commit is in the log whose response has yet to come."""
 
 
 @attrs.frozen(cache_hash=True)

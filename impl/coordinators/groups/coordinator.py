@@ -151,8 +151,11 @@ class GroupCoordinator:
     # --- OffsetFetch -------------------------------------------------------------------------------------------------
 
     def fetch(self, key: OffsetKey, *, require_stable: bool) -> CommittedOffset | ErrorCode | None:
-        """The committed offset, None if there is none; UNSTABLE_OFFSET_COMMIT while a transaction may yet change it."""
-        if require_stable and self.offsets.is_unstable(key):
+        """The committed offset, None if there is none.
+
+        A stable one is not told while a transaction may yet change it, or what is on its way: UNSTABLE_OFFSET_COMMIT.
+        """
+        if require_stable and (self.offsets.is_unstable(key) or self.in_flight[key]):
             return ErrorCode.unstable_offset_commit
         return self.offsets.get(key)
 
@@ -161,7 +164,8 @@ class GroupCoordinator:
         found: dict[tuple[str, int], CommittedOffset | ErrorCode] = {**self.offsets.of_group(group)}
         if require_stable:
             unstable = (place for place in self.offsets.unstable_of(group) if place in found)
-            found.update(dict.fromkeys(unstable, ErrorCode.unstable_offset_commit))
+            on_their_way = ((key.topic, key.partition) for key in self.in_flight if key.group == group)
+            found.update(dict.fromkeys((*unstable, *on_their_way), ErrorCode.unstable_offset_commit))
         return found
 
     # --- deletions ---------------------------------------------------------------------------------------------------

@@ -315,6 +315,7 @@ class CoordinatorLog(Generic[S]):
             if refusal is not ErrorCode.none:
                 drop()
                 return refusal
+            partition.replica.end_verification(producer.producer_id)
         now_ms = self._clock.now_ms()
         batch = build_batch(
             [Record(nth, now_ms, key, value) for nth, (key, value) in enumerate(records)],

@@ -8,6 +8,8 @@ A leader changes in one of two ways: it crashes, and returns with what its disk 
 has fetched as much as is to be kept and has not said so, is elected in its place.
 
 The record that completes a transaction is refused until the action that writes it, as if the log had failed.
+
+Where a group consumes, the last partition is that of `__consumer_offsets`, and its leader the group's coordinator.
 """
 
 from __future__ import annotations
@@ -23,8 +25,8 @@ from tidegauge.impl.coordinators.hashing import partition_for
 from tidegauge.impl.coordinators.transactions.coordinator import TransactionCoordinator
 from tidegauge.impl.coordinators.transactions.log_format import decode_value
 from tidegauge.impl.coordinators.transactions.messages import Append
-from tidegauge.impl.coordinators.transactions.metadata import TransactionMetadata
-from tidegauge.impl.metadata.topic_names import TRANSACTION_STATE
+from tidegauge.impl.coordinators.transactions.metadata import TopicPartition, TransactionMetadata
+from tidegauge.impl.metadata.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from tidegauge.impl.ports.simulated_network import Frame
 from tidegauge.impl.records.batches import headers
 from tidegauge.impl.records.payload import decode_records
@@ -38,7 +40,14 @@ from tidegauge.model_tests.harness.cores.transaction_roles import TransactionRol
 from tidegauge.spec.transactions.machine import Transactions
 
 TOPIC: Final = "records"
-TWO_PHASE: Final = {"transaction.two.phase.commit.enable": True, "unstable.api.versions.enable": True}
+INPUT: Final = "input"
+"""What a group consumes: nobody reads it here."""
+CONFIG: Final = {
+    "transaction.two.phase.commit.enable": True,
+    "unstable.api.versions.enable": True,
+    "group.initial.rebalance.delay.ms": 0,
+    "offsets.commit.timeout.ms": 1_000_000_000,
+}
 
 
 def is_marker(frame: Frame) -> bool:
@@ -52,6 +61,7 @@ class TransactionBrokers(CoordinatorBrokers):
     def __init__(self, machine: Transactions, roles: TransactionRoles) -> None:
         self.rules = roles.rules(max_epoch=machine.max_epoch)
         self.names = names(machine.transactional_ids)
+        self.offsets_place = machine.offsets_partition
         of_log, of_partition = 1 + machine.writes_in_two_steps, 1 + machine.appends_in_two_steps
         firsts = range(of_log, of_log + machine.partitions * of_partition, of_partition)
         self.places = [list(range(first, first + of_partition)) for first in firsts]
@@ -62,10 +72,14 @@ class TransactionBrokers(CoordinatorBrokers):
     def _make(self, roles: TransactionRoles) -> Cluster:
         brokers = len(self.coordinators) + sum(map(len, self.places))
         replica = remembering(roles.replica, roles.producers)
-        return Cluster(brokers, SEED, TWO_PHASE, timers=False, trace=False, replica_class=replica)
+        return Cluster(brokers, SEED, CONFIG, timers=False, trace=False, replica_class=replica)
 
     async def _prepare(self, cluster: Cluster) -> None:
-        await cluster.create_topic(TOPIC, assignments=self.places)
+        if self.offsets_place in range(len(self.places)):
+            await cluster.create_topic(INPUT, assignments=[self.coordinators])
+            await cluster.create_topic(CONSUMER_OFFSETS, assignments=self.places[self.offsets_place :])
+        if records := self.places[: self.offsets_place] if self.offsets_place >= 0 else self.places:
+            await cluster.create_topic(TOPIC, assignments=records)
         await cluster.create_topic(TRANSACTION_STATE, assignments=[self.coordinators] * len(self.names))
         await wait_all_tasks_blocked()
         for number in self.coordinators:
@@ -89,13 +103,21 @@ class TransactionBrokers(CoordinatorBrokers):
 
     # --- who leads -----------------------------------------------------------------------------------------------
 
+    def located(self, place: int) -> TopicPartition:
+        """A partition of the specification."""
+        return TopicPartition(CONSUMER_OFFSETS, 0) if place == self.offsets_place else TopicPartition(TOPIC, place)
+
+    def place_of(self, partition: TopicPartition) -> int:
+        """A partition as the specification numbers it."""
+        return self.offsets_place if partition.topic == CONSUMER_OFFSETS else partition.partition
+
     def leader(self, place: int) -> Broker:
         """The broker that leads a partition."""
-        return self.cluster.broker(self.cluster.leader(TOPIC, place))
+        return self.cluster.broker(self.cluster.leader(*self.located(place)))
 
     def led(self, place: int) -> Partition:
         """A partition at its leader."""
-        return self.hosted(self.leader(place).id, TOPIC, place)
+        return self.hosted(self.leader(place).id, *self.located(place))
 
     @property
     def core(self) -> TransactionCoordinator:
@@ -113,7 +135,9 @@ class TransactionBrokers(CoordinatorBrokers):
         return found
 
     def _brokers_of(self, topic: str, index: int) -> Collection[int]:
-        return self.coordinators if topic == TRANSACTION_STATE else self.places[index]
+        if topic == TRANSACTION_STATE:
+            return self.coordinators
+        return self.places[self.place_of(TopicPartition(topic, index))]
 
     def ends(self) -> dict[int, int]:
         """How much of the transaction log its coordinator has, by partition."""
@@ -126,9 +150,9 @@ class TransactionBrokers(CoordinatorBrokers):
 
     async def crash_leader(self, place: int) -> None:
         """The leader's machine dies, with what is not committed; it returns, and follows."""
-        await self.copy(TOPIC, place, self.led(place).replica.high_watermark)
+        await self.copy(*self.located(place), self.led(place).replica.high_watermark)
         await self._crash(self.leader(place).id, *self.coordinators, *self.places[place])
-        await self.commit(TOPIC, place)
+        await self.commit(*self.located(place))
 
 
 def names(count: int) -> list[str]:

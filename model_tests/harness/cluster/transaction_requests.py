@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from kio.schema.add_offsets_to_txn.v4.request import AddOffsetsToTxnRequest
 from kio.schema.add_partitions_to_txn.v3 import request as client_adds
 from kio.schema.add_partitions_to_txn.v4 import request as leader_adds
 from kio.schema.end_txn.v4.request import EndTxnRequest as EndTxnRequestV4
@@ -15,10 +16,11 @@ from kio.schema.end_txn.v5.request import EndTxnRequest
 from kio.schema.errors import ErrorCode
 from kio.schema.find_coordinator.v6.request import FindCoordinatorRequest
 from kio.schema.init_producer_id.v6.request import InitProducerIdRequest
-from kio.schema.types import ProducerId, TransactionalId
+from kio.schema.types import GroupId, ProducerId, TransactionalId
 from kio.schema.write_txn_markers.v2 import request as markers
 
 from tidegauge.impl.coordinators.transactions.messages import ProducerGiven
+from tidegauge.impl.coordinators.transactions.metadata import TopicPartition
 from tidegauge.impl.partition.leader import ACKS_ALL
 from tidegauge.impl.wire.primitives import TopicName, i8, i16, i32, millis
 from tidegauge.impl.wire.produce_messages import ProducePartition, ProduceRequest, ProduceTopic
@@ -39,8 +41,19 @@ def find(name: str) -> FindCoordinatorRequest:
     return FindCoordinatorRequest(key_type=i8(OF_TRANSACTIONS), coordinator_keys=(name,))
 
 
-def to_coordinator(topic: str, name: str, timeout_ms: int, request: Waiting, *, two_phase: bool) -> Any:
-    """A client's request, or that of a leader that asks about a record."""
+def add_offsets(name: str, group: str, request: spec.AddRequest) -> AddOffsetsToTxnRequest:
+    """The group's partition joins the transaction."""
+    return AddOffsetsToTxnRequest(
+        transactional_id=TransactionalId(name),
+        producer_id=ProducerId(request.producer_id),
+        producer_epoch=i16(request.epoch),
+        group_id=GroupId(group),
+    )
+
+
+def to_coordinator(located: TopicPartition, name: str, timeout_ms: int, request: Waiting, *, two_phase: bool) -> Any:
+    """A client's request, or that of a leader that asks about a record; `located` is the partition that it is about."""
+    topic, place = TopicName(located.topic), (i32(located.partition),)
     transactional_id, producer_id, epoch = TransactionalId(name), ProducerId(request.producer_id), i16(request.epoch)
     match request:
         case spec.InitRequest(keeps_prepared=keeps):
@@ -60,16 +73,16 @@ def to_coordinator(topic: str, name: str, timeout_ms: int, request: Waiting, *, 
                 producer_epoch=epoch,
                 committed=request.decision is spec.Decision.COMMIT,
             )
-        case spec.AddRequest(partition=partition):
-            added = client_adds.AddPartitionsToTxnTopic(name=TopicName(topic), partitions=(i32(partition),))
+        case spec.AddRequest():
+            added = client_adds.AddPartitionsToTxnTopic(name=topic, partitions=place)
             return client_adds.AddPartitionsToTxnRequest(
                 v3_and_below_transactional_id=transactional_id,
                 v3_and_below_producer_id=producer_id,
                 v3_and_below_producer_epoch=epoch,
                 v3_and_below_topics=(added,),
             )
-        case spec.ProduceRequest(partition=partition):
-            asked = leader_adds.AddPartitionsToTxnTopic(name=TopicName(topic), partitions=(i32(partition),))
+        case spec.ProduceRequest():
+            asked = leader_adds.AddPartitionsToTxnTopic(name=topic, partitions=place)
             transaction = leader_adds.AddPartitionsToTxnTransaction(
                 transactional_id=transactional_id,
                 producer_id=producer_id,
@@ -90,6 +103,9 @@ def said_by_coordinator(request: Waiting, response: Any) -> ProducerGiven | Erro
             return ProducerGiven(response.error_code, response.producer_id, response.producer_epoch)
         case spec.EndRequest():
             return ProducerGiven(response.error_code)
+        case spec.AddRequest() if hasattr(response, "error_code"):
+            offsets_error: ErrorCode = response.error_code
+            return offsets_error
         case spec.AddRequest():
             topics = response.results_by_topic_v3_and_below
         case spec.ProduceRequest():
@@ -115,9 +131,10 @@ def said_by_leader(response: Any) -> ErrorCode:
     return error
 
 
-def write_marker(topic: str, request: spec.MarkerRequest) -> markers.WriteTxnMarkersRequest:
+def write_marker(located: TopicPartition, request: spec.MarkerRequest) -> markers.WriteTxnMarkersRequest:
     """A marker that somebody sends who is not the coordinator any more, or not at this time."""
-    place = markers.WritableTxnMarkerTopic(name=TopicName(topic), partition_indexes=(i32(request.partition),))
+    index = (i32(located.partition),)
+    place = markers.WritableTxnMarkerTopic(name=TopicName(located.topic), partition_indexes=index)
     marker = markers.WritableTxnMarker(
         producer_id=ProducerId(request.producer_id),
         producer_epoch=i16(request.epoch),

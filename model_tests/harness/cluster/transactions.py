@@ -2,129 +2,239 @@
 
 Theory of operation
 -------------------
-Clients are the same as beside the cores (`harness.cores.transaction_clients`). A request waits here until the action
-that delivers it, which opens a connection and sends it; so requests are late, arrive twice, or never. A response that
-does not come in the same step comes with the action that commits what it waits for. FindCoordinator says where requests
-go, and is asked again when the coordinator changes.
+`transaction_binding` says how requests and markers come to be sent. The group of consumers has its member, its
+coordinator and its offsets in the cluster too (`transaction_group`). Its partition has a TxnOffsetCommit where others
+have a record. The response to one that is in the log is waited for, since a repeat would be written again.
 
-A record is sent twice. `Verify` sends it damaged: its leader asks the coordinator, and then refuses what its checksum
-says is damaged. `Append` sends it again, whole. So verification and append are two steps on the wire too.
-
-Every marker that a coordinator sends by itself is lost, once it was looked at. `WriteMarker` has the coordinator send
-one to one leader, also one that was late and that it does not wait for any more. A former coordinator's marker comes
-over another connection.
-
-Producer ids are allocated in blocks, by each broker: here they have the numbers in whose order they first appear.
-
-The group of consumers is the specification's, as beside the cores, and the partition of its offsets is one like the
-others: no TxnOffsetCommit is sent, for it has no sequence by which a repeat is known. Six things that the specification
-allows a cluster never does, so it is not asked to (`can_perform`):
+What the specification allows and a cluster never does it is not asked to do (`can_perform`):
 
 * a coordinator sends a leader one request with markers at a time, and another one when it has the response;
 * a leader asks the coordinator before it looks at a record, and has it tried again while that is busy;
 * a leader asks the coordinator about one record at a time, for a connection has its responses in order;
 * a coordinator that has lost the connection to a leader sends its marker again, and is not told of the first one;
 * a replica that leads next has all that the last leader began with;
-* a follower that fetches says by that what it has: only what it has fetched last may be uncommitted.
+* a follower that fetches says by that what it has: only what it has fetched last may be uncommitted;
+* a group's coordinator that takes over responds when all that it began with is committed;
+* a group's record is committed with all that is before it, so none is written before that is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable
 from enum import IntEnum
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import attrs
 import trio
 from kio.schema.errors import ErrorCode
 from trio.testing import wait_all_tasks_blocked
 
-from tidegauge.impl.client import requests
-from tidegauge.impl.client.route import Route
-from tidegauge.impl.coordinators.transactions.messages import Marker, Outstanding, ProducerGiven
-from tidegauge.impl.coordinators.transactions.metadata import TopicPartition, TransactionMetadata
 from tidegauge.impl.metadata.topic_names import TRANSACTION_STATE
-from tidegauge.impl.ports.network import Address
-from tidegauge.impl.records.lazy import in_memory
 from tidegauge.model_tests.harness.cluster import transaction_requests as wire
-from tidegauge.model_tests.harness.cluster.coordinator_brokers import lose_connection
-from tidegauge.model_tests.harness.cluster.in_flight import message_of
-from tidegauge.model_tests.harness.cluster.transaction_brokers import TOPIC, TransactionBrokers, is_marker
-from tidegauge.model_tests.harness.cores.transaction_abstraction import (
-    known_version,
-    metadata_of,
-    partition_of,
-    read_otherwise,
-    returned,
-)
+from tidegauge.model_tests.harness.cluster.transaction_binding import TIMEOUT_MS, TRIED_AGAIN, TransactionBinding
 from tidegauge.model_tests.harness.cores.transaction_clients import (
     BY_CLIENTS,
-    RETRIABLE,
-    TransactionClients,
     error_of,
     is_of_group,
-    told_version,
 )
-from tidegauge.model_tests.harness.cores.transaction_roles import CORRECT, TransactionRoles
 from tidegauge.model_tests.harness.performing import Steps, on
-from tidegauge.spec.kernel.changes import Change
 from tidegauge.spec.kernel.guarded import Refusal
 from tidegauge.spec.kernel.machine import Action
-from tidegauge.spec.transactions import coordinating, partitioning
+from tidegauge.spec.transactions import consuming, coordinating, partitioning
 from tidegauge.spec.transactions import state as spec
-from tidegauge.spec.transactions.actions import TransactionAction, Waiting, own_markers
-from tidegauge.spec.transactions.machine import Transactions
+from tidegauge.spec.transactions.actions import TransactionAction, own_markers
 
-TIMEOUT_MS: Final = 1_000
-MUCH: Final = 1 << 20
 PATIENCE_S: Final = 1
 """Longer than a leader asks a coordinator again."""
-NOBODYS: Final = 1_000_000_000
-"""A producer id that no broker has given."""
-DAMAGED: Final = ErrorCode.corrupt_message
-TRIED_AGAIN: Final = (*RETRIABLE, ErrorCode.not_enough_replicas, ErrorCode.not_coordinator)
+
+Request: TypeAlias = coordinating.ReceiveInit | coordinating.ReceiveAdd | coordinating.ReceiveEnd | partitioning.Verify
 
 
-@attrs.define
-class Awaited:
-    """A request to the coordinator that has no response yet."""
-
-    request: Waiting
-    is_late: bool
-    responses: list[Any]
+# --- one action of the specification = one function ------------------------------------------------------------------
 
 
-@attrs.define
-class Read:
-    """What a partition has been found to be, and what a consumer got from it."""
-
-    partition: spec.Partition
-    stable: int
-    offsets: tuple[int, ...]
+async def receive(cluster: TransactionBinding, action: Request, before: spec.State) -> None:
+    """A request of a client reaches the coordinator, or a record its leader, which asks about it."""
+    await cluster.receive(action.request, late=action.late)
 
 
-class TransactionCluster(TransactionClients):
+async def complete(cluster: TransactionBinding, action: coordinating.Complete, before: spec.State) -> None:
+    brokers, number = cluster.brokers, action.transactional_id
+    brokers.completing = brokers.names[number]
+    now_ms = brokers.coordinator.clock.now_ms()
+    (append,) = brokers.core.outstanding_of(number, brokers.completing, now_ms).appends
+    brokers.coordinator.transactions._appended_in_the_end(append)
+    await wait_all_tasks_blocked()
+    cluster.brokers.completing = ""
+
+
+async def expire(cluster: TransactionBinding, action: coordinating.ExpireTransaction, before: spec.State) -> None:
+    """The harness decides which transaction has been open for too long: this one, and no other."""
+    broker, core = cluster.brokers.coordinator, cluster.brokers.core
+    for number, name in enumerate(cluster.brokers.names):
+        found = core.partitions[number].ids.get(name)
+        if found is not None and found.cached is not None:
+            late_ms = TIMEOUT_MS + 1 if number == action.transactional_id else 0
+            found.cached = attrs.evolve(found.cached, start_ms=broker.clock.now_ms() - late_ms)
+    await broker.transactions.abort_overdue()
+
+
+async def commit_record(cluster: TransactionBinding, action: coordinating.CommitRecord, before: spec.State) -> None:
+    number = action.transactional_id
+    awaited, cluster.awaited[number] = cluster.awaited[number], None
+    await cluster.brokers.commit(TRANSACTION_STATE, number)
+    if awaited is not None:
+        await cluster.told(awaited)
+
+
+async def fail_over(cluster: TransactionBinding, action: coordinating.FailOver, before: spec.State) -> None:
+    cluster.awaited = [None] * len(cluster.awaited)
+    cluster.found_coordinator = None
+    await cluster.brokers.fail_over(cluster.brokers.ends() if action.kept else {})
+
+
+async def load(cluster: TransactionBinding, action: coordinating.Load, before: spec.State) -> None:
+    cluster.brokers.loads[action.transactional_id].set()
+
+
+async def append(cluster: TransactionBinding, action: partitioning.Append, before: spec.State) -> None:
+    request, waiting = action.request, None
+    if not action.late and cluster.waits(request):
+        waiting = cluster.offset_commits.pop(request.producer)
+    responses = waiting if waiting is not None else await cluster.produce(request)
+    if action.late:
+        return
+    if not responses:
+        if cluster.group.is_of(request) and waiting is None:
+            cluster.offset_commits[request.producer] = responses
+            cluster.wait(request, len(before.partitions[request.partition].log))
+        return
+    error = wire.said_by_leader(responses[0])
+    if error is ErrorCode.none:
+        cluster.acknowledge(request)
+    elif error is ErrorCode.illegal_generation:
+        cluster.give_up(action, before)
+    elif error not in TRIED_AGAIN:
+        cluster.stop(request.producer)
+
+
+async def write_marker(cluster: TransactionBinding, action: partitioning.WriteMarker, before: spec.State) -> None:
+    """The coordinator sends what it waits for, or again what it has waited for; else somebody sends it."""
+    request, place = action.request, action.request.partition
+    if cluster.is_sent_by_coordinator(request, before):
+        (marker,) = cluster.outstanding(request.transactional_id).markers
+        await cluster.send_marker(place, marker)
+    elif request.coordinator_epoch == before.coordinator_epoch and not cluster.is_busy(place):
+        await cluster.send_marker(place, cluster.marker(request))
+    else:
+        await cluster.send_late_marker(request)
+
+
+async def replicate(cluster: TransactionBinding, action: partitioning.Replicate, before: spec.State) -> None:
+    await cluster.brokers.commit(*cluster.brokers.located(action.partition))
+    cluster.least[action.partition] = len(before.partitions[action.partition].log)
+
+
+async def elect(cluster: TransactionBinding, action: partitioning.Elect, before: spec.State) -> None:
+    place, high_watermark = action.partition, before.partitions[action.partition].high_watermark
+    cluster.least[place] = action.kept
+    cluster.elections += 1
+    if action.kept == high_watermark and cluster.elections % 2:
+        await cluster.brokers.crash_leader(place)
+    else:
+        end = cluster.brokers.led(place).replica.high_watermark if place == cluster.group.place else action.kept
+        await cluster.brokers.give_way(*cluster.brokers.located(place), end)
+    if place == cluster.group.place:
+        await cluster.brokers.commit(*cluster.brokers.located(place))
+        cluster.offset_commits.clear()
+        cluster.forget(place)
+
+
+async def rebalance(cluster: TransactionBinding, action: consuming.Rebalance, before: spec.State) -> None:
+    cluster.generation = await cluster.group.join()
+
+
+async def fetch_offset(cluster: TransactionBinding, action: consuming.FetchOffset, before: spec.State) -> None:
+    offset, producer = await cluster.group.fetch(), cluster.producers[action.producer]
+    assert not isinstance(offset, ErrorCode), offset
+    cluster.replace(action.producer, attrs.evolve(producer, generation=cluster.generation, position=offset))
+
+
+STEPS: Final = Steps[TransactionBinding, [spec.State], Awaitable[None]](
+    on(coordinating.ReceiveInit, receive),
+    on(coordinating.ReceiveAdd, receive),
+    on(coordinating.ReceiveEnd, receive),
+    on(coordinating.Complete, complete),
+    on(coordinating.ExpireTransaction, expire),
+    on(coordinating.CommitRecord, commit_record),
+    on(coordinating.FailOver, fail_over),
+    on(coordinating.Load, load),
+    on(partitioning.Verify, receive),
+    on(partitioning.Append, append),
+    on(partitioning.WriteMarker, write_marker),
+    on(partitioning.Replicate, replicate),
+    on(partitioning.Elect, elect),
+    on(consuming.Rebalance, rebalance),
+    on(consuming.FetchOffset, fetch_offset),
+)
+
+
+# --- requests that are refused ---------------------------------------------------------------------------------------
+
+
+async def ask_coordinator(cluster: TransactionBinding, action: Request, before: spec.State) -> IntEnum:
+    """Any request to the coordinator; a leader asks it about a record."""
+    responses = await cluster.ask_coordinator(action.request)
+    if not responses:
+        return ErrorCode.none
+    return error_of(wire.said_by_coordinator(action.request, responses[0]))
+
+
+async def ask_leader(cluster: TransactionBinding, action: partitioning.Append, before: spec.State) -> IntEnum | None:
+    """A record; not one that its leader asks the coordinator about, unless that has the same against it.
+
+    While the coordinator is busy the leader has it tried again: it is not verified.
+    """
+    request, machine, busy = action.request, cluster.machine, False
+    if wire.is_to_be_verified(machine, request, before):
+        said, refusal = wire.said_of_record(machine, request, before), action.guard(machine, before)
+        assert isinstance(refusal, Refusal), "only what is refused is sent"
+        busy = said in spec.RETRIABLE
+        if cluster.is_asking(request.partition) or refusal.error != (spec.Error.INVALID_TXN_STATE if busy else said):
+            return None
+    responses = await cluster.produce(request)
+    if busy and not responses:
+        await trio.sleep(PATIENCE_S)
+    error = wire.said_by_leader(responses[0]) if responses else ErrorCode.none
+    is_to_ask_again = error in (ErrorCode.not_enough_replicas, ErrorCode.coordinator_load_in_progress)
+    return ErrorCode.invalid_txn_state if busy and is_to_ask_again else error
+
+
+async def send_marker(cluster: TransactionBinding, action: partitioning.WriteMarker, before: spec.State) -> IntEnum:
+    return await cluster.send_late_marker(action.request)
+
+
+async def ask_group(cluster: TransactionBinding, action: consuming.FetchOffset, before: spec.State) -> IntEnum:
+    offset = await cluster.group.fetch()
+    return offset if isinstance(offset, ErrorCode) else ErrorCode.none
+
+
+REFUSALS: Final = Steps[TransactionBinding, [spec.State], Awaitable[IntEnum | None]](
+    on(consuming.FetchOffset, ask_group),
+    on(coordinating.ReceiveInit, ask_coordinator),
+    on(coordinating.ReceiveAdd, ask_coordinator),
+    on(coordinating.ReceiveEnd, ask_coordinator),
+    on(partitioning.Verify, ask_coordinator),
+    on(partitioning.Append, ask_leader),
+    on(partitioning.WriteMarker, send_marker),
+)
+
+
+# --- what the harness performs ----------------------------------------------------------------------------------------
+
+
+class TransactionCluster(TransactionBinding):
     """Producers, a cluster, and what is on its way between them, in the machine's initial state."""
-
-    def __init__(self, machine: Transactions, roles: TransactionRoles = CORRECT) -> None:
-        super().__init__(machine)
-        self.numbers: dict[int, int] = {spec.NONE: spec.NONE}
-        """Producer id -> its number in the specification."""
-        self.awaited: list[Awaited | None] = [None] * machine.transactional_ids
-        self.least = [0] * machine.partitions
-        """How much of each partition every replica has."""
-        self.elections = 0
-        self.found_coordinator: Address | None = None
-        self.sent_markers: list[spec.MarkerRequest] = []
-        """What the coordinator has sent by itself in the last step."""
-        self.were_wanted: set[spec.MarkerRequest] = set()
-        """The markers that it had to send before that step."""
-        self.read: list[Read | None] = [None] * machine.partitions
-        self.brokers = TransactionBrokers(machine, roles)
-
-    def close(self) -> None:
-        """Stop the cluster."""
-        self.brokers.close()
 
     def perform(self, action: Action, before: spec.State) -> None:
         """Perform the action, and wait until every task waits."""
@@ -153,6 +263,9 @@ class TransactionCluster(TransactionClients):
         if action.guard(self.machine, before):
             return True
         match action:
+            case consuming.Rebalance():
+                offsets = before.partitions[self.group.place]
+                return offsets.high_watermark == len(offsets.log)
             case partitioning.Elect(partition=place, kept=kept):
                 return self._can_elect(place, kept, before)
             case partitioning.Verify(request=request):
@@ -160,7 +273,7 @@ class TransactionCluster(TransactionClients):
             case partitioning.Append(request=request) if wire.is_to_be_verified(self.machine, request, before):
                 said = wire.said_of_record(self.machine, request, before)
                 is_told = said not in (spec.Error.NONE, *spec.RETRIABLE) and not self.is_asking(request.partition)
-                return is_told or is_of_group(self.machine, request, before)
+                return is_told and not is_of_group(self.machine, request, before)
             case partitioning.WriteMarker(request=request) if self.is_sent_by_coordinator(request, before):
                 return not self.is_busy(request.partition)
         return True
@@ -169,427 +282,7 @@ class TransactionCluster(TransactionClients):
         partition, least = before.partitions[place], self.least[place]
         if kept < least or partition.high_watermark < least < kept:
             return False
+        if place == self.group.place and kept > partition.high_watermark:
+            return False
         awaited = [partitioning.marker_of(request) for request in own_markers(self.machine, before)]
         return not any(entry in awaited for entry in partition.log[partition.high_watermark : kept])
-
-    def is_asking(self, place: int) -> bool:
-        """Whether the leader of a partition waits for the coordinator to have added it to a transaction."""
-        asked = [one.request for one in self.awaited if one is not None]
-        return any(isinstance(request, spec.ProduceRequest) and request.partition == place for request in asked)
-
-    # --- producer ids --------------------------------------------------------------------------------------------
-
-    def number(self, producer_id: int) -> int:
-        """A producer id as the specification numbers it."""
-        return self.numbers.setdefault(producer_id, len(self.numbers) - 1)
-
-    def real(self, number: int) -> int:
-        """The producer id of a number."""
-        known = list(self.numbers)
-        return known[number + 1] if number + 1 < len(known) else NOBODYS + number
-
-    def on_wire(self, request: Any) -> Any:
-        """A request with the producer id that the cluster knows."""
-        return attrs.evolve(request, producer_id=self.real(request.producer_id))
-
-    # --- requests to the coordinator -----------------------------------------------------------------------------
-
-    async def ask_coordinator(self, request: Waiting) -> list[Any]:
-        """Send a request of a client or a leader to the coordinator."""
-        name = self.brokers.names[self.machine.id_of(request.producer)]
-        message = wire.to_coordinator(TOPIC, name, TIMEOUT_MS, self.on_wire(request), two_phase=self.machine.two_phase)
-        return await self.brokers.asked(await self.find_coordinator(name), message)
-
-    async def find_coordinator(self, name: str) -> Address:
-        """Where the coordinator is, as a broker says that has no part in it."""
-        if self.found_coordinator is None:
-            (response,) = await self.brokers.asked(self.brokers.leader(0).address, wire.find(name))
-            (found,) = response.coordinators
-            assert found.error_code is ErrorCode.none, found
-            self.found_coordinator = Address(found.host, found.port)
-        return self.found_coordinator
-
-    async def receive(self, request: Waiting, *, late: bool) -> None:
-        """A request reaches the coordinator, or a record its leader that asks about it; who waits for it is told."""
-        if isinstance(request, spec.ProduceRequest):
-            responses = await self.produce(request, damaged=True)
-        else:
-            responses = await self.ask_coordinator(request)
-        awaited = Awaited(request, late, responses)
-        if responses:
-            await self.told(awaited)
-        else:
-            self.awaited[self.machine.id_of(request.producer)] = awaited
-
-    async def told(self, awaited: Awaited) -> None:
-        """The response has come, or has been lost."""
-        request, response = awaited.request, next(iter(awaited.responses), None)
-        if isinstance(request, spec.ProduceRequest):
-            await self.told_of_verification(request, response, is_late=awaited.is_late)
-        elif response is not None and not awaited.is_late:
-            said = wire.said_by_coordinator(request, response)
-            if isinstance(said, ProducerGiven):
-                ongoing = self.number(said.ongoing[0]), said.ongoing[1]
-                said = said._replace(producer_id=self.number(said.producer_id), ongoing=ongoing)
-            self.deliver(request, said)
-
-    async def told_of_verification(self, request: spec.ProduceRequest, response: Any, *, is_late: bool) -> None:
-        """A record that was damaged is refused in the end; what its leader was not told, it asks again."""
-        error = None if response is None else wire.said_by_leader(response)
-        if error in (DAMAGED, None, *TRIED_AGAIN, ErrorCode.not_leader_or_follower):
-            if not self.is_verified(request):
-                await self.produce(request, damaged=True)
-        elif not is_late:
-            self.stop(request.producer)
-
-    def is_verified(self, request: spec.ProduceRequest) -> bool:
-        """Whether the leader has been told that the transaction may begin in its partition."""
-        verifications = self.brokers.led(request.partition).replica.verifications
-        return verifications.is_verified(self.real(request.producer_id), request.epoch)
-
-    # --- requests to leaders -------------------------------------------------------------------------------------
-
-    async def produce(self, request: spec.ProduceRequest, *, damaged: bool = False) -> list[Any]:
-        """Send a record to its leader."""
-        broker = self.brokers.leader(request.partition)
-        name = self.brokers.names[self.machine.id_of(request.producer)]
-        message = wire.produce(TOPIC, name, self.on_wire(request), broker.clock.now_ms(), damaged=damaged)
-        return await self.brokers.asked(broker.address, message, wire.PRODUCE_OF_VERSION[request.version])
-
-    def is_sent_by_coordinator(self, request: spec.MarkerRequest, before: spec.State) -> bool:
-        """Whether the coordinator sends this marker now, and has not done so before."""
-        partition = before.partitions[request.partition]
-        is_there = partitioning.marker_of(request) in partition.log[partition.high_watermark :]
-        return not is_there and request in own_markers(self.machine, before)
-
-    def is_busy(self, place: int) -> bool:
-        """Whether the coordinator waits for the response to a marker from the leader of a partition."""
-        return self.brokers.leader(place).id in self.brokers.coordinator.transactions.markers._parts
-
-    def marker(self, request: spec.MarkerRequest) -> Marker:
-        """A marker as the coordinator has it."""
-        return Marker(
-            self.brokers.names[request.transactional_id],
-            request.transactional_id,
-            request.coordinator_epoch,
-            self.real(request.producer_id),
-            request.epoch,
-            request.decision is spec.Decision.COMMIT,
-            told_version(request.version),
-            frozenset({TopicPartition(TOPIC, request.partition)}),
-        )
-
-    async def send_marker(self, place: int, marker: Marker) -> None:
-        """The coordinator sends a marker to one leader, where it arrives."""
-        network, transactions = self.brokers.cluster.network, self.brokers.coordinator.transactions
-        leader, asked = self.brokers.leader(place).id, TopicPartition(TOPIC, place)
-        transactions._tasks.start_soon(transactions.markers._write_at, leader, marker, [asked], {})
-        await wait_all_tasks_blocked()
-        (frame,) = (one for one in network.in_flight if is_marker(one))
-        network.release(frame)
-        await wait_all_tasks_blocked()
-
-    async def send_late_marker(self, request: spec.MarkerRequest) -> ErrorCode:
-        """Somebody else sends a marker; returns the error."""
-        message = wire.write_marker(TOPIC, self.on_wire(request))
-        response = await self.brokers.asked(self.brokers.leader(request.partition).address, message)
-        return wire.said_of_marker(response[0]) if response else ErrorCode.none
-
-    async def lose_markers(self) -> None:
-        """What the coordinator has sent by itself is lost, with its connection: it is sent again when that is told."""
-        network = self.brokers.cluster.network
-        while frames := [one for one in network.in_flight if is_marker(one)]:
-            for frame in frames:
-                self.sent_markers += self.markers_in(message_of(frame))
-                lose_connection(network, frame)
-            await wait_all_tasks_blocked()
-
-    def markers_in(self, message: Any) -> Iterator[spec.MarkerRequest]:
-        """A WriteTxnMarkers as the specification's requests."""
-        for marker in message.markers:
-            for topic in marker.topics:
-                for place in topic.partition_indexes:
-                    yield spec.MarkerRequest(
-                        self.id_of_producer(marker.producer_id),
-                        place,
-                        self.number(marker.producer_id),
-                        marker.producer_epoch,
-                        marker.coordinator_epoch,
-                        spec.Decision.COMMIT if marker.transaction_result else spec.Decision.ABORT,
-                        known_version(marker.transaction_version),
-                    )
-
-    def id_of_producer(self, producer_id: int) -> int:
-        """The transactional id that has a producer id now."""
-        cached = (self.brokers.core.describe(name).metadata for name in self.brokers.names)
-        return next(
-            place
-            for place, known in enumerate(cached)
-            if known is not None and producer_id in (known.producer_id, known.ongoing_producer_id)
-        )
-
-    def outstanding(self, transactional_id: int) -> Outstanding:
-        """What the coordinator has yet to do for an id; records that complete wait for the action that writes them."""
-        core, now_ms = self.brokers.core, self.brokers.coordinator.clock.now_ms()
-        outstanding = core.outstanding_of(transactional_id, self.brokers.names[transactional_id], now_ms)
-        for append in outstanding.appends:
-            core.failed(append)
-        return outstanding
-
-    # --- as the specification has it -----------------------------------------------------------------------------
-
-    def abstraction(self, expected: spec.State) -> spec.State:
-        """All of it; which transaction is which, what clients wish and what is late is the specification's."""
-        self.expect(expected)
-        return self.brokers.run.call(self._abstraction, expected)
-
-    async def _abstraction(self, expected: spec.State) -> spec.State:
-        coordination = tuple(map(self._coordination, range(len(self.brokers.names)), expected.coordination))
-        partitions = [await self._partition(place, one.log) for place, one in enumerate(expected.partitions)]
-        return spec.State(
-            producers=self.producers,
-            coordination=coordination,
-            partitions=tuple(partitions),
-            coordinator_epoch=self._coordinator_epoch(),
-            producer_ids=len(self.numbers) - 1,
-            transactions=expected.transactions,
-            late=expected.late,
-            group=expected.group,
-            spent=expected.spent,
-        )
-
-    def _coordinator_epoch(self) -> int:
-        """The leader epoch of all partitions of the log."""
-        broker = self.brokers.coordinator
-        hosted = [self.brokers.hosted(broker.id, TRANSACTION_STATE, index) for index in range(len(self.brokers.names))]
-        (epoch,) = {one.replica.leader_epoch for one in hosted}
-        return epoch
-
-    def _coordination(self, number: int, expected: spec.Coordination) -> spec.Coordination:
-        described = self.brokers.core.describe(self.brokers.names[number])
-        is_loading = described.error is ErrorCode.coordinator_load_in_progress
-        return spec.Coordination(
-            self._metadata(self.brokers.logged(number), expected.logged),
-            None if is_loading else self._metadata(described.metadata, expected.cached),
-            self._pending(number, expected.pending),
-        )
-
-    def _pending(self, number: int, expected: spec.Pending | None) -> spec.Pending | None:
-        one = self.brokers.core.partitions[number].ids.get(self.brokers.names[number])
-        if one is None or one.pending is None:
-            return None
-        metadata = self._metadata(one.pending.metadata, expected.metadata if expected is not None else None)
-        awaited = self.awaited[number]
-        if awaited is None or (awaited.is_late and not isinstance(awaited.request, spec.ProduceRequest)):
-            return spec.Pending(metadata)
-        is_fencing = isinstance(awaited.request, spec.InitRequest) and metadata.status is spec.Status.PREPARE_ABORT
-        return spec.Pending(metadata, None if is_fencing else awaited.request)
-
-    def _metadata(self, found: TransactionMetadata | None, expected: spec.Metadata | None) -> spec.Metadata:
-        return metadata_of(found, expected or spec.Metadata(), self.brokers.rules, self.number)
-
-    async def _partition(self, place: int, expected: spec.Log) -> spec.Partition:
-        hosted, known = self.brokers.led(place), self.read[place]
-        found = partition_of(hosted.replica, hosted.log.read(0, MUCH), expected, self.number)
-        if known is None or known.partition != found:
-            self.read[place] = await self._consume(place, found)
-        return found
-
-    async def _consume(self, place: int, found: spec.Partition) -> Read:
-        """What a consumer with read_committed gets, over the network."""
-        broker = self.brokers.leader(place)
-        topic_id = self.brokers.cluster.controller.controller.image.topics[TOPIC].topic_id
-        epoch = self.brokers.led(place).replica.leader_epoch
-        route = Route(TOPIC, topic_id, place, broker.id, epoch, broker.address)
-        (response,) = await self.brokers.asked(
-            broker.address, requests.fetch(route, 0, 0, 0, MUCH, read_committed=True)
-        )
-        (data,) = response.topics[0].partitions
-        assert data.error_code is ErrorCode.none, data
-        batches = in_memory(data.records or b"")
-        return Read(found, data.last_stable_offset, tuple(returned(batches, data.aborted_transactions or ())))
-
-    def differences(self, expected: spec.State) -> Iterator[Change]:
-        """What readers see otherwise, and markers that are not the specification's: on their way, or to be sent."""
-        for place, one in enumerate(self.read):
-            assert one is not None, "each partition was read"
-            yield from read_otherwise(
-                self.machine, f"partitions[{place}]", expected.partitions[place], one.stable, one.offsets
-            )
-        wanted = set(own_markers(self.machine, expected))
-        found = set(self.brokers.run.call(self._outstanding_markers))
-        if wanted != found:
-            yield Change("markers", tuple(sorted(wanted)), tuple(sorted(found)))
-        if sent := tuple(one for one in self.sent_markers if one not in wanted | self.were_wanted):
-            yield Change("markers sent", (), sent)
-        yield from self.told_otherwise(expected)
-
-    async def _outstanding_markers(self) -> list[spec.MarkerRequest]:
-        return [
-            spec.MarkerRequest(
-                number,
-                partition.partition,
-                self.number(marker.producer_id),
-                marker.epoch,
-                marker.coordinator_epoch,
-                spec.Decision.COMMIT if marker.is_commit else spec.Decision.ABORT,
-                known_version(marker.transaction_version),
-            )
-            for number in range(len(self.brokers.names))
-            for marker in self.outstanding(number).markers
-            for partition in marker.partitions
-        ]
-
-
-Request: TypeAlias = coordinating.ReceiveInit | coordinating.ReceiveAdd | coordinating.ReceiveEnd | partitioning.Verify
-
-
-# --- one action of the specification = one function ------------------------------------------------------------------
-
-
-async def receive(cluster: TransactionCluster, action: Request, before: spec.State) -> None:
-    """A request of a client reaches the coordinator, or a record its leader, which asks about it."""
-    await cluster.receive(action.request, late=action.late)
-
-
-async def complete(cluster: TransactionCluster, action: coordinating.Complete, before: spec.State) -> None:
-    brokers, number = cluster.brokers, action.transactional_id
-    brokers.completing = brokers.names[number]
-    now_ms = brokers.coordinator.clock.now_ms()
-    (append,) = brokers.core.outstanding_of(number, brokers.completing, now_ms).appends
-    brokers.coordinator.transactions._appended_in_the_end(append)
-    await wait_all_tasks_blocked()
-    cluster.brokers.completing = ""
-
-
-async def expire(cluster: TransactionCluster, action: coordinating.ExpireTransaction, before: spec.State) -> None:
-    """The harness decides which transaction has been open for too long: this one, and no other."""
-    broker, core = cluster.brokers.coordinator, cluster.brokers.core
-    for number, name in enumerate(cluster.brokers.names):
-        found = core.partitions[number].ids.get(name)
-        if found is not None and found.cached is not None:
-            late_ms = TIMEOUT_MS + 1 if number == action.transactional_id else 0
-            found.cached = attrs.evolve(found.cached, start_ms=broker.clock.now_ms() - late_ms)
-    await broker.transactions.abort_overdue()
-
-
-async def commit_record(cluster: TransactionCluster, action: coordinating.CommitRecord, before: spec.State) -> None:
-    number = action.transactional_id
-    awaited, cluster.awaited[number] = cluster.awaited[number], None
-    await cluster.brokers.commit(TRANSACTION_STATE, number)
-    if awaited is not None:
-        await cluster.told(awaited)
-
-
-async def fail_over(cluster: TransactionCluster, action: coordinating.FailOver, before: spec.State) -> None:
-    cluster.awaited = [None] * len(cluster.awaited)
-    cluster.found_coordinator = None
-    await cluster.brokers.fail_over(cluster.brokers.ends() if action.kept else {})
-
-
-async def load(cluster: TransactionCluster, action: coordinating.Load, before: spec.State) -> None:
-    cluster.brokers.loads[action.transactional_id].set()
-
-
-async def append(cluster: TransactionCluster, action: partitioning.Append, before: spec.State) -> None:
-    request = action.request
-    if cluster.give_up(action, before):
-        return
-    responses = await cluster.produce(request)
-    if not responses or action.late:
-        return
-    error = wire.said_by_leader(responses[0])
-    if error is ErrorCode.none:
-        cluster.acknowledge(request)
-    elif error not in TRIED_AGAIN:
-        cluster.stop(request.producer)
-
-
-async def write_marker(cluster: TransactionCluster, action: partitioning.WriteMarker, before: spec.State) -> None:
-    """The coordinator sends what it waits for, or again what it has waited for; else somebody sends it."""
-    request, place = action.request, action.request.partition
-    if cluster.is_sent_by_coordinator(request, before):
-        (marker,) = cluster.outstanding(request.transactional_id).markers
-        await cluster.send_marker(place, marker)
-    elif request.coordinator_epoch == before.coordinator_epoch and not cluster.is_busy(place):
-        await cluster.send_marker(place, cluster.marker(request))
-    else:
-        await cluster.send_late_marker(request)
-
-
-async def replicate(cluster: TransactionCluster, action: partitioning.Replicate, before: spec.State) -> None:
-    await cluster.brokers.commit(TOPIC, action.partition)
-    cluster.least[action.partition] = len(before.partitions[action.partition].log)
-
-
-async def elect(cluster: TransactionCluster, action: partitioning.Elect, before: spec.State) -> None:
-    place, high_watermark = action.partition, before.partitions[action.partition].high_watermark
-    cluster.least[place] = action.kept
-    cluster.elections += 1
-    if action.kept == high_watermark and cluster.elections % 2:
-        await cluster.brokers.crash_leader(place)
-    else:
-        await cluster.brokers.give_way(TOPIC, place, action.kept)
-
-
-STEPS: Final = Steps[TransactionCluster, [spec.State], Awaitable[None]](
-    on(coordinating.ReceiveInit, receive),
-    on(coordinating.ReceiveAdd, receive),
-    on(coordinating.ReceiveEnd, receive),
-    on(coordinating.Complete, complete),
-    on(coordinating.ExpireTransaction, expire),
-    on(coordinating.CommitRecord, commit_record),
-    on(coordinating.FailOver, fail_over),
-    on(coordinating.Load, load),
-    on(partitioning.Verify, receive),
-    on(partitioning.Append, append),
-    on(partitioning.WriteMarker, write_marker),
-    on(partitioning.Replicate, replicate),
-    on(partitioning.Elect, elect),
-)
-
-
-# --- requests that are refused ---------------------------------------------------------------------------------------
-
-
-async def ask_coordinator(cluster: TransactionCluster, action: Request, before: spec.State) -> IntEnum:
-    """Any request to the coordinator; a leader asks it about a record."""
-    responses = await cluster.ask_coordinator(action.request)
-    if not responses:
-        return ErrorCode.none
-    return error_of(wire.said_by_coordinator(action.request, responses[0]))
-
-
-async def ask_leader(cluster: TransactionCluster, action: partitioning.Append, before: spec.State) -> IntEnum | None:
-    """A record; not one that its leader asks the coordinator about, unless that has the same against it.
-
-    While the coordinator is busy the leader has it tried again: it is not verified.
-    """
-    request, machine, busy = action.request, cluster.machine, False
-    if is_of_group(machine, request, before):
-        return None
-    if wire.is_to_be_verified(machine, request, before):
-        said, refusal = wire.said_of_record(machine, request, before), action.guard(machine, before)
-        assert isinstance(refusal, Refusal), "only what is refused is sent"
-        busy = said in spec.RETRIABLE
-        if cluster.is_asking(request.partition) or refusal.error != (spec.Error.INVALID_TXN_STATE if busy else said):
-            return None
-    responses = await cluster.produce(request)
-    if busy and not responses:
-        await trio.sleep(PATIENCE_S)
-    error = wire.said_by_leader(responses[0]) if responses else ErrorCode.none
-    return ErrorCode.invalid_txn_state if busy and error is ErrorCode.not_enough_replicas else error
-
-
-async def send_marker(cluster: TransactionCluster, action: partitioning.WriteMarker, before: spec.State) -> IntEnum:
-    return await cluster.send_late_marker(action.request)
-
-
-REFUSALS: Final = Steps[TransactionCluster, [spec.State], Awaitable[IntEnum | None]](
-    on(coordinating.ReceiveInit, ask_coordinator),
-    on(coordinating.ReceiveAdd, ask_coordinator),
-    on(coordinating.ReceiveEnd, ask_coordinator),
-    on(partitioning.Verify, ask_coordinator),
-    on(partitioning.Append, ask_leader),
-    on(partitioning.WriteMarker, send_marker),
-)

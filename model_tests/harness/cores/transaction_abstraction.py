@@ -9,11 +9,12 @@ import struct
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, Protocol, TypeAlias
 
-from tidegauge.impl.coordinators.transactions.metadata import TransactionMetadata
+from tidegauge.impl.coordinators.groups.log_entries import OffsetWritten, log_entries
+from tidegauge.impl.coordinators.transactions.metadata import TopicPartition, TransactionMetadata
 from tidegauge.impl.coordinators.transactions.rules import TransactionRules
 from tidegauge.impl.partition.log import Buffer
 from tidegauge.impl.partition.replica import PartitionReplica
-from tidegauge.impl.records.batches import headers
+from tidegauge.impl.records.batches import BatchHeader, headers
 from tidegauge.impl.records.markers import ABORT_MARKER, TransactionMarker, marker_record
 from tidegauge.impl.records.payload import ProducerIdentity, Record, build_batch, decode_records
 from tidegauge.spec.kernel.changes import Change
@@ -34,9 +35,14 @@ class AbortedIn(Protocol):
     def first_offset(self) -> int: ...
 
 
-def itself(producer_id: int) -> int:
-    """The producer ids are the specification's."""
-    return producer_id
+def itself(number: int) -> int:
+    """The producer ids, and the offsets, are the specification's."""
+    return number
+
+
+def index_of(partition: TopicPartition) -> int:
+    """The partitions are those of one topic."""
+    return partition.partition
 
 
 def produced(request: spec.ProduceRequest, now_ms: int = 0) -> bytes:
@@ -58,7 +64,11 @@ def known_version(transaction_version: int) -> int:
 
 
 def metadata_of(
-    found: TransactionMetadata | None, beside: spec.Metadata, rules: TransactionRules, number: Numbers = itself
+    found: TransactionMetadata | None,
+    beside: spec.Metadata,
+    rules: TransactionRules,
+    number: Numbers = itself,
+    place: Callable[[TopicPartition], int] = index_of,
 ) -> spec.Metadata:
     """A record of the transaction log; which transactions are open is the specification's."""
     if found is None:
@@ -70,7 +80,7 @@ def metadata_of(
         rules.last_epoch(found),
         number(found.previous_producer_id),
         number(found.next_producer_id),
-        tuple(sorted(partition.partition for partition in found.partitions)),
+        tuple(sorted(map(place, found.partitions))),
         known_version(found.client_version),
         beside.transactions,
         number(found.ongoing_producer_id),
@@ -79,9 +89,10 @@ def metadata_of(
 
 
 def entries_in(batches: Buffer, beside: spec.Log, number: Numbers = itself) -> Iterator[spec.Record | spec.Marker]:
-    """A log; no control record says of which version it is."""
-    for position, header in headers(batches):
-        at, producer_id = header.base_offset, number(header.producer_id)
+    """A log; no control record says of which version it is. The records of a group's members are in no transaction."""
+    transactional = (one for one in headers(batches) if one[1].producer_id >= 0)
+    for at, (position, header) in enumerate(transactional):
+        producer_id = number(header.producer_id)
         if header.is_control:
             told = marker_record(batches, position)
             assert told is not None
@@ -91,40 +102,55 @@ def entries_in(batches: Buffer, beside: spec.Log, number: Numbers = itself) -> I
             yield spec.Marker(producer_id, header.producer_epoch, told.coordinator_epoch, decision, version)
         else:
             (record,) = decode_records(batches, position)
-            transaction, offset = VALUE.unpack(record.value or b"")
+            transaction, offset = _said(header, record)
             yield spec.Record(producer_id, header.producer_epoch, header.base_sequence, transaction, offset)
 
 
+def _said(header: BatchHeader, record: Record) -> tuple[int, int]:
+    """Of which transaction a record is, and what it commits; of a group's offset the metadata says the first."""
+    if record.key is None:
+        transaction, offset = VALUE.unpack(record.value or b"")
+        return transaction, offset
+    (written,) = log_entries(header, [record], None)
+    assert isinstance(written, OffsetWritten)
+    assert written.value is not None
+    return int(written.value.metadata), written.value.offset
+
+
 def partition_of(
-    leader: PartitionReplica, batches: Buffer, beside: spec.Log, number: Numbers = itself
+    leader: PartitionReplica, batches: Buffer, beside: spec.Log, number: Numbers = itself, at: Numbers = itself
 ) -> spec.Partition:
-    """What the leader of a partition has, in these batches, and remembers."""
+    """What the leader of a partition has, in these batches, and remembers; `at` says which offset the entries have."""
     log = tuple(entries_in(batches, beside, number))
     verified = sorted((number(asked.producer_id), asked.epoch) for asked in leader.verifications)
-    return spec.Partition(log, leader.high_watermark, _memory(leader, batches, log, number), tuple(verified))
+    return spec.Partition(log, at(leader.high_watermark), _memory(leader, batches, log, number, at), tuple(verified))
 
 
-def _memory(leader: PartitionReplica, batches: Buffer, log: spec.Log, number: Numbers) -> spec.Memory:
+def _memory(leader: PartitionReplica, batches: Buffer, log: spec.Log, number: Numbers, at: Numbers) -> spec.Memory:
     entries = [
         spec.ProducerEntry(
             number(entry.producer_id),
             entry.epoch,
             entry.last_sequence,
             entry.coordinator_epoch,
-            entry.current_txn_first_offset,
+            _first(entry.current_txn_first_offset, at),
         )
         for entry in leader.producers.entries.values()
     ]
     aborted = [
-        spec.Span(number(one.producer_id), one.first_offset, one.last_offset)
+        spec.Span(number(one.producer_id), at(one.first_offset), at(one.last_offset))
         for one in leader.log.aborted_in(0, batches)
     ]
     ended = [
-        spec.Span(log[one.last_offset].producer_id, one.first_offset, one.last_offset)
+        spec.Span(log[at(one.last_offset)].producer_id, at(one.first_offset), at(one.last_offset))
         for one in leader.producers.transactions.ended
         if one.last_offset >= leader.high_watermark
     ]
     return spec.Memory(tuple(sorted(entries, key=lambda each: each.producer_id)), tuple(aborted), tuple(ended))
+
+
+def _first(offset: int, at: Numbers) -> int:
+    return offset if offset == spec.NONE else at(offset)
 
 
 def returned(batches: Buffer, aborted: Iterable[AbortedIn]) -> Iterator[int]:
@@ -138,7 +164,7 @@ def returned(batches: Buffer, aborted: Iterable[AbortedIn]) -> Iterator[int]:
             told = marker_record(batches, position)
             if told is not None and told.kind == ABORT_MARKER:
                 aborting.discard(header.producer_id)
-        elif header.producer_id not in aborting:
+        elif header.producer_id >= 0 and header.producer_id not in aborting:
             yield header.base_offset
 
 

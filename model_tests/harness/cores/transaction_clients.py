@@ -14,7 +14,7 @@ from kio.schema.errors import ErrorCode
 from tidegauge.impl.coordinators.transactions.messages import ProducerGiven
 from tidegauge.spec.kernel.changes import Change
 from tidegauge.spec.kernel.machine import Action
-from tidegauge.spec.transactions import consuming, producing
+from tidegauge.spec.transactions import consuming, partitioning, producing
 from tidegauge.spec.transactions import state as spec
 from tidegauge.spec.transactions.actions import Waiting
 from tidegauge.spec.transactions.machine import Transactions
@@ -28,13 +28,13 @@ BY_CLIENTS = (
     producing.Send,
     producing.End,
     producing.Upgrade,
-    consuming.Rebalance,
-    consuming.FetchOffset,
     producing.CrashProducer,
     producing.GiveUp,
     *producing.DELAYS,
 )
-"""What clients do, and the group of consumers: no implementation has a part in it."""
+"""What clients do: no implementation has a part in it."""
+BY_GROUP = (consuming.Rebalance, consuming.FetchOffset)
+"""What the group of consumers does, which cores have no part in."""
 
 
 class TransactionClients:
@@ -120,8 +120,24 @@ class TransactionClients:
         """A producer is told that its record is in the log."""
         producer = self.producers[request.producer]
         slot = producer.slots[request.partition]
-        slot = attrs.evolve(slot, in_flight=False, acknowledged=slot.acknowledged + 1)
+        slot = attrs.evolve(slot, in_flight=False, acknowledged=slot.acknowledged + 1, appended=spec.NONE)
         self.replace(request.producer, producer.with_slot(request.partition, slot))
+
+    def wait(self, request: spec.ProduceRequest, offset: int) -> None:
+        """A producer waits for the response to an offset commit that is in the log."""
+        producer = self.producers[request.producer]
+        slot = attrs.evolve(producer.slots[request.partition], appended=offset)
+        self.replace(request.producer, producer.with_slot(request.partition, slot))
+
+    def waits(self, request: spec.ProduceRequest) -> bool:
+        """Whether it does."""
+        slots = self.producers[request.producer].slots
+        return bool(slots) and slots[request.partition].appended != spec.NONE
+
+    def forget(self, place: int) -> None:
+        """The leader has changed: nobody waits for the last one."""
+        if place == self.machine.offsets_partition:
+            self.producers = partitioning.forgotten(self.clients(), place).producers
 
     def clients(self) -> spec.State:
         """The world as far as clients go."""

@@ -22,6 +22,7 @@ from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.impl.ports.simulated_disk import SimulatedDisk
 from tidegauge.impl.records.batches import BatchHeader, RecordError
 from tidegauge.impl.records.lazy import in_memory
+from tidegauge.impl.records.origin import Origin
 from tidegauge.impl.storage.config import LogConfig
 from tidegauge.model_tests.harness.cores.disk_log import DiskLog
 from tidegauge.model_tests.harness.cores.transaction_abstraction import (
@@ -107,7 +108,14 @@ class PartitionCores:
     # --- what is done to it --------------------------------------------------------------------------------------
 
     def append(self, request: spec.ProduceRequest) -> Appended | ErrorCode:
-        """A record reaches the leader."""
+        """A record reaches the leader, or an offset that the group's coordinator writes."""
+        if request.sequence == spec.NONE:
+            leader = self._touched()
+            error = leader.coordinators_batch_error(request.producer_id, request.epoch)
+            if error is not ErrorCode.none:
+                return error
+            leader.end_verification(request.producer_id)
+            return leader.append(produced(request), ACKS_ALL, 0, Origin.BROKER)
         try:
             return self._touched().append(produced(request), ACKS_ALL, 0)
         except RecordError as refused:

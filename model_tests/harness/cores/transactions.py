@@ -35,6 +35,7 @@ from tidegauge.impl.records.slices import at_once
 from tidegauge.model_tests.harness.cores.transaction_abstraction import entries_in, known_version, metadata_of
 from tidegauge.model_tests.harness.cores.transaction_clients import (
     BY_CLIENTS,
+    BY_GROUP,
     TransactionClients,
     error_of,
     is_of_group,
@@ -78,6 +79,8 @@ class TransactionCores(TransactionClients):
             self.coordinator.begin_loading(self.log_partition(number), 0)
             self.load(number)
         self.producer_ids = 0
+        self.waiting: dict[int, Appended] = {}
+        """The offset commits that are in the log, and whose producers wait for the response."""
         self.partitions = [PartitionCores(machine, roles.replica, roles.producers) for _ in range(machine.partitions)]
 
     def log_partition(self, number: int) -> int:
@@ -367,7 +370,8 @@ def append(cores: TransactionCores, action: partitioning.Append, before: spec.St
     if cores.give_up(action, before):
         return
     partition = cores.partitions[request.partition]
-    result = partition.append(request)
+    waiting = cores.waiting.pop(request.producer) if not action.late and cores.waits(request) else None
+    result = waiting or partition.append(request)
     if not isinstance(result, Appended):
         cores.stop(request.producer)
         return
@@ -378,6 +382,9 @@ def append(cores: TransactionCores, action: partitioning.Append, before: spec.St
     outcome = partition.leader.append_outcome(result)
     if outcome is ErrorCode.none:
         cores.acknowledge(request)
+    elif request.sequence == spec.NONE:
+        cores.waiting[request.producer] = result
+        cores.wait(request, result.base_offset)
 
 
 def write_marker(cores: TransactionCores, action: partitioning.WriteMarker, before: spec.State) -> None:
@@ -398,10 +405,13 @@ def replicate(cores: TransactionCores, action: partitioning.Replicate, before: s
 
 def elect(cores: TransactionCores, action: partitioning.Elect, before: spec.State) -> None:
     cores.partitions[action.partition].elect(action.kept)
+    cores.forget(action.partition)
+    if action.partition == cores.machine.offsets_partition:
+        cores.waiting.clear()
 
 
 STEPS: Final = Steps[TransactionCores, [spec.State], None](
-    *(on(kind, by_clients) for kind in BY_CLIENTS),
+    *(on(kind, by_clients) for kind in (*BY_CLIENTS, *BY_GROUP)),
     on(coordinating.ReceiveInit, receive_init),
     on(coordinating.ReceiveAdd, receive_add),
     on(coordinating.ReceiveEnd, receive_end),

@@ -15,6 +15,8 @@ from tidegauge.spec.transactions.actions import TransactionAction
 from tidegauge.spec.transactions.machine import Transactions
 
 UNBOUNDED: Final = 1_000
+FEW_REBALANCES: Final = 4
+"""With more of them hardly any member comes to commit."""
 
 PERTURBATIONS: Final[frozenset[type[Action]]] = frozenset(
     {
@@ -67,7 +69,7 @@ def large_machine(rng: Random, shapes: Sequence[str] = SHAPES) -> Transactions:
         "DelayProduce": often,
         "DelayEnd": late,
         "DelayMarker": late,
-        "Rebalance": often if grouped else 0,
+        "Rebalance": FEW_REBALANCES if grouped else 0,
         "Upgrade": 2 if upgrades else 0,
     }
     if two_phase:

@@ -75,6 +75,9 @@ class ExpiresBesideWhatIsOnItsWay(Offsets):
     def is_in_flight(self, state: State) -> bool:
         return False
 
+    def fetch_error(self, state: State) -> Error:
+        return Offsets().fetch_error(state)
+
 
 @attrs.frozen
 class TellsWhatIsNotStable(Offsets):
@@ -82,6 +85,14 @@ class TellsWhatIsNotStable(Offsets):
 
     def fetch_error(self, state: State) -> Error:
         return Error.NONE
+
+
+@attrs.frozen
+class TellsWhatIsAboutToChange(Offsets):
+    """What is on its way may yet be acknowledged to a former member."""
+
+    def fetch_error(self, state: State) -> Error:
+        return super().fetch_error(evolve(state, history=()))
 
 
 @attrs.frozen
@@ -116,6 +127,7 @@ class MarkersGoBeforeTheirValues(Offsets):
         (ExpiresBesideAnOpenTransaction, "OnlyOldExpires"),
         (ExpiresBesideWhatIsOnItsWay, "OnlyOldExpires"),
         (TellsWhatIsNotStable, "StableIsDecided"),
+        (TellsWhatIsAboutToChange, "StableIsDecided"),
         (ForgetsWhatIsPendingWhenItLoads, "LoadedIsKept"),
         (CleansBehindAnOpenTransaction, "LoadedIsKept"),
         (WhatWasAbortedCountsForTheCleaner, "LoadedIsKept"),

@@ -223,6 +223,10 @@ MUTANTS: tuple[RuleMutant, ...] = (
     RuleMutant("tells_offsets_that_are_not_committed", "committed_offset",
                lambda m, right, partition: max([0, *(getattr(entry, "offset", 0) for entry in partition.log)]),
                _once(attrs.evolve(GROUP, transactions=2), "Rebalance", "GiveUp"), "ExactlyOnce"),
+    RuleMutant("tells_offsets_that_are_about_to_change", "offset_fetch_error",
+               lambda m, right, partition: Error.UNSTABLE_OFFSET_COMMIT
+               if m.last_stable_offset(partition) < partition.high_watermark else Error.NONE,
+               _once(GROUP, "Rebalance", "Elect"), "ExactlyOnce"),
     RuleMutant("goes_on_after_an_abort", "position_after",
                lambda m, right, producer, decision: right(producer, Decision.COMMIT),
                attrs.evolve(GROUP, transactions=2), "ExactlyOnce"),

@@ -24,6 +24,7 @@ NOT_MUTATED: Final[Mapping[str, str]] = {
     "end_request": "what a process waits for, as its state says",
     "add_request": "what a process waits for, as its state says",
     "produce_request": "what a process waits for, as its state says",
+    "waits_at": "what a process waits for, as its state says",
 }
 """Why no mutant of the rule is in the list."""
 

@@ -15,6 +15,7 @@ from tidegauge.spec.groups.classic.state import (
     NONE,
     Failed,
     Joined,
+    OffsetRecord,
     Phase,
     Process,
     State,
@@ -148,6 +149,8 @@ class FetchOffsets(ProcessAction):
         process = state.processes[self.process]
         if process.hung or process.phase is not Phase.STABLE or state.group is None:
             return "nobody asks, or nobody responds"
+        if any(isinstance(entry.record, OffsetRecord) for entry in state.appended):
+            return "a commit is on its way, perhaps a former member's: it asks again (KIP-447)"
         return "" if any(process.positions[each] == NONE for each in process.owned) else "it knows all positions"
 
     def effect(self, machine: GroupRules, state: State) -> State:
