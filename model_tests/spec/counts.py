@@ -29,7 +29,7 @@ COUNTS: Final[Mapping[str, tuple[int, int]]] = {
     "acks": (8_080, 26_574),
     "groups-cooperative": (3_398, 5_556),
     "groups-hanging": (2_122, 3_276),
-    "groups-coordinator": (5_311, 10_466),
+    "groups-coordinator": (6_737, 12_724),
     "groups-slow-static": (646, 1_030),
     "groups-growing": (1_096, 1_876),
     "groups-subscriptions": (2_330, 4_040),

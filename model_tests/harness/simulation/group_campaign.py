@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import count
 from random import Random
@@ -45,6 +45,7 @@ from tidegauge.model_tests.harness.simulation.options import (
     sparse,
     transacting,
 )
+from tidegauge.model_tests.harness.simulation.settling import unsettled
 from tidegauge.model_tests.harness.simulation.simulation import first_of
 from tidegauge.model_tests.harness.simulation.workload import CLIENT, TOPIC
 
@@ -162,6 +163,8 @@ class GroupCampaign:
         self.members: dict[str, GroupMember] = {}
         """Those that live, by the name of their life."""
         self.is_healed = False
+        self.settled_at = math.inf
+        """Since when all partitions are led and replicated. A member may still wait for what it has asked before."""
         self._lives: list[trio.CancelScope] = []
         self._processes = count()
         self._writing = trio.CancelScope()
@@ -268,6 +271,9 @@ class GroupCampaign:
             yield "nobody coordinates the group"
             return
         live = {one.member_id: one for one in self.members.values() if not one.is_fenced}
+        for one in live.values():
+            if one.worked_at < self.settled_at:
+                yield f"process {one.process} waits for what it asked before the cluster had settled"
         if group.state is not ClassicState.STABLE:
             yield f"the group is {group.state.value}"
         if set(group.members) != set(live):
@@ -296,6 +302,9 @@ class GroupCampaign:
         """The group is stable, stays so, and all is delivered."""
         self.heal()
         await trio.sleep(max(PAUSES_S))
+        if not await self._comes_about(lambda: unsettled(self.cluster, self.options.cluster)):
+            return
+        self.settled_at = trio.current_time()
         if not await self._comes_about(self.unstable):
             return
         generation = getattr(self.group(), "generation", None)
@@ -307,7 +316,7 @@ class GroupCampaign:
             for partition in range(self.options.cluster.partitions):
                 self.recorder.declare(Kind.SETTLED, -1, partition=partition, offset=self.end(partition))
 
-    async def _comes_about(self, missing: Callable[[], Iterator[str]]) -> bool:
+    async def _comes_about(self, missing: Callable[[], Iterable[str]]) -> bool:
         with trio.move_on_after(CONVERGES_WITHIN_S) as waiting:
             while any(missing()):  # noqa: ASYNC110 - no one event to wait for
                 await trio.sleep(0.05)

@@ -129,6 +129,8 @@ class GroupMember:
     """Until then it does nothing."""
     leaves_at: float = math.inf
     has_left: bool = False
+    worked_at: float = 0.0
+    """When it had last looked at all that it owns, and said that it lives."""
 
     coordinator: Coordinator = attrs.field(init=False)
 
@@ -260,6 +262,8 @@ class GroupMember:
                 group_instance_id=self.instance,
             )
         )
+
+        self.worked_at = trio.current_time()
 
     async def commit_all(self) -> None:
         """Commit where it is. Raises KafkaError."""

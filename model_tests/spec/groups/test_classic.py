@@ -84,6 +84,21 @@ def test_a_generation_that_nobody_was_assigned_may_come_again_after_a_fail_over(
     assert {(1, 0), (2, 1)} <= numbers
 
 
+def test_the_shares_of_a_lost_generation_may_leave_a_partition_to_nobody() -> None:
+    """Its number comes again, begun by a JoinGroup that was late: the leader's assignment is one for others."""
+    machine = ClassicGroups(requires_id=False, bounds=Bounds(FailOver=1, DelayJoin=1))
+
+    def all_is_given(state: State) -> bool:
+        given = [[one.partitions for one in record.members] for record in state.log.groups if record.members]
+        return all(sum(map(len, one)) == machine.partitions for one in given)
+
+    kind = type("Strict", (ClassicGroups,), {"invariants": {"all is given": all_is_given}, "sometimes": {}})
+    (violation,) = explore(kind(**attrs.asdict(machine, recurse=False))).violations
+    after = violation.trace.last
+    assert after.log.groups[-1].generation == after.lost
+    assert all(holds(after) for holds in machine.invariants.values())
+
+
 def test_the_only_process_of_a_static_member_may_be_fenced_by_a_coordinator_that_has_no_record_of_it() -> None:
     """No record tells of a process that has replaced another one while a rebalance went on, in Kafka neither."""
     machine = ClassicGroups(processes=1, instances=(0,), partitions=1, bounds=Bounds(Crash=1, FailOver=1))

@@ -26,6 +26,13 @@ arrive whenever it likes, or never. A heartbeat's response may be as late as the
 application does nothing any more; a client library would have it leave after `max.poll.interval.ms`, which is no part
 of the protocol and not needed for its promises.
 
+A generation that a coordinator began and took with it begins again under the same number. If its leader has lost a
+JoinGroup on the way, and that one arrives now, the next generation begins without the leader knowing it; the assignment
+that it made for the lost one counts, for a SyncGroup says nothing of coordinators. Who is not in the generation gets
+nothing, and its partitions are nobody's until a rebalance begins. That is a gap of Kafka's protocol
+(`GroupMetadataManager.classicGroupSyncToClassicGroup` takes any assignment of the leader, and gives nothing to whom it
+does not name): what is given is given once, but not all of it.
+
 A static member of a cooperative group that crashes before it has given a partition back is a gap of the protocol: its
 next process takes the place without a rebalance, and the partition is nobody's until one begins. No model has that.
 

@@ -106,7 +106,8 @@ def shared_out_once(machine: GroupRules) -> Invariant[State]:
     """An assignment gives each partition once, and only to who has asked for it.
 
     It leaves out what the leader does not know of yet; with the cooperative protocol, also what a member has to give
-    back first.
+    back first. Of a generation whose number comes again after a fail-over nothing is said: its leader may be one that
+    has shared the lost one out, among members that are gone.
     """
 
     def holds(state: State) -> bool:
@@ -117,7 +118,7 @@ def shared_out_once(machine: GroupRules) -> Invariant[State]:
             for member in record.members:
                 if any(partition % machine.topics not in member.subscription.topics for partition in member.partitions):
                     return False
-            if record.members and not is_covered(machine, record, given):
+            if record.members and record.generation > state.lost and not is_covered(machine, record, given):
                 return False
         return True
 

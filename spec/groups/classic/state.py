@@ -353,6 +353,8 @@ class State:
     """Of each partition, by the records of the group that are committed."""
     told: tuple[int, ...] = ()
     """Of each partition, the offset of which a member was told last that it is committed."""
+    lost: int = NONE
+    """The last generation that a coordinator began, and took with it: its number comes again."""
     late: Late = Late()
     spent: Spent = ()
 

@@ -193,7 +193,9 @@ class FailOver(GroupAction):
             state = all_responded(state, waiting, Error.NOT_COORDINATOR)
         values = tuple(offset.value for offset in state.log.offsets)
         told = tuple(value if self.kept else former for value, former in zip(values, state.told, strict=True))
-        return evolve(state, group=None, appended=(), told=told).spend(self.bounded_as)
+        begun, logged_last = state.loaded.generation, max((one.generation for one in state.log.groups), default=0)
+        lost = begun if begun > logged_last else state.lost
+        return evolve(state, group=None, appended=(), told=told, lost=lost).spend(self.bounded_as)
 
 
 @attrs.frozen
