@@ -4,8 +4,8 @@ The rules are those of `spec.transactions` for a partition, applied to the batch
 what its coordinator has decided (`coordinators`): the index of aborted transactions is held against that. Which
 coordinator sent a marker no trace says: whether one of an older coordinator is refused, lockstep shows.
 
-Offsets that a transaction commits have a producer and no sequence: a group's coordinator appends them. Memory has them
-under the last sequence there is, which no producer goes on from.
+Offsets that a transaction commits have a producer and no sequence: a group's coordinator appends them. Batches have the
+last sequence there is for that, which no producer goes on from, for a marker has none; a replica remembers none.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from tidegauge.impl.server.trace.contents import LoggedBatch as TracedBatch
 from tidegauge.spec.idempotence.machine import Idempotence
 from tidegauge.spec.idempotence.state import (
     Batch,
+    BatchMetadata,
     Error,
     LoggedBatch,
     ProducerEntry,
@@ -42,6 +43,7 @@ Decided: TypeAlias = Mapping[tuple[int, int], Decision]
 NOTHING_DECIDED: Final[Decided] = MappingProxyType({})
 
 
+NO_SEQUENCE: Final = -1
 OF_COORDINATOR: Final = (1 << 31) - 1
 """What stands for the sequence of a batch of offsets."""
 
@@ -73,6 +75,10 @@ class WithMarkers(Idempotence):
         entry = entry_of(producers, batch.producer)
         kept = entry.batches if entry is not None and entry.epoch == batch.epoch else ()
         return with_entry(producers, ProducerEntry(batch.producer, batch.epoch, kept))
+
+    def metadata(self, batch: Batch, base_offset: int) -> BatchMetadata:
+        found = super().metadata(batch, base_offset)
+        return attrs.evolve(found, last_sequence=NO_SEQUENCE) if batch.sequence == OF_COORDINATOR else found
 
 
 def logged_batch(traced: TracedBatch) -> Logged:
