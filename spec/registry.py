@@ -60,6 +60,8 @@ from tidegauge.spec.kernel.codec import Reader, constants
 from tidegauge.spec.kernel.extension import extensions_of
 from tidegauge.spec.kernel.machine import Action, Machine
 from tidegauge.spec.kernel.model import Model
+from tidegauge.spec.lag.machine import EPOCHS as LAG_EPOCHS
+from tidegauge.spec.lag.machine import Lag
 from tidegauge.spec.membership.machine import Membership
 from tidegauge.spec.membership.placement import Placement
 from tidegauge.spec.membership.succession import Succession
@@ -378,6 +380,7 @@ REGISTRY: Final = Registry(
         "transactional-compaction", TransactionalCompaction(max_records=2), bugs=tuple(CLEANING_BUGS.values())
     ),
     Registration("recovery", Recovery(max_appends=1)),
+    Registration("lag", Lag(), (LAG_EPOCHS,)),
     Registration("authentication", Authentication()),
     Registration("membership", Membership()),
     Registration("succession", Succession()),

@@ -58,6 +58,7 @@ from tidegauge.model_tests.harness.cores.extensions.settings import SettingsCore
 from tidegauge.model_tests.harness.cores.extensions.shutdown import ShutdownCores
 from tidegauge.model_tests.harness.cores.extensions.unregistering import UnregisteringCores
 from tidegauge.model_tests.harness.cores.idempotence import IdempotentCores
+from tidegauge.model_tests.harness.cores.lag import LagCores
 from tidegauge.model_tests.harness.cores.log_cleaning import CORRECT_CLEANING, CleaningCores, large_logs
 from tidegauge.model_tests.harness.cores.log_recovery import RecoveryCores
 from tidegauge.model_tests.harness.cores.message_parts import Additions
@@ -68,6 +69,7 @@ from tidegauge.model_tests.harness.cores.transaction_roles import CORRECT as COR
 from tidegauge.model_tests.harness.cores.transactions import TransactionCores
 from tidegauge.model_tests.harness.cores.workers import CORRECT_WORKERS, WorkerCores, large_workers
 from tidegauge.model_tests.harness.lockstep.idempotence_walks import IDEMPOTENCE_WALKS
+from tidegauge.model_tests.harness.lockstep.lag_walks import LAG_WALKS
 from tidegauge.model_tests.harness.lockstep.lockstep import Bind, Binding
 from tidegauge.model_tests.harness.lockstep.recovery_walks import RECOVERY_WALKS
 from tidegauge.model_tests.harness.lockstep.replication_walks import replication_walks
@@ -443,6 +445,13 @@ HARNESS: Final = HarnessRegistry(
         cores=RecoveryCores,
         plan=RECOVERY_WALKS,
         unbound={Side.CLUSTER: "it is about one log, and no broker"},
+    ),
+    Registration(
+        "lag",
+        roles=CORRECT,
+        cores=LagCores,
+        plan=LAG_WALKS,
+        unbound={Side.CLUSTER: "it is about what time it is, and no cluster in lockstep has a clock"},
     ),
     Registration(
         "transactional-compaction",

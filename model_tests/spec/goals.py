@@ -29,6 +29,8 @@ from tidegauge.spec.idempotence import partition, producer
 from tidegauge.spec.idempotence.machine import Idempotence
 from tidegauge.spec.kernel.bounds import Bounds
 from tidegauge.spec.kernel.machine import Action, Machine
+from tidegauge.spec.lag import machine as lag
+from tidegauge.spec.lag.machine import Lag
 from tidegauge.spec.membership import machine as membership
 from tidegauge.spec.membership import placement, succession
 from tidegauge.spec.membership.machine import Membership
@@ -378,6 +380,9 @@ OF_OTHERS: Final = (
     Reached("a replica is kept as a stray", Membership(), 7, of(membership.LoseTail, membership.LoseNote)),
     Reached("a broker is refused", Membership(), 2, of(membership.Meet)),
     Reached("a topic that was deleted while its broker was down", Membership(), 4, of(membership.Delete)),
+    Reached("a follower is dropped", Lag(), 3, of(lag.Shrink)),
+    Reached("a fetch is at rest for longer than the limit", Lag(), 5, of(lag.AskAgain)),
+    Reached("a follower that is behind stays in sync for longer than the limit", Lag(), 6, of(lag.Fetch)),
     Reached("two logs have records", Placement(), 9, of(placement.Fail)),
     Reached("a replica was made anew beside a former log", Placement(), 6, of(placement.Fail)),
     Reached("a replica waits until the controller knows where it is", Placement(), 2, of(placement.Make)),

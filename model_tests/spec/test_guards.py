@@ -48,6 +48,7 @@ REFUSED: Final[Mapping[str, int]] = {
     "transactions": 92109,
     "classic-groups": 305549,
     "consumer-groups": 265886,
+    "lag": 42,
     "committed-reads": 9344,
     "unclean-transactions": 10231,
     "offsets": 1992,

@@ -51,6 +51,7 @@ FALSE: Final[Mapping[str, int]] = {
     "compaction": 482,
     "transactional-compaction": 427,
     "recovery": 162,
+    "lag": 37,
     "authentication": 240,
     "membership": 300,
     "succession": 204,

@@ -46,6 +46,7 @@ FOLLOW: Final[Mapping[str, str]] = {
     "compaction": "a696b7b5",
     "transactional-compaction": "02f70cc2",
     "recovery": "239b7068",
+    "lag": "329122cb",
     "authentication": "9a5239dd",
     "membership": "8a999c7e",
     "succession": "92246680",

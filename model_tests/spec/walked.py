@@ -15,6 +15,7 @@ from tidegauge.spec.groups.consumer.machine import ConsumerGroups
 from tidegauge.spec.idempotence.machine import Idempotence
 from tidegauge.spec.kernel.bounds import Bounds
 from tidegauge.spec.kernel.machine import Action, Machine
+from tidegauge.spec.lag.machine import Lag
 from tidegauge.spec.offsets.machine import Offsets
 from tidegauge.spec.registry import REGISTRY
 from tidegauge.spec.replication.machine import Replication
@@ -49,6 +50,7 @@ LARGE: Final[Mapping[str, Machine[Any]]] = {
         commits=2,
         bounds=Bounds(dict.fromkeys(ConsumerGroups().perturbations, OFTEN)),
     ),
+    "lag": Lag(count=2, max_time=20, max_records=4, max_fetches=20, max_epochs=OFTEN, max_restarts=OFTEN),
     "offsets": Offsets(producers=1, max_entries=4, max_rebalances=2, applies_later=True),
     "transactions": Transactions(
         transactional_ids=2,
