@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from tidegauge.impl.controller.controller import Controller
-from tidegauge.impl.controller.decision import ControllerEffect, Proposal
+from tidegauge.impl.controller.decision import ControllerEffect, MetadataAppended, Proposal
 from tidegauge.impl.metadata.records import MetadataRecord
+from tidegauge.model_tests.harness.cores.decisions import check_decision, check_sessions
 
 T = TypeVar("T")
 
@@ -33,9 +34,14 @@ class MemoryMetadataLog:
         self.commit(controller, controller.take_over(controller.controller_epoch + 1, now_ms))
 
     def commit(self, controller: Controller, proposal: Proposal[T]) -> T:
-        """Commit and apply a proposal; returns its response."""
+        """Commit and apply a proposal, and check what it says of itself; returns its response."""
+        check_decision(controller.image, proposal)
         self._records.extend(proposal.records)
-        self._effects += controller.apply(proposal)
+        effects = controller.apply(proposal)
+        appended = [MetadataAppended(self.end_offset)] if proposal.records else []
+        assert effects == [*proposal.elections, *appended], f"{effects} follow"
+        check_sessions(controller)
+        self._effects += effects
         return proposal.response
 
     def take_effects(self) -> list[ControllerEffect]:

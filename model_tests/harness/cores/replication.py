@@ -6,7 +6,8 @@ expires and what a crash leaves on the disk, and notes which appends were acknow
 `Cores.abstraction` returns all of it as a state of the specification.
 
 The specification's `spent` and most of its `history` only serve its invariants, and have no counterpart here. What has
-one is `history.acknowledged`, which `acknowledged` collects from the cores' responses to producers.
+one are `history.acknowledged`, which `acknowledged` collects from the cores' responses to producers, and
+`history.superseded_epoch`, of the controller's effects.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from kio.schema.errors import ErrorCode
 from tidegauge.impl.client.sequencing import Sequencing
 from tidegauge.impl.controller.config import DEFAULT_CONTROLLER_ID, ControllerConfig
 from tidegauge.impl.controller.controller import Controller
-from tidegauge.impl.controller.decision import Proposal
+from tidegauge.impl.controller.decision import LeaderElected, Proposal
 from tidegauge.impl.metadata.image import ClusterImage
 from tidegauge.impl.metadata.records import (
     ConfigRecord,
@@ -112,6 +113,7 @@ class Cores:
         ] = {}
         self._controller_key: tuple[int, Controller] | None = None
         self._controller_seen: spec.Controller | None = None
+        self._superseded_epoch = spec.NONE
         self.next_value = 0
         self.waiting: dict[int, tuple[int, messages.Appended]] = {}
         """Value -> (broker, where it is), for appends with acks=all."""
@@ -143,6 +145,9 @@ class Cores:
     def abstraction(self, state: spec.State) -> spec.State:
         """All of it as a state of the specification; what only its invariants need is copied from `state`."""
         history = state.history
+        superseded = self.superseded_epoch()
+        if superseded != history.superseded_epoch:
+            history = attrs.evolve(history, superseded_epoch=superseded)
         acknowledged = self.acknowledged(history)
         if acknowledged != history.acknowledged:
             history = attrs.evolve(history, acknowledged=acknowledged)
@@ -153,6 +158,13 @@ class Cores:
             history=history,
             spent=state.spent,
         )
+
+    def superseded_epoch(self) -> int:
+        """The leader epoch that the last unclean election has begun, as the controller has told."""
+        for effect in self.metadata_log.take_effects():
+            if isinstance(effect, LeaderElected) and effect.unclean:
+                self._superseded_epoch = effect.leader_epoch
+        return self._superseded_epoch
 
     def acknowledged(self, history: spec.History) -> tuple[int, ...]:
         """The values that were acknowledged; looked at again only if an append was completed, or the history is new."""

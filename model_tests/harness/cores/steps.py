@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final
 
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.controller.membership import Contact
+from tidegauge.impl.controller.membership import Contact, HeartbeatResponse
 from tidegauge.impl.metadata.records import MetadataRecord
 from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.impl.records.lazy import in_memory
@@ -139,7 +139,8 @@ def unclean_election(cores: Cores, action: control.UncleanElection) -> None:
 
 
 def expire_session(cores: Cores, action: faults.ExpireSession) -> None:
-    cores.commit(cores.controller.members.fence(action.broker))
+    assert cores.commit(cores.controller.members.fence(action.broker)), f"broker {action.broker} is not fenced"
+    assert not cores.commit(cores.controller.members.fence(action.broker)), f"broker {action.broker} is fenced twice"
 
 
 def register(cores: Cores, action: faults.Register) -> None:
@@ -277,6 +278,22 @@ class ReplicationCores(Cores):
         """Do what the action says; it is enabled in the specification."""
         self.now_ms += 1
         self.step(action)
+        self.keep_session(self.now_ms % len(self.brokers))
+
+    def keep_session(self, number: int) -> None:
+        """A broker that is neither fenced nor about to stop sends a heartbeat: nothing but its deadline changes."""
+        broker, controller = self.brokers[number], self.controller
+        if not controller.image.is_active(number) or broker.replica is None:
+            return
+        if controller.image.brokers[number].broker_epoch != broker.broker_epoch:
+            return
+        end, members = self.metadata_log.end_offset, controller.members
+        told = self.commit(members.heartbeat(number, broker.broker_epoch, broker.image.offset, self.now_ms))
+        caught_up = broker.image.offset > broker.broker_epoch
+        assert told == HeartbeatResponse(ErrorCode.none, caught_up, is_fenced=False), f"broker {number} is told {told}"
+        assert self.metadata_log.end_offset == end, "a heartbeat of a live broker is written"
+        deadline = self.now_ms + controller.config.broker_session_timeout_ms
+        assert controller.sessions[number] == deadline, f"the session of broker {number}"
 
     def step(self, action: Action) -> None:
         """Perform the action by the function for its class; an extension has functions of its own."""

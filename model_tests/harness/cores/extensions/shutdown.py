@@ -69,7 +69,8 @@ class ShutdownCores(ReplicationCores):
 
 
 def begin_shutdown(cores: ShutdownCores, action: BeginShutdown) -> None:
-    cores.commit(cores.controller.members.begin_shutdown(action.broker))
+    assert cores.commit(cores.controller.members.begin_shutdown(action.broker)), "it is about to stop already"
+    assert not cores.commit(cores.controller.members.begin_shutdown(action.broker)), "it is about to stop twice"
 
 
 def grant_shutdown(cores: ShutdownCores, action: GrantShutdown) -> None:
