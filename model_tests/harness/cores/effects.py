@@ -93,3 +93,18 @@ def check_requests(replica: PartitionReplica) -> None:
     )
     proposes = replica.is_leader and replica.pending_isr is not None
     assert (replica.alter_partition_request(0) is not None) == proposes, f"broker {replica.broker_id} proposes nothing"
+
+
+def check_outcome(replica: PartitionReplica, appended: messages.Appended) -> None:
+    """Raise AssertionError if a producer that asks now, however late, gets other words than the fields have."""
+    leads = replica.is_leader and replica.leader_epoch == appended.leader_epoch
+    enough = min(replica.config.min_insync_replicas, len(replica.replicas))
+    expected: ErrorCode | None = ErrorCode.none
+    if not leads:
+        expected = ErrorCode.not_leader_or_follower
+    elif replica.high_watermark < appended.end_offset:
+        expected = None
+    elif len(replica.isr) < enough:
+        expected = ErrorCode.not_enough_replicas_after_append
+    found = replica.append_outcome(appended)
+    assert found is expected, f"broker {replica.broker_id} says {found} of {appended}, not {expected}"

@@ -35,7 +35,7 @@ from tidegauge.impl.partition.producer_state import ProducerStates
 from tidegauge.impl.partition.registration import PartitionRegistration
 from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.model_tests.harness.cores import abstraction
-from tidegauge.model_tests.harness.cores.effects import Told, check_effects, check_requests, told
+from tidegauge.model_tests.harness.cores.effects import Told, check_effects, check_outcome, check_requests, told
 from tidegauge.model_tests.harness.cores.memory_log import LockstepLog, MemoryLog
 from tidegauge.model_tests.harness.cores.message_parts import Additions
 from tidegauge.model_tests.harness.cores.metadata_log import MemoryMetadataLog
@@ -88,6 +88,8 @@ class Broker:
     pulled: Pulled | None = None
     told: Told | None = None
     """What its replica's effects have told."""
+    appended: messages.Appended | None = None
+    """What its process was last asked to append, waited for or not."""
     seen: spec.Replica | None = None
     """The abstraction as last taken; dropped whenever the broker is touched."""
 
@@ -286,6 +288,8 @@ class Cores:
         assert broker.told is not None, f"broker {number} has no replica"
         broker.told = check_effects(broker.told, replica, effects, appended=appended)
         check_requests(replica)
+        if broker.appended is not None:
+            check_outcome(replica, broker.appended)
         for effect in effects:
             if isinstance(effect, messages.SendAlterPartition):
                 self.send_alter_partition(number)

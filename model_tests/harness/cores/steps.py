@@ -31,8 +31,10 @@ def append(cores: Cores, action: protocol.Append) -> None:
     value, cores.next_value = cores.next_value, cores.next_value + 1
     batch = cores.brokers[action.broker].log.produced([value])
     appended = cores.replica(action.broker).append(batch, int(action.acks), cores.now_ms)
-    if not isinstance(appended, ErrorCode) and action.acks is spec.Acks.ALL:
-        cores.waiting[value] = (action.broker, appended)
+    if not isinstance(appended, ErrorCode):
+        cores.brokers[action.broker].appended = appended
+        if action.acks is spec.Acks.ALL:
+            cores.waiting[value] = (action.broker, appended)
     cores.carry_out_effects(action.broker, appended=True)
 
 

@@ -212,11 +212,27 @@ class PartitionCores:
         yield from read_otherwise(self.machine, f"{name} batch by batch", expected, stable, self._paged)
         if self.leader.knows_high_watermark and self._shown != expected.high_watermark:
             yield Change(f"{name}.shown without read_committed", expected.high_watermark, self._shown)
+        yield from self._told_otherwise(name, expected, stable)
         yield from self._taken_otherwise(name, expected)
         follower = self.replicas[1 - self.registration.leader]
         is_told = (follower.log_end_offset, follower.high_watermark) == (len(expected.log), expected.high_watermark)
         if is_told and follower.last_stable_offset != stable:
             yield Change(f"{name}.last_stable_offset of the follower", stable, follower.last_stable_offset)
+
+    def _told_otherwise(self, name: str, expected: spec.Partition, stable: int) -> Iterator[Change]:
+        """Where a client is told that the log ends, by whichever records it wants, and what is kept of it besides."""
+        leader, high_watermark = self.leader, expected.high_watermark
+        for read_committed, end in ((False, high_watermark), (True, stable)):
+            wanted = end if leader.knows_high_watermark else ErrorCode.offset_not_available
+            if (found := leader.latest_offset(read_committed=read_committed)) != wanted:
+                yield Change(f"{name}.latest_offset, read_committed={read_committed}", wanted, found)
+        beside = leader.read(leader.log.log_start_offset, 0, at_least_one=False)
+        told = beside.high_watermark if beside.last_stable_offset == spec.NONE else beside.last_stable_offset
+        if beside.error is ErrorCode.none and told != stable:
+            yield Change(f"{name}: last stable offset without read_committed", stable, told)
+        for replica in self.replicas:
+            if replica.producers.end_offset != replica.log_end_offset:
+                yield Change(f"{name}: producers' memory is of", replica.log_end_offset, replica.producers.end_offset)
 
     def _taken_otherwise(self, name: str, expected: spec.Partition) -> Iterator[Change]:
         """From which producers a group coordinator's batch, which has no sequence, would be taken otherwise."""
@@ -233,3 +249,8 @@ class PartitionCores:
                 found = self.leader.coordinators_batch_error(producer_id, epoch)
                 if found is not wanted:
                     yield Change(f"{name}: a batch of producer {producer_id} in epoch {epoch}", wanted, found)
+                header = BatchHeader.parse(produced(spec.ProduceRequest(0, producer_id, epoch, 0, 0, 0, 2)))
+                if self.leader.producers.is_open_for(header) != is_open:
+                    yield Change(f"{name}: producer {producer_id} goes on in epoch {epoch}", is_open, not is_open)
+                if wanted is ErrorCode.none and self.leader.verification(header) is not None:
+                    yield Change(f"{name}: producer {producer_id} in epoch {epoch}", "verified", "asked about")
