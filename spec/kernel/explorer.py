@@ -24,7 +24,7 @@ from tidegauge.spec.kernel.changes import plain
 from tidegauge.spec.kernel.convergence import Convergence, Edges, convergence
 from tidegauge.spec.kernel.coverage import ActionCoverage, Counts, never_enabled, unreached
 from tidegauge.spec.kernel.evolving import evolve
-from tidegauge.spec.kernel.machine import Action, Machine
+from tidegauge.spec.kernel.machine import Machine
 from tidegauge.spec.kernel.progress import UNLIMITED, Clock, Cut, Limits, OnProgress, Progress, Stop
 from tidegauge.spec.kernel.symmetry import AsymmetryError, Orbits
 from tidegauge.spec.kernel.traces import Step, Trace, Violation
@@ -236,6 +236,7 @@ class _Search(Generic[S]):
         """Take every step out of one level."""
         successors, states, counts, is_fair = self.machine.successors, self.states, self.counts, self.machine.is_fair
         known, number, edges = self.known, self.number if self.orbits else None, self.edges
+        step_invariants, next_number = self.step_invariants, len(self.states)
         for index in range(start, end):
             if not index % _INTERVAL:
                 self.pause(index)
@@ -247,14 +248,16 @@ class _Search(Generic[S]):
                 if tally.last != index:
                     tally.last = index
                     tally.enabled += 1
-                if self.step_invariants:
-                    self.check_step(index, action, after)
-                target = known.setdefault(after, len(states)) if number is None else number(after)
+                for name, holds in step_invariants:
+                    if not holds(state, action, after):
+                        self.step_violated(name, index, Step(action, after))
+                target = known.setdefault(after, next_number) if number is None else number(after)
                 if edges is not None and is_fair(state, action, after):
                     edges.add(target)
-                if target == len(states):
+                if target == next_number:
                     tally.found += 1
                     self.arrive(after, index)
+                    next_number += 1
             if action is None:
                 self.terminal += 1
             if edges is not None:
@@ -287,11 +290,8 @@ class _Search(Generic[S]):
             self.goals[goal] = len(self.states) - 1
             del self.pending[goal]
 
-    def check_step(self, index: int, action: Action, after: S) -> None:
-        before = self.states[index]
-        for name, holds in self.step_invariants:
-            if not holds(before, action, after):
-                self.violated(name, self.trace(index, Step(action, after)) if name not in self.found else None)
+    def step_violated(self, name: str, index: int, step: Step[S]) -> None:
+        self.violated(name, self.trace(index, step) if name not in self.found else None)
 
     def violated(self, name: str, trace: Trace[S] | None) -> None:
         """Count the violation; `trace` is given for the first of its name."""

@@ -64,7 +64,7 @@ class Acks(IntEnum):
         return self.name
 
 
-@attrs.frozen(order=True)
+@attrs.frozen(order=True, cache_hash=True)
 class Record:
     """One record: the leader epoch under which it was appended, and a value that no other record has."""
 
@@ -78,7 +78,7 @@ class Record:
 Log = tuple[Record, ...]
 
 
-@attrs.frozen(order=True)
+@attrs.frozen(order=True, cache_hash=True)
 class FetchRequest:
     """A follower asks for what follows `offset`; it names its epochs so that the leader can fence it (KIP-320)."""
 
@@ -91,7 +91,7 @@ class FetchRequest:
     parts: Parts = ()
 
 
-@attrs.frozen(order=True)
+@attrs.frozen(order=True, cache_hash=True)
 class FetchResponse:
     """The leader's response; a diverging epoch (KIP-595) in place of records when the logs diverge."""
 
@@ -104,7 +104,7 @@ class FetchResponse:
     parts: Parts = ()
 
 
-@attrs.frozen(order=True)
+@attrs.frozen(order=True, cache_hash=True)
 class AlterPartitionRequest:
     """A leader proposes an ISR: ids with the broker epochs that it knows, -1 where it knows none (KIP-903)."""
 
@@ -115,7 +115,7 @@ class AlterPartitionRequest:
     isr: tuple[tuple[BrokerId, int], ...]
 
 
-@attrs.frozen(order=True)
+@attrs.frozen(order=True, cache_hash=True)
 class AlterPartitionResponse:
     """The controller's response: the partition as it now is, or why the proposal was refused."""
 
@@ -269,7 +269,7 @@ def sent(messages: tuple[M, ...], message: M) -> tuple[M, ...]:
 
 
 def received(messages: tuple[M, ...], message: M) -> tuple[M, ...]:
-    return tuple(m for m in messages if m != message)
+    return tuple([m for m in messages if m is not message and m != message])
 
 
 @attrs.frozen(cache_hash=True)
