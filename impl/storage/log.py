@@ -341,17 +341,18 @@ class Log(LogReads):
         number = segments.number_of(offset)
         offset = segments.ordered[number].start_of(offset)
         durability.lower_recovery_point(offset)
-        segments.remove_from(number + 1)
-        if offset < segments.active.next_offset:
-            segments.active.truncate(offset, self.epochs)
-        self._log_start_offset = min(self._log_start_offset, self.log_end_offset)
-        durability.log_start_offset = min(durability.log_start_offset, self.log_end_offset)
-        self.damage.keep_below(self.log_end_offset)
-        self._trim_epochs()
         try:
-            self._durability.sync(self.observer)
+            segments.remove_from(number + 1)
+            if offset < segments.active.next_offset:
+                segments.active.truncate(offset, self.epochs)
+            self._log_start_offset = min(self._log_start_offset, self.log_end_offset)
+            durability.log_start_offset = min(durability.log_start_offset, self.log_end_offset)
+            self.damage.keep_below(self.log_end_offset)
+            self._trim_epochs()
+            durability.sync(self.observer)
         finally:  # what is remembered of producers is never more than the log has
-            self.observer.truncated(self.log_end_offset)
+            with durability.failing():
+                self.observer.truncated(self.log_end_offset)
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int = 0, *, epoch: int = UNDEFINED_EPOCH) -> None:
         """Remove every record; the next one gets `offset`. Durable when it returns.
@@ -361,16 +362,18 @@ class Log(LogReads):
         durability = self._durability
         durability.check()
         durability.lower_recovery_point(min(offset, self._log_start_offset))
-        self._segments.start_anew(offset, self.config, now_ms)
-        self._log_start_offset = durability.log_start_offset = offset
-        self.damage.forget()
-        durability.epochs_version += self.epochs.clear()
-        if epoch >= 0 and offset:
-            durability.epochs_version += self.epochs.assign(epoch, offset - 1)
         try:
-            self._durability.sync(self.observer)
+            with durability.failing():  # half-way there is no segment to append to
+                self._segments.start_anew(offset, self.config, now_ms)
+            self._log_start_offset = durability.log_start_offset = offset
+            self.damage.forget()
+            durability.epochs_version += self.epochs.clear()
+            if epoch >= 0 and offset:
+                durability.epochs_version += self.epochs.assign(epoch, offset - 1)
+            durability.sync(self.observer)
         finally:
-            self.observer.started_anew(offset)
+            with durability.failing():
+                self.observer.started_anew(offset)
 
     def repair(self) -> int:
         """End before the first damaged offset, durably; returns the log end offset.

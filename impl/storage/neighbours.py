@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from tidegauge.impl.records.batches import BatchHeader, RecordError
+from tidegauge.impl.storage.noted_epochs import Beside
 from tidegauge.impl.storage.segment import Segment
 
 
@@ -19,6 +20,12 @@ def last_batch(segments: Sequence[Segment]) -> BatchHeader | None:
     return None
 
 
-def first_batch(segments: Iterable[Segment]) -> BatchHeader | None:
-    """The first intact batch of these segments; None without one."""
-    return next((found for segment in segments if (found := segment.first_intact()) is not None), None)
+def first_batch(segments: Iterable[Segment]) -> Beside:
+    """The first intact batch of these segments, and whether there is anything else before it."""
+    is_damaged = False
+    for segment in segments:
+        found = segment.first_intact()
+        if found is not None:
+            return Beside(found, is_damaged)
+        is_damaged |= segment.size > 0
+    return Beside(None, is_damaged)

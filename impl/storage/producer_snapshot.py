@@ -201,6 +201,16 @@ class ProducerSnapshots(LogObserver):
 
     def _rebuild(self, high_watermark: int | None = None) -> None:
         start, end = self._log.log_start_offset, self._log.log_end_offset
+        try:
+            self._read_again(start, end, high_watermark)
+        except OSError:  # what the disk does not tell is forgotten: never more is remembered than the log has
+            self.states.restart((), end, start)
+            raise
+        # Last: a disk that refuses it leaves memory as the log is.
+        self._remove_where(lambda found: not start < found <= end)
+
+    def _read_again(self, start: int, end: int, high_watermark: int | None) -> None:
+        """Make memory what a snapshot says of [start, end), and the log from there on."""
         entries, offset = self._newest(start, end)
         if high_watermark is not None and start < offset and self._has_marker(max(start, high_watermark), offset):
             entries, offset = self._newest(start, high_watermark)
@@ -214,8 +224,6 @@ class ProducerSnapshots(LogObserver):
                 self.states.take_in(header, header.base_offset, marker)
         self.states.end_offset = end
         self.states.oldest_timestamp = self._oldest_timestamp()
-        # Last: a disk that refuses it leaves memory as the log is.
-        self._remove_where(lambda found: not start < found <= end)
 
     def _newest(self, start: int, most: int) -> tuple[list[ProducerEntry], int]:
         """The newest snapshot beyond the log's start, up to an offset: its entries, and its offset.

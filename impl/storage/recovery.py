@@ -30,7 +30,7 @@ carries out what was decided and drops the rest.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Final, NamedTuple
@@ -40,7 +40,6 @@ import attrs
 from tidegauge.impl.partition.transactions import AbortedTransaction, Transactions
 from tidegauge.impl.ports.disk import Disk
 from tidegauge.impl.ports.log_lines import log_event
-from tidegauge.impl.records.batches import BatchHeader
 from tidegauge.impl.records.markers import ABORT_MARKER, marker_record
 from tidegauge.impl.storage.checkpoints import PARTITION_METADATA
 from tidegauge.impl.storage.config import LogConfig
@@ -49,8 +48,8 @@ from tidegauge.impl.storage.epoch_recovery import contradiction, read_epochs, re
 from tidegauge.impl.storage.errors import CorruptLogError
 from tidegauge.impl.storage.index import tell_rebuilt
 from tidegauge.impl.storage.leader_epoch_cache import UNDEFINED_EPOCH, EpochEntry, LeaderEpochCache
-from tidegauge.impl.storage.neighbours import last_batch
-from tidegauge.impl.storage.noted_epochs import NotedEpochs
+from tidegauge.impl.storage.neighbours import first_batch, last_batch
+from tidegauge.impl.storage.noted_epochs import Beside, NotedEpochs
 from tidegauge.impl.storage.producer_snapshot import snapshot_offset
 from tidegauge.impl.storage.segment import Segment
 from tidegauge.impl.storage.segment_names import (
@@ -439,18 +438,21 @@ class _Recovering:
 
     def _around(self, waiting: Sequence[int]) -> Around:
         before = partial(last_batch, self.segments) if self.segments else None
-        behind = partial(self._first_batch, tuple(waiting)) if waiting else None
+        behind = partial(self._first_behind, tuple(waiting)) if waiting else None
         return Around(self._noted, self._epoch_read, before, behind)
 
-    def _first_batch(self, bases: Sequence[int]) -> BatchHeader | None:
+    def _first_behind(self, bases: Sequence[int]) -> Beside:
         """The first intact batch of segments that are not taken in yet."""
+        return first_batch(self._opened(bases))
+
+    def _opened(self, bases: Sequence[int]) -> Iterator[Segment]:
+        """Segments, each as long as it is looked at."""
         for base in bases:
             segment = self._segment(base)
-            found = segment.first_intact()
-            segment.close()
-            if found is not None:
-                return found
-        return None
+            try:
+                yield segment
+            finally:
+                segment.close()
 
     def _recover(self, segment: Segment, bounds: Bounds) -> int:
         self._epochs.truncate_from_end(segment.base_offset)

@@ -65,7 +65,7 @@ class Around(NamedTuple):
     """Of the last batch before it, if that was read."""
     last_before: Callable[[], BatchHeader | None] | None = None
     """Finds the last intact batch of the segments before; None for the first segment."""
-    first_behind: Callable[[], BatchHeader | None] | None = None
+    first_behind: Callable[[], Beside] | None = None
     """Finds the first intact batch of the segments behind; None for the last segment."""
 
 
@@ -242,38 +242,41 @@ def _outruns_next(reader: _Reader, position: int, header: BatchHeader, bounds: B
 
     Where the epoch is noted of this one, and another of the next one, it is the next one that has changed.
     """
-    after = _next_intact(reader, position, header, bounds)
+    after = _next_intact(reader, position, header, bounds).batch
     if after is None or not epoch <= after.partition_leader_epoch < header.partition_leader_epoch:
         return False
     noted = bounds.around.noted
     return noted is None or not noted.bears_out(header, after)
 
 
-def _next_intact(reader: _Reader, position: int, header: BatchHeader, bounds: Bounds) -> BatchHeader | None:
+def _next_intact(reader: _Reader, position: int, header: BatchHeader, bounds: Bounds) -> Beside:
     """The first intact batch behind one, though damage or the end of the file lies between."""
     position += header.size
     found = reader.intact(position)
+    is_damaged = found is None and position < reader.size
     while found is None and position < reader.size:
         position = _behind(reader, position, None, bounds, header.next_offset)
         found = reader.intact(position)
         if found is not None and not _is_followed(reader, position, found, bounds):
             found = None
     find = bounds.around.first_behind
-    return find() if found is None and find is not None else found
+    if found is not None or find is None:
+        return Beside(found, is_damaged)
+    further = find()
+    return Beside(further.batch, is_damaged or further.is_damaged)
 
 
 def _is_accused(
     reader: _Reader, position: int, header: BatchHeader, bounds: Bounds, before: BatchHeader | None, *, begun: bool
 ) -> bool:
     """Whether the batches beside one whose leader epoch is odd say that it is damaged; `begun`: damage lies before."""
-    noted, _, last_before, first_behind = bounds.around
+    noted, _, last_before, _ = bounds.around
     if noted is None:
         return False
-    end = position + header.size
     if before is None and last_before is not None:
         before = last_before()
         begun = begun or before is None
     behind = _next_intact(reader, position, header, bounds)
-    is_cut = behind is None and (first_behind is not None or header.next_offset < bounds.flushed_end_offset)
-    is_damaged = is_cut or (end < reader.size and reader.intact(end) is None)
-    return noted.accuses(header, Beside(before, begun), Beside(behind, is_damaged))
+    if behind.batch is None and header.next_offset < bounds.flushed_end_offset:  # the end of the log is missing
+        behind = Beside(None, is_damaged=True)
+    return noted.accuses(header, Beside(before, begun), behind)

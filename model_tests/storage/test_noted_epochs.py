@@ -213,6 +213,17 @@ def test_what_a_crash_leaves_behind_the_last_batch_bears_out_no_checkpoint() -> 
     assert (readable(log), log.damage.gaps) == (without(), [])
 
 
+@pytest.mark.parametrize("point", [END, 0, 10**12])
+def test_an_active_segment_without_a_batch_bears_out_no_checkpoint(point: int) -> None:
+    disk = written()
+    log = opened(disk)
+    log.roll(0)
+    log.close()
+    note(disk, [*begun(EPOCHS), (6, END - 1)])
+    log = opened(disk, point=point)
+    assert (readable(log), log.damage.gaps) == (without(), [])
+
+
 def wrong_checkpoints(epochs: Sequence[int]) -> dict[str, Sequence[tuple[int, int]] | str]:
     """Those of other logs, older ones, parts."""
     right = begun(epochs)

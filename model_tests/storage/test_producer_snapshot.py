@@ -11,12 +11,13 @@ import pytest
 
 from tidegauge.impl.partition.producer_state import BatchMetadata, ProducerEntry, RepeatedBatchError
 from tidegauge.impl.ports.disk import Disk
-from tidegauge.impl.ports.failing_disk import SYNCS, FailingDisk
+from tidegauge.impl.ports.failing_disk import SYNCS, FailingDisk, Operation
 from tidegauge.impl.ports.simulated_disk import CrashOutcome, SimulatedDisk, SimulatedFile
 from tidegauge.impl.records.batches import BatchHeader, headers
 from tidegauge.impl.records.payload import ProducerIdentity, Record, build_batch
 from tidegauge.impl.storage import producer_snapshot
 from tidegauge.impl.storage.config import NEVER, LogConfig
+from tidegauge.impl.storage.errors import FailedLogError
 from tidegauge.impl.storage.log import Log
 from tidegauge.impl.storage.producer_snapshot import decode_snapshot, encode_snapshot, snapshot_name, snapshot_offset
 
@@ -216,6 +217,55 @@ def test_memory_after_a_cut_whose_flush_fails_is_that_of_what_is_left(end: int, 
         log.truncate_fully_and_start_at(0) if not end else log.truncate_to(end)
     assert log.log_end_offset == end
     assert memory(log) == replayed(log)
+
+
+def cut_with_a_failure(end: int, failing: int, error: int) -> tuple[SimulatedDisk, Log, bool]:
+    """A log that is cut while its disk refuses one operation, by its number; whether the cut has got so far."""
+    inner = new_disk()
+    disk = FailingDisk(inner)
+    log = opened(disk)
+    append(log, 0, 1, 2, 3, 4)
+    append(log, 0, 1, producer=8)
+    log.flush()
+    done = 0
+
+    def refuse(operation: Operation, path: str) -> None:
+        nonlocal done
+        done += 1
+        if done == failing:
+            raise OSError(error, operation.value, path)
+
+    disk.watched_by(refuse)
+    with suppress(OSError):
+        log.truncate_fully_and_start_at(0) if not end else log.truncate_to(end)
+    disk.watched_by(None)
+    return inner, log, done >= failing
+
+
+@pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC, errno.EMFILE])
+@pytest.mark.parametrize("end", [0, 2, 4, 6])
+def test_a_cut_of_which_any_operation_fails_leaves_no_batch_in_memory_that_is_gone(end: int, error: int) -> None:
+    """Where less is remembered than the log has, it takes nothing before it is opened again."""
+    forgot, failing, is_reached = 0, 1, True
+    while is_reached:
+        disk, log, is_reached = cut_with_a_failure(end, failing, error)
+        known = {batch.last_offset for _, batches in memory(log).values() for batch in batches}
+        if log.has_failed:
+            forgot += not known
+            assert all(offset < log.log_end_offset for offset in known), failing
+            with pytest.raises(FailedLogError):
+                append(log, 0, producer=9)
+        else:
+            assert memory(log) == replayed(log), failing
+            log.truncate_fully_and_start_at(0) if not end else log.truncate_to(end)
+            append(log, *range(3 - end % 3), producer=9)  # up to where a snapshot was
+            assert memory(log) == replayed(log), failing
+        log.abandon()
+        again = opened(disk)
+        assert memory(again) == replayed(again), failing
+        failing += 1
+    assert failing > 8
+    assert forgot or end < 3
 
 
 @pytest.mark.parametrize("clean", [False, True])

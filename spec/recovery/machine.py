@@ -314,6 +314,8 @@ class Recovery(Opening, Machine[State]):
             return "the files of a replacement are not damaged as well"
         if isinstance(action, (Spoil, LoseSegment, MakeUp)) and is_lost:
             return "what tells damage from a torn tail is damaged"
+        if isinstance(action, (Spoil, LoseSegment)) and state.is_contradicted:
+            return "what contradicts the file of leader epochs would be damaged as well"
         match action:
             case LoseSegment() if made_up:
                 return "a file that somebody has made up would be all that is left"

@@ -10,7 +10,7 @@ disk's, or that of the files beside it.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from random import Random
 from typing import Final
 
@@ -361,18 +361,14 @@ class RecoveryCores:
 
     def _forgotten(self, expected: State) -> Iterator[Change]:
         """What is known otherwise of producers and transactions than the batches say that are there."""
-        first = expected.segments[0].base
-        memory = Memory.of(batch for segment in expected.segments for batch in segment.batches)
+        batches = [batch for segment in expected.segments for batch in segment.batches]
+        memory = Memory.of(batches)
         yield from memory.differences(expected.start, self.log.producers)
-        wanted = [one for one in memory.aborted if one.last_offset >= expected.start]
+        kept = Memory.of(batch for batch in batches if batch.start >= expected.start)
         found = self.log.aborted_transactions(expected.start, expected.end)
-        if first:  # of what began before the first segment only the end is there, and of what was open then nothing
-            begun = {one.last_offset: one.first_offset for one in wanted}
-            wanted = [one._replace(last_stable_offset=0) for one in wanted]
-            known = (one if one.first_offset >= first else _from(one, begun) for one in found)
-            found = [one._replace(last_stable_offset=0) for one in known if one is not None]
-        if wanted != found:
-            yield Change("aborted transactions", wanted, found)
+        found = list(_as_kept(found, kept.aborted, expected.start))
+        if kept.aborted != found:
+            yield Change("aborted transactions", kept.aborted, found)
 
     def _noted(self, names: Sequence[str]) -> int:
         if checkpoints.LEADER_EPOCH_CHECKPOINT not in names:
@@ -426,10 +422,24 @@ class RecoveryCores:
         return {header.base_offset for file in files for header in _intact(self._disk.files()[file])}
 
 
-def _from(one: AbortedTransaction, begun: Mapping[int, int]) -> AbortedTransaction | None:
-    """A transaction as it would seem that began before the first segment; None if all its records are gone."""
-    first = begun.get(one.last_offset)
-    return None if first is None else one._replace(first_offset=first)
+def _as_kept(
+    found: Iterable[AbortedTransaction], kept: Iterable[AbortedTransaction], start: int
+) -> Iterator[AbortedTransaction]:
+    """Aborted transactions as if nothing were known of what lies below the log start.
+
+    A log that was opened since it starts there has forgotten that, another one has not. What began there begins with
+    its first batch that is kept, and is none if nothing of it is; and what was open from there on was not.
+    """
+    alike = {one.last_offset: one for one in kept}
+    for one in found:
+        like = alike.get(one.last_offset)
+        if one.first_offset < start:
+            if like is None:
+                continue
+            one = one._replace(first_offset=like.first_offset)
+        if one.last_stable_offset < start and like is not None:
+            one = one._replace(last_stable_offset=like.last_stable_offset)
+        yield one
 
 
 def _path(base: int) -> str:
