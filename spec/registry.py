@@ -63,6 +63,7 @@ from tidegauge.spec.kernel.model import Model
 from tidegauge.spec.lag.machine import EPOCHS as LAG_EPOCHS
 from tidegauge.spec.lag.machine import Lag
 from tidegauge.spec.membership.machine import Membership
+from tidegauge.spec.membership.moves import Moves
 from tidegauge.spec.membership.placement import Placement
 from tidegauge.spec.membership.succession import Succession
 from tidegauge.spec.offsets.machine import Offsets
@@ -391,5 +392,6 @@ REGISTRY: Final = Registry(
         tuple(WORKER_MODELS.values()),
         tuple(WORKER_BUGS.values()),
     ),
+    Registration("moves", Moves()),
 )
 """All that this project specifies."""

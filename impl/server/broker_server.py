@@ -244,7 +244,12 @@ class Broker:
             timers=node.timers,
         )
         self.directory_moves = DirectoryMoves(
-            self.replicas, self.directory_failures, self.tasks, clock=node.clock, timers=node.timers
+            self.replicas,
+            self.directory_failures,
+            self.tasks,
+            clock=node.clock,
+            timers=node.timers,
+            new_id=lambda: UUID(bytes=node.randomness.token(16), version=4),
         )
         self.cleaner = LogCleaner(self.replicas, self.config, clock=node.clock, disk=node.disk)
         self.upkeep = LogUpkeep(

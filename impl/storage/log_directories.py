@@ -35,6 +35,8 @@ from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.identity import DamagedIdentityError, read_identity, refuse_mixture
 from tidegauge.impl.storage.log import Log
 from tidegauge.impl.storage.log_directory import LogDirectory
+from tidegauge.impl.storage.moving_logs import successors
+from tidegauge.impl.storage.partition_directory import STRAY_SUFFIX
 from tidegauge.impl.storage.strays import BY_ORDER, strays
 
 LOGGER: Final = logging.getLogger(__name__)
@@ -114,6 +116,11 @@ class LogDirectories:
             for path in paths:
                 if path not in directories.offline:
                     directories._open_one(path, cluster_id, node_id, new_id())
+            directories._settle_moves()
+            for directory in list(directories.online):
+                with directories._guarded(directory):
+                    directories._place_all(directory)
+            directories._keep_what_was_left()
             directories._find_missing()
             for directory in directories.online:
                 directory.check_bytes = check_bytes
@@ -154,14 +161,6 @@ class LogDirectories:
             directory = LogDirectory.open(
                 self._disk, path, cluster_id=cluster_id, node_id=node_id, directory_id=directory_id
             )
-            for key in directory.partitions():
-                if (first := self._where.get(key)) is not None:
-                    self._place(key, None)
-                    self.doubles[key] = [first]
-                if key in self.doubles:
-                    self.doubles[key].append(directory)
-                else:
-                    self._place(key, directory)
         except OSError as error:
             self.offline[path] = error
         else:
@@ -169,11 +168,67 @@ class LogDirectories:
             if kept := len(strays(self._disk, path)):
                 log_event(LOGGER, logging.WARNING, "strays kept", directory=path, strays=kept, next=BY_ORDER)
 
+    def _settle_moves(self) -> None:
+        """Adopt the future logs whose move was begun at its source; drop the others, if no source is offline."""
+        moves = successors(directory.moving.left for directory in self.online)
+        for directory in list(self.online):
+            with self._guarded(directory):
+                directory.settle_futures(moves, may_drop=not self.offline)
+
+    def _place_all(self, directory: LogDirectory) -> None:
+        for key in directory.partitions():
+            if (first := self._where.get(key)) is not None:
+                self._place(key, None)
+                self.doubles[key] = [first]
+            if key in self.doubles:
+                self.doubles[key].append(directory)
+            else:
+                self._place(key, directory)
+
+    def _keep_what_was_left(self) -> None:
+        """What nobody has moved on from becomes a stray: its successor was removed."""
+        here = [*self._where, *self.doubles]
+        for directory in list(self.online) if not self.offline else ():
+            for left in list(directory.moving.left):
+                if any(left.is_of(key, self.topic_id(*key)) for key in here):
+                    continue
+                with self._guarded(directory):
+                    name = directory.moving.rename_left(left, STRAY_SUFFIX)
+                    log_event(
+                        LOGGER,
+                        logging.WARNING,
+                        "replica became a stray",
+                        partition=left.name.rpartition(".")[0],
+                        directory=directory.path,
+                        name=name,
+                        why="it has moved to another directory, and is in none",
+                        next=BY_ORDER,
+                    )
+
+    def may_have_moved(self, topic: str, partition: int, topic_id: UUID) -> bool:
+        """Whether a partition that is nowhere may have moved to a directory that is offline."""
+        key = (topic, partition)
+        is_left = (left.is_of(key, topic_id) for directory in self.online for left in directory.moving.left)
+        return bool(self.offline) and any(is_left)
+
+    def free_left(self, key: TopicPartition, topic_id: UUID | None, now_ms: int, delay_ms: int) -> None:
+        """What a partition has left is needed no more: the controller knows where it is, or it is deleted."""
+        for directory in list(self.online):
+            for left in list(directory.moving.left):
+                if left.is_of(key, topic_id):
+                    with self._guarded(directory):
+                        directory.free_left(left, now_ms, delay_ms)
+
     def _find_missing(self) -> None:
         """Tell of partitions that are in no directory any more, though the checkpoint of one has them."""
         for directory in list(self.online):
             here = self._where.keys() | self.doubles.keys()
-            gone = {key: end for key, end in directory.missing().items() if key not in here}
+            left = directory.moving.left
+            gone = {
+                key: end
+                for key, end in directory.missing().items()
+                if key not in here and not any(one.is_of(key, None) for one in left)
+            }
             with self._guarded(directory):
                 directory.forget_missing(gone)
             for key in gone:
@@ -309,8 +364,11 @@ class LogDirectories:
         """Take a partition away; its files are removed `delay_ms` later, by `free_deleted`."""
         self.delete_logs([(topic, partition)], now_ms, delay_ms)
 
-    def delete_logs(self, keys: Iterable[TopicPartition], now_ms: int = 0, delay_ms: int = 0) -> None:
+    def delete_logs(self, keys: Sequence[TopicPartition], now_ms: int = 0, delay_ms: int = 0) -> None:
         """Take partitions away, those of a directory in one go."""
+        for key in keys:
+            if any(left.is_of(key, None) for directory in self.online for left in directory.moving.left):
+                self.free_left(key, self.topic_id(*key), now_ms, delay_ms)
         for directory, mine in self._taken_away(keys):
             with self._guarded(directory):
                 directory.delete_logs(mine, now_ms, delay_ms)

@@ -12,9 +12,9 @@ checkpoint down with it first, for after that the point would claim too much.
 A broker that stopped cleanly leaves `.kafka_cleanshutdown` behind, and removes it as soon as it starts again.
 
 A partition's directory is `topic-N`. One that is deleted is renamed first, to `topic-N.<id>-delete`, and removed when
-`file.delete.delay.ms` is over or the broker starts again. One whose replica moves here from another directory of the
-broker (KIP-113) is `topic-N.<id>-future` until it has caught up and takes the other's place. One that the metadata do
-not know is renamed to `topic-N.<id>-stray` and kept (`strays`).
+`file.delete.delay.ms` is over or the broker starts again. Where a replica moves between two directories of the broker
+(KIP-113) it is `topic-N.<move>-future` in one and `topic-N.<move>-left` in the other, for a while (`moving_logs`). One
+that the metadata do not know is renamed to `topic-N.<id>-stray` and kept (`strays`).
 
 The directory does not know when its disk fails: `OSError` goes through, and `log_directories` draws the conclusion.
 """
@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from uuid import UUID
 
@@ -37,12 +37,13 @@ from tidegauge.impl.storage.flushing import PendingFlush
 from tidegauge.impl.storage.identity import Identity, read_identity, write_identity
 from tidegauge.impl.storage.log import Log
 from tidegauge.impl.storage.lost_logs import LostLogs, note_any
+from tidegauge.impl.storage.moving_logs import LeftLog, MovingLogs
 from tidegauge.impl.storage.offset_notes import OffsetNote, OffsetNotes, read_note
 from tidegauge.impl.storage.partition_directory import (
     DELETED_SUFFIX,
-    FUTURE_SUFFIX,
     STRAY_SUFFIX,
     name_with_suffix,
+    partition_of,
     remove_directory,
 )
 from tidegauge.impl.storage.segment_names import LOG_SUFFIX
@@ -61,8 +62,8 @@ class LogDirectory:
         self.id = directory_id
         """Told to the controller, so that it knows what is lost with the directory (KIP-858)."""
         self.logs: dict[TopicPartition, Log] = {}
-        self.futures: dict[TopicPartition, Log] = {}
-        """Logs that are to take the place of another directory's."""
+        self.moving = MovingLogs(disk, path)
+        """Logs that are to take the place of another directory's, and that have lost theirs."""
         self.was_clean = False
         """Whether the broker that used the directory last stopped cleanly."""
         self.stopped_cleanly_in = -1
@@ -137,9 +138,9 @@ class LogDirectory:
             disk.remove(marker)
             disk.sync_directory(path)
         here = set(directory.partitions())
+        directory.moving.find_left()
         for name in disk.list_directory(path):
-            # A move between directories starts again when it is asked for again.
-            if name.endswith((DELETED_SUFFIX, FUTURE_SUFFIX)):
+            if name.endswith(DELETED_SUFFIX):
                 directory._remove(name)
             key = partition_of(name.rpartition(".")[0]) if name.endswith(DELETED_SUFFIX) else None
             if key is not None and key not in here:
@@ -167,8 +168,7 @@ class LogDirectory:
 
     def missing(self) -> dict[TopicPartition, int]:
         """Partitions without a directory whose logs had records when they were used last; and how many, at least."""
-        here = set(self.partitions())
-        ends = dict(self._high_watermarks)
+        here, ends = self.moving.waiting.union(self.partitions()), dict(self._high_watermarks)
         for key, point in self._recovery_points.items():
             ends[key] = max(point, ends.get(key, 0))
         return {key: end for key, end in sorted(ends.items()) if end and key not in here}
@@ -186,7 +186,7 @@ class LogDirectory:
     def partitions(self) -> list[TopicPartition]:
         """Partitions that have a log here, opened or not, sorted."""
         found = (partition_of(name) for name in self._disk.list_directory(self.path))
-        return sorted(partition for partition in found if partition is not None)
+        return sorted({partition for partition in found if partition is not None} | self.moving.prepared.keys())
 
     def open_log(
         self,
@@ -205,6 +205,8 @@ class LogDirectory:
         """
         key = (topic, partition)
         path = f"{self.path}/{topic}-{partition}"
+        if key in self.moving.prepared:
+            self.moving.adopt(key)
         is_made_here = topic_id is not None and self._claimed.pop(key, None) == topic_id
         if topic_id is not None and not is_made_here:
             self._claim(path, key, topic_id)
@@ -263,11 +265,9 @@ class LogDirectory:
         A checkpoint that remembers a former partition of this name is written without it first.
         """
         key, path = (topic, partition), f"{self.path}/{topic}-{partition}"
-        remembering = [checkpoint for checkpoint in self._files.values() if key in checkpoint.on_disk]
-        if remembering and not self._disk.exists(path):
-            self._forget(key)
-            for checkpoint in remembering:
-                checkpoint.forget(key)
+        is_remembered = any(key in checkpoint.on_disk for checkpoint in self._files.values())
+        if is_remembered and not self._disk.exists(path):
+            self._forget_durably(key)
         if not self._disk.create_directory(path):
             return None
         self._claimed[key] = topic_id
@@ -411,38 +411,59 @@ class LogDirectory:
                 next="it is tried again when the broker starts",
             )
 
-    # Moving here from another directory of the broker
+    # Moves from and to other directories of the broker
 
-    def open_future(self, source: Log, key: TopicPartition, topic_id: UUID, now_ms: int) -> Log:
-        """An empty log that begins where `source` does, to be filled until `adopt_future`."""
-        path = f"{self.path}/{name_with_suffix(*key, topic_id.int, FUTURE_SUFFIX)}"
-        if self._disk.exists(path):
-            remove_directory(self._disk, path)
-        self._disk.make_directory(path)
-        checkpoints.write_atomically(
-            self._disk, path, checkpoints.PARTITION_METADATA, checkpoints.encode_partition_metadata(topic_id)
-        )
-        log = Log.open(self._disk, path, source.config, now_ms, log_start_offset=source.log_start_offset)
-        self.futures[key] = log
-        return log
+    def settle_futures(self, successors: Collection[int], *, may_drop: bool) -> None:
+        """At a start: adopt the future logs of these moves, and drop the others. Raises OSError."""
+        others = self.moving.find_futures(successors, [*self._recovery_points])
+        for name, keys in others.items() if may_drop else ():
+            for key in keys:
+                self._forget_durably(key)
+            self._remove(name)
+        self.moving.waiting = set() if may_drop else {key for keys in others.values() for key in keys}
+        for key in list(self.moving.prepared):
+            self.moving.adopt(key)
 
-    def adopt_future(self, key: TopicPartition, now_ms: int) -> Log:
-        """The future log under its proper name, durably; the log of the other directory is its owner's to delete."""
-        future = self.futures.pop(key)
-        start, end, config = future.log_start_offset, future.flush(), future.config
-        future.close()
-        path = f"{self.path}/{key[0]}-{key[1]}"
+    def prepare_future(self, key: TopicPartition, high_watermarks: Mapping[TopicPartition, int]) -> None:
+        """All of a future log, and what the checkpoints have to say of it, is on stable storage. Raises OSError.
+
+        `high_watermarks` are those of all logs here, and of this one.
+        """
+        future = self.moving.futures[key]
+        start, end = future.log_start_offset, self.moving.close_future(key)
         self._recovery_points[key], self._log_start_offsets[key] = end, start
+        self._high_watermarks[key] = high_watermarks[key]
+        self._cleaned.pop(key, None)
         self.checkpoint()  # a crash from here on finds no record that was deleted on the way
-        self._disk.rename(future.directory, path)
-        self._disk.sync_directory(self.path)  # it is durable before the other log is gone
-        return self.open_log(*key, config, now_ms, was_closed=True)
+        self._write(checkpoints.HIGH_WATERMARK_CHECKPOINT, high_watermarks)
 
     def drop_future(self, key: TopicPartition) -> None:
-        """Give a move up."""
-        future = self.futures.pop(key)
-        future.abandon()
-        remove_directory(self._disk, future.directory)
+        """Give a move up. Raises OSError."""
+        try:
+            if key in self.moving.prepared:
+                self._forget_durably(key)
+        finally:
+            self.moving.drop(key)
+
+    def settle_left(self, key: TopicPartition) -> None:
+        """After `MovingLogs.leave`: the replica is another directory's from here on. Raises OSError."""
+        self._disk.sync_directory(self.path)
+        log = self.logs.pop(key)
+        with suppress(OSError):
+            log.abandon()
+        self._forget(key)
+
+    def free_left(self, left: LeftLog, now_ms: int, delay_ms: int) -> None:
+        """What was left is needed no more: it is removed like a log that is deleted. Raises OSError."""
+        self._doomed.append((now_ms + delay_ms, self.moving.rename_left(left, DELETED_SUFFIX)))
+        self.checkpoint()
+        if delay_ms <= 0:
+            self.free_deleted(now_ms)
+
+    def _forget_durably(self, key: TopicPartition) -> None:
+        self._forget(key)
+        for checkpoint in self._files.values():
+            checkpoint.forget(key)
 
     # Checkpoints
 
@@ -470,7 +491,8 @@ class LogDirectory:
 
     def begin_checkpoint_high_watermarks(self, offsets: Mapping[TopicPartition, int]) -> Callable[[], None]:
         """What replaces the checkpointed high watermarks, in any thread."""
-        return self._files[checkpoints.HIGH_WATERMARK_CHECKPOINT].begin_write(offsets)
+        waiting = {key: self._high_watermarks[key] for key in self.moving.waiting if key in self._high_watermarks}
+        return self._files[checkpoints.HIGH_WATERMARK_CHECKPOINT].begin_write({**waiting, **offsets})
 
     def checkpoint(self) -> None:
         """Write the recovery points and log start offsets of the open logs down, and forget logs that are gone."""
@@ -537,7 +559,7 @@ class LogDirectory:
 
     def close(self, broker_epoch: int = -1) -> None:
         """Close all logs, so that the next start has nothing to recover, and knows that they were closed."""
-        for key in list(self.futures):
+        for key in list(self.moving.futures):
             self.drop_future(key)
         self._close_logs()
         self.checkpoint()
@@ -570,15 +592,9 @@ class LogDirectory:
 
     def abandon(self) -> None:
         """Let go of all files as they are; a disk that fails to close one says nothing that is not known."""
-        for log in (*self.logs.values(), *self.futures.values()):
+        for log in (*self.logs.values(), *self.moving.futures.values()):
             with suppress(OSError):
                 log.abandon()
         if self._notes is not None:
             with suppress(OSError):
                 self._notes.close()
-
-
-def partition_of(name: str) -> TopicPartition | None:
-    """The topic and partition that a directory is named after; None for other names."""
-    topic, dash, number = name.rpartition("-")
-    return (topic, int(number)) if dash and topic and number.isascii() and number.isdigit() else None

@@ -14,6 +14,8 @@ DELETED_SUFFIX: Final = "-delete"
 """How the name of a directory ends that is to be removed."""
 FUTURE_SUFFIX: Final = "-future"
 """How the name of a directory ends that a replica moves into."""
+LEFT_SUFFIX: Final = "-left"
+"""How the name of a directory ends that a replica has moved away from."""
 STRAY_SUFFIX: Final = "-stray"
 """How the name of a directory ends whose topic the metadata do not know."""
 LONGEST_NAME: Final = 255
@@ -51,3 +53,9 @@ def delete_directory(disk: Disk, path: str) -> None:
     disk.rename(path, renamed)
     disk.sync_directory(parent or ".")
     remove_directory(disk, renamed)
+
+
+def partition_of(name: str) -> tuple[str, int] | None:
+    """The topic and partition that a directory is named after; None for other names."""
+    topic, dash, number = name.rpartition("-")
+    return (topic, int(number)) if dash and topic and number.isascii() and number.isdigit() else None

@@ -10,7 +10,9 @@ import attrs
 from tidegauge.impl.ports.disk import Disk
 from tidegauge.impl.records.batches import RecordError, checked_header
 from tidegauge.impl.storage import checkpoints
-from tidegauge.impl.storage.log_directory import CLEAN_SHUTDOWN, partition_of
+from tidegauge.impl.storage.log_directory import CLEAN_SHUTDOWN
+from tidegauge.impl.storage.moving_logs import MovingLogs, successors
+from tidegauge.impl.storage.partition_directory import partition_of
 from tidegauge.impl.storage.segment_names import LOG_SUFFIX
 
 if TYPE_CHECKING:
@@ -27,9 +29,10 @@ def unsynced_bytes_below(
     Raises ValueError when the offset cannot be kept exactly: already synced beyond, not there, or inside a batch.
     """
     kept: dict[str, int] = {}
+    there = _logs(disk, directories)
     for (topic, index), end_offset in keep.items():
-        paths = [f"{directory}/{topic}-{index}" for directory in directories]
-        path = next((path for path in paths if disk.exists(path)), paths[0])
+        directory, name = there.get((topic, index), (directories[0], f"{topic}-{index}"))
+        path = f"{directory}/{name}"
         names = [name for name in disk.list_directory(path) if name.endswith(LOG_SUFFIX)]
         reached = 0
         for name in sorted(names):
@@ -62,13 +65,26 @@ def _position(content: bytes, end_offset: int, reached: int) -> tuple[int, int]:
 
 def surviving_end_offsets(disk: Disk, directories: Sequence[str]) -> dict[TopicPartition, int]:
     """The log end offset that each partition will have when it is opened again, sorted by partition."""
-    found: dict[TopicPartition, int] = {}
-    for directory in directories:
-        for name in disk.list_directory(directory) if disk.exists(directory) else ():
-            key = partition_of(name)
-            if key is not None and key not in found:
-                found[key] = _end_offset(disk, f"{directory}/{name}")
-    return dict(sorted(found.items()))
+    logs = sorted(_logs(disk, directories).items())
+    return {key: _end_offset(disk, f"{directory}/{name}") for key, (directory, name) in logs}
+
+
+def _logs(disk: Disk, directories: Sequence[str]) -> dict[TopicPartition, tuple[str, str]]:
+    """The directory of each log, and its name there; a future log too that the next process will take for one."""
+    found: dict[TopicPartition, tuple[str, str]] = {}
+    moving = [MovingLogs(disk, directory) for directory in directories if disk.exists(directory)]
+    for one in moving:
+        one.find_left()
+    moves = successors(one.left for one in moving)
+    for one in moving:
+        for name in disk.list_directory(one.path):
+            if (key := partition_of(name)) is not None:
+                found.setdefault(key, (one.path, name))
+        one.find_futures(moves, ())
+    for one in moving:
+        for key, name in one.prepared.items():
+            found.setdefault(key, (one.path, name))
+    return found
 
 
 @attrs.frozen
@@ -89,14 +105,13 @@ def survivors(disk: Disk, directories: Sequence[str]) -> Survivors:
     """What the disk holds of each log in these directories."""
     starts: dict[TopicPartition, int] = {}
     high_watermarks: dict[TopicPartition, int] = {}
-    for directory in directories:
-        if disk.exists(directory):
-            written = checkpoints.read_offsets(disk, directory, checkpoints.LOG_START_OFFSET_CHECKPOINT)
-            known = checkpoints.read_offsets(disk, directory, checkpoints.HIGH_WATERMARK_CHECKPOINT)
-            for name in disk.list_directory(directory):
-                if (key := partition_of(name)) is not None and key not in starts:
-                    starts[key] = max(_base_offset(disk, f"{directory}/{name}"), written.get(key, 0))
-                    high_watermarks[key] = known.get(key, 0)
+    logs = _logs(disk, directories)
+    for directory in {directory for directory, _ in logs.values()}:
+        written = checkpoints.read_offsets(disk, directory, checkpoints.LOG_START_OFFSET_CHECKPOINT)
+        known = checkpoints.read_offsets(disk, directory, checkpoints.HIGH_WATERMARK_CHECKPOINT)
+        for key in [key for key, (where, _) in logs.items() if where == directory]:
+            starts[key] = max(_base_offset(disk, f"{directory}/{logs[key][1]}"), written.get(key, 0))
+            high_watermarks[key] = known.get(key, 0)
     ends = surviving_end_offsets(disk, directories)
     return Survivors(ends, _beyond_0(starts), _beyond_0(high_watermarks), _noted(disk, directories))
 

@@ -480,6 +480,7 @@ HARNESS: Final = HarnessRegistry(
     _undriven("membership", "each rule is asked beside the implementation's in every state (test_membership)"),
     _undriven("succession", "each rule is asked beside the implementation's in every state (test_succession)"),
     _undriven("placement", "its rule is asked beside the implementation's in every state (test_placement)"),
+    _undriven("moves", "log directories are driven beside it, walk by walk (test_moves)"),
 )
 """What the harness has for each machine of `spec.registry`; the last ones have no cores and no cluster beside them."""
 

@@ -32,8 +32,9 @@ from tidegauge.spec.kernel.machine import Action, Machine
 from tidegauge.spec.lag import machine as lag
 from tidegauge.spec.lag.machine import Lag
 from tidegauge.spec.membership import machine as membership
-from tidegauge.spec.membership import placement, succession
+from tidegauge.spec.membership import moving, placement, succession
 from tidegauge.spec.membership.machine import Membership
+from tidegauge.spec.membership.moves import Moves
 from tidegauge.spec.membership.placement import Placement
 from tidegauge.spec.membership.succession import OTHER, Succession
 from tidegauge.spec.offsets import actions as offsets
@@ -386,6 +387,9 @@ OF_OTHERS: Final = (
     Reached("two logs have records", Placement(), 9, of(placement.Fail)),
     Reached("a replica was made anew beside a former log", Placement(), 6, of(placement.Fail)),
     Reached("a replica waits until the controller knows where it is", Placement(), 2, of(placement.Make)),
+    Reached("a replica has moved there and back", Moves(), 8, of(moving.Leave)),
+    Reached("a process dies between the two names", Moves(), 4, of(moving.Begin)),
+    Reached("a replica is kept offline, since it may have moved", Moves(), 4, of(moving.Leave)),
     Reached("a process is let in before the session of the one before it expires", Succession(), 6, of(succession.Die)),
     Reached("two processes run", Succession(), 2, into(lambda s: len(s.running) > 1)),
     Reached(

@@ -57,6 +57,7 @@ FALSE: Final[Mapping[str, int]] = {
     "succession": 204,
     "placement": 91,
     "workers": 360,
+    "moves": 210,
     "idempotence of one producer": 342,
     "transactions of version 1": 528,
     "transactions that a database decides": 413,

@@ -52,6 +52,7 @@ FOLLOW: Final[Mapping[str, str]] = {
     "succession": "92246680",
     "placement": "a7fa76bb",
     "workers": "252bef42",
+    "moves": "c098df37",
     "idempotence of one producer": "4c5282c6",
     "transactions of version 1": "6215165a",
     "transactions that a database decides": "dbe9f494",

@@ -136,22 +136,18 @@ def test_partitions_are_found_by_their_directories_and_deleted_for_good() -> Non
     assert not disk.exists("data/gone-0-delete")
 
 
-def test_a_crash_right_after_a_log_has_moved_in_brings_no_deleted_records_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_crash_right_after_a_log_has_moved_in_brings_no_deleted_records_back() -> None:
     disk = SimulatedDisk(random.Random(0))
     source = opened(disk).open_log("tide", 0, LogConfig(), 0, TOPIC_ID)
     source.append_as_leader(build_batch([Record(0, 7, None, b"x")]), 0, 0)
     source.append_as_leader(build_batch([Record(0, 7, None, b"y")]), 0, 0)
     target = LogDirectory.open(disk, "other", cluster_id="c", node_id=1, directory_id=TOPIC_ID)
-    future = target.open_future(source, ("tide", 0), TOPIC_ID, 0)
+    future = target.moving.open_future(source, ("tide", 0), TOPIC_ID, UUID(int=5), 0)
     future.append_as_follower(source.read(0, 1_000))
     future.delete_records_before(1)
 
-    def crash(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(target, "open_log", crash)
-    with pytest.raises(KeyboardInterrupt):
-        target.adopt_future(("tide", 0), 0)
+    target.prepare_future(("tide", 0), {("tide", 0): 2})
+    target.moving.adopt(("tide", 0))
     disk.crash(tails=CrashOutcome.LOST, names=CrashOutcome.LOST)
     disk.power_on()
     again = LogDirectory.open(disk, "other", cluster_id="c", node_id=1, directory_id=TOPIC_ID)

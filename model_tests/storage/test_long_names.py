@@ -23,7 +23,7 @@ from tidegauge.impl.storage.strays import delete_stray, strays
 
 CONFIG = LogConfig(segment_bytes=300)
 LENGTHS = [1, 207, 213, 214, 215, 216, 217, 240, 248, 249]
-SUFFIXES = ("-delete", "-future", "-stray")
+SUFFIXES = ("-delete", "-future", "-left", "-stray")
 
 
 @pytest.fixture(params=["simulated", "real"])
@@ -85,13 +85,20 @@ def test_it_is_deleted_moved_kept_as_a_stray_and_opened_again(length: int, disk:
     directories = opened(disk, root)
     source = filled(directories.open_log(topic, 99_999, CONFIG, 0, topic_id, into=f"{root}/one"))
     one, two = directories.online
-    future = two.open_future(source, (topic, 99_999), topic_id, 0)
+    key, move = (topic, 99_999), UUID(int=5)
+    future = two.moving.open_future(source, key, topic_id, move, 0)
     future.append_as_follower(source.read(0, 1 << 20))
     while future.log_end_offset < source.log_end_offset:
         future.append_as_follower(source.read(future.log_end_offset, 1 << 20))
-    assert values(two.adopt_future((topic, 99_999), 0)) == everything
-    directories.moved(topic, 99_999, two)
-    one.delete_log(topic, 99_999)
+    two.prepare_future(key, {key: 8})
+    one.moving.leave(source, key, topic_id, move)
+    one.settle_left(key)
+    directories.abandon()
+
+    directories = opened(disk, root)
+    directories.free_left(key, topic_id, 0, 0)
+    assert [name for name in disk.list_directory(f"{root}/one") if name.startswith("t")] == []
+    assert values(directories.open_log(*key, CONFIG, 0, topic_id)) == everything
     directories.close()
 
     directories = opened(disk, root)

@@ -58,7 +58,7 @@ async def _described(
     context: RequestContext,
 ) -> describe_response.DescribeLogDirsResult:
     logs = [(key, log, False) for key, log in directory.logs.items()]
-    logs += [(key, log, True) for key, log in directory.futures.items()]
+    logs += [(key, log, True) for key, log in directory.moving.futures.items()]
     topics: dict[str, list[describe_response.DescribeLogDirsPartition]] = {}
     async for key, log, is_future in context.pace.each(sorted(logs, key=lambda one: (one[0], one[2]))):
         if asked is None or key in asked:

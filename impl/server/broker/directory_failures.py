@@ -16,7 +16,7 @@ A broker whose last log directory fails stops.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 from weakref import WeakKeyDictionary
@@ -86,6 +86,8 @@ class DirectoryFailures:
         self._awaited: set[TopicPartition] = set()
         """Replicas that the controller takes for lost: their directories are told when they have something."""
         self._assigning = trio.Lock()
+        self.on_assigned: Callable[[Partition], None] = lambda partition: None
+        """Called with each replica whose directory the controller has been told."""
 
     def directory_failed(self, directory: LogDirectory, lost: list[Partition]) -> None:
         """A directory is offline, and these replicas with it: tell the controller."""
@@ -189,7 +191,14 @@ class DirectoryFailures:
                 (self._awaited.add if told == UNASSIGNED else self._awaited.discard)(key)
             for partition in hosted:
                 self._assignments()[partition] = unassigned[partition.key][1]
+                self._note_assigned(partition, unassigned[partition.key][1])
             return len(unassigned)
+
+    def _note_assigned(self, partition: Partition, told: UUID) -> None:
+        """The controller knows where a replica is, if it has not moved on."""
+        directory = self._replicas.directories.where(*partition.key)
+        if directory is not None and directory.id == told and not partition.is_gone:
+            self.on_assigned(partition)
 
     def _note_look(self) -> None:
         """All replicas have been looked at, if the metadata are as new as the registration."""

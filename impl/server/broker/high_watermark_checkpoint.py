@@ -53,10 +53,15 @@ class HighWatermarkCheckpoint:
         """The partition's log turns out to be in a directory; its high watermark is the one that is written there."""
         self._offsets = {**self._offsets, key: directory.high_watermarks().get(key, 0)}
 
-    def move(self, key: TopicPartition, target: LogDirectory) -> None:
-        """The partition's log is in another directory now, and so is its high watermark."""
+    def prepare_move(self, key: TopicPartition, target: LogDirectory, high_watermark: int) -> dict[TopicPartition, int]:
+        """What a directory's checkpoint has to hold before a partition's log comes there."""
+        there = {one: offset for one, offset in self._offsets.items() if self._directories.where(*one) is target}
+        return {**there, key: high_watermark}
+
+    def move(self, key: TopicPartition, target: LogDirectory, high_watermark: int) -> None:
+        """The partition's log is in another directory now, which has this high watermark written down."""
         self._directories.moved(*key, target)
-        self._offsets = dict(self._offsets)  # a pending checkpoint is not what is on disk any more
+        self._offsets = {**self._offsets, key: high_watermark}  # a pending checkpoint is not what is on disk any more
         self._write()
 
     def _write(self) -> None:

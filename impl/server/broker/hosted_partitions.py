@@ -417,7 +417,8 @@ class HostedPartitions:
             self._hosting(Partition(*key, returned.topic_id, returned.log, returned.replica))
         if self.directories.offline and key not in self._hosted and key not in self._offline:
             assigned = topic.directories.get((index, self.broker_id))
-            if assigned is not None and assigned not in (str(one.id) for one in self.directories.online):
+            is_elsewhere = assigned is not None and assigned not in (str(one.id) for one in self.directories.online)
+            if is_elsewhere or self.directories.may_have_moved(*key, topic_uuid(topic.topic_id)):
                 self._note_offline([key])
         return key in self._offline
 
@@ -544,7 +545,13 @@ class HostedPartitions:
         self._close_damaged(partition, directory)
         self._effects.replica_damaged(partition, reason)
 
-    def _take_offline(self, partition: Partition, directory: LogDirectory, error: OSError) -> None:
+    def lost_while_moving(self, partition: Partition, target: LogDirectory, error: Exception) -> None:
+        """The replica is in `target`, which cannot open its log."""
+        self._take_offline(partition, target, error)
+        if isinstance(error, OSError):
+            self.directories.fail(target, error)
+
+    def _take_offline(self, partition: Partition, directory: LogDirectory, error: Exception) -> None:
         """Let go of one replica, until there is room or the broker starts again."""
         directory.let_go(partition.key)
         del self._hosted[partition.key]
