@@ -481,3 +481,22 @@ def test_a_flipped_bit_of_the_last_batch_is_found_unless_its_offset_grows_or_its
             log = opened(disk, clean=False, recovery_point=2 * BATCHES_A_SEGMENT, high_watermark=0)
             is_found = bool(log.damage) or log.log_end_offset < END
             assert is_found is not stays_unseen(content, position, bit), (position - start, bit, log.log_end_offset)
+
+
+def test_after_a_crash_without_its_recovery_point_a_log_ends_before_damage_and_keeps_what_lies_behind(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """With one replica nobody else has that: it stays in files of other names, byte for byte, and each is told."""
+    disk = written(clean=False)
+    before = disk.files()
+    flip(disk, CLOSED, 1, FIELDS["value"])
+    log = opened(disk, clean=False, recovery_point=0)
+    assert (readable(log), log.log_end_offset) == (list(range(5)), 5)
+    size = len(batch(0))
+    kept = {name: disk.files()[f"{DIRECTORY}/{name}"] for name in disk.list_directory(DIRECTORY)}
+    cut, stray = f"{CLOSED.rpartition('/')[2]}.from-{size}.damaged", f"{ACTIVE.rpartition('/')[2]}.stray"
+    assert kept[cut][size:] == before[CLOSED][2 * size :]
+    assert kept[stray] == before[ACTIVE]
+    assert f"what was cut is kept as {DIRECTORY}/{cut}" in caplog.text
+    assert f"it is kept as {DIRECTORY}/{stray} until an operator removes it" in caplog.text
+    assert "log ends below its high watermark: log=logs/tide-0 log_end=5 high_watermark=12" in caplog.text
