@@ -43,11 +43,14 @@ def test_the_main_job_holds_and_leaves_a_report_its_tables_and_a_counterexample(
         "break on purpose": "caught",
         "simulate": "holds",
         "simulate transactions": "holds",
+        "simulate groups": "holds",
         "check": "holds",
         "check in Spark": "holds",
     }
     assert document["counterexample"].startswith("tidegauge replay ")
-    assert 'class="diagram"' in (out / "index.html").read_text(encoding="utf-8")
+    page = (out / "index.html").read_text(encoding="utf-8")
+    assert 'class="diagram"' in page
+    assert 'class="ownership"' in page
     assert len(set(files.read(out / "histories.parquet").history.tolist())) == 3
     transactional = files.read(out / "transactions" / "histories.parquet")
     assert set(transactional.history.tolist()) == {4}

@@ -14,17 +14,33 @@ from cyclopts import Parameter
 
 from tidegauge.commands.outputs import check_folder
 from tidegauge.exits import Status, Unusable
+from tidegauge.model_tests.harness.registry import HARNESS
 from tidegauge.model_tests.harness.report.model import CampaignRun, Verdict
 from tidegauge.model_tests.harness.simulation.options import Options, read_turns
 from tidegauge.model_tests.harness.verification.breeding import Corpus
-from tidegauge.model_tests.harness.verification.campaigning import Campaign, campaign, drawn, gathered, ran_with
+from tidegauge.model_tests.harness.verification.campaigning import (
+    Campaign,
+    Clients,
+    campaign,
+    drawn,
+    gathered,
+    ran_with,
+)
 from tidegauge.model_tests.harness.verification.campaigning import breed as bred
-from tidegauge.model_tests.harness.verification.plan import CAMPAIGNS, WITH_TRANSACTIONS, check_bug, check_seeds
+from tidegauge.model_tests.harness.verification.plan import (
+    CAMPAIGNS,
+    WITH_GROUPS,
+    WITH_TRANSACTIONS,
+    check_bug,
+    check_seeds,
+)
 from tidegauge.model_tests.harness.verification.run import check_twice, with_verdicts
 from tidegauge.screen import Screen
 
 Flag = Annotated[bool, Parameter(negative="")]
 
+BUGS_OF = {Clients.PLAIN: CAMPAIGNS, Clients.TRANSACTIONS: WITH_TRANSACTIONS, Clients.GROUPS: WITH_GROUPS}
+"""The machines whose bugs such a campaign can have."""
 MOST_WORKERS = 64
 """Each is a process of some hundred megabytes."""
 
@@ -35,6 +51,7 @@ def simulate(
     seeds: int = 1,
     bug: str | None = None,
     transactions: Flag = False,
+    groups: Flag = False,
     turns: str | None = None,
     breed: Flag = False,
     corpus: Path | None = None,
@@ -54,6 +71,8 @@ def simulate(
         A historical bug to switch on.
     transactions
         Let clients consume, transform and produce in transactions, with zombies, under faults.
+    groups
+        Let clients be members of a group, who join, leave, crash and pause.
     turns
         Repeat the seed up to a time, and draw other faults from there on: times and numbers, as 0.35:1,0.8:2.
     breed
@@ -68,17 +87,21 @@ def simulate(
         Print one JSON document and nothing else.
     """
     screen = Screen("simulate", json=json)
+    clients = Clients.GROUPS if groups else Clients.TRANSACTIONS if transactions else Clients.PLAIN
+    check_together(seeds, turns, bug, breed=breed, corpus=corpus, clients=clients)
+    if groups and (transactions or out is not None):
+        other = "--transactions" if transactions else f"--out {out}: histories of groups are not kept in files"
+        raise Unusable(f"--groups with {other}: leave one of them out")
     try:
         check_seeds(seed, seeds)
         if bug is not None:
-            known = WITH_TRANSACTIONS if transactions else CAMPAIGNS
-            check_bug(bug, "simulate --transactions" if transactions else "simulate", known)
-        options = turned(drawn(seed, bug, transactions=transactions), turns)
+            check_bug(bug, f"simulate{clients.option}", BUGS_OF[clients])
+            check_is_of_brokers(bug)
+        options = turned(drawn(seed, bug, clients), turns)
         kept = begun(Corpus(seed, bug), corpus)
     except ValueError as error:
         raise Unusable(f"--{error}") from None
     check_means(workers, out)
-    check_together(seeds, turns, bug, breed=breed, corpus=corpus, transactions=transactions)
     tell_options(screen, options, {"seed": seed, "seeds": seeds, "bug": bug or "none", "workers": workers})
     with TemporaryDirectory() as scratch, screen.progress("simulating") as advance:
         folder = out or Path(scratch)
@@ -88,10 +111,12 @@ def simulate(
         elif turns is not None:
             ran = gathered([ran_with(options)], folder, bug)
         else:
-            run = partial(campaign, workers=workers, bug=bug, transactions=transactions, on_failure=tell)
+            run = partial(campaign, workers=workers, bug=bug, clients=clients, on_failure=tell)
             ran = run(range(seed, seed + seeds), folder, advance)
-        twice, _ = check_twice([ran.histories], folder, None)
-        runs = with_verdicts(ran.runs, twice)
+        runs = ran.runs
+        if ran.histories is not None:
+            twice, _ = check_twice([ran.histories], folder, None)
+            runs = with_verdicts(ran.runs, twice)
     if breed:
         screen.say(f"fresh: {kept.fresh}; bred: {kept.bred}; {len(kept.kept)} runs are kept\n")
         if corpus is not None:
@@ -107,6 +132,12 @@ def check_means(workers: int, out: Path | None) -> None:
         raise Unusable(f"--workers {workers}: give at least 1 and at most {MOST_WORKERS}, as many as there are cores")
     if out is not None:
         check_folder("--out", out)
+
+
+def check_is_of_brokers(bug: str) -> None:
+    """Raise ValueError for a bug of the native client, whose decisions simulated members make themselves."""
+    if not HARNESS.bug(bug).on_cluster:
+        raise ValueError(f"bug {bug}: it is one of the client, and simulated members are others: explore has it")
 
 
 def tell_options(screen: Screen, options: Options, asked: Mapping[str, object]) -> None:
@@ -129,13 +160,15 @@ def begun(kept: Corpus, folder: Path | None) -> Corpus:
 
 
 def check_together(
-    seeds: int, turns: str | None, bug: str | None, *, breed: bool, corpus: Path | None, transactions: bool
+    seeds: int, turns: str | None, bug: str | None, *, breed: bool, corpus: Path | None, clients: Clients
 ) -> None:
     """Raises Unusable for options that do not go together."""
     if turns is not None and (seeds > 1 or breed):
         raise Unusable(f"--turns {turns}: they are those of one seed: leave --seeds and --breed out")
-    if transactions and breed:
-        raise Unusable("--transactions: these runs are drawn from their seeds alone: leave --breed out")
+    if clients is not Clients.PLAIN and breed:
+        raise Unusable(f"--{clients.value}: these runs are drawn from their seeds alone: leave --breed out")
+    if clients is Clients.GROUPS and turns is not None:
+        raise Unusable("--groups: these runs are drawn from their seeds alone: leave --turns out")
     if corpus is not None and not breed:
         raise Unusable(f"--corpus {corpus}: --breed keeps it: give that, too")
 

@@ -18,10 +18,11 @@ from tidegauge.commands.simulating import plain_value
 from tidegauge.exits import Status, Unusable
 from tidegauge.linearizability.files import read
 from tidegauge.linearizability.history import Operation
-from tidegauge.model_tests.harness.report.model import Explored, Recorded, Report
+from tidegauge.model_tests.harness.report.model import Explored, Ownership, Recorded, Report
+from tidegauge.model_tests.harness.report.ownership import owned_in
 from tidegauge.model_tests.harness.report.page import write
 from tidegauge.model_tests.harness.report.recorded import drawn
-from tidegauge.model_tests.harness.verification.campaigning import Campaign, campaigns
+from tidegauge.model_tests.harness.verification.campaigning import Campaign, Clients, campaigns
 from tidegauge.model_tests.harness.verification.plan import BUG, Plan, plan
 from tidegauge.model_tests.harness.verification.run import (
     CheckInSpark,
@@ -151,12 +152,11 @@ def run(screen: Screen, wanted: Plan, in_spark: CheckInSpark | None, folder: Pat
     with screen.progress("checking the protocol") as advance:
         checked = check_protocol(wanted, folder / "counterexamples", lambda part, n, of: advance(part, n, of))
     with screen.progress("simulating") as advance:
-        seeds = range(wanted.seed, wanted.seed + wanted.seeds)
-        after = range(seeds.stop, seeds.stop + wanted.transactional_seeds)
-        ran = campaigns(seeds, after, folder, lambda part, n, of: advance(part, n, of), workers=wanted.workers)
+        ran = campaigns(seeds_of(wanted), folder, lambda part, n, of: advance(part, n, of), workers=wanted.workers)
     with screen.progress("checking") as advance:
         advance("in this process, then in Spark")
-        twice, checking = check_twice([one.histories for one in ran], folder / "spark", in_spark)
+        histories = [one.histories for one in ran if one.histories is not None]
+        twice, checking = check_twice(histories, folder / "spark", in_spark)
     return Report(
         title="tidegauge verify" + (" --quick" if wanted.quick else ""),
         version=tidegauge.__version__,
@@ -166,20 +166,46 @@ def run(screen: Screen, wanted: Plan, in_spark: CheckInSpark | None, folder: Pat
         stages=(*stages_of(checked), *(one.stage for one in ran), *checking),
         reproduce=f"tidegauge verify --seed {wanted.seed}" + (" --quick" if wanted.quick else ""),
         explored=tuple(model.explored for model in checked.models),
-        campaign=with_verdicts([run for one in ran for run in one.runs], twice),
+        campaign=(
+            *with_verdicts([run for one in ran if one.histories is not None for run in one.runs], twice),
+            *(run for one in ran if one.histories is None for run in one.runs),
+        ),
         bug=wanted.bug,
         catches=checked.bug.catches,
         counterexample=checked.bug.figure,
         recorded=life_in(ran),
+        group=group_in(ran),
         seconds=screen.seconds,
     )
+
+
+def seeds_of(wanted: Plan) -> dict[Clients, range]:
+    """The seeds of each kind of campaign, one kind after the other."""
+    counts = {
+        Clients.PLAIN: wanted.seeds,
+        Clients.TRANSACTIONS: wanted.transactional_seeds,
+        Clients.GROUPS: wanted.group_seeds,
+    }
+    found, first = {}, wanted.seed
+    for clients, count in counts.items():
+        found[clients] = range(first, first + count)
+        first += count
+    return found
+
+
+def group_in(ran: Sequence[Campaign]) -> Ownership | None:
+    """A group of the simulated clusters that had some: the one with most to see."""
+    rows = {seed: rows for campaign in ran for seed, rows in campaign.groups.items()}
+    figures = [owned_in(each, f"tidegauge simulate --groups --seed {seed}") for seed, each in rows.items()]
+    return max(figures, key=lambda figure: len(figure.stretches), default=None)
 
 
 def life_in(ran: Sequence[Campaign]) -> Recorded | None:
     """A transaction of the simulated clusters that had some: the one with most to see."""
     held: dict[int, list[Operation]] = {}
     for campaign in ran:
-        for row in read(campaign.histories) if campaign.transactions else ():
+        is_asked = campaign.clients is Clients.TRANSACTIONS and campaign.histories is not None
+        for row in read(campaign.histories) if is_asked else ():  # type: ignore[arg-type]
             held.setdefault(row.history, []).append(row)
     figures = [drawn(rows, f"tidegauge simulate --transactions --seed {seed}") for seed, rows in held.items()]
     return max(filter(None, figures), key=lambda figure: figure.worth, default=None)
@@ -193,6 +219,8 @@ def shown(wanted: Plan) -> dict[str, str]:
 
 def document(report: Report) -> dict[str, Any]:
     """A report for machines, without the pictures."""
-    told = attrs.asdict(attrs.evolve(report, counterexample=None, recorded=None), value_serializer=plain_value)
+    told = attrs.asdict(
+        attrs.evolve(report, counterexample=None, recorded=None, group=None), value_serializer=plain_value
+    )
     replay = report.counterexample.replay if report.counterexample else None
     return {**told, "holds": report.holds, "counterexample": replay}

@@ -232,6 +232,40 @@ class Recorded:
 
 
 @attrs.frozen
+class Stretch:
+    """A time in which one member owned a partition by one assignment."""
+
+    partition: int
+    member: int
+    generation: int
+    began: float
+    """Seconds, as all times of a figure."""
+    ended: float
+
+
+@attrs.frozen
+class Committed:
+    """An offset that a member committed, or tried to."""
+
+    partition: int
+    at: float
+    offset: int
+    outcome: str
+
+
+@attrs.frozen
+class Ownership:
+    """Who of a group held which partition, and when."""
+
+    partitions: int
+    duration: float
+    stretches: tuple[Stretch, ...]
+    commits: tuple[Committed, ...]
+    replay: str
+    """The command that records it again."""
+
+
+@attrs.frozen
 class Report:
     """All of a run."""
 
@@ -251,6 +285,7 @@ class Report:
     catches: tuple[Catch, ...] = ()
     counterexample: Counterexample | None = None
     recorded: Recorded | None = None
+    group: Ownership | None = None
     seconds: float | None = None
 
     @property

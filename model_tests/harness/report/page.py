@@ -17,11 +17,13 @@ from tidegauge.model_tests.harness.report.model import (
     Counterexample,
     Coverage,
     Explored,
+    Ownership,
     Recorded,
     Report,
     Stage,
     Verdict,
 )
+from tidegauge.model_tests.harness.report.ownership import ownership_figure
 
 # The page may run its own styles and script and load nothing at all, whatever text finds its way into it.
 POLICY = (
@@ -60,6 +62,7 @@ def render(report: Report) -> str:
         stages(report),
         caught(report),
         life(report.recorded) if report.recorded else None,
+        group(report.group) if report.group else None,
         campaign(report.campaign) if report.campaign else None,
         [exploration(each) for each in report.explored],
     ]
@@ -195,6 +198,16 @@ def life(recorded: Recorded) -> Html:
         element("p", recorded.title, ". Record it again: ", element("code", recorded.replay)),
         sequence_diagram(figure),
         anchor="recorded",
+    )
+
+
+def group(owned: Ownership) -> Html:
+    """Who of a group held which partition."""
+    return section(
+        "A group, and who owned what",
+        element("p", "Record it again: ", element("code", owned.replay)),
+        ownership_figure(owned),
+        anchor="group",
     )
 
 

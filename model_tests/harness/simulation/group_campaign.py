@@ -78,6 +78,11 @@ class GroupOptions:
     is_cooperative: bool = False
     rest_s: float = 0.05
 
+    def described(self) -> dict[str, str]:
+        """Who the members are, as text."""
+        protocol = "cooperative" if self.is_cooperative else "eager"
+        return {"members": f"{self.dynamic} dynamic, {self.static} static", "protocol": protocol}
+
 
 def draw_group(seed: int) -> GroupOptions:
     """The options of a seed. A static member that crashes may leave a partition to nobody where it is cooperative."""
@@ -100,6 +105,8 @@ class SimulatedGroup:
     options: GroupOptions
     rows: GroupRows
     anomalies: tuple[GroupAnomaly, ...]
+    faults: Mapping[str, int]
+    """Kind of fault -> times injected."""
     problems: tuple[str, ...]
     """What the healed group did not come to."""
     sometimes: Mapping[str, int]
@@ -122,7 +129,8 @@ def simulate_group(options: GroupOptions, roles: GroupRoles = CORRECT_GROUPS) ->
     with patch.object(groups, "GroupCoordinator", coordinator):
         campaign = run_deterministically(_run, options, seed=options.cluster.seed)
     rows = campaign.recorder.history()
-    return SimulatedGroup(options, rows, check_group(rows), tuple(campaign.problems), sometimes(campaign))
+    found, faults = check_group(rows), dict(campaign.faults)
+    return SimulatedGroup(options, rows, found, faults, tuple(campaign.problems), sometimes(campaign))
 
 
 REBALANCED: Final = "a group began another generation"
@@ -160,6 +168,7 @@ class GroupCampaign:
         self.recorder = GroupRecorder()
         self.seen: Counter[str] = Counter()
         self.problems: list[str] = []
+        self.faults: Mapping[str, int] = {}
         self.members: dict[str, GroupMember] = {}
         """Those that live, by the name of their life."""
         self.is_healed = False
@@ -346,4 +355,5 @@ async def _run(options: GroupOptions) -> GroupCampaign:
             nursery.cancel_scope.cancel()
     except Exception as error:
         campaign.problems.append(f"the run ended by {first_of(error)!r}")
+    campaign.faults = injector.injected
     return campaign

@@ -5,14 +5,18 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import Enum
 from pathlib import Path
 
 import attrs
 
 from tidegauge.linearizability.check import check
 from tidegauge.linearizability.files import HistoryWriter
+from tidegauge.linearizability.groups.history import GroupRows
 from tidegauge.linearizability.history import Operations, Outcome
+from tidegauge.model_tests.bugs.groups import GROUP_BUGS
 from tidegauge.model_tests.harness.report.model import Anomaly, CampaignRun, Catch, Stage, Verdict
+from tidegauge.model_tests.harness.simulation.group_campaign import draw_group, simulate_group
 from tidegauge.model_tests.harness.simulation.options import Options, draw, transacting, with_many_elections
 from tidegauge.model_tests.harness.simulation.simulation import Simulated, simulate
 from tidegauge.model_tests.harness.verification.breeding import GENERATION, Corpus
@@ -24,8 +28,29 @@ SEEDS_TO_SEE = 60
 SEEDS_TO_FIND = 30
 """Seeds after which a bug counts as missed."""
 HISTORIES = "histories.parquet"
-TRANSACTIONS = "transactions"
-"""The folder of those of a campaign with transactions."""
+
+
+class Clients(Enum):
+    """What the clients of a campaign do; the value is its option, and the folder of its histories."""
+
+    PLAIN = ""
+    """They produce and consume."""
+    TRANSACTIONS = "transactions"
+    """They do so in transactions (`simulation.transacting`)."""
+    GROUPS = "groups"
+    """They are members of a group (`simulation.group_campaign`), whose histories are of another kind."""
+
+    @property
+    def option(self) -> str:
+        """As it is on the command line."""
+        return f" --{self.value}" if self.value else ""
+
+
+HOLDS = {
+    Clients.PLAIN: "every trace is a behaviour of the specification, every cluster healed",
+    Clients.TRANSACTIONS: "every trace is a behaviour of the specification, every cluster healed, no transaction hangs",
+    Clients.GROUPS: "what members saw is valid; every group came together, and lasted",
+}
 
 Advance = Callable[[str, int, int], None]
 
@@ -35,7 +60,8 @@ class Ran:
     """One seed: its row of the report, its history (whose id is the seed), and what it saw."""
 
     run: CampaignRun
-    operations: Operations
+    operations: Operations | None
+    """None where members of a group have recorded `rows`."""
     failures: tuple[str, ...]
     reproduce: str
     sometimes: Mapping[str, int]
@@ -44,6 +70,7 @@ class Ran:
     seconds: float
     covered: Mapping[int, float] = attrs.field(factory=dict)
     """As in `Simulated`."""
+    rows: GroupRows | None = None
 
 
 @attrs.frozen(eq=False)
@@ -51,7 +78,8 @@ class Campaign:
     """The results of all seeds: their rows in the order of the seeds, the file of their histories, and a summary."""
 
     runs: tuple[CampaignRun, ...]
-    histories: Path
+    histories: Path | None
+    """None where they are of groups."""
     sometimes: Mapping[str, int]
     """Rare things that a campaign should have seen → times seen."""
     failures: tuple[str, ...]
@@ -62,7 +90,9 @@ class Campaign:
     bug: str | None = None
     reproduced: Mapping[int, str] = attrs.field(factory=dict)
     """The number of a run's history -> the command that runs it again."""
-    transactions: bool = False
+    clients: Clients = Clients.PLAIN
+    groups: Mapping[int, GroupRows] = attrs.field(factory=dict)
+    """What the members of a group saw, by the seed."""
 
     @property
     def never_seen(self) -> tuple[str, ...]:
@@ -76,8 +106,7 @@ class Campaign:
         """
         if self.bug is not None or len(self.runs) < SEEDS_TO_SEE:
             return ()
-        kind = " --transactions" if self.transactions else ""
-        again = f"tidegauge simulate --seed {self.runs[0].seed} --seeds {len(self.runs)}{kind}"
+        again = f"tidegauge simulate --seed {self.runs[0].seed} --seeds {len(self.runs)}{self.clients.option}"
         return tuple(f"not seen in {len(self.runs)} seeds: {goal} (again: {again})" for goal in self.never_seen)
 
     @property
@@ -88,17 +117,15 @@ class Campaign:
         for each in self.runs:
             faults.update(each.faults)
         unseen = f"; not exercised: {', '.join(self.never_seen)}" if self.never_seen and not self.unmet else ""
-        result = "every trace is a behaviour of the specification, every cluster healed"
-        if self.transactions:
-            result += ", no transaction hangs"
+        result = HOLDS[self.clients]
         if self.unmet:
             result = "; ".join(self.unmet)
         if self.failures:
             result = f"{len(self.failures)} runs fail, the first: {self.failures[0]}"
+        what = f"{len(self.runs):,} clusters, {faults.total():,} faults, {operations:,} operations"
         return Stage(
-            name="simulate transactions" if self.transactions else "simulate",
-            what=f"{len(self.runs):,} clusters, {faults.total():,} faults, {operations:,} operations, "
-            f"{self.events:,} decisions",
+            name=f"simulate {self.clients.value}".rstrip(),
+            what=what + (f", {self.events:,} decisions" if self.events else ""),
             result=result + unseen,
             verdict=Verdict.VIOLATED if self.failures or self.unmet else Verdict.HOLDS,
             seconds=self.seconds,
@@ -112,16 +139,15 @@ def campaign(
     *,
     workers: int = 2,
     bug: str | None = None,
-    transactions: bool = False,
+    clients: Clients = Clients.PLAIN,
     on_failure: Callable[[str], None] = lambda words: None,
 ) -> Campaign:
     """Run every seed; histories go to `folder`. The result is the same for any number of workers.
 
-    transactions: whether clients have some (`simulation.transacting`).
     on_failure: called with each run that fails as soon as it is over; an interrupted campaign returns no result.
     """
     shares = [tuple(seeds[first : first + SEEDS_A_TASK]) for first in range(0, len(seeds), SEEDS_A_TASK)]
-    tasks = [Task("simulate", ran_all, (share, bug, transactions)) for share in shares]
+    tasks = [Task("simulate", ran_all, (share, bug, clients)) for share in shares]
     results: dict[int, list[Ran]] = {}
     for index, ran in run(tasks, workers):
         results[index] = ran
@@ -130,26 +156,32 @@ def campaign(
                 on_failure(f"{one.failures[0].splitlines()[0].removesuffix(':')} (again: {one.reproduce})")
         advance("simulate", sum(map(len, results.values())), len(seeds))
     ordered = [one for index in range(len(tasks)) for one in results[index]]
-    return attrs.evolve(gathered(ordered, folder, bug), transactions=transactions)
+    return gathered(ordered, folder, bug, clients)
 
 
 def campaigns(
-    plain: Sequence[int], transactional: Sequence[int], folder: Path, advance: Advance, *, workers: int = 2
-) -> tuple[Campaign, Campaign]:
-    """One without transactions and one with them, whose histories go to a folder of its own; no seed is in both."""
-    shares = [tuple(plain[first : first + SEEDS_A_TASK]) for first in range(0, len(plain), SEEDS_A_TASK)]
-    tasks = [
-        *(Task("simulate", ran_all, ((seed,), None, True)) for seed in transactional),
-        *(Task("simulate", ran_all, (share, None, False)) for share in shares),
+    seeds: Mapping[Clients, Sequence[int]], folder: Path, advance: Advance, *, workers: int = 2
+) -> tuple[Campaign, ...]:
+    """One for each kind of clients, with histories in a folder of its own; no seed is in two of them.
+
+    A run with transactions takes longest: those begin, so that no worker is left alone with one in the end.
+    """
+    order = [Clients.TRANSACTIONS, *(one for one in seeds if one is not Clients.TRANSACTIONS)]
+    shares = [
+        (clients, tuple(seeds[clients][first : first + size]))
+        for clients in order
+        for size in (SEEDS_A_TASK if clients is Clients.PLAIN else 1,)
+        for first in range(0, len(seeds[clients]), size)
     ]
+    tasks = [Task("simulate", ran_all, (share, None, clients)) for clients, share in shares]
     results: dict[int, list[Ran]] = {}
     for index, done in run(tasks, workers):
         results[index] = done
-        advance("simulate", sum(map(len, results.values())), len(plain) + len(transactional))
-    ordered = [results[index] for index in range(len(tasks))]
-    first = [one for share in ordered[: len(transactional)] for one in share]
-    rest = [one for share in ordered[len(transactional) :] for one in share]
-    return gathered(rest, folder, None), attrs.evolve(gathered(first, folder / TRANSACTIONS, None), transactions=True)
+        advance("simulate", sum(map(len, results.values())), sum(map(len, seeds.values())))
+    of_kind: dict[Clients, list[Ran]] = {clients: [] for clients in seeds}
+    for index, (clients, _) in enumerate(shares):
+        of_kind[clients] += results[index]
+    return tuple(gathered(ran, folder / clients.value, None, clients) for clients, ran in of_kind.items())
 
 
 def breed(
@@ -176,21 +208,25 @@ def breed(
     return gathered(done, folder, corpus.bug)
 
 
-def gathered(ordered: Sequence[Ran], folder: Path, bug: str | None) -> Campaign:
+def gathered(ordered: Sequence[Ran], folder: Path, bug: str | None, clients: Clients = Clients.PLAIN) -> Campaign:
     """The campaign of these runs; their histories go to `folder`."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with HistoryWriter(folder / HISTORIES) as writer:
-        for one in ordered:
-            writer.write(one.operations)
+    histories = [one.operations for one in ordered if one.operations is not None]
+    if histories:
+        folder.mkdir(parents=True, exist_ok=True)
+        with HistoryWriter(folder / HISTORIES) as writer:
+            for one in histories:
+                writer.write(one)
     return Campaign(
         tuple(one.run for one in ordered),
-        folder / HISTORIES,
+        folder / HISTORIES if histories else None,
         summed(one.sometimes for one in ordered),
         tuple(f"{one.failures[0]} ({one.reproduce})" for one in ordered if one.failures),
         sum(one.events for one in ordered),
         sum(one.seconds for one in ordered),
         bug,
         {one.run.seed: one.reproduce for one in ordered},
+        clients,
+        {one.run.seed: one.rows for one in ordered if one.rows is not None},
     )
 
 
@@ -203,19 +239,44 @@ def summed(counts: Iterator[Mapping[str, int]] | Sequence[Mapping[str, int]]) ->
     return total
 
 
-def ran_all(seeds: Sequence[int], bug: str | None, transactions: bool) -> list[Ran]:
+def ran_all(seeds: Sequence[int], bug: str | None, clients: Clients) -> list[Ran]:
     """Some seeds, in a worker."""
-    return [ran(seed, bug, transactions=transactions) for seed in seeds]
+    if clients is Clients.GROUPS:
+        return [ran_group(seed, bug) for seed in seeds]
+    return [ran_with(drawn(seed, bug, clients)) for seed in seeds]
 
 
-def ran(seed: int, bug: str | None = None, *, transactions: bool = False) -> Ran:
-    """One seed, with what the specification says of its trace."""
-    return ran_with(drawn(seed, bug, transactions=transactions))
+def drawn(seed: int, bug: str | None, clients: Clients) -> Options:
+    """The options of a seed's cluster."""
+    if clients is Clients.GROUPS:
+        return draw_group(seed).cluster
+    return draw(seed, bug=bug) if clients is Clients.PLAIN else transacting(draw(seed), bug)
 
 
-def drawn(seed: int, bug: str | None, *, transactions: bool) -> Options:
-    """The options of a seed."""
-    return transacting(draw(seed), bug) if transactions else draw(seed, bug=bug)
+def ran_group(seed: int, bug: str | None = None) -> Ran:
+    """One seed whose clients are members of a group, with what is wrong with what they saw."""
+    began = time.process_time()
+    options = draw_group(seed)
+    simulated = simulate_group(options) if bug is None else simulate_group(options, GROUP_BUGS[bug].roles)
+    found = [
+        *(Anomaly("group", words) for words in simulated.problems),
+        *(Anomaly(one.name.value, one.witness) for one in simulated.anomalies),
+    ]
+    run = CampaignRun(
+        seed=seed,
+        options={**shown(options.cluster), **options.described()},
+        faults=simulated.faults,
+        operations=len(simulated.rows),
+        unknown=int((simulated.rows.outcome == Outcome.INFO).sum()),
+        declared_lost=0,
+        verdict=Verdict.VIOLATED if found else Verdict.HOLDS,
+        spark_verdict=None,
+        anomalies=tuple(found),
+    )
+    again = f"tidegauge simulate --seed {seed} --groups" + ("" if bug is None else f" --bug {bug}")
+    seconds = time.process_time() - began
+    seen = simulated.sometimes
+    return Ran(run, None, simulated.failures, again, seen, 0, "", seconds, rows=simulated.rows)
 
 
 def ran_with(options: Options, measured: bool = False) -> Ran:

@@ -17,6 +17,8 @@ CAMPAIGNS = (MACHINE, "idempotence")
 """The machines whose bugs simulated clusters can have."""
 WITH_TRANSACTIONS = (*CAMPAIGNS, "transactions")
 """The same where clients have transactions."""
+WITH_GROUPS = ("classic-groups",)
+"""The same where clients are members of a group."""
 BUG = "kafka_1211"
 """Switched on unless another is named: it shows at every level, in what clients see as well."""
 
@@ -42,6 +44,8 @@ class Plan:
     bug: str
     transactional_seeds: int = 10
     """Simulated clusters beside these whose clients have transactions; their seeds follow those."""
+    group_seeds: int = 6
+    """Simulated clusters beside these whose clients are members of a group."""
     workers: int = 2
 
 
@@ -77,7 +81,9 @@ def plan(*, seed: int = 1, quick: bool = False, bug: str = BUG, seeds: int | Non
     check_seeds(seed, seeds)
     if quick:
         quickest = (*QUICK_MODELS, *QUICK_IDEMPOTENCE, *QUICK_TRANSACTIONS)
-        return Plan(seed, True, quickest, walks=100, examples=20, seeds=seeds, bug=bug, transactional_seeds=1)
+        return Plan(
+            seed, True, quickest, walks=100, examples=20, seeds=seeds, bug=bug, transactional_seeds=1, group_seeds=1
+        )
     models = (
         *(name for name in MODELS if name not in NIGHTLY),
         *(*QUICK_IDEMPOTENCE, *MEDIUM_IDEMPOTENCE),

@@ -92,8 +92,9 @@ def revoked_before_given(before: State, action: Action, after: State) -> bool:
     """
     for partition, (former, owner) in enumerate(zip(before.owners, after.owners, strict=True)):
         if former.member_id not in (NONE, owner.member_id) and former.generation != owner.generation:
-            said = {one.member_id: one.subscription for one in after.log.groups[-1].members}
-            latest = max(one.generation for one in said.values())
+            given = [one for one in after.log.groups if one.generation == owner.generation]  # a fail-over keeps several
+            said = {one.member_id: one.subscription for record in given for one in record.members}
+            latest = max((one.generation for one in said.values()), default=NONE)
             for process in after.processes:
                 is_in = process.generation == owner.generation and process.phase in (Phase.JOINED, Phase.SYNCING)
                 own = said.get(process.member_id) if is_in and process.member_id != owner.member_id else None
