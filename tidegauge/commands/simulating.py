@@ -87,16 +87,11 @@ def simulate(
         Print one JSON document and nothing else.
     """
     screen = Screen("simulate", json=json)
-    clients = Clients.GROUPS if groups else Clients.TRANSACTIONS if transactions else Clients.PLAIN
+    clients = clients_of(transactions=transactions, groups=groups, out=out)
     check_together(seeds, turns, bug, breed=breed, corpus=corpus, clients=clients)
-    if groups and (transactions or out is not None):
-        other = "--transactions" if transactions else f"--out {out}: histories of groups are not kept in files"
-        raise Unusable(f"--groups with {other}: leave one of them out")
     try:
         check_seeds(seed, seeds)
-        if bug is not None:
-            check_bug(bug, f"simulate{clients.option}", BUGS_OF[clients])
-            check_is_of_brokers(bug)
+        check_bug_of(clients, bug)
         options = turned(drawn(seed, bug, clients), turns)
         kept = begun(Corpus(seed, bug), corpus)
     except ValueError as error:
@@ -113,10 +108,7 @@ def simulate(
         else:
             run = partial(campaign, workers=workers, bug=bug, clients=clients, on_failure=tell)
             ran = run(range(seed, seed + seeds), folder, advance)
-        runs = ran.runs
-        if ran.histories is not None:
-            twice, _ = check_twice([ran.histories], folder, None)
-            runs = with_verdicts(ran.runs, twice)
+        runs = checked(ran, folder)
     if breed:
         screen.say(f"fresh: {kept.fresh}; bred: {kept.bred}; {len(kept.kept)} runs are kept\n")
         if corpus is not None:
@@ -134,10 +126,29 @@ def check_means(workers: int, out: Path | None) -> None:
         check_folder("--out", out)
 
 
-def check_is_of_brokers(bug: str) -> None:
-    """Raise ValueError for a bug of the native client, whose decisions simulated members make themselves."""
-    if not HARNESS.bug(bug).on_cluster:
+def clients_of(*, transactions: bool, groups: bool, out: Path | None) -> Clients:
+    """What the clients do. Raises Unusable for two things at once."""
+    if groups and (transactions or out is not None):
+        other = "--transactions" if transactions else f"--out {out}: histories of groups are not kept in files"
+        raise Unusable(f"--groups with {other}: leave one of them out")
+    return Clients.GROUPS if groups else Clients.TRANSACTIONS if transactions else Clients.PLAIN
+
+
+def check_bug_of(clients: Clients, bug: str | None) -> None:
+    """Raise ValueError for a bug that such a campaign cannot have: simulated members are not the native client's."""
+    if bug is None:
+        return
+    check_bug(bug, f"simulate{clients.option}", BUGS_OF[clients])
+    if clients is Clients.GROUPS and not HARNESS.bug(bug).on_cluster:
         raise ValueError(f"bug {bug}: it is one of the client, and simulated members are others: explore has it")
+
+
+def checked(ran: Campaign, folder: Path) -> tuple[CampaignRun, ...]:
+    """The rows with their verdicts; members of groups have theirs already."""
+    if ran.histories is None:
+        return ran.runs
+    twice, _ = check_twice([ran.histories], folder, None)
+    return with_verdicts(ran.runs, twice)
 
 
 def tell_options(screen: Screen, options: Options, asked: Mapping[str, object]) -> None:
