@@ -110,9 +110,7 @@ def simulate(
             ran = run(range(seed, seed + seeds), folder, advance)
         runs = checked(ran, folder)
     if breed:
-        screen.say(f"fresh: {kept.fresh}; bred: {kept.bred}; {len(kept.kept)} runs are kept\n")
-        if corpus is not None:
-            kept.save(corpus)
+        tell_kept(screen, kept, corpus)
     show(screen, ran, runs, bug)
     good = all(run.verdict is Verdict.HOLDS for run in runs) and not ran.unmet
     return screen.finish(Status.HOLDS if good else Status.VIOLATED, document(ran, runs))
@@ -124,6 +122,13 @@ def check_means(workers: int, out: Path | None) -> None:
         raise Unusable(f"--workers {workers}: give at least 1 and at most {MOST_WORKERS}, as many as there are cores")
     if out is not None:
         check_folder("--out", out)
+
+
+def tell_kept(screen: Screen, kept: Corpus, folder: Path | None) -> None:
+    """What breeding has kept, which is saved if there is a folder for it."""
+    screen.say(f"fresh: {kept.fresh}; bred: {kept.bred}; {len(kept.kept)} runs are kept\n")
+    if folder is not None:
+        kept.save(folder)
 
 
 def clients_of(*, transactions: bool, groups: bool, out: Path | None) -> Clients:
