@@ -294,9 +294,11 @@ class Client:
                 raise failure
             await trio.sleep(backoff)
 
-    async def _ask(self, address: Address, request: Any, timeout_ms: float | None = None) -> Any:
+    async def _ask(
+        self, address: Address, request: Any, timeout_ms: float | None = None, *, version: int | None = None
+    ) -> Any:
         timeout_ms = self.config.request_timeout_ms if timeout_ms is None else timeout_ms
-        return await self._channel(address).request(request, timeout_ms)
+        return await self._channel(address).request(request, timeout_ms, version=version)
 
     async def ask_any(self, request: Any, *, repeatable: bool = False) -> Any:
         """Send a request to one broker after the other until one can be reached and, if `repeatable`, responds.

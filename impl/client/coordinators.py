@@ -41,6 +41,8 @@ class Coordinator:
         self._key_type = key_type
         self._key = key
         self._address: Address | None = None
+        self.lost = 0
+        """How many requests had no response, and may yet arrive."""
 
     async def ask(self, request: Any, error_of: Callable[[Any], ErrorCode], timeout_ms: float | None) -> Any:
         """The response without error, after as many attempts as the time allows.
@@ -64,6 +66,7 @@ class Coordinator:
             except UnreachableError as unreachable:
                 error, message, sent = ErrorCode.network_exception, str(unreachable), False
             except NoResponseError as lost:
+                self.lost += 1
                 error, message = ErrorCode.network_exception, str(lost)
             except KafkaError as refused:
                 error, message = refused.code, str(refused)

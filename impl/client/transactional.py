@@ -8,9 +8,15 @@
 The block's end commits, an exception aborts. A transaction in which a record was not acknowledged is never committed,
 even if the caller has caught the error. A commit whose outcome nobody could tell raises KafkaError with `maybe_done`.
 
-Version 2 of the protocol: a partition joins a transaction by the first record, and the coordinator's response to the
-end gives the epoch of the next transaction. After anything that leaves the coordinator's state unknown the producer
-begins again (InitProducerId), which aborts what is open and fences any other process of the transactional id.
+Version 2 of the protocol (`transaction.version` 2): a partition joins a transaction by the first record, and the
+coordinator's response to the end gives the epoch of the next transaction. Version 1: the producer adds each partition
+and group first, the leader verifies that, and one epoch has many transactions. So a request of version 1 that was lost
+might arrive in the next transaction: there is none under that epoch. After anything that leaves the coordinator's state
+unknown the producer begins again (InitProducerId), which aborts what is open and fences any other process of the
+transactional id.
+
+Which version the cluster has is asked when a producer begins, and between two transactions when the answer is old. A
+producer that changes to version 2 gets a new epoch first.
 """
 
 from __future__ import annotations
@@ -21,6 +27,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import trio
+from kio.schema.add_offsets_to_txn.v4.request import AddOffsetsToTxnRequest
+from kio.schema.add_partitions_to_txn.v3.request import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from kio.schema.api_versions.v4.request import ApiVersionsRequest
+from kio.schema.end_txn.v4.request import EndTxnRequest as EndTxnRequestV4
 from kio.schema.end_txn.v5.request import EndTxnRequest
 from kio.schema.errors import ErrorCode
 from kio.schema.init_producer_id.v5.request import InitProducerIdRequest
@@ -34,9 +44,12 @@ from kio.schema.types import GroupId, ProducerId, TransactionalId
 from tidegauge.impl.client import requests
 from tidegauge.impl.client.coordinators import GROUP, TRANSACTION, Coordinator
 from tidegauge.impl.client.errors import KafkaError
+from tidegauge.impl.metadata.features import TRANSACTION_VERSION
 from tidegauge.impl.records.payload import ProducerIdentity, Record, build_batch
+from tidegauge.impl.wire.apis import ApiKey, request_class
 from tidegauge.impl.wire.channel import NoResponseError
 from tidegauge.impl.wire.primitives import TopicName, i16, i32, i64, millis
+from tidegauge.impl.wire.versions import convert
 
 if TYPE_CHECKING:
     from tidegauge.impl.client.client import Client
@@ -56,19 +69,46 @@ SENT_AGAIN: Final = frozenset(
 """Errors of a leader after which a batch is sent again, besides those that every producer tries again upon."""
 FENCED: Final = frozenset({ErrorCode.producer_fenced, ErrorCode.invalid_producer_epoch})
 _SEQUENCES: Final = 1 << 31
+VERSION_MAX_AGE_MS: Final = 300_000
+"""As clients ask for metadata anew (`metadata.max.age.ms`)."""
+_VERIFIED_PRODUCE: Final = 11
+"""The last version of Produce that adds no partition."""
+_VERIFIED_OFFSETS: Final = 4
+"""The last version of TxnOffsetCommit that adds none."""
+_EPOCH_PER_TRANSACTION: Final = 2
+"""The level of the feature from which on each transaction has an epoch of its own (KIP-890)."""
 
 
 class TransactionalProducer:
     """The producer of one transactional id; one transaction at a time."""
 
-    def __init__(self, client: Client, transactional_id: str, *, transaction_timeout_ms: int = 60_000) -> None:
-        """`transaction_timeout_ms`: after so long the coordinator aborts what was not ended."""
+    def __init__(
+        self,
+        client: Client,
+        transactional_id: str,
+        *,
+        transaction_timeout_ms: int = 60_000,
+        version_max_age_ms: float = VERSION_MAX_AGE_MS,
+    ) -> None:
+        """`transaction_timeout_ms`: after so long the coordinator aborts what was not ended.
+
+        `version_max_age_ms`: after so long the cluster is asked again which version of the protocol it has.
+        """
         if not transactional_id:
             raise ValueError("the transactional id is empty: give one that no other application has")
         self.transactional_id = transactional_id
         self.producer_id = -1
         self.epoch = -1
         """-1: it has to begin again."""
+        self.version = _EPOCH_PER_TRANSACTION
+        """Of the protocol, 1 or 2, as far as it knows."""
+        self._version_until = -math.inf
+        self._version_max_age = version_max_age_ms / 1000
+        self._added: set[tuple[str, int] | str] = set()
+        """The partitions and groups that the coordinator knows of (version 1)."""
+        self._lost = 0
+        """How many records had no response, and may yet arrive."""
+        self._lost_before = 0
         self._timeout_ms = transaction_timeout_ms
         self._client = client
         self._coordinator = Coordinator(client, TRANSACTION, transactional_id)
@@ -85,10 +125,15 @@ class TransactionalProducer:
     async def begin(self, timeout_ms: float | None = None) -> None:
         """Get an epoch, and abort and fence whatever had one before. The first transaction does so by itself.
 
-        Raises KafkaError.
+        One that goes on under a new epoch is fenced where another process has begun since (KIP-360). Raises KafkaError.
         """
+        await self._learn_version(timeout_ms)
+        goes_on = self.epoch >= 0
         request = InitProducerIdRequest(
-            transactional_id=TransactionalId(self.transactional_id), transaction_timeout=millis(self._timeout_ms)
+            transactional_id=TransactionalId(self.transactional_id),
+            transaction_timeout=millis(self._timeout_ms),
+            producer_id=ProducerId(self.producer_id if goes_on else -1),
+            producer_epoch=i16(self.epoch if goes_on else -1),
         )
         response = await self._ask_coordinator(request, timeout_ms)
         self._take(response.producer_id, response.producer_epoch)
@@ -97,6 +142,14 @@ class TransactionalProducer:
         if (producer_id, epoch) != (self.producer_id, self.epoch):
             self._sequences.clear()
         self.producer_id, self.epoch = producer_id, epoch
+
+    async def _learn_version(self, timeout_ms: float | None) -> None:
+        """Ask the coordinator which version of the protocol the cluster has. Raises KafkaError."""
+        request = ApiVersionsRequest(client_software_name="tidegauge", client_software_version="0")
+        response = await self._coordinator.ask(request, _error_code, timeout_ms)
+        levels = {one.name: one.max_version_level for one in response.finalized_features}
+        self.version = 2 if levels.get(TRANSACTION_VERSION, 0) >= _EPOCH_PER_TRANSACTION else 1
+        self._version_until = trio.current_time() + self._version_max_age
 
     # --- for transactions ------------------------------------------------------------------------------------------
 
@@ -108,27 +161,43 @@ class TransactionalProducer:
             raise KafkaError(ErrorCode.producer_fenced, f"another process has begun as {self.transactional_id!r}")
         self._is_open = True
         try:
-            if self.epoch < 0:
+            version = self.version
+            if self.epoch >= 0 and trio.current_time() >= self._version_until:
+                await self._learn_version(timeout_ms)
+            if self.epoch < 0 or self.version > version:
                 await self.begin(timeout_ms)
+            self._lost_before = self._losses()
         except BaseException:
             self._is_open = False
             raise
 
     async def end(self, timeout_ms: float | None, *, commit: bool) -> None:
         """End the transaction. Raises KafkaError."""
-        request = EndTxnRequest(
+        kind = EndTxnRequest if self.version == _EPOCH_PER_TRANSACTION else EndTxnRequestV4
+        request = kind(
             transactional_id=TransactionalId(self.transactional_id),
             producer_id=ProducerId(self.producer_id),
             producer_epoch=i16(self.epoch),
             committed=commit,
         )
-        self.epoch = -1
+        epoch, self.epoch = self.epoch, -1
         response = await self._ask_coordinator(request, timeout_ms)
-        self._take(response.producer_id, response.producer_epoch)
+        if self.version == _EPOCH_PER_TRANSACTION:
+            if (response.producer_id, response.producer_epoch) != (self.producer_id, epoch):
+                self._take(response.producer_id, response.producer_epoch)
+                return
+            self._version_until = -math.inf  # the cluster has an older version by now: epoch and sequences go on
+        if self._losses() == self._lost_before:
+            self.epoch = epoch
+
+    def _losses(self) -> int:
+        """How many requests had no response so far."""
+        return self._lost + self._coordinator.lost + sum(one.lost for one in self._groups.values())
 
     def close(self, *, is_unknown: bool = False) -> None:
         """The transaction is over; `is_unknown`: nobody knows how far it came."""
         self._is_open = False
+        self._added.clear()
         if is_unknown:
             self.epoch = -1
 
@@ -146,6 +215,9 @@ class TransactionalProducer:
         )
         requests.check_size(len(batch), client.config.message_max_bytes)
 
+        if self.version < _EPOCH_PER_TRANSACTION:
+            await self._add_partition(topic, partition, budget_ms)
+        version = None if self.version == _EPOCH_PER_TRANSACTION else _VERIFIED_PRODUCE
         maybe_done = False
 
         async def attempt() -> int:
@@ -155,10 +227,11 @@ class TransactionalProducer:
             request = requests.produce(route, batch, ALL, left_ms)
             request.transactional_id = self.transactional_id
             try:
-                response = await client._ask(route.address, request, left_ms + client.config.request_timeout_ms)
-                return requests.produced(response)
+                wait_ms = left_ms + client.config.request_timeout_ms
+                return requests.produced(await client._ask(route.address, request, wait_ms, version=version))
             except NoResponseError:
                 maybe_done = True
+                self._lost += 1
                 raise
             except KafkaError as error:
                 maybe_done |= error.maybe_done or error.code in (SENT_AGAIN - {ErrorCode.concurrent_transactions})
@@ -176,6 +249,43 @@ class TransactionalProducer:
         self._sequences[key] = (sequence + len(values)) % _SEQUENCES
         return offset
 
+    async def _add_partition(self, topic: str, partition: int, timeout_ms: float | None) -> None:
+        """Have a partition join the transaction (version 1). Raises KafkaError: nothing was appended."""
+        if (topic, partition) in self._added:
+            return
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=TransactionalId(self.transactional_id),
+            v3_and_below_producer_id=ProducerId(self.producer_id),
+            v3_and_below_producer_epoch=i16(self.epoch),
+            v3_and_below_topics=(AddPartitionsToTxnTopic(name=TopicName(topic), partitions=(i32(partition),)),),
+        )
+        await self._joined((topic, partition), request, _first_partition_error, timeout_ms)
+
+    async def _add_group(self, group: GroupId, timeout_ms: float | None) -> None:
+        """Have the partition of a group's offsets join the transaction (version 1). Raises KafkaError."""
+        if group in self._added:
+            return
+        request = AddOffsetsToTxnRequest(
+            transactional_id=TransactionalId(self.transactional_id),
+            producer_id=ProducerId(self.producer_id),
+            producer_epoch=i16(self.epoch),
+            group_id=group,
+        )
+        await self._joined(group, request, _error_code, timeout_ms)
+
+    async def _joined(
+        self,
+        what: tuple[str, int] | str,
+        request: Any,
+        error_of: Callable[[Any], ErrorCode],
+        timeout_ms: float | None,
+    ) -> None:
+        try:
+            await self._fenced_by(self._coordinator.ask(request, error_of, timeout_ms))
+        except KafkaError as error:
+            raise KafkaError(error.code, f"{what} did not join the transaction: {error}") from error
+        self._added.add(what)
+
     async def _ask_coordinator(self, request: Any, timeout_ms: float | None) -> Any:
         """The coordinator's response. Raises KafkaError."""
         return await self._fenced_by(self._coordinator.ask(request, _error_code, timeout_ms))
@@ -184,6 +294,8 @@ class TransactionalProducer:
         """Have a group's offsets committed with the transaction, in one request. Raises KafkaError."""
         if group not in self._groups:
             self._groups[group] = Coordinator(self._client, GROUP, group)
+        if self.version < _EPOCH_PER_TRANSACTION:
+            await self._add_group(group, timeout_ms)
         topics: dict[str, list[TxnOffsetCommitRequestPartition]] = {}
         for (topic, partition), offset in offsets.items():
             one = TxnOffsetCommitRequestPartition(
@@ -200,6 +312,8 @@ class TransactionalProducer:
                 for name, partitions in topics.items()
             ),
         )
+        if self.version < _EPOCH_PER_TRANSACTION:
+            request = convert(request, request_class(ApiKey.TXN_OFFSET_COMMIT, _VERIFIED_OFFSETS))
         await self._fenced_by(self._groups[group].ask(request, _first_error, timeout_ms))
 
     async def _fenced_by(self, response: Awaitable[R]) -> R:
@@ -284,7 +398,8 @@ class Transaction:
         except BaseException:
             self._producer.close(is_unknown=True)
             raise
-        self._producer.close()
+        # In version 1 a record that was given up would be the next one of its epoch (KIP-360).
+        self._producer.close(is_unknown=self._failure is not None and self._producer.version < _EPOCH_PER_TRANSACTION)
 
 
 ABORT_S: Final = 10.0
@@ -294,6 +409,15 @@ ABORT_S: Final = 10.0
 def _error_code(response: Any) -> ErrorCode:
     error: ErrorCode = response.error_code
     return error
+
+
+def _first_partition_error(response: Any) -> ErrorCode:
+    errors = (
+        one.partition_error_code
+        for topic in response.results_by_topic_v3_and_below
+        for one in topic.results_by_partition
+    )
+    return next((error for error in errors if error is not ErrorCode.none), ErrorCode.none)
 
 
 def _first_error(response: Any) -> ErrorCode:

@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 import trio
+from kio.schema.errors import ErrorCode
+from kio.schema.update_features.v2.request import FeatureUpdateKey, UpdateFeaturesRequest
 
 from tidegauge.impl.client.client import Client, ClientConfig
 from tidegauge.impl.client.committed_offsets import GroupOffsets
@@ -14,17 +16,34 @@ from tidegauge.impl.client.errors import KafkaError
 from tidegauge.impl.client.partition_reader import PartitionReader
 from tidegauge.impl.client.transactional import TransactionalProducer
 from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.impl.wire.primitives import i8, i16, millis
 from tidegauge.model_tests.simulated import simulated
 
 FEW = {"transaction.state.log.num.partitions": 2, "offsets.topic.num.partitions": 1}
 
 
+LEVELS = pytest.mark.parametrize("level", [0, 1, 2])
+"""Of the feature `transaction.version`."""
+
+
 @asynccontextmanager
-async def running(brokers: int = 1) -> AsyncIterator[tuple[Cluster, Client]]:
+async def running(brokers: int = 1, level: int = 2) -> AsyncIterator[tuple[Cluster, Client]]:
     async with Cluster(brokers=brokers, seed=1, config=FEW) as cluster:
         await cluster.create_topic("t", assignments=[list(range(brokers))] * 2)
         async with cluster.client() as client:
+            if level < 2:
+                await change(client, level)
             yield cluster, client
+
+
+async def change(client: Client, level: int) -> None:
+    """Set the level of `transaction.version`."""
+    update = FeatureUpdateKey(
+        feature="transaction.version", max_version_level=i16(level), upgrade_type=i8(1 + (level < 2))
+    )
+    response = await client.ask_any(UpdateFeaturesRequest(timeout=millis(1_000), feature_updates=(update,)))
+    assert response.error_code is ErrorCode.none, response
+    await trio.sleep(1)
 
 
 async def read(client: Client, *, committed: bool = True, partition: int = 0) -> list[bytes | None]:
@@ -37,9 +56,10 @@ async def read(client: Client, *, committed: bool = True, partition: int = 0) ->
         return values
 
 
+@LEVELS
 @simulated
-async def test_a_transaction_is_all_or_nothing_over_its_partitions() -> None:
-    async with running(3) as (_, client):
+async def test_a_transaction_is_all_or_nothing_over_its_partitions(level: int) -> None:
+    async with running(3, level=level) as (_, client):
         producer = TransactionalProducer(client, "tx")
         async with producer.transaction() as transaction:
             await transaction.produce("t", b"1", b"2")
@@ -62,9 +82,10 @@ async def test_a_transaction_is_all_or_nothing_over_its_partitions() -> None:
         assert await read(client, committed=False) == [b"1", b"2", b"4", b"6"], "and no marker"
 
 
+@LEVELS
 @simulated
-async def test_a_zombie_is_fenced_and_stays_so() -> None:
-    async with running() as (_, client):
+async def test_a_zombie_is_fenced_and_stays_so(level: int) -> None:
+    async with running(level=level) as (_, client):
         zombie, young = (TransactionalProducer(client, "tx") for _ in range(2))
         async with zombie.transaction() as transaction:
             await transaction.produce("t", b"1")
@@ -83,9 +104,10 @@ async def test_a_zombie_is_fenced_and_stays_so() -> None:
         assert await read(client) == [b"1", b"3"]
 
 
+@LEVELS
 @simulated
-async def test_a_transaction_whose_record_was_not_taken_is_aborted_though_the_caller_goes_on() -> None:
-    async with running() as (cluster, client):
+async def test_a_transaction_whose_record_was_not_taken_is_aborted_though_the_caller_goes_on(level: int) -> None:
+    async with running(level=level) as (cluster, client):
         producer = TransactionalProducer(client, "tx")
 
         async def go_on() -> None:
@@ -104,9 +126,10 @@ async def test_a_transaction_whose_record_was_not_taken_is_aborted_though_the_ca
         assert await read(client) == [b"4"]
 
 
+@LEVELS
 @simulated
-async def test_a_commit_that_nobody_could_tell_of_is_doubted_and_the_next_one_begins_anew() -> None:
-    async with running() as (cluster, client):
+async def test_a_commit_that_nobody_could_tell_of_is_doubted_and_the_next_one_begins_anew(level: int) -> None:
+    async with running(level=level) as (cluster, client):
         producer = TransactionalProducer(client, "tx")
         dropped = cluster.drop_connections("EndTxn", None, carried_out=True)
 
@@ -153,9 +176,10 @@ async def test_a_zombie_whose_first_attempt_got_no_response_does_not_know_what_b
             assert is_there, "the first attempt was carried out"
 
 
+@LEVELS
 @simulated
-async def test_a_groups_offsets_are_committed_with_the_transaction_and_told_when_it_is_decided() -> None:
-    async with running(3) as (cluster, client):
+async def test_a_groups_offsets_are_committed_with_the_transaction_and_told_when_it_is_decided(level: int) -> None:
+    async with running(3, level=level) as (cluster, client):
         producer, group = TransactionalProducer(client, "tx"), GroupOffsets(client, "g")
         assert await group.committed("t") is None
         async with producer.transaction() as transaction:
@@ -197,9 +221,10 @@ async def test_offsets_of_nobody_and_no_offsets_are_refused() -> None:
                 await transaction.commit_offsets("g", {})
 
 
+@LEVELS
 @simulated
-async def test_transactions_go_on_through_the_crash_of_any_broker() -> None:
-    async with running(3) as (cluster, client):
+async def test_transactions_go_on_through_the_crash_of_any_broker(level: int) -> None:
+    async with running(3, level=level) as (cluster, client):
         producer = TransactionalProducer(client, "tx")
         expected: list[bytes] = []
         for crashed in (0, 1):
@@ -215,3 +240,52 @@ async def test_transactions_go_on_through_the_crash_of_any_broker() -> None:
             with trio.fail_after(60):
                 await cluster.wait_for_isr("t", range(3))
         assert await read(client) == expected
+
+
+@simulated
+async def test_a_producer_follows_the_version_of_the_protocol_between_two_transactions() -> None:
+    """Up with a new epoch, so that nothing that it had sent before joins what follows (KAFKA-18227)."""
+    async with running(3, level=1) as (_, client):
+        producer = TransactionalProducer(client, "tx", version_max_age_ms=100)
+        known: list[tuple[int, int]] = []
+        for nth, level in enumerate((1, 1, 2, 2, 0, 0, 2)):
+            await change(client, level)
+            async with producer.transaction() as transaction:
+                await transaction.produce("t", b"%d" % nth)
+                await transaction.commit_offsets("g", {("t", 0): nth})
+                known.append((producer.version, producer.epoch))
+        assert known == [(1, 0), (1, 0), (2, 1), (2, 2), (1, 3), (1, 3), (2, 4)]
+        assert await read(client) == [b"%d" % nth for nth in range(7)]
+        assert await GroupOffsets(client, "g").committed("t") == 6
+
+
+@simulated
+async def test_in_version_1_no_transaction_follows_under_an_epoch_of_which_a_request_was_lost() -> None:
+    """It may yet arrive, and nothing tells it from one of the next transaction."""
+    async with running(3, level=1) as (cluster, client):
+        producer = TransactionalProducer(client, "tx")
+        for nth, lost in enumerate(("AddPartitionsToTxn", "Produce", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn")):
+            async with producer.transaction() as transaction:
+                before = producer.epoch
+                dropped = cluster.drop_connections(lost, 1, carried_out=True)
+                await transaction.produce("t", b"%d" % nth)
+                await transaction.commit_offsets("g", {("t", 0): nth})
+            assert dropped.hits == 1, lost
+            async with producer.transaction() as transaction:
+                await transaction.produce("t", b"+")
+                assert producer.epoch == before + 1, lost
+        assert await read(client) == [value for nth in range(5) for value in (b"%d" % nth, b"+")]
+
+
+@simulated
+async def test_a_producer_that_does_not_know_yet_of_an_older_version_loses_nothing() -> None:
+    """Its epoch stays, and so do its sequences: a record that began anew would be taken for a repeat."""
+    async with running() as (_, client):
+        producer = TransactionalProducer(client, "tx")
+        for nth in range(4):
+            async with producer.transaction() as transaction:
+                await transaction.produce("t", b"%d" % nth)
+            if nth == 0:
+                await change(client, 1)
+        assert producer.version == 1, "it has asked, for its epoch stayed"
+        assert await read(client) == [b"0", b"1", b"2", b"3"]

@@ -75,7 +75,7 @@ def test_every_decision_of_coordinators_under_faults_is_an_action_of_the_specifi
         *("FailOver", "LoadIds", "ReceiveInit", "ReceiveAdd", "ReceiveEnd", "ExpireTransaction", "Complete"),
         *("AppendRecord", "CommitRecord", "AcknowledgeMarker"),
     } <= set(found.actions)
-    assert {decision.name for decision in found.decided.values()} == {"COMMIT", "ABORT"}
+    assert {one.decision.name for one in found.decided.values()} == {"COMMIT", "ABORT"}
     replaced = [one.decision.written for one in whole() if isinstance(one.decision, coordination.ReceiveEnd)]
     assert any(record is not None and record.next_producer_id >= 0 for record in replaced), "no epochs are used up"
 

@@ -8,6 +8,7 @@ import attrs
 import pytest
 
 from tidegauge.impl.client import requests
+from tidegauge.impl.client.transactional import TransactionalProducer
 from tidegauge.impl.metadata.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from tidegauge.impl.partition.producer_state import ProducerStates
 from tidegauge.impl.server.broker.marker_sender import MarkerSender
@@ -62,6 +63,26 @@ def test_a_run_without_faults_commits_aborts_fences_and_consumes_and_is_repeated
     assert run.sometimes["a zombie was fenced"] > 0
     assert run.sometimes["a group's offset was committed in a transaction"] > 2
     assert run.sometimes == again.sometimes
+
+
+@pytest.mark.parametrize("versions", [(1,), (2, 1, 2)])
+def test_clients_of_each_version_hold_and_follow_between_two_transactions(versions: tuple[int, ...]) -> None:
+    run = holds(attrs.evolve(FAULTLESS, transaction_versions=versions))
+    assert run.sometimes["the version of the transactions protocol changed"] >= len(versions) - 1
+    assert run.sometimes["a transaction was committed"] > 10
+
+
+def test_a_producer_that_counts_from_zero_within_an_epoch_of_version_1_loses_records() -> None:
+    """What the native producer did that took itself for one of version 2: its records were taken for repeats."""
+    real = TransactionalProducer.end
+
+    async def counts_anew(self: TransactionalProducer, timeout_ms: float | None, *, commit: bool) -> None:
+        await real(self, timeout_ms, commit=commit)
+        self._sequences.clear()
+
+    with patch.object(TransactionalProducer, "end", counts_anew):
+        run = simulate(attrs.evolve(FAULTLESS, transaction_versions=(1,)), validated=False)
+    assert Name.INCONSISTENT_OFFSETS in {anomaly.name for anomaly in check(run.operations).anomalies}
 
 
 class AcknowledgesUnwritten(MarkerSender):

@@ -152,6 +152,8 @@ class Options:
     transactions: int = 0
     """How many transactional ids write; one more transforms, and readers of both isolation levels read. 0: none."""
     transaction_timeout_ms: int = 1_500
+    transaction_versions: tuple[int, ...] = (2,)
+    """Levels of `transaction.version` that the cluster has one after the other."""
     max_epoch: int = MAX_EPOCH
     """The largest epoch of a transactional producer; a small one, so that producer ids are replaced."""
     losses: Losses = Losses.ANY
@@ -475,6 +477,11 @@ NO_PART_OF_TRANSACTIONS: tuple[Fault, ...] = (
 """Faults by which records may be lost or deleted: then a history of transactions claims nothing."""
 
 
+VERSIONS = ((2,), (2,), (1,), (1, 2), (2, 1, 2))
+"""The levels of `transaction.version`: clients speak another protocol below 2, and follow between two transactions.
+
+At level 0 the log has no room for the version of a transaction: one of version 2 is loaded as one of version 1.
+"""
 FEW_EPOCHS = 6
 """Of a transactional producer, in every other run."""
 
@@ -505,6 +512,7 @@ def transacting(options: Options, bug: str | None = None) -> Options:
         acks=(-1,),
         duration=2 * options.duration,
         faults=faults,
+        transaction_versions=Random(f"options/{options.seed}/versions").choice(VERSIONS),
         max_epoch=Random(f"options/{options.seed}/epochs").choice((MAX_EPOCH, FEW_EPOCHS)),
         losses=Random(f"options/{options.seed}/losses").choice(LOSSES),
         bug=bug,

@@ -19,6 +19,7 @@ from typing import Any, Final, TypeVar
 import attrs
 import trio
 from kio.schema.errors import ErrorCode
+from kio.schema.update_features.v2.request import FeatureUpdateKey, UpdateFeaturesRequest
 
 from tidegauge.impl.client.client import Client
 from tidegauge.impl.client.committed_offsets import GroupOffsets
@@ -26,6 +27,9 @@ from tidegauge.impl.client.errors import KafkaError
 from tidegauge.impl.client.requests import Fetched
 from tidegauge.impl.client.transactional import FENCED as FENCED_BY
 from tidegauge.impl.client.transactional import Transaction, TransactionalProducer
+from tidegauge.impl.metadata.features import TRANSACTION_VERSION
+from tidegauge.impl.wire.channel import NoResponseError, UnreachableError
+from tidegauge.impl.wire.primitives import i8, i16, millis
 from tidegauge.linearizability.history import Isolation, Kind
 from tidegauge.model_tests.harness.simulation.options import Options
 from tidegauge.model_tests.harness.simulation.recorder import Recorder
@@ -43,6 +47,12 @@ LIVES: Final = (0.15, 0.4, 2.0)
 ABORTED_SHARE: Final = 0.2
 SLEPT_SHARE: Final = 0.04
 FROM_BEGINNING_SHARE: Final = 0.1
+VERSION_MAX_AGE_MS: Final = 200
+UPGRADE: Final = 1
+SAFE_DOWNGRADE: Final = 2
+"""In UpdateFeatures."""
+CHANGE_ATTEMPTS: Final = 20
+"""To change a level while controllers are gone."""
 
 COMMITTED: Final = "a transaction was committed"
 ABORTED: Final = "a transaction was aborted by its producer"
@@ -52,8 +62,9 @@ FENCED: Final = "a zombie was fenced"
 LATE: Final = "a transaction whose time was over was refused"
 CONSUMED: Final = "a group's offset was committed in a transaction"
 RESUMED: Final = "a group went on from an offset that another process had committed"
+CHANGED: Final = "the version of the transactions protocol changed"
 HELD_BACK: Final = "read_committed was held back by a transaction that was not decided"
-TOLD: Final = (COMMITTED, ABORTED, UNKNOWN, REFUSED, FENCED, LATE, CONSUMED, RESUMED, HELD_BACK)
+TOLD: Final = (COMMITTED, ABORTED, UNKNOWN, REFUSED, FENCED, LATE, CONSUMED, RESUMED, HELD_BACK, CHANGED)
 """What clients see of transactions."""
 
 
@@ -158,6 +169,8 @@ class Transacting:
 
     def start(self, nursery: trio.Nursery) -> None:
         """Start all processes."""
+        if self.options.transaction_versions != (2,):
+            nursery.start_soon(self._change_versions)
         for process in range(PROCESSES):
             nursery.start_soon(self._live_again, f"transformer/{process}", "transformer", self._transform)
             for number in range(self.options.transactions):
@@ -174,11 +187,40 @@ class Transacting:
             with trio.move_on_after(rng.choice(LIVES) * self.options.duration):
                 async with self.client(f"{name}/{number}") as client:
                     timeout_ms = self.options.transaction_timeout_ms
-                    producer = TransactionalProducer(client, transactional_id, transaction_timeout_ms=timeout_ms)
+                    producer = TransactionalProducer(
+                        client,
+                        transactional_id,
+                        transaction_timeout_ms=timeout_ms,
+                        version_max_age_ms=VERSION_MAX_AGE_MS,
+                    )
                     with suppress(KafkaError):
                         await live(client, producer, rng)
                     self.seen[FENCED] += producer.is_fenced
             await trio.sleep(rng.uniform(0.02, 0.4) * self.options.duration)
+
+    async def _change_versions(self) -> None:
+        """The cluster has one level of `transaction.version` after the other, each for as long."""
+        levels = self.options.transaction_versions
+        async with self.client("operator of features") as client:
+            for before, level in zip((2, *levels), levels, strict=False):
+                changed = level == before or await self._changed(client, level, is_upgrade=level > before)
+                self.seen[CHANGED] += changed and level != before
+                await trio.sleep(self.options.duration / len(levels))
+
+    async def _changed(self, client: Client, level: int, *, is_upgrade: bool) -> bool:
+        update = FeatureUpdateKey(
+            feature=TRANSACTION_VERSION,
+            max_version_level=i16(level),
+            upgrade_type=i8(UPGRADE if is_upgrade else SAFE_DOWNGRADE),
+        )
+        request = UpdateFeaturesRequest(timeout=millis(1_000), feature_updates=(update,))
+        for _ in range(CHANGE_ATTEMPTS):
+            with suppress(UnreachableError, NoResponseError):
+                response = await client.ask_any(request, repeatable=True)
+                if response.error_code is ErrorCode.none:
+                    return True
+            await trio.sleep(0.05)
+        return False
 
     async def _write(self, client: Client, producer: TransactionalProducer, rng: Random) -> None:
         while not producer.is_fenced:

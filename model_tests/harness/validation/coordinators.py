@@ -15,14 +15,16 @@ with all of it committed. A record counts for the coordinator when it is committ
 
 Partitions are held against the coordinators too: a transactional record is appended where the coordinator had added the
 partition for that epoch before; a marker is appended for a prepare record that was committed, and only in a partition
-of it; what acknowledges a marker has it. One producer id and epoch ends in one way.
+of it; what acknowledges a marker has it. A transaction ends in one way. In version 2 of the protocol it has an epoch
+for itself. In version 1 many have one and the same, one after the other: a complete record that is
+committed is between them, and a marker is that of the last prepare record that was committed before it.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import attrs
 
@@ -38,6 +40,7 @@ from tidegauge.impl.metadata.topic_names import TRANSACTION_STATE
 from tidegauge.impl.server.trace import coordination, events
 from tidegauge.impl.server.trace.tracer import TraceEvent
 from tidegauge.model_tests.harness.cores.transaction_abstraction import metadata_of
+from tidegauge.model_tests.harness.validation.markers import Ended, MarkerKey
 from tidegauge.model_tests.harness.validation.ways import Wrong
 from tidegauge.spec.kernel.bounds import Bounds
 from tidegauge.spec.kernel.changes import plain
@@ -55,6 +58,17 @@ Place: TypeAlias = tuple[int, int]
 """(offset, leader epoch) in one partition of the transaction log."""
 End: TypeAlias = tuple[int, int]
 """(producer id, epoch) of a marker, or of a transaction's records."""
+
+
+class Prepared(NamedTuple):
+    """What a prepare record says."""
+
+    decision: spec.Decision
+    partitions: frozenset[int]
+    version: int
+
+
+UNPREPARED: Final = Prepared(spec.Decision.NONE, frozenset(), 0)
 
 
 @attrs.define
@@ -81,8 +95,8 @@ class ValidatedCoordinators:
     """Of coordinators."""
     actions: Counter[str]
     mismatch: str | None
-    decided: Mapping[End, spec.Decision]
-    """What became of each transaction that was prepared: by what its markers have."""
+    decided: Mapping[MarkerKey, Ended]
+    """What became of each transaction that was prepared, by its markers."""
 
     @property
     def holds(self) -> bool:
@@ -112,8 +126,7 @@ def validate_coordinators(
             mismatch = f"event {place} ({event}): {wrong}"
             break
         matched += isinstance(event.decision, coordination.OfCoordinator)
-    decided = {end: decision for end, (decision, _) in following.decided.items()}
-    return ValidatedCoordinators(matched, of_coordinators, following.actions, mismatch, decided)
+    return ValidatedCoordinators(matched, of_coordinators, following.actions, mismatch, following.ended)
 
 
 class Coordinators:
@@ -127,8 +140,14 @@ class Coordinators:
         """Where it is pending until `CommitRecord`."""
         self._core = CoreRules(max_epoch=max_epoch)
         self._lossless = lossless
-        self.decided: dict[End, tuple[spec.Decision, frozenset[int]]] = {}
-        """What a prepare record that is committed says of the transaction with these markers: its end, and where."""
+        self.decided: dict[End, Prepared] = {}
+        """What the last prepare record that is committed says of the transaction with these markers."""
+        self.ended: dict[MarkerKey, Ended] = {}
+        """What each marker was that a leader has appended."""
+        self._complete: set[End] = set()
+        """Where the last transaction is complete, and another one of version 1 may follow."""
+        self._former: dict[End, frozenset[int]] = {}
+        """The partitions of former transactions, whose markers may be sent again."""
         self._here: dict[tuple[int, int], Coordinator] = {}
         """By broker and partition of the log."""
         self._logs: dict[tuple[int, int], list[Place]] = {}
@@ -181,8 +200,10 @@ class Coordinators:
         for batch in decision.batches:
             end, where = (batch.producer_id, batch.producer_epoch), f"{decision.topic}-{decision.partition}"
             if batch.is_marker:
-                if number not in self.decided.get(end, (spec.Decision.NONE, frozenset()))[1]:
+                prepared = self.decided.get(end, UNPREPARED)
+                if number not in prepared.partitions | self._former.get(end, frozenset()):
                     raise Wrong(f"a marker of producer {end[0]}, epoch {end[1]}: no prepare record has {where}")
+                self.ended[(*end, batch.checksum)] = Ended(prepared.decision, prepared.version)
                 self._marked.add((number, end))
             elif batch.is_transactional and number not in self._joined.get(end, ()):
                 raise Wrong(
@@ -358,15 +379,24 @@ class Coordinators:
     def _true(self, record: spec.Metadata) -> None:
         """A record is committed."""
         end = record.producer_id, record.epoch
+        is_next = end in self._complete
         if record.status is spec.Status.ONGOING:
-            self._joined.setdefault(end, set()).update(record.partitions)
-        if record.status in spec.PREPARED:
-            before = self.decided.get(end, (record.decision, frozenset()))
-            self.decided[end] = before[0], before[1] | {*record.partitions}
-            if self._lossless and before[0] is not record.decision:
+            joined = set() if is_next else self._joined.setdefault(end, set())
+            self._joined[end] = joined | {*record.partitions}
+        elif record.status in spec.PREPARED:
+            before = self.decided.get(end, UNPREPARED)
+            if is_next and record.version < EPOCH_PER_TRANSACTION:
+                self._complete.discard(end)
+                self._former[end] = self._former.get(end, frozenset()) | before.partitions
+                self._marked -= {(number, end) for number in record.partitions}
+                before = UNPREPARED
+            self.decided[end] = Prepared(record.decision, before.partitions | {*record.partitions}, record.version)
+            if self._lossless and before.decision not in (spec.Decision.NONE, record.decision):
                 raise Wrong(
-                    f"producer {end[0]}, epoch {end[1]} ends by {record.decision.name}, and by {before[0].name}"
+                    f"producer {end[0]}, epoch {end[1]} ends by {record.decision.name}, and by {before.decision.name}"
                 )
+        elif record.status is not spec.Status.EMPTY:
+            self._complete.add(end)
 
     def _acknowledge(self, here: Coordinator, decision: coordination.AcknowledgeMarker) -> None:
         """The marker is in each partition, and is that of this very end."""

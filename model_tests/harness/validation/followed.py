@@ -7,7 +7,6 @@ actions that an event may stand for; `validation` takes those actions and moves 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from typing import Final
 
 import attrs
@@ -17,6 +16,7 @@ from tidegauge.impl.partition.messages import FollowerFetch
 from tidegauge.impl.partition.registration import PartitionRegistration
 from tidegauge.impl.server.trace import events
 from tidegauge.impl.server.trace.tracer import TraceEvent
+from tidegauge.model_tests.harness.validation.markers import Decided
 from tidegauge.model_tests.harness.validation.registrations import Registrations
 from tidegauge.spec.replication.actions import ReplicationAction
 from tidegauge.spec.replication.machine import Replication
@@ -28,7 +28,6 @@ from tidegauge.spec.replication.state import (
     FetchResponse,
     State,
 )
-from tidegauge.spec.transactions.state import Decision
 
 
 @attrs.frozen
@@ -43,8 +42,8 @@ class Settings:
     """The brokers whose disks may take what was on stable storage; None: any."""
     lied: frozenset[tuple[int, int]] | None = None
     """(broker, which of its processes' ends, from 0) at which a sync had lied that was told of; None: any."""
-    decided: Mapping[tuple[int, int], Decision] | None = None
-    """(producer id, epoch) of each marker -> what its coordinator has decided; None: nobody has asked."""
+    decided: Decided | None = None
+    """What the coordinator of each marker has decided; None: nobody has asked."""
     slowed: frozenset[int] | None = None
     """The brokers whose syncs took their time; None: any."""
     lacking: frozenset[int] | None = None

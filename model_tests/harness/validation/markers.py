@@ -5,14 +5,14 @@ what its coordinator has decided (`coordinators`): the index of aborted transact
 coordinator sent a marker no trace says: whether one of an older coordinator is refused, lockstep shows.
 
 Offsets that a transaction commits have a producer and no sequence: a group's coordinator appends them. Batches have the
-last sequence there is for that, which no producer goes on from, for a marker has none; a replica remembers none.
+last sequence there is for that, which no producer goes on from, for a marker has none; so has what replicas remember.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import attrs
 
@@ -20,7 +20,6 @@ from tidegauge.impl.server.trace.contents import LoggedBatch as TracedBatch
 from tidegauge.spec.idempotence.machine import Idempotence
 from tidegauge.spec.idempotence.state import (
     Batch,
-    BatchMetadata,
     Error,
     LoggedBatch,
     ProducerEntry,
@@ -34,18 +33,32 @@ from tidegauge.spec.transactions.state import Decision, Marker, MarkerRequest, M
 from tidegauge.spec.transactions.state import Error as MarkerError
 from tidegauge.spec.transactions.state import ProducerEntry as Transactional
 
-VERSION: Final = 2
-"""Of the transactions protocol: that of the clients of a campaign."""
 NOBODY: Final = -1
 RULES: Final = Transactions()
-Decided: TypeAlias = Mapping[tuple[int, int], Decision]
-"""(producer id, epoch) of a marker -> what it decides; a marker that is not there is taken for a commit."""
+MarkerKey: TypeAlias = tuple[int, int, int]
+"""Producer id, epoch and checksum of a marker: in version 1 of the protocol one epoch has many transactions."""
+
+
+class Ended(NamedTuple):
+    """How a transaction ended, and the version of the protocol that it had."""
+
+    decision: Decision
+    version: int
+
+
+Decided: TypeAlias = Mapping[MarkerKey, Ended]
+"""What each marker decides; one that is not there is taken for a commit of version 1, which is taken most often."""
+UNTOLD: Final = Ended(Decision.COMMIT, 1)
 NOTHING_DECIDED: Final[Decided] = MappingProxyType({})
 
 
-NO_SEQUENCE: Final = -1
 OF_COORDINATOR: Final = (1 << 31) - 1
 """What stands for the sequence of a batch of offsets."""
+
+
+def last_sequence(said: int, offset_delta: int) -> int:
+    """Of what a replica remembers; -1: of a batch of offsets."""
+    return (OF_COORDINATOR + offset_delta) % (OF_COORDINATOR + 1) if said < 0 else said
 
 
 @attrs.frozen
@@ -76,10 +89,6 @@ class WithMarkers(Idempotence):
         kept = entry.batches if entry is not None and entry.epoch == batch.epoch else ()
         return with_entry(producers, ProducerEntry(batch.producer, batch.epoch, kept))
 
-    def metadata(self, batch: Batch, base_offset: int) -> BatchMetadata:
-        found = super().metadata(batch, base_offset)
-        return attrs.evolve(found, last_sequence=NO_SEQUENCE) if batch.sequence == OF_COORDINATOR else found
-
 
 def logged_batch(traced: TracedBatch) -> Logged:
     """A batch of an idempotent producer, or a marker, at its place."""
@@ -93,13 +102,18 @@ def logged_batch(traced: TracedBatch) -> Logged:
     return Logged(traced.leader_epoch, traced.base_offset, batch, is_transactional=traced.is_transactional)
 
 
-def marker_error(entry: ProducerEntry | None, memory: Memory, batch: Batch) -> MarkerError:
+def ended_by(marker: Batch, decided: Decided) -> Ended:
+    """What a marker has ended."""
+    return decided.get((marker.producer, marker.epoch, marker.first), UNTOLD)
+
+
+def marker_error(entry: ProducerEntry | None, memory: Memory, batch: Batch, version: int) -> MarkerError:
     """Whether a leader may append a marker, for all that it knows of the producer."""
     if entry is None:
         return MarkerError.NONE
     held = memory.entry(batch.producer) or Transactional(entry.producer, entry.epoch)
     held = attrs.evolve(held, epoch=entry.epoch)
-    request = MarkerRequest(0, 0, batch.producer, batch.epoch, 0, Decision.ABORT, VERSION)
+    request = MarkerRequest(0, 0, batch.producer, batch.epoch, 0, Decision.ABORT, version)
     return RULES.marker_epoch_error(held, request)
 
 
@@ -114,8 +128,7 @@ def with_entry_of_log(memory: Memory, one: LoggedBatch, decided: Decided = NOTHI
     assert isinstance(one, Logged), "the validator's logs are made here"
     batch = one.batch
     if one.is_marker:
-        decision = decided.get((batch.producer, batch.epoch), Decision.COMMIT)
-        marker = Marker(batch.producer, batch.epoch, 0, decision, VERSION)
+        marker = Marker(batch.producer, batch.epoch, 0, *ended_by(batch, decided))
         return RULES.with_marker(memory, marker, one.base_offset)
     if not one.is_transactional:
         return memory

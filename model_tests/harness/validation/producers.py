@@ -30,6 +30,7 @@ from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.server.trace import events
 from tidegauge.impl.server.trace.contents import LoggedBatch as TracedBatch
+from tidegauge.impl.server.trace.contents import RememberedBatch
 from tidegauge.impl.server.trace.tracer import TraceEvent
 from tidegauge.model_tests.harness.validation import markers
 from tidegauge.model_tests.harness.validation.markers import WithMarkers, logged_batch
@@ -192,7 +193,9 @@ class Remembering:
         for traced in decision.batches:
             if traced.is_marker:
                 known = entry_of(replica.producers, traced.producer_id)
-                refusal = markers.marker_error(known, markers.of_log(replica.log), batch_of(traced))
+                ended = markers.ended_by(batch_of(traced), self._decided or markers.NOTHING_DECIDED)
+                memory = markers.of_log(replica.log)
+                refusal = markers.marker_error(known, memory, batch_of(traced), ended.version)
                 if refusal:
                     raise Wrong(f"{told(traced)} is appended, the specification responds {refusal.name}")
             elif traced.producer_id >= 0 and traced.base_sequence < 0:
@@ -337,9 +340,14 @@ def last_offset(known: ProducerEntry) -> int:
 
 def remembered(memory: events.ProducerMemory) -> Producers:
     return tuple(
-        ProducerEntry(one.producer_id, one.epoch, tuple(BatchMetadata(*batch) for batch in one.batches))
+        ProducerEntry(one.producer_id, one.epoch, tuple(map(_remembered_batch, one.batches)))
         for one in memory.producers
     )
+
+
+def _remembered_batch(said: RememberedBatch) -> BatchMetadata:
+    last_sequence = markers.last_sequence(said.last_sequence, said.offset_delta)
+    return BatchMetadata(last_sequence, said.last_offset, said.offset_delta)
 
 
 def told(traced: TracedBatch) -> str:
