@@ -15,7 +15,7 @@ might arrive in the next transaction: there is none under that epoch. After anyt
 unknown the producer begins again (InitProducerId), which aborts what is open and fences any other process of the
 transactional id.
 
-Which version the cluster has is asked when a producer begins, and between two transactions when the answer is old. A
+Which version the cluster has is asked when a producer begins, and between two transactions when that was long ago. A
 producer that changes to version 2 gets a new epoch first.
 """
 
@@ -44,7 +44,6 @@ from kio.schema.types import GroupId, ProducerId, TransactionalId
 from tidegauge.impl.client import requests
 from tidegauge.impl.client.coordinators import GROUP, TRANSACTION, Coordinator
 from tidegauge.impl.client.errors import KafkaError
-from tidegauge.impl.metadata.features import TRANSACTION_VERSION
 from tidegauge.impl.records.payload import ProducerIdentity, Record, build_batch
 from tidegauge.impl.wire.apis import ApiKey, request_class
 from tidegauge.impl.wire.channel import NoResponseError
@@ -75,6 +74,7 @@ _VERIFIED_PRODUCE: Final = 11
 """The last version of Produce that adds no partition."""
 _VERIFIED_OFFSETS: Final = 4
 """The last version of TxnOffsetCommit that adds none."""
+_FEATURE: Final = "transaction.version"
 _EPOCH_PER_TRANSACTION: Final = 2
 """The level of the feature from which on each transaction has an epoch of its own (KIP-890)."""
 
@@ -148,7 +148,7 @@ class TransactionalProducer:
         request = ApiVersionsRequest(client_software_name="tidegauge", client_software_version="0")
         response = await self._coordinator.ask(request, _error_code, timeout_ms)
         levels = {one.name: one.max_version_level for one in response.finalized_features}
-        self.version = 2 if levels.get(TRANSACTION_VERSION, 0) >= _EPOCH_PER_TRANSACTION else 1
+        self.version = 2 if levels.get(_FEATURE, 0) >= _EPOCH_PER_TRANSACTION else 1
         self._version_until = trio.current_time() + self._version_max_age
 
     # --- for transactions ------------------------------------------------------------------------------------------
