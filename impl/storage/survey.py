@@ -95,7 +95,8 @@ class _Reader:
         """A buffer that holds the bytes [position, position + size) as far as the file has them, and where they are."""
         end = min(position + size, self.size)
         if position < self._start or end > self._start + len(self._buffer):
-            self._buffer, self._start = self._file.read(position, max(size, _SCAN_BYTES)), position
+            size = min(max(size, _SCAN_BYTES), self.size - position)  # memory for more than there is has its price
+            self._buffer, self._start = self._file.read(position, size), position
         return self._buffer, position - self._start
 
     def intact(self, position: int) -> BatchHeader | None:
