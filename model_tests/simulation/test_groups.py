@@ -13,6 +13,7 @@ from tidegauge.impl.coordinators.groups.classic.state import ClassicGroup
 from tidegauge.impl.coordinators.groups.requests import Commit
 from tidegauge.linearizability.groups.findings import Name
 from tidegauge.linearizability.groups.history import Kind
+from tidegauge.model_tests.bugs.groups import GROUP_BUGS
 from tidegauge.model_tests.harness.cores.classic_groups import GroupRoles
 from tidegauge.model_tests.harness.simulation.group_campaign import (
     GOALS,
@@ -61,3 +62,10 @@ def test_a_coordinator_that_fences_no_commit_is_found_by_what_members_saw() -> N
     runs = (simulate_group(draw_group(seed), roles) for seed in range(1, 1 + WITHIN))
     found = next(run for run in runs if run.failures)
     assert {one.name for one in found.anomalies} & {Name.COMMIT_OF_FORMER_GENERATION, Name.TWO_COMMITTERS}
+
+
+@pytest.mark.parametrize(("bug", "seed"), [("kafka_8715", 10), ("kafka_5600", 11)])
+def test_a_bug_of_the_coordinator_is_found_by_a_group_that_does_not_last_or_by_what_its_members_saw(
+    bug: str, seed: int
+) -> None:
+    assert simulate_group(draw_group(seed), GROUP_BUGS[bug].roles).failures
