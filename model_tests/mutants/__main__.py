@@ -73,7 +73,7 @@ def run(wanted: Wanted, folder: Path, least: float) -> int:
     plugin = _Plugin(wanted, folder, least)
     tests = sorted({test for room in ROOMS if wanted.wants(room.name) for test in room.tests})
     files = [path for test in tests for path in (sorted(ROOT.glob(f"{test}*.py")) if test.endswith("_") else [test])]
-    paths = [str(ROOT / path) for path in (*files, LOCKSTEP_TESTS)]
+    paths = [str(ROOT / path) for path in (*files, *LOCKSTEP_TESTS)]
     with tempfile.TemporaryDirectory() as base:
         options = [
             "-s",

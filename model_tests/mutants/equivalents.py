@@ -24,6 +24,24 @@ EQUIVALENT: Final[Mapping[str, str]] = {
     "impl/partition/producer_state.py ProducerStates.admit: `1` -> `2` in `len(headers) == 1`": (
         "it only saves the loop, which passes over a batch that is of no producer"
     ),
+    "impl/partition/producer_state.py ProducerStates.admit: `len(headers) == 1` -> `len(headers) != 1`": (
+        "it only saves the loop, and of a client there are no two batches in a request"
+    ),
+    "impl/partition/producer_state.py ProducerStates.admit: `admitted[header.producer_id] = header` -> nothing": (
+        "a client's request has one batch, or is refused before: none follows that it would be held against"
+    ),
+    "impl/controller/membership.py Membership.heartbeat: "
+    "guard `if caught_up and (not (want_shut_down or want_fence or broker.fenced))` -> nothing": (
+        "it saves the decision of nearly every heartbeat, which would come to the same response and deadline"
+    ),
+    "impl/partition/leader.py Leader.diverging_epoch: guard `if fetch.fetch_offset == 0` -> nothing": (
+        "who fetches from 0 has no record and names no epoch: (-1, 0) is where that ends in a log that begins at 0"
+    ),
+    "impl/controller/elections.py ElectionRules.with_leader: "
+    "`registration.leader in registration.isr and image.is_unfenced(registration.leader)` -> "
+    "`registration.leader in registration.isr`": (
+        "a broker leaves every ISR in the decision that fences it, and joins none before it is unfenced"
+    ),
     "impl/controller/decision.py Decision.propose: `sessions or NO_SESSIONS` -> `sessions`": (
         "who applies a proposal asks whether it has sessions, and None has none either"
     ),

@@ -32,7 +32,7 @@ class Room:
 
     def has(self, file: str | None) -> bool:
         """Whether a part tries its mutants: any part that is no test, a test of lockstep, and its own tests."""
-        return file is None or file == LOCKSTEP_TESTS or file.startswith(self.tests)
+        return file is None or file in LOCKSTEP_TESTS or file.startswith(self.tests)
 
     def modules(self) -> tuple[SourceModule, ...]:
         return tuple(map(source_module, self.files))
@@ -122,6 +122,12 @@ ROOMS: Final = (
             for name in ("recovery", "epoch_recovery", "survey", "damage", "surviving_logs", "strays")
         ),
         ("model_tests/storage",),
+    ),
+    Room(
+        "cleaner",
+        tuple(f"impl/storage/cleaner_{name}.py" for name in ("filter", "transactions")),
+        ("model_tests/storage",),
+        (Ring.CORES, Ring.UNIT),
     ),
     _specification(
         "replication",

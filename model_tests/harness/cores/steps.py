@@ -141,7 +141,18 @@ def unclean_election(cores: Cores, action: control.UncleanElection) -> None:
 
 
 def expire_session(cores: Cores, action: faults.ExpireSession) -> None:
-    assert cores.commit(cores.controller.members.fence(action.broker)), f"broker {action.broker} is not fenced"
+    """Or a process asks to be fenced, which comes to the same."""
+    broker, known = cores.brokers[action.broker], cores.controller.image.brokers[action.broker]
+    if cores.now_ms % 2 and broker.replica is not None and broker.broker_epoch == known.broker_epoch:
+        told = cores.commit(
+            cores.controller.members.heartbeat(
+                action.broker, broker.broker_epoch, broker.image.offset, cores.now_ms, want_fence=True
+            )
+        )
+        assert told.is_fenced, f"broker {action.broker} is not fenced: {told}"
+        assert not told.should_shut_down, f"broker {action.broker} is told to stop"
+    else:
+        assert cores.commit(cores.controller.members.fence(action.broker)), f"broker {action.broker} is not fenced"
     assert not cores.commit(cores.controller.members.fence(action.broker)), f"broker {action.broker} is fenced twice"
 
 
