@@ -1,0 +1,126 @@
+"""A disk that is full under both coordinators: what was acknowledged is kept, the rest is done when there is room."""
+
+from __future__ import annotations
+
+import math
+from itertools import count
+
+import pytest
+import trio
+
+from tidegauge.impl.client.client import Client
+from tidegauge.impl.client.consumer import Consumer
+from tidegauge.impl.client.consumer_config import ConsumerConfig
+from tidegauge.impl.client.errors import KafkaError
+from tidegauge.impl.client.transactional import TransactionalProducer
+from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.model_tests.cluster.test_full_disks import TRANSACTIONAL
+from tidegauge.model_tests.cluster.test_log_directories import until
+from tidegauge.model_tests.simulated import simulated
+
+CONFIG = {**TRANSACTIONAL, "offsets.topic.num.partitions": 1, "offsets.topic.replication.factor": 1}
+PARTITION = ("t", 0)
+
+
+class Acknowledged:
+    """What clients were told that it is done, and how else they ended."""
+
+    def __init__(self) -> None:
+        self.values: list[bytes] = []
+        self.offset = 0
+        self.refusals: list[KafkaError] = []
+        self.is_over = False
+
+
+async def transact(client: Client, number: int, seen: Acknowledged) -> None:
+    """Transactions one after the other, begun again by another producer of the same name after an error."""
+    for attempt in count():
+        producer, value = TransactionalProducer(client, f"p{number}"), b"%d:%d" % (number, attempt)
+        try:
+            async with producer.transaction(timeout_ms=3_000) as transaction:
+                await transaction.produce("t", value)
+            seen.values.append(value)
+        except KafkaError as error:
+            seen.refusals.append(error)
+        if seen.is_over:
+            return
+        await trio.sleep(0.3)
+
+
+async def commit(client: Client, seen: Acknowledged) -> None:
+    """Offsets of a group, which rise."""
+    async with Consumer(client, ConsumerConfig(group_id="g", enable_auto_commit=False)) as consumer:
+        await consumer.assign([PARTITION])
+        for offset in count(1):
+            try:
+                await consumer.commit({PARTITION: offset}, timeout_ms=3_000)
+                seen.offset = offset
+            except KafkaError as error:
+                seen.refusals.append(error)
+            if seen.is_over:
+                return
+            await trio.sleep(0.3)
+
+
+def is_stable(cluster: Cluster) -> bool:
+    """Whether every transaction in the partition has its marker."""
+    hosted = cluster.broker(0).replicas.get(*PARTITION)
+    return hosted is not None and hosted.replica.last_stable_offset >= hosted.log.log_end_offset
+
+
+async def committed_values(client: Client) -> list[bytes | None]:
+    """What a reader of committed records is given, once no transaction is open."""
+    found: list[bytes | None] = []
+    fetched = await client.fetch("t", 0, read_committed=True)
+    while fetched.next_offset < fetched.high_watermark:
+        found += fetched.values
+        fetched = await client.fetch("t", fetched.next_offset, read_committed=True)
+    return found + list(fetched.values)
+
+
+@pytest.mark.parametrize("free_bytes", [0, 700])
+@pytest.mark.parametrize("crashes", [False, True])
+def test_nothing_acknowledged_is_lost_and_markers_are_written_when_there_is_room(
+    *, crashes: bool, free_bytes: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    @simulated
+    async def run() -> None:
+        async with Cluster(1, seed=2, config=CONFIG) as cluster, cluster.client() as client:
+            await cluster.create_topic("t")
+            seen = Acknowledged()
+            async with trio.open_nursery() as nursery:
+                for number in range(2):
+                    nursery.start_soon(transact, client, number, seen)
+                nursery.start_soon(commit, client, seen)
+                await trio.sleep(2)
+                assert seen.values
+                assert seen.offset
+                cluster.fill_disk(0, free_bytes=free_bytes)
+                await trio.sleep(6)
+                assert cluster.is_alive(0)
+                assert seen.refusals, "somebody was told"
+                assert not cluster.broker(0).replicas.directories.offline
+                if crashes:  # a broker that can open none of its logs does not start: there is room by then
+                    await cluster.crash(0, lose_unsynced=False)
+                    cluster.heal_disk(0)
+                    await cluster.restart(0)
+                cluster.heal_disk(0)
+                before = len(seen.values), seen.offset
+                await trio.sleep(8)
+                assert len(seen.values) > before[0], "transactions go on"
+                assert seen.offset > before[1], "commits go on"
+                seen.is_over = True
+            for error in seen.refusals:
+                assert error.code.retriable or error.maybe_done, error
+            with trio.fail_after(120):  # what nobody ends is over when its time is
+                await until(lambda: is_stable(cluster))
+            found = await committed_values(client)
+            assert set(seen.values) <= set(found)
+            assert len(set(found)) == len(found), "nothing twice"
+            async with Consumer(client, ConsumerConfig(group_id="g")) as consumer:
+                offset = (await consumer.committed(PARTITION))[PARTITION]
+            assert offset is not None
+            assert seen.offset <= offset < math.inf
+
+    run()
+    assert "no room: node=broker-0" in caplog.text
