@@ -6,11 +6,17 @@ from typing import Final
 
 import attrs
 
+from tidegauge.impl.coordinators.groups.consumer.assignors import ASSIGNORS
 from tidegauge.impl.metadata.config_types import ConfigType
-from tidegauge.impl.server.settings import INT_MAX, Update, flag, whole
+from tidegauge.impl.server.settings import INT_MAX, Update, flag, names, whole
 from tidegauge.impl.server.transport.security.settings import SecuritySettings
 
 SHORT_MAX: Final = (1 << 15) - 1
+
+
+def _assignors(value: tuple[str, ...]) -> None:
+    if not value or any(name not in ASSIGNORS for name in value):
+        raise ValueError(f"it must name at least one of {', '.join(ASSIGNORS)}, and no other")
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -53,6 +59,15 @@ class CoordinatorSettings(SecuritySettings):
         6_000, doc="Shortest session.timeout.ms that a member may ask for (INVALID_SESSION_TIMEOUT)."
     )
     group_max_session_timeout_ms: int = whole(1_800_000, doc="Longest session.timeout.ms that a member may ask for.")
+
+    group_consumer_max_size: int = whole(
+        INT_MAX, least=1, doc="Members that a consumer group (KIP-848) may have (GROUP_MAX_SIZE_REACHED)."
+    )
+    group_consumer_assignors: tuple[str, ...] = names(
+        ("uniform", "range"),
+        "Assignors of consumer groups: uniform, range. The first one is what a group has whose members name none.",
+        rule=_assignors,
+    )
 
     transaction_max_timeout_ms: int = whole(
         900_000, doc="Longest transaction.timeout.ms that a producer may ask for (INVALID_TRANSACTION_TIMEOUT)."

@@ -471,7 +471,7 @@ HARNESS: Final = HarnessRegistry(
         "its rule is ahead of Kafka, and of the implementation",
         steps=transaction_steps.steps,
     ),
-    _undriven("consumer-groups", "no broker has these groups yet"),
+    _undriven("consumer-groups", "the core goes beside it walk by walk (test_consumer_groups)"),
     _undriven("kip320", "a model of others, compared with TLC"),
     _undriven("kip848", "a model of others, compared with TLC"),
     _undriven("kip848-first", "a model of others, compared with TLC"),

@@ -24,7 +24,9 @@ from tidegauge.impl.coordinators.groups.classic.coordinator import ClassicGroups
 from tidegauge.impl.coordinators.groups.classic.messages import GroupWrite, Moment, Outcome
 from tidegauge.impl.coordinators.groups.classic.state import ClassicState
 from tidegauge.impl.coordinators.groups.classic.turn import ClassicLimits
-from tidegauge.impl.coordinators.groups.log_entries import GroupWritten
+from tidegauge.impl.coordinators.groups.consumer.coordinator import ConsumerGroups, ConsumerLimits
+from tidegauge.impl.coordinators.groups.consumer.state import ConsumerGroup
+from tidegauge.impl.coordinators.groups.log_entries import ConsumerGroupWritten, GroupWritten, LogEntry
 from tidegauge.impl.coordinators.groups.offsets import CommittedOffset, GroupOffsets
 from tidegauge.impl.coordinators.groups.record_formats import NO_TIME, OffsetKey, OffsetValue
 from tidegauge.impl.coordinators.groups.requests import (
@@ -49,6 +51,7 @@ class Limits:
     metadata_max_bytes: int = METADATA_MAX_BYTES
     retention_ms: int = RETENTION_MS
     classic: ClassicLimits = attrs.field(factory=ClassicLimits)
+    consumer: ConsumerLimits = attrs.field(factory=ConsumerLimits)
 
 
 class GroupCoordinator:
@@ -59,10 +62,20 @@ class GroupCoordinator:
         self.offsets = GroupOffsets()
         self.classic = ClassicGroups(limits.classic)
         """The groups that have or have had members."""
+        self.consumers = ConsumerGroups(limits.consumer)
+        """Those of KIP-848. A group is of one protocol at a time."""
         self.in_flight: Counter[OffsetKey] = Counter()
         """What is in the log and not replayed yet, by how many records."""
 
     # --- the log -----------------------------------------------------------------------------------------------------
+
+    def replay(self, entries: Iterable[LogEntry]) -> None:
+        """Take in the next entries of a log that is loaded. Raises RecordError."""
+        for entry in entries:
+            if isinstance(entry, ConsumerGroupWritten):
+                self.consumers.replay(entry.key, entry.value)
+            else:
+                self.offsets.replay([entry])
 
     def take_over(self, group: str, now: Moment) -> Outcome:
         """All of the log was replayed: the members that it tells of have new sessions."""
@@ -98,12 +111,13 @@ class GroupCoordinator:
 
     def is_known(self, group: str) -> bool:
         """Whether there is such a group."""
-        return group in self.offsets or self.classic.get(group) is not None
+        known = self.classic.get(group) is not None or self.consumers.get(group) is not None
+        return known or group in self.offsets
 
     @property
     def groups(self) -> set[str]:
         """Every group that there is."""
-        return self.offsets.groups.union(self.classic.groups)
+        return self.offsets.groups.union(self.classic.groups, self.consumers.groups)
 
     # --- OffsetCommit and TxnOffsetCommit ----------------------------------------------------------------------------
 
@@ -124,11 +138,25 @@ class GroupCoordinator:
         for new in commit.offsets:
             if self._is_too_large(new.metadata):
                 refused[new.topic, new.partition] = ErrorCode.offset_metadata_too_large
+            elif (stale := self._place_error(commit, new)) is not ErrorCode.none:
+                refused[new.topic, new.partition] = stale
             else:
                 taken[OffsetKey(group, new.topic, new.partition)] = self._value(new, commit, now_ms)
         return Ruling(offsets=tuple(taken.items()), refused=refused)
 
+    def _place_error(self, commit: Commit, new: NewOffset) -> ErrorCode:
+        """Why a member of a consumer group may not commit a partition in an epoch that is over."""
+        consumers = self.consumers.get(commit.group)
+        if consumers is None:
+            return ErrorCode.none
+        place = commit.topic_ids.get(new.topic, ""), new.partition
+        return self.consumers.rules.place_error(consumers, commit, place)
+
     def _commit_error(self, commit: Commit) -> ErrorCode:
+        if (consumers := self.consumers.get(commit.group)) is not None:
+            error = self.consumers.rules.commit_error(consumers, commit)
+            is_old = not commit.is_transactional and commit.version < GROUP_NOT_FOUND_FROM and consumers.members
+            return ErrorCode.unsupported_version if error is ErrorCode.none and is_old else error
         group = self.classic.get(commit.group)
         if group is not None:
             return self.classic.commit_error(group, commit)
@@ -176,8 +204,8 @@ class GroupCoordinator:
         Consumers say what they subscribe to: of what none of them does, the offsets may go (KIP-496).
         """
         error = self._deletion_error(group)
-        known = self.classic.get(group)
-        is_consumers = known is not None and known.is_consumers
+        known = self.consumers.get(group) or self.classic.get(group)
+        is_consumers = isinstance(known, ConsumerGroup) or (known is not None and known.is_consumers)
         if error is not ErrorCode.none and not (error is ErrorCode.non_empty_group and is_consumers):
             return Ruling(error)
         refused = {
@@ -189,12 +217,18 @@ class GroupCoordinator:
         return attrs.evolve(self._tombstones(key for key in keys if self._is_there(key)), refused=refused)
 
     def delete_group(self, group: str) -> Ruling:
-        """DeleteGroups: the group and all its offsets. Errors: GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP."""
+        """DeleteGroups: the group and all its offsets. Errors: GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP.
+
+        A consumer group has records of its own, which go with `ConsumerGroups.delete`.
+        """
         if (error := self._deletion_error(group)) is not ErrorCode.none:
             return Ruling(error)
-        return attrs.evolve(self._tombstones(self.offsets.keys_of(group)), ended=(group,))
+        ended = () if self.consumers.get(group) is not None else (group,)
+        return attrs.evolve(self._tombstones(self.offsets.keys_of(group)), ended=ended)
 
     def _deletion_error(self, group: str) -> ErrorCode:
+        if (consumers := self.consumers.get(group)) is not None:
+            return ErrorCode.non_empty_group if consumers.members else ErrorCode.none
         known = self.classic.get(group)
         if known is None:
             return ErrorCode.none if group in self.offsets else ErrorCode.group_id_not_found
@@ -230,6 +264,11 @@ class GroupCoordinator:
                 break
         return attrs.evolve(self._tombstones(expired), ended=tuple(ended))
 
+    def idle_consumers(self) -> list[str]:
+        """The consumer groups that have no members and no offsets."""
+        groups = self.consumers.groups.values()
+        return [one.group_id for one in groups if not one.members and not self.offsets.keys_of(one.group_id)]
+
     def is_expired(self, key: OffsetKey, now_ms: int) -> bool:
         """Whether an offset may go: its time is over, and nothing newer is on its way."""
         known = self.offsets.get(key)
@@ -248,6 +287,8 @@ class GroupCoordinator:
 
     def is_kept_for_members(self, key: OffsetKey) -> bool:
         """Whether a member may need it: in doubt all that the group has is kept."""
+        if (consumers := self.consumers.get(key.group)) is not None:
+            return consumers.is_subscribed(key.topic)
         group = self.classic.get(key.group)
         if group is None or group.protocol_type is None or group.state is ClassicState.EMPTY:
             return False

@@ -7,6 +7,7 @@ from typing import NamedTuple, TypeAlias
 
 from tidegauge.impl.coordinators.groups.group_metadata import GroupMetadata, decode_group_metadata
 from tidegauge.impl.coordinators.groups.record_formats import (
+    ConsumerKey,
     GroupKey,
     OffsetKey,
     OffsetValue,
@@ -36,6 +37,14 @@ class GroupWritten(NamedTuple):
     metadata: GroupMetadata | None
 
 
+class ConsumerGroupWritten(NamedTuple):
+    """A record of a consumer group (KIP-848), or its tombstone."""
+
+    log_offset: int
+    key: ConsumerKey
+    value: bytes | None
+
+
 class TransactionEnded(NamedTuple):
     """A marker: the offsets of its producer's transaction count, or never did."""
 
@@ -44,7 +53,7 @@ class TransactionEnded(NamedTuple):
     is_commit: bool
 
 
-LogEntry: TypeAlias = OffsetWritten | GroupWritten | TransactionEnded
+LogEntry: TypeAlias = OffsetWritten | GroupWritten | ConsumerGroupWritten | TransactionEnded
 
 
 def log_entries(header: BatchHeader, records: Iterable[Record], marker: MarkerRecord | None) -> Iterator[LogEntry]:
@@ -65,3 +74,5 @@ def log_entries(header: BatchHeader, records: Iterable[Record], marker: MarkerRe
         elif isinstance(key, GroupKey):
             metadata = None if record.value is None else decode_group_metadata(record.value)
             yield GroupWritten(record.offset, key.group, metadata)
+        elif isinstance(key, ConsumerKey):
+            yield ConsumerGroupWritten(record.offset, key, record.value)

@@ -4,6 +4,7 @@ A key and a value begin with a version, an int16. A key's version says what kind
 
     0, 1  offset   group string, topic string, partition int32
     2     group    group string
+    3, 5, 6, 7, 8  of a consumer group: `consumer.records`
 
     value of an offset                                           value of a group: `group_metadata`
     0, 2  offset int64, metadata string, commit time int64
@@ -15,7 +16,8 @@ Strings have an int16 length, compact ones a varint of length + 1. A record with
 written as version 3, and as version 1 where a client has asked for a time of its own: in Kafka's words the highest
 versions that are not flexible, so that an older broker can read them. Every version is read.
 
-Keys of other versions are of groups of the newer protocols; a coordinator that loads the log leaves them alone.
+Keys of other versions are of share groups and streams groups, and of what a consumer group need not have written down;
+a coordinator that loads the log leaves them alone.
 """
 
 from __future__ import annotations
@@ -27,6 +29,10 @@ from tidegauge.impl.records.batches import InvalidRecordError
 
 OFFSET_KEYS: Final = (0, 1)
 GROUP_KEY: Final = 2
+CONSUMER_KINDS: Final = (3, 5, 6, 7, 8)
+"""The versions of the keys of consumer groups (KIP-848)."""
+MEMBER_KINDS: Final = (5, 7, 8)
+"""Those whose keys have a member id."""
 OFFSET_KEY_VERSION: Final = 1
 NO_TIME: Final = -1
 NO_LEADER_EPOCH: Final = -1
@@ -47,6 +53,14 @@ class GroupKey(NamedTuple):
     """A group, whose record says who is in it."""
 
     group: str
+
+
+class ConsumerKey(NamedTuple):
+    """A record of a consumer group (`consumer.records`): its kind, and the member that it is of, if any."""
+
+    kind: int
+    group: str
+    member_id: str = ""
 
 
 class OffsetValue(NamedTuple):
@@ -71,7 +85,7 @@ class GroupRecord(NamedTuple):
 # --- keys ------------------------------------------------------------------------------------------------------------
 
 
-def decode_key(key: bytes | None) -> OffsetKey | GroupKey | None:
+def decode_key(key: bytes | None) -> OffsetKey | GroupKey | ConsumerKey | None:
     """What a record is of; None where it is of a kind that is not known here.
 
     Raises CorruptRecordError or InvalidRecordError.
@@ -82,6 +96,8 @@ def decode_key(key: bytes | None) -> OffsetKey | GroupKey | None:
     version = fields.int16()
     if version in OFFSET_KEYS:
         return OffsetKey(fields.string(), fields.string(), fields.int32())
+    if version in CONSUMER_KINDS:
+        return ConsumerKey(version, fields.string(), fields.string() if version in MEMBER_KINDS else "")
     return GroupKey(fields.string()) if version == GROUP_KEY else None
 
 

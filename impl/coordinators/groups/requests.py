@@ -53,6 +53,8 @@ class Commit:
     retention_ms: int = NO_RETENTION
     """How long the client wants its offsets to be kept (OffsetCommit up to version 4)."""
     version: int = GROUP_NOT_FOUND_FROM
+    topic_ids: Mapping[str, str] = attrs.field(factory=dict)
+    """The ids of the topics, as far as a coordinator of consumer groups (KIP-848) may ask for them."""
 
     def parts(self) -> Iterator[Commit]:
         """The same as commits of few offsets each."""

@@ -98,6 +98,7 @@ async def handle_offset_commit(
             instance_id=request.group_instance_id,
             retention_ms=request.retention_time // MILLISECOND,
             version=context.api_version,
+            topic_ids={name: metadata.image.topics[name].topic_id for name in {one.topic for one in offsets}},
         )
         for part in commit.parts():
             errors |= await _committed(part, context, groups)
@@ -197,6 +198,8 @@ async def _fetched_group(
         async for topic in context.pace.each(group.topics or ())
     ]
     led = groups.led(group.group_id) if error is NONE else error
+    if not isinstance(led, ErrorCode) and (stale := _member_error(led.state, group)) is not NONE:
+        led = stale
     if isinstance(led, ErrorCode):
         if error is not NONE or not rights or any(refusal is NONE for _, _, refusal in rights):
             return await _refused_group(group, led, context)
@@ -217,6 +220,14 @@ async def _fetched_group(
             ]
             topics.append(FetchedTopicResponse(name=topic.name, topic_id=topic.topic_id, partitions=tuple(partitions)))
     return FetchedGroupResponse(group_id=group.group_id, error_code=NONE, topics=tuple(topics))
+
+
+def _member_error(core: GroupCoordinator, group: FetchedGroup) -> ErrorCode:
+    """Why a member of a consumer group (KIP-848) is told nothing: UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH."""
+    consumers = core.consumers.get(group.group_id)
+    if consumers is None:
+        return NONE
+    return core.consumers.rules.fetch_error(consumers, group.member_id, group.member_epoch)
 
 
 async def _refused_topics(

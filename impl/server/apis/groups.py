@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 NONE: Final = ErrorCode.none
 CLASSIC: Final = "classic"
+CONSUMER: Final = "consumer"
+"""The type of a group of KIP-848, and the protocol type of every group of consumers."""
 NOT_FOUND_FROM: Final = 6
 """The version of DescribeGroups from which a group that is not there is an error, and not a dead group."""
 
@@ -66,9 +68,10 @@ async def _described(
             error = led
         else:
             known = led.state.classic.get(group)
-            state = _state(known) if led.state.is_known(group) else ClassicState.DEAD.value
+            is_here = led.state.is_known(group) and group not in led.state.consumers.groups
+            state = _state(known) if is_here else ClassicState.DEAD.value
             if state == ClassicState.DEAD.value and context.api_version >= NOT_FOUND_FROM:
-                error, message = ErrorCode.group_id_not_found, f"there is no group {group!r}"
+                error, message = ErrorCode.group_id_not_found, f"there is no classic group {group!r}"
     is_stable = known is not None and known.state is ClassicState.STABLE
     protocol_type = "" if known is None else known.protocol_type or ""
     protocol = "" if known is None or not is_stable else known.protocol or ""
@@ -131,17 +134,19 @@ async def handle_list_groups(
     found: list[ListedGroup] = []
     for led in groups.log:
         async for group in context.pace.each(sorted(led.state.groups)):
-            known = led.state.classic.get(group)
-            state = _state(known)
-            if (states and state.lower() not in states) or (types and CLASSIC not in types):
+            known, consumers = led.state.classic.get(group), led.state.consumers.get(group)
+            state = _state(known) if consumers is None else consumers.state
+            kind = CLASSIC if consumers is None else CONSUMER
+            if (states and state.lower() not in states) or (types and kind not in types):
                 continue
+            classic_type = "" if known is None else known.protocol_type or ""
             if may_see_all or group_error(Operation.DESCRIBE, group, context) is NONE:
                 found.append(
                     ListedGroup(
                         group_id=GroupId(group),
-                        protocol_type="" if known is None else known.protocol_type or "",
+                        protocol_type=classic_type if consumers is None else CONSUMER,
                         group_state=state,
-                        group_type=CLASSIC,
+                        group_type=kind,
                     )
                 )
     error = ErrorCode.coordinator_load_in_progress if groups.log.is_loading else NONE
@@ -171,7 +176,11 @@ async def handle_delete_groups(
 async def _deleted(group: str, context: RequestContext, groups: Groups) -> ErrorCode:
     denied = group_error(Operation.DELETE, group, context)
     await groups.members.settled()
+    await groups.consumers.settled()
     led = groups.led(group) if denied is NONE else denied
     if isinstance(led, ErrorCode):
         return led
-    return await context.wait_briefly(partial(groups.carry_out, led, led.state.delete_group(group)))
+    ruling = led.state.delete_group(group)
+    if ruling.error is NONE:
+        groups.delete_consumers(led, group)
+    return await context.wait_briefly(partial(groups.carry_out, led, ruling))

@@ -18,12 +18,14 @@ from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.coordinators.groups.classic.messages import Moment
 from tidegauge.impl.coordinators.groups.classic.turn import ClassicLimits
+from tidegauge.impl.coordinators.groups.consumer.coordinator import ConsumerLimits
 from tidegauge.impl.coordinators.groups.coordinator import GroupCoordinator, Limits
 from tidegauge.impl.coordinators.groups.log_entries import TransactionEnded, log_entries
 from tidegauge.impl.coordinators.groups.requests import Ruling
 from tidegauge.impl.coordinators.hashing import partition_for
 from tidegauge.impl.metadata.topic_names import CONSUMER_OFFSETS
 from tidegauge.impl.records.payload import NO_PRODUCER, ProducerIdentity
+from tidegauge.impl.server.broker.consumer_members import ConsumerMembers
 from tidegauge.impl.server.broker.coordinator_log import CoordinatorLog, Led, LoggedBatch
 from tidegauge.impl.server.broker.group_members import GroupMembers
 
@@ -75,6 +77,9 @@ class Groups:
             append_timeout_ms=lambda: config.initial.offsets_commit_timeout_ms,
             max_bytes=self._max_bytes,
             timers=timers,
+        )
+        self.consumers = ConsumerMembers(
+            self.log, tasks, metadata, config, clock=clock, now=lambda: self.moment, timers=timers
         )
         replicas.effects.coordinators[CONSUMER_OFFSETS] = self.log
         metadata.on_topic_removed(self.topic_removed)
@@ -176,22 +181,25 @@ class Groups:
             config.group_max_session_timeout_ms,
         )
         retention_ms = config.offsets_retention_minutes * 60_000
-        return GroupCoordinator(Limits(config.offset_metadata_max_bytes, retention_ms, classic))
+        consumer = ConsumerLimits(config.group_consumer_max_size, config.group_consumer_assignors)
+        return GroupCoordinator(Limits(config.offset_metadata_max_bytes, retention_ms, classic, consumer))
 
     def replay(self, state: GroupCoordinator, batch: LoggedBatch) -> int:
         """Take in a batch of the log. Raises RecordError."""
         entries = list(log_entries(batch.header, batch.records, batch.marker))
-        state.offsets.replay(entries)
+        state.replay(entries)
         return max(0, len(batch.records) - len(entries))
 
     async def load(self, led: Led[GroupCoordinator], pace: Pace) -> int:
         """The members that the log tells of are taken over."""
         await self.members.load(led, pace)
+        await self.consumers.load(led, pace)
         return 0
 
     def loaded(self, led: Led[GroupCoordinator]) -> None:
         """Look for what expires, from now on."""
         self.members.loaded(led)
+        self.consumers.loaded(led)
         if self._timers and not self._is_sweeping:
             self._is_sweeping = True
             self._tasks.start_soon(self._sweep)
@@ -199,6 +207,7 @@ class Groups:
     def resigned(self, led: Led[GroupCoordinator]) -> None:
         """What is known goes with `led`."""
         self.members.resigned(led)
+        self.consumers.resigned(led)
 
     # --- what the coordinator does by itself -------------------------------------------------------------------------
 
@@ -206,6 +215,14 @@ class Groups:
         """Let the offsets go that nobody has committed for offsets.retention.minutes."""
         for led in self.log:
             self._tasks.start_soon(self._write, led, lambda core: core.expire(self.now_ms, RECORDS_AT_ONCE))
+            for group in led.state.idle_consumers():
+                self.delete_consumers(led, group)
+
+    def delete_consumers(self, led: Led[GroupCoordinator], group: str) -> None:
+        """The records of a consumer group without members go; nothing is awaited."""
+        write = led.state.consumers.delete(group)
+        if not isinstance(write, ErrorCode):
+            self.consumers.queue(led, write)
 
     def topic_removed(self, topic: str) -> None:
         """The offsets of a topic that was deleted go too."""

@@ -44,7 +44,7 @@ def test_a_key_has_kafkas_bytes() -> None:
     assert decode_key(encode_group_key("g")) == GroupKey("g")
 
 
-@pytest.mark.parametrize("key", [None, b"\0\3\0\1g", b"\0\7rest"])
+@pytest.mark.parametrize("key", [None, b"\0\4\0\1g", b"\0\x0brest"])
 def test_a_key_of_another_kind_is_none(key: bytes | None) -> None:
     assert decode_key(key) is None
 
@@ -158,7 +158,7 @@ def entries(batch: bytes) -> list[object]:
 
 
 def test_a_batch_is_read_entry_by_entry_and_what_is_not_known_is_left_out() -> None:
-    pairs = [offset_record(KEY, VALUE), (b"\0\3\0\1g", b"?"), offset_record(KEY, None), group_tombstone("g")]
+    pairs = [offset_record(KEY, VALUE), (b"\0\4\0\1g", b"?"), offset_record(KEY, None), group_tombstone("g")]
     pairs += [(encode_group_key("h"), group_value(3))]
     records = [Record(nth, 0, key, value) for nth, (key, value) in enumerate(pairs)]
     assert entries(build_batch(records)) == [

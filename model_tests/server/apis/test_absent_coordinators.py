@@ -1,4 +1,4 @@
-"""Requests about groups of the newer protocol, share and streams groups fail as in a Kafka that has none."""
+"""Requests about share and streams groups fail as in a Kafka that has none."""
 
 from __future__ import annotations
 
@@ -37,8 +37,6 @@ async def test_no_broker_is_the_coordinator_of_a_share_group() -> None:
 
 
 EXPECTED = {
-    ApiKey.CONSUMER_GROUP_HEARTBEAT: ErrorCode.unsupported_version,
-    ApiKey.CONSUMER_GROUP_DESCRIBE: ErrorCode.group_id_not_found,
     ApiKey.SHARE_GROUP_HEARTBEAT: ErrorCode.unsupported_version,
     ApiKey.SHARE_FETCH: ErrorCode.unsupported_version,
     ApiKey.STREAMS_GROUP_HEARTBEAT: ErrorCode.unsupported_version,

@@ -260,11 +260,13 @@ async def test_features_are_told_and_those_that_may_be_off_to_new_clients_alone(
             "kraft.version",
             "eligible.leader.replicas.version",
             "transaction.version",
+            "group.version",
         }
         assert {(f.name, f.min_version_level, f.max_version_level) for f in new.finalized_features} == {
             ("metadata.version", 30, 30),
             ("eligible.leader.replicas.version", 1, 1),
             ("transaction.version", 2, 2),
+            ("group.version", 1, 1),
         }
         assert new.finalized_features_epoch >= 0
         old = await peer.ask(ApiVersionsRequestV3(client_software_name="a", client_software_version="1"))

@@ -1,0 +1,314 @@
+"""The consumer groups of one partition of `__consumer_offsets`: what members ask, and what time brings about.
+
+Theory of operation
+-------------------
+A call makes another group of one (`state`) by the rules (`rules`), which counts in memory at once. What it changes is
+in the log before anybody is told of it: the call returns a `ConsumerWrite` with the records and the response, and the
+shell says what becomes of it. Until it is committed, who describes the group sees the former one.
+
+There is no clock here: the caller says what time it is, and calls `time_passed` no later than `next_deadline`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from hashlib import blake2b
+from typing import Final, NamedTuple
+
+import attrs
+from kio.schema.errors import ErrorCode
+
+from tidegauge.impl.coordinators.deadlines import Deadlines
+from tidegauge.impl.coordinators.fields import LONGEST_STRING
+from tidegauge.impl.coordinators.groups.consumer.assignors import ASSIGNORS
+from tidegauge.impl.coordinators.groups.consumer.records import changes, replayed
+from tidegauge.impl.coordinators.groups.consumer.rules import ConsumerRules
+from tidegauge.impl.coordinators.groups.consumer.state import (
+    JOINING_EPOCH,
+    LEAVING_EPOCH,
+    STATIC_LEAVING_EPOCH,
+    ConsumerGroup,
+    ConsumerHeartbeat,
+    ConsumerMember,
+    HeartbeatResponse,
+    Topics,
+)
+from tidegauge.impl.coordinators.groups.record_formats import ConsumerKey, GroupRecord
+
+NONE = ErrorCode.none
+UNLIMITED: Final = (1 << 31) - 1
+_CORRECT = ConsumerRules()
+
+
+@attrs.frozen
+class ConsumerLimits:
+    """What the settings say."""
+
+    max_size: int = UNLIMITED
+    """`group.consumer.max.size`."""
+    assignors: tuple[str, ...] = tuple(ASSIGNORS)
+    """`group.consumer.assignors`."""
+
+
+class ConsumerTimer(Enum):
+    """What of a member has a deadline."""
+
+    SESSION = "session"
+    REBALANCE = "rebalance"
+
+
+class ConsumerDeadline(NamedTuple):
+    """Of what member."""
+
+    group: str
+    timer: ConsumerTimer
+    member_id: str
+
+
+@attrs.frozen(eq=False)
+class ConsumerWrite:
+    """Records that have to be in the log before the response is told; without records, those of earlier calls."""
+
+    group_id: str
+    before: ConsumerGroup | None
+    after: ConsumerGroup | None
+    records: tuple[GroupRecord, ...]
+    response: HeartbeatResponse = attrs.field(factory=HeartbeatResponse)
+
+
+class ConsumerGroups:
+    """Rules on heartbeats, and on what time brings about."""
+
+    def __init__(self, limits: ConsumerLimits | None = None, rules: ConsumerRules = _CORRECT) -> None:
+        self.limits = limits or ConsumerLimits()
+        self.rules = rules
+        self.groups: dict[str, ConsumerGroup] = {}
+        """As all calls have left them."""
+        self.committed: dict[str, ConsumerGroup] = {}
+        """As the log has them."""
+        self.deadlines: Deadlines[ConsumerDeadline] = Deadlines()
+        self._revisions = 0
+        self._looked: dict[str, int] = {}
+        """By group: the version of the topics that its epoch is of."""
+
+    def get(self, group: str) -> ConsumerGroup | None:
+        return self.groups.get(group)
+
+    # --- heartbeats ----------------------------------------------------------------------------------------------
+
+    def heartbeat(
+        self, request: ConsumerHeartbeat, topics: Topics, version: int, session_timeout_ms: int, now_ms: int
+    ) -> ConsumerWrite | HeartbeatResponse:
+        """A member joins, goes on or leaves. `topics` has those that there are; another `version` may have others.
+
+        Errors: GROUP_ID_NOT_FOUND, GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID,
+        UNRELEASED_INSTANCE_ID, FENCED_MEMBER_EPOCH, INVALID_REQUEST for texts that are too long.
+        """
+        before = self.groups.get(request.group)
+        if error := self._error(before, request):
+            return error
+        group = before or ConsumerGroup(request.group)
+        if request.epoch in (LEAVING_EPOCH, STATIC_LEAVING_EPOCH):
+            return self._left(group, request)
+        after, response = self._advanced(group, request, topics, version)
+        self._looked[request.group] = version
+        known = group.members.get(request.member_id)
+        if known is not None and known.revoking is not after.members[request.member_id].revoking:
+            self._cancel(request.group, request.member_id, ConsumerTimer.REBALANCE)
+        self._watch(after.members[request.member_id], request.group, session_timeout_ms, now_ms)
+        return self._write(request.group, before, after, response)
+
+    def _error(self, group: ConsumerGroup | None, request: ConsumerHeartbeat) -> HeartbeatResponse | None:
+        texts = (request.group, request.member_id, request.instance_id or "", request.client_id, request.client_host)
+        if any(len(text.encode()) > LONGEST_STRING for text in texts):
+            return HeartbeatResponse(ErrorCode.invalid_request, "a text is too long")
+        if group is None:
+            if request.epoch == JOINING_EPOCH:
+                return None
+            return HeartbeatResponse(ErrorCode.group_id_not_found, f"there is no group {request.group!r}")
+        error = self.rules.heartbeat_error(group, request)
+        if error is NONE and request.epoch == JOINING_EPOCH and self._is_full(group, request):
+            return HeartbeatResponse(ErrorCode.group_max_size_reached, f"it has {len(group.members)} members")
+        return None if error is NONE else HeartbeatResponse(error, self._why(group, request, error))
+
+    def _is_full(self, group: ConsumerGroup, request: ConsumerHeartbeat) -> bool:
+        is_known = request.member_id in group.members or (request.instance_id or "") in group.instances
+        return not is_known and len(group.members) >= self.limits.max_size
+
+    def _why(self, group: ConsumerGroup, request: ConsumerHeartbeat, error: ErrorCode) -> str:
+        if error is not ErrorCode.fenced_member_epoch:
+            return ""
+        return f"the member is in epoch {group.members[request.member_id].epoch}, not {request.epoch}: join again"
+
+    def _advanced(
+        self, group: ConsumerGroup, request: ConsumerHeartbeat, topics: Topics, version: int
+    ) -> tuple[ConsumerGroup, HeartbeatResponse]:
+        rules = self.rules
+        known = group.members.get(request.member_id)
+        if request.epoch == JOINING_EPOCH:
+            group = rules.joined(group, request)
+        before = group.members[request.member_id]
+        member = _updated(before, request)
+        if member is not before:
+            group = group.with_member(member)
+        is_as_before = member.topics == before.topics and self._looked.get(group.group_id) == version
+        hashed = group.metadata_hash if is_as_before else metadata_hash(group, topics)
+        if rules.begins_epoch(group, before, member, hashed):
+            group = attrs.evolve(group, epoch=rules.next_epoch(group), metadata_hash=hashed)
+        if rules.needs_target(group):
+            target = rules.target(group, topics, self.limits.assignors)
+            group = attrs.evolve(group, target=target, target_epoch=group.epoch)
+        after = rules.reconciled(group, member, request.owned)
+        if after is not member:
+            group = group.with_member(after)
+        told = frozenset(after.assigned) if rules.tells_assignment(known, after, request) else None
+        return group, HeartbeatResponse(member_id=request.member_id, epoch=after.epoch, assignment=told)
+
+    def _left(self, group: ConsumerGroup, request: ConsumerHeartbeat) -> ConsumerWrite:
+        response = HeartbeatResponse(member_id=request.member_id, epoch=request.epoch)
+        member = group.members[request.member_id]
+        if request.epoch == STATIC_LEAVING_EPOCH and member.instance_id is not None:
+            self._cancel(group.group_id, member.member_id, ConsumerTimer.REBALANCE)
+            after = group.with_member(self.rules.away(member))
+        else:
+            after = self.rules.removed(group, member.member_id)
+            self._unwatch(group.group_id, member.member_id)
+        return self._write(group.group_id, group, after, response)
+
+    def _write(
+        self,
+        group_id: str,
+        before: ConsumerGroup | None,
+        after: ConsumerGroup | None,
+        response: HeartbeatResponse | None = None,
+    ) -> ConsumerWrite:
+        response = response or HeartbeatResponse()
+        records = () if before is after else tuple(changes(before, after, group_id))
+        if not records:
+            return ConsumerWrite(group_id, before, before, (), response)
+        self._revisions += 1
+        if after is None:
+            self.groups.pop(group_id, None)
+            self._looked.pop(group_id, None)
+        else:
+            after = self.groups[group_id] = attrs.evolve(after, revision=self._revisions)
+        remaining = after.members if after is not None else {}
+        for member_id in before.members if before is not None else ():
+            if member_id not in remaining:
+                self._unwatch(group_id, member_id)
+        return ConsumerWrite(group_id, before, after, records, response)
+
+    # --- the log -------------------------------------------------------------------------------------------------
+
+    def written(self, write: ConsumerWrite) -> None:
+        """The records are committed."""
+        if write.after is None:
+            self.committed.pop(write.group_id, None)
+        else:
+            self.committed[write.group_id] = write.after
+
+    def failed(self, write: ConsumerWrite) -> None:
+        """The records never will be in the log, nor will those that were decided on since."""
+        self._looked.pop(write.group_id, None)
+        if write.before is None:
+            self.groups.pop(write.group_id, None)
+        else:
+            self.groups[write.group_id] = write.before
+
+    def is_committed(self, write: ConsumerWrite) -> bool:
+        """Whether the group is in the log as the write has it, or later."""
+        committed = self.committed.get(write.group_id)
+        return write.after is None or (committed is not None and committed.revision >= write.after.revision)
+
+    def replay(self, key: ConsumerKey, value: bytes | None) -> None:
+        """A record of the log that is loaded. Raises RecordError."""
+        group = replayed(self.committed.get(key.group), key, value)
+        if group is None:
+            self.committed.pop(key.group, None)
+        else:
+            self.committed[key.group] = group
+
+    def load(self, group_id: str, session_timeout_ms: int, now_ms: int) -> None:
+        """All of the log was replayed: the members have new sessions."""
+        group = self.committed[group_id]
+        self.groups[group_id] = group
+        for member in group.members.values():
+            self._watch(member, group_id, session_timeout_ms, now_ms)
+
+    def unload(self) -> None:
+        """Another broker coordinates the groups."""
+        self.groups.clear()
+        self.committed.clear()
+        self._looked.clear()
+        self.deadlines = Deadlines()
+
+    def delete(self, group_id: str) -> ConsumerWrite | ErrorCode:
+        """GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP."""
+        group = self.groups.get(group_id)
+        if group is None:
+            return ErrorCode.group_id_not_found
+        return ErrorCode.non_empty_group if group.members else self._write(group_id, group, None)
+
+    # --- time ----------------------------------------------------------------------------------------------------
+
+    def next_deadline(self) -> int | None:
+        """When to call `time_passed` at the latest, on the clock of timers."""
+        return self.deadlines.first()
+
+    def time_passed(self, now_ms: int) -> Iterator[ConsumerWrite]:
+        """What has ended by now, one after the other; the caller may stop at any of them, and go on later."""
+        for due in self.deadlines.due(now_ms):
+            if (write := self.timed_out(due)) is not None:
+                yield write
+
+    def timed_out(self, due: ConsumerDeadline) -> ConsumerWrite | None:
+        """A deadline of a member is reached: it is removed."""
+        group = self.groups.get(due.group)
+        member = None if group is None else group.members.get(due.member_id)
+        if group is None or member is None or (due.timer is ConsumerTimer.REBALANCE and not member.revoking):
+            return None
+        self._unwatch(due.group, due.member_id)
+        return self._write(due.group, group, self.rules.removed(group, due.member_id))
+
+    def _watch(self, member: ConsumerMember, group: str, session_timeout_ms: int, now_ms: int) -> None:
+        """A session begins anew; who has to give back has its own time for that, which does not."""
+        self.deadlines.set(
+            ConsumerDeadline(group, ConsumerTimer.SESSION, member.member_id), now_ms + session_timeout_ms
+        )
+        rebalance = ConsumerDeadline(group, ConsumerTimer.REBALANCE, member.member_id)
+        if not member.revoking:
+            self.deadlines.cancel(rebalance)
+        elif self.deadlines.get(rebalance) is None:
+            self.deadlines.set(rebalance, now_ms + max(0, member.rebalance_timeout_ms))
+
+    def _unwatch(self, group: str, member_id: str) -> None:
+        for timer in ConsumerTimer:
+            self._cancel(group, member_id, timer)
+
+    def _cancel(self, group: str, member_id: str, timer: ConsumerTimer) -> None:
+        self.deadlines.cancel(ConsumerDeadline(group, timer, member_id))
+
+
+def _updated(member: ConsumerMember, request: ConsumerHeartbeat) -> ConsumerMember:
+    """The member with what a heartbeat says of it; the same one if that is nothing new."""
+    said: Mapping[str, object] = {
+        "instance_id": request.instance_id,
+        "rack_id": request.rack_id,
+        "topics": None if request.topics is None else frozenset(request.topics),
+        "rebalance_timeout_ms": None if request.rebalance_timeout_ms == -1 else request.rebalance_timeout_ms,
+        "assignor": request.assignor,
+        "client_id": request.client_id,
+        "client_host": request.client_host,
+    }
+    new = {name: value for name, value in said.items() if value is not None and getattr(member, name) != value}
+    return attrs.evolve(member, **new) if new else member  # type: ignore[arg-type]
+
+
+def metadata_hash(group: ConsumerGroup, topics: Topics) -> int:
+    """Of the topics that the members subscribe to: another number if a topic has come, gone or grown."""
+    names = sorted({name for member in group.members.values() for name in member.topics if name in topics})
+    if not names:
+        return 0
+    text = "\n".join(f"{name} {topics[name].topic_id} {topics[name].partitions}" for name in names)
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big", signed=True)

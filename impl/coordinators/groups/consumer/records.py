@@ -1,0 +1,240 @@
+"""The records of consumer groups in `__consumer_offsets` (KIP-848), as Kafka's bytes, and what they amount to.
+
+Keys begin with an int16 that says what kind of record it is, and have the group, and a member's id or an expression::
+
+    3   a group's epoch       epoch int32; tag 0: hash of its topics int64
+    4   its topics            of Kafka up to 4.0; read over
+    5   a member              instance id, rack id or null; client id, client host; topic names; expression or null;
+                              rebalance timeout int32; assignor or null
+    6   the target's epoch    epoch int32
+    7   a member's target     partitions
+    8   what a member has     epoch, previous epoch int32; state int8; partitions assigned, and those to be given back
+    16  an expression         read over: the coordinator resolves none
+
+Values are of version 0 and flexible: compact strings and arrays, tagged fields at the end of each structure. Partitions
+are an array of topic id (uuid), indexes int32, and in tag 0 the epochs in which they were assigned (KIP-1251).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+from uuid import UUID
+
+import attrs
+
+from tidegauge.impl.coordinators.fields import (
+    INT16,
+    INT32,
+    INT64,
+    FieldReader,
+    encode_string,
+    encode_varint,
+)
+from tidegauge.impl.coordinators.groups.consumer.state import ConsumerGroup, ConsumerMember, Held, Place
+from tidegauge.impl.coordinators.groups.record_formats import MEMBER_KINDS, ConsumerKey, GroupRecord
+from tidegauge.impl.records.batches import InvalidRecordError
+
+GROUP_EPOCH: Final = 3
+MEMBER: Final = 5
+TARGET_EPOCH: Final = 6
+MEMBER_TARGET: Final = 7
+CURRENT: Final = 8
+_STABLE, _UNREVOKED, _UNRELEASED = 1, 2, 3
+
+
+# --- writing -------------------------------------------------------------------------------------------------------
+
+
+def encode_key(key: ConsumerKey) -> bytes:
+    member = encode_string(key.member_id) if key.kind in MEMBER_KINDS else b""
+    return INT16.pack(key.kind) + encode_string(key.group) + member
+
+
+def _compact(text: str | None) -> bytes:
+    if text is None:
+        return encode_varint(0)
+    data = text.encode()
+    return encode_varint(len(data) + 1) + data
+
+
+def _partitions(places: Iterable[Place], since: Held | None = None) -> bytes:
+    by_topic: dict[str, list[int]] = defaultdict(list)
+    for topic_id, index in sorted(places):
+        by_topic[topic_id].append(index)
+    parts = [encode_varint(len(by_topic) + 1)]
+    for topic_id, indexes in by_topic.items():
+        parts += UUID(topic_id).bytes, encode_varint(len(indexes) + 1), *map(INT32.pack, indexes)
+        if since is None:
+            parts.append(encode_varint(0))
+        else:
+            epochs = encode_varint(len(indexes) + 1) + b"".join(INT32.pack(since[topic_id, one]) for one in indexes)
+            parts += encode_varint(1), encode_varint(0), encode_varint(len(epochs)), epochs
+    return b"".join(parts)
+
+
+def _value(*parts: bytes) -> bytes:
+    return b"".join((INT16.pack(0), *parts))
+
+
+_NO_TAGS: Final = b"\0"
+
+
+def _group_epoch(group: ConsumerGroup) -> bytes:
+    tags = encode_varint(1) + encode_varint(0) + encode_varint(INT64.size) + INT64.pack(group.metadata_hash)
+    return _value(INT32.pack(group.epoch), tags if group.metadata_hash else _NO_TAGS)
+
+
+def _member(member: ConsumerMember) -> bytes:
+    names = sorted(member.topics)
+    return _value(
+        *map(_compact, (member.instance_id, member.rack_id, member.client_id, member.client_host)),
+        encode_varint(len(names) + 1),
+        *map(_compact, names),
+        _compact(None),
+        INT32.pack(member.rebalance_timeout_ms),
+        _compact(member.assignor),
+        _NO_TAGS,
+    )
+
+
+def _current(member: ConsumerMember) -> bytes:
+    state = _UNREVOKED if member.revoking else _UNRELEASED if member.is_waiting else _STABLE
+    return _value(
+        INT32.pack(member.epoch),
+        INT32.pack(member.previous_epoch),
+        bytes([state]),
+        _partitions(member.assigned, member.assigned),
+        _partitions(member.revoking, member.revoking),
+        _NO_TAGS,
+    )
+
+
+def changes(before: ConsumerGroup | None, after: ConsumerGroup | None, group_id: str) -> Iterator[GroupRecord]:
+    """The records by which one group becomes the other; None is a group that is not there."""
+    old = before or ConsumerGroup(group_id, epoch=0, target_epoch=0)
+    new = after or ConsumerGroup(group_id, epoch=0, target_epoch=0)
+    for member_id in sorted(old.members.keys() - new.members.keys()):
+        for kind in (CURRENT, MEMBER_TARGET, MEMBER):
+            yield GroupRecord(encode_key(ConsumerKey(kind, group_id, member_id)), None)
+    for member_id, member in new.members.items():
+        known = old.members.get(member_id)
+        if known is None or (known is not member and known.subscription != member.subscription):
+            yield GroupRecord(encode_key(ConsumerKey(MEMBER, group_id, member_id)), _member(member))
+    if after is None:
+        yield GroupRecord(encode_key(ConsumerKey(TARGET_EPOCH, group_id)), None)
+        yield GroupRecord(encode_key(ConsumerKey(GROUP_EPOCH, group_id)), None)
+        return
+    if (old.epoch, old.metadata_hash) != (new.epoch, new.metadata_hash):
+        yield GroupRecord(encode_key(ConsumerKey(GROUP_EPOCH, group_id)), _group_epoch(new))
+    for member_id, places in new.target.items():
+        if old.target.get(member_id) != places:
+            value = _value(_partitions(places), _NO_TAGS)
+            yield GroupRecord(encode_key(ConsumerKey(MEMBER_TARGET, group_id, member_id)), value)
+    if old.target_epoch != new.target_epoch:
+        value = _value(INT32.pack(new.target_epoch), _NO_TAGS)
+        yield GroupRecord(encode_key(ConsumerKey(TARGET_EPOCH, group_id)), value)
+    for member_id, member in new.members.items():
+        known = old.members.get(member_id)
+        if known is None or (known is not member and known.current != member.current):
+            yield GroupRecord(encode_key(ConsumerKey(CURRENT, group_id, member_id)), _current(member))
+
+
+# --- reading -------------------------------------------------------------------------------------------------------
+
+
+def replayed(group: ConsumerGroup | None, key: ConsumerKey, value: bytes | None) -> ConsumerGroup | None:
+    """The group once a record counts; None if there is none any more.
+
+    Records come in the order of the log, and the cleaner may have taken any that a later one replaces: of the records
+    of a member the first may be any (KAFKA-19862).
+
+    Raises CorruptRecordError, or InvalidRecordError for a version that Kafka does not have.
+    """
+    group = group or ConsumerGroup(key.group)
+    if value is None:
+        return _deleted(group, key)
+    fields = FieldReader(value)
+    if (version := fields.int16()) != 0:
+        raise InvalidRecordError(f"a record of a consumer group of version {version}: known is 0")
+    match key.kind:
+        case 3:
+            epoch = fields.int32()
+            hashed = next((INT64.unpack(data)[0] for tag, data in fields.tagged_fields() if tag == 0), 0)
+            return attrs.evolve(group, epoch=epoch, metadata_hash=hashed)
+        case 6:
+            return attrs.evolve(group, target_epoch=fields.int32())
+        case 7:
+            places = frozenset(_read_partitions(fields))
+            return attrs.evolve(group, target={**group.target, key.member_id: places})
+    member = group.members.get(key.member_id) or ConsumerMember(key.member_id)
+    read = _read_member if key.kind == MEMBER else _read_current
+    return group.with_member(read(member, fields))
+
+
+def _deleted(group: ConsumerGroup, key: ConsumerKey) -> ConsumerGroup | None:
+    match key.kind:
+        case 3:
+            return None
+        case 6:
+            return attrs.evolve(group, target_epoch=0)
+        case 7:
+            return attrs.evolve(group, target={one: has for one, has in group.target.items() if one != key.member_id})
+        case 5:
+            return attrs.evolve(group, members={k: one for k, one in group.members.items() if k != key.member_id})
+    member = group.members.get(key.member_id)
+    if member is None:
+        return group
+    return group.with_member(
+        attrs.evolve(member, epoch=0, previous_epoch=0, assigned={}, revoking={}, is_waiting=False)
+    )
+
+
+def _read_member(member: ConsumerMember, fields: FieldReader) -> ConsumerMember:
+    instance_id, rack_id = fields.nullable_string(compact=True), fields.nullable_string(compact=True)
+    client_id, client_host = fields.string(compact=True), fields.string(compact=True)
+    names = frozenset(fields.string(compact=True) for _ in range(fields.count(compact=True)))
+    fields.nullable_string(compact=True)
+    return attrs.evolve(
+        member,
+        instance_id=instance_id,
+        rack_id=rack_id,
+        client_id=client_id,
+        client_host=client_host,
+        topics=names,
+        rebalance_timeout_ms=fields.int32(),
+        assignor=fields.nullable_string(compact=True),
+    )
+
+
+def _read_current(member: ConsumerMember, fields: FieldReader) -> ConsumerMember:
+    epoch, previous_epoch = fields.int32(), fields.int32()
+    state = fields.bytes_of(1)[0]
+    assigned = _read_partitions(fields)
+    revoking = _read_partitions(fields)
+    return attrs.evolve(
+        member,
+        epoch=epoch,
+        previous_epoch=previous_epoch,
+        is_waiting=state == _UNRELEASED,
+        assigned={place: epoch if since is None else since for place, since in assigned.items()},
+        revoking={place: epoch if since is None else since for place, since in revoking.items()},
+    )
+
+
+def _read_partitions(fields: FieldReader) -> Mapping[Place, int | None]:
+    """Partitions, with the epochs in which they were assigned, as far as the record says so."""
+    found: dict[Place, int | None] = {}
+    for _ in range(fields.count(compact=True)):
+        topic_id = str(UUID(bytes=fields.bytes_of(16)))
+        indexes = [fields.int32() for _ in range(fields.count(compact=True))]
+        epochs: list[int | None] = [None] * len(indexes)
+        for tag, data in fields.tagged_fields():
+            if tag == 0:
+                inner = FieldReader(data)
+                epochs = [inner.int32() for _ in range(inner.count(compact=True))]
+        if len(epochs) != len(indexes):
+            raise InvalidRecordError(f"{len(indexes)} partitions with {len(epochs)} epochs")
+        found |= {(topic_id, index): since for index, since in zip(indexes, epochs, strict=True)}
+    return found

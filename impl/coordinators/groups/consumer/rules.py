@@ -1,0 +1,210 @@
+"""The rules of the coordinator of a consumer group: whom it knows, who is to own what, and whose commits it takes.
+
+They stand under the names that they have in `spec.groups.consumer`, which says what each is for. A rule is a method, so
+that a bug (`model_tests.bugs`) can override it. They know no clock and no log.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+
+import attrs
+from kio.schema.errors import ErrorCode
+
+from tidegauge.impl.coordinators.groups.consumer.assignors import ASSIGNORS, Target
+from tidegauge.impl.coordinators.groups.consumer.state import (
+    JOINING_EPOCH,
+    LEAVING_EPOCH,
+    STATIC_LEAVING_EPOCH,
+    ConsumerGroup,
+    ConsumerHeartbeat,
+    ConsumerMember,
+    Place,
+    Topics,
+)
+from tidegauge.impl.coordinators.groups.requests import Commit
+
+NONE = ErrorCode.none
+
+
+class ConsumerRules:
+    """What the coordinator decides."""
+
+    # --- who is a member -----------------------------------------------------------------------------------------
+
+    def heartbeat_error(self, group: ConsumerGroup, request: ConsumerHeartbeat) -> ErrorCode:
+        """UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, UNRELEASED_INSTANCE_ID, FENCED_MEMBER_EPOCH."""
+        if request.epoch == JOINING_EPOCH:
+            return self.joining_error(group, request.instance_id, request.member_id)
+        if (error := self.member_error(group, request.instance_id, request.member_id)) is not NONE:
+            return error
+        leaves = request.epoch in (LEAVING_EPOCH, STATIC_LEAVING_EPOCH)
+        return NONE if leaves else self.epoch_error(group.members[request.member_id], request)
+
+    def joining_error(self, group: ConsumerGroup, instance_id: str | None, member_id: str) -> ErrorCode:
+        """A static member may be replaced when it has left to come back, and not before."""
+        known = None if instance_id is None else group.instances.get(instance_id)
+        is_free = known is None or known == member_id or group.members[known].epoch == STATIC_LEAVING_EPOCH
+        return NONE if is_free else ErrorCode.unreleased_instance_id
+
+    def member_error(self, group: ConsumerGroup, instance_id: str | None, member_id: str) -> ErrorCode:
+        """Why one that says it is a member is none."""
+        if instance_id is None:
+            return NONE if member_id in group.members else ErrorCode.unknown_member_id
+        known = group.instances.get(instance_id)
+        if known is None:
+            return ErrorCode.unknown_member_id
+        return NONE if known == member_id else ErrorCode.fenced_instance_id
+
+    def epoch_error(self, member: ConsumerMember, request: ConsumerHeartbeat) -> ErrorCode:
+        """A member is in its epoch, or behind by a response that was lost."""
+        is_in = request.epoch == member.epoch or self.is_behind(member, request)
+        return NONE if is_in else ErrorCode.fenced_member_epoch
+
+    def is_behind(self, member: ConsumerMember, request: ConsumerHeartbeat) -> bool:
+        """Whether a member has not got the response with its epoch, and owns nothing that it should not."""
+        is_previous = request.epoch == member.previous_epoch < member.epoch
+        return is_previous and request.owned is not None and request.owned <= member.assigned.keys()
+
+    def joined(self, group: ConsumerGroup, request: ConsumerHeartbeat) -> ConsumerGroup:
+        """The group with who joins. The next process of a static member takes over what the former one has."""
+        instance_id, member_id = request.instance_id, request.member_id
+        known = None if instance_id is None else group.instances.get(instance_id)
+        if known is None and member_id in group.members:
+            known = member_id
+        if known is None:
+            return group.with_member(ConsumerMember(member_id, instance_id))
+        if known == member_id:
+            return group
+        former = group.members[known]
+        target = {member_id if one == known else one: has for one, has in group.target.items()}
+        group = attrs.evolve(group.without(known), target=target)
+        member = attrs.evolve(
+            former, member_id=member_id, epoch=JOINING_EPOCH, previous_epoch=JOINING_EPOCH, revoking={}
+        )
+        return group.with_member(member)
+
+    # --- epochs ---------------------------------------------------------------------------------------------------
+
+    def begins_epoch(
+        self, group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember, metadata_hash: int
+    ) -> bool:
+        """Another subscription, and other topics or partitions, begin an epoch of the group. Who joins had none."""
+        return before.topics != after.topics or group.metadata_hash != metadata_hash
+
+    def next_epoch(self, group: ConsumerGroup) -> int:
+        return group.epoch + 1
+
+    def needs_target(self, group: ConsumerGroup) -> bool:
+        """A target is made once for an epoch."""
+        return group.epoch > group.target_epoch
+
+    def removed(self, group: ConsumerGroup, member_id: str) -> ConsumerGroup:
+        """The group without a member: an epoch of its own. Without members there is nothing to make a target for."""
+        group = group.without(member_id)
+        epoch = self.next_epoch(group)
+        return attrs.evolve(group, epoch=epoch, target_epoch=group.target_epoch if group.members else epoch)
+
+    def away(self, member: ConsumerMember) -> ConsumerMember:
+        """A static member that has left to come back: it has given back what it was to."""
+        return attrs.evolve(
+            member, epoch=STATIC_LEAVING_EPOCH, previous_epoch=member.epoch, revoking={}, is_waiting=False
+        )
+
+    # --- the target ------------------------------------------------------------------------------------------------
+
+    def assignor(self, group: ConsumerGroup, known: Sequence[str]) -> str:
+        """The assignor that most members name; the first of the brokers' if none does."""
+        votes = Counter(one.assignor for one in group.members.values() if one.assignor in known)
+        return max(known, key=lambda name: (votes[name], -known.index(name)))
+
+    def target(self, group: ConsumerGroup, topics: Topics, known: Sequence[str]) -> Target:
+        """Who is to own what."""
+        return ASSIGNORS[self.assignor(group, known)](group, topics)
+
+    # --- what a member has -----------------------------------------------------------------------------------------
+
+    def reconciled(
+        self, group: ConsumerGroup, member: ConsumerMember, owned: Collection[Place] | None
+    ) -> ConsumerMember:
+        """The member one step nearer to its target. First it gives back; not before it has, it is in the next epoch."""
+        if not member.revoking:
+            is_there = member.epoch == group.target_epoch and not member.is_waiting
+            return member if is_there else self.next_assignment(group, member, member.epoch, owned)
+        if not self.has_revoked(member.revoking, owned):
+            return member
+        return self.next_assignment(group, member, self.epoch_after_revoking(member), owned)
+
+    def epoch_after_revoking(self, member: ConsumerMember) -> int:
+        """What a member has given back it had in an epoch that is over."""
+        return member.epoch + 1
+
+    def has_revoked(self, revoking: Collection[Place], owned: Collection[Place] | None) -> bool:
+        """Whether a member has said that it owns none of these any more."""
+        return owned is not None and not any(place in revoking for place in owned)
+
+    def next_assignment(
+        self, group: ConsumerGroup, member: ConsumerMember, epoch: int, owned: Collection[Place] | None
+    ) -> ConsumerMember:
+        """The member with what it keeps, and either what it has to give back or what it is given."""
+        target = group.target.get(member.member_id, frozenset())
+        kept = {place: since for place, since in member.assigned.items() if place in target}
+        revoking = {place: since for place, since in member.assigned.items() if place not in target}
+        if revoking and not self.has_revoked(revoking, owned):
+            member = attrs.evolve(member, assigned=kept, revoking=revoking, is_waiting=False)
+            return self.in_epoch(member, epoch)
+        missing = [place for place in sorted(target) if place not in kept]
+        free = [place for place in missing if self.is_free(group, place, member.member_id)]
+        given = dict.fromkeys(free, self.assignment_epoch(group))
+        member = attrs.evolve(member, assigned={**kept, **given}, revoking={}, is_waiting=len(free) < len(missing))
+        return self.in_epoch(member, group.target_epoch)
+
+    def in_epoch(self, member: ConsumerMember, epoch: int) -> ConsumerMember:
+        """The member in an epoch; the one before is remembered."""
+        return member if epoch == member.epoch else attrs.evolve(member, epoch=epoch, previous_epoch=member.epoch)
+
+    def is_free(self, group: ConsumerGroup, place: Place, member_id: str) -> bool:
+        """A partition is given to a member when no other one has it, or has yet to give it back."""
+        return group.holders.get(place, member_id) == member_id
+
+    def assignment_epoch(self, group: ConsumerGroup) -> int:
+        """The epoch in which a member is given something (KIP-1251)."""
+        return group.target_epoch
+
+    def tells_assignment(
+        self, before: ConsumerMember | None, after: ConsumerMember, request: ConsumerHeartbeat
+    ) -> bool:
+        """A member is told what it is to own when that has changed, and when it cannot know it."""
+        return request.is_full or before is None or before.assigned.keys() != after.assigned.keys()
+
+    # --- commits ---------------------------------------------------------------------------------------------------
+
+    def commit_error(self, group: ConsumerGroup, commit: Commit) -> ErrorCode:
+        """Why nothing of a commit is taken: UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH; an empty group takes offsets of
+        who is no member.
+        """
+        if commit.generation < 0 and not group.members:
+            return NONE
+        member = group.members.get(commit.member_id)
+        if member is None:
+            return ErrorCode.unknown_member_id
+        return ErrorCode.stale_member_epoch if commit.generation > member.epoch else NONE
+
+    def place_error(self, group: ConsumerGroup, commit: Commit, place: Place) -> ErrorCode:
+        """Why a partition of a commit is not taken: in an epoch that is over, the member had it not (KIP-1251)."""
+        member = group.members.get(commit.member_id)
+        if member is None or commit.generation == member.epoch:
+            return NONE
+        since = member.assigned.get(place, member.revoking.get(place))
+        is_of_assignment = since is not None and since <= commit.generation
+        return NONE if is_of_assignment else ErrorCode.stale_member_epoch
+
+    def fetch_error(self, group: ConsumerGroup, member_id: str | None, epoch: int) -> ErrorCode:
+        """Why a member is told no offsets: UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH; who is no member may ask."""
+        if member_id is None and epoch < 0:
+            return NONE
+        member = group.members.get(member_id or "")
+        if member is None:
+            return ErrorCode.unknown_member_id
+        return NONE if epoch == member.epoch else ErrorCode.stale_member_epoch

@@ -1,0 +1,231 @@
+"""The members of consumer groups (KIP-848) at one broker: the shell around the core of their protocol.
+
+The core decides on heartbeats, and says what has to be in the log first (`coordinators.groups.consumer`). What is to be
+written waits in line until its task runs, so that appends are in the order of the core's decisions. A response waits
+until its records are committed, and so does one that says what earlier calls have decided.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Final
+
+import attrs
+import trio
+from kio.schema.errors import ErrorCode
+
+from tidegauge.impl.coordinators.groups.consumer.state import HeartbeatResponse, Topic
+from tidegauge.impl.metadata.group_configs import group_default
+from tidegauge.impl.server.broker.coordinator_log import CoordinatorLog, Led
+from tidegauge.impl.server.config import group_settings
+from tidegauge.impl.server.pace import Pace
+
+if TYPE_CHECKING:
+    from tidegauge.impl.coordinators.groups.classic.messages import Moment
+    from tidegauge.impl.coordinators.groups.consumer.coordinator import ConsumerWrite
+    from tidegauge.impl.coordinators.groups.consumer.state import ConsumerHeartbeat
+    from tidegauge.impl.coordinators.groups.coordinator import GroupCoordinator
+    from tidegauge.impl.metadata.image import ClusterImage
+    from tidegauge.impl.ports.clock import Clock
+    from tidegauge.impl.server.broker.dynamic_config import DynamicConfig
+    from tidegauge.impl.server.broker.metadata_cache import MetadataCache
+    from tidegauge.impl.server.broker.tasks import BrokerTasks
+
+SESSION_TIMEOUT: Final = "consumer.session.timeout.ms"
+HEARTBEAT_INTERVAL: Final = "consumer.heartbeat.interval.ms"
+_TIMEOUT_UNITS: Final = 20
+"""Of work, as `impl.server.pace` counts it, to act on one deadline."""
+
+
+class ImageTopics(Mapping[str, Topic]):
+    """The topics of the metadata image, as the core asks for them."""
+
+    def __init__(self, image: ClusterImage) -> None:
+        self._image = image
+
+    def __getitem__(self, name: str) -> Topic:
+        topic = self._image.topics[name]
+        return Topic(topic.topic_id, len(topic.partitions))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._image.topics)
+
+    def __len__(self) -> int:
+        return len(self._image.topics)
+
+
+@attrs.define(eq=False, repr=False)
+class _Queued:
+    """A write in line, until it is known what becomes of it."""
+
+    led: Led[GroupCoordinator]
+    write: ConsumerWrite
+    error: ErrorCode | None = None
+    done: trio.Event = attrs.field(factory=trio.Event)
+
+    def end(self, error: ErrorCode) -> None:
+        if self.error is None:
+            self.error = error
+            self.done.set()
+
+
+class ConsumerMembers:
+    """The members of the consumer groups that this broker coordinates."""
+
+    def __init__(
+        self,
+        log: CoordinatorLog[GroupCoordinator],
+        tasks: BrokerTasks,
+        metadata: MetadataCache,
+        config: DynamicConfig,
+        *,
+        clock: Clock,
+        now: Callable[[], Moment],
+        timers: bool,
+    ) -> None:
+        """`timers`: whether deadlines are met by time; else a driver orders it (`meet_deadlines`)."""
+        self._log = log
+        self._tasks = tasks
+        self._metadata = metadata
+        self._config = config
+        self._clock = clock
+        self._now = now
+        self._timers = timers
+        self._is_keeping_time = False
+        self._alarm = trio.CancelScope()
+        """Wakes the task that keeps the time, by its deadline."""
+        self._line: deque[_Queued] = deque()
+        """What is to be written, in the order of the decisions."""
+        self._changed = trio.Event()
+        """Set and replaced whenever something is committed, or given up."""
+
+    # --- settings --------------------------------------------------------------------------------------------------
+
+    def setting(self, group: str, name: str) -> int:
+        """A setting of a group, or the brokers' for all groups, in ms."""
+        own = self._metadata.image.group_configs.get(group, {})
+        if name in own:
+            return int(own[name])
+        default = group_default(name, group_settings(self._config.current.properties))
+        assert isinstance(default, int), name
+        return default
+
+    # --- requests --------------------------------------------------------------------------------------------------
+
+    async def heartbeat(self, led: Led[GroupCoordinator], request: ConsumerHeartbeat) -> HeartbeatResponse:
+        """The core's response to a heartbeat, once it is in the log.
+
+        Errors: those of the core, and of the append: COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR.
+        """
+        image = self._metadata.image
+        session_ms = self.setting(request.group, SESSION_TIMEOUT)
+        core = led.state.consumers
+        made = core.heartbeat(request, ImageTopics(image), image.offset, session_ms, self._now().timer_ms)
+        self._set_alarm(led)
+        if isinstance(made, HeartbeatResponse):
+            return made
+        error = await self.submit(led, made)
+        return made.response if error is ErrorCode.none else HeartbeatResponse(error)
+
+    async def submit(self, led: Led[GroupCoordinator], write: ConsumerWrite) -> ErrorCode:
+        """Have in the log what the core has decided, and all that it has decided before; it goes into line at once."""
+        if write.records:
+            queued = self.queue(led, write)
+            await queued.done.wait()
+            assert queued.error is not None, "it is done"
+            return queued.error
+        with trio.move_on_after(self._config.initial.offsets_commit_timeout_ms / 1000):
+            while led.is_led and not led.state.consumers.is_committed(write):
+                await self._changed.wait()
+            return ErrorCode.none if led.is_led else ErrorCode.not_coordinator
+        return ErrorCode.coordinator_not_available
+
+    def queue(self, led: Led[GroupCoordinator], write: ConsumerWrite) -> _Queued:
+        """The write is in line; nothing is awaited."""
+        queued = _Queued(led, write)
+        self._line.append(queued)
+        self._tasks.start_soon(self._write_next)
+        return queued
+
+    async def settled(self) -> None:
+        """Return when all that the core has decided is in the log, or on its way."""
+        while self._line:
+            await trio.lowlevel.checkpoint()
+
+    async def _write_next(self) -> None:
+        """Have in the log what is the first in line, and tell the core what becomes of it."""
+        if not self._line:
+            return  # it was given up with what was decided before it
+        queued = self._line.popleft()
+        led, write, core = queued.led, queued.write, queued.led.state.consumers
+
+        def apply(_: int) -> None:
+            core.written(write)
+            self._tell()
+
+        def drop() -> None:
+            core.failed(write)
+            self._give_up(led, write.group_id)
+
+        timeout_ms = self._config.initial.offsets_commit_timeout_ms
+        queued.end(await self._log.append(led, write.records, apply, timeout_ms=timeout_ms, drop=drop))
+        self._tell()
+
+    def _give_up(self, led: Led[GroupCoordinator], group_id: str) -> None:
+        """What was decided on after what will never be in the log will not be either."""
+        for later in [one for one in self._line if one.led is led and one.write.group_id == group_id]:
+            self._line.remove(later)
+            later.end(ErrorCode.coordinator_not_available)
+        self._tell()
+
+    def _tell(self) -> None:
+        changed, self._changed = self._changed, trio.Event()
+        changed.set()
+
+    # --- leader epochs -----------------------------------------------------------------------------------------------
+
+    async def load(self, led: Led[GroupCoordinator], pace: Pace) -> None:
+        """The members that the log tells of have sessions from now on."""
+        async for group in pace.each(list(led.state.consumers.committed)):
+            led.state.consumers.load(group, self.setting(group, SESSION_TIMEOUT), self._now().timer_ms)
+
+    def loaded(self, led: Led[GroupCoordinator]) -> None:
+        """Deadlines count from now on."""
+        self._set_alarm(led)
+        if self._timers and not self._is_keeping_time:
+            self._is_keeping_time = True
+            self._tasks.start_soon(self._keep_time)
+
+    def resigned(self, led: Led[GroupCoordinator]) -> None:
+        """Who waits is to look for another coordinator."""
+        led.state.consumers.unload()
+        self._tell()
+
+    # --- time --------------------------------------------------------------------------------------------------------
+
+    def _set_alarm(self, led: Led[GroupCoordinator]) -> None:
+        due = led.state.consumers.next_deadline()
+        if due is not None and due / 1000 < self._alarm.deadline:
+            self._alarm.deadline = due / 1000
+
+    async def _keep_time(self) -> None:
+        pace = Pace(until_running=self._clock.until_running)
+        while self._log.is_leading:
+            due = (led.state.consumers.next_deadline() for led in self._log)
+            first = min((at for at in due if at is not None), default=math.inf)
+            with trio.CancelScope(deadline=first / 1000) as self._alarm:
+                await trio.sleep_forever()
+            await self._clock.until_running()
+            await self.meet_deadlines(pace)
+        self._is_keeping_time = False
+
+    async def meet_deadlines(self, pace: Pace) -> None:
+        """Act on what is due."""
+        for led in self._log:
+            for write in led.state.consumers.time_passed(self._now().timer_ms):
+                self.queue(led, write)
+                await pace.did(_TIMEOUT_UNITS)
+                if not led.is_led:
+                    break

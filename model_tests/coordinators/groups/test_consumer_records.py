@@ -1,0 +1,103 @@
+"""The records of consumer groups (KIP-848) are Kafka's bytes, and amount to the group that they were written for."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+
+from tidegauge.impl.coordinators.groups.consumer.records import changes, replayed
+from tidegauge.impl.coordinators.groups.consumer.state import ConsumerGroup, ConsumerMember
+from tidegauge.impl.coordinators.groups.record_formats import ConsumerKey, GroupRecord, decode_key
+from tidegauge.impl.records.batches import RecordError
+
+TOPIC = "00000000-0000-0000-0000-000000000001"
+OTHER = "00000000-0000-0000-0000-000000000002"
+ONE = ConsumerMember(
+    "m1",
+    instance_id="i",
+    rack_id="r",
+    client_id="c",
+    client_host="/h",
+    topics=frozenset({"t", "u"}),
+    rebalance_timeout_ms=300_000,
+    assignor="range",
+    epoch=4,
+    previous_epoch=3,
+    assigned={(TOPIC, 0): 3, (OTHER, 2): 4},
+    revoking={(TOPIC, 1): 3},
+)
+TWO = ConsumerMember("m2", topics=frozenset({"t"}), epoch=5, previous_epoch=0, is_waiting=True)
+GROUP = ConsumerGroup(
+    "g",
+    epoch=5,
+    metadata_hash=-7,
+    target_epoch=5,
+    target={"m1": frozenset({(TOPIC, 0), (OTHER, 2)}), "m2": frozenset({(TOPIC, 1)})},
+    members={"m1": ONE, "m2": TWO},
+)
+
+
+def load(records: list[GroupRecord]) -> ConsumerGroup | None:
+    group = None
+    for record in records:
+        key = decode_key(record.key)
+        assert isinstance(key, ConsumerKey)
+        group = replayed(group, key, record.value)
+    return group
+
+
+def shown(group: ConsumerGroup | None) -> tuple[object, ...]:
+    assert group is not None
+    members = {one.member_id: (one.subscription, one.current) for one in group.members.values()}
+    return group.epoch, group.metadata_hash, group.target_epoch, group.target, members
+
+
+def test_a_group_is_what_its_records_say() -> None:
+    assert shown(load(list(changes(None, GROUP, "g")))) == shown(GROUP)
+
+
+def test_a_change_is_written_by_the_records_that_it_needs_and_no_others() -> None:
+    moved = attrs.evolve(ONE, epoch=5, previous_epoch=4, assigned={(TOPIC, 0): 3}, revoking={})
+    after = GROUP.with_member(moved)
+    records = list(changes(GROUP, after, "g"))
+    assert [decode_key(one.key) for one in records] == [ConsumerKey(8, "g", "m1")]
+    assert shown(load([*changes(None, GROUP, "g"), *records])) == shown(after)
+    assert not list(changes(GROUP, attrs.evolve(GROUP), "g"))
+
+
+def test_a_member_that_is_gone_leaves_tombstones_and_so_does_a_group() -> None:
+    before, after = list(changes(None, GROUP, "g")), GROUP.without("m1")
+    gone = list(changes(GROUP, after, "g"))
+    assert {one.value for one in gone} == {None}
+    assert shown(load([*before, *gone])) == shown(after)
+    assert load([*before, *changes(GROUP, None, "g")]) is None
+
+
+def test_a_cleaned_log_amounts_to_the_same_group() -> None:
+    """Of the records of one key the last is left, wherever it is (KAFKA-19862)."""
+    later = GROUP.with_member(attrs.evolve(ONE, epoch=6, assigned={}, revoking={}))
+    later = later.with_member(attrs.evolve(TWO, epoch=6, assigned={(TOPIC, 0): 6}))
+    records = [*changes(None, GROUP, "g"), *changes(GROUP, later, "g")]
+    last = {record.key: record for record in records}
+    cleaned = [record for record in records if last[record.key] is record]
+    assert len(cleaned) < len(records)
+    assert shown(load(cleaned)) == shown(later)
+
+
+def test_bytes_are_kafkas() -> None:
+    records = {
+        key.kind: one for one in changes(None, GROUP, "g") if isinstance(key := decode_key(one.key), ConsumerKey)
+    }
+    assert records[3].key == bytes.fromhex("0003 0001 67")
+    assert records[3].value == bytes.fromhex("0000 00000005 01 00 08 fffffffffffffff9")
+    assert records[6].value == bytes.fromhex("0000 00000005 00")
+    assert records[8].key == bytes.fromhex("0008 0001 67 0002 6d32")
+    assert records[8].value == bytes.fromhex("0000 00000005 00000000 03 01 01 00")
+    topic = bytes.fromhex("00000000000000000000000000000001")
+    assert records[7].value == b"\0\0\2" + topic + bytes.fromhex("02 00000001 00 00")
+
+
+def test_what_no_coordinator_has_written_is_refused() -> None:
+    for value in (b"", b"\0\1", b"\0\0\0", b"\0\0\0\0\0\1"):
+        with pytest.raises(RecordError):
+            replayed(GROUP, ConsumerKey(8, "g", "m1"), value)
