@@ -52,6 +52,7 @@ from tidegauge.impl.storage.durability import Durability
 from tidegauge.impl.storage.errors import BatchListTooLargeError, CorruptLogError, OffsetOutOfRangeError
 from tidegauge.impl.storage.flushing import PendingFlush
 from tidegauge.impl.storage.follower_batches import check_ascending, segment_loads
+from tidegauge.impl.storage.interrupted_replacements import remove_deleted
 from tidegauge.impl.storage.leader_epoch_cache import UNDEFINED_EPOCH, LeaderEpochCache
 from tidegauge.impl.storage.log_observer import LogObserver
 from tidegauge.impl.storage.log_reads import LogReads
@@ -159,6 +160,7 @@ class Log(LogReads):
         if log.is_dirty and not is_new:  # a new log has nothing to lose
             durability.sync(log.observer)
         durability.recovery_point = log.log_end_offset
+        remove_deleted(disk, directory, names)
         if log.damage:
             log.damage.write_note()
         elif DAMAGE_NOTE in names:

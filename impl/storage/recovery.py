@@ -30,7 +30,7 @@ carries out what was decided and drops the rest.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Final, NamedTuple
@@ -47,17 +47,15 @@ from tidegauge.impl.storage.damage import DAMAGE_NOTE, STRAY_SUFFIX, Gap, unused
 from tidegauge.impl.storage.epoch_recovery import contradiction, read_epochs, reject
 from tidegauge.impl.storage.errors import CorruptLogError
 from tidegauge.impl.storage.index import tell_rebuilt
+from tidegauge.impl.storage.interrupted_replacements import finish_replacements, is_deleted_segment
 from tidegauge.impl.storage.leader_epoch_cache import UNDEFINED_EPOCH, EpochEntry, LeaderEpochCache
 from tidegauge.impl.storage.neighbours import first_batch, last_batch
 from tidegauge.impl.storage.noted_epochs import Beside, NotedEpochs
 from tidegauge.impl.storage.producer_snapshot import snapshot_offset
 from tidegauge.impl.storage.segment import Segment
 from tidegauge.impl.storage.segment_names import (
-    CLEANED_SUFFIX,
-    DELETED_SUFFIX,
     LOG_SUFFIX,
     SEGMENT_SUFFIXES,
-    SWAP_SUFFIX,
     base_offset_of,
     file_name,
 )
@@ -65,7 +63,6 @@ from tidegauge.impl.storage.survey import MAX_RELATIVE_OFFSET, Around, Bounds
 
 LOGGER: Final = logging.getLogger(__name__)
 
-_LEFT_OVER = (CLEANED_SUFFIX, DELETED_SUFFIX, SWAP_SUFFIX, ".tmp")
 _ENDLESS: Final = 1 << 62
 
 
@@ -122,50 +119,6 @@ def base_offsets(names: Iterable[str]) -> list[int]:
     return sorted(base for base in found if base is not None)
 
 
-def finish_replacements(disk: Disk, directory: str, names: Iterable[str], index_interval_bytes: int) -> Sequence[str]:
-    """Put every `.swap` segment in place of those that it replaces, and drop what else was left over.
-
-    Takes the names in the directory and returns those that are there afterwards. Durable when it returns.
-    """
-    found = frozenset(names)
-    if not any(name.endswith(_LEFT_OVER) or _is_orphan(name, found) for name in found):
-        return sorted(found)
-    _remove_where(disk, directory, lambda name: name.endswith((CLEANED_SUFFIX, DELETED_SUFFIX, ".tmp")))
-    swaps = [name for name in disk.list_directory(directory) if name.endswith(LOG_SUFFIX + SWAP_SUFFIX)]
-    for name in swaps:
-        base_offset = base_offset_of(name.removesuffix(SWAP_SUFFIX))
-        if base_offset is not None:
-            _put_in_place(disk, directory, base_offset, index_interval_bytes)
-    _remove_where(disk, directory, lambda name: name.endswith(SWAP_SUFFIX))
-    found = frozenset(disk.list_directory(directory))
-    _remove_where(disk, directory, lambda name: _is_orphan(name, found))
-    disk.sync_directory(directory)
-    return disk.list_directory(directory)
-
-
-def _is_orphan(name: str, names: Container[str]) -> bool:
-    """Whether it is an index whose log is not among the names."""
-    stem, dot, suffix = name.rpartition(".")
-    return dot + suffix in SEGMENT_SUFFIXES and stem + LOG_SUFFIX not in names
-
-
-def _remove_where(disk: Disk, directory: str, is_doomed: Callable[[str], bool]) -> None:
-    for name in disk.list_directory(directory):
-        if is_doomed(name):
-            disk.remove(f"{directory}/{name}")
-
-
-def _put_in_place(disk: Disk, directory: str, base_offset: int, index_interval_bytes: int) -> None:
-    segment = Segment(disk, directory, base_offset, index_interval_bytes, 0, suffix=SWAP_SUFFIX)
-    segment.cut(segment.recover(LeaderEpochCache(), Bounds(base_offset)))
-    for name in disk.list_directory(directory):
-        base = base_offset_of(name)
-        if base is not None and base_offset <= base < segment.next_offset:
-            Segment(disk, directory, base, index_interval_bytes, 0).remove()
-    segment.rename("")
-    segment.close()
-
-
 def recover_segments(
     disk: Disk,
     directory: str,
@@ -183,7 +136,7 @@ def recover_segments(
     names = list(names)
     if names in ([], [PARTITION_METADATA]) and checkpointed.knows_nothing:  # a new log
         return [], Recovery()
-    has_deleted = any(name.endswith(LOG_SUFFIX + DELETED_SUFFIX) for name in names)
+    has_deleted = any(map(is_deleted_segment, names))
     names = finish_replacements(disk, directory, names, config.index_interval_bytes)
     is_clean = checkpointed.clean_shutdown
     entries = read_epochs(disk, directory, names, was_flushed=checkpointed.recovery_point > 0)

@@ -186,7 +186,7 @@ class Segments:
         The cleaner writes a segment whose files end in `.cleaned`. When it is whole and synced it is renamed to
         `.swap`, which decides: from now on it replaces every segment from its base offset up to its end. Those are
         renamed to `.deleted`, and the new one gets its proper name. A log that is opened removes what is `.cleaned`
-        and puts in place what is `.swap` (`recovery.finish_replacements`). Taking these steps twice does no harm.
+        and puts in place what is `.swap` (`interrupted_replacements`). Taking these steps twice does no harm.
 
         A replacement ends where the last of the replaced segments ends. Segments therefore still follow each other
         without a gap, by which recovery knows that no tail is missing.

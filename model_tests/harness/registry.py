@@ -97,7 +97,12 @@ from tidegauge.spec.replication.extensions.lost_logs import LoseLog, LostLogs
 from tidegauge.spec.replication.extensions.reads import Reads
 from tidegauge.spec.replication.extensions.reassignment import Reassignment, StartReassignment
 from tidegauge.spec.replication.extensions.retention import DeleteRecords, Retain, Retention
-from tidegauge.spec.replication.extensions.running_damage import MeetDamage, ReportUnread, RunningDamage
+from tidegauge.spec.replication.extensions.running_damage import (
+    MeetDamage,
+    ReportArrivesLate,
+    ReportUnread,
+    RunningDamage,
+)
 from tidegauge.spec.replication.extensions.settings import ChangeSettings, Settings
 from tidegauge.spec.replication.extensions.shutdown import BeginShutdown, ControlledShutdown, StopUnasked
 from tidegauge.spec.replication.extensions.unregistering import Unregister, Unregistering
@@ -369,7 +374,9 @@ HARNESS: Final = HarnessRegistry(
         Damage(),
         LostLogs(),
         RunningDamage(),
-        perturbations=frozenset({BeginShutdown, StopUnasked, DamageLog, LoseEnd, LoseLog, MeetDamage, ReportUnread}),
+        perturbations=frozenset(
+            {BeginShutdown, StopUnasked, DamageLog, LoseEnd, LoseLog, MeetDamage, ReportUnread, ReportArrivesLate}
+        ),
         no_cluster=DAMAGE,
     ),
     _of_replication("retention", RetentionCores, Retention()),

@@ -88,6 +88,8 @@ def without_recreation(options: Options) -> Options:
         (628, "a follower's log is cut, and the flush of that fails"),
         (638, "the response to a registration comes after that to a later one"),
         (844, "the high watermark of a replica is written down after it was withdrawn"),
+        (403, "a log that is opened again for want of descriptors has the high watermark that its process knew"),
+        (623, "a report of damage arrives after the replica was repaired"),
     ],
 )
 def test_a_seed_with_everything_that_has_failed_holds(seed: int, _what: str) -> None:

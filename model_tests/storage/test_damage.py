@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import random
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 
 import pytest
 
@@ -16,8 +18,8 @@ from tidegauge.impl.records.payload import Record, build_batch, decode_batches
 from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.damage import DAMAGE_NOTE, Gap
 from tidegauge.impl.storage.errors import CorruptLogError, DamagedLogError
+from tidegauge.impl.storage.interrupted_replacements import finish_replacements
 from tidegauge.impl.storage.log import Log
-from tidegauge.impl.storage.recovery import finish_replacements
 from tidegauge.model_tests.harness.damage.files import stays_unseen
 
 DIRECTORY = "logs/tide-0"
@@ -394,11 +396,42 @@ def test_a_first_segment_that_was_being_deleted_is_no_damage() -> None:
     assert opened(disk).damage, "one that nobody was deleting is missed"
 
 
+class Interrupted(FailingDisk):
+    """A disk that takes so many writes."""
+
+    def __init__(self, disk: SimulatedDisk, writes: int) -> None:
+        super().__init__(disk)
+        self.left = writes
+        self.watched_by(self.count)
+
+    def count(self, operation: Operation, _: str) -> None:
+        self.left -= operation in WRITES
+        if self.left < 0:
+            raise OSError(errno.EMFILE, "no descriptors")
+
+
+def test_a_first_segment_that_was_being_deleted_is_no_damage_however_often_recovery_is_interrupted() -> None:
+    """Until the leader epochs are written, nothing but the deleted segment says that the log has not lost it."""
+    left = -1
+    for writes in range(100):
+        disk = written(clean=False)
+        first = f"{DIRECTORY}/{0:020d}.log"
+        disk.rename(first, f"{first}.deleted")
+        interrupted = Interrupted(disk, writes)
+        with suppress(OSError):
+            Log.open(interrupted, DIRECTORY, CONFIG, 0)
+        log = opened(disk, clean=False)
+        assert (readable(log), bool(log.damage)) == (list(range(BATCHES_A_SEGMENT, END)), False), writes
+        if (left := interrupted.left) >= 0:
+            break
+    assert left == 0, "it was interrupted at every step"
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_what_was_left_over_is_gone_for_good_when_recovery_has_dropped_it(seed: int) -> None:
     disk = SimulatedDisk(random.Random(seed))
     disk.make_directory(DIRECTORY)
-    for left in (f"{0:020d}.log.cleaned", f"{4:020d}.log.deleted", f"{8:020d}.index"):
+    for left in (f"{0:020d}.log.cleaned", f"{4:020d}.index.deleted", f"{8:020d}.index"):
         disk.open(f"{DIRECTORY}/{left}", create=True).append(b"left")
     disk.sync_directory(DIRECTORY)
     assert finish_replacements(disk, DIRECTORY, disk.list_directory(DIRECTORY), 150) == []

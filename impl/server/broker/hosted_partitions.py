@@ -43,6 +43,7 @@ from tidegauge.impl.server.broker.doubled_replicas import DoubledReplicas
 from tidegauge.impl.server.broker.high_watermark_checkpoint import HighWatermarkCheckpoint
 from tidegauge.impl.server.broker.partition import Partition, TopicPartition
 from tidegauge.impl.server.broker.replica_effects import ReplicaEffects
+from tidegauge.impl.server.broker.replicas_without_room import ReplicasWithoutRoom
 from tidegauge.impl.server.broker.withdrawn_replicas import WithdrawnReplicas
 from tidegauge.impl.server.config import ServerConfig
 from tidegauge.impl.server.trace.tracer import Tracer
@@ -118,8 +119,7 @@ class HostedPartitions:
         """`all_at_once` runs work that waits for the disk (`Disk.all_at_once`)."""
         self.broker_id = broker_id
         self.directories = directories
-        self._waits_for_room: set[TopicPartition] = set()
-        """The offline replicas that are tried again."""
+        self._without_room = ReplicasWithoutRoom()
         self.preferred_directories: dict[TopicPartition, str] = {}
         """Where to make replicas that are not here yet (AlterReplicaLogDirs): paths."""
         self._hosted: dict[TopicPartition, Partition] = {}
@@ -201,10 +201,10 @@ class HostedPartitions:
         """
         if self._look_at_all:
             changed, self._look_at_all = None, False
-        if self._waits_for_room:
-            self._offline -= self._waits_for_room
-            changed = None if changed is None else {*changed, *(topic for topic, _ in self._waits_for_room)}
-            self._waits_for_room.clear()
+        if waiting := self._without_room.waiting:
+            self._offline -= waiting
+            changed = None if changed is None else {*changed, *(topic for topic, _ in waiting)}
+            waiting.clear()
         self._take_back(image, changed)
         self._forget_former(image)
         self._doubled.settle(image)
@@ -339,6 +339,7 @@ class HostedPartitions:
             another = [key for key, known in now.items() if is_another(self._offline_as.get(key), known)]
             self._let_go_of_withdrawn(another)
             self._high_watermarks.forget_offline(another)
+            self._without_room.forget(another)
             self._offline.difference_update(another)
             self._offline_as = {key: known for key in self._offline if (known := now[key]) is not None}
         self._image = image
@@ -467,16 +468,17 @@ class HostedPartitions:
         into = self.preferred_directories.pop(key, None)
         try:
             log = self.directories.open_log(topic, index, config, self._clock.now_ms(), claim, into=into)
+            high_watermark = self._without_room.recall(key, topic_id, log, self._high_watermarks.offsets.get(key, 0))
         except (OSError, NoLogDirectoryError, RecordError) as error:
             self._without_log(key, error, topic_id=topic_id)
-            if key not in self._waits_for_room:
+            if key not in self._without_room.waiting:
                 log_event(
                     LOGGER, logging.ERROR, "log not opened", partition=f"{topic}-{index}", why=str(error), next=OFFLINE
                 )
             return None
         log.producers.expire(self._clock.now_ms(), self._config.producer_id_expiration_ms)
         settings = PartitionConfig(replica_lag_time_max_ms=self._config.replica_lag_time_max_ms)
-        replica = self._replica_class(self.broker_id, log, settings, self._high_watermarks.offsets.get(key, 0))
+        replica = self._replica_class(self.broker_id, log, settings, high_watermark)
         return self._hosting(Partition(topic, index, topic_id, log, replica))
 
     def _hosting(self, partition: Partition) -> Partition:
@@ -566,7 +568,7 @@ class HostedPartitions:
         is_known = key in self._offline
         self._note_offline([key], topic_id)
         if isinstance(error, OSError) and extent_of(error) is Extent.PASSING:
-            self._waits_for_room.add(key)
+            self._without_room.wait(key, partition)
         elif not is_known:
             self._effects.replica_without_log(key, partition)
 

@@ -31,7 +31,13 @@ from tidegauge.spec.replication.extensions.reassignment import (
     ReplicaList,
     StartReassignment,
 )
-from tidegauge.spec.replication.extensions.running_damage import ReportDamaged, ReportUnread, is_withdrawn, settled
+from tidegauge.spec.replication.extensions.running_damage import (
+    ReportArrivesLate,
+    ReportDamaged,
+    ReportUnread,
+    is_withdrawn,
+    settled,
+)
 from tidegauge.spec.replication.extensions.settings import ChangeSettings, TopicSettings
 from tidegauge.spec.replication.extensions.unregistering import Rejoin, Unregister, is_unregistered
 from tidegauge.spec.replication.state import (
@@ -186,7 +192,9 @@ def looked_at(decision: events.BrokerDecision, followed: Followed) -> Iterator[R
             known = followed.machine is not None and settled(followed.machine, followed.state, broker)
             yield ReportUnread(broker) if known else ReportDamaged(broker)
         elif before != after:
-            yield ReportLost(broker) if after else ReportFound(broker)
+            is_late = after and not followed.state.controller.sessions[broker].fenced
+            lost_action = ReportArrivesLate(broker) if is_late else ReportLost(broker)
+            yield lost_action if after else ReportFound(broker)
         before = broker in offline(followed.state.controller)
         after = decision.broker in registration.offline_replicas
         if before != after:

@@ -22,6 +22,10 @@ it out of the ISR and of the eligible replicas. Who alone is in sync by then, si
 out: it leads on with what it can read, in the new epoch. Its former proposals count no more, so nobody can be in the
 ISR of whom it does not know.
 
+A report may also arrive when it is over: the leader epoch that its broker waited for came from elsewhere, the replica
+is repaired, and in sync perhaps. The request names the broker's process and no leader epoch, so the controller takes
+the replica out once more (`ReportArrivesLate`). Its broker reports its directory again as soon as it has read of that.
+
 A process that ends leaves a damaged log, of which the next one goes by the rules of `damage`.
 
 The extension requires `Damage` and `LostLogs`. It adds to a replica that it is withdrawn.
@@ -150,6 +154,30 @@ class ReportUnread(BrokerAction):
         return reported(machine, state, self.broker).spend(self.bounded_as)
 
 
+@attrs.frozen
+class ReportArrivesLate(BrokerAction):
+    """The same of a replica that has been repaired in the life of this process."""
+
+    bounded_as: ClassVar[str] = "ReportArrivesLate"
+
+    def guard(self, machine: ReplicationRules, state: State) -> str:
+        replica, broker = state.replicas[self.broker], self.broker
+        if not machine.may_perturb(state, self.bounded_as):
+            return "no report arrives late in this model"
+        if is_withdrawn(replica) or Withdrawn.of(replica).epoch == NONE:
+            return f"broker {broker} has repaired nothing"
+        if not is_registered(state, broker) or state.controller.sessions[broker].fenced:
+            return f"broker {broker} is no member"
+        if not state.controller.isr:
+            return "nobody is in sync"
+        if broker in lost(state.controller):
+            return f"the replica of broker {broker} is lost"
+        return machine.not_hosting(state, broker)
+
+    def effect(self, machine: ReplicationRules, state: State) -> State:
+        return reported(machine, state, self.broker).spend(self.bounded_as)
+
+
 def settled(machine: ReplicationRules, state: State, broker: int) -> bool:
     """Whether the replica may be repaired as soon as its broker has read what is written."""
     metadata = machine.metadata(state.controller)
@@ -203,7 +231,13 @@ class RunningDamage(ReplicationExtension):
     """Damage that is met, and repaired, in the life of a process."""
 
     requires: ClassVar[tuple[type[Extension], ...]] = (ControlledShutdown, Damage, LostLogs)
-    action_types: ClassVar[tuple[type[Action], ...]] = (MeetDamage, ReportDamaged, ReportUnread, RepairWhileRunning)
+    action_types: ClassVar[tuple[type[Action], ...]] = (
+        MeetDamage,
+        ReportDamaged,
+        ReportUnread,
+        ReportArrivesLate,
+        RepairWhileRunning,
+    )
     cutting_types: ClassVar[tuple[type[Action], ...]] = (RepairWhileRunning,)
     part_types: ClassVar[tuple[type[Part], ...]] = (Withdrawn,)
 
@@ -309,8 +343,9 @@ class RunningDamage(ReplicationExtension):
             return inner(state, broker, replica, metadata)
         if metadata.leader not in (NONE, broker) or not self.may_return(machine, replica, broker, metadata):
             return state.with_replica(broker, replica)
-        start = Withdrawn.of(replica).start
-        return inner(state, broker, with_part(with_part(replica, Withdrawn()), Damaged(start)), metadata)
+        met = Withdrawn.of(replica)
+        hosted = with_part(with_part(replica, Withdrawn(epoch=met.epoch)), Damaged(met.start))
+        return inner(state, broker, hosted, metadata)
 
     def survivor(
         self, machine: ReplicationRules, inner: Callable[[Replica, int], Replica], replica: Replica, kept: int

@@ -32,6 +32,7 @@ from tidegauge.spec.replication.extensions.damage import Eligible
 from tidegauge.spec.replication.extensions.running_damage import (
     MeetDamage,
     RepairWhileRunning,
+    ReportArrivesLate,
     ReportDamaged,
     ReportUnread,
     Withdrawn,
@@ -75,7 +76,8 @@ class RunningDamageCores(LostLogCores):
         if not self.is_withdrawn(number):
             super().apply_metadata(number)
         elif self.metadata_of(number).leader in (spec.NONE, number) and self.may_return(number):
-            self.damaged[number] = self.withdrawn.pop(number).start
+            met = self.withdrawn[number]
+            self.damaged[number], self.withdrawn[number] = met.start, Withdrawn(epoch=met.epoch)
             super().apply_metadata(number)
         else:
             self.brokers[number].pulled = self.brokers[number].seen = None
@@ -97,7 +99,7 @@ def meet_damage(cores: RunningDamageCores, action: MeetDamage) -> None:
     cores.waiting = {value: one for value, one in cores.waiting.items() if one[0] != number}
 
 
-def report_damaged(cores: RunningDamageCores, action: ReportDamaged | ReportUnread) -> None:
+def report_damaged(cores: RunningDamageCores, action: ReportDamaged | ReportUnread | ReportArrivesLate) -> None:
     error = report(cores, action.broker, UNASSIGNED)
     assert error is ErrorCode.none, error.name
 
@@ -144,6 +146,7 @@ STEPS: Final = Steps[RunningDamageCores, [], None](
     on(MeetDamage, meet_damage),
     on(ReportDamaged, report_damaged),
     on(ReportUnread, report_damaged),
+    on(ReportArrivesLate, report_damaged),
     on(RepairWhileRunning, repair_while_running),
     on(protocol.ReceiveFetch, receive_fetch),
     on(Stop, stop),

@@ -19,6 +19,7 @@ from tidegauge.spec.replication.extensions.lost_logs import LostLogs, ReportFoun
 from tidegauge.spec.replication.extensions.running_damage import (
     MeetDamage,
     RepairWhileRunning,
+    ReportArrivesLate,
     ReportDamaged,
     ReportUnread,
     RunningDamage,
@@ -32,7 +33,7 @@ from tidegauge.spec.replication.rules import ReplicationRules
 from tidegauge.spec.replication.state import NONE, Error, FetchRequest, State
 
 MODEL = MODELS["running-damage"].machine
-BOUNDS = Bounds(ExpireSession=9, Crash=9, BeginShutdown=9, MeetDamage=9, ReportUnread=9)
+BOUNDS = Bounds(ExpireSession=9, Crash=9, BeginShutdown=9, MeetDamage=9, ReportUnread=9, ReportArrivesLate=9)
 
 
 def walk_of(running: RunningDamage, brokers: int = 3) -> Walk:
@@ -74,6 +75,20 @@ def test_a_follower_is_taken_out_of_the_isr_before_it_is_cut_and_a_leader_epoch_
     assert walk.state.replicas[1].log == ()
     walk.do(ApplyMetadata(1))
     assert (walk.state.replicas[1].leader, is_withdrawn(walk.state.replicas[1])) == (0, False)
+
+
+def test_a_report_that_arrives_after_the_repair_takes_the_replica_out_once_more_until_it_is_found(walk: Walk) -> None:
+    walk.do(Append(0)).fetch(1, 2).do(MeetDamage(1, 0))
+    assert not walk.enabled(ReportArrivesLate(1)), "it is not repaired"
+    walk.do(ReportDamaged(1), RepairWhileRunning(1), ApplyMetadata(0), ApplyMetadata(1)).fetch(1)
+    assert not walk.enabled(ReportArrivesLate(1)), "it is lost already"
+    walk.do(ReportFound(1))
+    before = walk.state.controller.leader_epoch
+    walk.do(ReportArrivesLate(1))
+    controller = walk.state.controller
+    assert (controller.leader_epoch, controller.isr, lost(controller)) == (before + 1, (0, 2), (1,))
+    walk.do(ReportFound(1))
+    assert lost(walk.state.controller) == ()
 
 
 def test_who_has_yet_to_read_of_a_later_epoch_reports_all_the_same_and_who_has_read_of_it_does_not(walk: Walk) -> None:
