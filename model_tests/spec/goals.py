@@ -355,7 +355,7 @@ OF_OTHERS: Final = (
     Reached(
         "a worker takes the partition over from one that hangs", Workers(bounds=Bounds(Hang=1)), 6, of(workers.Expire)
     ),
-    Reached("a record was processed, and cannot be committed", Workers(bounds=Bounds(Expel=1)), 5, of(workers.Expel)),
+    Reached("a record was processed, and cannot be committed", Workers(bounds=Bounds(Expel=1)), 6, of(workers.Expel)),
     Reached(
         "a partition comes back while a worker is at it from before",
         Workers(bounds=Bounds(Expel=1)),
