@@ -90,20 +90,6 @@ def test_a_consumer_that_was_assigned_partitions_begins_where_it_is_told_to(
         consumer.close()
 
 
-def test_a_consumer_of_the_newer_protocol_is_told_that_there_are_no_such_groups(
-    bootstrap: str, fresh_topic: FreshTopic
-) -> None:
-    settings = {"bootstrap.servers": bootstrap, "group.id": "g", "group.protocol": "consumer", "log_level": 0}
-    consumer = Consumer(settings)
-    try:
-        consumer.subscribe([fresh_topic()])
-        message = consumer.poll(SECONDS)
-        assert message is not None, "the client waits without a word"
-        assert "API version not supported: ConsumerGroupHeartbeat" in message.error().str()
-    finally:
-        consumer.close()
-
-
 @pytest.fixture
 def python_admin(bootstrap: str) -> Iterator[KafkaAdminClient]:
     client = KafkaAdminClient(bootstrap_servers=bootstrap)

@@ -18,6 +18,7 @@ from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.coordinators.groups.consumer.state import HeartbeatResponse, Topic
 from tidegauge.impl.metadata.group_configs import group_default
+from tidegauge.impl.server.broker.consumer_group_lines import ConsumerGroupLines
 from tidegauge.impl.server.broker.coordinator_log import CoordinatorLog, Led
 from tidegauge.impl.server.config import group_settings
 from tidegauge.impl.server.pace import Pace
@@ -62,6 +63,8 @@ class _Queued:
 
     led: Led[GroupCoordinator]
     write: ConsumerWrite
+    is_expiry: bool = False
+    """Whether time has come about it, and no request."""
     error: ErrorCode | None = None
     done: trio.Event = attrs.field(factory=trio.Event)
 
@@ -98,6 +101,7 @@ class ConsumerMembers:
         """Wakes the task that keeps the time, by its deadline."""
         self._line: deque[_Queued] = deque()
         """What is to be written, in the order of the decisions."""
+        self._lines = ConsumerGroupLines()
         self._changed = trio.Event()
         """Set and replaced whenever something is committed, or given up."""
 
@@ -142,9 +146,9 @@ class ConsumerMembers:
             return ErrorCode.none if led.is_led else ErrorCode.not_coordinator
         return ErrorCode.coordinator_not_available
 
-    def queue(self, led: Led[GroupCoordinator], write: ConsumerWrite) -> _Queued:
+    def queue(self, led: Led[GroupCoordinator], write: ConsumerWrite, *, is_expiry: bool = False) -> _Queued:
         """The write is in line; nothing is awaited."""
-        queued = _Queued(led, write)
+        queued = _Queued(led, write, is_expiry)
         self._line.append(queued)
         self._tasks.start_soon(self._write_next)
         return queued
@@ -163,10 +167,12 @@ class ConsumerMembers:
 
         def apply(_: int) -> None:
             core.written(write)
+            self._lines.written(write, is_expiry=queued.is_expiry)
             self._tell()
 
         def drop() -> None:
             core.failed(write)
+            self._lines.not_written(write)
             self._give_up(led, write.group_id)
 
         timeout_ms = self._config.initial.offsets_commit_timeout_ms
@@ -225,7 +231,7 @@ class ConsumerMembers:
         """Act on what is due."""
         for led in self._log:
             for write in led.state.consumers.time_passed(self._now().timer_ms):
-                self.queue(led, write)
+                self.queue(led, write, is_expiry=True)
                 await pace.did(_TIMEOUT_UNITS)
                 if not led.is_led:
                     break
