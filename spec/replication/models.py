@@ -113,6 +113,11 @@ _ALL = (
                     ControlledShutdown(), Damage(), LostLogs(), RunningDamage()),
            Bounds(MeetDamage=1, ReportUnread=1),
            "the same, reported once more by a broker that has not read that it is out already"),
+    _model("running-damage-late",
+           extended(evolve(TWO_BROKERS, min_insync_replicas=2),
+                    ControlledShutdown(), Damage(), LostLogs(), RunningDamage()),
+           Bounds(MeetDamage=1, ReportArrivesLate=1),
+           "the same, reported once more after the repair"),
     _model("late-messages", extended(evolve(TWO_BROKERS, min_insync_replicas=2), LateMessages()),
            Bounds(ArriveLate=1, Crash=1),
            "what a process had sent before it died, and arrives when its successor is at work"),
@@ -155,5 +160,12 @@ MODELS: Mapping[str, Model[Replication]] = {model.name: model for model in _ALL}
 QUICK = ("crash", "unclean", "network", "controller")
 """A few seconds, most of the actions."""
 
-NIGHTLY = ("lost-log", "lying-sync", "reads-elections", "recreation-crash", "unregistering-shrink")
-"""Together as large as a third of the others: left to the deep tests."""
+NIGHTLY = (
+    "lost-log",
+    "lying-sync",
+    "reads-elections",
+    "recreation-crash",
+    "running-damage-late",
+    "unregistering-shrink",
+)
+"""Together larger than the others: left to the deep tests."""

@@ -249,8 +249,10 @@ class PartitionCores:
                 found = self.leader.coordinators_batch_error(producer_id, epoch)
                 if found is not wanted:
                     yield Change(f"{name}: a batch of producer {producer_id} in epoch {epoch}", wanted, found)
-                header = BatchHeader.parse(produced(spec.ProduceRequest(0, producer_id, epoch, 0, 0, 0, 2)))
-                if self.leader.producers.is_open_for(header) != is_open:
-                    yield Change(f"{name}: producer {producer_id} goes on in epoch {epoch}", is_open, not is_open)
+                request = spec.ProduceRequest(0, producer_id, epoch, 0, 0, 0, 2)
+                header = BatchHeader.parse(produced(request))
+                goes_on = self.machine.is_open_for(expected.memory, request)
+                if self.leader.producers.is_open_for(header) != goes_on:
+                    yield Change(f"{name}: producer {producer_id} goes on in epoch {epoch}", goes_on, not goes_on)
                 if wanted is ErrorCode.none and self.leader.verification(header) is not None:
                     yield Change(f"{name}: producer {producer_id} in epoch {epoch}", "verified", "asked about")

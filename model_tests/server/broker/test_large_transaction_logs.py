@@ -95,8 +95,8 @@ async def test_many_ids_are_loaded_listed_ended_and_forgotten_and_nobody_waits_f
 async def test_records_of_versions_that_are_not_known_are_passed_over_and_told(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    later, group = b"\0\7\0\1x", b"\0\3\0\1g"
-    """Keys: of a version that Kafka does not have yet, and of a group of the newest protocol."""
+    later, group = b"\0\7\0\1x", b"\0\x63\0\1g"
+    """Keys of versions that Kafka does not have yet, of a transaction and of a group."""
     async with transacting(1) as producer:
         far = known(7, TransactionStatus.EMPTY, FAR, FAR)
         await logged(

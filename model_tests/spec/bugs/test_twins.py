@@ -61,7 +61,7 @@ TWINS: Final[Mapping[str, int]] = {
     # offsets of groups
     "kafka_5247": 390, "kafka_8587_told": 71, "kafka_13636": 1_280, "kafka_17507": 378, "kafka_19163": 13_133,
     # classic groups
-    "kafka_5600": 471, "kafka_8715": 92, "kafka_9752": 85, "kafka_9801": 3_034, "kafka_9823": 83, "kafka_10284": 576,
+    "kafka_5600": 645, "kafka_8715": 92, "kafka_9752": 85, "kafka_9801": 3_034, "kafka_9823": 83, "kafka_10284": 764,
     "kafka_12890": 1_602, "kafka_12984": 646, "kafka_13419": 5_311, "kafka_14422": 183,
     # transactions
     "kafka_5231": 8_401, "kafka_6119": 347, "kafka_8587": 1_222, "fenced_while_completing": 140, "kafka_14402": 597,
