@@ -278,7 +278,8 @@ def test_a_reader_that_finds_nothing_again_and_again_waits_first_until_it_finds_
             nursery.start_soon(send_when_waited_for, server, 60)
             for _ in range(60):
                 assert await reader.read_frame() == b"response"
-        assert MOST_IN_VAIN <= tries.count(None) <= MOST_IN_VAIN + 60 // TRIES_AGAIN
+        most = MOST_IN_VAIN + 60 // TRIES_AGAIN
+        assert MOST_IN_VAIN <= tries.count(None) <= 2 * most  # the system may wake who waits for nothing
         for _ in range(TRIES_AGAIN):  # among these is a try, which finds something
             await server.send_all(framed(b"ahead"))
             assert await reader.read_frame() == b"ahead"
