@@ -155,6 +155,7 @@ def test_a_campaign_goes_on_where_it_stopped(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.deep
 def test_workers_share_the_mutants_and_their_pace_is_told(tmp_path: Path) -> None:
     wanted = Wanted(words="HighWatermark._set_high_watermark: ", workers=2)
     results, lines = run(wanted, tmp_path, part(_calls_and_checks_nothing))
@@ -165,6 +166,7 @@ def test_workers_share_the_mutants_and_their_pace_is_told(tmp_path: Path) -> Non
     assert re.fullmatch(rf"{len(results)} mutants in \d+ s, \d+\.\d+ s of CPU each", lines[-1])
 
 
+@pytest.mark.deep
 def test_unit_tests_go_first_where_only_the_kill_counts(tmp_path: Path) -> None:
     states = {"begun": False}
 
@@ -183,6 +185,7 @@ def test_unit_tests_go_first_where_only_the_kill_counts(tmp_path: Path) -> None:
         assert found.ring == ring.value
 
 
+@pytest.mark.deep
 def test_other_tests_try_survivors_again_and_all_if_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = Wanted(words="HighWatermark.next_high_watermark: `max")
     (name,) = [one.name for _, one in drawn(all_mutants(), wanted)]
