@@ -165,6 +165,11 @@ class WorkQueues:
         self._unlock(run.partition, queue)
         return True
 
+    def give_up(self, run: Run) -> None:
+        """The worker is not going to finish: the record waits again."""
+        if self.has_lock(run):
+            self._unlock(run.partition, self._queues[run.partition])
+
     def expire(self, now_ms: float) -> list[Run]:
         """End the locks whose time is over. Returns what was under way, and begins again with another worker."""
         over = [

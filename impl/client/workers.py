@@ -214,9 +214,10 @@ class Workers:
                 self._scopes[run.lock] = scope
                 try:
                     await self._process(Work(run, self._queues))
+                    self._queues.finish(run)
                 finally:
                     del self._scopes[run.lock]
-                self._queues.finish(run)
+                    self._queues.give_up(run)
             self._tell()
             if run.partition in self._paused and self._has_room(run.partition):
                 self._consumer.wakeup()

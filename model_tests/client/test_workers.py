@@ -143,6 +143,22 @@ async def test_an_error_ends_the_workers_and_its_record_is_not_committed() -> No
 
 
 @simulated
+async def test_workers_that_are_cancelled_hold_up_nobody() -> None:
+    async def hang(work: Work) -> None:
+        await trio.sleep_forever()
+
+    async with running() as client:
+        async with Consumer(client, config()) as consumer, trio.open_nursery() as nursery:
+            workers = Workers(consumer, hang, workers=2)
+            nursery.start_soon(workers.run, ["t"])
+            await until(lambda: not workers._queues.is_at_rest(FOUR))
+            nursery.cancel_scope.cancel()
+            since = trio.current_time()
+        assert trio.current_time() - since < 1, "no lock is left that the consumer would wait for as it ends"
+        assert await committed(client) == dict.fromkeys(FOUR)
+
+
+@simulated
 async def test_a_record_whose_worker_hangs_is_begun_again_by_another_one() -> None:
     log = Log()
     hung: list[Work] = []
