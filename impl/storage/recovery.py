@@ -452,15 +452,18 @@ class _Recovering:
     def _known_end(self) -> int:
         """Up to where something besides the recovery point knows that the log was flushed.
 
-        A clean stop flushes all. If its recovery point is lost, the high watermark tells of a lost end, unless it is
-        farther away than a segment reaches.
+        A clean stop flushes all. If its recovery point is lost, the high watermark tells of a lost end. What is
+        farther away than a segment reaches no checkpoint tells, be they of one mind.
         """
         flushed, committed = self._known_flushed, self._known.high_watermark
         if self._flushed < _ENDLESS or committed > self.end_offset + MAX_RELATIVE_OFFSET:
             committed = min(committed, flushed)
         snapshots = (offset for name in self._names if (offset := snapshot_offset(name)) is not None)
-        known = (self._known.log_start_offset, *snapshots, *base_offsets(self._names))
-        return max([committed, *(offset for offset in known if offset <= flushed)])
+        reach = self.end_offset + MAX_RELATIVE_OFFSET if self.segments else _ENDLESS
+        files = (*snapshots, *base_offsets(self._names))
+        log_start = self._known.log_start_offset
+        known = (*files, log_start) if log_start <= reach else files
+        return max([committed if committed <= reach else 0, *(offset for offset in known if offset <= flushed)])
 
     def _find_lost_tail(self, starts_below: int | None) -> None:
         """Where the log ends before its recovery point, the rest is a gap if something else knows of it."""

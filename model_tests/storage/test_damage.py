@@ -533,3 +533,18 @@ def test_after_a_crash_without_its_recovery_point_a_log_ends_before_damage_and_k
     assert f"what was cut is kept as {DIRECTORY}/{cut}" in caplog.text
     assert f"it is kept as {DIRECTORY}/{stray} until an operator removes it" in caplog.text
     assert "log ends below its high watermark: log=logs/tide-0 log_end=5 high_watermark=12" in caplog.text
+
+
+def test_checkpoints_that_all_have_a_huge_number_tell_of_no_end_that_is_lost() -> None:
+    huge = 999_999_999_999_999
+    log = Log.open(
+        written(),
+        DIRECTORY,
+        CONFIG,
+        0,
+        recovery_point=huge,
+        log_start_offset=huge,
+        high_watermark=huge,
+        clean_shutdown=True,
+    )
+    assert (log.log_end_offset, bool(log.damage), readable(log)) == (END, False, list(range(END)))
