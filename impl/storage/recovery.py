@@ -19,7 +19,7 @@ A segment that overlaps another one, or that follows nothing, is a stray: it is 
 
 A recovery point beyond the end of the log means a lost tail if something else knows of it: a later segment, a producer
 snapshot, the high watermark. Else the recovery point is damaged: it is rejected, and all of the log is read. After a
-clean stop whose recovery point is lost, a high watermark beyond the end means a lost tail by itself.
+clean stop whose recovery point is lost, a high watermark or a snapshot beyond the end means a lost tail by itself.
 
 The aborted transactions of a segment that is read are found again by its markers.
 
@@ -238,7 +238,7 @@ class _Recovering:
         """Of the last batch that was read."""
         self._reads_all = reads_all
         point = checkpointed.recovery_point
-        self._known_flushed = point if checkpointed.clean_shutdown else max(point, witnessed_start)
+        self._known_flushed = point if checkpointed.clean_shutdown and point else max(point, witnessed_start)
         """Up to where the log was flushed, as far as that is written down: log starts are, after a flush."""
         self._flushed = _ENDLESS if checkpointed.clean_shutdown and not point else self._known_flushed
         """Below it nothing was lost by a crash."""
@@ -377,6 +377,10 @@ class _Recovering:
         if segment.ends_damaged:
             segment.end_at(self._end_behind(segment.next_offset, limit))
             is_known = self._known.clean_shutdown and segment.next_offset == self._flushed
+            if segment.next_offset == base:  # the file that goes on there has its name
+                segment.close()
+                self._set_aside(base, "all of it is damaged, and nothing tells which offsets it held")
+                return self._segment(base)
             if segment.next_offset != limit and not is_known:
                 self._tell_end_in_damage(segment)
         elif limit is not None and segment.next_offset < limit <= self._flushed and self._known.may_have_gaps:
@@ -452,18 +456,20 @@ class _Recovering:
     def _known_end(self) -> int:
         """Up to where something besides the recovery point knows that the log was flushed.
 
-        A clean stop flushes all. If its recovery point is lost, the high watermark tells of a lost end. What is
-        farther away than a segment reaches no checkpoint tells, be they of one mind.
+        A clean stop flushes all. If its recovery point is lost, the high watermark tells of a lost end, and so does a
+        snapshot of the producers. What is farther away than a segment reaches no file tells, be they of one mind.
         """
         flushed, committed = self._known_flushed, self._known.high_watermark
         if self._flushed < _ENDLESS or committed > self.end_offset + MAX_RELATIVE_OFFSET:
             committed = min(committed, flushed)
-        snapshots = (offset for name in self._names if (offset := snapshot_offset(name)) is not None)
+        snapshots = [offset for name in self._names if (offset := snapshot_offset(name)) is not None]
         reach = self.end_offset + MAX_RELATIVE_OFFSET if self.segments else _ENDLESS
+        told = [committed, *(snapshots if self._flushed == _ENDLESS else ())]
         files = (*snapshots, *base_offsets(self._names))
         log_start = self._known.log_start_offset
         known = (*files, log_start) if log_start <= reach else files
-        return max([committed if committed <= reach else 0, *(offset for offset in known if offset <= flushed)])
+        known_end = [offset for offset in told if offset <= reach] + [offset for offset in known if offset <= flushed]
+        return max(known_end, default=0)
 
     def _find_lost_tail(self, starts_below: int | None) -> None:
         """Where the log ends before its recovery point, the rest is a gap if something else knows of it."""

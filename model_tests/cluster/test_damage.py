@@ -101,9 +101,15 @@ def test_a_damaged_segment_and_a_lost_checkpoint_do_what_is_promised_together(be
     hold_pairs_against_promises(beside, "missing", Stop.CLEAN, replicas=1, seed=1)
 
 
+@pytest.mark.parametrize("stop", Stop)
+def test_a_damaged_segment_and_all_checkpoints_there_but_damaged_do_what_is_promised_together(stop: Stop) -> None:
+    hold_pairs_against_promises(ALL, "garbage", stop, replicas=1, seed=1)
+
+
 def test_a_follower_appends_nothing_to_damage_where_the_recovery_point_is_lost() -> None:
     hold_pairs_against_promises(RECOVERY_POINT, "a huge number", Stop.CLEAN, replicas=3, seed=1)
     hold_pairs_against_promises(ALL, "missing", Stop.CLEAN, replicas=3, seed=1)
+    hold_pairs_against_promises(ALL, "garbage", Stop.CLEAN, replicas=3, seed=1)
 
 
 @pytest.mark.deep

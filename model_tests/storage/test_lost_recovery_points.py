@@ -13,6 +13,8 @@ from tidegauge.impl.ports.simulated_disk import SimulatedDisk
 from tidegauge.impl.records.batches import checked_headers
 from tidegauge.impl.storage import checkpoints
 from tidegauge.impl.storage.log_directory import CLEAN_SHUTDOWN
+from tidegauge.impl.storage.producer_snapshot import SNAPSHOT_SUFFIX
+from tidegauge.impl.storage.segment_names import LOG_SUFFIX, file_name
 from tidegauge.model_tests.storage.test_damage import (
     ACTIVE,
     BATCHES_A_SEGMENT,
@@ -52,13 +54,34 @@ def test_after_a_clean_stop_the_high_watermark_tells_of_an_end_that_is_lost(poin
     assert readable(log) == [*range(kept), END]
 
 
+@pytest.mark.parametrize("tail", TAILS)
+@pytest.mark.parametrize("point", [0, 10**15])
+def test_after_a_clean_stop_a_snapshot_tells_of_an_end_that_is_lost_though_the_high_watermark_is_too(
+    point: int, tail: str
+) -> None:
+    disk = written()
+    TAILS[tail](disk)
+    log = opened(disk, recovery_point=point, high_watermark=0)
+    kept = KEPT.get(tail, 10)
+    assert (log.log_end_offset, readable(log)) == (END, list(range(kept)))
+    assert [(gap.start, gap.end) for gap in log.damage.gaps] == [(kept, END)]
+
+
+def test_a_snapshot_beyond_what_a_segment_reaches_tells_of_nothing() -> None:
+    disk = written()
+    disk.open(f"{DIRECTORY}/{file_name(10**15, SNAPSHOT_SUFFIX)}", create=True).append(b"?")
+    log = opened(disk, recovery_point=0, high_watermark=0)
+    assert (log.log_end_offset, readable(log)) == (END, without())
+
+
 @pytest.mark.parametrize("tail", ["torn", "zeroed"])
 def test_nothing_is_appended_to_a_damaged_end_of_which_nothing_tells_how_far_it_reached(
     tail: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The high watermark is lost too: the log ends where it can be read, in a new file, and says so."""
+    """High watermark and snapshot are lost too: the log ends where it can be read, in a new file, and says so."""
     disk = written()
     TAILS[tail](disk)
+    disk.remove(f"{DIRECTORY}/{file_name(END, SNAPSHOT_SUFFIX)}")
     before = disk.files()[ACTIVE]
     log = opened(disk, recovery_point=0, high_watermark=0)
     end = log.log_end_offset
@@ -72,6 +95,25 @@ def test_nothing_is_appended_to_a_damaged_end_of_which_nothing_tells_how_far_it_
     log.close()
     again = opened(disk, recovery_point=end + 1)
     assert readable(again) == list(range(end + 1))
+
+
+def test_a_file_that_is_damaged_as_a_whole_is_set_aside_where_nothing_tells_what_it_held(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The file in which the log goes on has its name."""
+    disk, path = written(), f"{DIRECTORY}/{file_name(0, LOG_SUFFIX)}"
+    disk.zero(path, 0, BATCHES_A_SEGMENT * len(batch(0)))
+    before = disk.files()[path]
+    for name in disk.list_directory(DIRECTORY):
+        if name.endswith((SNAPSHOT_SUFFIX, LOG_SUFFIX)) and f"{DIRECTORY}/{name}" != path:
+            disk.remove(f"{DIRECTORY}/{name}")
+    log = opened(disk, recovery_point=0, high_watermark=0)
+    assert (log.segment_base_offsets, log.log_end_offset) == ((0,), 0)
+    assert [line for line in caplog.messages if line.startswith("stray segment set aside")]
+    assert disk.files()[f"{path}.stray"] == before
+    log.append_as_leader(batch(0), 3, 0)
+    assert len(disk.files()[path]) == len(batch(0))
+    assert readable(log) == [0]
 
 
 @pytest.mark.parametrize("high_watermark", [10**15, END + (1 << 31)])

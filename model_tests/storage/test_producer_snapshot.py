@@ -401,7 +401,7 @@ def test_strays_of_an_earlier_life_are_removed() -> None:
     stray.append(encode_snapshot(ENTRIES))
     later = disk.open(f"{DIRECTORY}/{snapshot_name(9)}", create=True)
     later.append(encode_snapshot(ENTRIES))
-    again = opened(disk, clean_shutdown=True)
+    again = opened(disk, clean_shutdown=True, recovery_point=4)
     assert snapshots(disk) == [3, 4]
     assert list(again.producers.entries) == [7]
 

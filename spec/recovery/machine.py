@@ -309,7 +309,7 @@ class Recovery(Opening, Machine[State]):
         made_up = any(segment.is_stray for segment in state.segments)
         rotten = any(batch.rot is not None for segment in state.segments for batch in segment.batches)
         spoilt = state.has_note or made_up or rotten
-        is_lost = FAR in (state.point, state.start) or (state.is_clean and not state.point and state.end > 0)
+        is_lost = FAR in (state.point, state.start)
         if state.replacing is not None:
             return "the files of a replacement are not damaged as well"
         if isinstance(action, (Spoil, LoseSegment, MakeUp)) and is_lost:
@@ -319,7 +319,9 @@ class Recovery(Opening, Machine[State]):
         match action:
             case LoseSegment() if made_up:
                 return "a file that somebody has made up would be all that is left"
-            case LosePoint() | SpoilPoint() | SpoilStart() if spoilt or is_lost:
+            case LosePoint() if made_up or is_lost or (spoilt and not state.is_clean):
+                return "it tells damage from a torn tail, and something is damaged"
+            case SpoilPoint() | SpoilStart() if spoilt or is_lost:
                 return "it tells damage from a torn tail, and something is damaged"
             case Spoil(base, number, rot):
                 segment = next(one for one in state.segments if one.base == base)
@@ -494,6 +496,7 @@ class Recovery(Opening, Machine[State]):
             "RefusedIsTold": self.refused_is_told,
             "NothingIsAppendedToDamage": self.nothing_is_appended_to_damage,
             "TornIsCut": self.torn_is_cut,
+            "NoFileIsTwoSegments": self.no_file_is_two_segments,
             "StartIsInTheLog": self.start_is_in_the_log,
             "EpochsAreTheLogs": self.epochs_are_the_logs,
         }
@@ -525,6 +528,9 @@ class Recovery(Opening, Machine[State]):
     def nothing_is_appended_to_damage(self, state: State) -> bool:
         return not state.is_open or not state.segments[-1].torn
 
+    def no_file_is_two_segments(self, state: State) -> bool:
+        return not state.is_open or len({one.base for one in state.segments}) == len(state.segments)
+
     def start_is_in_the_log(self, state: State) -> bool:
         return not state.is_open or state.start <= state.end
 
@@ -542,10 +548,15 @@ class Recovery(Opening, Machine[State]):
         }
 
     def no_offset_is_given_twice(self, before: State, action: Action, after: State) -> bool:
-        """A log ends at its recovery point and its start or beyond, unless nothing else knew, or much is damaged."""
+        """A log ends at its recovery point and its start or beyond, unless nothing else knew, or much is damaged.
+
+        One that was closed in order ends where its snapshots do, though the recovery point is lost.
+        """
         if not isinstance(action, Open) or after.was_rejected or before.start == FAR or before.damages > 2:
             return True
         known = max(before.point, before.start if self.is_start_witnessed(before) else 0)
+        if before.is_clean:
+            known = max([known, *before.snapshots])
         return after.end >= min(known, before.flushed)
 
     def intact_is_kept(self, before: State, action: Action, after: State) -> bool:

@@ -157,7 +157,11 @@ class Opening(Rules, Replacements):
         if damaged and damaged[-1].end is None:
             end = limit if limit is not None and limit <= flushed else max(end, self.known_end(state, point))
             reached = tuple(batch for batch in segment.batches if batch.start < end)
-            segment = evolve(segment, batches=reached, torn=segment.torn or reached != segment.batches)
+            if self.stays(segment, end):
+                segment = evolve(segment, batches=reached, torn=segment.torn or reached != segment.batches)
+            else:
+                taken.leave(segment.batches)
+                segment = Segment(segment.base)
         gaps = [(one.start, end if one.end is None else one.end) for one in damaged]
         found = [one.start for one in reading.believed if one.start < end][:1]
         known = taken.first_epoch
@@ -169,6 +173,10 @@ class Opening(Rules, Replacements):
         taken.end = end
         taken.segments.append(segment)
 
+    def stays(self, segment: Segment, end: int) -> bool:
+        """Whether a file that ends in damage is one of the log: else the file that goes on there has its name."""
+        return end > segment.base
+
     def is_torn(self, damaged: Damaged, flushed: int) -> bool:
         """Whether a place that is not intact is what a crash leaves: nothing before the recovery point is in it."""
         return damaged.start >= flushed
@@ -176,19 +184,26 @@ class Opening(Rules, Replacements):
     def known_end(self, state: State, point: int) -> int:
         """Up to where something beside the recovery point knows that the log was flushed.
 
-        A clean stop flushes all: without its recovery point the high watermark tells of an end that is lost.
+        A clean stop flushes all: without its recovery point the high watermark tells of an end that is lost, and so
+        does a snapshot of the producers, for of those beyond the end none is kept.
         """
         flushed = self.known_flushed(state, point)
-        committed = state.high_watermark if state.is_clean and not point else min(state.high_watermark, flushed)
+        is_whole = state.is_clean and not point
+        told = (state.high_watermark if is_whole else min(state.high_watermark, flushed), *self.ends_told(state, point))
         names = {state.start, *state.snapshots, *(segment.base for segment in state.segments)}
-        return max([committed, *(offset for offset in names if offset <= flushed)])
+        return max([*told, *(offset for offset in names if offset <= flushed)])
+
+    def ends_told(self, state: State, point: int) -> frozenset[int]:
+        """What snapshots tell of the end after a clean stop whose recovery point is lost."""
+        return state.snapshots if state.is_clean and not point else frozenset()
 
     def known_flushed(self, state: State, point: int) -> int:
         """Below which nothing was lost by a crash: what lies before a log start is flushed before that is noted.
 
         Without a recovery point a log that was closed is flushed as a whole.
         """
-        return max(point, state.start) if self.is_start_witnessed(state) and not state.is_clean else point
+        is_known = state.is_clean and point
+        return max(point, state.start) if self.is_start_witnessed(state) and not is_known else point
 
     def is_start_witnessed(self, state: State) -> bool:
         """Whether the leader epochs, which are written down before it, say that the log starts there."""

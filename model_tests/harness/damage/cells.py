@@ -129,7 +129,8 @@ class Pair:
 
         A log that is short, and of whose end nothing is left that knows, is fetched like any follower's.
         """
-        alone, together = self.kind.promise(stop, replicas), promise_beside(self.beside, self.kind, stop, replicas)
+        alone = self.kind.promise(stop, replicas)
+        together = promise_beside(self.beside, self.damage, self.kind, stop, replicas)
         found = {alone, together} if self.damage == "a flipped bit" else {together}
         if together is Promise.REPAIRED and self.kind.damage == "missing":
             found.add(Promise.RECOVERED)
@@ -141,15 +142,21 @@ def segment_kinds() -> list[Kind]:
     return [kind for kind in kinds() if kind.file in ("closed segment", "active segment")]
 
 
-def promise_beside(beside: str, kind: Kind, stop: Stop, replicas: int) -> Promise:
-    """What becomes of a damaged segment whose directory has lost a checkpoint.
+def promise_beside(beside: str, damage: str, kind: Kind, stop: Stop, replicas: int) -> Promise:
+    """What becomes of a damaged segment whose directory has a damaged checkpoint.
 
     With the recovery point nothing tells what a crash may take. What a clean stop leaves then is whole but for what is
-    damaged, and the high watermark tells where it ended; without that as well it ends where it can be read.
+    damaged, and the high watermark and the snapshots of the producers tell where it ended. The note of a clean stop
+    says so by being there, whatever is in it: without that and the recovery point the log ends where it can be read.
     """
     if replicas > 1 or beside not in (RECOVERY_POINT, ALL):
         return kind.promise(stop, replicas)
-    return Promise.CUT if stop is Stop.KILLED or beside == ALL else kind.promise(stop, replicas)
+    is_known_clean = stop is Stop.CLEAN and not (beside == ALL and damage == "missing")
+    return kind.promise(stop, replicas) if is_known_clean else Promise.CUT
+
+
+LOST, SPOILT = "missing", "garbage"
+"""Of the damage to checkpoints, what has promises of its own and what stands for all else."""
 
 
 def table_of_pairs() -> str:
@@ -159,8 +166,13 @@ def table_of_pairs() -> str:
     for file in ("closed segment", "active segment"):
         (kind, *_) = (one for one in segment_kinds() if one.file == file)
         for beside in BESIDE:
-            promises = tuple(promise_beside(beside, kind, stop, n) for stop in Stop for n in (1, 3))
-            rows.setdefault((file, promises), []).append(beside if beside == ALL else f"`{beside}`")
+            for damage in (LOST, SPOILT):
+                promises = tuple(promise_beside(beside, damage, kind, stop, n) for stop in Stop for n in (1, 3))
+                name = f"`{beside}`"
+                if beside == ALL:
+                    name = f"{beside} ({'missing' if damage == LOST else 'there, but damaged'})"
+                names = rows.setdefault((file, promises), [])
+                names.extend([] if name in names else [name])
     for (file, promises), names in rows.items():
         lines.append(f"| {', '.join(names)} | {file} | " + " | ".join(promise.value for promise in promises) + " |")
     return "\n".join(lines) + "\n"

@@ -28,7 +28,7 @@ def test_a_cleaner_that_dies_and_epochs_of_another_log() -> None:
 @pytest.mark.deep
 @pytest.mark.parametrize(
     ("machine", "states"),
-    [(Recovery(max_appends=2, max_damages=0), 24_551), (Recovery(max_appends=1, max_damages=2), 20_755)],
+    [(Recovery(max_appends=2, max_damages=0), 24_551), (Recovery(max_appends=1, max_damages=2), 21_939)],
 )
 def test_more_batches_or_more_damage(machine: Recovery, states: int) -> None:
     found = explore(machine)
@@ -80,6 +80,11 @@ class KnowsNoEnd(Recovery):
         return True
 
 
+class AsksNoSnapshots(Recovery):
+    def ends_told(self, state: State, point: int) -> frozenset[int]:
+        return frozenset()
+
+
 class ForgetsWhatALogStartSays(Recovery):
     def known_flushed(self, state: State, point: int) -> int:
         return point
@@ -118,6 +123,16 @@ def test_damage_below_the_start_is_the_reason_for_no_repair() -> None:
     assert not explore(RefusesWhatItHas(max_appends=0)).violations
 
 
+class KeepsAFileOfDamage(Recovery):
+    """The only batch is damaged, and nothing is left that knows of it."""
+
+    def initial(self) -> Iterable[State]:
+        yield State((Segment(0, (Batch(0, 1, 0, Rot.CONTENT),), 1),), end=1, is_clean=True, damages=3)
+
+    def stays(self, segment: Segment, end: int) -> bool:
+        return True
+
+
 class DropsWhatIsDecided(Recovery):
     def is_decided(self, stage: Stage) -> bool:
         return False
@@ -132,16 +147,18 @@ class BelievesEpochsOfAnotherLog(Recovery):
     ("wrong", "invariant"),
     [
         (BelievesTheSpoilt(max_appends=1), "NothingSpoiltIsServed"),
-        (TakesATornTailForDamage(max_appends=1), "TornIsCut"),
+        (TakesATornTailForDamage(max_appends=2, max_damages=0), "TornIsCut"),
         (CutsWhatWasFlushed(max_appends=2), "IntactIsKept"),
         (TrustsAfterACrash(max_appends=1), "TornIsCut"),
         (KnowsNoEnd(max_appends=1), "NoOffsetIsGivenTwice"),
+        (AsksNoSnapshots(max_appends=1, max_damages=2), "NoOffsetIsGivenTwice"),
         (ForgetsWhatALogStartSays(max_appends=1), "NoOffsetIsGivenTwice"),
         (StartsWhereTheFilesDo(max_appends=1), "DeletedIsGone"),
         (StartsWhereItIsTold(max_appends=1), "StartIsInTheLog"),
         (SkipsWhatIsMissing(max_appends=2, max_damages=0), "FlushedIsKept"),
         (TellsNobody(max_appends=1), "RefusedIsTold"),
         (RefusesWhatWasDeleted(max_appends=0), "RepairKeepsWhatIsBefore"),
+        (KeepsAFileOfDamage(max_appends=0), "NoFileIsTwoSegments"),
         (DropsWhatIsDecided(max_appends=1, max_damages=0, replaces=True), "IntactIsKept"),
         (BelievesEpochsOfAnotherLog(max_appends=1, lies=True), "EpochsAreTheLogs"),
     ],
