@@ -52,6 +52,20 @@ class Name(Enum):
     G2_PROCESS = "G2-process"
     G2_REALTIME = "G2-realtime"
 
+    ASSIGNED_TWICE = "assigned-twice"
+    UNASSIGNED = "unassigned"
+    TWO_COMMITTERS = "two-committers"
+    COMMIT_OF_FORMER_GENERATION = "commit-of-former-generation"
+    FAILED_COMMIT_READ = "failed-commit-read"
+    COMMIT_READ_TOO_SOON = "commit-read-too-soon"
+    COMMITTED_OFFSET_ORDER = "committed-offset-order"
+    NONMONOTONIC_DELIVERY = "nonmonotonic-delivery"
+    SKIPPED_DELIVERY = "skipped-delivery"
+    DOUBLED_DELIVERY = "doubled-delivery"
+    LOST_DELIVERY = "lost-delivery"
+    DELIVERED_AFTER_COMMIT = "delivered-after-commit"
+    UNDELIVERED = "undelivered"
+
     REUSED_VALUE = "reused-value"
     """No anomaly of the log: the history breaks the rule that a value names one record, so it cannot be checked."""
     UNDECIDED = "undecided"
@@ -62,6 +76,12 @@ class Name(Enum):
         """Whether only a history with transactions can have it."""
         names = list(Name)
         return names.index(Name.PRECOMMITTED_READ) <= names.index(self) <= names.index(Name.G2_REALTIME)
+
+    @property
+    def of_groups(self) -> bool:
+        """Whether only a history with members of groups can have it."""
+        names = list(Name)
+        return names.index(Name.ASSIGNED_TWICE) <= names.index(self) <= names.index(Name.UNDELIVERED)
 
     @property
     def violates(self) -> bool:

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegauge.linearizability.history import NEVER, UNKNOWN, Ints, Operations
+from tidegauge.linearizability.membership import Membership
 from tidegauge.linearizability.transactional import NONE, Transactional
 
 TOPICS = b"tidegauge.topics"
@@ -40,6 +42,9 @@ SCHEMA = pa.schema(
         pa.field("transaction", pa.int64()),
         pa.field("group", pa.int32()),
         pa.field("last_stable_offset", pa.int64()),
+        pa.field("generation", pa.int32()),
+        pa.field("member", pa.int32()),
+        pa.field("found", pa.int32()),
     ]
 )
 REQUIRED = ("history", "process", "kind", "outcome", "topic", "partition", "offset", "values", "call", "return")
@@ -49,6 +54,8 @@ NULLABLE = ("offset", "values", "return")
 """Required columns in which a null means something."""
 ONLY_TRANSACTIONS = ("transaction", "group", "last_stable_offset")
 """Columns that only histories with transactions need."""
+ONLY_MEMBERS = ("generation", "member", "found")
+"""Columns that only histories of members of groups need."""
 _DEFAULTS = {"isolation": 0, "acks": -1, "high_watermark": UNKNOWN}
 
 
@@ -86,6 +93,7 @@ def from_arrow(
         topics=names,
         meta=columns.meta(),
         transactional=columns.transactional(),
+        membership=columns.membership(),
     )
 
 
@@ -242,23 +250,31 @@ class _Columns:
 
     def transactional(self) -> Transactional | None:
         """The columns that only transactions need; None where all of them are absent or null."""
-        sizes = (np.int64, np.int32, np.int64)
-        kinds: dict[str, type[np.generic]] = dict(zip(ONLY_TRANSACTIONS, sizes, strict=True))
+        found = self._nullable(dict(zip(ONLY_TRANSACTIONS, (np.int64, np.int32, np.int64), strict=True)))
+        read = Transactional(*found) if found else None
+        return None if read is None or read.empty else read
+
+    def membership(self) -> Membership | None:
+        """The columns that only members of groups need; None where all of them are absent or null."""
+        found = self._nullable(dict.fromkeys(ONLY_MEMBERS, np.int32))
+        read = Membership(*found) if found else None
+        return None if read is None or read.empty else read
+
+    def _nullable(self, kinds: Mapping[str, type[np.generic]]) -> list[Any]:
+        """Columns of these types, NONE where they are null or absent; no column where all of them are."""
         there = [name for name in kinds if name in self.table.column_names]
         if all(self.table.column(name).null_count == len(self.table) for name in there):
-            return None
-        read = Transactional(
-            *(
-                self.ints(name, kind, NONE) if name in there else np.full(len(self.table), NONE, kind)
-                for name, kind in kinds.items()
-            )
-        )
-        return None if read.empty else read
+            return []
+        return [
+            self.ints(name, kind, NONE) if name in there else np.full(len(self.table), NONE, kind)
+            for name, kind in kinds.items()
+        ]
 
 
 def to_arrow(operations: Operations) -> pa.Table:
     """Operations as an Arrow table in SCHEMA, topic names in its metadata."""
     starts = operations.starts.astype(np.int32)
+    transactional, membership = operations.transactional, operations.membership
     values = pa.ListArray.from_arrays(pa.array(starts), pa.array(operations.values), type=SCHEMA.field("values").type)
     plain = {
         name: pa.array(getattr(operations, name))
@@ -283,21 +299,18 @@ def to_arrow(operations: Operations) -> pa.Table:
         "high_watermark": pa.array(operations.high_watermark, mask=operations.high_watermark == UNKNOWN),
         "return": pa.array(operations.returned, mask=operations.returned == NEVER),
         "meta": pa.nulls(len(operations), pa.string()) if operations.meta is None else pa.array(operations.meta),
-        **_transactional(operations),
+        **_nullable(ONLY_TRANSACTIONS, None if transactional is None else transactional.columns),
+        **_nullable(ONLY_MEMBERS, None if membership is None else membership.columns),
     }
     schema = SCHEMA.with_metadata({TOPICS: json.dumps(operations.topics).encode()})
+    extra = {name: pa.nulls(len(operations), schema.field(name).type) for name in schema.names if name not in columns}
+    columns |= extra
     return pa.Table.from_arrays([columns[name].cast(schema.field(name).type) for name in schema.names], schema=schema)
 
 
-def _transactional(operations: Operations) -> dict[str, pa.Array]:
-    """The columns that only transactions need, null where a row says nothing."""
-    said = operations.transactional
-    if said is None:
-        return {name: pa.nulls(len(operations), SCHEMA.field(name).type) for name in ONLY_TRANSACTIONS}
-    columns = (said.transaction, said.group, said.stable)
-    return {
-        name: pa.array(column, mask=column == NONE) for name, column in zip(ONLY_TRANSACTIONS, columns, strict=True)
-    }
+def _nullable(names: Sequence[str], columns: Sequence[npt.NDArray[Any]] | None) -> dict[str, pa.Array]:
+    """Columns that only some histories need, null where a row says nothing; none of them where no row says anything."""
+    return {name: pa.array(column, mask=column == NONE) for name, column in zip(names, columns or (), strict=False)}
 
 
 def _explicit(operations: Operations) -> pa.Array:

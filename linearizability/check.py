@@ -12,6 +12,8 @@ import pyarrow as pa
 
 from tidegauge.linearizability.anomaly import Anomaly
 from tidegauge.linearizability.coverage import MOST_NAMED, Coverage, Covering
+from tidegauge.linearizability.groups.checking import check_groups
+from tidegauge.linearizability.groups.parts import count_groups, of_groups, of_the_log, with_groups
 from tidegauge.linearizability.history import Codes, Ints, Operations
 from tidegauge.linearizability.log import Level, screen
 from tidegauge.linearizability.partition_check import HOLE_STEPS, check_partition
@@ -139,6 +141,22 @@ def check(
 
 
 def _checked(
+    operations: Operations, starts: Ints, level: Level, hole_steps: int, named: int | None
+) -> tuple[list[Anomaly], Coverage | None]:
+    """What is found: the groups of histories that have some are checked, and what else there is as in all others."""
+    whose = with_groups(operations)
+    if not whose.any():
+        return _checked_without_groups(operations, starts, level, hole_steps, named)
+    others = of_the_log(operations, whose)
+    found = check_groups(of_groups(operations, whose), level)
+    anomalies, covered = _checked_without_groups(others, others.history_starts, level, hole_steps, named)
+    if covered is not None:
+        there = np.isin(operations.history[starts[:-1]], others.history)
+        covered = covered.with_groups(there, count_groups(operations, whose))
+    return [*anomalies, *found], covered
+
+
+def _checked_without_groups(
     operations: Operations, starts: Ints, level: Level, hole_steps: int, named: int | None
 ) -> tuple[list[Anomaly], Coverage | None]:
     """What is found: histories with transactions are checked as such, all others as a log."""

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidegauge.linearizability.evidence import Evidence, is_strong
+from tidegauge.linearizability.groups.parts import Grouped
 from tidegauge.linearizability.history import NEVER, UNKNOWN, Flags, Ints, Kind, Operation, Operations, blocks
 from tidegauge.linearizability.log import BLOCK, Level
 from tidegauge.linearizability.rows import Rows
@@ -65,17 +66,24 @@ class Totals:
     transactions: int = 0
     """Transactions that were checked, and how many of them have no known outcome."""
     unknown: int = 0
+    groups: int = 0
+    """Consumer groups that were checked."""
 
     def __add__(self, other: Totals) -> Totals:
         return Totals(*map(operator.add, attrs.astuple(self), attrs.astuple(other)))
 
     def words(self, gaps: Iterable[object]) -> str:
         """What was checked and what was not, with examples of the latter."""
-        if not self.transactions:
-            return self._of_records(gaps)
-        count = "1 transaction" if self.transactions == 1 else f"{self.transactions:,} transactions"
-        unknown = f" (no client was told the outcome of {self.unknown:,})" if self.unknown else ""
-        return f"checked: {count}{unknown}; {self._of_records(gaps)}"
+        parts = []
+        if self.groups:
+            parts.append("checked: 1 group" if self.groups == 1 else f"checked: {self.groups:,} groups")
+        if self.transactions:
+            count = "1 transaction" if self.transactions == 1 else f"{self.transactions:,} transactions"
+            unknown = f" (no client was told the outcome of {self.unknown:,})" if self.unknown else ""
+            parts.append(f"checked: {count}{unknown}")
+        if self.records or not self.groups:
+            parts.append(self._of_records(gaps))
+        return "; ".join(parts)
 
     def _of_records(self, gaps: Iterable[object]) -> str:
         all_of_them = f"{self.records:,} records that must not be lost"
@@ -91,6 +99,15 @@ class Totals:
             f"not checked: whether {self.unconfirmed:,} of {all_of_them} are still there; {partitions} not read "
             f"to {end}, in {histories} (docs/history.md, What valid covers). The first: {first}"
         )
+
+
+@attrs.frozen
+class Kinds:
+    """How many histories are checked as logs, as transactions, and by the rules of groups besides, or alone."""
+
+    logs: int
+    transactions: int
+    groups: int
 
 
 @attrs.frozen(eq=False)
@@ -124,6 +141,10 @@ class Coverage:
     """The first MOST_NAMED of them."""
     promised: Promised | None = None
     """What is known of transactions; None if no history has any."""
+    grouped: Grouped | None = None
+    """What is known of groups; None if no history has any."""
+    logs: int | None = None
+    """How many histories have more than groups; None: all of them."""
 
     @property
     def complete(self) -> Flags:
@@ -136,15 +157,41 @@ class Coverage:
         """The sums over all histories."""
         sums = (int(counts.sum()) for counts in (self.records, self.unconfirmed, self.open_ends, ~self.complete))
         promised = () if self.promised is None else (self.promised.transactions, self.promised.unknown)
-        return Totals(*sums, *(int(counts.sum()) for counts in promised))
+        groups = 0 if self.grouped is None else int(self.grouped.groups.sum())
+        return attrs.evolve(Totals(*sums, *(int(counts.sum()) for counts in promised)), groups=groups)
+
+    @property
+    def kinds(self) -> Kinds:
+        """How many histories have been checked by the rules of each part."""
+        has_transactions = np.zeros(len(self.records), np.bool_)
+        if self.promised is not None:
+            has_transactions = self.promised.transactions > 0
+        logs = len(self.records) if self.logs is None else self.logs
+        groups = 0 if self.grouped is None else int((self.grouped.groups > 0).sum())
+        return Kinds(logs - int(has_transactions.sum()), int(has_transactions.sum()), groups)
 
     def notes(self) -> pa.Array:
         """For each history in words what its verdict does not cover; null where that is nothing."""
         columns = [self.unconfirmed, self.records, self.open_ends]
         if self.promised is not None:
             columns += [self.promised.transactions, self.promised.unknown, self.promised.inferred]
+        if self.grouped is not None:
+            columns += [np.zeros(len(self.records), np.int64)] * (6 - len(columns))
+            columns += attrs.astuple(self.grouped)
         counts = zip(*(column.tolist() for column in columns), strict=True)
         return pa.array((_note(*one) for one in counts), pa.string())
+
+    def with_groups(self, mine: Flags, grouped: Grouped) -> Coverage:
+        """The same with groups: this one has the histories where `mine` holds, and the others have groups alone."""
+
+        def placed(counts: Ints) -> Ints:
+            values = np.zeros(len(mine), np.int64)
+            values[mine] = counts
+            return values
+
+        promised = self.promised and Promised(*map(placed, _columns(self.promised)))
+        records, unconfirmed, open_ends = map(placed, (self.records, self.unconfirmed, self.open_ends))
+        return Coverage(records, unconfirmed, open_ends, self.partitions, self.gaps, promised, grouped, int(mine.sum()))
 
     def beside(self, other: Coverage, mine: Flags) -> Coverage:
         """Both: this one's histories where `mine` holds, the other's elsewhere."""
@@ -174,7 +221,15 @@ def _columns(promised: Promised) -> tuple[Ints, Ints, Ints]:
 
 @lru_cache(maxsize=1 << 16)
 def _note(
-    unconfirmed: int, records: int, open_ends: int, transactions: int = 0, unknown: int = 0, inferred: int = 0
+    unconfirmed: int,
+    records: int,
+    open_ends: int,
+    transactions: int = 0,
+    unknown: int = 0,
+    inferred: int = 0,
+    groups: int = 0,
+    unnumbered: int = 0,
+    unsettled: int = 0,
 ) -> str | None:
     parts = [NOT_CHECKED] * bool(transactions)
     if unknown > inferred:
@@ -184,6 +239,10 @@ def _note(
         parts.append(f"{of_them}, which nobody read after their partition had settled")
     if open_ends:
         parts.append(f"the end of {open_ends} partition(s), which nobody read after it had settled")
+    if unnumbered:
+        parts.append(f"who owned what in a generation, of {unnumbered} of {groups} groups, of which no row says one")
+    if unsettled:
+        parts.append(f"whether all was delivered, of {unsettled} of {groups} groups, which nobody declared settled")
     return f"not checked: {'; '.join(parts)}" if parts else None
 
 

@@ -11,11 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
 from itertools import repeat
+from typing import Any
 
 import attrs
 import numpy as np
 import numpy.typing as npt
 
+from tidegauge.linearizability.membership import Membership, concatenate_memberships
 from tidegauge.linearizability.transactional import NONE, Transactional, concatenate_columns
 
 Ints = npt.NDArray[np.int64]
@@ -31,8 +33,8 @@ NEVER = int(np.iinfo(np.int64).max)
 
 
 class Kind(IntEnum):
-    """What was asked of the partition. Election and settled are declarations about it; the last four are of
-    transactions.
+    """What was asked of the partition. Election and settled are declarations about it; begin to commit_offsets are of
+    transactions, and the last eight of groups.
     """
 
     PRODUCE = 0
@@ -44,10 +46,26 @@ class Kind(IntEnum):
     COMMIT = 6
     ABORT = 7
     COMMIT_OFFSETS = 8
+    MEMBER = 9
+    EXPECT = 10
+    ASSIGN = 11
+    RELEASE = 12
+    READ_OFFSETS = 13
+    DELIVER = 14
+    AT_MOST_ONCE = 15
 
 
 ENDS_AND_BEGINNINGS = (Kind.BEGIN, Kind.COMMIT, Kind.ABORT)
 """What a transaction does as a whole: these rows name no topic and no partition."""
+
+OF_GROUPS = (Kind.MEMBER, Kind.EXPECT, Kind.ASSIGN, Kind.RELEASE, Kind.READ_OFFSETS, Kind.DELIVER, Kind.AT_MOST_ONCE)
+"""What only members of a group are told, or do, or what is known of them."""
+OF_MANY = (Kind.EXPECT, Kind.ASSIGN, Kind.RELEASE)
+"""Rows about many partitions of a topic at once: their values are the partitions."""
+NAMELESS = (*ENDS_AND_BEGINNINGS, Kind.MEMBER, *OF_MANY, Kind.AT_MOST_ONCE)
+"""Rows that need no topic."""
+DECLARED = (Kind.ELECTION, Kind.SETTLED, Kind.MEMBER, Kind.EXPECT, Kind.RELEASE, Kind.AT_MOST_ONCE)
+"""What takes no time: the recorder knows it."""
 
 
 class Outcome(IntEnum):
@@ -88,6 +106,9 @@ class Operation:
     transaction: int | None = None
     group: int | None = None
     last_stable_offset: int | None = None
+    generation: int | None = None
+    member: int | None = None
+    found: int | None = None
 
     def __attrs_post_init__(self) -> None:
         if self.offsets is not None and len(self.offsets) != len(self.values):
@@ -110,20 +131,34 @@ class Operation:
             return (UNKNOWN,) * len(self.values)
         return tuple(range(self.offset, self.offset + len(self.values)))
 
+    @property
+    def _delivered(self) -> str:
+        offsets = self.placed or (self.offset,)
+        return f" {offsets[0]}" if len(offsets) == 1 else f"s {offsets[0]} to {offsets[-1]}"
+
     def __str__(self) -> str:
         where = f"{self.topic}-{self.partition}"
         until = "never returned" if self.returned is None else str(self.returned)
         position = "where its last one ended" if self.offset == UNKNOWN else self.offset
+        committed = "nothing" if self.offset == UNKNOWN else f"offset {self.offset}"
+        shared = f"{list(self.values)} of {self.topic}" if self.values else "nothing"
         said = {
             Kind.PRODUCE: f"produce {list(self.values)} to {where}",
             Kind.FETCH: f"fetch from {where} at {position} read {list(self.values)}",
             Kind.LIST_OFFSETS: f"end offset of {where} is {self.offset}",
             Kind.ELECTION: f"unclean election of {where} from {self.offset}",
-            Kind.SETTLED: f"{where} settled",
+            Kind.SETTLED: f"{where} settled" if self.group is None else f"{where} settled up to {self.offset}",
             Kind.BEGIN: "begin",
             Kind.COMMIT: "commit",
             Kind.ABORT: "abort",
             Kind.COMMIT_OFFSETS: f"group {self.group} commits offset {self.offset} of {where}",
+            Kind.MEMBER: f"is a member of group {self.group}",
+            Kind.EXPECT: f"group {self.group} has to share out {shared}",
+            Kind.ASSIGN: f"group {self.group} assigns it {shared}",
+            Kind.RELEASE: f"gives back to group {self.group} {shared}",
+            Kind.READ_OFFSETS: f"finds that group {self.group} has committed {committed} of {where}",
+            Kind.DELIVER: f"group {self.group} is delivered offset{self._delivered} of {where}",
+            Kind.AT_MOST_ONCE: f"group {self.group} promises to be delivered each record at most once",
         }[self.kind]
         if self.kind is Kind.PRODUCE and self.outcome is Outcome.OK:
             said += f" at {self.offset}, acks={'all' if self.acks == -1 else self.acks}"
@@ -133,6 +168,8 @@ class Operation:
             said += f", LSO {self.last_stable_offset}"
         if self.transaction is not None:
             said += f" in transaction {self.transaction}"
+        if self.generation is not None:
+            said += f" in generation {self.generation}"
         outcome = "" if self.outcome is Outcome.OK else f" ({self.outcome.name.lower()})"
         return f"#{self.index} p{self.process} [{self.call}, {until}] {said}{outcome}"
 
@@ -165,7 +202,9 @@ class Operations:
     topics: tuple[str, ...]
     meta: tuple[str | None, ...] | None = None
     transactional: Transactional | None = None
-    """None where no row has to do with transactions."""
+    """None where no row has to do with transactions, or with groups."""
+    membership: Membership | None = None
+    """None where no row has to do with members of groups."""
 
     def __len__(self) -> int:
         return len(self.history)
@@ -205,6 +244,7 @@ class Operations:
             topics=self.topics,
             meta=None if self.meta is None else self.meta[start:stop],
             transactional=None if self.transactional is None else self.transactional.slice(start, stop),
+            membership=None if self.membership is None else self.membership.slice(start, stop),
         )
 
     def take(self, rows: Ints) -> Operations:
@@ -220,6 +260,7 @@ class Operations:
             topics=self.topics,
             meta=None if self.meta is None else tuple(self.meta[row] for row in rows),
             transactional=None if self.transactional is None else self.transactional.take(rows),
+            membership=None if self.membership is None else self.membership.take(rows),
         )
 
     def row(self, row: int) -> Operation:
@@ -237,10 +278,13 @@ class Operations:
             if extra is None
             else (extra.transaction.tolist(), extra.group.tolist(), extra.stable.tolist())
         )
-        others = zip(transactions, groups, stable, strict=False)
+        members: Iterable[Iterable[int]] = (
+            (repeat(NONE),) * 3 if self.membership is None else (one.tolist() for one in self.membership.columns)
+        )
+        others = zip(transactions, groups, stable, *members, strict=False)
         for number, row in enumerate(zip(*columns, strict=True)):
             (history, index, process, kind, outcome, topic, partition, offset, mark, isolation, acks, call, back) = row
-            transaction, group, lso = next(others)
+            transaction, group, lso, generation, member, found = (None if one == NONE else one for one in next(others))
             low, high = starts[number], starts[number + 1]
             yield Operation(
                 index=index,
@@ -259,9 +303,12 @@ class Operations:
                 acks=acks,
                 meta=None if self.meta is None else self.meta[number],
                 history=history,
-                transaction=None if transaction == NONE else transaction,
-                group=None if group == NONE else group,
-                last_stable_offset=None if lso == NONE else lso,
+                transaction=transaction,
+                group=group,
+                last_stable_offset=lso,
+                generation=generation,
+                member=member,
+                found=found,
             )
 
     @classmethod
@@ -296,6 +343,7 @@ class Operations:
             topics=topics,
             meta=tuple(row.meta for row in ordered) if any(row.meta is not None for row in ordered) else None,
             transactional=Transactional.of((row.transaction, row.group, row.last_stable_offset) for row in ordered),
+            membership=Membership.of((row.generation, row.member, row.found) for row in ordered),
         )
 
 
@@ -326,6 +374,7 @@ def concatenate(parts: Sequence[Operations]) -> Operations:
         topics=topics,
         meta=tuple(text for part in meta for text in part) if any(part.meta for part in parts) else None,
         transactional=concatenate_columns([part.transactional for part in parts], [len(part) for part in parts]),
+        membership=concatenate_memberships([part.membership for part in parts], [len(part) for part in parts]),
     )
 
 
@@ -365,6 +414,8 @@ class History:
         meta: str | None = None,
         transaction: int | None = None,
         group: int | None = None,
+        generation: int | None = None,
+        member: int | None = None,
     ) -> int:
         """An operation was called; returns its index, by which it is completed.
 
@@ -374,7 +425,7 @@ class History:
         row = Operation(
             history=self.id, index=index, process=process, kind=kind, outcome=Outcome.INFO, topic=topic,
             partition=partition, call=call, values=tuple(values), offset=position, acks=acks, isolation=isolation,
-            meta=meta, transaction=transaction, group=group,
+            meta=meta, transaction=transaction, group=group, generation=generation, member=member,
         )  # fmt: skip
         self._rows.append(row)
         self._open.add(index)
@@ -390,9 +441,13 @@ class History:
         offsets: Sequence[int] | None = None,
         high_watermark: int | None = None,
         last_stable_offset: int | None = None,
+        generation: int | None = None,
+        found: int | None = None,
         meta: str | None = None,
     ) -> None:
-        """It succeeded. `offset`: base offset of a produce, result of a list_offsets. `values`: what a fetch read."""
+        """It succeeded. `offset`: base offset of a produce, result of a list_offsets or read_offsets. `values`: what a
+        fetch read, or which partitions are assigned. `found`: the commit that a read_offsets has found.
+        """
         row = self._close(index)
         self._rows[index] = attrs.evolve(
             row,
@@ -403,6 +458,8 @@ class History:
             offsets=None if offsets is None else tuple(offsets),
             high_watermark=high_watermark,
             last_stable_offset=last_stable_offset,
+            generation=row.generation if generation is None else generation,
+            found=found,
             meta=row.meta if meta is None else meta,
         )
 
@@ -432,18 +489,23 @@ class History:
         meta: str | None = None,
     ) -> None:
         """Declare an unclean election: see "Unclean elections" in docs/history.md."""
-        self._declare(Kind.ELECTION, topic, partition, call, returned, offset, meta)
+        self.declare(
+            Kind.ELECTION, topic=topic, partition=partition, call=call, returned=returned, offset=offset, meta=meta
+        )
 
-    def settled(self, *, call: int, partition: int = 0, topic: str = "topic") -> None:
-        """Declare that faults are over and reads called from now on see the true end of the log."""
-        self._declare(Kind.SETTLED, topic, partition, call, None, UNKNOWN, None)
-
-    def _declare(
-        self, kind: Kind, topic: str, partition: int, call: int, returned: int | None, offset: int, meta: str | None
+    def settled(
+        self, *, call: int, partition: int = 0, topic: str = "topic", group: int | None = None, offset: int = UNKNOWN
     ) -> None:
+        """Declare that faults are over and reads called from now on see the true end of the log; or, of a group, that
+        nobody works on the partition any more, and each offset below `offset` has a record.
+        """
+        self.declare(Kind.SETTLED, topic=topic, partition=partition, call=call, group=group, offset=offset)
+
+    def declare(self, kind: Kind, *, call: int, process: int = UNKNOWN, topic: str = "topic", **said: Any) -> None:
+        """A row that takes no time: what a process, or the recorder, knows. `said`: its other fields."""
         row = Operation(
-            history=self.id, index=len(self._rows), process=UNKNOWN, kind=kind, outcome=Outcome.OK, topic=topic,
-            partition=partition, call=call, returned=returned, offset=offset, meta=meta,
+            history=self.id, index=len(self._rows), process=process, kind=kind, outcome=Outcome.OK, topic=topic,
+            call=call, **{"partition": 0, **said},
         )  # fmt: skip
         self._rows.append(row)
 

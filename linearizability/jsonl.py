@@ -18,7 +18,7 @@ import numpy as np
 
 from tidegauge.linearizability.arrow import SCHEMA, HistoryError, unknown_name
 from tidegauge.linearizability.history import (
-    ENDS_AND_BEGINNINGS,
+    NAMELESS,
     UNKNOWN,
     History,
     Isolation,
@@ -186,6 +186,9 @@ def format_row(row: Operation) -> str:
         "transaction": row.transaction,
         "group": row.group,
         "last_stable_offset": row.last_stable_offset,
+        "generation": row.generation,
+        "member": row.member,
+        "found": row.found,
     }
     return json.dumps({name: value for name, value in fields.items() if value is not None})
 
@@ -211,6 +214,9 @@ def _row(fields: Mapping[str, Any], history: int, index: int) -> Operation:
         transaction=_optional(fields, "transaction"),
         group=_optional(fields, "group"),
         last_stable_offset=_optional(fields, "last_stable_offset"),
+        generation=_optional(fields, "generation"),
+        member=_optional(fields, "member"),
+        found=_optional(fields, "found"),
     )
 
 
@@ -244,6 +250,8 @@ class _Events:
                 offsets=_integers(fields, "offsets"),
                 high_watermark=_optional(fields, "high_watermark"),
                 last_stable_offset=_optional(fields, "last_stable_offset"),
+                generation=_optional(fields, "generation"),
+                found=_optional(fields, "found"),
                 meta=_meta(fields),
             )
         else:
@@ -267,6 +275,8 @@ class _Events:
             meta=_meta(fields),
             transaction=_optional(fields, "transaction"),
             group=_optional(fields, "group"),
+            generation=_optional(fields, "generation"),
+            member=_optional(fields, "member"),
         )
 
     def rows(self) -> Iterator[tuple[Operation, int]]:
@@ -275,7 +285,7 @@ class _Events:
             yield from zip(history.rows(), self._lines.get(history.id, ()), strict=True)
 
 
-_BITS = {"index": 32, "process": 32, "partition": 32, "acks": 8, "group": 32}
+_BITS = {"acks": 8, **dict.fromkeys(("index", "process", "partition", "group", "generation", "member", "found"), 32)}
 
 
 def _integer(fields: Mapping[str, Any], name: str, absent: int | None = None) -> int:
@@ -311,8 +321,8 @@ def _text(fields: Mapping[str, Any], name: str) -> str:
 
 
 def _topic(fields: Mapping[str, Any], kind: Kind) -> str:
-    """The topic; the beginning and the end of a transaction need none."""
-    return "" if kind in ENDS_AND_BEGINNINGS and fields.get("topic") is None else _text(fields, "topic")
+    """The topic; the beginning and the end of a transaction need none, nor what is about no partition."""
+    return "" if kind in NAMELESS and fields.get("topic") is None else _text(fields, "topic")
 
 
 def _meta(fields: Mapping[str, Any]) -> str | None:

@@ -9,9 +9,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegauge.linearizability.arrow import NULLABLE, REQUIRED, require_columns
-from tidegauge.linearizability.history import NEVER, UNKNOWN, Flags, Ints, Isolation, Kind, Operations, Outcome
+from tidegauge.linearizability.arrow import NULLABLE, ONLY_MEMBERS, ONLY_TRANSACTIONS, REQUIRED, require_columns
+from tidegauge.linearizability.history import (
+    DECLARED,
+    NEVER,
+    OF_MANY,
+    UNKNOWN,
+    Flags,
+    Ints,
+    Isolation,
+    Kind,
+    Operations,
+    Outcome,
+)
+from tidegauge.linearizability.malformed_groups import group_faults
 from tidegauge.linearizability.malformed_transactions import transaction_faults
+from tidegauge.linearizability.membership import no_members
 from tidegauge.linearizability.transactional import blank
 
 REASON = "_malformed"
@@ -100,12 +113,9 @@ def _filled(reason: str, ops: Operations, row: int) -> str:
     facts: dict[str, object] = {name: int(getattr(ops, name)[row]) for name in (*names, "partition")}
     facts["count"] = int(ops.counts[row])
     extra = ops.transactional or blank(len(ops))
-    for name, column in (
-        ("transaction", extra.transaction),
-        ("group", extra.group),
-        ("last_stable_offset", extra.stable),
-    ):
-        facts[name] = int(column[row])
+    said = ops.membership or no_members(len(ops))
+    for names_of, columns in ((ONLY_TRANSACTIONS, extra.columns), (ONLY_MEMBERS, said.columns)):
+        facts |= {name: int(column[row]) for name, column in zip(names_of, columns, strict=True)}
     return reason.format(**facts)
 
 
@@ -122,8 +132,8 @@ def _faults(ops: Operations) -> Iterator[tuple[Flags, str]]:
     yield ops.partition < 0, "partition is {partition}: number partitions from 0"
     yield ops.call < 0, "called at {call}: count nanoseconds from the start of the history"
     yield ops.returned < ops.call, "returned at {returned}, before its call at {call}: use one monotonic clock"
-    called = (ops.kind != Kind.ELECTION) & (ops.kind != Kind.SETTLED)
-    yield ok & called & (ops.returned == NEVER), "it is ok but has no return: make it info"
+    declared = np.isin(ops.kind, DECLARED)
+    yield ok & ~declared & (ops.returned == NEVER), "it is ok but has no return: make it info"
     yield ops.offset < UNKNOWN, "offset is {offset}: use null where nobody knows it"
     yield ops.offset >= BEYOND, "offset is {offset}: no log is that long, give an offset below 2**62"
     yield ops.high_watermark >= BEYOND, "high_watermark is {high_watermark}: no log is that long, give less than 2**62"
@@ -132,7 +142,11 @@ def _faults(ops: Operations) -> Iterator[tuple[Flags, str]]:
         yield wild[ops.starts[1:]] > wild[ops.starts[:-1]], "an offset in offsets is negative, or 2**62 or more"
     yield ops.high_watermark < UNKNOWN, "high_watermark is {high_watermark}: use null where nobody knows it"
     yield produce & (ops.counts == 0), "a produce without values: list what was sent"
-    yield ~produce & ~fetch & (ops.counts > 0), "{count} values on an operation that has none: leave values empty"
+    listing = np.isin(ops.kind, (*OF_MANY, Kind.DELIVER))
+    yield (
+        ~produce & ~fetch & ~listing & (ops.counts > 0),
+        "{count} values on an operation that has none: leave values empty",
+    )
     yield fetch & ~ok & (ops.counts > 0), "{count} values on a fetch that is not ok: leave values empty"
     acknowledged = produce & ok & (ops.acks != 0)
     yield acknowledged & (ops.offset == UNKNOWN), "an acknowledged produce without its offset: give it, or make it info"
@@ -145,10 +159,14 @@ def _faults(ops: Operations) -> Iterator[tuple[Flags, str]]:
         needs & (ops.offset == UNKNOWN),
         "no offset: a list_offsets needs the offset that it returned, an election the new log end",
     )
-    declared = (ops.kind == Kind.ELECTION) | (ops.kind == Kind.SETTLED)
     yield declared & (ops.outcome == Outcome.FAIL), "a declaration of what did not happen: leave the row out"
-    yield _offsets_absent(ops, fetch & ok), "values without offsets: give offsets, or the position in offset"
+    yield (
+        _offsets_absent(ops, (fetch | (ops.kind == Kind.DELIVER)) & ok),
+        "values without offsets: give offsets, or the position in offset",
+    )
     yield from transaction_faults(ops)
+    if ops.transactional is not None or ops.membership is not None or (ops.kind >= Kind.MEMBER).any():
+        yield from group_faults(ops)
     yield from _order(ops)
 
 

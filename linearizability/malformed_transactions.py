@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tidegauge.linearizability.arrays import value_slots
-from tidegauge.linearizability.history import NEVER, UNKNOWN, Flags, Ints, Kind, Operations, Outcome
+from tidegauge.linearizability.history import NEVER, OF_GROUPS, UNKNOWN, Flags, Ints, Kind, Operations, Outcome
 from tidegauge.linearizability.transactional import NONE, Transactional
 
 BEYOND = 1 << 62
@@ -30,7 +30,8 @@ def transaction_faults(ops: Operations) -> Iterator[tuple[Flags, str]]:
     yield inside & other, "it is in transaction {transaction}: only sends, fetches and commits of offsets can be"
     yield inside & (kind == Kind.PRODUCE) & (ops.acks != -1), "acks is {acks} in a transaction, which needs -1 (all)"
     yield commits & (said.group < 0), "no group: say the number of the group whose offset is committed"
-    yield ~commits & (said.group != NONE), "group is {group}: only a commit of offsets has one"
+    others = ~commits & ~np.isin(kind, (*OF_GROUPS, Kind.SETTLED))
+    yield others & (said.group != NONE), "group is {group}: only a row about a group has one"
     yield commits & (ops.offset == UNKNOWN), "no offset: say which offset the group commits"
     fetched = (kind == Kind.FETCH) & (ops.outcome == Outcome.OK)
     yield said.stable < NONE, "last_stable_offset is {last_stable_offset}: use null where nobody knows it"

@@ -19,9 +19,13 @@ class Transactional:
     transaction: npt.NDArray[np.int64]
     """The number of the transaction in its history."""
     group: npt.NDArray[np.int32]
-    """The number of the consumer group whose offset is committed."""
+    """The number of the consumer group whose offset is committed, or whose member it is."""
     stable: npt.NDArray[np.int64]
     """The last stable offset in the response to a fetch."""
+
+    @property
+    def columns(self) -> tuple[npt.NDArray[np.int64] | npt.NDArray[np.int32], ...]:
+        return self.transaction, self.group, self.stable
 
     def slice(self, start: int, stop: int) -> Transactional:
         """Rows start to stop, as views."""

@@ -7,71 +7,71 @@ from typing import Literal
 
 import numpy as np
 
-from tidegauge.linearizability.groups.findings import GroupAnomaly, Name
-from tidegauge.linearizability.groups.history import NONE, GroupRows, Kind, rows_where
-from tidegauge.linearizability.history import NEVER, Flags, Ints
+from tidegauge.linearizability.anomaly import Name
+from tidegauge.linearizability.groups.findings import Found
+from tidegauge.linearizability.groups.table import GroupTable, keyed, rows_where
+from tidegauge.linearizability.history import Flags, Ints, Kind
+from tidegauge.linearizability.transactional import NONE
 
 
-def check_assignments(rows: GroupRows) -> Iterator[GroupAnomaly]:
+def check_assignments(table: GroupTable) -> Iterator[Found]:
     """What is wrong with assignments."""
-    yield from assigned_twice(rows)
-    yield from unassigned(rows)
+    yield assigned_twice(table)
+    yield unassigned(table)
 
 
-def assigned_twice(rows: GroupRows) -> Iterator[GroupAnomaly]:
+def assigned_twice(table: GroupTable) -> Found:
     """Two members were told that they own one partition in one generation."""
-    told = rows.of(Kind.ASSIGN)
-    told = told[rows.partition[told] != NONE]
-    order = told[np.lexsort((told, rows.member[told], rows.partition[told], rows.generation[told]))]
+    told = table.of_kind(Kind.ASSIGN)
+    told = told[(table.partition[told] != NONE) & (table.generation[told] != NONE)]
+    reason = "a partition has one owner in a generation"
+    return Found(Name.ASSIGNED_TWICE, reason, two_members(table, told))
+
+
+def two_members(table: GroupTable, rows: Ints) -> tuple[Ints, Ints]:
+    """Neighbours of two members among `rows`, in one generation and partition."""
+    order = rows[np.lexsort((rows, table.member[rows], table.partition[rows], table.generation[rows]))]
     first, second = order[:-1], order[1:]
-    is_same = (rows.generation[first] == rows.generation[second]) & (rows.partition[first] == rows.partition[second])
-    places = rows_where(is_same & (rows.member[first] != rows.member[second]))
-    if len(places):
-        one, other = int(first[places[0]]), int(second[places[0]])
-        witness = f"{rows.told(one)}, and {rows.told(other)}: a partition has one owner in a generation"
-        yield GroupAnomaly(Name.ASSIGNED_TWICE, (one, other), len(places), witness)
+    is_same = (table.generation[first] == table.generation[second]) & (
+        table.partition[first] == table.partition[second]
+    )
+    places = rows_where(is_same & (table.member[first] != table.member[second]))
+    return first[places], second[places]
 
 
-def unassigned(rows: GroupRows) -> Iterator[GroupAnomaly]:
+def unassigned(table: GroupTable) -> Found:
     """Nobody owns a partition that was to be shared out, though every member of the generation was told what it owns.
 
     With the cooperative protocol it may be kept for who owned it before, and has to give it back first (KIP-429).
     """
-    told, members, expected = rows.of(Kind.ASSIGN), rows.of(Kind.MEMBER), rows.of(Kind.EXPECT)
-    informed = keyed(rows.generation[told], rows.member[told])
-    is_silent = ~np.isin(keyed(rows.generation[members], rows.member[members]), informed)
-    silent = rows.generation[members[is_silent]]
-    given = keyed(rows.generation[told], rows.partition[told])
-    is_given = np.isin(keyed(rows.generation[expected], rows.partition[expected]), given)
-    open_ones = expected[~is_given & ~np.isin(rows.generation[expected], silent)]
-    open_ones = open_ones[np.isin(rows.generation[open_ones], rows.generation[members])]
-    found = open_ones[~is_owned(rows, rows.partition[open_ones], rows.call[open_ones])].tolist()
-    if found:
-        witness = f"{rows.told(found[0])}, and no member of that generation is assigned it"
-        yield GroupAnomaly(Name.UNASSIGNED, (found[0],), len(found), witness)
+    told, members, expected = map(table.of_kind, (Kind.ASSIGN, Kind.MEMBER, Kind.EXPECT))
+    generation, partition = table.generation, table.partition
+    informed = keyed(generation[told], table.member[told])
+    is_silent = ~np.isin(keyed(generation[members], table.member[members]), informed)
+    silent = generation[members[is_silent]]
+    given = keyed(generation[told], partition[told])
+    is_given = np.isin(keyed(generation[expected], partition[expected]), given)
+    open_ones = expected[~is_given & ~np.isin(generation[expected], silent)]
+    open_ones = open_ones[np.isin(generation[open_ones], generation[members])]
+    found = open_ones[~is_owned(table, partition[open_ones], table.call[open_ones])]
+    return Found(Name.UNASSIGNED, "no member of that generation is assigned it", (found,))
 
 
-def keyed(high: Ints, low: Ints) -> Ints:
-    """Two numbers as one; neither is below -1 or beyond 2^31."""
-    keys: Ints = ((high + 1) << 32) | (low + 1)
-    return keys
-
-
-def is_owned(rows: GroupRows, partitions: Ints, times: Ints) -> Flags:
+def is_owned(table: GroupTable, partitions: Ints, times: Ints) -> Flags:
     """Whether somebody owns each partition at that time: it was told so, and has not released it before."""
-    assigned, released = rows.of(Kind.ASSIGN), rows.of(Kind.RELEASE)
-    assigned = assigned[rows.partition[assigned] != NONE]
-    owners = keyed(rows.process[assigned], rows.partition[assigned])
-    leavers = keyed(rows.process[released], rows.partition[released])
-    order = np.lexsort((rows.call[released], leavers))
-    ends = np.full(len(assigned), NEVER, np.int64)
-    at = rank(leavers[order], rows.call[released][order], owners, rows.call[assigned], "left")
+    assigned, released = table.of_kind(Kind.ASSIGN), table.of_kind(Kind.RELEASE)
+    assigned = assigned[table.partition[assigned] != NONE]
+    owners = keyed(table.process[assigned], table.partition[assigned])
+    leavers = keyed(table.process[released], table.partition[released])
+    order = np.lexsort((table.call[released], leavers))
+    ends = np.full(len(assigned), table.never, np.int64)
+    at = rank(leavers[order], table.call[released][order], owners, table.call[assigned], "left")
     is_same = at < len(order)
     is_same[is_same] = leavers[order][at[is_same]] == owners[is_same]
-    ends[is_same] = rows.call[released][order][at[is_same]]
-    places = rows.partition[assigned]
-    by_start, by_end = np.lexsort((rows.call[assigned], places)), np.lexsort((ends, places))
-    begun = rank(places[by_start], rows.call[assigned][by_start], partitions, times, "right")
+    ends[is_same] = table.call[released][order][at[is_same]]
+    places = table.partition[assigned]
+    by_start, by_end = np.lexsort((table.call[assigned], places)), np.lexsort((ends, places))
+    begun = rank(places[by_start], table.call[assigned][by_start], partitions, times, "right")
     ended = rank(places[by_end], ends[by_end], partitions, times, "left")
     owned: Flags = begun > ended
     return owned

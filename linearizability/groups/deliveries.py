@@ -2,175 +2,189 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import cached_property
 
 import attrs
 import numpy as np
 
-from tidegauge.linearizability.groups.findings import GroupAnomaly, Name, Promise
-from tidegauge.linearizability.groups.history import NONE, GroupRows, Kind, rows_where
-from tidegauge.linearizability.history import NEVER, Ints, Outcome
+from tidegauge.linearizability.anomaly import Name
+from tidegauge.linearizability.groups.assignments import rank
+from tidegauge.linearizability.groups.findings import Found
+from tidegauge.linearizability.groups.table import BEFORE_ALL, GroupTable, keyed, rows_where
+from tidegauge.linearizability.history import Flags, Ints, Kind, Outcome
+from tidegauge.linearizability.transactional import NONE
 
 
-@attrs.frozen(eq=False)
-class Delivered:
-    """One partition."""
-
-    rows: GroupRows
-    partition: int
-    deliveries: Ints
-    """In the order of the history."""
-    commits: Ints
-    """Those that may have been taken."""
-    settled: int
-    """The offset below which each has a record; 0 where nobody says."""
-
-    @property
-    def known(self) -> Ints:
-        """The offsets that are known to have a record."""
-        offsets: Ints = np.union1d(self.rows.offset[self.deliveries], np.arange(self.settled))
-        return offsets.astype(np.int64)
-
-
-@attrs.define
-class Found:
-    """The rows of each occurrence of one kind of anomaly, and the words for it."""
-
-    name: Name
-    why: Callable[..., str]
-    rows: list[tuple[int, ...]] = attrs.field(factory=list)
-
-    def anomaly(self, rows: GroupRows) -> Iterator[GroupAnomaly]:
-        """What is to be told, if anything."""
-        if self.rows:
-            first = self.rows[0]
-            yield GroupAnomaly(self.name, first, len(self.rows), self.why(*map(rows.told, first)))
-
-
-def check_deliveries(rows: GroupRows, promise: Promise) -> Iterator[GroupAnomaly]:
+def check_deliveries(table: GroupTable) -> Iterator[Found]:
     """What is wrong with deliveries."""
-    rules = [
-        (Found(Name.NONMONOTONIC_DELIVERY, lambda a, b: f"{a}, then {b}: it goes back"), nonmonotonic),
-        (Found(Name.SKIPPED_DELIVERY, lambda a, b: f"{a}, then {b}: there is a record between the two"), skipped),
-    ]
-    if promise is Promise.AT_MOST_ONCE:
-        rules.append(
-            (Found(Name.DOUBLED_DELIVERY, lambda a, b: f"{a}, and {b}: no record is delivered twice"), doubled)
-        )
-    else:
-        after = "was delivered again, though the group was known to be beyond it when the process was assigned"
-        rules += [
-            (Found(Name.LOST_DELIVERY, lambda a: f"{a}, and a record below was delivered to nobody before"), lost),
-            (Found(Name.DELIVERED_AFTER_COMMIT, lambda a, b: f"{a} {after}: {b}"), after_commit),
-            (Found(Name.UNDELIVERED, lambda a: f"{a}, and a record below was never delivered"), undelivered),
-        ]
-    parts = list(partitions(rows))
-    for found, rule in rules:
-        for part in parts:
-            found.rows += rule(part)
-        yield from found.anomaly(rows)
+    known = Known(table)
+    yield from successions(known)
+    yield doubled(known)
+    yield lost(known)
+    yield after_commit(known)
+    yield undelivered(known)
 
 
-def partitions(rows: GroupRows) -> Iterator[Delivered]:
-    """Each partition that something is delivered of, or that has settled."""
-    deliveries, settled = rows.of(Kind.DELIVER), rows.of(Kind.SETTLED)
-    commits = rows_where((rows.kind == Kind.COMMIT) & (rows.outcome != Outcome.FAIL))
-    for partition in np.union1d(rows.partition[deliveries], rows.partition[settled]):
-        of_it = [chosen[rows.partition[chosen] == partition] for chosen in (deliveries, commits, settled)]
-        yield Delivered(rows, int(partition), of_it[0], of_it[1], int(rows.offset[of_it[2]].max(initial=0)))
+@attrs.frozen(eq=False, slots=False)
+class Known:
+    """The offsets that are known to have a record: those that were delivered, and those below a declared end."""
+
+    table: GroupTable
+
+    @cached_property
+    def deliveries(self) -> Ints:
+        return self.table.of_kind(Kind.DELIVER)
+
+    @cached_property
+    def ends(self) -> Ints:
+        """By partition: the offset below which each has a record; 0 where nobody says."""
+        table, settled = self.table, self.table.of_kind(Kind.SETTLED)
+        ends = np.zeros(int(table.partition.max(initial=NONE)) + 1, np.int64)
+        np.maximum.at(ends, table.partition[settled], table.offset[settled])
+        return ends
+
+    @cached_property
+    def delivered(self) -> tuple[Ints, Ints, Ints]:
+        """The partition and the offset of each that was delivered, sorted, each once, and when it first was."""
+        table, rows = self.table, self.deliveries
+        order = rows[np.lexsort((table.call[rows], table.offset[rows], table.partition[rows]))]
+        place, offset = table.partition[order], table.offset[order]
+        is_first = np.ones(len(order), np.bool_)
+        is_first[1:] = (place[1:] != place[:-1]) | (offset[1:] != offset[:-1])
+        return place[is_first], offset[is_first], table.call[order][is_first]
+
+    @cached_property
+    def begins(self) -> Ints:
+        """By partition: where its offsets begin in `delivered`."""
+        begins: Ints = np.searchsorted(self.delivered[0], np.arange(len(self.ends) + 1))
+        return begins
+
+    def below(self, partitions: Ints, offsets: Ints, *, or_at: bool = False) -> Ints:
+        """How many pairs of `delivered` come before each (partition, offset)."""
+        place, offset, _ = self.delivered
+        return rank(place, offset, partitions, offsets, "right" if or_at else "left")
+
+    def promised(self, rows: Ints, *, at_most_once: bool) -> Ints:
+        """Those rows that are of groups of this promise."""
+        chosen: Ints = rows[self.table.at_most_once[self.table.group[rows]] == at_most_once]
+        return chosen
 
 
-def neighbours(part: Delivered) -> tuple[Ints, Ints]:
-    """What a process was delivered of the partition in one generation, one after the other."""
-    rows, chosen = part.rows, part.deliveries
-    order = chosen[np.lexsort((chosen, rows.generation[chosen], rows.process[chosen]))]
+def successions(known: Known) -> Iterator[Found]:
+    """What a process was delivered of a partition, one after the other, goes back or passes over a record.
+
+    Only within one generation; where nobody knows that, until the process is assigned anything anew or gives it back.
+    """
+    table, rows = known.table, known.deliveries
+    stint = _stints(table)
+    order = rows[np.lexsort((rows, stint[rows], table.process[rows], table.partition[rows]))]
     first, second = order[:-1], order[1:]
-    is_same = (rows.process[first] == rows.process[second]) & (rows.generation[first] == rows.generation[second])
-    return first[is_same], second[is_same]
+    is_same = (table.partition[first] == table.partition[second]) & (table.process[first] == table.process[second])
+    is_same &= stint[first] == stint[second]
+    first, second = first[is_same], second[is_same]
+    before, after = table.offset[first], table.offset[second]
+    place = table.partition[first]
+    is_back = after <= before
+    yield Found(Name.NONMONOTONIC_DELIVERY, "it goes back", (first[is_back], second[is_back]))
+    between = known.below(place, after) > known.below(place, before, or_at=True)
+    is_over = ~is_back & (between | (before + 1 < np.minimum(after, known.ends[place])))
+    yield Found(Name.SKIPPED_DELIVERY, "there is a record between the two", (first[is_over], second[is_over]))
 
 
-def nonmonotonic(part: Delivered) -> list[tuple[int, ...]]:
-    first, second = neighbours(part)
-    is_back = part.rows.offset[second] <= part.rows.offset[first]
-    return list(zip(first[is_back].tolist(), second[is_back].tolist(), strict=True))
+def _stints(table: GroupTable) -> Ints:
+    """The generation of each row; where it has none, how often its process was assigned anew before, below 0."""
+    order = np.lexsort((np.arange(len(table)), table.process))
+    changes = np.isin(table.kind[order], (Kind.ASSIGN, Kind.RELEASE)) & (table.outcome[order] == Outcome.OK)
+    counted = np.empty(len(table), np.int64)
+    counted[order] = np.cumsum(changes)
+    return np.where(table.generation == NONE, NONE - 1 - counted, table.generation)
 
 
-def skipped(part: Delivered) -> list[tuple[int, ...]]:
-    first, second = neighbours(part)
-    known, offset = part.known, part.rows.offset
-    next_known = np.searchsorted(known, offset[first], side="right")
-    is_over = np.searchsorted(known, offset[second], side="left") > next_known
-    return list(zip(first[is_over].tolist(), second[is_over].tolist(), strict=True))
-
-
-def doubled(part: Delivered) -> list[tuple[int, ...]]:
-    rows, chosen = part.rows, part.deliveries
-    order = chosen[np.lexsort((chosen, rows.offset[chosen]))]
+def doubled(known: Known) -> Found:
+    """A record was delivered twice, and was to be once at most."""
+    table, rows = known.table, known.promised(known.deliveries, at_most_once=True)
+    order = rows[np.lexsort((rows, table.offset[rows], table.partition[rows]))]
     first, second = order[:-1], order[1:]
-    is_same = rows.offset[first] == rows.offset[second]
-    return list(zip(first[is_same].tolist(), second[is_same].tolist(), strict=True))
+    is_same = (table.partition[first] == table.partition[second]) & (table.offset[first] == table.offset[second])
+    return Found(Name.DOUBLED_DELIVERY, "no record is delivered twice", (first[is_same], second[is_same]))
 
 
-def lost(part: Delivered) -> list[tuple[int, ...]]:
+def lost(known: Known) -> Found:
     """A member's commit says that all below was delivered; something was to nobody, or to somebody later only."""
-    rows, known = part.rows, part.known
-    commits = part.commits[(rows.outcome[part.commits] == Outcome.OK) & (rows.generation[part.commits] != NONE)]
-    earliest = np.full(len(known), NEVER, np.int64)
-    np.minimum.at(earliest, np.searchsorted(known, rows.offset[part.deliveries]), rows.call[part.deliveries])
-    latest_below = np.maximum.accumulate(earliest) if len(earliest) else earliest
-    below = np.searchsorted(known, rows.offset[commits], side="left")
-    has_below = below > 0
-    worst = latest_below[below[has_below] - 1] if len(latest_below) else below[has_below]
-    broken = commits[has_below][worst > rows.returned[commits[has_below]]]
-    return [(row,) for row in broken.tolist()]
+    table = known.table
+    commits = table.of_kind(Kind.COMMIT_OFFSETS)
+    commits = known.promised(commits[table.is_members[commits]], at_most_once=False)
+    place, offset = table.partition[commits], table.offset[commits]
+    delivered, _, earliest = known.delivered
+    latest = np.maximum.accumulate(table.clock(delivered, earliest))
+    below = known.below(place, offset)
+    is_late = below > known.begins[place]
+    is_late[is_late] = latest[below[is_late] - 1] > table.clock(place[is_late], table.returned[commits[is_late]])
+    least = np.minimum(offset, known.ends[place])
+    is_missing = known.below(place, least) - known.begins[place] < least
+    reason = "it says that all below was delivered, and a record below was delivered to nobody before"
+    return Found(Name.LOST_DELIVERY, reason, (commits[is_late | is_missing],))
 
 
-def after_commit(part: Delivered) -> list[tuple[int, ...]]:
+def after_commit(known: Known) -> Found:
     """What was delivered lies below every offset that may have been the committed one since the process was assigned.
 
     A commit that returned before another one was called, which in turn returned before that, is none of those.
     """
-    rows, commits = part.rows, part.commits
-    taken = commits[rows.outcome[commits] == Outcome.OK]
-    if not len(taken) or not len(part.deliveries):
-        return []
-    since = first_assigned(part)
-    by_return = taken[np.argsort(rows.returned[taken], kind="stable")]
-    latest_call = np.maximum.accumulate(rows.call[by_return])
-    ended = np.searchsorted(rows.returned[by_return], since, side="left")
-    is_bound = ended > 0
-    overwritten_before = latest_call[np.maximum(ended, 1) - 1]
-    returns = np.where(rows.outcome[commits] == Outcome.OK, rows.returned[commits], NEVER)
-    order = np.argsort(returns, kind="stable")
-    least = np.minimum.accumulate(rows.offset[commits][order][::-1])[::-1]
-    bound = least[np.minimum(np.searchsorted(returns[order], overwritten_before, side="left"), len(least) - 1)]
-    is_again = is_bound & (rows.offset[part.deliveries] < bound)
-    return [
-        (int(delivery), int(by_return[end - 1]))
-        for delivery, end in zip(part.deliveries[is_again], ended[is_again], strict=True)
-    ]
+    table = known.table
+    deliveries = known.promised(known.deliveries, at_most_once=False)
+    commits = rows_where((table.kind == Kind.COMMIT_OFFSETS) & (table.outcome != Outcome.FAIL))
+    is_taken = table.outcome[commits] == Outcome.OK
+    place = table.partition
+    returned = table.clock(place[commits], np.where(is_taken, table.returned[commits], table.never))
+    order = np.argsort(returned, kind="stable")
+    commits, returned, is_taken = commits[order], returned[order], is_taken[order]
+    taken = rows_where(is_taken)
+    if not len(taken):
+        return Found(Name.DELIVERED_AFTER_COMMIT, "", (taken, taken))
+    latest_call = np.maximum.accumulate(table.clock(place[commits[taken]], table.call[commits[taken]]))
+    since = table.clock(place[deliveries], _first_assigned(table, deliveries))
+    ended = np.searchsorted(returned[taken], since, side="left")
+    by = commits[taken[np.maximum(ended, 1) - 1]]
+    is_bound = (ended > 0) & (place[by] == place[deliveries])
+    # Larger offsets, and those of later partitions, have larger ranks: the least one from here on is of this partition.
+    ranks = np.lexsort((table.offset[commits], place[commits]))
+    rank_of = np.empty(len(commits), np.int64)
+    rank_of[ranks] = np.arange(len(commits))
+    least = np.minimum.accumulate(rank_of[::-1])[::-1]
+    from_here = np.searchsorted(returned, latest_call[np.maximum(ended, 1) - 1], side="left")
+    bound = table.offset[commits[ranks[least[np.minimum(from_here, len(commits) - 1)]]]]
+    is_again = is_bound & (table.offset[deliveries] < bound)
+    reason = "it was delivered again, though the group was known to be beyond it when the process was assigned"
+    return Found(Name.DELIVERED_AFTER_COMMIT, reason, (by[is_again], deliveries[is_again]))
 
 
-def first_assigned(part: Delivered) -> Ints:
-    """When the process of each delivery first asked for an assignment that has the partition; 0 if it did not."""
-    rows, deliveries = part.rows, part.deliveries
-    told = rows.of(Kind.ASSIGN)
-    told = told[rows.partition[told] == part.partition]
-    processes, place = np.unique(rows.process[deliveries], return_inverse=True)
-    earliest = np.full(len(processes), NEVER, np.int64)
-    at = np.searchsorted(processes, rows.process[told])
-    is_there = processes[np.minimum(at, len(processes) - 1)] == rows.process[told]
-    np.minimum.at(earliest, at[is_there], rows.call[told][is_there])
-    earliest[earliest == NEVER] = 0
-    since: Ints = earliest[place]
+def _first_assigned(table: GroupTable, deliveries: Ints) -> Ints:
+    """When the process of each delivery first asked for an assignment that has the partition; else BEFORE_ALL."""
+    told = table.of_kind(Kind.ASSIGN)
+    told = told[table.partition[told] != NONE]
+    asked = keyed(table.process[told], table.partition[told])
+    order = np.lexsort((table.call[told], asked))
+    asked, calls = asked[order], table.call[told][order]
+    wanted = keyed(table.process[deliveries], table.partition[deliveries])
+    at = np.searchsorted(asked, wanted, side="left")
+    is_there: Flags = at < len(asked)
+    is_there[is_there] = asked[at[is_there]] == wanted[is_there]
+    since = np.full(len(deliveries), BEFORE_ALL, np.int64)
+    since[is_there] = calls[at[is_there]]
     return since
 
 
-def undelivered(part: Delivered) -> list[tuple[int, ...]]:
-    rows = part.rows
-    missing = np.setdiff1d(np.arange(part.settled), rows.offset[part.deliveries])
-    if not len(missing):
-        return []
-    settled = rows.of(Kind.SETTLED)
-    says = settled[(rows.offset[settled] == part.settled) & (rows.partition[settled] == part.partition)]
-    return [(int(says[0]),)] * len(missing)
+def undelivered(known: Known) -> Found:
+    """A record is known to be there, and was never delivered."""
+    table = known.table
+    settled = known.promised(table.of_kind(Kind.SETTLED), at_most_once=False)
+    place = table.partition[settled]
+    says = settled[table.offset[settled] == known.ends[place]]
+    says = says[np.unique(table.partition[says], return_index=True)[1]]
+    place, end = table.partition[says], table.offset[says]
+    missing = end - (known.below(place, end) - known.begins[place])
+    is_open = missing > 0
+    reason = "a record below was never delivered"
+    return Found(Name.UNDELIVERED, reason, (says[is_open],), missing[is_open])

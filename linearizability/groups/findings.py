@@ -1,48 +1,56 @@
-"""What can be wrong with a group; docs/history.md defines each."""
+"""What the rules have found in groups, as the table of anomalies has it: a row for each kind in a partition."""
 
 from __future__ import annotations
 
-from enum import Enum
+from collections.abc import Iterator
 
 import attrs
+import numpy as np
+
+from tidegauge.linearizability.anomaly import Anomaly, Name
+from tidegauge.linearizability.groups.table import GroupTable
+from tidegauge.linearizability.history import Ints
+from tidegauge.linearizability.transactional import NONE
+from tidegauge.linearizability.witness import finding
 
 
-class Name(Enum):
-    """What is wrong."""
+@attrs.frozen(eq=False)
+class Found:
+    """All occurrences of one kind of anomaly, by the rows that prove them.
 
-    ASSIGNED_TWICE = "assigned-twice"
-    UNASSIGNED = "unassigned"
-    TWO_COMMITTERS = "two-committers"
-    COMMIT_OF_FORMER_GENERATION = "commit-of-former-generation"
-    FAILED_COMMIT_READ = "failed-commit-read"
-    COMMIT_READ_TOO_SOON = "commit-read-too-soon"
-    COMMITTED_OFFSET_ORDER = "committed-offset-order"
-    LOST_DELIVERY = "lost-delivery"
-    DOUBLED_DELIVERY = "doubled-delivery"
-    DELIVERED_AFTER_COMMIT = "delivered-after-commit"
-    SKIPPED_DELIVERY = "skipped-delivery"
-    NONMONOTONIC_DELIVERY = "nonmonotonic-delivery"
-    UNDELIVERED = "undelivered"
-
-
-class Promise(Enum):
-    """What the application promises of deliveries."""
-
-    AT_LEAST_ONCE = "at least once"
-    """It commits what it has been through."""
-    AT_MOST_ONCE = "at most once"
-    """It commits what it is about to go through, and waits for that."""
-
-
-@attrs.frozen
-class GroupAnomaly:
-    """One kind of anomaly: the rows of its first occurrence, how many there are, and why."""
+    Each array of `rows` has a row of each occurrence, NONE where that needs no more; the last one's are of the
+    partition in which it is. `counts`: how many an occurrence stands for, where that is not one.
+    """
 
     name: Name
-    rows: tuple[int, ...]
-    count: int
-    witness: str
+    reason: str
+    rows: tuple[Ints, ...]
+    counts: Ints | None = None
 
-    def __str__(self) -> str:
-        times = "" if self.count == 1 else f" (and {self.count - 1} more)"
-        return f"{self.name.value}{times}: {self.witness}"
+    def anomalies(self, table: GroupTable) -> Iterator[tuple[int, Anomaly]]:
+        """The first occurrence in each partition, with how many there are; and the operation that comes first in it."""
+        if not len(self.rows[-1]):
+            return
+        counts = np.ones(len(self.rows[-1]), np.int64) if self.counts is None else self.counts
+        whose = table.partition[self.rows[-1]]
+        order = np.argsort(whose, kind="stable")
+        starts = np.concatenate(([0], np.flatnonzero(np.diff(whose[order])) + 1))
+        totals = np.add.reduceat(counts[order], starts)
+        for first, count in zip(order[starts].tolist(), totals.tolist(), strict=True):
+            rows = [int(column[first]) for column in self.rows if column[first] != NONE]
+            yield rows[-1], self._anomaly(table, rows, count)
+
+    def _anomaly(self, table: GroupTable, rows: list[int], count: int) -> Anomaly:
+        ops = table.ops
+        shown = finding(self.name, self.reason, *(ops.row(int(table.operation[row])) for row in rows))
+        at = int(table.operation[rows[-1]])
+        partition = int(table.placed[rows[-1]])
+        return Anomaly(
+            history=int(ops.history[at]),
+            name=self.name,
+            topic=ops.topics[ops.topic[at]],
+            partition=partition,
+            operations=tuple(one.index for one in shown.operations),
+            count=count,
+            witness=shown.witness,
+        )

@@ -10,45 +10,36 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tidegauge.linearizability.groups.findings import GroupAnomaly, Name
-from tidegauge.linearizability.groups.history import NONE, GroupRows, Kind, rows_where
-from tidegauge.linearizability.history import Ints
+from tidegauge.linearizability.anomaly import Name
+from tidegauge.linearizability.groups.assignments import two_members
+from tidegauge.linearizability.groups.findings import Found
+from tidegauge.linearizability.groups.table import GroupTable, rows_where
+from tidegauge.linearizability.history import Ints, Kind
+from tidegauge.linearizability.transactional import NONE
 
 
-def check_ownership(rows: GroupRows) -> Iterator[GroupAnomaly]:
+def check_ownership(table: GroupTable) -> Iterator[Found]:
     """What is wrong with who commits."""
-    commits = rows.of(Kind.COMMIT)
-    commits = commits[rows.generation[commits] != NONE]
-    yield from two_committers(rows, commits)
-    yield from former_generations(rows, commits)
+    commits = table.of_kind(Kind.COMMIT_OFFSETS)
+    commits = commits[table.generation[commits] != NONE]
+    reason = "in one generation a partition is one member's"
+    yield Found(Name.TWO_COMMITTERS, reason, two_members(table, commits))
+    yield former_generations(table, commits)
 
 
-def two_committers(rows: GroupRows, commits: Ints) -> Iterator[GroupAnomaly]:
-    """Commits of two members for one partition were taken in one generation."""
-    order = commits[np.lexsort((commits, rows.member[commits], rows.partition[commits], rows.generation[commits]))]
-    first, second = order[:-1], order[1:]
-    is_same = (rows.generation[first] == rows.generation[second]) & (rows.partition[first] == rows.partition[second])
-    places = rows_where(is_same & (rows.member[first] != rows.member[second]))
-    if len(places):
-        one, other = int(first[places[0]]), int(second[places[0]])
-        witness = f"{rows.told(one)}, and {rows.told(other)}: the partition is one member's in that generation"
-        yield GroupAnomaly(Name.TWO_COMMITTERS, (one, other), len(places), witness)
-
-
-def former_generations(rows: GroupRows, commits: Ints) -> Iterator[GroupAnomaly]:
+def former_generations(table: GroupTable, commits: Ints) -> Found:
     """A commit was taken that was called when a later generation was known to have begun."""
-    known = np.concatenate((rows.of(Kind.ASSIGN), commits))
-    known = known[np.lexsort((known, rows.returned[known]))]
-    if not len(known):
-        return
-    highest = np.maximum.accumulate(rows.generation[known])
-    before = np.searchsorted(rows.returned[known], rows.call[commits], side="left")
-    reached = np.where(before > 0, highest[np.maximum(before, 1) - 1], NONE)
-    found = commits[reached > rows.generation[commits]]
-    if not len(found):
-        return
-    late = int(found[0])
-    earlier = known[rows.returned[known] < rows.call[late]]
-    by = int(earlier[np.argmax(rows.generation[earlier])])
-    witness = f"{rows.told(late)} and succeeds, after {rows.told(by)}: a commit of a former generation is refused"
-    yield GroupAnomaly(Name.COMMIT_OF_FORMER_GENERATION, (by, late), len(found), witness)
+    known = np.concatenate((table.of_kind(Kind.ASSIGN), commits))
+    known = known[table.generation[known] != NONE]
+    returned = table.clock(table.group[known], table.returned[known])
+    order = np.lexsort((known, returned))
+    known, returned = known[order], returned[order]
+    # Generations of later groups have larger numbers, and are known later.
+    highest = np.maximum.accumulate(table.generation[known])
+    is_new = np.concatenate(([True], highest[1:] > highest[:-1]))[: len(highest)]
+    holder = np.maximum.accumulate(np.where(is_new, np.arange(len(known)), 0))
+    before = np.searchsorted(returned, table.clock(table.group[commits], table.call[commits]), side="left")
+    at = rows_where(before > 0)
+    late = at[highest[before[at] - 1] > table.generation[commits[at]]]
+    reason = "a commit of a former generation is refused"
+    return Found(Name.COMMIT_OF_FORMER_GENERATION, reason, (known[holder[before[late] - 1]], commits[late]))

@@ -4,7 +4,7 @@ Since that is known, no search is needed (Gibbons and Korach, 1997). A commit an
 *cluster*. All of it takes effect between two writes of others. Its *zone* lies between the earliest return and the
 latest call: a *forward* zone has a return before a call, and all the time between the two the register has this value.
 So two forward zones must not overlap; and a *backward* zone, in which all happened at once perhaps, must not lie within
-a forward one.
+a forward one. Each partition has a stretch of the clock of its own, so zones of two of them never meet.
 """
 
 from __future__ import annotations
@@ -14,48 +14,30 @@ from collections.abc import Iterator
 import attrs
 import numpy as np
 
-from tidegauge.linearizability.groups.findings import GroupAnomaly, Name
-from tidegauge.linearizability.groups.history import NONE, GroupRows, Kind, rows_where
-from tidegauge.linearizability.history import NEVER, Ints, Outcome
+from tidegauge.linearizability.anomaly import Name
+from tidegauge.linearizability.groups.findings import Found
+from tidegauge.linearizability.groups.table import BEFORE_ALL, GroupTable, rows_where
+from tidegauge.linearizability.history import Flags, Ints, Kind, Outcome
 from tidegauge.linearizability.log import Level
-
-BEFORE_ALL = -1
-"""Before any call."""
+from tidegauge.linearizability.transactional import NONE
 
 
-def check_registers(rows: GroupRows, level: Level) -> Iterator[GroupAnomaly]:
+def check_registers(table: GroupTable, level: Level) -> Iterator[Found]:
     """What is wrong with committed offsets."""
-    reads = rows.of(Kind.READ)
-    found = rows.commit[reads]
-    yield from failed(rows, reads[(found != NONE) & (rows.outcome[found] == Outcome.FAIL)])
-    has_happened = reads[(found == NONE) | (rows.outcome[found] != Outcome.FAIL)]
-    found = rows.commit[has_happened]
-    is_soon = (found != NONE) & (rows.returned[has_happened] < rows.call[found])
-    yield from too_soon(rows, has_happened[is_soon])
-    yield from disordered(rows, has_happened[~is_soon], level)
+    reads = table.of_kind(Kind.READ_OFFSETS)
+    found = table.commit[reads]
+    is_failed = (found != NONE) & (table.outcome[found] == Outcome.FAIL)
+    is_soon = (found != NONE) & ~is_failed & (table.returned[reads] < table.call[found])
+    reason = "it found the offset of a commit that failed"
+    yield Found(Name.FAILED_COMMIT_READ, reason, (found[is_failed], reads[is_failed]))
+    reason = "it found the offset of a commit that had not been called"
+    yield Found(Name.COMMIT_READ_TOO_SOON, reason, (found[is_soon], reads[is_soon]))
+    yield disordered(table, reads[~is_failed & ~is_soon], level)
 
 
-def failed(rows: GroupRows, reads: Ints) -> Iterator[GroupAnomaly]:
-    """A read has found a commit that was refused."""
-    if len(reads):
-        read = int(reads[0])
-        commit = int(rows.commit[read])
-        witness = f"{rows.told(read)}, which is that of a commit that failed: {rows.told(commit)}"
-        yield GroupAnomaly(Name.FAILED_COMMIT_READ, (commit, read), len(reads), witness)
-
-
-def too_soon(rows: GroupRows, reads: Ints) -> Iterator[GroupAnomaly]:
-    """A read has found a commit before that was called."""
-    if len(reads):
-        read = int(reads[0])
-        commit = int(rows.commit[read])
-        witness = f"{rows.told(read)}, before {rows.told(commit)}"
-        yield GroupAnomaly(Name.COMMIT_READ_TOO_SOON, (read, commit), len(reads), witness)
-
-
-@attrs.frozen
+@attrs.frozen(eq=False)
 class Zones:
-    """The clusters of one partition, by the earliest return and the latest call, and the rows that have them."""
+    """Clusters, by the earliest return and the latest call, and the rows that have them; NONE for the first ones."""
 
     returned: Ints
     called: Ints
@@ -65,71 +47,78 @@ class Zones:
     """The row that was called last."""
 
 
-def disordered(rows: GroupRows, reads: Ints, level: Level) -> Iterator[GroupAnomaly]:
+def disordered(table: GroupTable, reads: Ints, level: Level) -> Found:
     """No order of commits and reads explains what was found."""
-    conflicts: list[tuple[int, ...]] = []
-    commits = rows_where((rows.kind == Kind.COMMIT) & (rows.outcome != Outcome.FAIL))
-    for partition in np.unique(rows.partition[reads]):
-        zones = zones_of(
-            rows, commits[rows.partition[commits] == partition], reads[rows.partition[reads] == partition], level
-        )
-        conflicts += conflicting(zones)
-    if conflicts:
-        first = tuple(dict.fromkeys(row for row in conflicts[0] if row != NONE))
-        told = "; ".join(map(rows.told, first))
-        witness = f"no order of commits explains what was found committed, not even of these: {told}"
-        yield GroupAnomaly(Name.COMMITTED_OFFSET_ORDER, first, len(conflicts), witness)
+    one, other = conflicting(zones := zones_of(table, reads, level))
+    reason = "no order of commits explains what was found committed, not even of these"
+    return Found(
+        Name.COMMITTED_OFFSET_ORDER,
+        reason,
+        _with_partition_last(zones.first[one], zones.last[one], zones.first[other], zones.last[other]),
+    )
 
 
-def zones_of(rows: GroupRows, commits: Ints, reads: Ints, level: Level) -> Zones:
-    """The clusters: that of the register before any commit comes first; of unknown commits only those that were found.
+def _with_partition_last(*columns: Ints) -> tuple[Ints, ...]:
+    """The last one says the partition: the first zone of a partition may have no row there."""
+    last = columns[-1].copy()
+    for column in columns[:-1]:
+        last = np.where(last == NONE, column, last)
+    return *columns[:-1], last
+
+
+def zones_of(table: GroupTable, reads: Ints, level: Level) -> Zones:
+    """The clusters: that of each register before any commit comes first; of unknown commits only those that were found.
 
     A read may be late (level `kafka`): it then says nothing of when it was called, unless all had settled.
     """
-    found = rows.commit[reads]
-    is_known = (rows.outcome[commits] == Outcome.OK) | np.isin(commits, found)
-    commits = commits[is_known]
-    settled = rows.of(Kind.SETTLED)
-    settled = settled[np.isin(rows.partition[settled], rows.partition[reads])]
-    trusted_from = BEFORE_ALL if level is Level.STRICT else int(rows.call[settled].max(initial=BEFORE_ALL))
-    trusts = level is Level.STRICT or len(settled) > 0
-    calls = np.where(trusts & (rows.call[reads] >= trusted_from), rows.call[reads], BEFORE_ALL)
-    own_returns = np.where(rows.outcome[commits] == Outcome.OK, rows.returned[commits], NEVER)
-    cluster = np.where(found == NONE, 0, np.searchsorted(commits, found) + 1)
-    members = np.concatenate((np.arange(len(commits) + 1), cluster))
-    returned = np.concatenate(([BEFORE_ALL], own_returns, rows.returned[reads]))
-    called = np.concatenate(([BEFORE_ALL], rows.call[commits], calls))
-    names = np.concatenate(([NONE], commits, reads))
-    starts = np.searchsorted(np.sort(members), np.arange(len(commits) + 1))
+    partitions = int(table.partition.max(initial=NONE)) + 1
+    found = table.commit[reads]
+    commits = rows_where((table.kind == Kind.COMMIT_OFFSETS) & (table.outcome != Outcome.FAIL))
+    commits = commits[(table.outcome[commits] == Outcome.OK) | np.isin(commits, found)]
+    place = table.partition
+    calls = table.clock(place[reads], np.where(is_trusted(table, reads, level), table.call[reads], BEFORE_ALL))
+    is_ok = table.outcome[commits] == Outcome.OK
+    own_returns = table.clock(place[commits], np.where(is_ok, table.returned[commits], table.never))
+    begins = table.clock(np.arange(partitions), np.full(partitions, BEFORE_ALL))
+    clusters = partitions + len(commits)
+    cluster = np.where(found == NONE, place[reads], partitions + np.searchsorted(commits, found))
+    members = np.concatenate((np.arange(clusters), cluster))
+    returned = np.concatenate((begins, own_returns, table.clock(place[reads], table.returned[reads])))
+    called = np.concatenate((begins, table.clock(place[commits], table.call[commits]), calls))
+    names = np.concatenate((np.full(partitions, NONE), commits, reads))
+    starts = np.searchsorted(np.sort(members), np.arange(clusters))
     by_return = np.lexsort((returned, members))[starts]
     latest = np.lexsort((-called, members))[starts]
     return Zones(returned[by_return], called[latest], names[by_return], names[latest])
 
 
-def conflicting(zones: Zones) -> list[tuple[int, ...]]:
-    """The rows of each conflict between two zones."""
+def is_trusted(table: GroupTable, reads: Ints, level: Level) -> Flags:
+    """Whether each read says what was committed when it was called, or later."""
+    if level is Level.STRICT:
+        return np.ones(len(reads), np.bool_)
+    settled = table.of_kind(Kind.SETTLED)
+    since = np.full(int(table.partition.max(initial=NONE)) + 1, NONE, np.int64)
+    np.maximum.at(since, table.partition[settled], table.call[settled])
+    since[since == NONE] = table.never
+    trusted: Flags = table.call[reads] >= since[table.partition[reads]]
+    return trusted
+
+
+def conflicting(zones: Zones) -> tuple[Ints, Ints]:
+    """The pairs of zones that contradict each other."""
     forward = rows_where(zones.returned < zones.called)
     order = forward[np.argsort(zones.returned[forward], kind="stable")]
-    conflicts = []
-    reach = np.maximum.accumulate(zones.called[order]) if len(order) else order
-    holders = _holders(zones, order)
-    for place in rows_where(zones.returned[order[1:]] < reach[:-1]) + 1:
-        one, other = holders[place - 1], order[place]
-        conflicts.append((zones.first[one], zones.last[one], zones.first[other], zones.last[other]))
+    if not len(order):
+        return order, order
+    reach = np.maximum.accumulate(zones.called[order])
+    is_new = np.concatenate(([True], reach[1:] > reach[:-1]))
+    holder = order[np.maximum.accumulate(np.where(is_new, np.arange(len(order)), 0))]
+    place = rows_where(zones.returned[order[1:]] < reach[:-1]) + 1
+    # a backward zone (call, return) within a forward one (return, call): the last that begins before it, reaches on
     backward = rows_where(zones.returned >= zones.called)
-    if len(order):
-        # a backward zone (call, return) within a forward one (return, call): the last that begins before it, reaches on
-        place = np.searchsorted(zones.returned[order], zones.called[backward], side="left") - 1
-        is_within = (place >= 0) & (reach[np.maximum(place, 0)] > zones.returned[backward])
-        for inner, where in zip(backward[is_within], place[is_within], strict=True):
-            one = holders[where]
-            conflicts.append((zones.first[one], zones.last[one], zones.first[inner], zones.last[inner]))
-    return [tuple(map(int, rows)) for rows in conflicts]
-
-
-def _holders(zones: Zones, order: Ints) -> Ints:
-    """Of each place in an order, the zone up to there that reaches furthest."""
-    best = np.maximum.accumulate(zones.called[order]) if len(order) else order
-    is_new = zones.called[order] == best
-    places = np.maximum.accumulate(np.where(is_new, np.arange(len(order)), 0)) if len(order) else order
-    return order[places]
+    before = np.searchsorted(zones.returned[order], zones.called[backward], side="left") - 1
+    is_within = (before >= 0) & (reach[np.maximum(before, 0)] > zones.returned[backward])
+    return (
+        np.concatenate((holder[place - 1], holder[before[is_within]])),
+        np.concatenate((order[place], backward[is_within])),
+    )

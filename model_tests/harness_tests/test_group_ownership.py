@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from tidegauge.linearizability.groups.history import GroupRow, GroupRows, Kind, group_history
-from tidegauge.linearizability.history import Outcome
+from tidegauge.linearizability.history import Operation, Outcome
 from tidegauge.model_tests.harness.report.model import Committed, Report, Stretch
 from tidegauge.model_tests.harness.report.ownership import owned_in
 from tidegauge.model_tests.harness.report.page import render
+from tidegauge.model_tests.linearizability.group_rows import GroupRow, Kind, history_of
 
 SECOND = 1_000_000_000
 
 
-def a_group() -> GroupRows:
+def a_group() -> list[Operation]:
     """Two members: the first one has both partitions, and gives one to the second."""
 
     def assigned(process: int, at: int, generation: int, *partitions: int) -> list[GroupRow]:
@@ -22,7 +22,7 @@ def a_group() -> GroupRows:
         returned = None if outcome is Outcome.INFO else (at + 1) * SECOND
         return GroupRow(Kind.COMMIT, process, at * SECOND, returned, generation, 1, offset, outcome=outcome)
 
-    return group_history(
+    return history_of(
         [
             *assigned(0, 10, 1, -1, 0, 1),
             commit(0, 11, 1, 5, Outcome.OK),
@@ -69,6 +69,6 @@ def test_a_partition_that_two_believe_that_they_own_has_two_bars_one_over_the_ot
         GroupRow(Kind.ASSIGN, 1, 0, 2 * SECOND, generation=2, partition=0),
         GroupRow(Kind.RELEASE, 0, 3 * SECOND, partition=0),
     ]
-    page = render(Report("run", "1", None, 7, {}, (), "", group=owned_in(group_history(rows), "")))
+    page = render(Report("run", "1", None, 7, {}, (), "", group=owned_in(history_of(rows), "")))
     assert page.count('y="10" ') == 1
     assert page.count('y="32" ') == 1

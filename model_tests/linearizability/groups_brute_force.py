@@ -9,19 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations, permutations, product
 
-from tidegauge.linearizability.groups.findings import Name, Promise
-from tidegauge.linearizability.groups.history import GroupRow, Kind
+from tidegauge.linearizability.anomaly import Name
 from tidegauge.linearizability.history import Outcome
 from tidegauge.linearizability.log import Level
+from tidegauge.model_tests.linearizability.group_rows import GroupRow, Kind
 
 FOREVER = 10**9
 Rows = Sequence[GroupRow]
 
 
-def names(rows: Rows, promise: Promise, level: Level) -> set[Name]:
-    """What is wrong."""
+def names(rows: Rows, level: Level, *, once: bool) -> set[Name]:
+    """What is wrong. `once`: the application promises that no record is delivered twice."""
     found = set(_of_assignments(rows)) | set(_of_commits(rows)) | set(_of_registers(rows, level))
-    return found | set(_of_deliveries(rows, promise))
+    return found | set(_of_deliveries(rows, once=once))
 
 
 def end(row: GroupRow) -> int:
@@ -32,6 +32,10 @@ def end(row: GroupRow) -> int:
 
 def who(row: GroupRow) -> int:
     return row.process if row.member is None else row.member
+
+
+def is_members(row: GroupRow) -> bool:
+    return row.generation >= 0 or row.member is not None
 
 
 def done(rows: Rows, kind: Kind) -> list[GroupRow]:
@@ -48,7 +52,7 @@ def same(*rows: GroupRow) -> bool:
 def _of_assignments(rows: Rows) -> Iterator[Name]:
     told = done(rows, Kind.ASSIGN)
     given = [row for row in told if row.partition >= 0]
-    if any(same(a, b) and who(a) != who(b) for a, b in combinations(given, 2)):
+    if any(same(a, b) and a.generation >= 0 and who(a) != who(b) for a, b in combinations(given, 2)):
         yield Name.ASSIGNED_TWICE
     for expected in done(rows, Kind.EXPECT):
         members = [row for row in done(rows, Kind.MEMBER) if row.generation == expected.generation]
@@ -129,22 +133,22 @@ def _explains(order: Iterable[tuple[bool, int, int, int]]) -> bool:
 # --- deliveries ----------------------------------------------------------------------------------------------------
 
 
-def _of_deliveries(rows: Rows, promise: Promise) -> Iterator[Name]:
+def _of_deliveries(rows: Rows, *, once: bool) -> Iterator[Name]:
     for partition in {row.partition for row in rows if row.kind in (Kind.DELIVER, Kind.SETTLED)}:
-        yield from _of_partition([row for row in rows if row.partition == partition], promise)
+        yield from _of_partition(rows, [row for row in rows if row.partition == partition], once=once)
 
 
-def _of_partition(rows: Rows, promise: Promise) -> Iterator[Name]:
+def _of_partition(everything: Rows, rows: Rows, *, once: bool) -> Iterator[Name]:
     deliveries = done(rows, Kind.DELIVER)
     dense = max((row.offset for row in done(rows, Kind.SETTLED)), default=0)
     known = {row.offset for row in deliveries} | set(range(dense))
     for place, row in enumerate(deliveries):
-        later = [one for one in deliveries[place + 1 :] if (one.process, same(one, row)) == (row.process, True)]
+        later = [one for one in deliveries[place + 1 :] if _goes_on(everything, row, one)]
         if later and later[0].offset <= row.offset:
             yield Name.NONMONOTONIC_DELIVERY
         if later and any(row.offset < offset < later[0].offset for offset in known):
             yield Name.SKIPPED_DELIVERY
-    if promise is Promise.AT_MOST_ONCE:
+    if once:
         if len({row.offset for row in deliveries}) < len(deliveries):
             yield Name.DOUBLED_DELIVERY
         return
@@ -153,12 +157,21 @@ def _of_partition(rows: Rows, promise: Promise) -> Iterator[Name]:
     for commit in done(rows, Kind.COMMIT):
         for offset in known:
             was = any(row.offset == offset and row.call <= end(commit) for row in deliveries)
-            if commit.generation >= 0 and offset < commit.offset and not was:
+            if is_members(commit) and offset < commit.offset and not was:
                 yield Name.LOST_DELIVERY
     for delivery in deliveries:
         since = [row.call for row in done(rows, Kind.ASSIGN) if row.process == delivery.process]
         if _is_known_to_be_beyond(rows, delivery.offset, min(since, default=0)):
             yield Name.DELIVERED_AFTER_COMMIT
+
+
+def _goes_on(rows: Rows, before: GroupRow, after: GroupRow) -> bool:
+    """Whether the one comes after the other in one generation, or in what may be one as far as its process knows."""
+    if before.process != after.process or not same(before, after):
+        return False
+    between = rows[_index(rows, before) : _index(rows, after)]
+    changed = any(row.process == before.process and row.kind in (Kind.ASSIGN, Kind.RELEASE) for row in between)
+    return before.generation >= 0 or not changed
 
 
 def _is_known_to_be_beyond(rows: Rows, offset: int, since: int) -> bool:

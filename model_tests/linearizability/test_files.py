@@ -176,7 +176,7 @@ def test_a_faulty_table_is_refused_with_the_place_and_the_way_out(what: str) -> 
 
 
 FAULTY_ROWS: dict[str, tuple[str, int, Any, str]] = {
-    "an unknown kind": ("kind", 3, 9, "kind is 9: use 0 (produce), 1 (fetch)"),
+    "an unknown kind": ("kind", 3, 99, "kind is 99: use 0 (produce), 1 (fetch)"),
     "an unknown outcome": ("outcome", 3, 3, "outcome is 3: use 0 (ok), 1 (fail), 2 (info)"),
     "an unknown isolation": ("isolation", 4, 2, "isolation is 2: use 0 (read_uncommitted)"),
     "an offset that no response has": ("acks", 0, 0, "acks is 0 and offset is 0: no response tells"),

@@ -88,7 +88,7 @@ MALFORMED: dict[str, list[Operation]] = {
     "no transaction": [attrs.evolve(commit(1, 0, 1), transaction=None)],
     "number the transactions": [attrs.evolve(commit(1, 0, 1), transaction=-4)],
     "no group": [attrs.evolve(offsets(1, 0, 1, 2), group=None)],
-    "only a commit of offsets has one": [attrs.evolve(send(1, 0, 1, 0, 7), group=2)],
+    "only a row about a group has one": [attrs.evolve(send(1, 0, 1, 0, 7), group=2)],
     "say which offset": [offsets(1, 0, 1, -1)],
     "needs -1 (all)": [attrs.evolve(send(1, 0, 1, 0, 7), acks=1)],
     "only sends, fetches": [attrs.evolve(poll(1, 0, 1, 0, {}), kind=Kind.LIST_OFFSETS, offsets=None)],

@@ -81,7 +81,7 @@ def test_unclustered_input_is_shuffled_and_a_note_says_so(spark: SparkSession, t
 
 def test_the_summary_counts_what_the_tables_hold(spark: SparkSession, tmp_path: Path) -> None:
     operations = histories(100)
-    file = write(tmp_path / "cut.parquet", replaced(to_arrow(operations), "kind", 25, 9), 333)
+    file = write(tmp_path / "cut.parquet", replaced(to_arrow(operations), "kind", 25, 99), 333)
     seen: list[tuple[int, int]] = []
     job = open_job([file], tmp_path / "out", target=300)
     summary = job.run(spark, lambda done, units: seen.append((done, units)))
@@ -236,12 +236,12 @@ def test_exit_status_2_when_rows_are_malformed(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Two of a kind, in different units, are counted together."""
-    rows = replaced(replaced(to_arrow(histories(30, rate=0.0)), "kind", 25, 9), "kind", 225, 11)
+    rows = replaced(replaced(to_arrow(histories(30, rate=0.0)), "kind", 25, 99), "kind", 225, 98)
     summary = open_job([write(tmp_path / "odd.parquet", rows, 100)], tmp_path / "out", target=100).run(spark)
-    assert [(reason[:9], count) for reason, count in summary.malformed.items()] == [("kind is 9", 2)]
+    assert [(reason[:10], count) for reason, count in summary.malformed.items()] == [("kind is 99", 2)]
     status, said, _ = command(capsys, tmp_path / "odd.parquet", "--out", tmp_path / "again")
     assert status == 2
-    assert "malformed rows: 2, as: kind is 9" in said
+    assert "malformed rows: 2, as: kind is 99" in said
     assert "  malformed             2" in said
 
 

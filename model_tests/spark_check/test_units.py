@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tidegauge.linearizability.arrow import to_arrow
 from tidegauge.linearizability.history import concatenate
 from tidegauge.linearizability.log import Level
+from tidegauge.model_tests.linearizability.group_cases import all_pairs
 from tidegauge.model_tests.linearizability.small_transactions import draw
 from tidegauge.model_tests.spark_check.layouts import (
     LENGTH,
@@ -46,6 +47,15 @@ def test_transactions_are_checked_wherever_their_rows_lie(tmp_path: Path) -> Non
     assert written_verdicts(tmp_path / "out") == expected(drawn)
     assert written_anomalies(tmp_path / "out") == expected_anomalies(drawn)
     assert {verdict for _, verdict in expected(drawn).values()} == {"valid", "violated"}
+
+
+def test_groups_are_checked_wherever_their_rows_lie(tmp_path: Path) -> None:
+    rows = all_pairs()
+    file = write(tmp_path / "groups.parquet", to_arrow(rows), 7)
+    check_here([file], tmp_path / "out", target=20)
+    assert written_verdicts(tmp_path / "out") == expected(rows)
+    assert written_anomalies(tmp_path / "out") == expected_anomalies(rows)
+    assert {verdict for _, verdict in expected(rows).values()} == {"valid", "violated"}
 
 
 def check_here(paths: list[Path], out: Path, target: int = 200, largest: int = 1_000_000) -> None:
@@ -120,7 +130,7 @@ def test_footers_without_statistics_are_made_up_for(tmp_path: Path) -> None:
 
 
 SPOILERS: dict[str, tuple[Change, str]] = {
-    "kind": (lambda rows: replaced(rows, "kind", 25, 9), "kind is 9"),
+    "kind": (lambda rows: replaced(rows, "kind", 25, 99), "kind is 99"),
     "null": (lambda rows: replaced(rows, "call", 25, None), "call is null"),
     "times": (lambda rows: replaced(rows, "return", 25, 0), "returned at 0, before its call"),
     "index": (lambda rows: replaced(rows, "index", 25, 4), "index 4 does not follow"),

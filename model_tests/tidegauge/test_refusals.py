@@ -44,7 +44,6 @@ MANY = "give at least 1 and at most"
         ((*VERIFY, "--seed", 10**30), f"--seed {10**30}: give a whole number from 0"),
         ((*VERIFY, "--bug", "none"), "--bug none: there is no bug 'none': choose one of kafka_1211"),
         (("simulate", "--groups", "--transactions"), "--groups with --transactions: leave one of them out"),
-        (("simulate", "--groups", "--out", "new"), "--groups with --out new: histories of groups are not kept"),
         (("simulate", "--groups", "--breed"), "--groups: these runs are drawn from their seeds alone"),
         (("simulate", "--groups", "--bug", "kafka_9823"), "--bug kafka_9823: it is one of the client"),
         (("simulate", "--bug", "none"), "--bug none: there is no bug 'none': choose one of kafka_1211"),

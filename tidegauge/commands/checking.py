@@ -246,6 +246,10 @@ def document(checked: Sequence[CheckedFile]) -> dict[str, Any]:
     return {
         "histories": sum(len(one.verdicts.histories) for one in checked),
         "operations": sum(int(one.verdicts.operations.sum()) for one in checked),
+        "checked": {
+            kind: sum(getattr(one.verdicts.coverage.kinds, kind) for one in checked)
+            for kind in ("logs", "transactions", "groups")
+        },
         "verdicts": {verdict.name.lower(): sum(one.count(verdict) for one in checked) for verdict in Verdict},
         "anomalies_by_name": dict(sorted(found.items())),
         "files": [

@@ -87,7 +87,7 @@ def simulate(
         Print one JSON document and nothing else.
     """
     screen = Screen("simulate", json=json)
-    clients = clients_of(transactions=transactions, groups=groups, out=out)
+    clients = clients_of(transactions=transactions, groups=groups)
     check_together(seeds, turns, bug, breed=breed, corpus=corpus, clients=clients)
     try:
         check_seeds(seed, seeds)
@@ -131,11 +131,10 @@ def tell_kept(screen: Screen, kept: Corpus, folder: Path | None) -> None:
         kept.save(folder)
 
 
-def clients_of(*, transactions: bool, groups: bool, out: Path | None) -> Clients:
+def clients_of(*, transactions: bool, groups: bool) -> Clients:
     """What the clients do. Raises Unusable for two things at once."""
-    if groups and (transactions or out is not None):
-        other = "--transactions" if transactions else f"--out {out}: histories of groups are not kept in files"
-        raise Unusable(f"--groups with {other}: leave one of them out")
+    if groups and transactions:
+        raise Unusable("--groups with --transactions: leave one of them out")
     return Clients.GROUPS if groups else Clients.TRANSACTIONS if transactions else Clients.PLAIN
 
 
@@ -149,9 +148,7 @@ def check_bug_of(clients: Clients, bug: str | None) -> None:
 
 
 def checked(ran: Campaign, folder: Path) -> tuple[CampaignRun, ...]:
-    """The rows with their verdicts; members of groups have theirs already."""
-    if ran.histories is None:
-        return ran.runs
+    """The rows with their verdicts."""
     twice, _ = check_twice([ran.histories], folder, None)
     return with_verdicts(ran.runs, twice)
 

@@ -155,7 +155,7 @@ def run(screen: Screen, wanted: Plan, in_spark: CheckInSpark | None, folder: Pat
         ran = campaigns(seeds_of(wanted), folder, lambda part, n, of: advance(part, n, of), workers=wanted.workers)
     with screen.progress("checking") as advance:
         advance("in this process, then in Spark")
-        histories = [one.histories for one in ran if one.histories is not None]
+        histories = [one.histories for one in ran]
         twice, checking = check_twice(histories, folder / "spark", in_spark)
     return Report(
         title="tidegauge verify" + (" --quick" if wanted.quick else ""),
@@ -166,10 +166,7 @@ def run(screen: Screen, wanted: Plan, in_spark: CheckInSpark | None, folder: Pat
         stages=(*stages_of(checked), *(one.stage for one in ran), *checking),
         reproduce=f"tidegauge verify --seed {wanted.seed}" + (" --quick" if wanted.quick else ""),
         explored=tuple(model.explored for model in checked.models),
-        campaign=(
-            *with_verdicts([run for one in ran if one.histories is not None for run in one.runs], twice),
-            *(run for one in ran if one.histories is None for run in one.runs),
-        ),
+        campaign=with_verdicts([run for one in ran for run in one.runs], twice),
         bug=wanted.bug,
         catches=checked.bug.catches,
         counterexample=checked.bug.figure,
@@ -195,20 +192,25 @@ def seeds_of(wanted: Plan) -> dict[Clients, range]:
 
 def group_in(ran: Sequence[Campaign]) -> Ownership | None:
     """A group of the simulated clusters that had some: the one with most to see."""
-    rows = {seed: rows for campaign in ran for seed, rows in campaign.groups.items()}
-    figures = [owned_in(each, f"tidegauge simulate --groups --seed {seed}") for seed, each in rows.items()]
+    held = rows_of(ran, Clients.GROUPS)
+    figures = [owned_in(rows, f"tidegauge simulate --groups --seed {seed}") for seed, rows in held.items()]
     return max(figures, key=lambda figure: len(figure.stretches), default=None)
 
 
 def life_in(ran: Sequence[Campaign]) -> Recorded | None:
     """A transaction of the simulated clusters that had some: the one with most to see."""
-    held: dict[int, list[Operation]] = {}
-    for campaign in ran:
-        is_asked = campaign.clients is Clients.TRANSACTIONS and campaign.histories is not None
-        for row in read(campaign.histories) if is_asked else ():  # type: ignore[arg-type]
-            held.setdefault(row.history, []).append(row)
+    held = rows_of(ran, Clients.TRANSACTIONS)
     figures = [drawn(rows, f"tidegauge simulate --transactions --seed {seed}") for seed, rows in held.items()]
     return max(filter(None, figures), key=lambda figure: figure.worth, default=None)
+
+
+def rows_of(ran: Sequence[Campaign], clients: Clients) -> dict[int, list[Operation]]:
+    """The histories of the campaigns with such clients, by their seeds."""
+    held: dict[int, list[Operation]] = {}
+    for campaign in ran:
+        for row in read(campaign.histories) if campaign.clients is clients else ():
+            held.setdefault(row.history, []).append(row)
+    return held
 
 
 def shown(wanted: Plan) -> dict[str, str]:

@@ -6,11 +6,11 @@ Where two bars lie over each other, two processes believed that they owned it; t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
-from tidegauge.linearizability.groups.history import NONE, GroupRows, Kind
-from tidegauge.linearizability.history import NEVER, Outcome
+from tidegauge.linearizability.history import DECLARED, Kind, Operation, Outcome
+from tidegauge.linearizability.transactional import NONE
 from tidegauge.model_tests.harness.report.markup import Html, classes, element
 from tidegauge.model_tests.harness.report.model import Committed, Ownership, Stretch
 
@@ -29,11 +29,11 @@ NARROW: Final = 26
 # --- what is drawn ---------------------------------------------------------------------------------------------------
 
 
-def owned_in(rows: GroupRows, replay: str) -> Ownership:
-    """The figure of a history of a group. `replay`: what records it again."""
-    done = rows.returned[rows.returned != NEVER]
-    first = int(rows.call.min()) if len(rows) else 0
-    last = int(done.max()) if len(done) else first
+def owned_in(history: Sequence[Operation], replay: str) -> Ownership:
+    """The figure of a history of one group on one topic. `replay`: what records it again."""
+    rows = [row for row in history if row.group is not None]
+    first = min((row.call for row in rows), default=0)
+    last = max((at for row in rows if (at := _done(row)) is not None), default=first)
 
     def seconds(at: int) -> float:
         return (at - first) / 1e9
@@ -44,31 +44,45 @@ def owned_in(rows: GroupRows, replay: str) -> Ownership:
     )
     commits = tuple(
         Committed(
-            int(rows.partition[row]),
-            seconds(min(int(rows.returned[row]), last)),
-            int(rows.offset[row]),
-            {Outcome.OK: "ok", Outcome.FAIL: "failed", Outcome.INFO: "nobody knows"}[Outcome(int(rows.outcome[row]))],
+            row.partition,
+            seconds(_until(row, last)),
+            row.offset,
+            {Outcome.OK: "ok", Outcome.FAIL: "failed", Outcome.INFO: "nobody knows"}[row.outcome],
         )
-        for row in (rows.kind == Kind.COMMIT).nonzero()[0]
+        for row in rows
+        if row.kind is Kind.COMMIT_OFFSETS
     )
-    partitions = 1 + max((int(one) for one in rows.partition), default=NONE)
-    return Ownership(partitions, seconds(last), stretches, commits, replay)
+    known = [row.partition for row in rows] + [partition for row in rows for partition in _shared(row)]
+    return Ownership(1 + max(known, default=NONE), seconds(last), stretches, commits, replay)
 
 
-def _stretches(rows: GroupRows, last: int) -> Iterator[tuple[int, int, int, int, int]]:
+def _done(row: Operation) -> int | None:
+    return row.call if row.kind in DECLARED else row.returned
+
+
+def _until(row: Operation, last: int) -> int:
+    done = _done(row)
+    return last if done is None else min(done, last)
+
+
+def _shared(row: Operation) -> tuple[int, ...]:
+    """The partitions that the row assigns or gives back."""
+    return row.values if row.kind in (Kind.ASSIGN, Kind.RELEASE) else ()
+
+
+def _stretches(rows: Sequence[Operation], last: int) -> Iterator[tuple[int, int, int, int, int]]:
     """(partition, member, generation, began, ended), in the order in which they ended."""
     held: dict[tuple[int, int], tuple[int, int, int]] = {}
-    order = sorted(range(len(rows)), key=lambda row: (min(int(rows.returned[row]), last), row))
-    for row in order:
-        kind, at = Kind(int(rows.kind[row])), min(int(rows.returned[row]), last)
-        if kind not in (Kind.ASSIGN, Kind.RELEASE) or rows.partition[row] == NONE:
-            continue
-        place = int(rows.process[row]), int(rows.partition[row])
-        if place in held:
-            member, generation, began = held.pop(place)
-            yield place[1], member, generation, began, at
-        if kind is Kind.ASSIGN:
-            held[place] = int(rows.member[row]), int(rows.generation[row]), at
+    for row in sorted(rows, key=lambda row: (_until(row, last), row.index)):
+        at = _until(row, last)
+        for partition in _shared(row):
+            place = row.process, partition
+            if place in held:
+                member, generation, began = held.pop(place)
+                yield partition, member, generation, began, at
+            if row.kind is Kind.ASSIGN:
+                member = row.process if row.member is None else row.member
+                held[place] = member, NONE if row.generation is None else row.generation, at
     for place, (member, generation, began) in held.items():
         yield place[1], member, generation, began, last
 

@@ -11,6 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import cached_property
 from itertools import count
 from random import Random
 from typing import Final
@@ -27,10 +28,9 @@ from tidegauge.impl.coordinators.groups.classic.state import ClassicGroup, Class
 from tidegauge.impl.coordinators.groups.coordinator import GroupCoordinator, Limits
 from tidegauge.impl.metadata.topic_names import CONSUMER_OFFSETS
 from tidegauge.impl.server.broker import groups
-from tidegauge.linearizability.groups.checking import check_group
-from tidegauge.linearizability.groups.findings import GroupAnomaly
-from tidegauge.linearizability.groups.history import GroupRows, Kind
-from tidegauge.linearizability.history import Outcome
+from tidegauge.linearizability.anomaly import Anomaly
+from tidegauge.linearizability.check import check
+from tidegauge.linearizability.history import Kind, Operations, Outcome
 from tidegauge.model_tests.harness.cores.classic_groups import CORRECT_GROUPS, GroupRoles
 from tidegauge.model_tests.harness.deterministic import run_deterministically
 from tidegauge.model_tests.harness.simulation.coordination import begin_coordinating
@@ -98,19 +98,24 @@ def draw_group(seed: int) -> GroupOptions:
     )
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, slots=False)
 class SimulatedGroup:
     """The result of a run."""
 
     options: GroupOptions
-    rows: GroupRows
-    anomalies: tuple[GroupAnomaly, ...]
+    operations: Operations
+    """The history; its id is the seed."""
     faults: Mapping[str, int]
     """Kind of fault -> times injected."""
     problems: tuple[str, ...]
     """What the healed group did not come to."""
     sometimes: Mapping[str, int]
     """Rare things that a good campaign has seen -> times seen."""
+
+    @cached_property
+    def anomalies(self) -> tuple[Anomaly, ...]:
+        """What is wrong with what the members saw."""
+        return check(self.operations).anomalies
 
     @property
     def failures(self) -> tuple[str, ...]:
@@ -128,9 +133,8 @@ def simulate_group(options: GroupOptions, roles: GroupRoles = CORRECT_GROUPS) ->
 
     with patch.object(groups, "GroupCoordinator", coordinator):
         campaign = run_deterministically(_run, options, seed=options.cluster.seed)
-    rows = campaign.recorder.history()
-    found, faults = check_group(rows), dict(campaign.faults)
-    return SimulatedGroup(options, rows, found, faults, tuple(campaign.problems), sometimes(campaign))
+    operations, faults = campaign.recorder.history.operations(), dict(campaign.faults)
+    return SimulatedGroup(options, operations, faults, tuple(campaign.problems), sometimes(campaign))
 
 
 REBALANCED: Final = "a group began another generation"
@@ -147,10 +151,10 @@ GOALS: Final = (REBALANCED, REFUSED, UNKNOWN, AGAIN, TAKEN_OVER, FENCED, EXPIRED
 
 def sometimes(campaign: GroupCampaign) -> Mapping[str, int]:
     """How often each goal was reached."""
-    rows, counts = campaign.recorder.rows, campaign.seen
-    commits = Counter(row.outcome for row in rows if row.kind is Kind.COMMIT)
-    delivered = [(row.partition, row.offset) for row in rows if row.kind is Kind.DELIVER]
-    owners = {(row.partition, row.process) for row in rows if row.kind is Kind.ASSIGN and row.partition >= 0}
+    rows, counts = campaign.recorder.history.rows(), campaign.seen
+    commits = Counter(row.outcome for row in rows if row.kind is Kind.COMMIT_OFFSETS)
+    delivered = [(row.partition, offset) for row in rows if row.kind is Kind.DELIVER for offset in row.placed]
+    owners = {(partition, row.process) for row in rows if row.kind is Kind.ASSIGN for partition in row.values}
     counts[REBALANCED] += len({row.generation for row in rows if row.kind is Kind.ASSIGN}) - 1
     counts[REFUSED] += commits[Outcome.FAIL]
     counts[UNKNOWN] += commits[Outcome.INFO]
@@ -165,7 +169,7 @@ class GroupCampaign:
     def __init__(self, cluster: Cluster, options: GroupOptions) -> None:
         self.cluster = cluster
         self.options = options
-        self.recorder = GroupRecorder()
+        self.recorder = GroupRecorder(options.cluster.seed)
         self.seen: Counter[str] = Counter()
         self.problems: list[str] = []
         self.faults: Mapping[str, int] = {}
@@ -175,7 +179,6 @@ class GroupCampaign:
         self.settled_at = math.inf
         """Since when all partitions are led and replicated. A member may still wait for what it has asked before."""
         self._lives: list[trio.CancelScope] = []
-        self._processes = count()
         self._writing = trio.CancelScope()
 
     def start(self, nursery: trio.Nursery) -> None:
@@ -201,7 +204,7 @@ class GroupCampaign:
         values = count()
         rng = Random(f"writer/{self.options.cluster.seed}")
         with self._writing:
-            async with self.cluster.client("writer", config=CLIENT) as client:
+            async with self.cluster.client("writer", config=CLIENT, observer=self.recorder) as client:
                 while True:
                     partition = rng.randrange(self.options.cluster.partitions)
                     with suppress(KafkaError):
@@ -228,7 +231,7 @@ class GroupCampaign:
     async def _live(self, name: str, instance: str | None, number: int, rng: Random) -> None:
         options = self.options
         async with self.cluster.client(name, config=MEMBER) as client:
-            process = next(self._processes)
+            process = self.recorder.process(name)
             member = GroupMember(
                 client,
                 self.recorder,
@@ -323,7 +326,7 @@ class GroupCampaign:
             self.problems.append(f"generation {generation} did not last: {'; '.join(why) or 'another one has begun'}")
         if await self._comes_about(self.behind):
             for partition in range(self.options.cluster.partitions):
-                self.recorder.declare(Kind.SETTLED, -1, partition=partition, offset=self.end(partition))
+                self.recorder.settled(partition, self.end(partition))
 
     async def _comes_about(self, missing: Callable[[], Iterable[str]]) -> bool:
         with trio.move_on_after(CONVERGES_WITHIN_S) as waiting:

@@ -37,8 +37,8 @@ from tidegauge.impl.client.client import Client
 from tidegauge.impl.client.coordinators import GROUP, Coordinator
 from tidegauge.impl.client.errors import KafkaError
 from tidegauge.impl.wire.primitives import TopicName, i32, i64
-from tidegauge.linearizability.groups.history import NONE, Kind
-from tidegauge.linearizability.history import UNKNOWN
+from tidegauge.linearizability.history import UNKNOWN, Kind
+from tidegauge.linearizability.membership import NONE
 from tidegauge.model_tests.harness.simulation.group_recorder import GroupRecorder
 from tidegauge.model_tests.harness.simulation.recorder import now_ns
 
@@ -177,7 +177,7 @@ class GroupMember:
     def _release(self, partitions: Sequence[int]) -> None:
         for partition in partitions:
             del self.owned[partition]
-            self.recorder.declare(Kind.RELEASE, self.process, partition=partition)
+        self.recorder.released(self.process, partitions)
 
     # --- generations -------------------------------------------------------------------------------------------------
 
@@ -209,8 +209,8 @@ class GroupMember:
         members = {one.member_id: Said.decoded(one.metadata) for one in joined.members}
         for one in members.values():
             self.recorder.declare(Kind.MEMBER, one.process, generation=self.generation, member=one.member)
-        for partition in range(self.partitions):
-            self.recorder.declare(Kind.EXPECT, self.process, generation=self.generation, partition=partition)
+        everything = tuple(range(self.partitions))
+        self.recorder.declare(Kind.EXPECT, self.process, generation=self.generation, values=everything)
         return shares(members, self.partitions)
 
     async def _sync(self, given: Mapping[str, Sequence[int]]) -> None:
@@ -231,9 +231,7 @@ class GroupMember:
             )
         )
         assigned = numbers(synced.assignment)
-        for partition in (NONE, *assigned):
-            said = {"generation": self.generation, "partition": partition, "member": self.member}
-            self.recorder.returned(Kind.ASSIGN, self.process, call, **said)
+        self.recorder.assigned(self.process, call, assigned, generation=self.generation, member=self.member)
         revoked = [partition for partition in self.owned if partition not in assigned]
         self._release(revoked)
         self.has_to_join = bool(revoked)
@@ -248,9 +246,7 @@ class GroupMember:
                 self.owned[partition] = await self._committed(partition)
             position = self.owned[partition]
             fetched = await self.client.fetch(self.topic, position, partition=partition, max_wait_ms=10)
-            for record in fetched.records:
-                said = {"generation": self.generation, "partition": partition, "offset": record.offset}
-                self.recorder.declare(Kind.DELIVER, self.process, **said)
+            self.recorder.delivered(self.process, partition, fetched, generation=self.generation)
             self.owned[partition] = fetched.next_offset
             if fetched.next_offset > position and self.rng.random() < COMMITS_SHARE:
                 await self._commit(partition, fetched.next_offset)
@@ -286,8 +282,8 @@ class GroupMember:
             )
             return await self._ask(request)
 
-        said = {"generation": self.generation, "partition": partition, "offset": offset, "member": self.member}
-        await self.recorder.commit(self.process, run, **said)
+        said = {"generation": self.generation, "member": self.member}
+        await self.recorder.commit(self.process, partition, offset, run, **said)
 
     async def _committed(self, partition: int) -> int:
         """Where the group goes on. Raises KafkaError."""
@@ -297,8 +293,7 @@ class GroupMember:
         response = await self._ask(OffsetFetchRequest(groups=(group,), require_stable=True))
         found = response.groups[0].topics[0].partitions[0]
         offset = int(found.committed_offset)
-        commit = NONE if offset == UNKNOWN else int(found.metadata)
-        self.recorder.returned(Kind.READ, self.process, call, partition=partition, offset=offset, commit=commit)
+        self.recorder.found(self.process, call, partition, offset, None if offset == UNKNOWN else int(found.metadata))
         return max(0, offset)
 
     async def _ask(self, request: Any) -> Any:

@@ -12,7 +12,6 @@ import attrs
 
 from tidegauge.linearizability.check import check
 from tidegauge.linearizability.files import HistoryWriter
-from tidegauge.linearizability.groups.history import GroupRows
 from tidegauge.linearizability.history import Operations, Outcome
 from tidegauge.model_tests.bugs.groups import GROUP_BUGS
 from tidegauge.model_tests.harness.report.model import Anomaly, CampaignRun, Catch, Stage, Verdict
@@ -38,7 +37,7 @@ class Clients(Enum):
     TRANSACTIONS = "transactions"
     """They do so in transactions (`simulation.transacting`)."""
     GROUPS = "groups"
-    """They are members of a group (`simulation.group_campaign`), whose histories are of another kind."""
+    """They are members of a group (`simulation.group_campaign`)."""
 
     @property
     def option(self) -> str:
@@ -49,7 +48,7 @@ class Clients(Enum):
 HOLDS = {
     Clients.PLAIN: "every trace is a behaviour of the specification, every cluster healed",
     Clients.TRANSACTIONS: "every trace is a behaviour of the specification, every cluster healed, no transaction hangs",
-    Clients.GROUPS: "what members saw is valid; every group came together, and lasted",
+    Clients.GROUPS: "every group came together, and lasted",
 }
 
 Advance = Callable[[str, int, int], None]
@@ -60,8 +59,7 @@ class Ran:
     """One seed: its row of the report, its history (whose id is the seed), and what it saw."""
 
     run: CampaignRun
-    operations: Operations | None
-    """None where members of a group have recorded `rows`."""
+    operations: Operations
     failures: tuple[str, ...]
     reproduce: str
     sometimes: Mapping[str, int]
@@ -70,7 +68,6 @@ class Ran:
     seconds: float
     covered: Mapping[int, float] = attrs.field(factory=dict)
     """As in `Simulated`."""
-    rows: GroupRows | None = None
 
 
 @attrs.frozen(eq=False)
@@ -78,8 +75,7 @@ class Campaign:
     """The results of all seeds: their rows in the order of the seeds, the file of their histories, and a summary."""
 
     runs: tuple[CampaignRun, ...]
-    histories: Path | None
-    """None where they are of groups."""
+    histories: Path
     sometimes: Mapping[str, int]
     """Rare things that a campaign should have seen → times seen."""
     failures: tuple[str, ...]
@@ -91,8 +87,6 @@ class Campaign:
     reproduced: Mapping[int, str] = attrs.field(factory=dict)
     """The number of a run's history -> the command that runs it again."""
     clients: Clients = Clients.PLAIN
-    groups: Mapping[int, GroupRows] = attrs.field(factory=dict)
-    """What the members of a group saw, by the seed."""
 
     @property
     def never_seen(self) -> tuple[str, ...]:
@@ -210,15 +204,13 @@ def breed(
 
 def gathered(ordered: Sequence[Ran], folder: Path, bug: str | None, clients: Clients = Clients.PLAIN) -> Campaign:
     """The campaign of these runs; their histories go to `folder`."""
-    histories = [one.operations for one in ordered if one.operations is not None]
-    if histories:
-        folder.mkdir(parents=True, exist_ok=True)
-        with HistoryWriter(folder / HISTORIES) as writer:
-            for one in histories:
-                writer.write(one)
+    folder.mkdir(parents=True, exist_ok=True)
+    with HistoryWriter(folder / HISTORIES) as writer:
+        for one in ordered:
+            writer.write(one.operations)
     return Campaign(
         tuple(one.run for one in ordered),
-        folder / HISTORIES if histories else None,
+        folder / HISTORIES,
         summed(one.sometimes for one in ordered),
         tuple(f"{one.failures[0]} ({one.reproduce})" for one in ordered if one.failures),
         sum(one.events for one in ordered),
@@ -226,7 +218,6 @@ def gathered(ordered: Sequence[Ran], folder: Path, bug: str | None, clients: Cli
         bug,
         {one.run.seed: one.reproduce for one in ordered},
         clients,
-        {one.run.seed: one.rows for one in ordered if one.rows is not None},
     )
 
 
@@ -254,29 +245,25 @@ def drawn(seed: int, bug: str | None, clients: Clients) -> Options:
 
 
 def ran_group(seed: int, bug: str | None = None) -> Ran:
-    """One seed whose clients are members of a group, with what is wrong with what they saw."""
+    """One seed whose clients are members of a group."""
     began = time.process_time()
     options = draw_group(seed)
     simulated = simulate_group(options) if bug is None else simulate_group(options, GROUP_BUGS[bug].roles)
-    found = [
-        *(Anomaly("group", words) for words in simulated.problems),
-        *(Anomaly(one.name.value, one.witness) for one in simulated.anomalies),
-    ]
     run = CampaignRun(
         seed=seed,
         options={**shown(options.cluster), **options.described()},
         faults=simulated.faults,
-        operations=len(simulated.rows),
-        unknown=int((simulated.rows.outcome == Outcome.INFO).sum()),
+        operations=len(simulated.operations),
+        unknown=int((simulated.operations.outcome == Outcome.INFO).sum()),
         declared_lost=0,
-        verdict=Verdict.VIOLATED if found else Verdict.HOLDS,
+        verdict=Verdict.VIOLATED if simulated.problems else Verdict.HOLDS,
         spark_verdict=None,
-        anomalies=tuple(found),
+        anomalies=tuple(Anomaly("group", words) for words in simulated.problems),
     )
     again = f"tidegauge simulate --seed {seed} --groups" + ("" if bug is None else f" --bug {bug}")
     seconds = time.process_time() - began
     seen = simulated.sometimes
-    return Ran(run, None, simulated.failures, again, seen, 0, "", seconds, rows=simulated.rows)
+    return Ran(run, simulated.operations, simulated.problems, again, seen, 0, "", seconds)
 
 
 def ran_with(options: Options, measured: bool = False) -> Ran:
