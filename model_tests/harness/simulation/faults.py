@@ -338,8 +338,10 @@ class Injector:
         ms = self._rng.choice((-AN_HOUR_MS, -2_000, 2_000, AN_HOUR_MS))
         self._note(Fault.CLOCK)
         self.cluster.jump_clock(victim, ms)
-        await self._last()
-        self.cluster.jump_clock(victim, -ms)
+        try:
+            await self._last()
+        finally:  # healing cancels it
+            self.cluster.jump_clock(victim, -ms)
 
     async def shut_down(self) -> None:
         """A broker leaves in good order, as far as it reaches the controller, and comes back."""
