@@ -20,6 +20,7 @@ from tidegauge.model_tests.simulated import simulated
 
 CONFIG = {**TRANSACTIONAL, "offsets.topic.num.partitions": 1, "offsets.topic.replication.factor": 1}
 PARTITION = ("t", 0)
+OFFSETS = ("__consumer_offsets", 0)
 
 
 class Acknowledged:
@@ -43,6 +44,7 @@ async def transact(client: Client, number: int, seen: Acknowledged) -> None:
         try:
             async with producer.transaction(timeout_ms=3_000) as transaction:
                 await transaction.produce("t", value)
+                await transaction.commit_offsets(f"of-{number}", {PARTITION: attempt + 1})
             seen.values.append(value)
         except KafkaError as error:
             seen.refusals.append(error)
@@ -66,9 +68,9 @@ async def commit(client: Client, seen: Acknowledged) -> None:
             await trio.sleep(0.3)
 
 
-def is_stable(cluster: Cluster) -> bool:
-    """Whether every transaction in the partition has its marker."""
-    hosted = cluster.broker(0).replicas.get(*PARTITION)
+def is_stable(cluster: Cluster, partition: tuple[str, int]) -> bool:
+    """Whether every transaction in a partition has its marker."""
+    hosted = cluster.broker(0).replicas.get(*partition)
     return hosted is not None and hosted.replica.last_stable_offset >= hosted.log.log_end_offset
 
 
@@ -82,7 +84,7 @@ async def committed_values(client: Client) -> list[bytes | None]:
     return found + list(fetched.values)
 
 
-@pytest.mark.parametrize("free_bytes", [0, 1_000])  # nothing; what a transaction prepares, and not its markers
+@pytest.mark.parametrize("free_bytes", [0, 1_500])  # nothing; what a transaction prepares, and not its markers
 @pytest.mark.parametrize("crashes", [False, True])
 def test_nothing_acknowledged_is_lost_and_markers_are_written_when_there_is_room(
     *, crashes: bool, free_bytes: int, caplog: pytest.LogCaptureFixture
@@ -117,7 +119,7 @@ def test_nothing_acknowledged_is_lost_and_markers_are_written_when_there_is_room
             for error in seen.refusals:
                 assert error.code.retriable or error.maybe_done, error
             with trio.fail_after(120):  # what nobody ends is over when its time is
-                await until(lambda: is_stable(cluster))
+                await until(lambda: is_stable(cluster, PARTITION) and is_stable(cluster, OFFSETS))
             found = await committed_values(client)
             assert set(seen.values) <= set(found)
             assert len(set(found)) == len(found), "nothing twice"
