@@ -76,6 +76,46 @@ def test_a_cluster_that_tells_of_no_abort_is_found_out(tmp_path: Path) -> None:
     assert run(("check", str(out))) == 1
 
 
+def recorded_group(bootstrap: str, client: str, out: Path, *words: str) -> Verdicts:
+    asked = ("record", "--bootstrap", bootstrap, "--client", client, "--out", str(out), "--groups", "2", *BRIEF)
+    assert run((*asked, *words)) == 0
+    return check(files.read(out))
+
+
+OTHER_MEMBERS = (("confluent-kafka", "classic"), ("confluent-kafka", "consumer"), ("aiokafka", "classic"))
+
+
+@pytest.mark.parametrize(
+    ("client", "protocol"),
+    [("kafka-python", "classic"), *(pytest.param(*other, marks=pytest.mark.deep) for other in OTHER_MEMBERS)],
+)
+def test_members_of_a_group_are_recorded_and_checked(
+    bootstrap: str, client: str, protocol: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "history.parquet"
+    verdicts = recorded_group(bootstrap, client, out, "--group-protocol", protocol)
+    assert verdicts.valid, verdicts.anomalies
+    capsys.readouterr()
+    assert run(("check", str(out), "--json")) == 0
+    assert json.loads(capsys.readouterr().out)["checked"] == {"logs": 1, "transactions": 0, "groups": 1}
+    operations = files.read(out)
+    for kind in (Kind.ASSIGN, Kind.COMMIT_OFFSETS, Kind.READ_OFFSETS, Kind.DELIVER, Kind.RELEASE):
+        assert ((operations.kind == kind) & (operations.outcome == Outcome.OK)).any(), f"no {kind.name.lower()}"
+    assert (operations.kind == Kind.SETTLED).sum() == 4, "of the log, and of the group"
+    assert operations.membership is not None
+    has_generations = bool((operations.membership.generation >= 0).any())
+    assert has_generations == (client == "kafka-python"), "it alone tells of them"
+
+
+def test_a_coordinator_that_forgets_what_was_committed_is_found_out(tmp_path: Path) -> None:
+    with (
+        patch("tidegauge.impl.coordinators.groups.coordinator.GroupCoordinator.fetch", lambda *_, **__: None),
+        running_cluster(brokers=1) as cluster,
+    ):
+        verdicts = recorded_group(str(cluster.bootstrap_servers), "kafka-python", tmp_path / "history.parquet")
+    assert Name.DELIVERED_AFTER_COMMIT in {anomaly.name for anomaly in verdicts.anomalies}
+
+
 @pytest.mark.parametrize("acks", ["1", "0"])
 def test_weaker_acknowledgements_are_recorded_as_such(bootstrap: str, acks: str, tmp_path: Path) -> None:
     out = tmp_path / "history.parquet"
@@ -107,6 +147,11 @@ def test_the_topic_is_removed_unless_it_is_to_be_kept(bootstrap: str, tmp_path: 
         (("--out", "history.json"), "name a .parquet file"),
         (("--transactions", "1", "--acks", "1"), "--acks 1 with --transactions"),
         (("--transactions", "-1"), "--transactions -1: give 0 or more"),
+        (("--groups", "2", "--transactions", "1"), "--groups with --transactions: leave one of them out"),
+        (
+            ("--groups", "1", "--group-protocol", "consumer", "--client", "aiokafka"),
+            "no members of the consumer protocol",
+        ),
         (("--replication-factor", "7"), "INVALID_REPLICATION_FACTOR|eplication factor"),
     ],
 )

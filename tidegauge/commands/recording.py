@@ -16,8 +16,9 @@ from cyclopts import Parameter
 from tidegauge.commands.outputs import check_file
 from tidegauge.exits import Status, Unusable
 from tidegauge.linearizability import files
-from tidegauge.linearizability.history import Kind, Operations, Outcome
+from tidegauge.linearizability.history import DECLARED, Kind, Operations, Outcome
 from tidegauge.model_tests.harness.recording.clients import UnavailableError, library, quiet
+from tidegauge.model_tests.harness.recording.consuming import GroupRecording
 from tidegauge.model_tests.harness.recording.transacting import TransactionalRecording
 from tidegauge.model_tests.harness.recording.workload import Recorded, Recording, Workload
 from tidegauge.screen import Advance, Screen
@@ -39,6 +40,10 @@ class Shape:
     transactions: Annotated[
         int, Parameter(help="Transactional ids that write in place of the producers, with a consumer that transforms.")
     ] = 0
+    groups: Annotated[int, Parameter(help="Members of a group that consume, a thread each.")] = 0
+    group_protocol: Annotated[
+        Literal["classic", "consumer"], Parameter(help="How they join; consumer is that of KIP-848.")
+    ] = "classic"
     readers: Annotated[int, Parameter(help="Readers, a thread each.")] = 2
     in_flight: Annotated[int, Parameter(help="Records that each producer has on their way.")] = 5
     rate: Annotated[float, Parameter(help="Records a second of each producer, at most.")] = 200
@@ -91,6 +96,8 @@ def record(
         raise Unusable(f"--out {out}: histories are written as Parquet: name a .parquet file")
     if shape.transactions and acks != "all":
         raise Unusable(f"--acks {acks} with --transactions: a transactional producer waits for all, use --acks all")
+    if shape.groups and shape.transactions:
+        raise Unusable("--groups with --transactions: leave one of them out")
     name = topic or f"tidegauge-{uuid4().hex[:12]}"
     settings = settings_of(set_ or ())
     try:
@@ -121,7 +128,7 @@ def run(
     try:
         admin.create_topic(workload.topic, workload.partitions, replication_factor)
         try:
-            recording = (TransactionalRecording if workload.transactions else Recording)(workload, clients)
+            recording = kind_of(workload)(workload, clients)
             with screen.progress("recording") as advance, ended_by_interrupt(recording.stop), shown(recording, advance):
                 return recording.run()
         finally:
@@ -132,6 +139,13 @@ def run(
                     screen.warn(f"topic {workload.topic} is left behind: {error}")
     finally:
         admin.close()
+
+
+def kind_of(workload: Workload) -> type[Recording]:
+    """What records such a workload."""
+    if workload.groups:
+        return GroupRecording
+    return TransactionalRecording if workload.transactions else Recording
 
 
 @contextmanager
@@ -174,7 +188,7 @@ def report(screen: Screen, recorded: Recorded, out: Path, topic: str) -> Status:
     rows = [
         (kind.name.lower(), *(count(operations, kind, outcome) for outcome in Outcome))
         for kind in Kind
-        if kind in ALWAYS or bool((operations.kind == kind).any() and kind is not Kind.SETTLED)
+        if kind in ALWAYS or bool((operations.kind == kind).any() and kind not in DECLARED)
     ]
     screen.table(("operation", *(outcome.name.lower() for outcome in Outcome)), rows)
     for partition in recorded.unsettled:

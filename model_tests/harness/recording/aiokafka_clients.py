@@ -5,19 +5,23 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaError, for_code
 
 from tidegauge.model_tests.harness.recording.clients import (
+    HEARTBEAT_MS,
+    SESSION_MS,
     TRANSACTION_MS,
     Delivered,
     Library,
+    Polled,
     Properties,
+    Rebalances,
     Record,
     UnavailableError,
 )
@@ -173,6 +177,77 @@ class AiokafkaReader:
             self._loop.close()
 
 
+class AiokafkaMember:
+    """aiokafka's consumer in a group; it knows the classic protocol only, and has no public word for generations."""
+
+    def __init__(
+        self, bootstrap: str, group: str, topic: str, protocol: str, properties: Properties, rebalances: Rebalances
+    ) -> None:
+        if protocol != "classic":
+            raise UnavailableError(f"aiokafka has no members of the {protocol} protocol: use confluent-kafka")
+        self._topic = topic
+        self._loop = _Loop()
+        try:
+            self._loop.run(self._start(bootstrap, group, properties, rebalances))
+        except UnavailableError:
+            self._loop.close()
+            raise
+
+    async def _start(self, bootstrap: str, group: str, properties: Properties, rebalances: Rebalances) -> None:
+        config: dict[str, Any] = {
+            "bootstrap_servers": bootstrap,
+            "group_id": group,
+            "enable_auto_commit": False,
+            "auto_offset_reset": "earliest",
+            "fetch_max_wait_ms": 50,
+            "session_timeout_ms": SESSION_MS,
+            "heartbeat_interval_ms": HEARTBEAT_MS,
+            "max_poll_interval_ms": SESSION_MS,
+        }
+        self._consumer = AIOKafkaConsumer(**{**config, **properties})
+        self._consumer.subscribe([self._topic], listener=_Listener(rebalances))
+        await self._consumer.start()
+
+    def poll(self, seconds: float) -> list[Polled]:
+        polled = self._loop.run(self._consumer.getmany(timeout_ms=int(seconds * 1000), max_records=200))
+        return [
+            Polled(where.partition, [Record(record.offset, record.value) for record in records])
+            for where, records in polled.items()
+            if records
+        ]
+
+    def generation(self) -> int | None:
+        return None
+
+    def commit(self, partition: int, offset: int, metadata: str) -> None:
+        self._loop.run(self._consumer.commit({TopicPartition(self._topic, partition): (offset, metadata)}))
+
+    def committed(self, partition: int) -> tuple[int, str] | None:
+        where = TopicPartition(self._topic, partition)
+        # Its public method drops the metadata.
+        found = self._loop.run(self._consumer._coordinator.fetch_committed_offsets([where])).get(where)
+        return None if found is None or found.offset < 0 else (int(found.offset), str(found.metadata))
+
+    def close(self) -> None:
+        try:
+            self._loop.run(self._consumer.stop())
+        finally:
+            self._loop.close()
+
+
+class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]
+    """What aiokafka calls as it rebalances."""
+
+    def __init__(self, rebalances: Rebalances) -> None:
+        self._rebalances = rebalances
+
+    async def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
+        self._rebalances.assigned([one.partition for one in assigned], None, incremental=False)
+
+    async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
+        self._rebalances.released([one.partition for one in revoked])
+
+
 class AiokafkaAdmin:
     """aiokafka's admin client."""
 
@@ -211,4 +286,4 @@ class AiokafkaAdmin:
             self._loop.close()
 
 
-LIBRARY = Library(AiokafkaProducer, AiokafkaReader, AiokafkaAdmin, AiokafkaTransactions)
+LIBRARY = Library(AiokafkaProducer, AiokafkaReader, AiokafkaAdmin, AiokafkaTransactions, AiokafkaMember)

@@ -7,7 +7,7 @@ needed but the one that is used.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from types import MappingProxyType
@@ -22,6 +22,9 @@ Properties = Mapping[str, str | int | bool]
 """Settings as the library names them, on top of what the recording sets."""
 
 
+SESSION_MS: Final = 6_000
+"""How long a group waits for a member, and for its next poll; brokers grant no less by default."""
+HEARTBEAT_MS: Final = 500
 TRANSACTION_MS: Final = 5_000
 """How long a coordinator waits for a process that is gone."""
 
@@ -81,6 +84,49 @@ class TransactionalProducer(Protocol):
         """Let go of it, also in the midst of a transaction."""
 
 
+@attrs.frozen
+class Polled:
+    """What a poll returned of a partition."""
+
+    partition: int
+    records: Sequence[Record]
+    """One or more."""
+
+
+class Assigned(Protocol):
+    """Told what a member has been assigned: all that it owns, or with `incremental` what has come to it."""
+
+    def __call__(self, partitions: Sequence[int], generation: int | None, *, incremental: bool) -> None: ...
+
+
+@attrs.frozen
+class Rebalances:
+    """What a member's library calls as it rebalances."""
+
+    assigned: Assigned
+    released: Callable[[Sequence[int]], None]
+    """Before what is taken away may be another one's; or after, where it is lost."""
+
+
+class Member(Protocol):
+    """A member of a group, which has subscribed to the topic. Every method may raise UnavailableError."""
+
+    def poll(self, seconds: float) -> list[Polled]:
+        """What comes within so long."""
+
+    def generation(self) -> int | None:
+        """The group's generation; None where the library does not tell it."""
+
+    def commit(self, partition: int, offset: int, metadata: str) -> None:
+        """Commit, and wait for the response."""
+
+    def committed(self, partition: int) -> tuple[int, str] | None:
+        """The committed offset and its metadata, as the coordinator says; None where there is none."""
+
+    def close(self) -> None:
+        """Leave the group."""
+
+
 class Reader(Protocol):
     """Reads one partition at a time, by position."""
 
@@ -118,6 +164,8 @@ class Library:
     admin: Callable[[str, Properties], Admin]
     transactional: Callable[[str, str, str, Properties], TransactionalProducer]
     """(bootstrap, transactional id, group, properties)."""
+    member: Callable[[str, str, str, str, Properties, Rebalances], Member]
+    """(bootstrap, group, topic, protocol, properties, rebalances); classic or consumer, if the library has it."""
     isolation: str = "isolation_level"
     """The setting of a reader: read_committed or read_uncommitted."""
 

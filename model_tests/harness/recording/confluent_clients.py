@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -13,11 +13,15 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from tidegauge.model_tests.harness.recording.clients import (
+    HEARTBEAT_MS,
+    SESSION_MS,
     TRANSACTION_MS,
     Delivered,
     Library,
     NotSentError,
+    Polled,
     Properties,
+    Rebalances,
     Record,
     UnavailableError,
 )
@@ -190,6 +194,73 @@ class ConfluentKafkaReader:
         self._consumer.close()
 
 
+class ConfluentKafkaMember:
+    """librdkafka's consumer in a group; it does not tell the generation."""
+
+    def __init__(
+        self, bootstrap: str, group: str, topic: str, protocol: str, properties: Properties, rebalances: Rebalances
+    ) -> None:
+        config: dict[str, Any] = {
+            "group.id": group,
+            "group.protocol": protocol,
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "fetch.wait.max.ms": 50,
+        }
+        if protocol == "classic":
+            config |= {"session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": HEARTBEAT_MS}
+            config |= {"max.poll.interval.ms": SESSION_MS}
+        self._topic = topic
+        self._rebalances = rebalances
+        assignors = str(properties.get("partition.assignment.strategy", ""))
+        self._is_incremental = protocol == "consumer" or "cooperative" in assignors
+        self._consumer = _made(Consumer, bootstrap, {**config, **properties})
+        told = {"on_assign": self._assigned, "on_revoke": self._released, "on_lost": self._released}
+        self._consumer.subscribe([topic], **told)
+
+    def _assigned(self, _: Any, partitions: Sequence[TopicPartition]) -> None:
+        self._rebalances.assigned([one.partition for one in partitions], None, incremental=self._is_incremental)
+
+    def _released(self, _: Any, partitions: Sequence[TopicPartition]) -> None:
+        self._rebalances.released([one.partition for one in partitions])
+
+    def poll(self, seconds: float) -> list[Polled]:
+        found: dict[int, list[Record]] = {}
+        try:
+            messages = self._consumer.consume(num_messages=200, timeout=seconds)
+        except KafkaException as error:
+            raise UnavailableError(told(error)) from error
+        for message in messages:
+            if message.error() is None:
+                found.setdefault(message.partition() or 0, []).append(Record(message.offset() or 0, message.value()))
+        return [Polled(partition, records) for partition, records in found.items()]
+
+    def generation(self) -> int | None:
+        return None
+
+    def commit(self, partition: int, offset: int, metadata: str) -> None:
+        asked = [TopicPartition(self._topic, partition, offset, metadata)]
+        try:
+            done = self._consumer.commit(offsets=asked, asynchronous=False)
+        except KafkaException as error:
+            raise UnavailableError(told(error)) from error
+        for one in done or ():
+            if one.error is not None:
+                raise UnavailableError(str(one.error.str()))
+
+    def committed(self, partition: int) -> tuple[int, str] | None:
+        try:
+            (found,) = self._consumer.committed([TopicPartition(self._topic, partition)], REQUEST_SECONDS)
+        except KafkaException as error:
+            raise UnavailableError(told(error)) from error
+        if found.error is not None:
+            raise UnavailableError(str(found.error.str()))
+        return (int(found.offset), str(found.metadata)) if found.offset >= 0 else None
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
 class ConfluentKafkaAdmin:
     """librdkafka's admin client."""
 
@@ -240,5 +311,6 @@ LIBRARY = Library(
     ConfluentKafkaReader,
     ConfluentKafkaAdmin,
     ConfluentKafkaTransactions,
+    ConfluentKafkaMember,
     isolation="isolation.level",
 )

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka import ConsumerRebalanceListener, KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import NewTopic
 from kafka.errors import KafkaError
 from kafka.structs import OffsetAndMetadata
 
 from tidegauge.model_tests.harness.recording.clients import (
+    HEARTBEAT_MS,
+    SESSION_MS,
     TRANSACTION_MS,
     Delivered,
     Library,
     NotSentError,
+    Polled,
     Properties,
+    Rebalances,
     Record,
     UnavailableError,
 )
@@ -25,6 +29,7 @@ from tidegauge.model_tests.harness.recording.clients import (
 T = TypeVar("T")
 
 REQUEST_SECONDS: Final = 30.0
+COMMIT_MS: Final = 5_000
 END_OFFSET_MS: Final = 3_000
 """How long an end offset is waited for: kafka-python 3.0 waits 30 s for a broker that died, with a busy loop."""
 
@@ -154,6 +159,76 @@ class KafkaPythonReader:
         self._consumer.close()
 
 
+class KafkaPythonMember:
+    """kafka-python's consumer in a group; it knows the classic protocol only."""
+
+    def __init__(
+        self, bootstrap: str, group: str, topic: str, protocol: str, properties: Properties, rebalances: Rebalances
+    ) -> None:
+        if protocol != "classic":
+            raise UnavailableError(f"kafka-python has no members of the {protocol} protocol: use confluent-kafka")
+        config: dict[str, Any] = {
+            "bootstrap_servers": bootstrap,
+            "group_id": group,
+            "enable_auto_commit": False,
+            "auto_offset_reset": "earliest",
+            "fetch_max_wait_ms": 50,
+            "session_timeout_ms": SESSION_MS,
+            "heartbeat_interval_ms": HEARTBEAT_MS,
+            "max_poll_interval_ms": SESSION_MS,
+        }
+        self._topic = topic
+        self._consumer = self._done(lambda: KafkaConsumer(**{**config, **properties}))
+        self._done(lambda: self._consumer.subscribe([topic], listener=_Listener(self, rebalances)))
+
+    def _done(self, act: Callable[[], T]) -> T:
+        try:
+            return act()
+        except KafkaError as error:
+            raise UnavailableError(repr(error)) from error
+
+    def poll(self, seconds: float) -> list[Polled]:
+        polled = self._done(lambda: self._consumer.poll(timeout_ms=int(seconds * 1000), max_records=200))
+        return [
+            Polled(where.partition, [Record(record.offset, record.value) for record in records])
+            for where, records in polled.items()
+            if records
+        ]
+
+    def generation(self) -> int | None:
+        generation = int(self._consumer.group_metadata().generation_id)
+        return generation if generation >= 0 else None
+
+    def commit(self, partition: int, offset: int, metadata: str) -> None:
+        asked = {TopicPartition(self._topic, partition): OffsetAndMetadata(offset, metadata, -1)}
+        self._done(lambda: self._consumer.commit(asked, timeout_ms=COMMIT_MS))
+
+    def committed(self, partition: int) -> tuple[int, str] | None:
+        where = TopicPartition(self._topic, partition)
+        found = self._done(lambda: self._consumer.committed(where, metadata=True, timeout_ms=COMMIT_MS))
+        return None if found is None else (int(found.offset), str(found.metadata))
+
+    def close(self) -> None:
+        self._done(lambda: self._consumer.close(autocommit=False))
+
+
+class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]
+    """What kafka-python calls as it rebalances."""
+
+    def __init__(self, member: KafkaPythonMember, rebalances: Rebalances) -> None:
+        self._member = member
+        self._rebalances = rebalances
+
+    def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
+        partitions = [one.partition for one in assigned]
+        self._rebalances.assigned(partitions, self._member.generation(), incremental=False)
+
+    def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
+        self._rebalances.released([one.partition for one in revoked])
+
+    on_partitions_lost = on_partitions_revoked
+
+
 class KafkaPythonAdmin:
     """kafka-python's admin client."""
 
@@ -188,4 +263,4 @@ class KafkaPythonAdmin:
         self._admin.close()
 
 
-LIBRARY = Library(KafkaPythonProducer, KafkaPythonReader, KafkaPythonAdmin, KafkaPythonTransactions)
+LIBRARY = Library(KafkaPythonProducer, KafkaPythonReader, KafkaPythonAdmin, KafkaPythonTransactions, KafkaPythonMember)

@@ -67,6 +67,10 @@ class Workload:
     producers: int = attrs.field(default=2, validator=_positive)
     transactions: int = attrs.field(default=0, validator=_not_negative)
     """Transactional ids that write; 0 records no transactions."""
+    groups: int = attrs.field(default=0, validator=_not_negative)
+    """Members of a group that consume; 0 records no group."""
+    group_protocol: str = "classic"
+    """Or consumer (KIP-848)."""
     readers: int = attrs.field(default=2, validator=_positive)
     in_flight: int = attrs.field(default=5, validator=_positive)
     """The most records in flight of each producer."""
