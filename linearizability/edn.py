@@ -2,7 +2,10 @@
 
 A completed `:send` or `:txn` of `[:send k v]` says `[:send k [offset v]]`; a completed `:poll` says, for each key, the
 pairs of offset and value. A key is a partition here, each micro-operation an operation with the interval of the whole.
-Polls carry no position: they go on where the process was, until it assigns, subscribes or crashes.
+Polls carry no position: they go on where the process was, until it assigns, subscribes or crashes. A process that has
+subscribed is a member of a group, which may give a key to another one and back. The keys of an operation's
+`:rebalance-log` have moved in it: their polls in it need not even be in order, and after it nobody knows the position.
+Where no operation of a file has such a log, nobody knows it between two polls of a process that has subscribed.
 
 In a run with transactions, which has a `:txn`, each `:send`, `:poll` and `:txn` is a transaction: its tag only says
 what is in it. Each of its operations has the interval of the whole, and so has its commit: ok, failed or unknown as
@@ -12,7 +15,7 @@ the whole. Where it is unknown, the sends and polls that have their results were
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -109,16 +112,20 @@ class _Reader:
 def _pair(events: Iterable[Mapping[str, Any]], isolation: Isolation) -> list[Operation]:
     """Operations from invocations and completions, by process."""
     rows: list[Operation] = []
+    events = tuple(events)
     transactional = any(event.get(":f") == ":txn" for event in events)
     number = count()
 
-    def take(invoked: Mapping[str, Any], done: Mapping[str, Any] | None, polled: set[int]) -> None:
+    def take(invoked: Mapping[str, Any], done: Mapping[str, Any] | None, place: _Place) -> None:
         whole = transactional and invoked.get(":f") in (":txn", ":send", ":poll")
-        mine = list(_operations(invoked, done, polled, in_part=whole))
+        place.moved = _rebalanced(done or {})
+        mine = list(_operations(invoked, done, place, in_part=whole))
+        place.kept -= place.moved
         rows.extend(_whole(invoked, done, mine, next(number), isolation) if whole else mine)
 
     opened: dict[int, Mapping[str, Any]] = {}
-    moved: dict[int, set[int]] = {}
+    places: dict[int, _Place] = {}
+    is_told = any(":rebalance-log" in event for event in events)
     for event in events:
         process, kind = event.get(":process"), event.get(":type")
         if not isinstance(process, int):
@@ -130,11 +137,30 @@ def _pair(events: Iterable[Mapping[str, Any]], isolation: Isolation) -> list[Ope
         if invoked is None:
             raise ValueError(f"process {process} completes nothing at index {event.get(':index')}")
         if event.get(":f") in (":assign", ":subscribe", ":crash"):
-            moved[process] = set()
-        take(invoked, event, moved.setdefault(process, set()))
+            places[process] = _Place(is_lost=event.get(":f") == ":subscribe" and not is_told)
+        take(invoked, event, places.setdefault(process, _Place()))
     for invoked in opened.values():
-        take(invoked, None, set())
+        take(invoked, None, _Place())
     return rows
+
+
+@attrs.define
+class _Place:
+    """Where a process is."""
+
+    kept: set[int] = attrs.field(factory=set)
+    """The keys of which it keeps its position."""
+    moved: Set[int] = frozenset()
+    """The keys that went to others, or came to it, in its operation."""
+    is_lost: bool = False
+    """Whether a rebalance, of which nobody tells, may come before any poll."""
+
+
+def _rebalanced(done: Mapping[str, Any]) -> Set[int]:
+    """The keys of an operation's rebalance log: a list of entries, or, as some clients write it, two by name."""
+    log = done.get(":rebalance-log") or ()
+    entries = [entry for part in log.values() for entry in part or ()] if isinstance(log, Mapping) else log
+    return {int(key) for entry in entries for key in entry.get(":keys") or ()}
 
 
 def _whole(
@@ -160,9 +186,9 @@ def _outcome(done: Mapping[str, Any] | None) -> Outcome:
 
 
 def _operations(
-    invoked: Mapping[str, Any], done: Mapping[str, Any] | None, polled: set[int], *, in_part: bool
+    invoked: Mapping[str, Any], done: Mapping[str, Any] | None, place: _Place, *, in_part: bool
 ) -> Iterator[Operation]:
-    """One operation for each send and each key polled. `polled`: the keys whose position the process keeps.
+    """One operation for each send and each key polled, from where the process is.
 
     `in_part`: where the outcome of the whole is unknown, a part of it that has its result was done all the same.
     """
@@ -181,7 +207,7 @@ def _operations(
             yield _send(attrs.evolve(row, outcome=Outcome.OK) if told else row, part)
         elif has_results and len(part) > 1:
             row = attrs.evolve(row, outcome=Outcome.OK)
-            yield from _poll(row, part[1], polled)
+            yield from _poll(row, part[1], place)
 
 
 def _send(row: Operation, part: tuple[Any, ...]) -> Operation:
@@ -195,13 +221,17 @@ def _send(row: Operation, part: tuple[Any, ...]) -> Operation:
     return attrs.evolve(row, partition=int(key), values=(int(value),), offset=where, outcome=outcome)
 
 
-def _poll(
-    row: Operation, read_by_key: Mapping[int, tuple[tuple[int, int], ...]], polled: set[int]
-) -> Iterator[Operation]:
+def _poll(row: Operation, read_by_key: Mapping[int, tuple[tuple[int, int], ...]], place: _Place) -> Iterator[Operation]:
+    if place.is_lost:
+        place.kept.clear()
     for key, pairs in read_by_key.items():
         if not pairs:
             continue
-        offsets, values = zip(*pairs, strict=True)
-        position = UNKNOWN if key in polled else offsets[0]
-        polled.add(key)
-        yield attrs.evolve(row, kind=Kind.FETCH, partition=int(key), offset=position, values=values, offsets=offsets)
+        # Of a key that has moved each record is read by itself.
+        for run in [(pair,) for pair in pairs] if key in place.moved else [pairs]:
+            offsets, values = zip(*run, strict=True)
+            position = UNKNOWN if key in place.kept - place.moved else offsets[0]
+            yield attrs.evolve(
+                row, kind=Kind.FETCH, partition=int(key), offset=position, values=values, offsets=offsets
+            )
+        place.kept.add(key)

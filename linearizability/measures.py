@@ -8,6 +8,7 @@ import attrs
 import numpy as np
 
 from tidegauge.linearizability.evidence import Evidence, is_strong, until
+from tidegauge.linearizability.groups.parts import of_the_log, with_groups
 from tidegauge.linearizability.history import UNKNOWN, Operations
 from tidegauge.linearizability.log import Level
 from tidegauge.linearizability.rows import partitions
@@ -31,7 +32,10 @@ class Measures:
 
 
 def measure(operations: Operations) -> tuple[Measures, ...]:
-    """The measures of every partition of every history, in order of first appearance."""
+    """The measures of every partition of every history, in order of first appearance; deliveries are reads as well."""
+    whose = with_groups(operations)
+    if whose.any():
+        operations = of_the_log(operations, whose)
     group, _ = partitions(operations)
     order = np.argsort(group, kind="stable")
     cuts = np.flatnonzero(np.diff(group[order])) + 1

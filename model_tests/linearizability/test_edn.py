@@ -57,6 +57,57 @@ def test_polls_go_on_until_the_process_is_assigned_again() -> None:
     assert check(edn.parse(SENT + ASSIGNED_AGAIN + again)).valid
 
 
+SUBSCRIBED = """
+{:type :invoke, :f :subscribe, :value [0], :process 1, :time 1, :index 0}
+{:type :ok, :f :subscribe, :value [0], :process 1, :time 2, :index 1}
+"""
+SENT_TWO = """
+{:type :invoke, :f :send, :value [[:send 0 7]], :process 0, :time 3, :index 2}
+{:type :ok, :f :send, :value [[:send 0 [0 7]]], :process 0, :time 4, :index 3}
+{:type :invoke, :f :send, :value [[:send 0 8]], :process 0, :time 4, :index 4}
+{:type :ok, :f :send, :value [[:send 0 [1 8]]], :process 0, :time 5, :index 5}
+{:type :invoke, :f :send, :value [[:send 0 9]], :process 0, :time 5, :index 6}
+{:type :ok, :f :send, :value [[:send 0 [2 9]]], :process 0, :time 6, :index 7}
+"""
+
+
+def poll(time: int, read: str, log: str = "") -> str:
+    return f"""
+{{:type :invoke, :f :poll, :value [[:poll]], :process 1, :time {time}, :index {10 + time}}}
+{{:type :ok, :f :poll, :value [[:poll {{0 [{read}]}}]], :process 1, :time {time + 1}, :index {11 + time}{log}}}
+"""
+
+
+MOVED = ", :rebalance-log [{:type :revoked, :keys [0]}, {:type :assigned, :keys [0]}]"
+MOVED_BEFORE = ", :rebalance-log {:before [{:keys [0]}], :during nil}"
+ANOTHER_MOVED = ", :rebalance-log [{:type :revoked, :keys [3]}]"
+
+
+@pytest.mark.parametrize(
+    ("polls", "names"),
+    [
+        ((poll(7, "[0 7] [1 8]"), poll(9, "[0 7]", ANOTHER_MOVED)), {Name.NONMONOTONIC_POLL}),
+        ((poll(7, "[0 7] [1 8]"), poll(9, "[0 7]", MOVED)), set()),
+        ((poll(7, "[0 7] [1 8]"), poll(9, "[0 7]", MOVED_BEFORE)), set()),
+        ((poll(7, "[0 7] [1 8]"), poll(9, "[0 7]")), set()),
+        ((poll(7, "[0 7]"), poll(9, "[2 9]", ANOTHER_MOVED)), {Name.POLL_SKIP}),
+        ((poll(7, "[0 7]"), poll(9, "[2 9]", MOVED)), set()),
+        ((poll(7, "[0 7]", MOVED), poll(9, "[1 8] [2 9]"), poll(11, "[1 8]")), {Name.NONMONOTONIC_POLL}),
+        ((poll(7, "[0 7] [2 9]", ANOTHER_MOVED),), {Name.INT_POLL_SKIP}),
+        ((poll(7, "[0 7] [2 9]", MOVED),), set()),
+        ((poll(7, "[1 8] [0 7]", ANOTHER_MOVED),), {Name.INT_NONMONOTONIC_POLL}),
+        ((poll(7, "[1 8] [0 7]", MOVED),), set()),
+    ],
+)
+def test_polls_of_a_member_go_on_until_a_rebalance_and_are_in_order_without_one(
+    polls: tuple[str, ...], names: set[Name]
+) -> None:
+    """The one without any log: nobody tells of rebalances there, so one may be between the two."""
+    operations = edn.parse(SUBSCRIBED + SENT_TWO + "".join(polls))
+    assert not find(operations)
+    assert {one.name for one in check(operations).anomalies} == names
+
+
 TRANSACTIONS = """
 {:type :invoke, :f :txn, :value [[:send 0 7] [:poll]], :process 0, :time 3, :index 2}
 {:type :invoke, :f :send, :value [[:send 1 8]], :process 1, :time 3, :index 3}

@@ -16,6 +16,7 @@ from tidegauge.linearizability.arrow import ONLY_MEMBERS
 from tidegauge.linearizability.check import Verdict, check
 from tidegauge.linearizability.history import History, Kind, Operations
 from tidegauge.linearizability.malformed import find
+from tidegauge.linearizability.measures import measure
 from tidegauge.model_tests.linearizability.group_cases import IN_TURN, PAIRS, all_pairs, assign, deliver
 from tidegauge.model_tests.linearizability.group_rows import history_of
 
@@ -64,6 +65,15 @@ def test_what_is_delivered_is_also_checked_against_what_was_produced() -> None:
 
     assert check(delivered(1)).valid
     assert "unwritten-read" in {one.name.value for one in check(delivered(2)).anomalies}
+
+
+def test_what_is_delivered_has_been_seen() -> None:
+    history = History()
+    for value in (7, 8):
+        history.ok(history.invoke(process=0, kind=Kind.PRODUCE, values=[value], call=0), offset=value - 7, returned=1)
+    history.ok(history.invoke(process=1, kind=Kind.DELIVER, call=2, group=0), offset=0, values=[7], returned=3)
+    (measures,) = measure(history.operations())
+    assert (measures.acknowledged, measures.unseen) == (2, 1)
 
 
 def test_a_verdict_says_what_it_covers_of_groups() -> None:
