@@ -1,4 +1,4 @@
-"""How fast histories are checked: one history of 10k and 100k operations, a million small ones, and loading apart.
+"""How fast histories are checked: one of 10k and 100k operations, a million small ones, groups, and loading apart.
 
 `python -m benchmarks.checker [--histories N]`; times are CPU time of one core, the best of a few runs where so short
 that others on the machine would show.
@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import attrs
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 
@@ -20,7 +22,7 @@ from benchmarks.options import parser
 from tidegauge.linearizability import files
 from tidegauge.linearizability.check import check
 from tidegauge.linearizability.generator import generate
-from tidegauge.linearizability.history import Operations
+from tidegauge.linearizability.history import History, Kind, Operations
 from tidegauge.linearizability.log import Level, screen
 
 SEED = 20_260_101
@@ -76,6 +78,67 @@ def small_histories(histories: int) -> list[Row]:
     ]
 
 
+def turns(members: int, generations: int, partitions: int, records: int) -> Operations:
+    """A valid history of one group: in each generation its members share out the partitions, deliver and commit."""
+    history, clock = History(), count()
+    settled = dict.fromkeys(range(partitions), 0)
+
+    def done(kind: Kind, process: int, generation: int, told: Mapping[str, Any], **asked: Any) -> int:
+        index = history.invoke(
+            process=process, kind=kind, call=next(clock), group=0, generation=generation, member=process, **asked
+        )
+        history.ok(index, returned=next(clock), **told)
+        return index
+
+    for generation in range(generations):
+        said: dict[str, Any] = {"group": 0, "generation": generation}
+        for process in range(members):
+            history.declare(Kind.MEMBER, call=next(clock), process=process, topic="", **said)
+        everything = tuple(range(partitions))
+        history.declare(Kind.EXPECT, call=next(clock), process=0, values=everything, **said)
+        for process in range(members):
+            mine = [one for one in everything if (one + generation) % members == process]
+            done(Kind.ASSIGN, process, generation, {"values": mine})
+            for partition in mine:
+                offset = settled[partition]
+                values = range(offset, offset + records)
+                done(Kind.DELIVER, process, generation, {"offset": offset, "values": values}, partition=partition)
+                settled[partition] += records
+                after = settled[partition]
+                commit = done(Kind.COMMIT_OFFSETS, process, generation, {}, partition=partition, position=after)
+                asked: dict[str, Any] = {"process": process, "group": 0, "partition": partition}
+                index = history.invoke(kind=Kind.READ_OFFSETS, call=next(clock), **asked)
+                history.ok(index, returned=next(clock), offset=after, found=commit)
+        for process in range(members):
+            mine = [one for one in everything if (one + generation) % members == process]
+            if mine:
+                history.declare(Kind.RELEASE, call=next(clock), process=process, group=0, values=tuple(mine))
+    for partition, end in settled.items():
+        history.settled(call=next(clock), partition=partition, group=0, offset=end)
+    return history.operations()
+
+
+def groups(histories: int) -> list[Row]:
+    """Many small groups at once, of which each hundredth commits for a former generation; and a large one."""
+    one = turns(members=3, generations=3, partitions=3, records=2)
+    rows, size = np.tile(np.arange(len(one)), histories), len(one)
+    many = attrs.evolve(one.take(rows), history=np.repeat(np.arange(histories), size))
+    assert many.membership is not None
+    last = size * np.arange(0, histories, 100) + np.flatnonzero(one.kind == Kind.COMMIT_OFFSETS)[-1]
+    many.membership.generation[last] = 0
+    seconds, verdicts = timed(lambda: check(many))
+    assert set(verdicts.histories[verdicts.verdicts != 0].tolist()) == set(range(0, histories, 100))
+    note = f"{len(last):,} commits of a former generation, exactly those found"
+    found = [Row(f"{histories:,} groups of {size}, verdicts", len(many), seconds, note)]
+    for generations in (100, 1_000):
+        large = turns(members=10, generations=generations, partitions=30, records=2)
+        assert check(large).valid
+        seconds = best_of(3, lambda large=large: check(large))  # type: ignore[misc]
+        what = f"one group, {generations:,} generations"
+        found.append(Row(what, len(large), seconds, "valid; 10 members, 30 partitions"))
+    return found
+
+
 def loading(histories: int) -> list[Row]:
     """Parquet to arrays, and back."""
     with tempfile.TemporaryDirectory() as folder:
@@ -103,6 +166,7 @@ def main(words: Sequence[str] | None = None) -> None:
     histories = options.parse_args(words).histories
     rows = [one_history(operations, level) for operations in (10_000, 100_000) for level in Level]
     rows += small_histories(histories)
+    rows += groups(max(100, histories // 50))
     rows += loading(min(histories, 40_000))
     table = Table(title=f"checker, one core (seed {SEED})")
     for heading in ("what", "operations", "ms", "M operations/s"):
