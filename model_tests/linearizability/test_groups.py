@@ -54,6 +54,32 @@ def test_a_record_is_doubled_where_it_was_to_be_delivered_once_at_most() -> None
     assert found(twice) == set(), "at least once is twice perhaps"
 
 
+def test_what_is_passed_over_below_a_declared_end_has_a_record() -> None:
+    over = [deliver(0, 1, 0, 1, 0), deliver(0, 1, 2, 3, 2)]
+    assert found([*over, settled(4, 2)], once=True) == {Name.SKIPPED_DELIVERY}
+    assert found([*over, settled(4, 1)], once=True) == set()
+
+
+def test_without_generations_a_process_goes_on_until_it_is_assigned_anew() -> None:
+    before, after = deliver(0, -1, 0, 1, 1), deliver(0, -1, 6, 7, 1)
+    assert found([before, after]) == {Name.NONMONOTONIC_DELIVERY}
+    assert found([before, release(1, 0, 3), after]) == {Name.NONMONOTONIC_DELIVERY}, "another one has"
+    assert found([before, release(0, 0, 3), after]) == set()
+    assert found([before, assign(0, -1, 3, 4, 0), after]) == set()
+
+
+def test_a_process_in_two_groups_goes_on_in_the_one_though_the_other_assigns_it_anew() -> None:
+    rows = [deliver(0, -1, 0, 1, 1), assign(0, -1, 3, 4, 0), deliver(0, -1, 6, 7, 1)]
+    whole = [attrs.evolve(row, group=int(place == 1)) for place, row in enumerate(history_of(rows))]
+    assert {one.name for one in check(Operations.of(whole)).anomalies} == {Name.NONMONOTONIC_DELIVERY}
+
+
+def test_an_anomaly_is_told_of_each_partition_that_has_it() -> None:
+    two = [row for of in (0, 1) for row in (commit(0, 1, 0, 1, 5, of=of), commit(1, 1, 2, 3, 6, of=of))]
+    told = check(operations_of(two)).anomalies
+    assert [(one.partition, one.operations, one.count) for one in told] == [(0, (0, 1), 1), (1, (2, 3), 1)]
+
+
 def test_each_anomaly_has_its_pair() -> None:
     assert {name for name, _, _ in PAIRS.values()} | {Name.DOUBLED_DELIVERY} == OF_GROUPS
 
