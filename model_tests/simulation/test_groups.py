@@ -11,6 +11,7 @@ from tidegauge.impl.coordinators.groups.classic.members import ClassicRules
 from tidegauge.impl.coordinators.groups.classic.state import ClassicGroup
 from tidegauge.impl.coordinators.groups.requests import Commit
 from tidegauge.linearizability.anomaly import Name
+from tidegauge.linearizability.check import check
 from tidegauge.linearizability.history import OF_GROUPS, Kind
 from tidegauge.model_tests.bugs.groups import GROUP_BUGS
 from tidegauge.model_tests.harness.cores.classic_groups import GroupRoles
@@ -38,7 +39,8 @@ def test_members_of_either_protocol_come_together_and_a_run_is_repeated_to_the_r
     assert run.options.is_cooperative
     assert other.options.static
     for one in (run, other):
-        kinds = {Kind.PRODUCE, Kind.SETTLED, Kind.COMMIT_OFFSETS, *OF_GROUPS} - {Kind.AT_MOST_ONCE}
+        assert check(one.operations).coverage.complete.all(), "nothing is left open"
+        kinds = {Kind.PRODUCE, Kind.FETCH, Kind.SETTLED, Kind.COMMIT_OFFSETS, *OF_GROUPS} - {Kind.AT_MOST_ONCE}
         assert set(one.operations.kind.tolist()) == kinds, "every kind of row was recorded"
     assert list(run.operations) == list(again.operations)
 

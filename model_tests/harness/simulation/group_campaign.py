@@ -45,6 +45,7 @@ from tidegauge.model_tests.harness.simulation.options import (
     sparse,
     transacting,
 )
+from tidegauge.model_tests.harness.simulation.recorder import now_ns
 from tidegauge.model_tests.harness.simulation.settling import unsettled
 from tidegauge.model_tests.harness.simulation.simulation import first_of
 from tidegauge.model_tests.harness.simulation.workload import CLIENT, TOPIC
@@ -327,6 +328,19 @@ class GroupCampaign:
         if await self._comes_about(self.behind):
             for partition in range(self.options.cluster.partitions):
                 self.recorder.settled(partition, self.end(partition))
+            await self._read_all()
+
+    async def _read_all(self) -> None:
+        """A reader that is no member reads each partition from its start to its end: nothing written is lost."""
+        async with self.cluster.client("reader", config=CLIENT, observer=self.recorder) as client:
+            for partition in range(self.options.cluster.partitions):
+                self.recorder.history.settled(call=now_ns(), partition=partition, topic=TOPIC)
+                position = 0
+                try:
+                    while position < self.end(partition):
+                        position = (await client.fetch(TOPIC, position, partition=partition)).next_offset
+                except KafkaError as error:
+                    self.problems.append(f"partition {partition} cannot be read from {position} on: {error}")
 
     async def _comes_about(self, missing: Callable[[], Iterable[str]]) -> bool:
         with trio.move_on_after(CONVERGES_WITHIN_S) as waiting:
