@@ -76,6 +76,7 @@ CORES = (
     "impl.metadata",
     "impl.records",
     "impl.client.assignors",
+    "impl.client.consumer_membership",
     "impl.client.membership",
     "impl.client.positions",
 )

@@ -31,7 +31,14 @@ if TYPE_CHECKING:
     from tidegauge.impl.client.consumer_config import ConsumerConfig
 
 NO_OFFSET: Final = -1
-FENCED: Final = frozenset({ErrorCode.unknown_member_id, ErrorCode.illegal_generation, ErrorCode.fenced_instance_id})
+FENCED: Final = frozenset(
+    {
+        ErrorCode.unknown_member_id,
+        ErrorCode.illegal_generation,
+        ErrorCode.fenced_instance_id,
+        ErrorCode.stale_member_epoch,
+    }
+)
 """Errors that say that somebody else may have the partitions."""
 
 

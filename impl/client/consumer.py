@@ -31,7 +31,8 @@ import trio
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.client.committing import Commits, Place
-from tidegauge.impl.client.consumer_config import ConsumerConfig
+from tidegauge.impl.client.consumer_config import CONSUMER, ConsumerConfig
+from tidegauge.impl.client.consumer_group_member import ConsumerGroupMember
 from tidegauge.impl.client.consumer_record import ConsumerInterceptor, ConsumerRecord, Offsets, RebalanceListener
 from tidegauge.impl.client.coordinators import GROUP, Coordinator
 from tidegauge.impl.client.errors import CommitFailedError, KafkaError, WakeupError
@@ -81,7 +82,7 @@ class Consumer:
         self._lookups = OffsetLookups(
             client, self.config, self._positions, now_ms, self._news, self._failed, self._was_truncated, committed
         )
-        self._member: GroupMember | None = None
+        self._member: GroupMember | ConsumerGroupMember | None = None
         self._membership = trio.CancelScope()
         self._failures: dict[str, KafkaError] = {}
         self._truncations: deque[Truncation] = deque()
@@ -144,8 +145,9 @@ class Consumer:
             self._membership = trio.CancelScope()
             self._running.start_soon(self._be_member, self._member, self._membership)
 
-    def _new_member(self, wanted: frozenset[str] | re.Pattern[str]) -> GroupMember:
-        return GroupMember(
+    def _new_member(self, wanted: frozenset[str] | re.Pattern[str]) -> GroupMember | ConsumerGroupMember:
+        kind = ConsumerGroupMember if self.config.group_protocol == CONSUMER else GroupMember
+        return kind(
             self._client,
             self._coordinating,
             self._coordinator,
@@ -433,7 +435,7 @@ class Consumer:
                 self._fetching._routes.forget(topic)
             self._work.set()
 
-    async def _be_member(self, member: GroupMember, scope: trio.CancelScope) -> None:
+    async def _be_member(self, member: GroupMember | ConsumerGroupMember, scope: trio.CancelScope) -> None:
         with scope:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(member.keep_session)

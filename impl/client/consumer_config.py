@@ -13,6 +13,9 @@ from tidegauge.impl.client.positions import EARLIEST, LATEST
 
 NONE: Final = "none"
 BY_DURATION: Final = "by_duration:"
+CLASSIC: Final = "classic"
+CONSUMER: Final = "consumer"
+GROUP_PROTOCOLS: Final = (CLASSIC, CONSUMER)
 ISOLATION_LEVELS: Final = ("read_uncommitted", "read_committed")
 _DURATION = re.compile(
     r"P(?=.)(?:(\d+)D)?(?:T(?=.)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:\.(\d{1,9}))?S)?)?", re.IGNORECASE | re.ASCII
@@ -27,6 +30,10 @@ class ConsumerConfig:
     """Without one it can be assigned partitions, and neither subscribe nor commit."""
     group_instance_id: str | None = None
     """The name of a static member, which no other member of the group may have (KIP-345)."""
+    group_protocol: str = CLASSIC
+    """classic, or consumer (KIP-848): there the coordinator assigns, and says how often heartbeats are due."""
+    group_remote_assignor: str | None = None
+    """The coordinator's assignor, uniform or range, in the protocol consumer; None: the coordinator chooses."""
     partition_assignment_strategy: tuple[str | Assignor, ...] = ("range",)
     """The assignors that it knows, the best one first."""
     auto_offset_reset: str = "latest"
@@ -60,6 +67,10 @@ class ConsumerConfig:
             )
         if self.isolation_level not in ISOLATION_LEVELS:
             raise ValueError(f"isolation_level is {self.isolation_level!r}: give one of {', '.join(ISOLATION_LEVELS)}")
+        if self.group_protocol not in GROUP_PROTOCOLS:
+            raise ValueError(f"group_protocol is {self.group_protocol!r}: give one of {', '.join(GROUP_PROTOCOLS)}")
+        if self.group_remote_assignor is not None and self.group_protocol != CONSUMER:
+            raise ValueError("group_remote_assignor is for the group_protocol consumer: set that, or leave it out")
         if self.group_id == "" or self.group_instance_id == "":
             raise ValueError("the name of a group, or of a static member, is empty: give text, or None")
         if self.group_instance_id is not None and self.group_id is None:

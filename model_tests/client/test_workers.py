@@ -14,6 +14,7 @@ from tidegauge.impl.client.client import Client
 from tidegauge.impl.client.consumer import Consumer
 from tidegauge.impl.client.consumer_config import ConsumerConfig
 from tidegauge.impl.client.consumer_record import RebalanceListener
+from tidegauge.impl.client.group_member import GroupMember
 from tidegauge.impl.client.positions import Partition
 from tidegauge.impl.client.workers import Work, Workers
 from tidegauge.impl.cluster.cluster import Cluster
@@ -260,7 +261,7 @@ async def test_work_on_a_partition_that_was_taken_away_is_cancelled() -> None:
         nursery.start_soon(Workers(consumer, process, workers=1).run, ["t"])
         await began.wait()
         member = consumer._member
-        assert member is not None
+        assert isinstance(member, GroupMember)
         await member._send_leave(member.core.identity.member_id, "an operator removes it")
         await until(lambda: bool(cancelled))
         assert cancelled[0].is_dropped

@@ -16,12 +16,17 @@ from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAs
 from tidegauge import running_cluster
 from tidegauge.impl.client.client import Client
 from tidegauge.impl.client.consumer import Consumer
-from tidegauge.impl.client.consumer_config import ConsumerConfig
+from tidegauge.impl.client.consumer_config import CLASSIC, CONSUMER, ConsumerConfig
 from tidegauge.impl.ports.clock import SystemClock
 from tidegauge.impl.ports.network import Address, TcpNetwork
 
 PATIENCE_S = 60
-SETTINGS = {"offsets.topic.num.partitions": 1, "group.initial.rebalance.delay.ms": 0}
+SETTINGS = {
+    "offsets.topic.num.partitions": 1,
+    "group.initial.rebalance.delay.ms": 0,
+    "group.consumer.min.heartbeat.interval.ms": 100,
+    "group.consumer.heartbeat.interval.ms": 100,
+}
 
 
 class Other:
@@ -53,10 +58,16 @@ def confluent(bootstrap: str, assignor: str) -> Iterator[Other]:
             "bootstrap.servers": bootstrap,
             "group.id": "g",
             "auto.offset.reset": "earliest",
-            "partition.assignment.strategy": assignor,
-            "heartbeat.interval.ms": 100,
-            "session.timeout.ms": 6_000,
             "log_level": 0,
+            **(
+                {"group.protocol": "consumer"}
+                if assignor == CONSUMER
+                else {
+                    "partition.assignment.strategy": assignor,
+                    "heartbeat.interval.ms": 100,
+                    "session.timeout.ms": 6_000,
+                }
+            ),
         }
     )
     consumer.subscribe(["t"])
@@ -96,8 +107,8 @@ def kafka_python(bootstrap: str, assignor: str) -> Iterator[Other]:
 
 @pytest.mark.parametrize(
     ("library", "assignor"),
-    [(confluent, "range"), (confluent, "cooperative-sticky"), (kafka_python, "sticky")],
-    ids=["confluent-range", "confluent-cooperative", "kafka-python-sticky"],
+    [(confluent, "range"), (confluent, "cooperative-sticky"), (kafka_python, "sticky"), (confluent, CONSUMER)],
+    ids=["confluent-range", "confluent-cooperative", "kafka-python-sticky", "confluent-consumer"],
 )
 def test_members_of_two_libraries_share_and_each_leads(library: Any, assignor: str) -> None:
     with running_cluster(config=SETTINGS) as cluster:
@@ -110,7 +121,8 @@ async def share_in_turn(bootstrap: str, library: Any, assignor: str) -> None:
     config = ConsumerConfig(
         group_id="g",
         auto_offset_reset="earliest",
-        partition_assignment_strategy=(assignor,),
+        group_protocol=CONSUMER if assignor == CONSUMER else CLASSIC,
+        partition_assignment_strategy=("range" if assignor == CONSUMER else assignor,),
         heartbeat_interval_ms=100,
         session_timeout_ms=6_000,
     )

@@ -1,0 +1,261 @@
+"""The shell of a member of a consumer group (KIP-848): it sends the heartbeats, and tells the application.
+
+The application is told within its own calls of `poll`: what it has to let go, what it has lost, what is new. Heartbeats
+go on beside it, in a task of their own. A member that has lost what it owned joins again when the application knows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import trio
+from kio.schema.consumer_group_heartbeat.v1.request import ConsumerGroupHeartbeatRequest, TopicPartitions
+from kio.schema.errors import ErrorCode
+from kio.schema.types import GroupId
+
+from tidegauge.impl.client.consumer_membership import FENCING, ConsumerMembership, Heartbeat, Place
+from tidegauge.impl.client.coordinators import MOVED, Coordinator
+from tidegauge.impl.client.errors import KafkaError
+from tidegauge.impl.client.group_member import LEAVE_S, Told
+from tidegauge.impl.client.membership import ENDED, State
+from tidegauge.impl.client.positions import Partition
+from tidegauge.impl.ports.randomness import SystemRandomness
+from tidegauge.impl.wire.primitives import TopicName, i32, millis, to_millis
+
+if TYPE_CHECKING:
+    from tidegauge.impl.client.client import Client
+    from tidegauge.impl.client.consumer_config import ConsumerConfig
+
+
+class ConsumerGroupMember:
+    """One member of a consumer group, from `subscribe` on until it leaves; its calls are those of `GroupMember`."""
+
+    def __init__(
+        self,
+        asking: Client,
+        client: Client,
+        coordinator: Coordinator,
+        config: ConsumerConfig,
+        wanted: frozenset[str] | re.Pattern[str],
+        *,
+        news: Callable[[], None],
+        failed: Callable[[KafkaError], None],
+        owns: Callable[[Sequence[Partition]], None],
+        before: Callable[[], Awaitable[None]],
+        revoked: Told,
+        lost: Told,
+        assigned: Told,
+    ) -> None:
+        assert config.group_id is not None, "a member has a group"
+        self._asking = asking
+        self._client = client
+        self._coordinator = coordinator
+        self._config = config
+        self._group = GroupId(config.group_id)
+        self._wanted = wanted
+        self._news = news
+        self._failed = failed
+        self._owns = owns
+        self._before = before
+        self._revoked, self._lost, self._assigned = revoked, lost, assigned
+        member_id = str(UUID(bytes=SystemRandomness().token(16), version=4))
+        topics = wanted if isinstance(wanted, frozenset) else ()
+        self.core = ConsumerMembership(member_id, topics, config.group_instance_id)
+        self._has: tuple[Place, ...] = ()
+        """What the application has, as far as it was told."""
+        self._names: dict[str, str] = {}
+        """Of topics, by id."""
+        self._interval_s = config.heartbeat_interval_ms / 1000
+        """Until the coordinator says another one."""
+        self._due = trio.Event()
+        """A heartbeat has something new to say."""
+        self._knows_topics = isinstance(wanted, frozenset)
+        self._last_poll = trio.current_time()
+
+    # --- within the application's calls --------------------------------------------------------------------------
+
+    async def maintain(self, nursery: trio.Nursery) -> None:
+        """Do for the group what has to be done while nothing else of the application runs. Raises KafkaError."""
+        self._last_poll = trio.current_time()
+        if not self._knows_topics:
+            await self.look_at_topics()
+        await self._lose()
+        if self.core.state is State.FENCED:
+            message = f"another process is the static member {self._config.group_instance_id!r} of {self._group!r}"
+            raise KafkaError(ErrorCode.fenced_instance_id, message)
+        while self.core.assigned is not None and self._are_known(self.core.assigned):
+            await self._reconcile()
+            await self._lose()
+
+    async def _lose(self) -> None:
+        """Tell what the member owned when it was fenced."""
+        gone = [each for each in self._has if each not in self.core.owned]
+        if gone:
+            self._has = self.core.owned
+            self._owns(self._named(self._has))
+            await self._lost(self._named(gone))
+            self._due.set()
+
+    async def _reconcile(self) -> None:
+        """Have the application let go what goes, and then own what comes; heartbeats go on meanwhile."""
+        core = self.core
+        gone = core.to_give_back()
+        if gone:
+            await self._before()
+            await self._revoked(self._named(gone))
+            core.gave_back(gone)
+            self._has = tuple(each for each in self._has if each not in gone)
+            self._owns(self._named(self._has))
+        if core.assigned is None or core.to_give_back() or not self._are_known(core.assigned):
+            return
+        new = core.after_reconciling()
+        self._has = core.owned
+        self._owns(self._named(self._has))
+        self._due.set()
+        await self._assigned(self._named(new))
+
+    async def leave(self) -> None:
+        """Give everything back, and go."""
+        await self._lose()
+        if self._has:
+            await self._revoked(self._named(self._has))
+        self._has = ()
+        self._owns(())
+        await self._send_leave(self.core.leave())
+
+    # --- topics --------------------------------------------------------------------------------------------------
+
+    def want(self, wanted: frozenset[str] | re.Pattern[str]) -> None:
+        """It wants other topics from now on."""
+        self._wanted = wanted
+        self._knows_topics = isinstance(wanted, frozenset)
+        if isinstance(wanted, frozenset):
+            self.core.subscribe(wanted)
+            self._due.set()
+
+    async def look_at_topics(self) -> None:
+        """See which topics there are that it wants, and how they are called. Raises KafkaError."""
+        found = [one for one in (await self._asking.metadata()).topics if one.error_code is ErrorCode.none]
+        self._names.update((str(one.topic_id), one.name) for one in found)
+        if isinstance(self._wanted, re.Pattern):
+            visible = {one.name for one in found if not one.is_internal}
+            wanted = tuple(sorted(name for name in visible if self._wanted.fullmatch(name)))
+            self._knows_topics = True
+            if wanted != self.core.topics:
+                self.core.subscribe(wanted)
+                self._due.set()
+
+    async def look_for_changes(self) -> None:
+        """Look now and then at the topics that a pattern matches."""
+        while self.core.state not in ENDED:
+            await trio.sleep(self._config.metadata_max_age_ms / 1000)
+            if isinstance(self._wanted, re.Pattern):
+                await self._look()
+
+    async def _look(self) -> None:
+        try:
+            await self.look_at_topics()
+        except KafkaError as error:
+            if error.code not in MOVED:
+                self._failed(error)
+
+    def _are_known(self, places: Iterable[Place]) -> bool:
+        return all(topic_id in self._names for topic_id, _ in places)
+
+    def _named(self, places: Iterable[Place]) -> tuple[Partition, ...]:
+        return tuple((self._names[topic_id], number) for topic_id, number in places)
+
+    # --- heartbeats ----------------------------------------------------------------------------------------------
+
+    async def keep_session(self) -> None:
+        """Send heartbeats while the application polls; leave the group when it does not."""
+        while self.core.state not in ENDED:
+            self._due = trio.Event()
+            idle_ms = (trio.current_time() - self._last_poll) * 1000
+            has_lost = any(each not in self.core.owned for each in self._has) and not self.core.may_commit()
+            wait_s = self._interval_s
+            if idle_ms >= self._config.max_poll_interval_ms:
+                await self._send_leave(self.core.expired())
+                self._news()
+            elif not has_lost and (asked := self.core.send()) is not None:
+                wait_s = await self._beat(asked)
+            with trio.move_on_after(wait_s):
+                await self._due.wait()
+
+    async def _beat(self, asked: Heartbeat) -> float:
+        """Send a heartbeat; returns how long the next one waits, in seconds, if nothing is new."""
+        retry_s = self._client.config.retry_backoff_ms / 1000
+        try:
+            response = await self._coordinator.ask_once(self._request(asked))
+        except KafkaError as failure:
+            self.core.after_loss(asked)
+            if failure.code not in MOVED:
+                self._failed(failure)
+            return retry_s
+        error = response.error_code
+        if error is ErrorCode.none:
+            await self._beaten(asked, response)
+            return self._interval_s
+        self.core.after_error(asked, error)
+        if error in MOVED:
+            self._coordinator.moved()
+        elif error not in FENCING and error is not ErrorCode.fenced_instance_id:
+            self._failed(KafkaError(error, response.error_message or f"{self._group!r} takes no such member"))
+            return self._interval_s
+        self._news()
+        return retry_s
+
+    async def _beaten(self, asked: Heartbeat, response: Any) -> None:
+        self._interval_s = to_millis(response.heartbeat_interval) / 1000
+        told = response.assignment
+        places = (
+            None if told is None else [(str(one.topic_id), n) for one in told.topic_partitions for n in one.partitions]
+        )
+        self.core.after_response(asked, response.member_epoch, places)
+        if self.core.assigned is not None and not self._are_known(self.core.assigned):
+            await self._look()
+        self._news()
+
+    def _request(self, asked: Heartbeat) -> ConsumerGroupHeartbeatRequest:
+        config, is_new = self._config, asked.topics != self.core.asked
+        return ConsumerGroupHeartbeatRequest(
+            group_id=self._group,
+            member_id=self.core.member_id,
+            member_epoch=i32(asked.epoch),
+            instance_id=config.group_instance_id,
+            rebalance_timeout=millis(config.max_poll_interval_ms if asked.full else -1),
+            subscribed_topic_names=tuple(map(TopicName, asked.topics)) if asked.full or is_new else None,
+            server_assignor=config.group_remote_assignor if asked.full else None,
+            topic_partitions=None if asked.owned is None else _by_topic(asked.owned),
+        )
+
+    async def _send_leave(self, epoch: int | None) -> None:
+        """On a connection where nothing waits before it."""
+        if epoch is None:
+            return
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=self._group,
+            member_id=self.core.member_id,
+            member_epoch=i32(epoch),
+            instance_id=self._config.group_instance_id,
+            topic_partitions=None,
+        )
+        with trio.move_on_after(LEAVE_S, shield=True):
+            await self._client.aclose()
+            try:
+                await self._coordinator.ask_once(request)
+            except KafkaError:
+                return
+
+
+def _by_topic(places: Iterable[Place]) -> tuple[TopicPartitions, ...]:
+    found: dict[str, list[int]] = {}
+    for topic_id, number in places:
+        found.setdefault(topic_id, []).append(number)
+    return tuple(
+        TopicPartitions(topic_id=UUID(topic_id), partitions=tuple(map(i32, numbers)))
+        for topic_id, numbers in found.items()
+    )

@@ -1,0 +1,100 @@
+"""The native consumer as a member of a consumer group (KIP-848): the coordinator assigns, and it is told."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+import trio
+from kio.schema.errors import ErrorCode
+
+from tidegauge.impl.client.client import Client
+from tidegauge.impl.client.consumer_config import ConsumerConfig
+from tidegauge.impl.client.errors import KafkaError
+from tidegauge.model_tests.client.test_consumer_groups import FOUR, Member, produce, running, share, until
+from tidegauge.model_tests.simulated import simulated
+
+
+def member(client: Client, **more: Any) -> Member:
+    return Member(client, group_protocol="consumer", **more)
+
+
+@simulated
+async def test_members_go_on_with_what_they_keep_and_nothing_is_read_twice() -> None:
+    async with running() as (_, client), member(client) as one:
+        await one.join()
+        await until(lambda: share(one), one)
+        assert one.listening.told == [("assigned", tuple(FOUR))]
+        sent = [b"%d" % number for number in range(8)]
+        await produce(client, *sent)
+        async with member(client) as two:
+            await two.join()
+            await until(lambda: share(one, two), one, two)
+            assert one.listening.told[1][0] == "revoked"
+            assert set(one.listening.told[1][1]) == two.assignment, "and nothing else"
+            await until(lambda: len(one.values + two.values) >= 8, one, two)
+            assert sorted(one.values + two.values) == sorted(sent)
+        await until(lambda: share(one), one)
+    assert one.listening.told[-1] == ("revoked", tuple(FOUR))
+
+
+@simulated
+async def test_who_does_not_poll_leaves_and_is_told_what_it_has_lost() -> None:
+    async with running() as (_, client), member(client, max_poll_interval_ms=5_000) as slow:
+        await slow.join()
+        await until(lambda: share(slow), slow)
+        await trio.sleep(12)
+        assert slow.identity.generation == -1
+        await until(lambda: len(slow.listening.told) == 3, slow)
+        assert [what for what, _ in slow.listening.told] == ["assigned", "lost", "assigned"]
+
+
+@simulated
+async def test_a_static_member_that_comes_back_has_what_it_had_and_a_second_one_is_refused_until_then() -> None:
+    async with running() as (_, client), member(client) as other:
+        async with member(client, group_instance_id="i") as first:
+            await first.join()
+            await other.join()
+            await until(lambda: share(first, other), first, other)
+            had, told = first.assignment, list(other.listening.told)
+            async with member(client, group_instance_id="i") as second:
+                await second.join()
+                with pytest.raises(KafkaError) as refused:
+                    await until(lambda: bool(second.assignment), second, other)
+                assert refused.value.code is ErrorCode.unreleased_instance_id
+        async with member(client, group_instance_id="i") as third:
+            await third.join()
+            await until(lambda: share(third, other), third, other)
+            assert third.assignment == had
+        assert other.listening.told == told, "the other one gives nothing back"
+
+
+@simulated
+async def test_members_outlive_their_coordinator() -> None:
+    async with running(brokers=3) as (cluster, client), member(client) as one, member(client) as two:
+        await one.join()
+        await two.join()
+        await until(lambda: share(one, two), one, two)
+        had = one.assignment
+        await cluster.crash(cluster.leader("__consumer_offsets"))
+        await produce(client, *[b"%d" % number for number in range(8)])
+        await until(lambda: len(one.values + two.values) >= 8, one, two)
+        assert one.assignment == had
+        await one.commit()
+
+
+@simulated
+async def test_a_pattern_is_resolved_by_the_member_which_takes_new_topics() -> None:
+    async with running() as (cluster, client), member(client) as one:
+        await one.join(re.compile("t.*"))
+        await until(lambda: share(one), one)
+        await cluster.create_topic("two", partitions=1)
+        await until(lambda: ("two", 0) in one.assignment, one)
+
+
+def test_settings_of_the_protocol_are_checked() -> None:
+    with pytest.raises(ValueError, match="give one of classic, consumer"):
+        ConsumerConfig(group_id="g", group_protocol="other")
+    with pytest.raises(ValueError, match="is for the group_protocol consumer"):
+        ConsumerConfig(group_id="g", group_remote_assignor="range")
