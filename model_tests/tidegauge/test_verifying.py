@@ -55,9 +55,11 @@ def test_the_main_job_holds_and_leaves_a_report_its_tables_and_a_counterexample(
     transactional = files.read(out / "transactions" / "histories.parquet")
     assert set(transactional.history.tolist()) == {4}
     assert transactional.transactional is not None
+    assert files.read(out / "groups" / "histories.parquet").membership is not None
     assert sorted(path.name for path in out.iterdir()) == [
         ".tidegauge",
         "counterexamples",
+        "groups",
         "histories.parquet",
         "index.html",
         "spark",
