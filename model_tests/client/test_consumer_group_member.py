@@ -22,20 +22,26 @@ def member(client: Client, **more: Any) -> Member:
 
 @simulated
 async def test_members_go_on_with_what_they_keep_and_nothing_is_read_twice() -> None:
-    async with running() as (_, client), member(client) as one:
+    never = {"auto_commit_interval_ms": 3_600_000}
+    async with running() as (_, client), member(client, **never) as one:
         await one.join()
         await until(lambda: share(one), one)
         assert one.listening.told == [("assigned", tuple(FOUR))]
         sent = [b"%d" % number for number in range(8)]
         await produce(client, *sent)
-        async with member(client) as two:
+        await until(lambda: len(one.values) == 8, one)
+        async with member(client, **never) as two:
             await two.join()
             await until(lambda: share(one, two), one, two)
             assert one.listening.told[1][0] == "revoked"
             assert set(one.listening.told[1][1]) == two.assignment, "and nothing else"
             await until(lambda: len(one.values + two.values) >= 8, one, two)
-            assert sorted(one.values + two.values) == sorted(sent)
+            await produce(client, b"x", b"x", b"x", b"x")
+            await until(lambda: len(one.values + two.values) >= 12, one, two)
+            assert sorted(one.values + two.values) == sorted([*sent, *[b"x"] * 4])
         await until(lambda: share(one), one)
+        await one.commit()
+        assert await one.committed(*FOUR) == dict.fromkeys(FOUR, 3), "who leaves commits first"
     assert one.listening.told[-1] == ("revoked", tuple(FOUR))
 
 
