@@ -141,8 +141,8 @@ async def run(case: Case) -> None:
 
 
 def is_told(case: Case) -> bool:
-    """Whether the trace has it all: not a directory that is offline at a start, nor a leader that waits for room."""
-    return case.restart == "both" and not (case.fault == "target full" and case.replicas > 1)
+    """Whether the trace has it all: not a directory that is offline at a start."""
+    return case.restart == "both"
 
 
 def values(cluster: Cluster) -> list[bytes | None]:

@@ -90,6 +90,10 @@ def without_recreation(options: Options) -> Options:
         (844, "the high watermark of a replica is written down after it was withdrawn"),
         (403, "a log that is opened again for want of descriptors has the high watermark that its process knew"),
         (623, "a report of damage arrives after the replica was repaired"),
+        (580, "retention moves a log start, and the disk has no descriptors for the rest of it"),
+        (367, "a broker stops while a log waits for descriptors, and retention had moved its start"),
+        pytest.param(536, "the same, and its high watermark", marks=pytest.mark.deep),
+        pytest.param(369, "a log is opened again, and its producers were below its start", marks=pytest.mark.deep),
         pytest.param(1289, "healing cuts short that a clock is wrong", marks=pytest.mark.deep),
     ],
 )

@@ -119,7 +119,7 @@ class HostedPartitions:
         """`all_at_once` runs work that waits for the disk (`Disk.all_at_once`)."""
         self.broker_id = broker_id
         self.directories = directories
-        self._without_room = ReplicasWithoutRoom()
+        self._without_room = ReplicasWithoutRoom(tracer)
         self.preferred_directories: dict[TopicPartition, str] = {}
         """Where to make replicas that are not here yet (AlterReplicaLogDirs): paths."""
         self._hosted: dict[TopicPartition, Partition] = {}
@@ -479,6 +479,7 @@ class HostedPartitions:
         log.producers.expire(self._clock.now_ms(), self._config.producer_id_expiration_ms)
         settings = PartitionConfig(replica_lag_time_max_ms=self._config.replica_lag_time_max_ms)
         replica = self._replica_class(self.broker_id, log, settings, high_watermark)
+        self._without_room.is_opened(key, replica)
         return self._hosting(Partition(topic, index, topic_id, log, replica))
 
     def _hosting(self, partition: Partition) -> Partition:

@@ -335,11 +335,13 @@ class ReplicaManager:
             outcome.state, outcome.base_offset = UNKNOWN, log_end
         if isinstance(error, RecordsRefusedError):
             outcome.record_errors = error.record_errors
-        outcome.error = self.hosted.storage_failed(partition, error)
-        if is_written and not partition.is_gone and not partition.log.has_failed:
+        if is_written and not partition.is_gone:
+            # Said before the replica is taken offline: what waits for room has these records when it is opened again.
             appended = partition.replica.appended_from(log_end)
             if self._tracer.trace is not None:
                 self._trace_append(partition, appended, acks, records)
+        outcome.error = self.hosted.storage_failed(partition, error)
+        if is_written and not partition.is_gone and not partition.log.has_failed:
             self.effects.carry_out(partition)
         return outcome
 

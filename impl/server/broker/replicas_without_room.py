@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final, NamedTuple
 
+from tidegauge.impl.partition.replica import PartitionReplica
+from tidegauge.impl.server import trace
 from tidegauge.impl.server.broker.partition import Partition, TopicPartition
+from tidegauge.impl.server.trace.tracer import Tracer
 from tidegauge.impl.storage.log import Log
 
 
@@ -22,23 +25,38 @@ class _Known(NamedTuple):
 class ReplicasWithoutRoom:
     """Those of one broker."""
 
-    def __init__(self) -> None:
+    def __init__(self, tracer: Tracer) -> None:
+        self._tracer = tracer
         self.waiting: Final[set[TopicPartition]] = set()
         """To be tried again with the next metadata."""
+        self._refusing: Final[set[TopicPartition]] = set()
+        """Those that have not been opened since they began to wait."""
         self._known: Final[dict[TopicPartition, _Known]] = {}
 
     def wait(self, key: TopicPartition, partition: Partition | None) -> None:
         """It is to be tried again; `partition` is what was hosted until now, if anything was."""
         self.waiting.add(key)
+        if key not in self._refusing:
+            self._refusing.add(key)
+            if self._tracer.trace is not None:
+                self._tracer.record(trace.events.WaitForRoom, *key)
         if partition is not None:
             replica = partition.replica
             known = _Known(partition.topic_id, replica.high_watermark, replica.log.log_start_offset)
             self._known[key] = known
 
+    def is_opened(self, key: TopicPartition, replica: PartitionReplica) -> None:
+        """A replica has opened its log, be it the first time or one that had waited."""
+        if key in self._refusing:
+            self._refusing.remove(key)
+            if self._tracer.trace is not None:
+                self._tracer.log(trace.events.HasRoom, *key, replica)
+
     def forget(self, keys: Collection[TopicPartition]) -> None:
         """These were taken away."""
         for key in keys:
             self._known.pop(key, None)
+            self._refusing.discard(key)
 
     def recall(self, key: TopicPartition, topic_id: str, log: Log, written: int) -> int:
         """The high watermark to begin with, which is at least what is written down. The log starts where it did.

@@ -1,10 +1,12 @@
-"""What a log holds, as a trace says it: its batches, and what its replica remembers of their producers."""
+"""What a log holds, as a trace says it: its batches, what is known of their producers, what a disk took of it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, Self
+
+import attrs
 
 from tidegauge.impl.records.batches import headers
 from tidegauge.impl.records.checked import CheckedBatch
@@ -141,3 +143,27 @@ def _headers_from(log: Log, offset: int) -> Iterator[BatchHeader]:
         for segment in log.segments:
             if segment.next_offset > offset:
                 yield from segment.headers_from(offset)
+
+
+@attrs.frozen
+class LostReplica:
+    """A replica whose log directory has failed, with what was in its log."""
+
+    topic: str
+    partition: int
+    log_end_offset: int | None
+    """None for a log that was not open."""
+    log_start: int
+
+
+@attrs.frozen
+class DamagedLog:
+    """A log with damage."""
+
+    topic: str
+    partition: int
+    start: int
+    """The first offset that cannot be read."""
+    log_end_offset: int
+    is_gone: bool = False
+    """Whether its directory is missing."""

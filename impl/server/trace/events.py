@@ -19,7 +19,9 @@ import attrs
 
 from tidegauge.impl.records.batches import headers
 from tidegauge.impl.records.lazy import in_memory
+from tidegauge.impl.server.trace.contents import DamagedLog as DamagedLog
 from tidegauge.impl.server.trace.contents import LoggedBatch as LoggedBatch
+from tidegauge.impl.server.trace.contents import LostReplica as LostReplica
 from tidegauge.impl.server.trace.contents import ProducerMemory as ProducerMemory
 from tidegauge.impl.server.trace.contents import batches_appended as batches_appended
 from tidegauge.impl.server.trace.contents import batches_from as batches_from
@@ -104,30 +106,6 @@ class FetchOutcome:
             log_start=response.log_start_offset,
             batches=batches,
         )
-
-
-@attrs.frozen
-class LostReplica:
-    """A replica whose log directory has failed, with what was in its log."""
-
-    topic: str
-    partition: int
-    log_end_offset: int | None
-    """None for a log that was not open."""
-    log_start: int
-
-
-@attrs.frozen
-class DamagedLog:
-    """A log with damage."""
-
-    topic: str
-    partition: int
-    start: int
-    """The first offset that cannot be read."""
-    log_end_offset: int
-    is_gone: bool = False
-    """Whether its directory is missing."""
 
 
 @attrs.frozen
@@ -494,6 +472,14 @@ class ReplicaDamaged(LogDirectoryFailed):
 
 class LogNotOpened(LogDirectoryFailed):
     """A replica is offline, because its log cannot be opened, or made."""
+
+
+class WaitForRoom(OfPartition):
+    """A replica cannot use its log for want of room or descriptors, and refuses everybody until it can."""
+
+
+class HasRoom(OfLog):
+    """A replica that waited has opened its log again, with its memory of producers made anew."""
 
 
 class RequestFailed(Decision):

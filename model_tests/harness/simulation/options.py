@@ -396,13 +396,9 @@ def with_idempotent_producers(options: Options) -> Options:
 
 
 def with_failing_flushes(options: Options) -> Options:
-    """The same, in one run of twelve, with a topic that is flushed by number while processes lack descriptors.
-
-    Nothing goes by size then: a log whose old segments cannot be renamed durably is opened again when there is room,
-    which no event of a trace says.
-    """
+    """The same, in one run of eight, with a topic that is flushed by number while processes lack descriptors."""
     rng = Random(f"options/{options.seed}/flushes/567")
-    if rng.random() > 1 / 8 or options.retention_bytes is not None:
+    if rng.random() > 1 / 8:
         return options
     faults = {**options.faults, Fault.FAILED_FLUSH: rng.choice((1, 3))}
     return attrs.evolve(options, flush_messages=rng.choice((1, 1, 3)), faults=faults)

@@ -93,9 +93,16 @@ def remove_replica(decision: events.RemoveReplica, node: int, followed: Followed
 
 @actions_of.register(events.Stop)
 def stop(decision: events.Stop, node: int, followed: Followed) -> Iterator[Choice]:
-    """With the controller's leave, or without it when it could not be had."""
+    """With the controller's leave, or without it when it could not be had.
+
+    A log that waits for room cannot be flushed: no stop is noted, and it is left as a crash leaves it.
+    """
     assert followed.state is not None
     broker = followed.index(node)
+    if node in followed.without_room and decision.noted == NONE:
+        died = faults.Crash(broker, kept_of(decision, node, followed))
+        yield all_of(*started(followed, broker), *written_before(decision, followed, broker), died)
+        return
     action = leaving.Stop(broker)
     granted = followed.machine is not None and not action.guard(followed.machine, followed.state)
     replica, kept = followed.state.replicas[broker], kept_of(decision, node, followed)
@@ -196,6 +203,20 @@ def log_directory_failed(decision: events.LogDirectoryFailed, node: int, followe
             yield all_of(protocol.ReceiveFetchResponse(response), *fails)
     if unsaid > 0:
         yield all_of(*[protocol.Append(broker, Acks.NOTHING)] * unsaid, *fails)
+
+
+@actions_of.register(events.WaitForRoom)
+def wait_for_room(_: events.WaitForRoom, node: int, followed: Followed) -> Iterator[Choice]:
+    """No action: the replica does nothing until it has room. Meanwhile its broker may refuse fetches."""
+    followed.without_room.add(node)
+    yield []
+
+
+@actions_of.register(events.HasRoom)
+def has_room(_: events.HasRoom, node: int, followed: Followed) -> Iterator[Choice]:
+    """No action: the replica goes on with the log and the high watermark that it had."""
+    followed.without_room.discard(node)
+    yield []
 
 
 def read_before(followed: Followed, broker: int) -> Iterator[ReplicationAction]:

@@ -87,7 +87,8 @@ def refuse_fetch(decision: events.RefuseFetch, node: int, followed: Followed) ->
     assert followed.state is not None
     request = request_of(decision.fetch, node, followed)
     replica = followed.state.replicas[request.leader]
-    if has_failed(replica) or is_withdrawn(replica) or request.leader not in listed(replica):
+    waits = node in followed.without_room
+    if waits or has_failed(replica) or is_withdrawn(replica) or request.leader not in listed(replica):
         followed.refused[request] = decision.error
         yield []
 

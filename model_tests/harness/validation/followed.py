@@ -152,6 +152,8 @@ class Followed:
         """Brokers of whose directories one has failed, in the life of their processes."""
         self.failed_before: set[int] = set()
         """The same of the processes before those."""
+        self.without_room: set[int] = set()
+        """Brokers whose replica waits for room or descriptors, and refuses everybody."""
         self.ends: Counter[int] = Counter()
         """Broker -> how many of its processes have ended."""
         self.may_have_lied: set[int] = set()
@@ -176,6 +178,7 @@ class Followed:
             self.may_have_lied.add(node)
         self.ends[node] += 1
         self.failed_before.discard(node)
+        self.without_room.discard(node)
         if node in self.failed_directories:
             self.failed_directories.remove(node)
             self.failed_before.add(node)

@@ -133,6 +133,8 @@ class Remembering:
                     return self._kept(decision, self._with(replica, outcome.batches))
                 left = cut(decision, replica)
                 return self._made_of_the_rest(decision, left) if damaged else self._made_again(decision, left)
+            case events.HasRoom():
+                return self._made_again(decision, replica)
             case events.RepairReplica():
                 return self._made_of_the_rest(decision, cut(decision, replica))
             case events.ExpireProducers(expired=expired):

@@ -211,6 +211,9 @@ class Validator(Followed):
         self.taken = ()
         if (unreasonable := self.registrations.follow(event)) and self.state is not None:
             raise Wrong(unreasonable)
+        waits = event.node in self.without_room and not isinstance(event.decision, events.HasRoom)
+        if isinstance(event.decision, events.OfReplica) and waits:
+            raise Wrong(f"the replica of broker {event.node} waits for room, and does nothing until it has it")
         self._follow(event)
         self.remembering.follow(event, self.topic, self.partition)
         if isinstance(event.decision, events.LogDirectoryFailed):
@@ -337,6 +340,8 @@ class Validator(Followed):
             replica = state.replicas[self.index(event.node)]
             said: dict[str, object] = attrs.asdict(decision.state, recurse=False)
             del said["last_stable_offset"]  # replication knows of no transactions: `producers` looks at it
+            if isinstance(decision, events.HasRoom):
+                said = {name: said[name] for name in ("log_end_offset", "high_watermark", "log_start")}
             if isinstance(decision, events.ApplyMetadata):
                 said["controller_epoch"] = decision.controller_epoch
             if isinstance(decision, events.Restart):

@@ -6,10 +6,12 @@ from random import Random
 
 from tidegauge.impl.partition.messages import PartitionConfig
 from tidegauge.impl.partition.replica import PartitionReplica
+from tidegauge.impl.ports.clock import SimulatedClock
 from tidegauge.impl.ports.simulated_disk import SimulatedDisk
 from tidegauge.impl.records.payload import Record, build_batch
 from tidegauge.impl.server.broker.partition import Partition
 from tidegauge.impl.server.broker.replicas_without_room import ReplicasWithoutRoom
+from tidegauge.impl.server.trace.tracer import Tracer
 from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.log import Log
 
@@ -28,7 +30,7 @@ def waiting(high_watermark: int, log_start: int) -> ReplicasWithoutRoom:
     log = opened(5)
     partition = Partition("t", 0, "its id", log, PartitionReplica(0, log, PartitionConfig(), high_watermark))
     log.delete_records_before(log_start)
-    replicas = ReplicasWithoutRoom()
+    replicas = ReplicasWithoutRoom(Tracer(None, 0, SimulatedClock(started=0.0)))
     replicas.wait(KEY, partition)
     return replicas
 
