@@ -76,7 +76,8 @@ def unfence(decision: events.Unfence, node: int, followed: Followed) -> Iterator
     if replica.leader_epoch == NONE and RegisteredBefore.of(replica).is_before:
         yield sent_before_a_pause(followed, broker, UnfenceUnread(broker))
     lacking = followed.settings.lacking
-    if replica.pulled is not None and (lacking is None or decision.broker in lacking):
+    is_unhosted = lacking is None or decision.broker in lacking or is_withdrawn(replica)
+    if replica.pulled is not None and is_unhosted:
         yield sent_before_a_pause(followed, broker, UnfenceUnhosted(broker))
 
 

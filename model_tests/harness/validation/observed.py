@@ -98,15 +98,18 @@ class ObservedAction(ReplicationAction):
 
 @attrs.frozen
 class ProposalOutlives(ObservedAction):
-    """A proposal is on its way though its connection is gone; the validator knows that it once was sent."""
+    """A proposal is on its way though its connection is gone; the validator knows that it once was sent.
+
+    Its process may have registered again since: then the controller responds STALE_BROKER_EPOCH.
+    """
 
     request: AlterPartitionRequest
 
     def guard(self, machine: ReplicationRules, state: State) -> str:
         leader = self.request.leader
-        if state.replicas[leader].broker_epoch == self.request.broker_epoch:
+        if self.request.broker_epoch <= state.replicas[leader].broker_epoch:
             return ""
-        return f"the process of broker {leader} that sent it is not the present one"
+        return f"broker {leader} has not registered with the epoch {self.request.broker_epoch}"
 
     def effect(self, machine: ReplicationRules, state: State) -> State:
         return on_network(state, alters=sent(state.network.alters, self.request))
@@ -195,7 +198,11 @@ class UnfenceUnread(ObservedAction):
 
 @attrs.frozen
 class UnfenceUnhosted(ObservedAction):
-    """`Unfence` of a broker that has read the metadata, and has no room for the log: it tries that again and again."""
+    """`Unfence` of a broker that has read the metadata, and does not host the replica yet.
+
+    It has no room for the log, and tries that again and again; or it met damage as it opened the log, and has withdrawn
+    it.
+    """
 
     broker: BrokerId
 
