@@ -345,6 +345,9 @@ def kept_of(decision: events.Crash | events.Stop, node: int, followed: Followed)
     replica = followed.state.replicas[followed.index(node)]
     damages = followed.settings.damaging is not None and node in followed.settings.damaging
     if damages or damage_of(replica) != NONE:
-        kept = max(kept, replica.flushed, followed.found[node][-1])
+        found = followed.found[node][-1]
+        if found < kept and damage_of(replica) == NONE:
+            return max(found, replica.flushed)  # the disk has taken a tail that was not flushed: nobody can tell
+        kept = max(kept, replica.flushed, found)
         return min(kept, replica.log_end_offset)
     return kept
