@@ -264,6 +264,8 @@ class SimulatedNetwork:
         lost, doubled, reordered, delay, later, again = self._draws(frame)
         if lost < faults.loss:
             self.counters["lost"] += 1
+            if frame.is_request:
+                frame.end.connection.awaited.pop(frame.correlation_id, None)
             self._gone(frame)
             return
         now = trio.current_time()
