@@ -428,14 +428,14 @@ class Log(LogReads):
         if count == len(segments.ordered):
             self.roll(now_ms)
         if count:
-            base_offset = segments.base_offsets[count]
-            start = max(self._log_start_offset, base_offset)
-            self.prepare_log_start(start)
-            self._log_start_offset = start
+            if segments.ordered[count - 1].next_offset > durability.recovery_point:
+                self.flush()
+            start = segments.base_offsets[count]
             with durability.failing():
                 self.on_delete()
                 segments.delete_oldest(count, now_ms + self.config.file_delete_delay_ms)
-            durability.log_start_offset = max(durability.log_start_offset, base_offset)
+            self._log_start_offset = max(self._log_start_offset, start)  # not of a log that failed: nobody may note it
+            durability.log_start_offset = max(durability.log_start_offset, start)
             self.damage.keep_from(self._log_start_offset)
             self._trim_epochs()
             durability.sync_epochs()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import random
 from uuid import UUID
 
+import attrs
 import pytest
 
+from tidegauge.impl.ports.failing_disk import FailingDisk, Operation
 from tidegauge.impl.ports.simulated_disk import CrashOutcome, SimulatedDisk
 from tidegauge.impl.records.payload import Record, build_batch
 from tidegauge.impl.storage.config import LogConfig
@@ -155,3 +158,40 @@ def test_a_log_that_is_cut_below_its_start_keeps_the_epoch_that_it_is_told() -> 
         disk.crash()
         disk.power_on()
         log = opened(disk)[1]
+
+
+def retaining(operations: frozenset[Operation], error: int) -> tuple[FailingDisk, LogDirectory, Log]:
+    """A log of which retention is to remove four records, and a disk that has no more of something."""
+    disk = FailingDisk(SimulatedDisk(random.Random(0)))
+    directory = LogDirectory.open(disk, "logs", cluster_id="c", node_id=0, directory_id=UUID(int=1))
+    log = directory.open_log(*KEY, CONFIG, now_ms=0)
+    append(log, 5)
+    log.flush()
+    directory.checkpoint()
+    log.config = attrs.evolve(CONFIG, retention_bytes=1)
+    disk.fail("logs", operations=operations, error=error)
+    return disk, directory, log
+
+
+def test_retention_frees_a_disk_that_has_no_room() -> None:
+    _, _, log = retaining(frozenset({Operation.APPEND}), errno.ENOSPC)
+    log.retention(now_ms=0)
+    assert (log.log_start_offset, log.segment_base_offsets) == (4, (4,))
+
+
+def test_a_log_start_is_not_noted_of_segments_that_could_not_be_removed(caplog: pytest.LogCaptureFixture) -> None:
+    """It would be one that no leader epoch bears out, which the next process takes for damaged."""
+    disk, directory, log = retaining(frozenset({Operation.SYNC_DIRECTORY}), errno.EMFILE)
+    with pytest.raises(OSError, match="Too many open files"):
+        log.retention(now_ms=0)
+    assert log.has_failed
+    directory.let_go(KEY)
+    disk.heal()
+    directory.checkpoint()
+    medium = disk.disk
+    assert isinstance(medium, SimulatedDisk)
+    assert checkpointed(medium) == ["0", "0"]
+    medium.crash(tails=CrashOutcome.LOST, names=CrashOutcome.LOST)
+    medium.power_on()
+    assert opened(medium)[1].log_start_offset in (0, 4)
+    assert "log start rejected" not in caplog.text

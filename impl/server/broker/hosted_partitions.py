@@ -479,7 +479,7 @@ class HostedPartitions:
         log.producers.expire(self._clock.now_ms(), self._config.producer_id_expiration_ms)
         settings = PartitionConfig(replica_lag_time_max_ms=self._config.replica_lag_time_max_ms)
         replica = self._replica_class(self.broker_id, log, settings, high_watermark)
-        self._without_room.is_opened(key, replica)
+        self._without_room.note_opened(key, replica)
         return self._hosting(Partition(topic, index, topic_id, log, replica))
 
     def _hosting(self, partition: Partition) -> Partition:

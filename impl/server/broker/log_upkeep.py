@@ -68,13 +68,12 @@ class LogUpkeep:
 
         def retain(partition: Partition) -> int:
             log, start = partition.log, partition.log.log_start_offset
-            try:
-                return log.retention(now_ms, partition.replica.high_watermark)
-            finally:  # a disk that fails behind it may have taken the deleted segments away
-                if log.log_start_offset != start:
-                    if tracer.trace is not None:
-                        tracer.replica(trace.events.Retain, partition.topic, partition.index, partition.replica)
-                    self._replicas.effects.log_start_moved(partition)
+            removed = log.retention(now_ms, partition.replica.high_watermark)
+            if log.log_start_offset != start:
+                if tracer.trace is not None:
+                    tracer.replica(trace.events.Retain, partition.topic, partition.index, partition.replica)
+                self._replicas.effects.log_start_moved(partition)
+            return removed
 
         return self._each(retain, self._replicas)
 

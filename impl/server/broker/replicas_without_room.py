@@ -45,8 +45,8 @@ class ReplicasWithoutRoom:
             known = _Known(partition.topic_id, replica.high_watermark, replica.log.log_start_offset)
             self._known[key] = known
 
-    def is_opened(self, key: TopicPartition, replica: PartitionReplica) -> None:
-        """A replica has opened its log, be it the first time or one that had waited."""
+    def note_opened(self, key: TopicPartition, replica: PartitionReplica) -> None:
+        """A replica has opened its log: it waits no more, if it did."""
         if key in self._refusing:
             self._refusing.remove(key)
             if self._tracer.trace is not None:
