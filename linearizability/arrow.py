@@ -250,13 +250,13 @@ class _Columns:
 
     def transactional(self) -> Transactional | None:
         """The columns that only transactions need; None where all of them are absent or null."""
-        found = self._nullable(dict(zip(ONLY_TRANSACTIONS, (np.int64, np.int32, np.int64), strict=True)))
+        found = self._nullable(dict(zip(ONLY_TRANSACTIONS, Transactional.types, strict=True)))
         read = Transactional(*found) if found else None
         return None if read is None or read.empty else read
 
     def membership(self) -> Membership | None:
         """The columns that only members of groups need; None where all of them are absent or null."""
-        found = self._nullable(dict.fromkeys(ONLY_MEMBERS, np.int32))
+        found = self._nullable(dict(zip(ONLY_MEMBERS, Membership.types, strict=True)))
         read = Membership(*found) if found else None
         return None if read is None or read.empty else read
 

@@ -17,8 +17,8 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from tidegauge.linearizability.membership import Membership, concatenate_memberships
-from tidegauge.linearizability.transactional import NONE, Transactional, concatenate_columns
+from tidegauge.linearizability.membership import Membership
+from tidegauge.linearizability.transactional import NONE, Transactional
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int8]
@@ -373,8 +373,8 @@ def concatenate(parts: Sequence[Operations]) -> Operations:
         offsets=np.concatenate([part.record_offsets() for part in parts]) if explicit else None,
         topics=topics,
         meta=tuple(text for part in meta for text in part) if any(part.meta for part in parts) else None,
-        transactional=concatenate_columns([part.transactional for part in parts], [len(part) for part in parts]),
-        membership=concatenate_memberships([part.membership for part in parts], [len(part) for part in parts]),
+        transactional=Transactional.concatenate([part.transactional for part in parts], [len(part) for part in parts]),
+        membership=Membership.concatenate([part.membership for part in parts], [len(part) for part in parts]),
     )
 
 

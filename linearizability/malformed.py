@@ -24,8 +24,8 @@ from tidegauge.linearizability.history import (
 )
 from tidegauge.linearizability.malformed_groups import group_faults
 from tidegauge.linearizability.malformed_transactions import transaction_faults
-from tidegauge.linearizability.membership import no_members
-from tidegauge.linearizability.transactional import blank
+from tidegauge.linearizability.membership import Membership
+from tidegauge.linearizability.transactional import Transactional
 
 REASON = "_malformed"
 """A column in which the table says why a row is no operation; null for rows that are."""
@@ -112,8 +112,8 @@ def _filled(reason: str, ops: Operations, row: int) -> str:
     names = ("index", "kind", "outcome", "isolation", "acks", "offset", "high_watermark", "call", "returned", "process")
     facts: dict[str, object] = {name: int(getattr(ops, name)[row]) for name in (*names, "partition")}
     facts["count"] = int(ops.counts[row])
-    extra = ops.transactional or blank(len(ops))
-    said = ops.membership or no_members(len(ops))
+    extra = ops.transactional or Transactional.blank(len(ops))
+    said = ops.membership or Membership.blank(len(ops))
     for names_of, columns in ((ONLY_TRANSACTIONS, extra.columns), (ONLY_MEMBERS, said.columns)):
         facts |= {name: int(column[row]) for name, column in zip(names_of, columns, strict=True)}
     return reason.format(**facts)

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from tidegauge.linearizability.history import OF_GROUPS, OF_MANY, UNKNOWN, Flags, Ints, Kind, Operations, Outcome
-from tidegauge.linearizability.membership import NONE, no_members
-from tidegauge.linearizability.transactional import blank
+from tidegauge.linearizability.membership import NONE, Membership
+from tidegauge.linearizability.transactional import Transactional
 
 _INDICES = 1 << 32
 _NUMBERS = 1 << 31
@@ -17,7 +17,7 @@ _NUMBERS = 1 << 31
 
 def group_faults(ops: Operations) -> Iterator[tuple[Flags, str]]:
     """Each rule that a row of a group may break, and how to say so."""
-    extra, said = ops.transactional or blank(len(ops)), ops.membership or no_members(len(ops))
+    extra, said = ops.transactional or Transactional.blank(len(ops)), ops.membership or Membership.blank(len(ops))
     kind = ops.kind
     group, generation = extra.group, said.generation
     inside = np.isin(kind, OF_GROUPS)

@@ -6,7 +6,7 @@ import attrs
 import numpy as np
 
 from tidegauge.linearizability.history import Flags, Ints, Kind, Operations
-from tidegauge.linearizability.membership import NONE, no_members
+from tidegauge.linearizability.membership import NONE, Membership
 
 
 def with_groups(ops: Operations) -> Flags:
@@ -79,7 +79,7 @@ def count_groups(ops: Operations, whose: Flags) -> Grouped:
     number = np.repeat(np.arange(len(whose)), np.diff(ops.history_starts))
     places = _rows_of_groups(ops, whose)
     rows, history = ops.take(places), number[places]
-    extra, said = rows.transactional, rows.membership or no_members(len(rows))
+    extra, said = rows.transactional, rows.membership or Membership.blank(len(rows))
     assert extra is not None, "each has its group"
     groups, group = np.unique(history * (1 << 32) + extra.group, return_inverse=True)
 

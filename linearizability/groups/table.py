@@ -9,7 +9,7 @@ import attrs
 import numpy as np
 
 from tidegauge.linearizability.history import NEVER, OF_MANY, Flags, Ints, Kind, Operations, Outcome
-from tidegauge.linearizability.membership import no_members
+from tidegauge.linearizability.membership import Membership
 from tidegauge.linearizability.transactional import NONE
 
 BEFORE_ALL = -1
@@ -54,7 +54,7 @@ class GroupTable:
     def of(cls, ops: Operations) -> GroupTable:
         """The table of operations that are all of groups."""
         assert ops.transactional is not None, "each of them has its group"
-        said = ops.membership or no_members(len(ops))
+        said = ops.membership or Membership.blank(len(ops))
         history = np.zeros(len(ops), np.int64)
         np.cumsum(ops.history[1:] != ops.history[:-1], out=history[1:])
         groups, group = np.unique(history * _WIDTH + ops.transactional.group, return_inverse=True)
