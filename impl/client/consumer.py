@@ -37,6 +37,7 @@ from tidegauge.impl.client.consumer_record import ConsumerInterceptor, ConsumerR
 from tidegauge.impl.client.coordinators import GROUP, Coordinator
 from tidegauge.impl.client.errors import CommitFailedError, KafkaError, WakeupError
 from tidegauge.impl.client.group_member import GroupMember
+from tidegauge.impl.client.member_callbacks import MemberCallbacks
 from tidegauge.impl.client.membership import ENDED, Identity
 from tidegauge.impl.client.offset_lookups import OffsetLookups
 from tidegauge.impl.client.positions import EARLIEST, LATEST, Partition, Position, Positions, Truncation
@@ -153,13 +154,15 @@ class Consumer:
             self._coordinator,
             self.config,
             wanted,
-            news=self._news,
-            failed=self._failed,
-            owns=self._owns,
-            before=self._commit_before,
-            revoked=lambda partitions: self._listener.revoked(partitions),
-            lost=lambda partitions: self._listener.lost(partitions),
-            assigned=lambda partitions: self._listener.assigned(partitions),
+            MemberCallbacks(
+                news=self._news,
+                failed=self._failed,
+                owns=self._owns,
+                before=self._commit_before,
+                revoked=lambda partitions: self._listener.revoked(partitions),
+                lost=lambda partitions: self._listener.lost(partitions),
+                assigned=lambda partitions: self._listener.assigned(partitions),
+            ),
         )
 
     async def assign(self, partitions: Iterable[Partition]) -> None:

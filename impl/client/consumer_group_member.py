@@ -7,7 +7,7 @@ go on beside it, in a task of their own. A member that has lost what it owned jo
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -19,7 +19,8 @@ from kio.schema.types import GroupId
 from tidegauge.impl.client.consumer_membership import FENCING, ConsumerMembership, Heartbeat, Place
 from tidegauge.impl.client.coordinators import MOVED, Coordinator
 from tidegauge.impl.client.errors import KafkaError
-from tidegauge.impl.client.group_member import LEAVE_S, Told
+from tidegauge.impl.client.group_member import LEAVE_S
+from tidegauge.impl.client.member_callbacks import MemberCallbacks
 from tidegauge.impl.client.membership import ENDED, State
 from tidegauge.impl.client.positions import Partition
 from tidegauge.impl.ports.randomness import SystemRandomness
@@ -40,14 +41,7 @@ class ConsumerGroupMember:
         coordinator: Coordinator,
         config: ConsumerConfig,
         wanted: frozenset[str] | re.Pattern[str],
-        *,
-        news: Callable[[], None],
-        failed: Callable[[KafkaError], None],
-        owns: Callable[[Sequence[Partition]], None],
-        before: Callable[[], Awaitable[None]],
-        revoked: Told,
-        lost: Told,
-        assigned: Told,
+        callbacks: MemberCallbacks,
     ) -> None:
         assert config.group_id is not None, "a member has a group"
         self._asking = asking
@@ -56,11 +50,7 @@ class ConsumerGroupMember:
         self._config = config
         self._group = GroupId(config.group_id)
         self._wanted = wanted
-        self._news = news
-        self._failed = failed
-        self._owns = owns
-        self._before = before
-        self._revoked, self._lost, self._assigned = revoked, lost, assigned
+        self._callbacks = callbacks
         member_id = str(UUID(bytes=SystemRandomness().token(16), version=4))
         topics = wanted if isinstance(wanted, frozenset) else ()
         self.core = ConsumerMembership(member_id, topics, config.group_instance_id)
@@ -92,38 +82,45 @@ class ConsumerGroupMember:
 
     async def _lose(self) -> None:
         """Tell what the member owned when it was fenced."""
-        gone = [each for each in self._has if each not in self.core.owned]
-        if gone:
+        if gone := self._has_lost():
             self._has = self.core.owned
-            self._owns(self._named(self._has))
-            await self._lost(self._named(gone))
+            self._callbacks.owns(self._named(self._has))
+            await self._callbacks.lost(self._named(gone))
             self._due.set()
+
+    def _has_lost(self) -> tuple[Place, ...]:
+        """What the application has, and the member no longer owns."""
+        if self._has is self.core.owned:  # nearly always: this is asked in every poll
+            return ()
+        owned = frozenset(self.core.owned)
+        return tuple(each for each in self._has if each not in owned)
 
     async def _reconcile(self) -> None:
         """Have the application let go what goes, and then own what comes; heartbeats go on meanwhile."""
         core = self.core
         gone = core.to_give_back()
         if gone:
-            await self._before()
-            await self._revoked(self._named(gone))
+            await self._callbacks.before()
+            await self._callbacks.revoked(self._named(gone))
             core.gave_back(gone)
-            self._has = tuple(each for each in self._has if each not in gone)
-            self._owns(self._named(self._has))
+            given = frozenset(gone)
+            self._has = tuple(each for each in self._has if each not in given)
+            self._callbacks.owns(self._named(self._has))
         if core.assigned is None or core.to_give_back() or not self._are_known(core.assigned):
             return
         new = core.after_reconciling()
         self._has = core.owned
-        self._owns(self._named(self._has))
+        self._callbacks.owns(self._named(self._has))
         self._due.set()
-        await self._assigned(self._named(new))
+        await self._callbacks.assigned(self._named(new))
 
     async def leave(self) -> None:
         """Give everything back, and go."""
         await self._lose()
         if self._has:
-            await self._revoked(self._named(self._has))
+            await self._callbacks.revoked(self._named(self._has))
         self._has = ()
-        self._owns(())
+        self._callbacks.owns(())
         await self._send_leave(self.core.leave())
 
     # --- topics --------------------------------------------------------------------------------------------------
@@ -160,7 +157,7 @@ class ConsumerGroupMember:
             await self.look_at_topics()
         except KafkaError as error:
             if error.code not in MOVED:
-                self._failed(error)
+                self._callbacks.failed(error)
 
     def _are_known(self, places: Iterable[Place]) -> bool:
         return all(topic_id in self._names for topic_id, _ in places)
@@ -175,11 +172,11 @@ class ConsumerGroupMember:
         while self.core.state not in ENDED:
             self._due = trio.Event()
             idle_ms = (trio.current_time() - self._last_poll) * 1000
-            has_lost = any(each not in self.core.owned for each in self._has) and not self.core.may_commit()
+            has_lost = not self.core.may_commit() and bool(self._has_lost())
             wait_s = self._interval_s
             if idle_ms >= self._config.max_poll_interval_ms:
                 await self._send_leave(self.core.expired())
-                self._news()
+                self._callbacks.news()
             elif not has_lost and (asked := self.core.send()) is not None:
                 wait_s = await self._beat(asked)
             with trio.move_on_after(wait_s):
@@ -193,7 +190,7 @@ class ConsumerGroupMember:
         except KafkaError as failure:
             self.core.after_loss(asked)
             if failure.code not in MOVED:
-                self._failed(failure)
+                self._callbacks.failed(failure)
             return retry_s
         error = response.error_code
         if error is ErrorCode.none:
@@ -203,9 +200,9 @@ class ConsumerGroupMember:
         if error in MOVED:
             self._coordinator.moved()
         elif error not in FENCING and error is not ErrorCode.fenced_instance_id:
-            self._failed(KafkaError(error, response.error_message or f"{self._group!r} takes no such member"))
+            self._callbacks.failed(KafkaError(error, response.error_message or f"{self._group!r} takes no such member"))
             return self._interval_s
-        self._news()
+        self._callbacks.news()
         return retry_s
 
     async def _beaten(self, asked: Heartbeat, response: Any) -> None:
@@ -217,7 +214,7 @@ class ConsumerGroupMember:
         self.core.after_response(asked, response.member_epoch, places)
         if self.core.assigned is not None and not self._are_known(self.core.assigned):
             await self._look()
-        self._news()
+        self._callbacks.news()
 
     def _request(self, asked: Heartbeat) -> ConsumerGroupHeartbeatRequest:
         config, is_new = self._config, asked.topics != self.core.asked

@@ -130,7 +130,10 @@ class ConsumerMembership:
 
     def to_give_back(self) -> tuple[Place, ...]:
         """What the application has to let go before the member owns what it is assigned."""
-        return () if self.assigned is None else tuple(each for each in self.owned if each not in self.assigned)
+        if self.assigned is None:
+            return ()
+        kept = frozenset(self.assigned)
+        return tuple(each for each in self.owned if each not in kept)
 
     def gave_back(self, places: Iterable[Place]) -> None:
         """The application has let these go."""
@@ -141,7 +144,8 @@ class ConsumerMembership:
         """It owns what it was assigned; returns what is new. There must be nothing to give back."""
         assert self.assigned is not None, "it owns what it was assigned"
         assert not self.to_give_back(), "it gives back first"
-        new = tuple(each for each in self.assigned if each not in self.owned)
+        owned = frozenset(self.owned)
+        new = tuple(each for each in self.assigned if each not in owned)
         self.owned, self.assigned = self.assigned, None
         return new
 

@@ -11,7 +11,6 @@ one. An application that does not poll for `max_poll_interval_ms` is taken out o
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -33,6 +32,7 @@ from tidegauge.impl.client.consumer_protocol import (
 )
 from tidegauge.impl.client.coordinators import MOVED, Coordinator
 from tidegauge.impl.client.errors import KafkaError
+from tidegauge.impl.client.member_callbacks import MemberCallbacks
 from tidegauge.impl.client.membership import ENDED, PRESENT, Identity, Membership, State
 from tidegauge.impl.client.positions import Partition
 from tidegauge.impl.wire.channel import NoResponseError, UnreachableError
@@ -44,14 +44,10 @@ if TYPE_CHECKING:
 
 LEAVE_S: Final = 5.0
 """How long a member that goes waits for its coordinator; the session ends by itself."""
-Told = Callable[[Sequence[Partition]], Awaitable[None]]
 
 
 class GroupMember:
-    """One member of a group, from `subscribe` on until it leaves.
-
-    `owns` is called with what the consumer reads from now on, `before` within `poll` before anything is given back.
-    """
+    """One member of a group, from `subscribe` on until it leaves."""
 
     def __init__(
         self,
@@ -60,14 +56,7 @@ class GroupMember:
         coordinator: Coordinator,
         config: ConsumerConfig,
         wanted: frozenset[str] | re.Pattern[str],
-        *,
-        news: Callable[[], None],
-        failed: Callable[[KafkaError], None],
-        owns: Callable[[Sequence[Partition]], None],
-        before: Callable[[], Awaitable[None]],
-        revoked: Told,
-        lost: Told,
-        assigned: Told,
+        callbacks: MemberCallbacks,
     ) -> None:
         assert config.group_id is not None, "a member has a group"
         self._asking = asking
@@ -78,11 +67,7 @@ class GroupMember:
         self._config = config
         self._group = GroupId(config.group_id)
         self._wanted = wanted
-        self._news = news
-        self._failed = failed
-        self._owns = owns
-        self._before = before
-        self._revoked, self._lost, self._assigned = revoked, lost, assigned
+        self._callbacks = callbacks
         topics = wanted if isinstance(wanted, frozenset) else ()
         self.core = Membership(topics, config.assignors, config.group_instance_id)
         self._is_joining = False
@@ -106,7 +91,7 @@ class GroupMember:
             await self._let_go()
             if self.core.wants_to_join():
                 self.core.join()
-                self._owns(self.core.owned)
+                self._callbacks.owns(self.core.owned)
                 self._is_joining = True
                 nursery.start_soon(self._join)
 
@@ -119,30 +104,30 @@ class GroupMember:
             return
         changes = self.core.synced(given)
         if changes.revoked:
-            await self._before()
-            await self._revoked(changes.revoked)
-        self._owns(given)
-        await self._assigned(changes.assigned)
+            await self._callbacks.before()
+            await self._callbacks.revoked(changes.revoked)
+        self._callbacks.owns(given)
+        await self._callbacks.assigned(changes.assigned)
 
     async def _let_go(self) -> None:
         """Tell what has to be given back before the member joins; while that takes its time, it may become more."""
         told: set[Partition] = set()
         if self.core.may_commit():
-            await self._before()
+            await self._callbacks.before()
         while True:
             given = self.core.to_give_back()
             rest = [each for each in given.partitions if each not in told]
             if not rest:
                 return
-            await (self._lost if given.is_lost else self._revoked)(rest)
+            await (self._callbacks.lost if given.is_lost else self._callbacks.revoked)(rest)
             told.update(rest)
 
     async def _end(self) -> None:
         """It is no member any more, and never will be. Raises KafkaError."""
         had, self.core.owned = self.core.owned, ()
         if had:
-            await self._lost(had)
-        self._owns(())
+            await self._callbacks.lost(had)
+        self._callbacks.owns(())
         if self.core.state is State.FENCED:
             message = f"another process is the static member {self._config.group_instance_id!r} of {self._group!r}"
             raise KafkaError(ErrorCode.fenced_instance_id, message)
@@ -154,8 +139,8 @@ class GroupMember:
         """Give everything back, and go."""
         owned, is_lost = self.core.owned, self.core.identity.generation < 0
         if owned:
-            await (self._lost if is_lost else self._revoked)(owned)
-        self._owns(())
+            await (self._callbacks.lost if is_lost else self._callbacks.revoked)(owned)
+        self._callbacks.owns(())
         await self._send_leave(self.core.leave(), "the consumer was closed, or unsubscribed")
 
     # --- topics --------------------------------------------------------------------------------------------------
@@ -182,7 +167,7 @@ class GroupMember:
             self._knows_topics = True
         known = {name: there[name] for name in {*self.core.known, *self.core.topics} if name in there}
         if self.core.notices(known) or self.core.wants_to_join():
-            self._news()
+            self._callbacks.news()
 
     async def _partitions(self, members: Members) -> dict[str, int]:
         """How many partitions there are of each topic that somebody wants."""
@@ -201,7 +186,7 @@ class GroupMember:
                 self.core.join()
         finally:
             self._is_joining = False
-            self._news()
+            self._callbacks.news()
 
     def _may_join_again(self) -> bool:
         """Whether nobody has to be asked before."""
@@ -216,9 +201,9 @@ class GroupMember:
             return await self._synced()
         except (KafkaError, UnreachableError, NoResponseError) as error:
             if isinstance(error, KafkaError) and error.code not in MOVED:
-                self._failed(error)
+                self._callbacks.failed(error)
         except (ValueError, MalformedError) as error:
-            self._failed(KafkaError(ErrorCode.inconsistent_group_protocol, str(error)))
+            self._callbacks.failed(KafkaError(ErrorCode.inconsistent_group_protocol, str(error)))
         await self._again()
         return False
 
@@ -293,7 +278,7 @@ class GroupMember:
         elif error in _OF_MEMBERS:
             self.core.failed(error)
         else:
-            self._failed(KafkaError(error, f"the coordinator of {self._group!r} takes no such member"))
+            self._callbacks.failed(KafkaError(error, f"the coordinator of {self._group!r} takes no such member"))
             await self._again()
         return False
 
@@ -307,7 +292,7 @@ class GroupMember:
             if idle_ms >= self._config.max_poll_interval_ms and self.core.state in PRESENT:
                 reason = f"the application has not polled for {self._config.max_poll_interval_ms} ms"
                 await self._send_leave(self.core.expired(), reason)
-                self._news()
+                self._callbacks.news()
             elif (asked := self.core.heartbeat()) is not None:
                 await self._beat(asked)
 
@@ -326,7 +311,7 @@ class GroupMember:
             self._coordinator.moved()
         elif error is not ErrorCode.none:
             self.core.told(error, asked)
-            self._news()
+            self._callbacks.news()
 
     async def look_for_changes(self) -> None:
         """Look at the topics now and then."""
@@ -336,7 +321,7 @@ class GroupMember:
                 await self.look_at_topics()
             except KafkaError as error:
                 if error.code not in MOVED:
-                    self._failed(error)
+                    self._callbacks.failed(error)
 
     async def _send_leave(self, member_id: str | None, reason: str) -> None:
         """LeaveGroup, on a connection where nothing waits before it."""
