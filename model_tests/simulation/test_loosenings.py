@@ -21,9 +21,10 @@ from tidegauge.impl.wire.channel import NoResponseError
 from tidegauge.model_tests.harness.simulation.options import Fault, draw
 from tidegauge.model_tests.harness.simulation.simulation import simulate
 from tidegauge.model_tests.harness.validation import observed
-from tidegauge.model_tests.harness.validation.followed import Settings
+from tidegauge.model_tests.harness.validation.followed import Followed, Settings
 from tidegauge.model_tests.harness.validation.incarnations import with_values
 from tidegauge.model_tests.harness.validation.observed import Observed, TakeInPart, Taken, observed_machine
+from tidegauge.model_tests.harness.validation.registrations import Registrations
 from tidegauge.model_tests.harness.validation.validation import Validated, validate
 from tidegauge.model_tests.simulated import simulated
 from tidegauge.spec.kernel.machine import NotEnabled
@@ -184,3 +185,25 @@ def test_what_a_follower_takes_in_part_is_what_a_response_of_an_earlier_moment_s
 
 def quiet(response: FetchResponse) -> FetchResponse:
     return attrs.evolve(response, records=())
+
+
+def test_a_proposal_outlives_a_registration_of_its_process_and_not_the_process() -> None:
+    registrations = Registrations()
+    for epoch in (5, 9):
+        registrations.follow(TraceEvent(0, 2, events.LearnBrokerEpoch(epoch)))
+    assert [registrations.has_learned(2, epoch) for epoch in (4, 5, 9)] == [False, True, True]
+    assert not registrations.has_learned(1, 5), "another broker's"
+    registrations.follow(TraceEvent(0, 2, events.Crash({}, {}, {})))
+    registrations.follow(TraceEvent(0, 2, events.LearnBrokerEpoch(12)))
+    assert [registrations.has_learned(2, epoch) for epoch in (5, 9, 12)] == [False, False, True]
+
+
+def test_a_run_needs_it_that_a_process_has_registered_twice() -> None:
+    with patch.object(Registrations, "has_learned", lambda self, broker, epoch: self.learned(broker) == epoch):
+        assert not simulate(draw(1222)).holds
+
+
+def test_a_run_needs_it_that_a_disk_took_a_tail_that_was_not_flushed_and_only_of_a_disk_that_was_damaged_then() -> None:
+    assert simulate(draw(1228)).holds
+    with patch.object(Followed, "is_damaged_after_end", lambda self, node: False):
+        assert not simulate(draw(1228)).holds

@@ -96,7 +96,6 @@ def without_recreation(options: Options) -> Options:
         pytest.param(369, "a log is opened again, and its producers were below its start", marks=pytest.mark.deep),
         (1288, "a log is found damaged as it is opened, and its broker is unfenced without it"),
         pytest.param(1222, "a proposal arrives after its process has registered again", marks=pytest.mark.deep),
-        pytest.param(1228, "a disk takes a tail that was not flushed while its broker is down", marks=pytest.mark.deep),
         pytest.param(1104, "a request is lost on a connection that lasts", marks=pytest.mark.deep),
         pytest.param(1154, "damage is met before metadata are acted on", marks=pytest.mark.deep),
         pytest.param(1289, "healing cuts short that a clock is wrong", marks=pytest.mark.deep),

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import attrs
+import pytest
+
 from tidegauge.impl.server.trace import events
 from tidegauge.model_tests.harness.simulation.options import draw
 from tidegauge.model_tests.harness.simulation.simulation import traced
+from tidegauge.model_tests.harness.validation.incarnations import with_values
 from tidegauge.model_tests.simulation.test_validation import held_against
 
 
@@ -26,3 +30,19 @@ def test_a_replica_without_room_is_silent_until_it_has_some() -> None:
     speaks = held_against((*trace[: waits + 1], own, *trace[waits + 1 :]), options)
     assert speaks.mismatch is not None
     assert speaks.mismatch.position == waits + 1, "it appends though it waits"
+
+
+@pytest.mark.parametrize("field", ["log_end_offset", "high_watermark", "log_start"])
+def test_a_replica_that_has_room_again_has_what_it_had(field: str) -> None:
+    """Retention had removed a segment before the disk failed: of that the trace says no more than the new log start."""
+    options = draw(597)
+    trace = tuple(traced(options))
+    assert held_against(trace, options).holds
+    place = next(place for place, event in enumerate(trace) if isinstance(event.decision, events.HasRoom))
+    decision = trace[place].decision
+    assert isinstance(decision, events.HasRoom)
+    state = attrs.evolve(decision.state, **{field: getattr(decision.state, field) + 1})
+    said = attrs.evolve(trace[place], decision=with_values(decision, state=state))
+    done = held_against((*trace[:place], said, *trace[place + 1 :]), options)
+    assert done.mismatch is not None
+    assert done.mismatch.position == place

@@ -46,6 +46,7 @@ class WhatDisksDid:
     """What the disks of a run are known to have done, as in `Injector`: a trace is held to that."""
 
     lied: frozenset[tuple[int, int]] = frozenset()
+    damaged: frozenset[tuple[int, int]] = frozenset()
     slowed: frozenset[int] = frozenset()
     lacking: frozenset[int] = frozenset()
 

@@ -46,6 +46,8 @@ class Injector:
         """What no trace shows -> times seen."""
         self.lied: set[tuple[int, int]] = set()
         """(broker, which of its processes' ends, from 0) at which a sync had lied."""
+        self.damaged: set[tuple[int, int]] = set()
+        """The same after which the disk was damaged, or had been while the process ran."""
         self.slowed: set[int] = set()
         """Brokers whose syncs took their time."""
         self.lacking: set[int] = set()
@@ -233,8 +235,10 @@ class Injector:
     async def _end_of_damaged(self, lose: bool | None) -> None:
         """Broker 0 ends; a sync that has lied costs it something only where others have it."""
         self.disk.hide_rot()
+        end = DAMAGED, sum(ends_process(event, DAMAGED) for event in self.cluster.trace)
+        self.damaged.add(end)
         if self.disk.lies:
-            self.lied.add((DAMAGED, sum(ends_process(event, DAMAGED) for event in self.cluster.trace)))
+            self.lied.add(end)
             lose = lose if self.disk.allows() else False
             await self.kill(DAMAGED, lose)
         elif self._rng.random() < 0.5:

@@ -60,6 +60,7 @@ def follow(
         options.sequences,
         options.damaging,
         disks.lied,
+        disks.damaged,
         slowed=disks.slowed,
         lacking=disks.lacking,
     )

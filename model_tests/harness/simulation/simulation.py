@@ -270,7 +270,12 @@ async def _run(options: Options, given: Roles | None) -> _Ran:
     problems += lines.findings
     transacting = workload.transacting.seen if options.transactions else None
     failed, seen = (tuple(problems), tuple(hanging)), dict(injector.seen)
-    disks = WhatDisksDid(frozenset(injector.lied), frozenset(injector.slowed), frozenset(injector.lacking))
+    disks = WhatDisksDid(
+        lied=frozenset(injector.lied),
+        damaged=frozenset(injector.damaged),
+        slowed=frozenset(injector.slowed),
+        lacking=frozenset(injector.lacking),
+    )
     return _Ran(trace, recorder, dict(injector.injected), *failed, without, lines, seen, transacting, disks)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from tidegauge.impl.server.trace import events
 from tidegauge.model_tests.harness.validation.followed import Followed
+from tidegauge.model_tests.harness.validation.leader_events import retained
 from tidegauge.model_tests.harness.validation.observed import (
     CheckpointOvertaken,
     CheckpointUnsaid,
@@ -34,6 +35,7 @@ from tidegauge.spec.replication.extensions.retention import (
     LogStart,
     WriteLogStart,
     knows_below,
+    log_start_of,
 )
 from tidegauge.spec.replication.extensions.running_damage import MeetDamage, RepairWhileRunning, is_withdrawn
 from tidegauge.spec.replication.extensions.shutdown import CleanStop
@@ -54,7 +56,13 @@ def pull_metadata(decision: events.PullMetadata, node: int, followed: Followed) 
     followed.metadata_offsets[broker] = offset
     written = followed.written_at(offset)
     assert followed.machine is not None
-    yield [] if written is None else just(ReceiveMetadata(broker, followed.machine.metadata(written)))
+    if written is None:
+        yield []
+        return
+    metadata = followed.machine.metadata(written)
+    if broker not in (ReplicaList.of(metadata).replicas or (broker,)):
+        followed.without_room.discard(node)  # what is taken away waits for nothing
+    yield just(ReceiveMetadata(broker, metadata))
 
 
 @actions_of.register(events.SendRegistration)
@@ -213,10 +221,19 @@ def wait_for_room(_: events.WaitForRoom, node: int, followed: Followed) -> Itera
 
 
 @actions_of.register(events.HasRoom)
-def has_room(_: events.HasRoom, node: int, followed: Followed) -> Iterator[Choice]:
-    """No action: the replica goes on with the log and the high watermark that it had."""
+def has_room(decision: events.HasRoom, node: int, followed: Followed) -> Iterator[Choice]:
+    """The replica goes on with the log and the high watermark that it had."""
+    removed = retained_unsaid(followed, node, decision.state.log_start)
     followed.without_room.discard(node)
-    yield []
+    yield all_of(*removed) if removed else []
+
+
+def retained_unsaid(followed: Followed, node: int, start: int) -> list[ReplicationAction]:
+    """Retention met a disk without descriptors behind segments that it had removed: the log shows it, and no event."""
+    assert followed.state is not None
+    broker = followed.index(node)
+    is_unsaid = node in followed.without_room and start > log_start_of(followed.state.replicas[broker])
+    return [retained(followed, broker, start)] if is_unsaid else []
 
 
 def read_before(followed: Followed, broker: int) -> Iterator[ReplicationAction]:
@@ -318,7 +335,11 @@ def written_before(
 ) -> Iterator[ReplicationAction]:
     """What the disk has of a log, besides its records, that no decision told."""
     assert followed.state is not None
-    yield from written_start(decision, followed, broker)
+    start = decision.starts.get((followed.topic, followed.partition), 0)
+    if removed := retained_unsaid(followed, followed.broker(broker), start):
+        yield from removed
+    else:
+        yield from written_start(decision, followed, broker)
     replica = followed.state.replicas[broker]
     offset = decision.high_watermarks.get((followed.topic, followed.partition), 0)
     if replica.checkpoint < offset <= replica.high_watermark and followed.may_have_written_unsaid(
@@ -346,7 +367,7 @@ def kept_of(decision: events.Crash | events.Stop, node: int, followed: Followed)
     damages = followed.settings.damaging is not None and node in followed.settings.damaging
     if damages or damage_of(replica) != NONE:
         found = followed.found[node][-1]
-        if found < kept and damage_of(replica) == NONE:
+        if found < kept and damage_of(replica) == NONE and followed.is_damaged_after_end(node):
             return max(found, replica.flushed)  # the disk has taken a tail that was not flushed: nobody can tell
         kept = max(kept, replica.flushed, found)
         return min(kept, replica.log_end_offset)

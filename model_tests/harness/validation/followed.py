@@ -42,6 +42,8 @@ class Settings:
     """The brokers whose disks may take what was on stable storage; None: any."""
     lied: frozenset[tuple[int, int]] | None = None
     """(broker, which of its processes' ends, from 0) at which a sync had lied that was told of; None: any."""
+    damaged: frozenset[tuple[int, int]] | None = None
+    """The same with damage to the disk; None: any."""
     decided: Decided | None = None
     """What the coordinator of each marker has decided; None: nobody has asked."""
     slowed: frozenset[int] | None = None
@@ -183,6 +185,10 @@ class Followed:
             self.failed_directories.remove(node)
             self.failed_before.add(node)
         self.metadata_offsets.pop(node, None)
+
+    def is_damaged_after_end(self, node: int) -> bool:
+        """Whether the disk may be damaged before the next process of a broker that ends now."""
+        return self.settings.damaged is None or (node, self.ends[node]) in self.settings.damaged
 
     def note_high_watermark(self, event: TraceEvent, state: State) -> None:
         """What a node's replica has after an event of that node; a new process and a new log begin anew."""

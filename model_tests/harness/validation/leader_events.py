@@ -69,7 +69,8 @@ def receive_alter_partition(decision: events.ReceiveAlterPartition, node: int, f
         yield just(receive)
     elif request in followed.sent:
         yield all_of(ProposalArrivesLate(request), receive)
-        yield all_of(ProposalOutlives(request), receive)
+        if is_of_present_process(decision.request, followed):
+            yield all_of(ProposalOutlives(request), receive)
 
 
 @actions_of.register(events.ReceiveAlterPartitionResponse)
@@ -79,13 +80,18 @@ def receive_alter_partition_response(
     assert followed.state is not None
     request = proposal_of(decision.request, followed)
     if decision.error in TOPIC_IS_UNKNOWN:
-        yield from refused_as_unknown(request, followed)
+        yield from refused_as_unknown(decision.request, followed)
     for response in followed.state.network.alter_responses:
         if is_response_to(response, request) and response.error is error_of(decision.error):
             yield just(control.ReceiveAlterPartitionResponse(response))
 
 
-def refused_as_unknown(request: AlterPartitionRequest, followed: Followed) -> Iterator[Choice]:
+def is_of_present_process(request: CoreAlterPartitionRequest, followed: Followed) -> bool:
+    """Whether the process that sent a proposal runs still, be it that it has registered again."""
+    return followed.registrations.has_learned(request.broker_id, request.broker_epoch)
+
+
+def refused_as_unknown(proposed: CoreAlterPartitionRequest, followed: Followed) -> Iterator[Choice]:
     """The controller has no such topic any more: of what it refuses then it records nothing."""
 
     def learn(state: State) -> ReplicationAction:
@@ -95,9 +101,10 @@ def refused_as_unknown(request: AlterPartitionRequest, followed: Followed) -> It
         raise Wrong("the controller knows the topic, as far as its decisions say")
 
     assert followed.state is not None
+    request = proposal_of(proposed, followed)
     if request in followed.state.network.alters:
         yield [*just(control.ReceiveAlterPartition(request)), learn]
-    elif request in followed.sent:
+    elif request in followed.sent and is_of_present_process(proposed, followed):
         yield [*all_of(ProposalOutlives(request), control.ReceiveAlterPartition(request)), learn]
 
 
@@ -120,10 +127,14 @@ def delete_records(decision: events.DeleteRecords, node: int, followed: Followed
 @actions_of.register(events.Retain)
 def retain(decision: events.Retain, node: int, followed: Followed) -> Iterator[Choice]:
     """How much retention takes is its own affair, up to the high watermark; a leader's is a deletion."""
+    yield just(retained(followed, followed.index(node), decision.state.log_start))
+
+
+def retained(followed: Followed, broker: int, start: int) -> ReplicationAction:
+    """A replica's retention moves its log start."""
     assert followed.state is not None
-    broker = followed.index(node)
     leads = followed.state.replicas[broker].leader == broker
-    yield just((DeleteRecords if leads else Retain)(broker, decision.state.log_start))
+    return (DeleteRecords if leads else Retain)(broker, start)
 
 
 def proposal_of(request: CoreAlterPartitionRequest, followed: Followed) -> AlterPartitionRequest:

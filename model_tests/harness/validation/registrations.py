@@ -23,6 +23,8 @@ class Registrations:
     def __init__(self) -> None:
         self._learned: dict[int, int] = {}
         """Broker -> the last epoch that its process has learned."""
+        self._of_process: dict[int, set[int]] = {}
+        """Broker -> all that its process has learned."""
         self._given: dict[int, int] = {}
         """Broker -> its epoch as the controller knows it; absent when it is removed."""
         self._asked: Counter[int] = Counter()
@@ -31,6 +33,10 @@ class Registrations:
     def learned(self, broker: int) -> int | None:
         """The epoch that the broker's process goes on under; None when it has learned none."""
         return self._learned.get(broker)
+
+    def has_learned(self, broker: int, epoch: int) -> bool:
+        """Whether the broker's present process has had this epoch, be it that of an earlier registration."""
+        return epoch in self._of_process.get(broker, ())
 
     def follow(self, event: TraceEvent) -> str:
         """Take an event; returns why it is no registration that a broker may send or the controller receive, or ""."""
@@ -42,8 +48,10 @@ class Registrations:
                     return f"broker {event.node} registers again, and has learned the epoch that the controller knows"
             case events.LearnBrokerEpoch(broker_epoch=epoch):
                 self._learned[event.node] = epoch
+                self._of_process.setdefault(event.node, set()).add(epoch)
             case events.Crash() | events.Stop():
                 self._learned.pop(event.node, None)
+                self._of_process.pop(event.node, None)
             case events.UnregisterBroker(broker=broker):
                 self._given.pop(broker, None)
             case events.Register(broker=broker, broker_epoch=epoch):
