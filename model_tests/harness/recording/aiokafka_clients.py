@@ -14,8 +14,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaError, for_code
 
 from tidegauge.model_tests.harness.recording.clients import (
-    HEARTBEAT_MS,
-    SESSION_MS,
+    MEMBER_SETTINGS,
     TRANSACTION_MS,
     Delivered,
     Library,
@@ -194,16 +193,7 @@ class AiokafkaMember:
             raise
 
     async def _start(self, bootstrap: str, group: str, properties: Properties, rebalances: Rebalances) -> None:
-        config: dict[str, Any] = {
-            "bootstrap_servers": bootstrap,
-            "group_id": group,
-            "enable_auto_commit": False,
-            "auto_offset_reset": "earliest",
-            "fetch_max_wait_ms": 50,
-            "session_timeout_ms": SESSION_MS,
-            "heartbeat_interval_ms": HEARTBEAT_MS,
-            "max_poll_interval_ms": SESSION_MS,
-        }
+        config: dict[str, Any] = {**MEMBER_SETTINGS, "bootstrap_servers": bootstrap, "group_id": group}
         self._consumer = AIOKafkaConsumer(**{**config, **properties})
         self._consumer.subscribe([self._topic], listener=_Listener(rebalances))
         await self._consumer.start()

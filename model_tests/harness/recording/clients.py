@@ -25,6 +25,15 @@ Properties = Mapping[str, str | int | bool]
 SESSION_MS: Final = 6_000
 """How long a group waits for a member, and for its next poll; brokers grant no less by default."""
 HEARTBEAT_MS: Final = 500
+MEMBER_SETTINGS: Final[Properties] = {
+    "enable_auto_commit": False,
+    "auto_offset_reset": "earliest",
+    "fetch_max_wait_ms": 50,
+    "session_timeout_ms": SESSION_MS,
+    "heartbeat_interval_ms": HEARTBEAT_MS,
+    "max_poll_interval_ms": SESSION_MS,
+}
+"""Of a member of a group, as kafka-python and aiokafka name them."""
 TRANSACTION_MS: Final = 5_000
 """How long a coordinator waits for a process that is gone."""
 

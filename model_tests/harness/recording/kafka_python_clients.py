@@ -13,8 +13,7 @@ from kafka.errors import KafkaError
 from kafka.structs import OffsetAndMetadata
 
 from tidegauge.model_tests.harness.recording.clients import (
-    HEARTBEAT_MS,
-    SESSION_MS,
+    MEMBER_SETTINGS,
     TRANSACTION_MS,
     Delivered,
     Library,
@@ -167,16 +166,7 @@ class KafkaPythonMember:
     ) -> None:
         if protocol != "classic":
             raise UnavailableError(f"kafka-python has no members of the {protocol} protocol: use confluent-kafka")
-        config: dict[str, Any] = {
-            "bootstrap_servers": bootstrap,
-            "group_id": group,
-            "enable_auto_commit": False,
-            "auto_offset_reset": "earliest",
-            "fetch_max_wait_ms": 50,
-            "session_timeout_ms": SESSION_MS,
-            "heartbeat_interval_ms": HEARTBEAT_MS,
-            "max_poll_interval_ms": SESSION_MS,
-        }
+        config: dict[str, Any] = {**MEMBER_SETTINGS, "bootstrap_servers": bootstrap, "group_id": group}
         self._topic = topic
         self._consumer = self._done(lambda: KafkaConsumer(**{**config, **properties}))
         self._done(lambda: self._consumer.subscribe([topic], listener=_Listener(self, rebalances)))
