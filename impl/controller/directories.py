@@ -12,10 +12,11 @@ A process that no longer has the log of a replica says so before it is unfenced:
 (`UNASSIGNED`). It is *lost* until the broker reports a directory that works, which it does when the replica has
 records again or is in sync. What that means for elections is in `elections`.
 
-A broker that runs, and is not fenced, says the same of a replica whose log is damaged, before it cuts that log. Nobody
-may count on the replica any more, neither on what it holds nor on what it has fetched. So it is taken out of ISR and
-ELR, and a leader epoch begins: fetches from before it are of an earlier one. The last member of the ISR stays: it has
-to lead on with what it can read, in the new epoch.
+A broker that runs says of a replica that its log is damaged (`DAMAGED`), before it cuts that log. Nobody may count on
+the replica any more, neither on what it holds nor on what it has fetched. So it is taken out of ISR and ELR, and a
+leader epoch begins: fetches from before it are of an earlier one. The last member of the ISR stays: it has to lead on
+with what it can read, in the new epoch. Where nobody is in sync the report is refused, from a fenced broker too: who is
+eligible has what is left, and an unclean election would be the next thing.
 """
 
 from __future__ import annotations
@@ -35,8 +36,10 @@ LOST: Final = "00000000-0000-0000-0000-000000000001"
 """The directory of a replica that was lost before its broker reported its directory."""
 
 UNASSIGNED: Final = "00000000-0000-0000-0000-000000000000"
-"""The directory of a replica that is in none of its broker's: its log was removed while the broker was down, or is
-damaged and about to be cut."""
+"""The directory of a replica that is in none of its broker's: its log was removed while the broker was down."""
+
+DAMAGED: Final = "00000000-0000-0000-0000-000000000003"
+"""What a broker reports of a replica whose log is damaged and about to be cut; of the ids that KIP-858 reserves."""
 
 
 class Directories:
@@ -47,7 +50,7 @@ class Directories:
         self._rules = rules
 
     def assign(self, broker_id: int, topic: str, partition: int, directory: str) -> Proposal[ErrorCode]:
-        """A broker reports the directory (by id) of a replica, or that it has it no longer (`UNASSIGNED`, `LOST`).
+        """A broker reports the directory (by id) of a replica, or what became of it (`UNASSIGNED`, `LOST`, `DAMAGED`).
 
         Errors: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER (the broker has no such replica),
         ELIGIBLE_LEADERS_NOT_AVAILABLE (its log is damaged, and nobody is in sync).
@@ -59,7 +62,8 @@ class Directories:
         if broker_id not in registration.replicas:
             return decision.propose(ErrorCode.not_leader_or_follower)
         is_told = broker_id in registration.lost_replicas
-        if directory == UNASSIGNED and not is_told and self._image.is_unfenced(broker_id):
+        is_late = directory == UNASSIGNED and not is_told and self._image.is_unfenced(broker_id)
+        if directory == DAMAGED or is_late:
             return self._take_out(broker_id, topic, partition, registration)
         if self._image.topics[topic].directories.get((partition, broker_id)) != directory:
             decision.write(ReplicaDirectoryRecord(topic, partition, broker_id, directory))
@@ -76,6 +80,8 @@ class Directories:
         decision = Decision(self._image)
         if not registration.isr:
             return decision.propose(ErrorCode.eligible_leaders_not_available)
+        if broker_id in registration.lost_replicas:  # the same report again
+            return decision.propose(ErrorCode.none)
         if registration.isr != {broker_id}:
             if self._image.topics[topic].directories.get((partition, broker_id)) != UNASSIGNED:
                 decision.write(ReplicaDirectoryRecord(topic, partition, broker_id, UNASSIGNED))
@@ -85,7 +91,7 @@ class Directories:
                 offline_replicas=registration.offline_replicas - {broker_id},
             )
         led = self._rules.with_leader(decision.image, topic, registration)
-        decision.change_partition(topic, partition, led, begins_epoch=True)
+        decision.change_partition(topic, partition, led, begins_epoch=self._image.is_unfenced(broker_id))
         return decision.propose(ErrorCode.none)
 
     def mark_offline(self, broker_id: int, offline: Collection[str]) -> Proposal[bool]:

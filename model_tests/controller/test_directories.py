@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.controller.directories import LOST, UNASSIGNED
+from tidegauge.impl.controller.directories import DAMAGED, LOST, UNASSIGNED
 from tidegauge.impl.metadata.codec import decode, encode
 from tidegauge.impl.partition.messages import AlterPartitionRequest
 from tidegauge.model_tests.controller.controlled_cluster import TOPIC, ControlledCluster
@@ -166,3 +166,18 @@ def test_a_lost_replica_whose_directory_fails_is_lost_still_when_the_directory_i
         assert known is not None
         seen.append((0 in known.lost_replicas, 0 in known.offline_replicas))
     assert seen == [(True, False), (True, True), (True, False), (False, False)]
+
+
+def test_a_fenced_broker_that_reports_damage_stays_eligible_while_nobody_is_in_sync() -> None:
+    cluster = ControlledCluster(2)
+    for broker in range(2):
+        join(cluster, broker, ONE)
+    cluster.create(1, 0, configs={"min.insync.replicas": "2"})
+    for broker in range(2):
+        cluster.commit(cluster.controller.members.fence(broker))
+    join(cluster, 1, ONE)
+    assert (cluster.standing, cluster.partition.last_known_leader) == ((-1, [], [0]), 1), "1 may have lost its tail"
+    told = cluster.commit(cluster.controller.directories.assign(0, TOPIC, 0, DAMAGED))
+    assert (told, cluster.standing) == (ErrorCode.eligible_leaders_not_available, (-1, [], [0]))
+    cluster.heartbeat(0)
+    assert cluster.standing == (0, [0], []), "it leads on with what it can read"

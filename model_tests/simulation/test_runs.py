@@ -98,6 +98,7 @@ def without_recreation(options: Options) -> Options:
         pytest.param(1222, "a proposal arrives after its process has registered again", marks=pytest.mark.deep),
         pytest.param(1104, "a request is lost on a connection that lasts", marks=pytest.mark.deep),
         pytest.param(1154, "damage is met before metadata are acted on", marks=pytest.mark.deep),
+        pytest.param(1298, "a fenced broker reports damage, and nobody is in sync", marks=pytest.mark.deep),
         pytest.param(1289, "healing cuts short that a clock is wrong", marks=pytest.mark.deep),
     ],
 )

@@ -27,7 +27,7 @@ from kio.schema.errors import ErrorCode
 from tidegauge.impl.ports.log_lines import log_event
 from tidegauge.impl.server import trace
 from tidegauge.impl.server.broker.controller_link import RegistrationRefusedError
-from tidegauge.impl.server.broker.lost_replicas import UNASSIGNED, LostReplicas
+from tidegauge.impl.server.broker.lost_replicas import DAMAGED, UNASSIGNED, LostReplicas
 from tidegauge.impl.server.broker.partition import Partition, TopicPartition
 from tidegauge.impl.server.broker.registration import UNREGISTERED
 from tidegauge.impl.storage.log_directory import LogDirectory
@@ -188,7 +188,7 @@ class DirectoryFailures:
             for key in unassigned:
                 self._lost.pop(key, None)
             for key, (_, told) in unassigned.items():
-                (self._awaited.add if told == UNASSIGNED else self._awaited.discard)(key)
+                (self._awaited.add if told in (UNASSIGNED, DAMAGED) else self._awaited.discard)(key)
             for partition in hosted:
                 self._assignments()[partition] = unassigned[partition.key][1]
                 self._note_assigned(partition, unassigned[partition.key][1])
@@ -265,7 +265,7 @@ class DirectoryFailures:
         for partition, is_lost in self._replicas.hosted.withdrawn.unreported(self._metadata.image):
             directory = self._replicas.directories.where(*partition.key)
             if directory is not None and partition.topic_id:
-                told[partition.key] = partition.topic_id, directory.id if is_lost else UNASSIGNED
+                told[partition.key] = partition.topic_id, directory.id if is_lost else DAMAGED
         return told
 
     def _looked_at(self, *, is_all: bool) -> Iterable[Partition]:

@@ -30,6 +30,8 @@ LOGGER: Final = logging.getLogger(__name__)
 
 LOST: Final = str(UUID(int=1))
 """What the controller was told of a directory that failed, which has come back (KIP-858)."""
+DAMAGED: Final = UUID(int=3)
+"""What the controller is told of a replica whose log is damaged and about to be cut."""
 UNASSIGNED: Final = UUID(int=0)
 """The directory id of a replica that is in no directory (KIP-858)."""
 

@@ -34,12 +34,13 @@ The extension requires `Damage` and `LostLogs`. It adds to a replica that it is 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import attrs
 
 from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.extension import Extension
+from tidegauge.spec.kernel.guarded import Refusal
 from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant
 from tidegauge.spec.kernel.parts import Part, with_part
 from tidegauge.spec.replication.actions import BrokerAction, ReplicationAction
@@ -80,6 +81,9 @@ class Withdrawn(Part):
 def is_withdrawn(replica: Replica) -> bool:
     return Withdrawn.of(replica).start != NONE
 
+
+NOBODY_IN_SYNC: Final = Refusal("nobody is in sync", Error.ELIGIBLE_LEADERS_NOT_AVAILABLE)
+"""Fenced or not: who is eligible has what is left, and would be elected last if it were taken out."""
 
 # --- actions ---------------------------------------------------------------------------------------------------------
 
@@ -191,7 +195,7 @@ def not_reported(state: State, broker: int) -> str:
     if not is_registered(state, broker):
         return f"broker {broker} has not registered"
     if not state.controller.isr:
-        return "nobody is in sync"
+        return NOBODY_IN_SYNC
     if broker in lost(state.controller):
         return f"the replica of broker {broker} is lost: it has to be found first"
     return not_acting(state, broker)

@@ -11,7 +11,7 @@ from typing import Final
 import attrs
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.controller.directories import UNASSIGNED
+from tidegauge.impl.controller.directories import DAMAGED
 from tidegauge.impl.partition.messages import PartitionFetchResponse
 from tidegauge.impl.partition.registration import PartitionRegistration
 from tidegauge.impl.server.broker.withdrawn_replicas import may_return
@@ -47,11 +47,18 @@ def refuse_receive_fetch(cores: Cores, action: protocol.ReceiveFetch) -> ErrorCo
     return None if cores.is_withdrawn(action.request.leader) else refusals.receive_fetch(cores, action)
 
 
+def refuse_to_take_out_the_last(cores: Cores, action: ReportDamaged) -> ErrorCode:
+    """Nobody is in sync, and the broker may be fenced."""
+    return report(cores, action.broker, DAMAGED)
+
+
 class RunningDamageCores(LostLogCores):
     """Brokers, controller and messages, where a process may meet damage in a log."""
 
     refusals = Steps[Cores, [], ErrorCode | None](
-        on(protocol.ReceiveFetch, refuse_receive_fetch), over=LostLogCores.refusals
+        on(protocol.ReceiveFetch, refuse_receive_fetch),
+        on(ReportDamaged, refuse_to_take_out_the_last),
+        over=LostLogCores.refusals,
     )
 
     def __init__(self, machine: Replication, roles: Roles = CORRECT, additions: Additions = NOTHING) -> None:
@@ -65,7 +72,8 @@ class RunningDamageCores(LostLogCores):
     def may_return(self, number: int) -> bool:
         """By the metadata that the broker is about to act on."""
         known = self.metadata_of(number)
-        elr = frozenset(Eligible.of(known).brokers or self.registration.elr)
+        is_pulled = self.brokers[number].pulled is not None
+        elr = frozenset(Eligible.of(known).brokers if is_pulled else self.registration.elr)
         registration = PartitionRegistration(
             (), known.leader, known.leader_epoch, known.partition_epoch, frozenset(known.isr), elr
         )
@@ -100,7 +108,7 @@ def meet_damage(cores: RunningDamageCores, action: MeetDamage) -> None:
 
 
 def report_damaged(cores: RunningDamageCores, action: ReportDamaged | ReportUnread | ReportArrivesLate) -> None:
-    error = report(cores, action.broker, UNASSIGNED)
+    error = report(cores, action.broker, DAMAGED)
     assert error is ErrorCode.none, error.name
 
 
