@@ -39,6 +39,10 @@ def group_faults(ops: Operations) -> Iterator[tuple[Flags, str]]:
         delivered & (ops.counts == 0) & (ops.offset == UNKNOWN),
         "no offset: say where the record is that it was given",
     )
+    rows = np.flatnonzero(delivered & (ops.counts > 0) & (ops.offset != UNKNOWN))
+    first = ops.record_offsets()[ops.starts[rows]] if len(rows) else rows
+    differs = rows[first != ops.offset[rows]]
+    yield _flags(ops, differs), "offset is {offset}, and the first of its offsets is another: leave one of them out"
     yield from _partitions(ops)
     yield from _commits_found(ops, said.found.astype(np.int64), group.astype(np.int64))
 

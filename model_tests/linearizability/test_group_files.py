@@ -117,6 +117,10 @@ def test_the_command_says_of_how_many_histories_it_has_checked_what(
         ({"kind": "read_offsets", "group": 0, "topic": "t", "found": 9}, "it has found commit 9, and the history"),
         ({"kind": "read_offsets", "group": 0, "topic": "t", "offset": 5}, "offset is 5, and no commit"),
         ({"kind": "deliver", "group": 0, "topic": "t"}, "no offset: say where the record is"),
+        (
+            {"kind": "deliver", "group": 0, "topic": "t", "offset": 5, "offsets": [7], "values": [0]},
+            "offset is 5, and the first of its offsets is another",
+        ),
         ({"kind": "deliver", "group": 0, "topic": "t", "offset": 0, "outcome": "info"}, "a delivery has happened"),
         ({"kind": "deliver", "group": 0, "topic": "t", "offset": 0, "transaction": 3}, "it is in transaction 3"),
         ({"kind": "fetch", "topic": "t", "generation": 2, "offset": 0}, "generation 2 and member -1, and no group"),
