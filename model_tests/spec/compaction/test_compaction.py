@@ -25,7 +25,7 @@ DEEP = (
 )
 
 
-@pytest.mark.parametrize(("machine", "counts"), zip(QUICK, COUNTS, strict=True))
+@pytest.mark.parametrize(("machine", "counts"), tuple(zip(QUICK, COUNTS, strict=True)))
 def test_no_value_is_lost_and_none_comes_back(machine: Compaction, counts: tuple[int, int]) -> None:
     exploration = explore(machine, converges=True)
     assert exploration.complete
