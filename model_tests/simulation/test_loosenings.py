@@ -23,7 +23,13 @@ from tidegauge.model_tests.harness.simulation.simulation import simulate
 from tidegauge.model_tests.harness.validation import observed
 from tidegauge.model_tests.harness.validation.followed import Followed, Settings
 from tidegauge.model_tests.harness.validation.incarnations import with_values
-from tidegauge.model_tests.harness.validation.observed import Observed, TakeInPart, Taken, observed_machine
+from tidegauge.model_tests.harness.validation.observed import (
+    ForgetFollowers,
+    Observed,
+    TakeInPart,
+    Taken,
+    observed_machine,
+)
 from tidegauge.model_tests.harness.validation.registrations import Registrations
 from tidegauge.model_tests.harness.validation.validation import Validated, validate
 from tidegauge.model_tests.simulated import simulated
@@ -207,3 +213,19 @@ def test_a_run_needs_it_that_a_disk_took_a_tail_that_was_not_flushed_and_only_of
     assert simulate(draw(1228)).holds
     with patch.object(Followed, "is_damaged_after_end", lambda self, node: False):
         assert not simulate(draw(1228)).holds
+
+
+def test_a_leader_that_has_waited_for_room_begins_as_a_new_one_in_the_same_epoch() -> None:
+    leader = attrs.evolve(knowing(began()).replicas[0], pending_isr=(0,))
+    forgot = observed.step(MACHINE, knowing(began()).with_replica(0, leader), ForgetFollowers(0)).replicas[0]
+    assert (leader.remote[1].end_offset, forgot.remote[1].end_offset) == (2, began().replicas[0].remote[1].end_offset)
+    assert forgot.pending_isr == (), "its proposal is not its own any more"
+    assert (forgot.leader_epoch, forgot.log) == (leader.leader_epoch, leader.log)
+    with pytest.raises(NotEnabled, match="broker 1 does not lead"):
+        observed.step(MACHINE, began(), ForgetFollowers(1))
+
+
+@pytest.mark.deep
+def test_a_run_needs_it_that_a_leader_forgets_its_followers() -> None:
+    with patch.object(ForgetFollowers, "effect", lambda self, machine, state: state):
+        assert not simulate(draw(1151)).holds

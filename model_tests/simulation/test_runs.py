@@ -97,6 +97,7 @@ def without_recreation(options: Options) -> Options:
         (1288, "a log is found damaged as it is opened, and its broker is unfenced without it"),
         pytest.param(1222, "a proposal arrives after its process has registered again", marks=pytest.mark.deep),
         pytest.param(1104, "a request is lost on a connection that lasts", marks=pytest.mark.deep),
+        pytest.param(1151, "a leader waits for room, and leads on", marks=pytest.mark.deep),
         pytest.param(1154, "damage is met before metadata are acted on", marks=pytest.mark.deep),
         pytest.param(1298, "a fenced broker reports damage, and nobody is in sync", marks=pytest.mark.deep),
         pytest.param(1289, "healing cuts short that a clock is wrong", marks=pytest.mark.deep),

@@ -11,6 +11,7 @@ from tidegauge.model_tests.harness.validation.observed import (
     CheckpointOvertaken,
     CheckpointUnsaid,
     EpochForgotten,
+    ForgetFollowers,
     NoteOutdated,
     ReceiveMetadata,
 )
@@ -222,10 +223,13 @@ def wait_for_room(_: events.WaitForRoom, node: int, followed: Followed) -> Itera
 
 @actions_of.register(events.HasRoom)
 def has_room(decision: events.HasRoom, node: int, followed: Followed) -> Iterator[Choice]:
-    """The replica goes on with the log and the high watermark that it had."""
-    removed = retained_unsaid(followed, node, decision.state.log_start)
+    """The replica goes on with the log and the high watermark that it had; a leader knows of no follower any more."""
+    assert followed.state is not None
+    broker, made = followed.index(node), retained_unsaid(followed, node, decision.state.log_start)
+    if followed.state.replicas[broker].leader == broker:
+        made.append(ForgetFollowers(broker))
     followed.without_room.discard(node)
-    yield all_of(*removed) if removed else []
+    yield all_of(*made) if made else []
 
 
 def retained_unsaid(followed: Followed, node: int, start: int) -> list[ReplicationAction]:

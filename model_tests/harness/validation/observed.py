@@ -1,7 +1,7 @@
-"""The specification's machine as a real network and a real disk show it: looser in eleven ways, and no more.
+"""The specification's machine as a real network and a real disk show it: looser in twelve ways, and no more.
 
 The specification's network either brings a message or has lost it for good, its followers wait until a connection
-breaks as a whole, and its disks do nothing that their broker does not say. A cluster is looser in eleven ways, which
+breaks as a whole, and its disks do nothing that their broker does not say. A cluster is looser in twelve ways, which
 trace validation must be able to follow; each is an action of its own, so that a validated trace says how often it was
 needed.
 
@@ -19,13 +19,14 @@ needed.
 * `TakeInPart`: a follower's disk failed behind an append, as its trace says: of the response it has the records alone.
 * `EpochForgotten`: a directory that failed while a log started over, or a disk that damages, has not the epoch of the
   last record that is gone, as after `DieStartingOver`.
+* `ForgetFollowers`: a leader that has waited for room opens its log again, and knows of no follower any more.
 * `CheckpointOvertaken`: a high watermark that is written down has moved on while the disk took its time.
 * `CheckpointUnsaid`: a high watermark was on the disk when its process ended, before the broker could tell. That needs
   a disk that was slow, or one that failed in the life of that process.
 
 What arrives of processes that have died is not among them: `spec.replication.extensions.late` says what may.
 
-All invariants of `spec.replication.composed` are checked on the way, so none of the eleven weakens what is concluded.
+All invariants of `spec.replication.composed` are checked on the way, so none of the twelve weakens what is concluded.
 Of `LowWatermarkIsTrue` a replica is left out whose records the disk has taken: what a leader knows of it is older.
 """
 
@@ -42,6 +43,7 @@ from tidegauge.spec.kernel.machine import Action, Invariant, NotEnabled, StepInv
 from tidegauge.spec.kernel.parts import Part, with_part
 from tidegauge.spec.replication.actions import ReceiveFetchResponse, ReplicationAction, on_network
 from tidegauge.spec.replication.composed import everything, low_watermark_is_true
+from tidegauge.spec.replication.control import become_leader
 from tidegauge.spec.replication.extension import ReplicationExtension
 from tidegauge.spec.replication.extensions.damage import Damage, LoseEnd
 from tidegauge.spec.replication.extensions.deletion import Deletion
@@ -260,6 +262,20 @@ class EpochForgotten(ObservedAction):
 
 
 @attrs.frozen
+class ForgetFollowers(ObservedAction):
+    """A leader that has waited for room has opened its log again: it begins as a new leader does, in the same epoch."""
+
+    broker: BrokerId
+
+    def guard(self, machine: ReplicationRules, state: State) -> str:
+        return "" if state.replicas[self.broker].leader == self.broker else f"broker {self.broker} does not lead"
+
+    def effect(self, machine: ReplicationRules, state: State) -> State:
+        leader = evolve(state.replicas[self.broker], pending_isr=())
+        return become_leader(machine, state, self.broker, leader)
+
+
+@attrs.frozen
 class CheckpointOvertaken(ObservedAction):
     """A high watermark is written down that was right when the writing began, and has moved since, up or down.
 
@@ -305,7 +321,7 @@ class CheckpointUnsaid(ObservedAction):
 
 @attrs.frozen
 class Observed(ReplicationExtension):
-    """The eleven."""
+    """The twelve."""
 
     action_types: ClassVar[tuple[type[Action], ...]] = (
         ProposalOutlives,
@@ -317,6 +333,7 @@ class Observed(ReplicationExtension):
         UnfenceUnhosted,
         TakeInPart,
         EpochForgotten,
+        ForgetFollowers,
         CheckpointOvertaken,
         CheckpointUnsaid,
     )
@@ -355,7 +372,7 @@ def low_watermark_is_true_but_for_disks(state: State) -> bool:
 
 
 def observed_machine(brokers: int, min_insync_replicas: int, *, unclean_leader_election: bool) -> Replication:
-    """Replication with all extensions, late messages and the eleven; everything may happen as often as it does."""
+    """Replication with all extensions, late messages and the twelve; everything may happen as often as it does."""
     return Replication(
         brokers=brokers,
         max_records=UNBOUNDED,
