@@ -27,6 +27,7 @@ from tidegauge.impl.client.routes import Routes
 from tidegauge.impl.ports.background_tasks import BackgroundTasks, require_trio
 from tidegauge.impl.ports.clock import Clock
 from tidegauge.impl.ports.network import Address, Network
+from tidegauge.impl.ports.randomness import Randomness, SystemRandomness
 from tidegauge.impl.wire.channel import Channel, Handshake, NoResponseError, UnreachableError
 
 T = TypeVar("T")
@@ -63,8 +64,9 @@ class Client:
         config: ClientConfig | None = None,
         observer: Observer | None = None,
         login: Handshake | None = None,
+        randomness: Randomness | None = None,
     ) -> None:
-        """`login` authenticates on each new connection."""
+        """`login` authenticates on each new connection; `randomness` is what member ids are made of."""
         if not bootstrap:
             raise ValueError("bootstrap is empty: give the address of at least one broker")
         self.client_id = client_id
@@ -73,6 +75,7 @@ class Client:
         self._network = network
         self._bootstrap = tuple(bootstrap)
         self._login = login
+        self.randomness = randomness or SystemRandomness()
         self._clock = clock
         self._routes = Routes(bootstrap)
         self._channels: dict[Address, Channel] = {}
@@ -100,6 +103,7 @@ class Client:
             client_id=self.client_id,
             config=self.config,
             login=self._login,
+            randomness=self.randomness,
         )
 
     async def aclose(self) -> None:

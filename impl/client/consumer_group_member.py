@@ -23,7 +23,6 @@ from tidegauge.impl.client.group_member import LEAVE_S
 from tidegauge.impl.client.member_callbacks import MemberCallbacks
 from tidegauge.impl.client.membership import ENDED, State
 from tidegauge.impl.client.positions import Partition
-from tidegauge.impl.ports.randomness import SystemRandomness
 from tidegauge.impl.wire.primitives import TopicName, i32, millis, to_millis
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ class ConsumerGroupMember:
         self._group = GroupId(config.group_id)
         self._wanted = wanted
         self._callbacks = callbacks
-        member_id = str(UUID(bytes=SystemRandomness().token(16), version=4))
+        member_id = str(UUID(bytes=client.randomness.token(16), version=4))
         topics = wanted if isinstance(wanted, frozenset) else ()
         self.core = ConsumerMembership(member_id, topics, config.group_instance_id)
         self._has: tuple[Place, ...] = ()

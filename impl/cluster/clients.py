@@ -46,5 +46,12 @@ class Clients:
         bootstrap = [nodes.addresses[broker_name(broker_id)] for broker_id in nodes.broker_ids]
         ways, clock = nodes.ways(name), nodes.host.clock(name)
         return Client(
-            ways.network(), bootstrap, clock, client_id=name, config=config, observer=observer, login=ways.login()
+            ways.network(),
+            bootstrap,
+            clock,
+            client_id=name,
+            config=config,
+            observer=observer,
+            login=ways.login(),
+            randomness=nodes.host.randomness(name),
         )

@@ -10,8 +10,10 @@ import trio
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.client.client import Client
+from tidegauge.impl.client.consumer import Consumer
 from tidegauge.impl.client.consumer_config import ConsumerConfig
 from tidegauge.impl.client.errors import KafkaError
+from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.model_tests.client.test_consumer_groups import FOUR, Member, produce, running, share, until
 from tidegauge.model_tests.simulated import simulated
 
@@ -88,6 +90,39 @@ async def test_members_outlive_their_coordinator() -> None:
         await until(lambda: len(one.values + two.values) >= 8, one, two)
         assert one.assignment == had
         await one.commit()
+
+
+@simulated
+async def test_a_member_looks_for_its_coordinator_when_another_broker_has_become_that_one() -> None:
+    """The former one runs still, and responds: NOT_COORDINATOR. No commit tells where the group is now."""
+    async with running(brokers=2) as (cluster, client), member(client, enable_auto_commit=False) as one:
+        await one.join()
+        await until(lambda: share(one), one)
+        await cluster.reassign("__consumer_offsets", [1 - cluster.leader("__consumer_offsets")])
+        began = trio.current_time()
+        await until(lambda: trio.current_time() > began + 60, one)
+        await one.commit()
+        assert one.listening.told == [("assigned", tuple(FOUR))]
+
+
+async def _ids(seed: int) -> list[str]:
+    config = ConsumerConfig(group_id="g", group_protocol="consumer")
+    async with (
+        Cluster(brokers=1, seed=seed) as cluster,
+        cluster.client() as client,
+        Consumer(client, config) as one,
+        Consumer(client, config) as two,
+    ):
+        await one.subscribe(["t"])
+        await two.subscribe(["t"])
+        return [one.identity.member_id, two.identity.member_id]
+
+
+@simulated
+async def test_member_ids_are_repeated_by_the_seed_and_by_nothing_else() -> None:
+    first = await _ids(1)
+    assert len({*first, *await _ids(2)}) == 4
+    assert await _ids(1) == first
 
 
 @simulated

@@ -5,10 +5,12 @@ Before every action each member says what the machine's process says; after it, 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import repeat
 from random import Random
 from typing import Any
 
+import attrs
 import pytest
 from kio.schema.errors import ErrorCode
 
@@ -47,10 +49,10 @@ class Members:
                 self.cores[number] = self.kind(str(self.machine.new_member_id(state)), wants, name)
             case processes.Crash(number):
                 del self.cores[number]
+            case processes.GiveBack(number):
+                self.cores[number].gave_back(self.cores[number].to_give_back())
             case processes.Reconcile(number):
-                core = self.cores[number]
-                core.gave_back(core.to_give_back())
-                core.after_reconciling()
+                self.cores[number].after_reconciling()
             case processes.Resubscribe(number):
                 self.cores[number].subscribe(topics(action.effect(self.machine, state).processes[number].topics))
             case requests.ReceiveLeave(request, _):
@@ -179,7 +181,28 @@ class StaysWhenFenced(ConsumerMembership):
         self.after_loss(asked)
 
 
-@pytest.mark.parametrize("kind", [KeepsWhatItLost, AcknowledgesWhatIsNewOnly, TakesLossForNothing, StaysWhenFenced])
+class OwnsNothingMeanwhile(ConsumerMembership):
+    def gave_back(self, places: Iterable[Place]) -> None:
+        self.owned = ()
+
+
+class SaysWhatItHasGivenBackAtOnce(ConsumerMembership):
+    def heartbeat_request(self) -> Heartbeat | None:
+        asked = super().heartbeat_request()
+        return None if asked is None or self.owned == self.said else attrs.evolve(asked, owned=self.owned)
+
+
+MUTANTS = (
+    KeepsWhatItLost,
+    AcknowledgesWhatIsNewOnly,
+    TakesLossForNothing,
+    StaysWhenFenced,
+    OwnsNothingMeanwhile,
+    SaysWhatItHasGivenBackAtOnce,
+)
+
+
+@pytest.mark.parametrize("kind", MUTANTS)
 def test_walks_find_a_member_with_a_wrong_rule(kind: type[ConsumerMembership]) -> None:
     with pytest.raises(AssertionError):
         list(map(walk, range(24), repeat(kind)))

@@ -296,6 +296,7 @@ MUTANTS: Final = (
         _once(TWO, "FailOver"),
         "OwningIsHaving",
     ),
+    RuleMutant("GivesNothingBack", "after_giving_back", lambda m, r, process: process, TWO, STABLE),
     RuleMutant(
         "GoesOnWhereItWas",
         "after_reconciling",

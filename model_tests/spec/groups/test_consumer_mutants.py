@@ -21,6 +21,7 @@ NOT_MUTATED: Final[Mapping[str, str]] = {
     "heartbeat_request": "what a process has to send, as its state says",
     "leave_request": "what a process has to send, as its state says",
     "commit_request": "what a process has to send, as its state says",
+    "to_give_back": "what a process has to give back, as its state says",
 }
 """Why no mutant of the rule is in the list."""
 LARGE: Final = ("StaysWhereItWas", "HasItForEver")

@@ -30,6 +30,9 @@ A copy that arrives after its process has been told more is a gap of the protoco
 process is never told of, as nothing that it sends says what it has not: nobody reads that partition until the next
 epoch. No commit of two members is taken; so the invariants are asked of such behaviours, and the goals are not.
 
+A member gives back, and then owns what is new, in two steps: heartbeats go on between the two, and say nothing of what
+it owns, and it may be assigned something else there.
+
 A process takes nothing up that it was assigned before a heartbeat in which it says that it owns less: the coordinator
 may have given that to another member, and the response has the process in the epoch of that.
 
@@ -65,6 +68,7 @@ class ConsumerGroups(ConsumerRules):
         requests.ReceiveHeartbeat,
         requests.ReceiveCommit,
         requests.ReceiveLeave,
+        processes.GiveBack,
         processes.Reconcile,
         processes.FetchOffsets,
         processes.Resubscribe,

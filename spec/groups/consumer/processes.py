@@ -29,12 +29,26 @@ class Start(ProcessAction):
 
 
 @attrs.frozen
-class Reconcile(ProcessAction):
-    """A member gives back what it has to, and begins with what it is given."""
+class GiveBack(ProcessAction):
+    """A member's application lets go what is assigned to it no more; heartbeats go on meanwhile."""
 
     def guard(self, machine: ConsumerRules, state: State) -> str:
         process = state.processes[self.process]
-        return "" if process.works and process.assigned is not None else "the process owns what it was assigned"
+        return "" if process.works and machine.to_give_back(process) else "the process has nothing to give back"
+
+    def effect(self, machine: ConsumerRules, state: State) -> State:
+        return state.with_process(self.process, machine.after_giving_back(state.processes[self.process]))
+
+
+@attrs.frozen
+class Reconcile(ProcessAction):
+    """A member that has nothing more to give back begins with what it is given."""
+
+    def guard(self, machine: ConsumerRules, state: State) -> str:
+        process = state.processes[self.process]
+        if not process.works or process.assigned is None:
+            return "the process owns what it was assigned"
+        return "the process gives back first" if machine.to_give_back(process) else ""
 
     def effect(self, machine: ConsumerRules, state: State) -> State:
         return state.with_process(self.process, machine.after_reconciling(state.processes[self.process]))

@@ -115,6 +115,15 @@ class ConsumerRules(CoordinatorRules):
         """
         return evolve(process, full=True, waiting=False, assigned=None)
 
+    def to_give_back(self, process: Process) -> tuple[int, ...]:
+        """What a member has to let go before it owns what it is assigned."""
+        return () if process.assigned is None else tuple(one for one in process.owned if one not in process.assigned)
+
+    def after_giving_back(self, process: Process) -> Process:
+        """A member owns what it keeps, and says nothing of that yet."""
+        gone = self.to_give_back(process)
+        return evolve(process, owned=tuple(one for one in process.owned if one not in gone))
+
     def after_reconciling(self, process: Process) -> Process:
         """A member owns what it was assigned; where it goes on in what is new it has to ask."""
         assert process.assigned is not None, "the guard says so"
