@@ -48,11 +48,10 @@ class ConsumerGroupMember:
         self._coordinator = coordinator
         self._config = config
         self._group = GroupId(config.group_id)
-        self._wanted = wanted
         self._callbacks = callbacks
         member_id = str(UUID(bytes=client.randomness.token(16), version=4))
-        topics = wanted if isinstance(wanted, frozenset) else ()
-        self.core = ConsumerMembership(member_id, topics, config.group_instance_id)
+        self.core = ConsumerMembership(member_id, (), config.group_instance_id)
+        self.core.subscribe(*_subscription(wanted))
         self._has: tuple[Place, ...] = ()
         """What the application has, as far as it was told."""
         self._names: dict[str, str] = {}
@@ -61,7 +60,6 @@ class ConsumerGroupMember:
         """Until the coordinator says another one."""
         self._due = trio.Event()
         """A heartbeat has something new to say."""
-        self._knows_topics = isinstance(wanted, frozenset)
         self._last_poll = trio.current_time()
 
     # --- within the application's calls --------------------------------------------------------------------------
@@ -69,8 +67,6 @@ class ConsumerGroupMember:
     async def maintain(self, nursery: trio.Nursery) -> None:
         """Do for the group what has to be done while nothing else of the application runs. Raises KafkaError."""
         self._last_poll = trio.current_time()
-        if not self._knows_topics:
-            await self.look_at_topics()
         await self._lose()
         if self.core.state is State.FENCED:
             message = f"another process is the static member {self._config.group_instance_id!r} of {self._group!r}"
@@ -125,38 +121,22 @@ class ConsumerGroupMember:
     # --- topics --------------------------------------------------------------------------------------------------
 
     def want(self, wanted: frozenset[str] | re.Pattern[str]) -> None:
-        """It wants other topics from now on."""
-        self._wanted = wanted
-        self._knows_topics = isinstance(wanted, frozenset)
-        if isinstance(wanted, frozenset):
-            self.core.subscribe(wanted)
-            self._due.set()
-
-    async def look_at_topics(self) -> None:
-        """See which topics there are that it wants, and how they are called. Raises KafkaError."""
-        found = [one for one in (await self._asking.metadata()).topics if one.error_code is ErrorCode.none]
-        self._names.update((str(one.topic_id), one.name) for one in found)
-        if isinstance(self._wanted, re.Pattern):
-            visible = {one.name for one in found if not one.is_internal}
-            wanted = tuple(sorted(name for name in visible if self._wanted.fullmatch(name)))
-            self._knows_topics = True
-            if wanted != self.core.topics:
-                self.core.subscribe(wanted)
-                self._due.set()
+        """It wants other topics from now on. Raises ValueError for a pattern with flags that the coordinator lacks."""
+        self.core.subscribe(*_subscription(wanted))
+        self._due.set()
 
     async def look_for_changes(self) -> None:
-        """Look now and then at the topics that a pattern matches."""
-        while self.core.state not in ENDED:
-            await trio.sleep(self._config.metadata_max_age_ms / 1000)
-            if isinstance(self._wanted, re.Pattern):
-                await self._look()
+        """The coordinator looks at the topics."""
 
     async def _look(self) -> None:
+        """See how the topics are called."""
         try:
-            await self.look_at_topics()
+            found = (await self._asking.metadata()).topics
         except KafkaError as error:
             if error.code not in MOVED:
                 self._callbacks.failed(error)
+            return
+        self._names.update((str(one.topic_id), one.name) for one in found if one.error_code is ErrorCode.none)
 
     def _are_known(self, places: Iterable[Place]) -> bool:
         return all(topic_id in self._names for topic_id, _ in places)
@@ -216,14 +196,16 @@ class ConsumerGroupMember:
         self._callbacks.news()
 
     def _request(self, asked: Heartbeat) -> ConsumerGroupHeartbeatRequest:
-        config, is_new = self._config, asked.topics != self.core.asked
+        config, is_new = self._config, asked.full or asked.wanted != self.core.asked
+        says_expression = is_new and (asked.expression or self.core.asked[1])
         return ConsumerGroupHeartbeatRequest(
             group_id=self._group,
             member_id=self.core.member_id,
             member_epoch=i32(asked.epoch),
             instance_id=config.group_instance_id,
             rebalance_timeout=millis(config.max_poll_interval_ms if asked.full else -1),
-            subscribed_topic_names=tuple(map(TopicName, asked.topics)) if asked.full or is_new else None,
+            subscribed_topic_names=tuple(map(TopicName, asked.topics)) if is_new else None,
+            subscribed_topic_regex=asked.expression if says_expression else None,
             server_assignor=config.group_remote_assignor if asked.full else None,
             topic_partitions=None if asked.owned is None else _by_topic(asked.owned),
         )
@@ -245,6 +227,18 @@ class ConsumerGroupMember:
                 await self._coordinator.ask_once(request)
             except KafkaError:
                 return
+
+
+def _subscription(wanted: frozenset[str] | re.Pattern[str]) -> tuple[frozenset[str], str]:
+    """Names, and the regular expression of others, which the coordinator resolves as RE2 does.
+
+    Raises ValueError for flags that are not RE2's.
+    """
+    if not isinstance(wanted, re.Pattern):
+        return wanted, ""
+    if wanted.flags & ~(re.UNICODE | re.IGNORECASE | re.DOTALL):
+        raise ValueError(f"{wanted!r}: of the flags only IGNORECASE and DOTALL can be told to the coordinator")
+    return frozenset(), f"(?i){wanted.pattern}" if wanted.flags & re.IGNORECASE else wanted.pattern
 
 
 def _by_topic(places: Iterable[Place]) -> tuple[TopicPartitions, ...]:

@@ -37,22 +37,32 @@ class Heartbeat:
 
     epoch: int
     topics: tuple[str, ...]
+    expression: str
+    """A regular expression of names of topics, which the coordinator resolves; "" for none."""
     owned: tuple[Place, ...] | None
     """None: what it has said before."""
     full: bool
+
+    @property
+    def wanted(self) -> tuple[tuple[str, ...], str]:
+        """What it subscribes to."""
+        return self.topics, self.expression
 
 
 class ConsumerMembership:
     """The core of one member. Nothing here waits: who calls it sends the heartbeats, and asks the application first."""
 
-    def __init__(self, member_id: str, topics: Iterable[str], instance_id: str | None = None) -> None:
+    def __init__(
+        self, member_id: str, topics: Iterable[str], instance_id: str | None = None, expression: str = ""
+    ) -> None:
         self.member_id = member_id
         self.instance_id = instance_id
         self.state = State.UNJOINED
         self.epoch = JOINING_EPOCH
         self.topics = tuple(sorted(topics))
         """What it wants."""
-        self.asked: tuple[str, ...] = ()
+        self.expression = expression
+        self.asked: tuple[tuple[str, ...], str] = ((), "")
         """What it wanted in its last heartbeat that was responded to."""
         self.owned: tuple[Place, ...] = ()
         self.assigned: tuple[Place, ...] | None = None
@@ -78,11 +88,11 @@ class ConsumerMembership:
     def heartbeat_request(self) -> Heartbeat | None:
         """What it has to say now; None while it waits for a response, wants nothing, or has ended."""
         joins = self.epoch == JOINING_EPOCH
-        if self.state in ENDED or self.sent is not None or (joins and not self.topics):
+        if self.state in ENDED or self.sent is not None or (joins and not (self.topics or self.expression)):
             return None
         full = self.full or joins
         is_new = self.assigned is None and self.owned != self.said
-        return Heartbeat(self.epoch, self.topics, self.owned if full or is_new else None, full)
+        return Heartbeat(self.epoch, self.topics, self.expression, self.owned if full or is_new else None, full)
 
     def send(self) -> Heartbeat | None:
         """It says that, and waits for the response."""
@@ -93,7 +103,7 @@ class ConsumerMembership:
         """It is in this epoch; what it is assigned it is to make its own."""
         if self.sent is not asked:
             return
-        self.sent, self.state, self.epoch, self.asked, self.full = None, State.STABLE, epoch, asked.topics, False
+        self.sent, self.state, self.epoch, self.asked, self.full = None, State.STABLE, epoch, asked.wanted, False
         if asked.owned is not None:
             self.said = asked.owned
         if assignment is not None:
@@ -151,9 +161,9 @@ class ConsumerMembership:
 
     # --- what its application does -------------------------------------------------------------------------------
 
-    def subscribe(self, topics: Iterable[str]) -> None:
+    def subscribe(self, topics: Iterable[str], expression: str = "") -> None:
         """It wants these topics from now on."""
-        self.topics = tuple(sorted(topics))
+        self.topics, self.expression = tuple(sorted(topics)), expression
 
     def told(self, error: ErrorCode, asked: Identity) -> None:
         """A commit was refused: heartbeats tell what the member is."""
@@ -182,5 +192,5 @@ class ConsumerMembership:
         self.said = self.assigned = self.sent = None
 
     def _ends(self, state: State) -> None:
-        self.state, self.epoch, self.owned, self.asked = state, JOINING_EPOCH, (), ()
+        self.state, self.epoch, self.owned, self.asked = state, JOINING_EPOCH, (), ((), "")
         self.said = self.assigned = self.sent = None

@@ -126,12 +126,31 @@ async def test_member_ids_are_repeated_by_the_seed_and_by_nothing_else() -> None
 
 
 @simulated
-async def test_a_pattern_is_resolved_by_the_member_which_takes_new_topics() -> None:
+async def test_a_pattern_is_resolved_by_the_coordinator_which_sees_topics_come_and_go() -> None:
     async with running() as (cluster, client), member(client) as one:
-        await one.join(re.compile("t.*"))
+        await one.join(re.compile("T.*", re.IGNORECASE))
         await until(lambda: share(one), one)
         await cluster.create_topic("two", partitions=1)
+        await cluster.create_topic("other", partitions=1)
         await until(lambda: ("two", 0) in one.assignment, one)
+        await cluster.delete_topic("two")
+        await until(lambda: share(one), one)
+        await one.join(["other"])
+        await until(lambda: one.assignment == {("other", 0)}, one)
+        await one.join(re.compile("t"))
+        await until(lambda: share(one), one)
+
+
+@simulated
+async def test_a_pattern_that_the_coordinator_does_not_take_is_told() -> None:
+    async with running() as (_, client), member(client) as one:
+        await one.join(re.compile("t(?=x)"))
+        with pytest.raises(KafkaError) as refused:
+            await until(lambda: bool(one.assignment), one)
+        assert refused.value.code is ErrorCode.invalid_regular_expression
+    async with running() as (_, client), member(client) as one:
+        with pytest.raises(ValueError, match="of the flags only"):
+            await one.join(re.compile("t", re.VERBOSE))
 
 
 def test_settings_of_the_protocol_are_checked() -> None:

@@ -212,6 +212,19 @@ def test_partitions_that_are_added_are_shared_out(bootstrap: str, topic: str) ->
         until(lambda: shares(one, two) == [4, 4], one, two)
 
 
+def test_the_coordinator_resolves_a_regular_expression(cluster: Any, bootstrap: str, topic: str) -> None:
+    """confluent-kafka leaves names that begin with ^ to the coordinator."""
+    consumer = Consumer(settings(bootstrap, topic))
+    consumer.subscribe([f"^{topic}(-more)?$"])
+    until(lambda: shares(consumer) == [6], consumer)
+    cluster.create_topic(f"{topic}-more", partitions=2, replication_factor=3)
+    cluster.create_topic(f"{topic}-other", partitions=2, replication_factor=3)
+    until(lambda: shares(consumer) == [8], consumer)
+    cluster.delete_topic(f"{topic}-more")
+    until(lambda: shares(consumer) == [6], consumer)
+    consumer.close()
+
+
 def test_a_group_of_three_outlives_its_coordinator_and_loses_nothing(cluster: Any, bootstrap: str, topic: str) -> None:
     """The broker crashes while the third member joins: the next coordinator goes on where it was."""
     written = produce(bootstrap, topic, range(60))

@@ -27,6 +27,10 @@ def places(partitions: tuple[int, ...] | None) -> tuple[Place, ...] | None:
     return None if partitions is None else tuple(("t", number) for number in partitions)
 
 
+def expression(number: int) -> str:
+    return "" if number == spec.NONE else f"expression-{number}"
+
+
 def topics(wanted: tuple[int, ...]) -> tuple[str, ...]:
     return tuple(f"topic-{topic}" for topic in wanted)
 
@@ -44,9 +48,11 @@ class Members:
         match action:
             case processes.Start(number):
                 instance = self.machine.instance_of(number)
-                wants = topics(tuple(range(self.machine.topics)))
+                wants = action.effect(self.machine, state).processes[number]
                 name = None if instance == spec.NONE else str(instance)
-                self.cores[number] = self.kind(str(self.machine.new_member_id(state)), wants, name)
+                self.cores[number] = self.kind(
+                    str(self.machine.new_member_id(state)), topics(wants.topics), name, expression(wants.expression)
+                )
             case processes.Crash(number):
                 del self.cores[number]
             case processes.GiveBack(number):
@@ -54,7 +60,8 @@ class Members:
             case processes.Reconcile(number):
                 self.cores[number].after_reconciling()
             case processes.Resubscribe(number):
-                self.cores[number].subscribe(topics(action.effect(self.machine, state).processes[number].topics))
+                wants = action.effect(self.machine, state).processes[number]
+                self.cores[number].subscribe(topics(wants.topics), expression(wants.expression))
             case requests.ReceiveLeave(request, _):
                 assert self.cores.pop(request.process).leave() == request.epoch
             case requests.ReceiveHeartbeat(_, late=False):
@@ -114,7 +121,8 @@ class Members:
                 continue
             assert core.member_id == str(process.member_id)
             assert (core.epoch, core.full, core.sent is not None) == (process.epoch, process.full, process.waiting)
-            assert (core.topics, core.asked) == (topics(process.topics), topics(process.asked))
+            assert (core.topics, core.expression) == (topics(process.topics), expression(process.expression))
+            assert core.asked == (topics(process.asked[0]), expression(process.asked[1]))
             assert (core.owned, core.assigned, core.said) == (
                 places(process.owned),
                 places(process.assigned),
@@ -127,7 +135,8 @@ class Members:
         if wanted is None:
             assert says is None
             return
-        assert says == Heartbeat(wanted.epoch, topics(wanted.topics), places(wanted.owned), wanted.full)
+        subscribed = topics(wanted.topics), expression(wanted.expression)
+        assert says == Heartbeat(wanted.epoch, *subscribed, places(wanted.owned), wanted.full)
 
 
 def walk(seed: int, kind: type[ConsumerMembership] = ConsumerMembership) -> set[str]:
@@ -137,7 +146,16 @@ def walk(seed: int, kind: type[ConsumerMembership] = ConsumerMembership) -> set[
     if seed % 2:
         del bounds["FailOver"]
     instances = ((), (0, 0))[seed % 3 == 0]
-    machine = Machine(processes=3, instances=instances, partitions=3, topics=2, commits=1, bounds=Bounds(bounds))
+    machine = Machine(
+        processes=3,
+        instances=instances,
+        partitions=3,
+        topics=2,
+        matches=((0, 1), (1,)),
+        expressions=(0, spec.NONE, 1)[: seed % 4],
+        commits=1,
+        bounds=Bounds(bounds),
+    )
     members = Members(machine, kind)
     (state,) = machine.initial()
     taken = set[str]()
@@ -145,7 +163,8 @@ def walk(seed: int, kind: type[ConsumerMembership] = ConsumerMembership) -> set[
         actions = list(machine.actions(state))
         if not actions:
             break
-        action = rng.choice(actions)
+        fair = [one for one in actions if not getattr(one, "bounded_as", "")]
+        action = rng.choice(fair if fair and rng.random() < 0.5 else actions)
         members.perform(action, state)
         state = machine.step(state, action)
         members.check(state)

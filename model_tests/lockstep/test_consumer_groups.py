@@ -32,10 +32,11 @@ from tidegauge.impl.coordinators.groups.consumer.state import (
 )
 from tidegauge.impl.coordinators.groups.record_formats import ConsumerKey, GroupRecord, decode_key
 from tidegauge.impl.coordinators.groups.requests import Commit
+from tidegauge.model_tests.coordinators.groups.known_topics import Known
 from tidegauge.model_tests.spec.walked import OFTEN
 from tidegauge.spec.groups.consumer import state as spec
 from tidegauge.spec.groups.consumer.machine import ConsumerGroups as Machine
-from tidegauge.spec.groups.consumer.processes import AddPartition
+from tidegauge.spec.groups.consumer.processes import AddPartition, CreateTopic, DeleteTopic
 from tidegauge.spec.groups.consumer.requests import LoseResponse, ReceiveCommit, ReceiveHeartbeat, ReceiveLeave
 from tidegauge.spec.groups.consumer.timing import CommitRecord, ExpireRebalance, ExpireSession, FailOver, Load
 from tidegauge.spec.kernel.bounds import Bounds
@@ -60,16 +61,27 @@ class Beside:
     waiting: list[ConsumerWrite | None] = attrs.field(factory=list)
     """As many as the machine has batches that are not committed; None is one without a record of the group."""
     partitions: int = 0
+    created: int = 0
+    deleted: list[int] = attrs.field(factory=list)
     version: int = 0
 
     def __attrs_post_init__(self) -> None:
         self.core = ConsumerGroups(rules=self.rules)
         self.partitions = self.machine.partitions
+        self.created = self.machine.first_topics
 
     @property
     def topics(self) -> Topics:
         count, topics = self.partitions, self.machine.topics
-        return {f"topic-{t}": Topic(TOPIC_IDS[t], len(range(t, count, topics))) for t in range(topics)}
+        there = [t for t in range(self.created) if t not in self.deleted]
+        return {f"topic-{t}": Topic(TOPIC_IDS[t], len(range(t, count, topics))) for t in there}
+
+    @property
+    def known(self) -> Known:
+        return Known(self.topics, self.version)
+
+    def expression(self, number: int) -> str:
+        return "" if number == spec.NONE else f"topic-[{''.join(map(str, self.machine.matches[number]))}]"
 
     def place(self, partition: int) -> tuple[str, int]:
         return TOPIC_IDS[partition % self.machine.topics], partition // self.machine.topics
@@ -87,12 +99,13 @@ class Beside:
             request.epoch,
             instance_id=None if instance == spec.NONE else f"instance-{instance}",
             rebalance_timeout_ms=500 if says else -1,
-            topics=tuple(f"topic-{topic}" for topic in request.topics) or None,
+            topics=tuple(f"topic-{topic}" for topic in request.topics),
+            expression=self.expression(request.expression),
             owned=owned,
         )
 
     def beat(self, request: spec.HeartbeatRequest) -> ConsumerWrite | HeartbeatResponse:
-        made = self.core.heartbeat(self.asked(request), self.topics, self.version, SESSION_MS, 0)
+        made = self.core.heartbeat(self.asked(request), self.known, SESSION_MS, 0)
         if isinstance(made, ConsumerWrite) and made.records:
             self.append(made)
         return made
@@ -145,12 +158,14 @@ class Beside:
             "target epoch": group.target_epoch,
             "target": {one: sorted(map(self.number, has)) for one, has in group.target.items()},
             "members": {one.member_id: self.shown_member(one) for one in group.members.values()},
+            "resolved": {one: sorted(found.topics) for one, found in group.resolved.items()},
         }
 
     def shown_member(self, member: ConsumerMember) -> dict[str, Any]:
         return {
             "instance": member.instance_id,
             "topics": sorted(member.topics),
+            "expression": member.expression,
             "epoch": member.epoch,
             "assigned": {self.number(place): since for place, since in member.assigned.items()},
             "revoking": {self.number(place): since for place, since in member.revoking.items()},
@@ -165,12 +180,14 @@ class Beside:
                 member_name(one.member_id): {
                     "instance": None if one.instance == spec.NONE else f"instance-{one.instance}",
                     "topics": [f"topic-{topic}" for topic in one.topics],
+                    "expression": self.expression(one.expression),
                     "epoch": one.epoch,
                     "assigned": dict(one.assigned),
                     "revoking": dict(one.revoking),
                 }
                 for one in group.members
             },
+            "resolved": {self.expression(one): [f"topic-{t}" for t in found] for one, found in group.resolved},
         }
 
 
@@ -183,13 +200,15 @@ def same_target(machine: Machine) -> Any:
         def target(self, group: ConsumerGroup, topics: Topics, known: Any) -> Mapping[str, frozenset[tuple[str, int]]]:
             numbers = {name: int(name[-3:]) for name in group.members}
             members = tuple(
-                spec.Member(numbers[name], topics=tuple(sorted(int(topic[-1]) for topic in one.topics)))
+                spec.Member(numbers[name], topics=tuple(sorted(int(topic[-1]) for topic in group.wants(one))))
                 for name, one in sorted(group.members.items())
             )
             had = tuple(
                 (int(one[-3:]), tuple(sorted(map(self.beside.number, has)))) for one, has in group.target.items()
             )
-            target = machine.target(spec.Group(members=members, target=had), self.beside.partitions)
+            wanted = {f"topic-{topic}" for one in members for topic in one.topics} & topics.keys()
+            places = [(topics[name].topic_id, n) for name in wanted for n in range(topics[name].partitions)]
+            target = machine.target(spec.Group(members=members, target=had), sorted(map(self.beside.number, places)))
             return {member_name(one): frozenset(map(self.beside.place, has)) for one, has in target.items()}
 
     return Rules
@@ -226,6 +245,12 @@ def perform(beside: Beside, action: Any, state: spec.State, rng: Random) -> None
         case AddPartition():
             beside.partitions += 1
             beside.version += 1
+        case CreateTopic():
+            beside.created += 1
+            beside.version += 1
+        case DeleteTopic(topic):
+            beside.deleted.append(topic)
+            beside.version += 1
 
 
 def check_error(error: ErrorCode, wanted: spec.Error) -> None:
@@ -245,7 +270,7 @@ def check_refused(beside: Beside, state: spec.State) -> set[str]:
             if kind is ReceiveCommit:
                 error = beside.commit_error(request)
             elif reason.error.value:
-                made = beside.core.heartbeat(beside.asked(request), beside.topics, beside.version, SESSION_MS, 0)
+                made = beside.core.heartbeat(beside.asked(request), beside.known, SESSION_MS, 0)
                 error = made.error if isinstance(made, HeartbeatResponse) else ErrorCode.none
             else:
                 continue
@@ -261,8 +286,16 @@ def walk(seed: int, rules: Any = None, length: int = 80) -> tuple[set[str], set[
     bounds = dict.fromkeys(Machine().perturbations, OFTEN)
     if seed % 2:
         del bounds["FailOver"]
+    bounds["CreateTopic"] = 1
     machine = Machine(
-        processes=3, instances=((), (0, 0))[seed % 3 == 0], partitions=3, topics=2, commits=2, bounds=Bounds(bounds)
+        processes=3,
+        instances=((), (0, 0))[seed % 3 == 0],
+        partitions=3,
+        topics=3,
+        matches=((0, 2), (1, 2)),
+        expressions=(0, spec.NONE, 1)[: seed % 4],
+        commits=2,
+        bounds=Bounds(bounds),
     )
     kind = same_target(machine)
     if rules is not None:

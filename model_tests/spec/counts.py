@@ -38,6 +38,7 @@ COUNTS: Final[Mapping[str, tuple[int, int]]] = {
     "consumers-lost-responses": (473, 970),
     "consumers-growing": (596, 1_087),
     "consumers-subscriptions": (743, 1_314),
+    "consumers-expressions": (97, 139),
     "consumers-offsets": (1_179, 2_794),
     "consumers-zombie": (371, 612),
     "transactions-two-partitions": (1_145, 2_114),

@@ -47,7 +47,7 @@ REFUSED: Final[Mapping[str, int]] = {
     "idempotence": 28298,
     "transactions": 78314,
     "classic-groups": 305549,
-    "consumer-groups": 265886,
+    "consumer-groups": 268232,
     "lag": 42,
     "committed-reads": 9344,
     "unclean-transactions": 10231,

@@ -46,7 +46,9 @@ LARGE: Final[Mapping[str, Machine[Any]]] = {
     "consumer-groups": ConsumerGroups(
         processes=3,
         instances=(0, 0),
-        topics=2,
+        topics=3,
+        matches=((0, 2),),
+        expressions=(0,),
         commits=2,
         bounds=Bounds(dict.fromkeys(ConsumerGroups().perturbations, OFTEN)),
     ),

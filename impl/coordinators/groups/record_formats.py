@@ -4,7 +4,7 @@ A key and a value begin with a version, an int16. A key's version says what kind
 
     0, 1  offset   group string, topic string, partition int32
     2     group    group string
-    3, 5, 6, 7, 8  of a consumer group: `consumer.records`
+    3, 5, 6, 7, 8, 16  of a consumer group: `consumer.records`
 
     value of an offset                                           value of a group: `group_metadata`
     0, 2  offset int64, metadata string, commit time int64
@@ -29,10 +29,10 @@ from tidegauge.impl.records.batches import InvalidRecordError
 
 OFFSET_KEYS: Final = (0, 1)
 GROUP_KEY: Final = 2
-CONSUMER_KINDS: Final = (3, 5, 6, 7, 8)
+CONSUMER_KINDS: Final = (3, 5, 6, 7, 8, 16)
 """The versions of the keys of consumer groups (KIP-848)."""
-MEMBER_KINDS: Final = (5, 7, 8)
-"""Those whose keys have a member id."""
+OWN_KINDS: Final = (5, 7, 8, 16)
+"""Those whose keys have a member id, or, of the last one, a regular expression."""
 OFFSET_KEY_VERSION: Final = 1
 NO_TIME: Final = -1
 NO_LEADER_EPOCH: Final = -1
@@ -56,7 +56,7 @@ class GroupKey(NamedTuple):
 
 
 class ConsumerKey(NamedTuple):
-    """A record of a consumer group (`consumer.records`): its kind, and the member that it is of, if any."""
+    """A record of a consumer group (`consumer.records`): its kind, and the member or the expression that it is of."""
 
     kind: int
     group: str
@@ -97,7 +97,7 @@ def decode_key(key: bytes | None) -> OffsetKey | GroupKey | ConsumerKey | None:
     if version in OFFSET_KEYS:
         return OffsetKey(fields.string(), fields.string(), fields.int32())
     if version in CONSUMER_KINDS:
-        return ConsumerKey(version, fields.string(), fields.string() if version in MEMBER_KINDS else "")
+        return ConsumerKey(version, fields.string(), fields.string() if version in OWN_KINDS else "")
     return GroupKey(fields.string()) if version == GROUP_KEY else None
 
 

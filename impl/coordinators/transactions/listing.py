@@ -1,4 +1,4 @@
-"""Which transactional ids ListTransactions tells of (KIP-664, KIP-994); `id_patterns` is KIP-1152."""
+"""Which transactional ids ListTransactions tells of (KIP-664, KIP-994); their patterns are those of KIP-1152."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Consumer groups of KIP-848 at their coordinator: ConsumerGroupHeartbeat, ConsumerGroupDescribe.
 
-The rules are the core's (`impl.coordinators.groups.consumer`); here are those of the requests. A subscription by a
-regular expression of the server's is refused with UNSUPPORTED_VERSION: there is none here yet.
+The rules are the core's (`impl.coordinators.groups.consumer`); here are those of the requests. A regular expression is
+held against the topics that its member may describe.
 """
 
 from __future__ import annotations
@@ -83,8 +83,6 @@ async def handle_consumer_group_heartbeat(
         return refuse(ErrorCode.topic_authorization_failed)
     if wrong := _wrong(request, context.api_version):
         return refuse(ErrorCode.invalid_request, wrong)
-    if request.subscribed_topic_regex:
-        return refuse(ErrorCode.unsupported_version, "expressions of topics are not resolved here: name the topics")
     led = groups.led(request.group_id)
     if isinstance(led, ErrorCode):
         return refuse(led)
@@ -103,12 +101,14 @@ async def handle_consumer_group_heartbeat(
         rack_id=request.rack_id,
         rebalance_timeout_ms=request.rebalance_timeout // MILLISECOND,
         topics=request.subscribed_topic_names,
+        expression=request.subscribed_topic_regex,
         assignor=request.server_assignor,
         owned=owned,
         client_id=context.client_id or "",
         client_host=f"/{context.client_host}",
     )
-    told = await context.wait_briefly(partial(groups.consumers.heartbeat, led, beat))
+    may_describe = partial(context.allowed, Operation.DESCRIBE, ResourceType.TOPIC)
+    told = await context.wait_briefly(partial(groups.consumers.heartbeat, led, beat, may_describe))
     if told.error is not NONE:
         return refuse(told.error, told.message)
     interval = timedelta(milliseconds=groups.consumers.setting(request.group_id, HEARTBEAT_INTERVAL))
@@ -224,7 +224,7 @@ async def _described(
     group = led.state.consumers.committed.get(group_id)
     if group is None:
         return refused(ErrorCode.group_id_not_found, f"there is no consumer group {group_id!r}")
-    names = {name for member in group.members.values() for name in member.topics}
+    names = {name for member in group.members.values() for name in group.wants(member)}
     if denied_topics(Operation.DESCRIBE, names, context):
         return refused(ErrorCode.topic_authorization_failed)
     members = [await _member(one, group, context, metadata) async for one in context.pace.each(group.members.values())]
@@ -252,6 +252,7 @@ async def _member(
         client_id=member.client_id,
         client_host=member.client_host,
         subscribed_topic_names=tuple(TopicName(name) for name in sorted(member.topics)),
+        subscribed_topic_regex=member.expression or None,
         assignment=await _assignment(member.assigned, context, metadata),
         target_assignment=await _assignment(group.target.get(member.member_id, ()), context, metadata),
         member_type=i8(CONSUMER_MEMBER),

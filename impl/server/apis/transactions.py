@@ -26,7 +26,7 @@ from kio.schema.list_transactions.v2.response import ListTransactionsResponse
 from kio.schema.list_transactions.v2.response import TransactionState as ListedTransaction
 from kio.schema.types import ProducerId, TransactionalId
 
-from tidegauge.impl.coordinators.transactions.id_patterns import IdPattern, PatternError
+from tidegauge.impl.coordinators.name_patterns import NamePattern, PatternError
 from tidegauge.impl.coordinators.transactions.messages import AddPartitions, EndTxn, TransactionFilter, VerifyPartitions
 from tidegauge.impl.coordinators.transactions.metadata import EPOCH_PER_TRANSACTION, TopicPartition
 from tidegauge.impl.metadata.features import TRANSACTION_VERSION
@@ -240,7 +240,7 @@ async def handle_list_transactions(
     Errors: COORDINATOR_LOAD_IN_PROGRESS, INVALID_REGULAR_EXPRESSION.
     """
     try:
-        pattern = IdPattern(request.transactional_id_pattern or ".*")
+        pattern = NamePattern(request.transactional_id_pattern or ".*")
     except PatternError:
         return list_transactions_error(request, ErrorCode.invalid_regular_expression)
     wanted = TransactionFilter(
@@ -268,6 +268,6 @@ async def handle_list_transactions(
     )
 
 
-async def _matches(pattern: IdPattern, transactional_id: str, context: RequestContext) -> bool:
+async def _matches(pattern: NamePattern, transactional_id: str, context: RequestContext) -> bool:
     await context.pace.did(len(transactional_id))
     return pattern.matches(transactional_id)

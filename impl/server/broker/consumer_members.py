@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 import attrs
 import trio
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.coordinators.groups.consumer.state import HeartbeatResponse, Topic
+from tidegauge.impl.coordinators.groups.consumer.state import HeartbeatResponse
 from tidegauge.impl.metadata.group_configs import group_default
 from tidegauge.impl.server.broker.consumer_group_lines import ConsumerGroupLines
 from tidegauge.impl.server.broker.coordinator_log import CoordinatorLog, Led
+from tidegauge.impl.server.broker.topic_expressions import TopicExpressions, TopicsOfImage
 from tidegauge.impl.server.config import group_settings
 from tidegauge.impl.server.pace import Pace
 
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from tidegauge.impl.coordinators.groups.consumer.coordinator import ConsumerWrite
     from tidegauge.impl.coordinators.groups.consumer.state import ConsumerHeartbeat
     from tidegauge.impl.coordinators.groups.coordinator import GroupCoordinator
-    from tidegauge.impl.metadata.image import ClusterImage
     from tidegauge.impl.ports.clock import Clock
     from tidegauge.impl.server.broker.dynamic_config import DynamicConfig
     from tidegauge.impl.server.broker.metadata_cache import MetadataCache
@@ -38,23 +38,6 @@ SESSION_TIMEOUT: Final = "consumer.session.timeout.ms"
 HEARTBEAT_INTERVAL: Final = "consumer.heartbeat.interval.ms"
 _TIMEOUT_UNITS: Final = 20
 """Of work, as `impl.server.pace` counts it, to act on one deadline."""
-
-
-class ImageTopics(Mapping[str, Topic]):
-    """The topics of the metadata image, as the core asks for them."""
-
-    def __init__(self, image: ClusterImage) -> None:
-        self._image = image
-
-    def __getitem__(self, name: str) -> Topic:
-        topic = self._image.topics[name]
-        return Topic(topic.topic_id, len(topic.partitions))
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._image.topics)
-
-    def __len__(self) -> int:
-        return len(self._image.topics)
 
 
 @attrs.define(eq=False, repr=False)
@@ -102,6 +85,7 @@ class ConsumerMembers:
         self._line: deque[_Queued] = deque()
         """What is to be written, in the order of the decisions."""
         self._lines = ConsumerGroupLines()
+        self._expressions = TopicExpressions()
         self._changed = trio.Event()
         """Set and replaced whenever something is committed, or given up."""
 
@@ -118,15 +102,16 @@ class ConsumerMembers:
 
     # --- requests --------------------------------------------------------------------------------------------------
 
-    async def heartbeat(self, led: Led[GroupCoordinator], request: ConsumerHeartbeat) -> HeartbeatResponse:
-        """The core's response to a heartbeat, once it is in the log.
+    async def heartbeat(
+        self, led: Led[GroupCoordinator], request: ConsumerHeartbeat, may_describe: Callable[[str], bool]
+    ) -> HeartbeatResponse:
+        """The core's response to a heartbeat, once it is in the log. `may_describe`: which topics its sender may know.
 
         Errors: those of the core, and of the append: COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR.
         """
-        image = self._metadata.image
-        session_ms = self.setting(request.group, SESSION_TIMEOUT)
-        core = led.state.consumers
-        made = core.heartbeat(request, ImageTopics(image), image.offset, session_ms, self._now().timer_ms)
+        now, session_ms = self._now(), self.setting(request.group, SESSION_TIMEOUT)
+        known = TopicsOfImage(self._metadata.image, self._expressions, may_describe, now.wall_ms)
+        made = led.state.consumers.heartbeat(request, known, session_ms, now.timer_ms)
         self._set_alarm(led)
         if isinstance(made, HeartbeatResponse):
             return made

@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from tidegauge.impl.coordinators.groups.consumer.records import changes, replayed
-from tidegauge.impl.coordinators.groups.consumer.state import ConsumerGroup, ConsumerMember
+from tidegauge.impl.coordinators.groups.consumer.state import ConsumerGroup, ConsumerMember, Resolved
 from tidegauge.impl.coordinators.groups.record_formats import ConsumerKey, GroupRecord, decode_key
 from tidegauge.impl.records.batches import RecordError
 
@@ -19,6 +19,7 @@ ONE = ConsumerMember(
     client_id="c",
     client_host="/h",
     topics=frozenset({"t", "u"}),
+    expression="x.*",
     rebalance_timeout_ms=300_000,
     assignor="range",
     epoch=4,
@@ -34,6 +35,7 @@ GROUP = ConsumerGroup(
     target_epoch=5,
     target={"m1": frozenset({(TOPIC, 0), (OTHER, 2)}), "m2": frozenset({(TOPIC, 1)})},
     members={"m1": ONE, "m2": TWO},
+    resolved={"x.*": Resolved(frozenset({"xy", "x"}), 7, 9)},
 )
 
 
@@ -49,7 +51,7 @@ def load(records: list[GroupRecord]) -> ConsumerGroup | None:
 def shown(group: ConsumerGroup | None) -> tuple[object, ...]:
     assert group is not None
     members = {one.member_id: (one.subscription, one.current) for one in group.members.values()}
-    return group.epoch, group.metadata_hash, group.target_epoch, group.target, members
+    return group.epoch, group.metadata_hash, group.target_epoch, group.target, members, group.resolved
 
 
 def test_a_group_is_what_its_records_say() -> None:
@@ -93,6 +95,8 @@ def test_bytes_are_kafkas() -> None:
     assert records[6].value == bytes.fromhex("0000 00000005 00")
     assert records[8].key == bytes.fromhex("0008 0001 67 0002 6d32")
     assert records[8].value == bytes.fromhex("0000 00000005 00000000 03 01 01 00")
+    assert records[16].key == bytes.fromhex("0010 0001 67 0003") + b"x.*"
+    assert records[16].value == bytes.fromhex("0000 03 02 78 03 7879 0000000000000007 0000000000000009 00")
     topic = bytes.fromhex("00000000000000000000000000000001")
     assert records[7].value == b"\0\0\2" + topic + bytes.fromhex("02 00000001 00 00")
 

@@ -31,9 +31,10 @@ from kio.schema.types import TopicName
 from kio.schema.update_features.v2.request import FeatureUpdateKey, UpdateFeaturesRequest
 from kio.static.primitive import i8, i16, i32Timedelta
 
+from tidegauge.impl.server.transport.authorization import Operation, ResourceType
 from tidegauge.impl.wire.primitives import i32, i64
 from tidegauge.model_tests.server.apis.test_group_offsets import GROUP, Asked, coordinator_of, grouped
-from tidegauge.model_tests.server.asking import Asker, asker
+from tidegauge.model_tests.server.asking import Asker, asker, forbid
 from tidegauge.model_tests.simulated import simulated
 
 NONE = ErrorCode.none
@@ -149,7 +150,7 @@ async def test_who_is_no_member_or_of_another_epoch_is_told_so() -> None:
         ({"topic_partitions": None}, ErrorCode.invalid_request),
         ({"subscribed_topic_names": ()}, ErrorCode.invalid_request),
         ({"server_assignor": "sticky"}, ErrorCode.unsupported_assignor),
-        ({"subscribed_topic_regex": "t.*"}, ErrorCode.unsupported_version),
+        ({"subscribed_topic_regex": "t("}, ErrorCode.invalid_regular_expression),
         ({"instance_id": "i" * 40_000}, ErrorCode.invalid_request),
     ],
     ids=str,
@@ -252,6 +253,64 @@ async def test_operators_see_members_and_targets_and_delete_what_is_empty() -> N
             await ask(ConsumerGroupDescribeRequest(group_ids=(GROUP,), include_authorized_operations=False))
         ).groups[0]
         assert gone.error_code is ErrorCode.group_id_not_found
+
+
+@simulated
+async def test_an_expression_matches_what_its_member_may_describe_as_topics_come_and_go() -> None:
+    async with grouped(brokers=3) as asked:
+        for name in ("orders-eu", "orders-secret", "payments"):
+            await asked.cluster.create_topic(name, partitions=1)
+        forbid(asked.cluster, (Operation.DESCRIBE, ResourceType.TOPIC, "orders-secret"), brokers=range(3))
+        by_expression = {"subscribed_topic_names": (), "subscribed_topic_regex": "^orders-.*|t$"}
+        one = Member(await asker(asked.cluster, asked.coordinator))
+        assert (await one.beat(**by_expression)).error_code is NONE
+
+        def named() -> set[str | None]:
+            metadata = asked.cluster.broker(0).metadata
+            return {metadata.topic_name(str(topic_id)) for topic_id in one.owned}
+
+        assert named() == {"orders-eu", "t"}
+        described = ConsumerGroupDescribeRequest(group_ids=(GROUP,), include_authorized_operations=False)
+        (member,) = (await asked.peer.ask(described)).groups[0].members
+        assert (member.subscribed_topic_regex, member.subscribed_topic_names) == ("^orders-.*|t$", ())
+        await asked.cluster.create_topic("orders-us", partitions=1)
+        await one.beat(**by_expression)
+        assert named() == {"orders-eu", "orders-us", "t"}
+        await asked.cluster.delete_topic("orders-eu")
+        for _ in range(2):
+            await one.beat(**by_expression)
+        assert named() == {"orders-us", "t"}
+        epoch = one.epoch
+        for text in ("t(", "t\\b", "a{999}"):
+            bad = await one.beat(subscribed_topic_regex=text)
+            assert bad.error_code is ErrorCode.invalid_regular_expression
+        assert (await one.beat(subscribed_topic_names=(), subscribed_topic_regex=None)).member_epoch == epoch
+        await one.beat(subscribed_topic_names=(TopicName("payments"),), subscribed_topic_regex="")
+        await one.beat(subscribed_topic_names=None)
+        assert named() == {"payments"}
+
+
+@simulated
+async def test_what_an_expression_has_matched_outlives_the_coordinator() -> None:
+    async with grouped(brokers=3) as asked:
+        by_expression = {"subscribed_topic_names": (), "subscribed_topic_regex": "t+"}
+        one = Member(asked.peer)
+        await one.beat(**by_expression)
+        led = asked.cluster.broker(asked.coordinator).groups.led(GROUP)
+        assert not isinstance(led, ErrorCode)
+        had = led.state.consumers.committed[GROUP].resolved
+        assert {name: found.topics for name, found in had.items()} == {"t+": {"t"}}
+        await asked.cluster.crash(asked.coordinator)
+        coordinator, asks = asked.coordinator, next(n for n in range(3) if n != asked.coordinator)
+        while coordinator == asked.coordinator:
+            await trio.sleep(0.2)
+            coordinator = await coordinator_of(asked.cluster, ask=asks)
+        one.peer = await asker(asked.cluster, coordinator)
+        assert (await one.beat(subscribed_topic_names=None)).member_epoch == 2
+        led = asked.cluster.broker(coordinator).groups.led(GROUP)
+        assert not isinstance(led, ErrorCode)
+        assert led.state.consumers.committed[GROUP].resolved == had
+        assert one.partitions == [0, 1]
 
 
 @simulated

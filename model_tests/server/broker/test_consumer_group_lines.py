@@ -9,6 +9,7 @@ import pytest
 from tidegauge.impl.coordinators.groups.consumer.coordinator import ConsumerGroups, ConsumerWrite
 from tidegauge.impl.coordinators.groups.consumer.state import ConsumerHeartbeat, HeartbeatResponse, Topic
 from tidegauge.impl.server.broker.consumer_group_lines import ConsumerGroupLines
+from tidegauge.model_tests.coordinators.groups.known_topics import Known
 
 TOPICS = {"t": Topic("377561f6-1cb7-406d-bdff-d26520f8ad6a", 2)}
 SESSION_MS = 1_000
@@ -26,7 +27,7 @@ class Groups:
     def beat(self, member: str, epoch: int, **more: object) -> list[str]:
         """The lines about a heartbeat that is written."""
         request = ConsumerHeartbeat("g", member, epoch, **more)  # type: ignore[arg-type]
-        made = self.core.heartbeat(request, TOPICS, 1, SESSION_MS, 0)
+        made = self.core.heartbeat(request, Known(TOPICS), SESSION_MS, 0)
         assert isinstance(made, ConsumerWrite), made
         return self.written(made)
 
@@ -79,7 +80,7 @@ def test_who_leaves_who_expires_and_who_is_replaced_are_told_apart(groups: Group
 
 def test_what_the_log_does_not_take_is_told(groups: Groups) -> None:
     request = ConsumerHeartbeat("g", "a", 0, topics=("t",), rebalance_timeout_ms=500, owned=frozenset())
-    made = groups.core.heartbeat(request, TOPICS, 1, SESSION_MS, 0)
+    made = groups.core.heartbeat(request, Known(TOPICS), SESSION_MS, 0)
     assert not isinstance(made, HeartbeatResponse)
     groups.caplog.clear()
     groups.core.failed(made)

@@ -13,6 +13,7 @@ from typing import Any, Final
 import attrs
 
 from tidegauge.spec.groups.consumer.machine import ConsumerGroups
+from tidegauge.spec.groups.consumer.models import CONSUMER_MODELS
 from tidegauge.spec.groups.consumer.state import JOINING_EPOCH, NONE, Error, Group, Member, Phase
 from tidegauge.spec.kernel.bounds import Bounds
 
@@ -24,6 +25,7 @@ COMMITS: Final = ConsumerGroups(commits=1, bounds=Bounds(DelayCommit=1))
 STABLE: Final = "every process that goes on is in the epoch of the group, with its part"
 OWNED: Final = "what somebody wants somebody owns"
 GONE: Final = "who is gone is no member"
+WANTED: Final = "nobody owns what it does not want"
 
 Wrong = Callable[..., Any]
 """What is done instead: takes the machine, the right rule, and the rule's arguments."""
@@ -63,15 +65,16 @@ def _joined_beside(machine: Any, right: Wrong, group: Group, instance: int, requ
     return group if group.member(request.member_id) else group.with_member(Member(request.member_id, instance))
 
 
-def _to_all(machine: Any, right: Wrong, group: Group, partitions: int) -> dict[int, range]:
+def _to_all(machine: Any, right: Wrong, group: Group, partitions: tuple[int, ...]) -> dict[int, tuple[int, ...]]:
     """Everybody is to own everything."""
-    return {member.member_id: range(partitions) for member in group.members}
+    return {member.member_id: partitions for member in group.members}
 
 
-def _unsubscribed(machine: Any, right: Wrong, group: Group, partitions: int) -> dict[int, range]:
+def _unsubscribed(machine: Any, right: Wrong, group: Group, partitions: tuple[int, ...]) -> dict[int, tuple[int, ...]]:
     """The first member is to own everything, whether it wants it or not."""
     first = group.members[0].member_id
-    return {one.member_id: range(partitions if one.member_id == first else 0) for one in group.members}
+    every = tuple(range(machine.most_partitions))
+    return {one.member_id: every if one.member_id == first else () for one in group.members}
 
 
 def _revoking_at_once(machine: Any, right: Wrong, group: Group, member: Member, epoch: int, owned: Any) -> Member:
@@ -156,6 +159,20 @@ MUTANTS: Final = (
         lambda m, r, group, before, after, partitions: before.topics != after.topics,
         _once(TWO, "AddPartition", partitions=1),
         OWNED,
+    ),
+    RuleMutant(
+        "ResolvesOnce",
+        "resolved",
+        lambda m, r, group, state: group if group.resolved else r(group, state),
+        CONSUMER_MODELS["consumers-expressions"].machine,
+        OWNED,
+    ),
+    RuleMutant(
+        "GivesWhatIsGone",
+        "partitions_wanted",
+        lambda m, r, group, state: tuple(range(state.partitions)),
+        _once(TWO, "DeleteTopic", topics=2, processes=1),
+        WANTED,
     ),
     RuleMutant("StaysInTheEpoch", "next_epoch", lambda m, r, group: max(2, group.epoch), TWO, "TargetCovers"),
     RuleMutant("MakesNoTarget", "needs_target", lambda m, r, group: group.target_epoch < 2, TWO, STABLE),

@@ -21,6 +21,10 @@ NOT_MUTATED: Final[Mapping[str, str]] = {
     "heartbeat_request": "what a process has to send, as its state says",
     "leave_request": "what a process has to send, as its state says",
     "commit_request": "what a process has to send, as its state says",
+    "has_topic": "what there is, as the state says",
+    "is_there": "a topic that has come and has not gone, and its partitions",
+    "expression_of": "a constant of the model",
+    "resolution_begins_epoch": "only rights can let an expression match what was there, and there are none here",
     "to_give_back": "what a process has to give back, as its state says",
 }
 """Why no mutant of the rule is in the list."""

@@ -34,6 +34,8 @@ class CoordinatorRules(EnumeratingMachine[State]):
 
     topics: int = 1
     """Partition p is of topic p modulo so many."""
+    matches: tuple[tuple[int, ...], ...] = ()
+    """The topics that a regular expression matches, by its number."""
 
     # --- who is a member -----------------------------------------------------------------------------------------
 
@@ -84,13 +86,20 @@ class CoordinatorRules(EnumeratingMachine[State]):
         target = tuple(sorted((request.member_id if one == known.member_id else one, has) for one, has in group.target))
         members = tuple(one for one in group.members if one.member_id != known.member_id)
         group = evolve(group, members=members, target=target)
-        return group.with_member(Member(request.member_id, instance, known.topics, assigned=known.assigned))
+        return group.with_member(
+            Member(request.member_id, instance, known.topics, known.expression, assigned=known.assigned)
+        )
 
     # --- epochs ---------------------------------------------------------------------------------------------------
 
-    def begins_epoch(self, group: Group, before: Member, after: Member, partitions: int) -> bool:
-        """Another subscription, and another number of partitions, begin an epoch of the group. Who joins had none."""
-        return before.topics != after.topics or group.known != partitions
+    def begins_epoch(self, group: Group, before: Member, after: Member, partitions: Collection[int]) -> bool:
+        """Another subscription, and other partitions of it, begin an epoch of the group. Who joins had none."""
+        is_new = (before.topics, before.expression) != (after.topics, after.expression)
+        return is_new or group.known != partitions
+
+    def resolution_begins_epoch(self, before: Group, after: Group) -> bool:
+        """So does an expression that matches other topics, though another member may have these already."""
+        return before.resolved != after.resolved
 
     def next_epoch(self, group: Group) -> int:
         return group.epoch + 1
@@ -113,16 +122,38 @@ class CoordinatorRules(EnumeratingMachine[State]):
         """A static member that has left to come back: it has given back what it was to."""
         return evolve(member, epoch=STATIC_LEAVING_EPOCH, revoking=())
 
+    # --- topics --------------------------------------------------------------------------------------------------
+
+    def has_topic(self, state: State, topic: int) -> bool:
+        """Whether there is such a topic now."""
+        return topic < state.created and topic not in state.deleted
+
+    def is_there(self, state: State, partition: int) -> bool:
+        """Whether there is such a partition, of a topic that there is."""
+        return partition < state.partitions and self.has_topic(state, partition % self.topics)
+
+    def resolved(self, group: Group, state: State) -> Group:
+        """The group with what its members' expressions match now: topics come and go."""
+        wanted = sorted({member.expression for member in group.members} - {NONE})
+        found = [(one, tuple(t for t in self.matches[one] if self.has_topic(state, t))) for one in wanted]
+        return evolve(group, resolved=tuple(found))
+
+    def partitions_wanted(self, group: Group, state: State) -> tuple[int, ...]:
+        """The partitions of the topics that the members want."""
+        wanted = {topic for member in group.members for topic in group.wants(member)}
+        every = range(state.partitions)
+        return tuple(one for one in every if one % self.topics in wanted and self.is_there(state, one))
+
     # --- the assignor --------------------------------------------------------------------------------------------
 
-    def target(self, group: Group, partitions: int) -> Mapping[int, Collection[int]]:
+    def target(self, group: Group, partitions: Collection[int]) -> Mapping[int, Collection[int]]:
         """Who is to own what: what it was to own, as far as that is fair, and the rest by who has least."""
         given: dict[int, list[int]] = {member.member_id: [] for member in group.members}
-        most = -(-partitions // max(1, len(given)))
+        most = -(-len(partitions) // max(1, len(given)))
         before = {partition: member_id for member_id, has in group.target for partition in has}
         left = []
-        for partition in range(partitions):
-            takers = [one.member_id for one in group.members if partition % self.topics in one.topics]
+        for partition in partitions:
+            takers = [one.member_id for one in group.members if partition % self.topics in group.wants(one)]
             owner = before.get(partition, NONE)
             if owner in takers and (len(given[owner]) < most or len(takers) == 1):
                 given[owner].append(partition)

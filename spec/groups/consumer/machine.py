@@ -13,6 +13,9 @@ static member, until its next process begins (-2). The response has the member's
 that is new. If the response is lost, the member is behind by an epoch: that is forgiven as long as it owns nothing that
 it should not. Anyone else of another epoch is fenced: it gives everything up and joins again, under its id.
 
+A member names topics, or has a regular expression of their names, which the coordinator resolves: when the member says
+it, and whenever topics have come or gone. What it has matched is in the log, and begins an epoch if that is new.
+
 A commit is taken from the member that has the partition: in its epoch, or in one that is over if the member had the
 partition in it and was not yet told of the next (KIP-1251).
 
@@ -40,8 +43,8 @@ Two processes of one static member may run at once; the second one is refused as
 the group has to do with the first one only, and nothing is said of what becomes of the second.
 
 Not here: deletion of groups and offsets, and expiry (`spec.offsets`); offsets in transactions (`spec.transactions`);
-the largest size of a group; regular expressions, which are another way to another subscription; members of the classic
-protocol in a group of this one. The member epoch of OffsetFetch is checked as that of a commit: it protects nothing.
+the largest size of a group; who may describe which topic; members of the classic protocol in a group of this one. The
+member epoch of OffsetFetch is checked as that of a commit: it protects nothing.
 """
 
 from __future__ import annotations
@@ -83,6 +86,8 @@ class ConsumerGroups(ConsumerRules):
         timing.FailOver,
         timing.Load,
         processes.AddPartition,
+        processes.CreateTopic,
+        processes.DeleteTopic,
     )
 
     def __attrs_post_init__(self) -> None:
@@ -94,6 +99,8 @@ class ConsumerGroups(ConsumerRules):
         check_processes("processes", self.processes)
         check_processes("partitions", self.partitions)
         check_processes("topics", self.topics)
+        if any(one >= len(self.matches) for one in self.expressions):
+            raise ValueError(f"expressions={self.expressions}: matches has what each of them matches")
         if len(self.instances) > self.processes:
             raise ValueError(f"instances={self.instances}: there are no more than {self.processes} processes")
         count = self.most_partitions
@@ -101,6 +108,7 @@ class ConsumerGroups(ConsumerRules):
             (Process(),) * self.processes,
             log=Log(offsets=(Offset(),) * count),
             partitions=self.partitions,
+            created=self.first_topics,
             told=(0,) * count,
         )
 

@@ -36,6 +36,18 @@ _ALL = (
         "a member that wants other topics",
     ),
     Model(
+        "consumers-expressions",
+        ConsumerGroups(
+            topics=2, matches=((0, 1),), expressions=(0,), processes=1, bounds=Bounds(CreateTopic=1, DeleteTopic=1)
+        ),
+        "a regular expression of topics, one of which comes, and one of which goes",
+    ),
+    Model(
+        "consumers-expressions-two",
+        ConsumerGroups(topics=2, matches=((0, 1), (1,)), expressions=(0, 1), bounds=Bounds(CreateTopic=1, FailOver=1)),
+        "two members with expressions, a topic that comes, and a coordinator that takes over",
+    ),
+    Model(
         "consumers-offsets",
         ConsumerGroups(commits=1, bounds=Bounds(DelayCommit=1)),
         "a commit that is late, and the member that goes on (KIP-1251)",
@@ -94,6 +106,7 @@ QUICK_CONSUMERS = tuple(
         "lost-responses",
         "growing",
         "subscriptions",
+        "expressions",
         "offsets",
         "zombie",
     )

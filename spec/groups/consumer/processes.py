@@ -25,7 +25,7 @@ class Start(ProcessAction):
     def effect(self, machine: ConsumerRules, state: State) -> State:
         member_id = machine.new_member_id(state)
         state = evolve(state, member_ids=max(state.member_ids, member_id + 1))
-        return state.with_process(self.process, machine.started(member_id))
+        return state.with_process(self.process, machine.started(member_id, machine.expression_of(self.process)))
 
 
 @attrs.frozen
@@ -112,20 +112,29 @@ class Hang(ProcessAction):
 
 @attrs.frozen
 class Resubscribe(ProcessAction):
-    """A member wants other topics: those that it has not wanted, or all but the last."""
+    """A member wants other topics: those that it has not wanted, or all but the last.
+
+    One with an expression names all of them, and the other way round.
+    """
 
     bounded_as: ClassVar[str] = "Resubscribe"
 
     def guard(self, machine: ConsumerRules, state: State) -> str:
         if not machine.may_perturb(state, self.bounded_as):
             return "no more processes change their mind in this model"
-        is_free = machine.topics > 1 and state.processes[self.process].works
+        has_choice = machine.topics > 1 or machine.expression_of(self.process) != NONE
+        is_free = has_choice and state.processes[self.process].works
         return "" if is_free else "there is nothing else to want, or nobody who wants it"
 
     def effect(self, machine: ConsumerRules, state: State) -> State:
         process = state.processes[self.process]
         every = tuple(range(machine.topics))
-        process = evolve(process, topics=every[:-1] if process.topics == every else every)
+        if (expression := machine.expression_of(self.process)) == NONE:
+            process = evolve(process, topics=every[:-1] if process.topics == every else every)
+        elif process.expression == NONE:
+            process = evolve(process, topics=(), expression=expression)
+        else:
+            process = evolve(process, topics=every, expression=NONE)
         return state.with_process(self.process, process).spend(self.bounded_as)
 
 
@@ -144,3 +153,43 @@ class AddPartition(ConsumerAction):
 
     def effect(self, machine: ConsumerRules, state: State) -> State:
         return evolve(state, partitions=state.partitions + 1).spend(self.bounded_as)
+
+
+@attrs.frozen
+class CreateTopic(ConsumerAction):
+    """An operator creates a topic, which somebody may wait for; the coordinator sees it with the next heartbeat."""
+
+    bounded_as: ClassVar[str] = "CreateTopic"
+
+    @classmethod
+    def candidates(cls, machine: ConsumerRules, state: State) -> Iterable[Self]:
+        return [cls()]
+
+    def guard(self, machine: ConsumerRules, state: State) -> str:
+        is_allowed = machine.may_perturb(state, self.bounded_as) and state.created < machine.topics
+        return "" if is_allowed else "no more topics are created in this model"
+
+    def effect(self, machine: ConsumerRules, state: State) -> State:
+        return evolve(state, created=state.created + 1).spend(self.bounded_as)
+
+
+@attrs.frozen
+class DeleteTopic(ConsumerAction):
+    """An operator deletes a topic for good; who has partitions of it gives them back."""
+
+    bounded_as: ClassVar[str] = "DeleteTopic"
+
+    topic: int
+
+    @classmethod
+    def candidates(cls, machine: ConsumerRules, state: State) -> Iterable[Self]:
+        return [cls(topic) for topic in range(state.created) if topic not in state.deleted]
+
+    def guard(self, machine: ConsumerRules, state: State) -> str:
+        if not machine.may_perturb(state, self.bounded_as):
+            return "no more topics are deleted in this model"
+        is_there = self.topic < state.created and self.topic not in state.deleted
+        return "" if is_there else "there is no such topic"
+
+    def effect(self, machine: ConsumerRules, state: State) -> State:
+        return evolve(state, deleted=tuple(sorted((*state.deleted, self.topic)))).spend(self.bounded_as)

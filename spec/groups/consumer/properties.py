@@ -69,8 +69,8 @@ def target_covers(machine: ConsumerRules) -> Invariant[State]:
 
 def is_covering(machine: ConsumerRules, group: Group, given: set[int]) -> bool:
     """Whether the target is about all members, gives all that is wanted, and nobody what it does not want."""
-    wanted = {p for member in group.members for p in range(group.known) if p % machine.topics in member.topics}
-    takers = {member.member_id: member.topics for member in group.members}
+    takers = {member.member_id: group.wants(member) for member in group.members}
+    wanted = {p for topics in takers.values() for p in group.known if p % machine.topics in topics}
     if [member_id for member_id, _ in group.target] != list(takers):
         return False
     return given == wanted and all(
@@ -352,7 +352,7 @@ def all_are_stable(machine: ConsumerRules) -> Invariant[State]:
         return not is_in_order(machine, state) or all(
             process.epoch == group.epoch == group.target_epoch
             and process.assigned is None
-            and process.topics == process.asked
+            and (process.topics, process.expression) == process.asked
             and process.owned == group.target_of(process.member_id)
             for process in working(state)
         )
@@ -367,8 +367,27 @@ def all_is_owned(machine: ConsumerRules) -> Invariant[State]:
         if any(process.hung for process in state.processes) or not is_in_order(machine, state):
             return True
         owned = {partition for process in state.processes for partition in process.owned}
-        wanted = {topic for process in working(state) for topic in process.topics}
-        return owned >= {each for each in range(state.partitions) if each % machine.topics in wanted}
+        wanted = {topic for process in working(state) for topic in wanted_by(machine, process)}
+        every = {each for each in range(state.partitions) if machine.is_there(state, each)}
+        return owned >= {each for each in every if each % machine.topics in wanted}
+
+    return holds
+
+
+def wanted_by(machine: ConsumerRules, process: Process) -> tuple[int, ...]:
+    """The topics that a process names, or whose names its expression matches."""
+    return process.topics if process.expression == NONE else machine.matches[process.expression]
+
+
+def nothing_else_is_owned(machine: ConsumerRules) -> Invariant[State]:
+    """Nobody owns for good what it does not want, or what there is no more."""
+
+    def holds(state: State) -> bool:
+        return not is_in_order(machine, state) or all(
+            machine.is_there(state, each) and each % machine.topics in wanted_by(machine, process)
+            for process in working(state)
+            for each in process.owned
+        )
 
     return holds
 
@@ -383,6 +402,7 @@ def converging(machine: ConsumerRules) -> Mapping[str, Invariant[State]]:
     return {
         "every process that goes on is in the epoch of the group, with its part": all_are_stable(machine),
         "what somebody wants somebody owns": all_is_owned(machine),
+        "nobody owns what it does not want": nothing_else_is_owned(machine),
         "who is gone is no member": nobody_else_is_in,
     }
 
@@ -414,6 +434,11 @@ def goals(machine: ConsumerRules) -> Mapping[str, Invariant[State]]:
             and process.positions[partition] == offset.value > 0
             and offset.member_id != process.member_id
             for partition, offset in enumerate(state.log.offsets)
+            for process in state.processes
+        )
+    if machine.expressions and machine.bounds["CreateTopic"]:
+        wanted["a member owns what came after its expression"] = lambda state: any(
+            process.expression != NONE and any(each % machine.topics >= machine.first_topics for each in process.owned)
             for process in state.processes
         )
     if machine.bounds["FailOver"]:

@@ -93,7 +93,7 @@ class ReceiveHeartbeat(Receive):
         for number in range(machine.processes):
             for member_id in range(state.member_ids + 1):
                 for epoch in near(state):
-                    yield cls(HeartbeatRequest(number, member_id, epoch, tuple(range(machine.topics)), None), True)
+                    yield cls(HeartbeatRequest(number, member_id, epoch, tuple(range(machine.topics))), True)
 
     def is_sent(self, machine: ConsumerRules, state: State) -> bool:
         if self.late:
@@ -133,12 +133,15 @@ def advanced(machine: ConsumerRules, state: State, request: HeartbeatRequest) ->
         group = machine.joined(group, machine.instance_of(request.process), request)
     before = group.member(request.member_id)
     assert before is not None, "it is known or has joined"
-    subscribed = evolve(before, topics=request.topics)
-    group = group.with_member(subscribed)
-    if machine.begins_epoch(group, before, subscribed, state.partitions):
-        group = evolve(group, epoch=machine.next_epoch(group), known=state.partitions)
+    subscribed = evolve(before, topics=request.topics, expression=request.expression)
+    unresolved = group.with_member(subscribed)
+    group = machine.resolved(unresolved, state)
+    partitions = machine.partitions_wanted(group, state)
+    is_begun = machine.begins_epoch(group, before, subscribed, partitions)
+    if is_begun or machine.resolution_begins_epoch(unresolved, group):
+        group = evolve(group, epoch=machine.next_epoch(group), known=partitions)
     if machine.needs_target(group):
-        target = machine.target(group, state.partitions)
+        target = machine.target(group, partitions)
         shares = tuple((member_id, tuple(sorted(has))) for member_id, has in sorted(target.items()))
         group = evolve(group, target=shares, target_epoch=group.epoch)
     member = machine.reconciled(group, subscribed, request.owned)

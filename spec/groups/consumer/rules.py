@@ -34,8 +34,10 @@ class ConsumerRules(CoordinatorRules):
     processes: int = 2
     instances: tuple[int, ...] = ()
     """The group instance id of each process; NONE, or nothing at the end, where it is a dynamic member."""
+    expressions: tuple[int, ...] = ()
+    """The regular expression of each process; NONE, or nothing at the end, where it names topics."""
     partitions: int = 2
-    """At first."""
+    """At first, and also of topics that are still to come."""
     commits: int = 0
     """Of each partition: what a model is cut off at, no rule."""
     bounds: Bounds = DEFAULT_BOUNDS
@@ -50,16 +52,26 @@ class ConsumerRules(CoordinatorRules):
         """As many as there will ever be."""
         return self.partitions + self.bounds["AddPartition"]
 
+    @property
+    def first_topics(self) -> int:
+        """The others are created later."""
+        return max(1, self.topics - self.bounds["CreateTopic"])
+
+    def expression_of(self, process: int) -> int:
+        """The regular expression of a process."""
+        return self.expressions[process] if process < len(self.expressions) else NONE
+
     def instance_of(self, process: int) -> int:
         """The group instance id of a process."""
         return self.instances[process] if process < len(self.instances) else NONE
 
     # --- rules of a member -----------------------------------------------------------------------------------------
 
-    def started(self, member_id: int) -> Process:
+    def started(self, member_id: int, expression: int) -> Process:
         """A process that knows nothing but what it wants."""
-        topics = tuple(range(self.topics))
-        return Process(Phase.UP, member_id, topics=topics, positions=(NONE,) * self.most_partitions)
+        topics = tuple(range(self.topics)) if expression == NONE else ()
+        positions = (NONE,) * self.most_partitions
+        return Process(Phase.UP, member_id, topics=topics, expression=expression, positions=positions)
 
     def new_member_id(self, state: State) -> int:
         """Every process makes a member id that nobody has had."""
@@ -73,7 +85,8 @@ class ConsumerRules(CoordinatorRules):
         full = process.full or process.epoch == JOINING_EPOCH
         is_new = process.assigned is None and process.owned != process.said
         owned = process.owned if full or is_new else None
-        return HeartbeatRequest(number, process.member_id, process.epoch, process.topics, owned, full)
+        wanted = process.topics, process.expression
+        return HeartbeatRequest(number, process.member_id, process.epoch, *wanted, owned, full)
 
     def leave_request(self, state: State, number: int) -> HeartbeatRequest | None:
         """The heartbeat of a process that ends; a static member says that it comes back."""
@@ -86,7 +99,8 @@ class ConsumerRules(CoordinatorRules):
     def after_response(self, process: Process, request: HeartbeatRequest, response: Response) -> Process:
         """A member in its epoch; what it is assigned it is to make its own."""
         said = request.owned if request.owned is not None else process.said
-        process = evolve(process, epoch=response.epoch, said=said, asked=request.topics, full=False, waiting=False)
+        asked = request.topics, request.expression
+        process = evolve(process, epoch=response.epoch, said=said, asked=asked, full=False, waiting=False)
         if response.assignment is None:
             return process
         process = evolve(process, said=self.said_after_assignment(process))

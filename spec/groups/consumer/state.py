@@ -49,6 +49,8 @@ class HeartbeatRequest:
     member_id: int
     epoch: int
     topics: tuple[int, ...] = ()
+    expression: int = NONE
+    """The regular expression of the topics that it wants, beside those that it names."""
     owned: tuple[int, ...] | None = None
     """What it owns; None if that is what it has said before."""
     full: bool = False
@@ -93,6 +95,7 @@ class Member:
     instance: int = NONE
     """Its group instance id, if it is a static member."""
     topics: tuple[int, ...] = ()
+    expression: int = NONE
     epoch: int = JOINING_EPOCH
     """STATIC_LEAVING_EPOCH if it is to come back."""
     previous_epoch: int = JOINING_EPOCH
@@ -117,8 +120,10 @@ class Group:
     """Member id -> what it is to own, by member id."""
     members: tuple[Member, ...] = ()
     """By member id."""
-    known: int = 0
-    """How many partitions there were when the epoch began."""
+    known: tuple[int, ...] = ()
+    """The partitions of what the members want, as they were when the epoch began."""
+    resolved: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    """Regular expression -> the topics that it has matched, as far as a member has it."""
 
     def member(self, member_id: int) -> Member | None:
         return next((one for one in self.members if one.member_id == member_id), None)
@@ -130,14 +135,22 @@ class Group:
     def target_of(self, member_id: int) -> tuple[int, ...]:
         return dict(self.target).get(member_id, ())
 
+    def wants(self, member: Member) -> tuple[int, ...]:
+        """The topics that a member names, and those that its expression has matched."""
+        matched = dict(self.resolved).get(member.expression, ())
+        return tuple(sorted({*member.topics, *matched})) if matched else member.topics
+
     def with_member(self, member: Member) -> Group:
         others = [one for one in self.members if one.member_id != member.member_id]
         return evolve(self, members=tuple(sorted((*others, member), key=lambda one: one.member_id)))
 
     def without(self, member_id: int) -> Group:
-        """The group without a member and its part of the target."""
+        """The group without a member, its part of the target, and what only it has matched."""
         members = tuple(one for one in self.members if one.member_id != member_id)
-        return evolve(self, members=members, target=tuple(one for one in self.target if one[0] != member_id))
+        target = tuple(one for one in self.target if one[0] != member_id)
+        expressions = {one.expression for one in members}
+        resolved = tuple(one for one in self.resolved if one[0] in expressions)
+        return evolve(self, members=members, target=target, resolved=resolved)
 
 
 @attrs.frozen(order=True)
@@ -189,8 +202,9 @@ class Process:
     member_id: int = NONE
     epoch: int = JOINING_EPOCH
     topics: tuple[int, ...] = ()
-    asked: tuple[int, ...] = ()
-    """The topics of its last heartbeat that was responded to."""
+    expression: int = NONE
+    asked: tuple[tuple[int, ...], int] = ((), NONE)
+    """Topics and expression of its last heartbeat that was responded to."""
     owned: tuple[int, ...] = ()
     assigned: tuple[int, ...] | None = None
     """What it is to own, until it does."""
@@ -227,6 +241,10 @@ class State:
     """The end of the log that is not committed yet."""
     partitions: int = 1
     """How many there are."""
+    created: int = 1
+    """How many topics there have been, in their order."""
+    deleted: tuple[int, ...] = ()
+    """Those that there are no more."""
     member_ids: int = 0
     """How many were made."""
     told: tuple[int, ...] = ()

@@ -20,10 +20,11 @@ RANGE: Final = "range"
 def _takers(group: ConsumerGroup, topics: Topics) -> dict[str, list[str]]:
     """Who wants a topic, by its name, in order; only topics that there are and somebody wants."""
     found: dict[str, list[str]] = {}
-    names = sorted({name for member in group.members.values() for name in member.topics if name in topics})
+    wants = {one.member_id: group.wants(one) for one in group.members.values()}
+    names = sorted({name for wanted in set(wants.values()) for name in wanted if name in topics})
     ordered = sorted(group.members.values(), key=lambda one: (one.instance_id or one.member_id, one.member_id))
     for name in names:
-        found[name] = [one.member_id for one in ordered if name in one.topics]
+        found[name] = [one.member_id for one in ordered if name in wants[one.member_id]]
     return found
 
 

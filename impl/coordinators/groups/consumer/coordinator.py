@@ -32,9 +32,11 @@ from tidegauge.impl.coordinators.groups.consumer.state import (
     ConsumerHeartbeat,
     ConsumerMember,
     HeartbeatResponse,
+    KnownTopics,
     Topics,
 )
 from tidegauge.impl.coordinators.groups.record_formats import ConsumerKey, GroupRecord
+from tidegauge.impl.coordinators.name_patterns import PatternError
 
 NONE = ErrorCode.none
 UNLIMITED: Final = (1 << 31) - 1
@@ -98,12 +100,13 @@ class ConsumerGroups:
     # --- heartbeats ----------------------------------------------------------------------------------------------
 
     def heartbeat(
-        self, request: ConsumerHeartbeat, topics: Topics, version: int, session_timeout_ms: int, now_ms: int
+        self, request: ConsumerHeartbeat, known: KnownTopics, session_timeout_ms: int, now_ms: int
     ) -> ConsumerWrite | HeartbeatResponse:
-        """A member joins, goes on or leaves. `topics` has those that there are; another `version` may have others.
+        """A member joins, goes on or leaves.
 
         Errors: GROUP_ID_NOT_FOUND, GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID,
-        UNRELEASED_INSTANCE_ID, FENCED_MEMBER_EPOCH, INVALID_REQUEST for texts that are too long.
+        UNRELEASED_INSTANCE_ID, FENCED_MEMBER_EPOCH, INVALID_REQUEST for texts that are too long,
+        INVALID_REGULAR_EXPRESSION.
         """
         before = self.groups.get(request.group)
         if error := self._error(before, request):
@@ -111,16 +114,20 @@ class ConsumerGroups:
         group = before or ConsumerGroup(request.group)
         if request.epoch in (LEAVING_EPOCH, STATIC_LEAVING_EPOCH):
             return self._left(group, request)
-        after, response = self._advanced(group, request, topics, version)
-        self._looked[request.group] = version
-        known = group.members.get(request.member_id)
-        if known is not None and known.revoking is not after.members[request.member_id].revoking:
+        try:
+            after, response = self._advanced(group, request, known)
+        except PatternError as error:
+            return HeartbeatResponse(ErrorCode.invalid_regular_expression, str(error))
+        self._looked[request.group] = known.version
+        former = group.members.get(request.member_id)
+        if former is not None and former.revoking is not after.members[request.member_id].revoking:
             self._cancel(request.group, request.member_id, ConsumerTimer.REBALANCE)
         self._watch(after.members[request.member_id], request.group, session_timeout_ms, now_ms)
         return self._write(request.group, before, after, response)
 
     def _error(self, group: ConsumerGroup | None, request: ConsumerHeartbeat) -> HeartbeatResponse | None:
-        texts = (request.group, request.member_id, request.instance_id or "", request.client_id, request.client_host)
+        own = (request.member_id, request.instance_id or "", request.client_id, request.client_host)
+        texts = (request.group, *own, request.expression or "")
         if any(len(text.encode()) > LONGEST_STRING for text in texts):
             return HeartbeatResponse(ErrorCode.invalid_request, "a text is too long")
         if group is None:
@@ -142,7 +149,7 @@ class ConsumerGroups:
         return f"the member is in epoch {group.members[request.member_id].epoch}, not {request.epoch}: join again"
 
     def _advanced(
-        self, group: ConsumerGroup, request: ConsumerHeartbeat, topics: Topics, version: int
+        self, group: ConsumerGroup, request: ConsumerHeartbeat, topics: KnownTopics
     ) -> tuple[ConsumerGroup, HeartbeatResponse]:
         rules = self.rules
         known = group.members.get(request.member_id)
@@ -152,12 +159,15 @@ class ConsumerGroups:
         member = _updated(before, request)
         if member is not before:
             group = group.with_member(member)
-        is_as_before = member.topics == before.topics and self._looked.get(group.group_id) == version
-        hashed = group.metadata_hash if is_as_before else metadata_hash(group, topics)
-        if rules.begins_epoch(group, before, member, hashed):
+        is_seen = self._looked.get(group.group_id) == topics.version
+        unresolved, group = group, rules.resolved(group, topics, again=not is_seen)
+        is_as_before = is_seen and member.topics == before.topics and group.resolved is unresolved.resolved
+        hashed = group.metadata_hash if is_as_before else metadata_hash(group, topics.topics)
+        is_begun = rules.begins_epoch(group, before, member, hashed)
+        if is_begun or rules.resolution_begins_epoch(unresolved, group):
             group = attrs.evolve(group, epoch=rules.next_epoch(group), metadata_hash=hashed)
         if rules.needs_target(group):
-            target = rules.target(group, topics, self.limits.assignors)
+            target = rules.target(group, topics.topics, self.limits.assignors)
             group = attrs.evolve(group, target=target, target_epoch=group.epoch)
         after = rules.reconciled(group, member, request.owned)
         if after is not member:
@@ -172,9 +182,14 @@ class ConsumerGroups:
             self._cancel(group.group_id, member.member_id, ConsumerTimer.REBALANCE)
             after = group.with_member(self.rules.away(member))
         else:
-            after = self.rules.removed(group, member.member_id)
-            self._unwatch(group.group_id, member.member_id)
+            after = self._removed(group, member.member_id)
         return self._write(group.group_id, group, after, response)
+
+    def _removed(self, group: ConsumerGroup, member_id: str) -> ConsumerGroup:
+        """The next heartbeat looks at the topics again: fewer may be wanted."""
+        self._unwatch(group.group_id, member_id)
+        self._looked.pop(group.group_id, None)
+        return self.rules.removed(group, member_id)
 
     def _write(
         self,
@@ -268,8 +283,7 @@ class ConsumerGroups:
         member = None if group is None else group.members.get(due.member_id)
         if group is None or member is None or (due.timer is ConsumerTimer.REBALANCE and not member.revoking):
             return None
-        self._unwatch(due.group, due.member_id)
-        return self._write(due.group, group, self.rules.removed(group, due.member_id))
+        return self._write(due.group, group, self._removed(group, due.member_id))
 
     def _watch(self, member: ConsumerMember, group: str, session_timeout_ms: int, now_ms: int) -> None:
         """A session begins anew; who has to give back has its own time for that, which does not."""
@@ -297,6 +311,7 @@ def _updated(member: ConsumerMember, request: ConsumerHeartbeat) -> ConsumerMemb
         "rack_id": request.rack_id,
         "topics": None if request.topics is None else frozenset(request.topics),
         "rebalance_timeout_ms": None if request.rebalance_timeout_ms == -1 else request.rebalance_timeout_ms,
+        "expression": request.expression,
         "assignor": request.assignor,
         "client_id": request.client_id,
         "client_host": request.client_host,
@@ -307,7 +322,7 @@ def _updated(member: ConsumerMember, request: ConsumerHeartbeat) -> ConsumerMemb
 
 def metadata_hash(group: ConsumerGroup, topics: Topics) -> int:
     """Of the topics that the members subscribe to: another number if a topic has come, gone or grown."""
-    names = sorted({name for member in group.members.values() for name in member.topics if name in topics})
+    names = sorted({name for member in group.members.values() for name in group.wants(member) if name in topics})
     if not names:
         return 0
     text = "\n".join(f"{name} {topics[name].topic_id} {topics[name].partitions}" for name in names)

@@ -9,7 +9,7 @@ Keys begin with an int16 that says what kind of record it is, and have the group
     6   the target's epoch    epoch int32
     7   a member's target     partitions
     8   what a member has     epoch, previous epoch int32; state int8; partitions assigned, and those to be given back
-    16  an expression         read over: the coordinator resolves none
+    16  an expression         the topics that it has matched; version of the topics int64, time int64 (ms since 1970)
 
 Values are of version 0 and flexible: compact strings and arrays, tagged fields at the end of each structure. Partitions
 are an array of topic id (uuid), indexes int32, and in tag 0 the epochs in which they were assigned (KIP-1251).
@@ -32,8 +32,14 @@ from tidegauge.impl.coordinators.fields import (
     encode_string,
     encode_varint,
 )
-from tidegauge.impl.coordinators.groups.consumer.state import ConsumerGroup, ConsumerMember, Held, Place
-from tidegauge.impl.coordinators.groups.record_formats import MEMBER_KINDS, ConsumerKey, GroupRecord
+from tidegauge.impl.coordinators.groups.consumer.state import (
+    ConsumerGroup,
+    ConsumerMember,
+    Held,
+    Place,
+    Resolved,
+)
+from tidegauge.impl.coordinators.groups.record_formats import OWN_KINDS, ConsumerKey, GroupRecord
 from tidegauge.impl.records.batches import InvalidRecordError
 
 GROUP_EPOCH: Final = 3
@@ -41,6 +47,7 @@ MEMBER: Final = 5
 TARGET_EPOCH: Final = 6
 MEMBER_TARGET: Final = 7
 CURRENT: Final = 8
+EXPRESSION: Final = 16
 _STABLE, _UNREVOKED, _UNRELEASED = 1, 2, 3
 
 
@@ -48,8 +55,8 @@ _STABLE, _UNREVOKED, _UNRELEASED = 1, 2, 3
 
 
 def encode_key(key: ConsumerKey) -> bytes:
-    member = encode_string(key.member_id) if key.kind in MEMBER_KINDS else b""
-    return INT16.pack(key.kind) + encode_string(key.group) + member
+    of = encode_string(key.member_id) if key.kind in OWN_KINDS else b""
+    return INT16.pack(key.kind) + encode_string(key.group) + of
 
 
 def _compact(text: str | None) -> bytes:
@@ -87,16 +94,23 @@ def _group_epoch(group: ConsumerGroup) -> bytes:
 
 
 def _member(member: ConsumerMember) -> bytes:
-    names = sorted(member.topics)
     return _value(
         *map(_compact, (member.instance_id, member.rack_id, member.client_id, member.client_host)),
-        encode_varint(len(names) + 1),
-        *map(_compact, names),
-        _compact(None),
+        *_names(member.topics),
+        _compact(member.expression or None),
         INT32.pack(member.rebalance_timeout_ms),
         _compact(member.assignor),
         _NO_TAGS,
     )
+
+
+def _names(topics: Iterable[str]) -> list[bytes]:
+    names = sorted(topics)
+    return [encode_varint(len(names) + 1), *map(_compact, names)]
+
+
+def _resolved(resolved: Resolved) -> bytes:
+    return _value(*_names(resolved.topics), INT64.pack(resolved.version), INT64.pack(resolved.time_ms), _NO_TAGS)
 
 
 def _current(member: ConsumerMember) -> bytes:
@@ -122,6 +136,11 @@ def changes(before: ConsumerGroup | None, after: ConsumerGroup | None, group_id:
         known = old.members.get(member_id)
         if known is None or (known is not member and known.subscription != member.subscription):
             yield GroupRecord(encode_key(ConsumerKey(MEMBER, group_id, member_id)), _member(member))
+    for expression in sorted(old.resolved.keys() - new.resolved.keys()):
+        yield GroupRecord(encode_key(ConsumerKey(EXPRESSION, group_id, expression)), None)
+    for expression, resolved in new.resolved.items():
+        if old.resolved.get(expression) != resolved:
+            yield GroupRecord(encode_key(ConsumerKey(EXPRESSION, group_id, expression)), _resolved(resolved))
     if after is None:
         yield GroupRecord(encode_key(ConsumerKey(TARGET_EPOCH, group_id)), None)
         yield GroupRecord(encode_key(ConsumerKey(GROUP_EPOCH, group_id)), None)
@@ -168,6 +187,11 @@ def replayed(group: ConsumerGroup | None, key: ConsumerKey, value: bytes | None)
         case 7:
             places = frozenset(_read_partitions(fields))
             return attrs.evolve(group, target={**group.target, key.member_id: places})
+        case 16:
+            names = _read_names(fields)
+            return attrs.evolve(
+                group, resolved={**group.resolved, key.member_id: Resolved(names, fields.int64(), fields.int64())}
+            )
     member = group.members.get(key.member_id) or ConsumerMember(key.member_id)
     read = _read_member if key.kind == MEMBER else _read_current
     return group.with_member(read(member, fields))
@@ -181,6 +205,9 @@ def _deleted(group: ConsumerGroup, key: ConsumerKey) -> ConsumerGroup | None:
             return attrs.evolve(group, target_epoch=0)
         case 7:
             return attrs.evolve(group, target={one: has for one, has in group.target.items() if one != key.member_id})
+        case 16:
+            resolved = {one: found for one, found in group.resolved.items() if one != key.member_id}
+            return attrs.evolve(group, resolved=resolved)
         case 5:
             return attrs.evolve(group, members={k: one for k, one in group.members.items() if k != key.member_id})
     member = group.members.get(key.member_id)
@@ -194,8 +221,8 @@ def _deleted(group: ConsumerGroup, key: ConsumerKey) -> ConsumerGroup | None:
 def _read_member(member: ConsumerMember, fields: FieldReader) -> ConsumerMember:
     instance_id, rack_id = fields.nullable_string(compact=True), fields.nullable_string(compact=True)
     client_id, client_host = fields.string(compact=True), fields.string(compact=True)
-    names = frozenset(fields.string(compact=True) for _ in range(fields.count(compact=True)))
-    fields.nullable_string(compact=True)
+    names = _read_names(fields)
+    expression = fields.nullable_string(compact=True) or ""
     return attrs.evolve(
         member,
         instance_id=instance_id,
@@ -203,9 +230,14 @@ def _read_member(member: ConsumerMember, fields: FieldReader) -> ConsumerMember:
         client_id=client_id,
         client_host=client_host,
         topics=names,
+        expression=expression,
         rebalance_timeout_ms=fields.int32(),
         assignor=fields.nullable_string(compact=True),
     )
+
+
+def _read_names(fields: FieldReader) -> frozenset[str]:
+    return frozenset(fields.string(compact=True) for _ in range(fields.count(compact=True)))
 
 
 def _read_current(member: ConsumerMember, fields: FieldReader) -> ConsumerMember:

@@ -20,7 +20,9 @@ from tidegauge.impl.coordinators.groups.consumer.state import (
     ConsumerGroup,
     ConsumerHeartbeat,
     ConsumerMember,
+    KnownTopics,
     Place,
+    Resolved,
     Topics,
 )
 from tidegauge.impl.coordinators.groups.requests import Commit
@@ -91,7 +93,36 @@ class ConsumerRules:
         self, group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember, metadata_hash: int
     ) -> bool:
         """Another subscription, and other topics or partitions, begin an epoch of the group. Who joins had none."""
-        return before.topics != after.topics or group.metadata_hash != metadata_hash
+        is_new = (before.topics, before.expression) != (after.topics, after.expression)
+        return is_new or group.metadata_hash != metadata_hash
+
+    def resolution_begins_epoch(self, before: ConsumerGroup, after: ConsumerGroup) -> bool:
+        """So does an expression that matches other topics, though another member may have these already."""
+        if before.resolved is after.resolved:
+            return False
+        return {k: one.topics for k, one in before.resolved.items()} != {
+            k: one.topics for k, one in after.resolved.items()
+        }
+
+    # --- topics ----------------------------------------------------------------------------------------------------
+
+    def resolved(self, group: ConsumerGroup, known: KnownTopics, *, again: bool) -> ConsumerGroup:
+        """The group with what its members' expressions match; `again`: topics may have come or gone.
+
+        What is matched still as it was keeps its version.
+        """
+        expressions = group.expressions
+        if not again and group.resolved.keys() == expressions:
+            return group
+        found = {}
+        for one in sorted(expressions):
+            before = group.resolved.get(one)
+            if before is None or again:
+                topics = known.matching(one)
+                if before is None or before.topics != topics:
+                    before = Resolved(topics, known.version, known.time_ms)
+            found[one] = before
+        return attrs.evolve(group, resolved=found)
 
     def next_epoch(self, group: ConsumerGroup) -> int:
         return group.epoch + 1

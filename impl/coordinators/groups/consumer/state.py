@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 import attrs
 from kio.schema.errors import ErrorCode
@@ -30,6 +30,16 @@ Held: TypeAlias = Mapping[Place, int]
 """Partitions, each with the epoch in which the member was assigned it (KIP-1251)."""
 
 
+class Resolved(NamedTuple):
+    """What a regular expression has matched."""
+
+    topics: frozenset[str]
+    version: int
+    """Of the topics that it was held against."""
+    time_ms: int
+    """ms since 1970."""
+
+
 class Topic(NamedTuple):
     """What the coordinator knows of a topic."""
 
@@ -39,6 +49,28 @@ class Topic(NamedTuple):
 
 Topics: TypeAlias = Mapping[str, Topic]
 """By name."""
+
+
+class KnownTopics(Protocol):
+    """What the coordinator knows of topics when a heartbeat comes."""
+
+    @property
+    def topics(self) -> Topics:
+        """Those that there are."""
+
+    @property
+    def version(self) -> int:
+        """Another one may have other topics."""
+
+    @property
+    def time_ms(self) -> int:
+        """Now, in ms since 1970."""
+
+    def matching(self, expression: str) -> frozenset[str]:
+        """The names that an expression matches as a whole, of topics that whose heartbeat it is may describe.
+
+        Raises PatternError.
+        """
 
 
 @attrs.frozen
@@ -52,6 +84,8 @@ class ConsumerHeartbeat:
     rack_id: str | None = None
     rebalance_timeout_ms: int = -1
     topics: tuple[str, ...] | None = None
+    expression: str | None = None
+    """A regular expression of names of topics; "" if it has none any more."""
     assignor: str | None = None
     owned: frozenset[Place] | None = None
     client_id: str = ""
@@ -87,6 +121,8 @@ class ConsumerMember:
     client_host: str = ""
     topics: frozenset[str] = frozenset()
     """The names that it subscribes to."""
+    expression: str = ""
+    """The regular expression of names that it subscribes to besides; "" if there is none."""
     rebalance_timeout_ms: int = -1
     assignor: str | None = None
     epoch: int = JOINING_EPOCH
@@ -102,7 +138,7 @@ class ConsumerMember:
     def subscription(self) -> tuple[object, ...]:
         """What the record of a member says."""
         own = self.instance_id, self.rack_id, self.client_id, self.client_host
-        return *own, self.topics, self.rebalance_timeout_ms, self.assignor
+        return *own, self.topics, self.expression, self.rebalance_timeout_ms, self.assignor
 
     @property
     def current(self) -> tuple[object, ...]:
@@ -124,6 +160,8 @@ class ConsumerGroup:
     """Who is to own what, by member id."""
     members: Mapping[str, ConsumerMember] = attrs.field(factory=dict)
     """By member id."""
+    resolved: Mapping[str, Resolved] = attrs.field(factory=dict)
+    """What the members' regular expressions have matched."""
     revision: int = 0
     """Later ones have larger numbers."""
 
@@ -149,16 +187,28 @@ class ConsumerGroup:
         )
         return STABLE if all_are else RECONCILING
 
+    @property
+    def expressions(self) -> set[str]:
+        """The members' regular expressions."""
+        return {member.expression for member in self.members.values() if member.expression}
+
+    def wants(self, member: ConsumerMember) -> frozenset[str]:
+        """The names that a member subscribes to, and those that its expression has matched."""
+        resolved = self.resolved.get(member.expression)
+        return member.topics if resolved is None else member.topics | resolved.topics
+
     def is_subscribed(self, topic: str) -> bool:
         """Whether a member subscribes to it."""
-        return any(topic in member.topics for member in self.members.values())
+        return any(topic in self.wants(member) for member in self.members.values())
 
     def with_member(self, member: ConsumerMember) -> ConsumerGroup:
         return attrs.evolve(self, members={**self.members, member.member_id: member})
 
     def without(self, member_id: str) -> ConsumerGroup:
-        """The group without a member and its part of the target."""
+        """The group without a member, its part of the target, and what only it has matched."""
         members = {known: one for known, one in self.members.items() if known != member_id}
-        return attrs.evolve(
-            self, members=members, target={one: has for one, has in self.target.items() if one in members}
-        )
+        target = {one: has for one, has in self.target.items() if one in members}
+        group = attrs.evolve(self, members=members, target=target)
+        if len(self.resolved) == len(group.expressions):
+            return group
+        return attrs.evolve(group, resolved={one: self.resolved[one] for one in group.expressions & {*self.resolved}})

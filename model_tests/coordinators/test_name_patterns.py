@@ -1,4 +1,4 @@
-"""Patterns of transactional ids match what Python's do, in one pass."""
+"""Patterns of names match what Python's do, in one pass."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegauge.impl.coordinators.transactions.id_patterns import MOST_POSITIONS, IdPattern, PatternError
+from tidegauge.impl.coordinators.name_patterns import MOST_POSITIONS, NamePattern, PatternError
 
-ATOMS = st.sampled_from(["a", "b", ".", r"\w", r"\.", "[ab]", "[^a]", "[]a]", "-"])
+ATOMS = st.sampled_from(["a", "b", ".", r"\w", r"\.", "[ab]", "[^a]", "[]a]", "-", "^", "$"])
 PATTERNS = st.recursive(
     ATOMS,
     lambda inner: st.one_of(
@@ -26,28 +26,62 @@ PATTERNS = st.recursive(
 
 @given(PATTERNS, st.lists(st.text("ab.-]", max_size=5), max_size=5))
 def test_a_pattern_matches_what_pythons_matches(pattern: str, texts: list[str]) -> None:
-    ours, theirs = IdPattern(pattern), re.compile(pattern, re.DOTALL)
+    ours, theirs = NamePattern(pattern), re.compile(pattern, re.DOTALL)
     for text in ["", "a", "ab", *texts]:
         assert ours.matches(text) == bool(theirs.fullmatch(text)), text
 
 
 @pytest.mark.parametrize("pattern", ["^pay.*$", "pay.*", r"(?P<who>pay|sell)-\d+", r"pay\-7", "pay-7", ".*[0-9]"])
 def test_what_operators_ask_for_is_found(pattern: str) -> None:
-    one = IdPattern(pattern)
+    one = NamePattern(pattern)
     assert (one.matches("pay-7"), one.matches("play")) == (True, False)
-    assert IdPattern(r"\$").matches("$")
+    assert NamePattern(r"\$").matches("$")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        ("^a$|^b$", {"a", "b"}),
+        ("(^|x)a", {"a", "xa"}),
+        (r"\Aa(b|\z)", {"a", "ab"}),
+        ("a^b", set()),
+        ("(?i)a", {"a", "A"}),
+        ("(?is)[[:alpha:]]b?", {"a", "A", "b", "ab", "xb"}),
+        ("[[:alpha:]_]", {"a", "A", "b", "_"}),
+        ("", {""}),
+    ],
+)
+def test_anchors_flags_and_named_classes_are_re2s(pattern: str, found: set[str]) -> None:
+    one = NamePattern(pattern)
+    assert {text for text in ("", "a", "A", "b", "_", "ab", "xa", "xb") if one.matches(text)} == found
 
 
 @pytest.mark.parametrize("pattern", ["(a+)+$", "(a|a)*", "(a|b|ab)*", "a*" * 50])
 def test_no_pattern_goes_back(pattern: str) -> None:
-    assert not IdPattern(pattern).matches("a" * 10_000 + "!"), "else this never ends"
+    assert not NamePattern(pattern).matches("a" * 10_000 + "!"), "else this never ends"
 
 
-NONE = ["(", ")", "a)b", "[a", "*a", "a**", "a{2,1}", "\\", r"(a)\1", "(?=a)b", r"\ba", "a^b", "[z-a]", r"\p"]
+NONE = [
+    "(",
+    ")",
+    "a)b",
+    "[a",
+    "*a",
+    "a**",
+    "a{2,1}",
+    "\\",
+    r"(a)\1",
+    "(?=a)b",
+    r"\ba",
+    "[z-a]",
+    "[[:no:]]",
+    "(?x)a",
+    r"\p",
+]
 TOO_MUCH = [f"a{{{MOST_POSITIONS + 1}}}", "(a{200}){200}", "(((){200}){200}){200}", "a{9999}", "(" * 500]
 
 
 @pytest.mark.parametrize("pattern", [*NONE, *TOO_MUCH])
 def test_what_is_no_pattern_or_too_much_is_refused(pattern: str) -> None:
     with pytest.raises(PatternError):
-        IdPattern(pattern)
+        NamePattern(pattern)

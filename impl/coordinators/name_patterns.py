@@ -1,31 +1,48 @@
-r"""Patterns of transactional ids (KIP-1152): regular expressions that are matched in one pass over the id.
+r"""Patterns of names, as clients send them: regular expressions that are matched in one pass over the name.
 
-A client chooses the pattern and the ids, so matching must not go back, as Python's `re` does: `(a+)+$` would keep a
-broker for years. As in RE2, which Kafka takes, there are no back references and no look-around. The pattern becomes an
-automaton whose states are its *positions* (Glushkov): each takes one character. A set of positions is an int, a bit for
-each::
+They are for transactional ids (KIP-1152) and topics (KIP-848). A client chooses the pattern, so matching must not go
+back, as Python's `re` does: `(a+)+$` would keep a broker for years. As in RE2, which Kafka takes, there are no back
+references and no look-around. The pattern becomes an automaton whose states are its *positions* (Glushkov): each takes
+one character. A set of positions is an int, a bit for each::
 
     first    where a match may begin
     follow   of each position, where it may go on
     last     where it may end
 
 What one position takes is asked of `re`, with a pattern of one character: a class, an escape or the character itself.
-`^` and `$` may be only at the pattern's ends.
+`^` and `$` take none: what stands before a `^` cannot be reached, and nothing follows a `$`, unless it takes none too.
 """
 
 from __future__ import annotations
 
 import re
+from functools import reduce
 from typing import Final, NamedTuple, TypeAlias
 
 MOST_POSITIONS: Final = 250
 """After repetitions are written out; this bounds the work for one character."""
 MOST_NESTED: Final = 50
+_FLAGS: Final = re.compile(r"\(\?([is]+)\)")
+"""At the beginning of a pattern: `i` for letters of either case; `s`, which is so anyway."""
 _GROUP: Final = re.compile(r"\?:|\?P?<[A-Za-z]\w*>")
-_CLASS: Final = re.compile(r"\[\^?\]?(?:\\.|[^\]\\\[])*\]", re.DOTALL)
+_CLASS: Final = re.compile(r"\[\^?\]?(?:\\.|\[:\w+:\]|[^\]\\\[])*\]", re.DOTALL)
+_NAMED: Final = re.compile(r"\[:(\w+):\]")
+_NAMED_CLASSES: Final = {
+    "alnum": "0-9A-Za-z",
+    "alpha": "A-Za-z",
+    "digit": "0-9",
+    "lower": "a-z",
+    "punct": r"!-/:-@\[-`{-~",
+    "upper": "A-Z",
+    "word": "0-9A-Za-z_",
+    "xdigit": "0-9A-Fa-f",
+}
+"""Inside a class: `[[:alpha:]_]`."""
 _REPEAT: Final = re.compile(r"([*+?]|\{(\d{1,4})(?:(,)(\d{1,4})?)?\})\??")
+_ANCHORS: Final = {"^": True, r"\A": True, "$": False, r"\z": False}
+"""What takes no character; whether that is at the beginning of the name, and not at its end."""
 _NOT_A_CHARACTER: Final = frozenset("bBAZzG0123456789")
-"""What an escape must not be followed by: it would ask where the id is, or what was matched before."""
+"""What an escape must not be followed by: it would ask where the name is, or what was matched before."""
 
 
 class PatternError(ValueError):
@@ -36,6 +53,12 @@ class _Atom(NamedTuple):
     """One character that this takes."""
 
     takes: str
+
+
+class _Anchor(NamedTuple):
+    """No character, at the beginning or at the end of the name."""
+
+    is_beginning: bool
 
 
 class _Sequence(NamedTuple):
@@ -52,30 +75,39 @@ class _Repeat(NamedTuple):
     most: int | None
 
 
-_Node: TypeAlias = _Atom | _Sequence | _Choice | _Repeat
+_Node: TypeAlias = _Atom | _Anchor | _Sequence | _Choice | _Repeat
 
 
 class _Part(NamedTuple):
-    """Of a part of the pattern: where it may begin and end, and whether it matches nothing too."""
+    """Of a part of the pattern: where it may begin and end, and where it matches nothing too."""
 
     first: int
+    first_of_all: int
+    """Where it may begin when it begins the name."""
     last: int
-    is_optional: bool
+    last_of_all: int
+    """Where it may end when it ends the name."""
+    is_optional: int
+    """A set of the four places below."""
 
 
-_NOTHING: Final = _Part(0, 0, True)
+_WITHIN, _AT_BEGINNING, _AT_END, _ALONE = 1, 2, 4, 8
+"""Where a part is: characters are before and after it, only after, only before, or there are none."""
+_ANYWHERE: Final = _WITHIN | _AT_BEGINNING | _AT_END | _ALONE
+_NOTHING: Final = _Part(0, 0, 0, 0, _ANYWHERE)
 
 
-class IdPattern:
+class NamePattern:
     """A pattern, ready to be matched."""
 
     def __init__(self, source: str) -> None:
         """Raises PatternError."""
-        end = len(source) - 1 if source.endswith("$") and not _is_escaped(source, len(source) - 1) else len(source)
-        reader = _Reader(source, 1 if source.startswith("^") else 0, end)
+        flags = _FLAGS.match(source)
+        reader = _Reader(source, flags.end() if flags else 0, len(source))
         node = reader.choice(0)
-        if reader.position < end:
+        if reader.position < len(source):
             raise PatternError(f"{source[:100]!r}: a bracket at {reader.position} has no beginning")
+        self._flags = re.DOTALL | (re.IGNORECASE if flags and "i" in flags[1] else 0)
         self._takes: list[re.Pattern[str]] = []
         self._follow: list[int] = []
         self._work = 0
@@ -85,7 +117,7 @@ class IdPattern:
 
     def matches(self, text: str) -> bool:
         """Whether it matches all of the text."""
-        expected, reached = self._whole.first, 0
+        expected, reached = self._whole.first_of_all, 0
         for character in text:
             taking = self._taking.get(character)
             if taking is None:
@@ -95,7 +127,7 @@ class IdPattern:
                 return False
             followed = self._reached.get(reached)
             expected = self._after(reached) if followed is None else followed
-        return bool(reached & self._whole.last) if text else self._whole.is_optional
+        return bool(reached & self._whole.last_of_all if text else self._whole.is_optional & _ALONE)
 
     def _taken_by(self, character: str) -> int:
         found = sum(1 << place for place, takes in enumerate(self._takes) if takes.fullmatch(character))
@@ -119,15 +151,14 @@ class IdPattern:
         match node:
             case _Atom(takes):
                 bit = 1 << len(self._takes)
-                self._takes.append(_one(takes))
+                self._takes.append(_one(takes, self._flags))
                 self._follow.append(0)
-                return _Part(bit, bit, False)
+                return _Part(bit, bit, bit, bit, 0)
+            case _Anchor(is_beginning):
+                return _NOTHING._replace(is_optional=_ALONE | (_AT_BEGINNING if is_beginning else _AT_END))
             case _Choice(options):
-                parts = [self._part(one) for one in options]
-                first = last = 0
-                for part in parts:
-                    first, last = first | part.first, last | part.last
-                return _Part(first, last, any(part.is_optional for part in parts))
+                first, *others = (self._part(one) for one in options)
+                return reduce(_either, others, first)
             case _Sequence(nodes):
                 whole = _NOTHING
                 for one in nodes:
@@ -143,19 +174,25 @@ class IdPattern:
         if most is None:
             again = self._part(node)
             self._joined(again, again)
-            return self._joined(whole, again._replace(is_optional=again.is_optional or least == 0))
+            return self._joined(whole, again if least else again._replace(is_optional=_ANYWHERE))
         for _ in range(most - least):
-            whole = self._joined(whole, self._part(node)._replace(is_optional=True))
+            whole = self._joined(whole, self._part(node)._replace(is_optional=_ANYWHERE))
         return whole
 
     def _joined(self, before: _Part, after: _Part) -> _Part:
         for place in _places(before.last):
             self._follow[place] |= after.first
         return _Part(
-            before.first | after.first if before.is_optional else before.first,
-            before.last | after.last if after.is_optional else after.last,
-            before.is_optional and after.is_optional,
+            before.first | (after.first if before.is_optional & _WITHIN else 0),
+            before.first_of_all | (after.first_of_all if before.is_optional & _AT_BEGINNING else 0),
+            after.last | (before.last if after.is_optional & _WITHIN else 0),
+            after.last_of_all | (before.last_of_all if after.is_optional & _AT_END else 0),
+            before.is_optional & after.is_optional,
         )
+
+
+def _either(one: _Part, other: _Part) -> _Part:
+    return _Part(*(each | also for each, also in zip(one, other, strict=True)))
 
 
 def _places(positions: int) -> list[int]:
@@ -167,16 +204,18 @@ def _places(positions: int) -> list[int]:
     return found
 
 
-def _one(takes: str) -> re.Pattern[str]:
+def _one(takes: str, flags: int) -> re.Pattern[str]:
     try:
-        return re.compile(takes, re.DOTALL)
+        return re.compile(takes, flags)
     except (re.error, OverflowError) as error:
         raise PatternError(f"{takes[:100]!r} takes no character: {error}") from None
 
 
-def _is_escaped(source: str, position: int) -> bool:
-    before = source[:position]
-    return (len(before) - len(before.rstrip("\\"))) % 2 == 1
+def _named(found: re.Match[str]) -> str:
+    """Raises PatternError."""
+    if found[1] not in _NAMED_CLASSES:
+        raise PatternError(f"there is no class of the name {found[1][:100]!r}")
+    return _NAMED_CLASSES[found[1]]
 
 
 class _Reader:
@@ -221,16 +260,18 @@ class _Reader:
         start, character = self.position, self._peek()
         if character == "(":
             return self._group(nested)
-        if character in "*+?^$":
-            raise PatternError(f"{character!r} at {start} has nothing to repeat, or is not at an end of the pattern")
+        if character in "*+?":
+            raise PatternError(f"{character!r} at {start} has nothing to repeat")
         if character == "[":
             found = _CLASS.match(self._source, start, self._end)
             if found is None:
                 raise PatternError(f"the class at {start} has no end, or a class in it")
             self.position = found.end()
-            return _Atom(found[0])
+            return _Atom(_NAMED.sub(_named, found[0]))
         self.position += 2 if character == "\\" else 1
         takes = self._source[start : self.position]
+        if takes in _ANCHORS:
+            return _Anchor(_ANCHORS[takes])
         if self.position > self._end or takes[1:] in _NOT_A_CHARACTER:
             raise PatternError(f"{takes!r} at {start} takes no character")
         return _Atom(takes if character in ".\\" else re.escape(takes))
