@@ -79,6 +79,7 @@ CORES = (
     "impl.client.consumer_membership",
     "impl.client.membership",
     "impl.client.positions",
+    "impl.client.work_queues",
 )
 PURE = ("spec", "linearizability", *CORES)
 COMPOSED_OF_EXTENSIONS = ("spec.replication.composed", "spec.replication.models", "spec.registry", "spec.bugs")

@@ -99,22 +99,45 @@ ROOMS: Final = (
     Room("controller: no protocol", _folder("impl/controller"), ("model_tests/controller",), is_protocol=False),
     Room(
         "transaction coordinator",
-        _folder("impl/coordinators/transactions", "metadata.py", "messages.py"),
+        _folder("impl/coordinators/transactions"),
         ("model_tests/coordinators/transactions",),
         (Ring.CORES, Ring.UNIT),
     ),
     Room(
         "group coordinator",
-        _folder("impl/coordinators/groups", "requests.py"),
+        _folder("impl/coordinators/groups"),
         ("model_tests/coordinators/groups",),
         (Ring.CORES, Ring.UNIT),
     ),
     Room(
         "classic groups",
-        _folder("impl/coordinators/groups/classic", "messages.py"),
+        _folder("impl/coordinators/groups/classic"),
         ("model_tests/coordinators/groups",),
         (Ring.CORES, Ring.UNIT),
     ),
+    Room(
+        "consumer groups",
+        _folder("impl/coordinators/groups/consumer"),
+        ("model_tests/coordinators/groups",),
+        (Ring.CORES, Ring.UNIT),
+    ),
+    Room("coordinators", _folder("impl/coordinators"), ("model_tests/coordinators",), (Ring.CORES, Ring.UNIT)),
+    Room(
+        "clients",
+        (
+            *_folder("impl/client/assignors"),
+            *(f"impl/client/{name}.py" for name in ("membership", "consumer_membership", "positions", "work_queues")),
+        ),
+        ("model_tests/client",),
+        (Ring.CORES, Ring.UNIT),
+    ),
+    Room(
+        "metadata",
+        _folder("impl/metadata"),
+        ("model_tests/metadata", "model_tests/controller"),
+        (Ring.CORES, Ring.UNIT),
+    ),
+    Room("records", _folder("impl/records"), ("model_tests/wire",), (Ring.CORES, Ring.UNIT)),
     Room(
         "recovery",
         tuple(
@@ -142,10 +165,22 @@ ROOMS: Final = (
     ),
     *(
         _specification(name, name, (f"{_SPEC_TESTS}/{name}",), "models.py")
-        for name in ("idempotence", "transactions", "offsets", "compaction", "recovery", "membership", "authentication")
+        for name in (
+            "idempotence",
+            "transactions",
+            "offsets",
+            "compaction",
+            "recovery",
+            "membership",
+            "authentication",
+            "lag",
+            "workers",
+        )
     ),
     _specification("groups", "groups/classic", (f"{_SPEC_TESTS}/groups",), "models.py"),
+    _specification("consumer groups", "groups/consumer", (f"{_SPEC_TESTS}/groups",), "models.py"),
     _specification("KIP-320", "published/kip320", (f"{_SPEC_TESTS}/published",)),
+    _specification("KIP-848", "published/kip848", (f"{_SPEC_TESTS}/published",)),
 )
 
 
