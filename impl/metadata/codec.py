@@ -51,16 +51,24 @@ def check_decisions(batches: Buffer, offset: int) -> None:
 
 
 def encode(record: MetadataRecord) -> bytes:
-    """One line of JSON; fields in the order of the class, so that equal records are equal bytes."""
-    return json.dumps({"type": type(record).__name__, **record._asdict()}, separators=(",", ":")).encode()
+    """One line of JSON; fields in the order of the class, so that equal records are equal bytes.
+
+    A field that may be absent is, where it is None: most of a change are.
+    """
+    optional = record._field_defaults
+    told = {name: item for name, item in record._asdict().items() if item is not None or name not in optional}
+    return json.dumps({"type": type(record).__name__, **told}, separators=(",", ":")).encode()
 
 
 def decode(value: bytes) -> MetadataRecord:
     """The record that `encode` wrote. Raises MetadataFormatError, naming what is wrong."""
     try:
-        fields = json.loads(value)
+        fields = json.loads(value.decode())
         kind = RECORD_TYPES[fields.pop("type")]
-        record: MetadataRecord = kind(**{name: _frozen(item) for name, item in fields.items()})
+        for name, item in fields.items():
+            if type(item) is list:
+                fields[name] = _frozen(item)
+        record: MetadataRecord = kind(**fields)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         known = ", ".join(RECORD_TYPES)
         raise MetadataFormatError(

@@ -19,7 +19,7 @@ it, in files whose names end in `.damaged`, and the log ends before. Nobody but 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 import attrs
@@ -139,6 +139,13 @@ class Damage:
         """Have the next process read all of the log. Durable when it returns."""
         text = "".join(f"{gap}\n" for gap in self.gaps)
         checkpoints.write_atomically(self._disk, self._directory, DAMAGE_NOTE, text)
+
+    def renew_note(self, names: Collection[str]) -> None:
+        """Write what was found, or remove a note that is among the names of the directory."""
+        if self:
+            self.write_note()
+        elif DAMAGE_NOTE in names:
+            self.clear_note()
 
     def clear_note(self) -> None:
         """All of the log is intact again."""

@@ -47,7 +47,7 @@ from tidegauge.impl.records.origin import CLIENT, Origin
 from tidegauge.impl.storage.appends import AppendedBatch, AppendInfo
 from tidegauge.impl.storage.checkpoints import LEADER_EPOCH_CHECKPOINT
 from tidegauge.impl.storage.config import LOG_APPEND_TIME, NEVER, LogConfig
-from tidegauge.impl.storage.damage import DAMAGE_NOTE, Damage
+from tidegauge.impl.storage.damage import Damage
 from tidegauge.impl.storage.durability import Durability
 from tidegauge.impl.storage.errors import BatchListTooLargeError, CorruptLogError, OffsetOutOfRangeError
 from tidegauge.impl.storage.flushing import PendingFlush
@@ -58,7 +58,13 @@ from tidegauge.impl.storage.log_observer import LogObserver
 from tidegauge.impl.storage.log_reads import LogReads
 from tidegauge.impl.storage.partition_directory import create_directory, delete_directory
 from tidegauge.impl.storage.producer_snapshot import ProducerSnapshots
-from tidegauge.impl.storage.recovery import Checkpointed, Recovery, believed_log_start, recover_segments
+from tidegauge.impl.storage.recovery import (
+    Checkpointed,
+    Recovery,
+    believed_log_start,
+    next_segment,
+    recover_segments,
+)
 from tidegauge.impl.storage.segment import Segment
 from tidegauge.impl.storage.segments import Segments
 from tidegauge.impl.storage.validation import validated
@@ -113,6 +119,7 @@ class Log(LogReads):
         may_have_gaps: bool = False,
         clean_shutdown: bool = False,
         reads_all: bool = False,
+        names: Sequence[str] | None = None,
         before_lowering: Callable[[int], None] | None = None,
         producers: ProducerStates | None = None,
     ) -> Log:
@@ -122,23 +129,20 @@ class Log(LogReads):
         may_have_gaps: the cleaner was at the log, and Kafka's leaves segments that end before the next one begins.
         clean_shutdown: `close` was the last thing that happened to the log, so nothing is scanned.
         reads_all: look at all checksums all the same.
+        names: those in the directory, if they are known.
         before_lowering: is called with the new recovery point before records below the old are removed.
         producers: takes what the log's producers have written.
         """
         is_created = create_directory(disk, directory)
-        names = () if is_created else disk.list_directory(directory)
+        if names is None:
+            names = () if is_created else disk.list_directory(directory)
         epochs = LeaderEpochCache()
         checkpointed = Checkpointed(
             recovery_point, log_start_offset, high_watermark, clean_shutdown, may_have_gaps, reads_all
         )
         segments, recovery = recover_segments(disk, directory, config, now_ms, names, checkpointed, epochs)
         is_new = not segments
-        if is_new:
-            base_offset = max([log_start_offset, *(gap.end for gap in recovery.gaps)])
-            segments = [Segment(disk, directory, base_offset, config.index_interval_bytes, now_ms)]
-        elif segments[-1].ends_damaged or (recovery.gaps and recovery.gaps[-1].end > segments[-1].base_offset):
-            # nothing is appended to damage
-            base_offset = segments[-1].next_offset
+        if (base_offset := next_segment(segments, recovery, log_start_offset)) is not None:
             segments.append(Segment(disk, directory, base_offset, config.index_interval_bytes, now_ms))
         log = cls(disk, directory, config, Segments(disk, directory, segments), epochs)
         durability = log._durability
@@ -146,9 +150,11 @@ class Log(LogReads):
         first, end = segments[0].base_offset, log.log_end_offset
         log._log_start_offset = believed_log_start(directory, log_start_offset, first, end, recovery)
         durability.log_start_offset = log._log_start_offset
-        kept = tuple(gap for gap in recovery.gaps if gap.end > log._log_start_offset or gap.start < first)
-        log.recovery, log.damage = attrs.evolve(recovery, gaps=kept), Damage(disk, directory, kept)
-        log.damage.tell_found(gap for gap in recovery.gaps if gap not in kept)
+        log.recovery = recovery
+        if recovery.gaps:
+            kept = tuple(gap for gap in recovery.gaps if gap.end > log._log_start_offset or gap.start < first)
+            log.recovery, log.damage = attrs.evolve(recovery, gaps=kept), Damage(disk, directory, kept)
+            log.damage.tell_found(gap for gap in recovery.gaps if gap not in kept)
         log._trim_epochs()
         known = recovery.checkpointed_epochs  # a file that is not believed is written anew
         is_believed = known is not None or LEADER_EPOCH_CHECKPOINT not in names
@@ -161,10 +167,7 @@ class Log(LogReads):
             durability.sync(log.observer)
         durability.recovery_point = log.log_end_offset
         remove_deleted(disk, directory, names)
-        if log.damage:
-            log.damage.write_note()
-        elif DAMAGE_NOTE in names:
-            log.damage.clear_note()
+        log.damage.renew_note(names)
         log.producers = ProducerStates() if producers is None else producers
         log.observer = snapshots = ProducerSnapshots(disk, log, log.producers)
         snapshots.load(names, high_watermark)

@@ -210,6 +210,7 @@ class LogDirectory:
         is_made_here = topic_id is not None and self._claimed.pop(key, None) == topic_id
         if topic_id is not None and not is_made_here:
             self._claim(path, key, topic_id)
+        names = () if is_made_here or not self._disk.exists(path) else self._disk.list_directory(path)
         log = Log.open(
             self._disk,
             path,
@@ -220,7 +221,8 @@ class LogDirectory:
             high_watermark=self._high_watermarks.get(key, 0),
             may_have_gaps=key in self._cleaned,
             clean_shutdown=(self.was_clean and key not in self._in_doubt) or was_closed,
-            reads_all=not (was_closed or is_made_here) and self._may_check(path),
+            reads_all=bool(names and self.check_bytes) and not was_closed and self._may_check(path, names),
+            names=names,
             before_lowering=lambda offset: self._lower_recovery_point(key, offset),
         )
         if not log.recovery.lost_nothing:
@@ -229,12 +231,9 @@ class LogDirectory:
         self._in_doubt.discard(key)
         return log
 
-    def _may_check(self, path: str) -> bool:
-        """Whether a log is small enough to be read from end to end."""
-        if not self.check_bytes or not self._disk.exists(path):
-            return False
-        names = [name for name in self._disk.list_directory(path) if name.endswith(LOG_SUFFIX)]
-        size = sum(self._disk.size(f"{path}/{name}") for name in names)
+    def _may_check(self, path: str, names: Sequence[str]) -> bool:
+        """Whether a log whose directory has these names is small enough to be read from end to end."""
+        size = sum(self._disk.size(f"{path}/{name}") for name in names if name.endswith(LOG_SUFFIX))
         if size > self.check_bytes:
             return False
         self.check_bytes -= size

@@ -2,14 +2,16 @@
 
 A torn write at the end of a log is cut. A log that ends before what was acknowledged, or read, has lost it; that must
 not look the same. A note says how far the log was. It is one line, appended after each commit and not synced: a process
-that is killed loses none, a machine that loses power the newest at most. The first note of a process is synced, and so
-is the last one of a clean stop.
+that is killed loses none, a machine that loses power the newest at most. The first note of a file is synced, and so is
+the last one of a clean stop.
 
-A line carries its checksum. The highest line that is intact counts, so a note is never more than was true.
+A line carries its checksum. The highest line that is intact counts, so a note is never more than was true, and what a
+crash has torn at the end of the file spoils no later line: each process begins a line of its own.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from tidegauge.impl.ports.disk import Disk, File
@@ -70,12 +72,17 @@ class OffsetNotes:
     def write(self, note: OffsetNote) -> None:
         """Note that the log is committed so far. Raises OSError."""
         self.last = note
-        if self._file is None or self._file.size > MOST_BYTES:
-            self.close()
-            checkpoints.write_atomically(self._disk, self._directory, self._name, note.line)
-            self._file = self._disk.open(f"{self._directory}/{self._name}")
-        else:
-            self._file.append(note.line.encode())
+        line = note.line.encode()
+        if self._file is None:
+            line = b"\n" + line
+            with suppress(FileNotFoundError):
+                self._file = self._disk.open(f"{self._directory}/{self._name}")
+        if self._file is not None and self._file.size <= MOST_BYTES:
+            self._file.append(line)
+            return
+        self.close()
+        checkpoints.write_atomically(self._disk, self._directory, self._name, note.line)
+        self._file = self._disk.open(f"{self._directory}/{self._name}")
 
     def sync(self) -> None:
         """Bring the last note to stable storage. Raises OSError."""

@@ -176,12 +176,17 @@ def recover_segments(
         reject(directory, reason)
         work.close()
         work = recovering(disk.list_directory(directory), checkpointed, reads_all=True, believes=False)
-    found = attrs.evolve(
-        work.found(),
-        is_point_rejected=is_rejected,
-        checkpointed_epochs=None if entries is None or reason else tuple(entries),
-    )
-    return work.segments, found
+    believed = None if entries is None or reason else tuple(entries)
+    return work.segments, work.found(is_point_rejected=is_rejected, checkpointed_epochs=believed)
+
+
+def next_segment(segments: Sequence[Segment], recovery: Recovery, log_start_offset: int) -> int | None:
+    """Where the log goes on in a new segment: it has none, or its end is damaged; None when the last one grows."""
+    if not segments:
+        return max([log_start_offset, *(gap.end for gap in recovery.gaps)])
+    last = segments[-1]
+    ends_in_gap = bool(recovery.gaps) and recovery.gaps[-1].end > last.base_offset
+    return last.next_offset if last.ends_damaged or ends_in_gap else None
 
 
 def believed_log_start(directory: str, log_start_offset: int, first: int, end: int, recovery: Recovery) -> int:
@@ -230,7 +235,9 @@ class _Recovering:
         self._directory = directory
         self._config = config
         self._now_ms = now_ms
-        self._names: Sequence[str] = ()
+        self._bases: Sequence[int] = ()
+        self._snapshots: Sequence[int] = ()
+        """The offsets that files are named after."""
         self._known = checkpointed
         self._epochs = epochs
         self._noted: NotedEpochs | None = None
@@ -247,9 +254,10 @@ class _Recovering:
     def end_offset(self) -> int:
         return self.segments[-1].next_offset if self.segments else 0
 
-    def found(self) -> Recovery:
+    def found(self, *, is_point_rejected: bool, checkpointed_epochs: Sequence[EpochEntry] | None) -> Recovery:
         """What was found and done."""
-        return Recovery(self.scanned, self.cut_bytes, tuple(self.strays), tuple(sorted(self.gaps)))
+        strays, gaps = tuple(self.strays), tuple(sorted(self.gaps))
+        return Recovery(self.scanned, self.cut_bytes, strays, gaps, is_point_rejected, checkpointed_epochs)
 
     def close(self) -> None:
         """Let go of the segments' files."""
@@ -269,13 +277,14 @@ class _Recovering:
         `starts_below`: the offset before the log start, if epochs know it. `believes`: whether the epochs may accuse a
         batch.
         """
-        self._names = names
+        self._bases = base_offsets(names)
+        self._snapshots = [offset for name in names if (offset := snapshot_offset(name)) is not None]
         self._noted = NotedEpochs(entries, self._flushed) if believes and entries else None
         self._epochs.clear()
         for epoch, start_offset in entries:
             self._epochs.assign(epoch, start_offset)
-        waiting = base_offsets(self._names)
-        self._tell_odd_names()
+        waiting = list(self._bases)
+        self._tell_odd_names(names)
         self._drop_early_strays(waiting, starts_below or 0)
         if starts_below is not None and waiting and starts_below + 1 < waiting[0]:
             self._add_gap(starts_below + 1 if starts_below else 0, waiting[0], "the segments before are missing")
@@ -286,8 +295,8 @@ class _Recovering:
             self._take_in(base, waiting)
         self._find_lost_tail(starts_below)
 
-    def _tell_odd_names(self) -> None:
-        for name in self._names:
+    def _tell_odd_names(self, names: Iterable[str]) -> None:
+        for name in names:
             if name.endswith(LOG_SUFFIX) and base_offset_of(name) is None:
                 log_event(
                     LOGGER,
@@ -462,10 +471,9 @@ class _Recovering:
         flushed, committed = self._known_flushed, self._known.high_watermark
         if self._flushed < _ENDLESS or committed > self.end_offset + MAX_RELATIVE_OFFSET:
             committed = min(committed, flushed)
-        snapshots = [offset for name in self._names if (offset := snapshot_offset(name)) is not None]
         reach = self.end_offset + MAX_RELATIVE_OFFSET if self.segments else _ENDLESS
-        told = [committed, *(snapshots if self._flushed == _ENDLESS else ())]
-        files = (*snapshots, *base_offsets(self._names))
+        told = [committed, *(self._snapshots if self._flushed == _ENDLESS else ())]
+        files = (*self._snapshots, *self._bases)
         log_start = self._known.log_start_offset
         known = (*files, log_start) if log_start <= reach else files
         known_end = [offset for offset in told if offset <= reach] + [offset for offset in known if offset <= flushed]
