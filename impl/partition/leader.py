@@ -22,6 +22,7 @@ from tidegauge.impl.partition.log import Records
 from tidegauge.impl.partition.messages import (
     NO_ERROR,
     UNKNOWN_BROKER_EPOCH,
+    UNKNOWN_OFFSET,
     Appended,
     EpochEndOffset,
     FollowerFetch,
@@ -30,6 +31,7 @@ from tidegauge.impl.partition.messages import (
     PartitionFetchResponse,
 )
 from tidegauge.impl.partition.producer_state import InvalidTransactionStateError, RepeatedBatchError
+from tidegauge.impl.partition.transactions import AbortedTransaction
 from tidegauge.impl.partition.verification import Verification
 from tidegauge.impl.records.batches import TRANSACTIONAL_FLAG, BatchHeader
 from tidegauge.impl.records.checked import Batches
@@ -193,7 +195,8 @@ class Leader(InSyncReplicas):
                 log_start_epoch=self.log.log_start_epoch,
             )
         self.update_follower(fetch, now_ms)
-        return self._records(fetch.fetch_offset, max_bytes, self.log_end_offset, at_least_one=at_least_one)
+        records = self._records(fetch.fetch_offset, max_bytes, self.log_end_offset, at_least_one=at_least_one)
+        return self._response(records)
 
     def fetch_error(self, fetch: FollowerFetch) -> ErrorCode:
         """Only a follower of this very leader epoch may fetch (KIP-320), and only the latest of its processes."""
@@ -312,15 +315,11 @@ class Leader(InSyncReplicas):
         error = self.read_error(offset, leader_epoch, only_leader=only_leader)
         if error is not NO_ERROR:
             return self._refusal(error)
-        if not read_committed:
-            response = self._records(offset, max_bytes, self.high_watermark, at_least_one=at_least_one)
-            transactions = self.log.producers.transactions
-            if transactions.open or transactions.ended:
-                return response._replace(last_stable_offset=self.last_stable_offset)
-            return response
         stable = self.last_stable_offset
-        response = self._records(offset, max_bytes, stable, at_least_one=at_least_one)
-        return response._replace(last_stable_offset=stable, aborted=self.log.aborted_in(offset, response.records))
+        end_offset = stable if read_committed else self.high_watermark
+        records = self._records(offset, max_bytes, end_offset, at_least_one=at_least_one)
+        aborted = self.log.aborted_in(offset, records) if read_committed else None
+        return self._response(records, stable, aborted)
 
     def read_error(self, offset: int, leader_epoch: int | None, *, only_leader: bool = True) -> ErrorCode:
         error = self.client_error(leader_epoch, only_leader=only_leader)
@@ -377,18 +376,26 @@ class Leader(InSyncReplicas):
         error = self.client_error(leader_epoch)
         return EpochEndOffset(*self.log.end_offset_for(epoch)) if error is NO_ERROR else error
 
-    def _records(self, offset: int, max_bytes: int, end_offset: int, *, at_least_one: bool) -> PartitionFetchResponse:
-        records: Records = b""
-        if offset < end_offset and (at_least_one or max_bytes > 0):
-            records = self.log.fetch(offset, max_bytes, end_offset)
-            if len(records) > max_bytes and not at_least_one:
-                records = b""
+    def _records(self, offset: int, max_bytes: int, end_offset: int, *, at_least_one: bool) -> Records:
+        if offset >= end_offset or not (at_least_one or max_bytes > 0):
+            return b""
+        records = self.log.fetch(offset, max_bytes, end_offset)
+        return records if at_least_one or len(records) <= max_bytes else b""
+
+    def _response(
+        self,
+        records: Records,
+        last_stable_offset: int = UNKNOWN_OFFSET,
+        aborted: Sequence[AbortedTransaction] | None = None,
+    ) -> PartitionFetchResponse:
         return PartitionFetchResponse(
             leader=self.leader,
             leader_epoch=self.leader_epoch,
             high_watermark=self.high_watermark,
             log_start_offset=self.log.log_start_offset,
             records=records,
+            last_stable_offset=last_stable_offset,
+            aborted=aborted,
         )
 
     def _refusal(self, error: ErrorCode) -> PartitionFetchResponse:

@@ -166,7 +166,22 @@ class DescriptorHolder(Protocol):
     def sync_late(self, sync: "RealSync") -> None: ...
 
 
-class RealFile:
+class DescribedFile:
+    """A file that the operating system knows by a descriptor.
+
+    This is a plain base class because every large read tests for it with `isinstance`, which is slow for a protocol.
+    """
+
+    def read(self, position: int, size: int) -> bytes:
+        """The bytes [position, position + size), as `File.read`."""
+        raise NotImplementedError
+
+    def descriptor(self) -> int:
+        """Good until the next use of the disk."""
+        raise NotImplementedError
+
+
+class RealFile(DescribedFile):
     """A file of the operating system whose descriptor the disk may close and reopen to stay within its limit."""
 
     def __init__(self, disk: "DescriptorHolder", path: str, descriptor: int) -> None:
@@ -222,7 +237,6 @@ class RealFile:
         return b"".join(parts)
 
     def descriptor(self) -> int:
-        """Good until the next use of the disk."""
         return self._disk.descriptor_of(self)
 
     def truncate(self, size: int) -> None:

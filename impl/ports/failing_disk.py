@@ -21,7 +21,7 @@ from typing import Final, TypeVar
 
 import attrs
 
-from tidegauge.impl.ports.disk import Buffer, Disk, DiskLock, File, PendingSync
+from tidegauge.impl.ports.disk import Buffer, DescribedFile, Disk, DiskLock, File, PendingSync
 
 T = TypeVar("T")
 
@@ -177,7 +177,7 @@ class FailingDisk:
         return self._failing(path, self.disk.open_apart(path, create=create))
 
     def _failing(self, path: str, file: File) -> FailingFile:
-        kind = FailingDescribedFile if hasattr(file, "descriptor") else FailingFile
+        kind = FailingDescribedFile if isinstance(file, DescribedFile) else FailingFile
         return kind(self, path, file)
 
     def exists(self, path: str) -> bool:
@@ -301,7 +301,7 @@ class FailingSync:
         self._sync.drop()
 
 
-class FailingDescribedFile(FailingFile):
+class FailingDescribedFile(FailingFile, DescribedFile):
     """One that the operating system knows by a descriptor."""
 
     def descriptor(self) -> int:

@@ -9,11 +9,10 @@ was truncated, reading fails.
 from __future__ import annotations
 
 import errno
-from typing import Protocol, runtime_checkable
 
 import attrs
 
-from tidegauge.impl.ports.disk import Buffer, Disk, File
+from tidegauge.impl.ports.disk import Buffer, DescribedFile, Disk, File
 from tidegauge.impl.records.batches import HEADER_SIZE, BatchHeader, RecordError, checked_header
 from tidegauge.impl.records.lazy import LazyRecords
 
@@ -21,16 +20,6 @@ LAZY_BYTES = 64 << 10
 """From here on handing out a place is cheaper than reading."""
 MOST_VERIFIED_BYTES = 1 << 20
 """Bytes whose checksums one read looks at; what it does not reach comes with the next."""
-
-
-@runtime_checkable
-class DescribedFile(Protocol):
-    """A file that the operating system knows by a descriptor."""
-
-    def read(self, position: int, size: int) -> bytes: ...
-
-    def descriptor(self) -> int:
-        """Good until the next use of the disk."""
 
 
 @attrs.frozen(eq=False)

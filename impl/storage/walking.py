@@ -19,20 +19,23 @@ def walk(file: File, path: str, position: int, end: int, damaged: Mapping[int, D
 
     Raises CorruptLogError where neither is, with the path.
     """
-    buffer, start = b"", position
+    unpack = _EXTENT.unpack_from
+    buffer, start, covered = b"", position, position
     while position < end:
         if damaged and position in damaged:
             extent = damaged[position]
             yield BatchExtent(position, extent.size, extent.start, extent.end)
             position += extent.size
             continue
-        if position + HEADER_SIZE > start + len(buffer):
+        if position >= covered:  # the header there is not in the buffer, or not all of it
             buffer, start = file.read(position, _WALK_BYTES), position
-            if len(buffer) < HEADER_SIZE:
+            covered = start + len(buffer) - HEADER_SIZE + 1
+            if covered <= start:
                 raise CorruptLogError(path, position)
-        base_offset, length, last_offset_delta = _EXTENT.unpack_from(buffer, position - start)
+        base_offset, length, last_offset_delta = unpack(buffer, position - start)
         size = length + LENGTH_OVERHEAD
-        if size < HEADER_SIZE or position + size > end:
+        behind = position + size
+        if size < HEADER_SIZE or behind > end:
             raise CorruptLogError(path, position)
         yield BatchExtent(position, size, base_offset, base_offset + last_offset_delta + 1)
-        position += size
+        position = behind

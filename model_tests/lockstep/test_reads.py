@@ -35,7 +35,7 @@ class ShowsTheWholeLog(PartitionReplica):
         error = self.read_error(offset, leader_epoch, only_leader=only_leader)
         if error is not ErrorCode.none:
             return self._refusal(error)
-        return self._records(offset, max_bytes, self.log_end_offset, at_least_one=at_least_one)
+        return self._response(self._records(offset, max_bytes, self.log_end_offset, at_least_one=at_least_one))
 
 
 class TellsTooSoon(PartitionReplica):

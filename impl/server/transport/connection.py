@@ -84,7 +84,7 @@ PRODUCE_UNITS: Final = 15
 MOST_UNSENT: Final = 256 << 10
 """Bytes of responses beyond which they are sent, though the next request is there already."""
 MOST_FREED: Final = 64 << 10
-"""Bytes of a request and its response beyond which their elements are freed in slices."""
+"""Bytes of a request and its response beyond which their elements are freed in slices, where there may be many."""
 
 WAYS_OUT: Final[Mapping[str, str]] = {
     "TLS": "its connection is closed: TLS is not spoken here, so give the client security.protocol PLAINTEXT or "
@@ -288,6 +288,7 @@ class Connection:
             self._unsent.append(self._refused(api_key, version, correlation_id))
             return
         decoded = decode_quickly(frame, api_key, version)
+        is_long = decoded is None
         if decoded is None:  # it may be long work, so its first slice has its turn like the others
             await pace.pause()
             decoded = await pace.finish(decoding_canonical(frame, api_key, version))
@@ -327,6 +328,7 @@ class Connection:
             try:
                 parts = encode_quickly(response, version, correlation_id)
                 if parts is None:
+                    is_long = True
                     parts = await pace.finish(encoding_response(response, version, correlation_id))
             except Exception as error:
                 raise self._unwritable(context, error) from error
@@ -334,7 +336,7 @@ class Connection:
                 self._unsent.append(part)
                 size += len(part)
             self._unsent_bytes += size - len(frame)
-        if size > MOST_FREED:
+        if is_long and size > MOST_FREED:
             waste = releasing(request, response)
             del decoded, request, response
             await pace.finish(waste)
