@@ -34,6 +34,7 @@ from tidegauge.spec.bugs import (
 )
 from tidegauge.spec.bugs.bug import Bug
 from tidegauge.spec.bugs.cleaning import CLEANING_BUGS
+from tidegauge.spec.bugs.consumers import CONSUMER_BUGS
 from tidegauge.spec.bugs.groups import GROUP_BUGS
 from tidegauge.spec.bugs.idempotence import IDEMPOTENCE_BUGS
 from tidegauge.spec.bugs.kip320 import KIP320_BUGS
@@ -362,7 +363,13 @@ REGISTRY: Final = Registry(
         tuple(GROUP_BUGS.values()),
         populations=(MEMBERS,),
     ),
-    Registration("consumer-groups", ConsumerGroups(), tuple(CONSUMER_MODELS.values()), populations=(CONSUMERS,)),
+    Registration(
+        "consumer-groups",
+        ConsumerGroups(),
+        tuple(CONSUMER_MODELS.values()),
+        tuple(CONSUMER_BUGS.values()),
+        populations=(CONSUMERS,),
+    ),
     Registration(
         "committed-reads",
         CommittedReads(transactions=2, partitions=1, incarnations=1),

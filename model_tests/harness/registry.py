@@ -24,6 +24,7 @@ import attrs
 from tidegauge.model_tests.bugs import BUGS
 from tidegauge.model_tests.bugs.bug import CoreBug
 from tidegauge.model_tests.bugs.cleaning import CLEANING_BUGS
+from tidegauge.model_tests.bugs.consumers import CONSUMER_BUGS
 from tidegauge.model_tests.bugs.groups import GROUP_BUGS
 from tidegauge.model_tests.bugs.idempotence import IDEMPOTENCE_BUGS
 from tidegauge.model_tests.bugs.offsets import OFFSET_BUGS
@@ -44,6 +45,8 @@ from tidegauge.model_tests.harness.cluster.idempotence import IdempotentCluster
 from tidegauge.model_tests.harness.cluster.steps import ReplicationCluster
 from tidegauge.model_tests.harness.cluster.transactions import TransactionCluster
 from tidegauge.model_tests.harness.cores.classic_groups import CORRECT_GROUPS, GROUP_WALKS, GroupCores
+from tidegauge.model_tests.harness.cores.consumer_abstraction import CORRECT_CONSUMERS
+from tidegauge.model_tests.harness.cores.consumer_groups import CONSUMER_WALKS, ConsumerCores
 from tidegauge.model_tests.harness.cores.extensions.composed import ComposedCores
 from tidegauge.model_tests.harness.cores.extensions.damage import DamageCores
 from tidegauge.model_tests.harness.cores.extensions.deletion import DeletionCores
@@ -423,6 +426,14 @@ HARNESS: Final = HarnessRegistry(
         bugs=tuple(GROUP_BUGS.values()),
     ),
     Registration(
+        "consumer-groups",
+        roles=CORRECT_CONSUMERS,
+        cores=ConsumerCores,
+        plan=CONSUMER_WALKS,
+        bugs=tuple(CONSUMER_BUGS.values()),
+        unbound={Side.CLUSTER: "tests of the APIs send the requests of members to brokers"},
+    ),
+    Registration(
         "offsets",
         roles=CORRECT_OFFSETS,
         cores=OffsetCores,
@@ -478,7 +489,6 @@ HARNESS: Final = HarnessRegistry(
         "its rule is ahead of Kafka, and of the implementation",
         steps=transaction_steps.steps,
     ),
-    _undriven("consumer-groups", "the core goes beside it walk by walk (test_consumer_groups)"),
     _undriven("kip320", "a model of others, compared with TLC"),
     _undriven("kip848", "a model of others, compared with TLC"),
     _undriven("kip848-first", "a model of others, compared with TLC"),

@@ -34,7 +34,6 @@ SPEC_TESTS: Final = "model_tests/spec"
 LOCKSTEP_TESTS: Final = (
     "model_tests/spec/membership/test_succession.py::"
     "test_the_controller_refuses_a_registration_as_in_the_specification",
-    "model_tests/lockstep/test_consumer_groups.py::test_walks_find_no_difference_and_take_every_action_and_refusal",
     "model_tests/lockstep/test_consumer_group_members.py::test_walks_find_no_difference_and_take_every_action",
     "model_tests/lockstep/test_group_members.py::test_walks_of_members_that_stay_find_no_difference",
 )

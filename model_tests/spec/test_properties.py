@@ -44,7 +44,7 @@ FALSE: Final[Mapping[str, int]] = {
     "idempotence": 391,
     "transactions": 342,
     "classic-groups": 554,
-    "consumer-groups": 334,
+    "consumer-groups": 341,
     "committed-reads": 476,
     "unclean-transactions": 401,
     "offsets": 306,

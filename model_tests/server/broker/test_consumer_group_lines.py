@@ -9,7 +9,7 @@ import pytest
 from tidegauge.impl.coordinators.groups.consumer.coordinator import ConsumerGroups, ConsumerWrite
 from tidegauge.impl.coordinators.groups.consumer.state import ConsumerHeartbeat, HeartbeatResponse, Topic
 from tidegauge.impl.server.broker.consumer_group_lines import ConsumerGroupLines
-from tidegauge.model_tests.coordinators.groups.known_topics import Known
+from tidegauge.model_tests.harness.cores.known_topics import Known
 
 TOPICS = {"t": Topic("377561f6-1cb7-406d-bdff-d26520f8ad6a", 2)}
 SESSION_MS = 1_000

@@ -177,6 +177,13 @@ MUTANTS: Final = (
     RuleMutant("StaysInTheEpoch", "next_epoch", lambda m, r, group: max(2, group.epoch), TWO, "TargetCovers"),
     RuleMutant("MakesNoTarget", "needs_target", lambda m, r, group: group.target_epoch < 2, TWO, STABLE),
     RuleMutant("ReusesTheEpoch", "removed", _reuses_the_epoch, _once(TWO, "Crash"), "TargetCovers"),
+    RuleMutant(
+        "LeavesTheTargetBehind",
+        "removed",
+        lambda m, r, group, member_id: attrs.evolve(r(group, member_id), target_epoch=group.target_epoch),
+        _once(TWO, "Leave", processes=1),
+        "TargetIsOfTheEmptyGroup",
+    ),
     RuleMutant("KeepsTheMember", "removed", _keeps_the_member, _once(TWO, "Crash"), GONE),
     RuleMutant("GivesToAll", "target", _to_all, TWO, "TargetCovers"),
     RuleMutant("GivesUnasked", "target", _unsubscribed, _once(TWO, "Resubscribe", topics=2), "TargetCovers"),

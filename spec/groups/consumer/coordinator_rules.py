@@ -120,7 +120,7 @@ class CoordinatorRules(EnumeratingMachine[State]):
 
     def away(self, member: Member) -> Member:
         """A static member that has left to come back: it has given back what it was to."""
-        return evolve(member, epoch=STATIC_LEAVING_EPOCH, revoking=())
+        return evolve(member, epoch=STATIC_LEAVING_EPOCH, previous_epoch=member.epoch, revoking=())
 
     # --- topics --------------------------------------------------------------------------------------------------
 

@@ -195,6 +195,11 @@ def told_epochs_are_logged(state: State) -> bool:
     return True
 
 
+def target_is_of_the_empty_group(state: State) -> bool:
+    """A group without members is in the epoch of its target: there is nobody to make another one for."""
+    return all(group.members or group.target_epoch == group.epoch for group in groups(state))
+
+
 # --- members ---------------------------------------------------------------------------------------------------------
 
 
@@ -307,6 +312,7 @@ def invariants(machine: ConsumerRules) -> Mapping[str, Invariant[State]]:
         "StableMeansAgreed": stable_means_agreed,
         "GivenBackBeforeTheEpoch": given_back_before_the_epoch,
         "EpochsAreOfTheGroup": epochs_are_of_the_group,
+        "TargetIsOfTheEmptyGroup": target_is_of_the_empty_group,
         "ToldEpochsAreLogged": told_epochs_are_logged,
         "MemberIdsAreUnique": member_ids_are_unique,
         "OnlyTheReplacedEnd": only_the_replaced_end(machine),

@@ -81,7 +81,7 @@ class ConsumerRules:
             return group
         former = group.members[known]
         target = {member_id if one == known else one: has for one, has in group.target.items()}
-        group = attrs.evolve(group.without(known), target=target)
+        group = attrs.evolve(group.without(known), target=target, resolved=group.resolved)
         member = attrs.evolve(
             former, member_id=member_id, epoch=JOINING_EPOCH, previous_epoch=JOINING_EPOCH, revoking={}
         )

@@ -1,0 +1,21 @@
+"""KAFKA-19233: a fenced member that joins again is fenced."""
+
+from __future__ import annotations
+
+from kio.schema.errors import ErrorCode
+
+from tidegauge.impl.coordinators.groups.consumer.rules import ConsumerRules
+from tidegauge.impl.coordinators.groups.consumer.state import ConsumerGroup
+from tidegauge.model_tests.bugs.bug import CoreBug
+from tidegauge.model_tests.harness.cores.consumer_abstraction import ConsumerRoles
+
+
+class FencesWhoJoinsAgain(ConsumerRules):
+    """Epoch 0 is held against the member's epoch as any other."""
+
+    def joining_error(self, group: ConsumerGroup, instance_id: str | None, member_id: str) -> ErrorCode:
+        is_member = member_id in group.members
+        return ErrorCode.fenced_member_epoch if is_member else super().joining_error(group, instance_id, member_id)
+
+
+BUG = CoreBug("kafka_19233", ConsumerRoles(rules=FencesWhoJoinsAgain))

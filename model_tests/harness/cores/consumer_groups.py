@@ -1,0 +1,289 @@
+"""Consumer groups (KIP-848) in lockstep: the core of a coordinator beside the machine of `spec.groups.consumer`.
+
+The harness is the shell: it has the log, in records as they are on a disk, and lets deadlines pass when the machine
+says so. A new coordinator loads the bytes of all records that were committed, or, every other time, of the last one of
+each key. What processes make of their responses is the specification's; the native member goes beside it in
+`test_consumer_group_members`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+from typing import Final
+
+from kio.schema.errors import ErrorCode
+
+from tidegauge.impl.coordinators.groups.consumer.coordinator import ConsumerDeadline, ConsumerTimer, ConsumerWrite
+from tidegauge.impl.coordinators.groups.consumer.state import ConsumerHeartbeat, HeartbeatResponse, Topic
+from tidegauge.impl.coordinators.groups.coordinator import GroupCoordinator, Limits
+from tidegauge.impl.coordinators.groups.log_entries import LogEntry, log_entries
+from tidegauge.impl.coordinators.groups.record_formats import GroupRecord
+from tidegauge.impl.coordinators.groups.requests import Commit, NewOffset, Ruling
+from tidegauge.impl.records.batches import BatchHeader
+from tidegauge.impl.records.payload import Record, build_batch, decode_records
+from tidegauge.model_tests.harness.cores.consumer_abstraction import (
+    CORRECT_CONSUMERS,
+    GROUP,
+    ConsumerRoles,
+    Numbers,
+    abstract_group,
+    abstract_offsets,
+    check_error,
+    check_told,
+    error_as_specified,
+    expression_of,
+    instance_name,
+    member_name,
+    partitions_in,
+    topic_name,
+    with_target_of,
+)
+from tidegauge.model_tests.harness.cores.known_topics import Known
+from tidegauge.model_tests.harness.lockstep.walks import WalkPlan, enabled_candidates
+from tidegauge.model_tests.harness.performing import Steps, on
+from tidegauge.spec.groups.consumer import processes, requests, timing
+from tidegauge.spec.groups.consumer import state as spec
+from tidegauge.spec.groups.consumer.machine import ConsumerGroups as Machine
+from tidegauge.spec.groups.consumer.state import NONE, State
+from tidegauge.spec.kernel.bounds import Bounds
+from tidegauge.spec.kernel.evolving import evolve
+from tidegauge.spec.kernel.machine import Action
+
+SESSION_MS: Final = 1_000
+NOW_MS: Final = 1_000_000
+OFTEN: Final = 1_000
+TOPIC_IDS: Final = tuple(f"00000000-0000-0000-0000-00000000000{number}" for number in range(3))
+
+
+def large_consumers(rng: Random) -> Machine:
+    """A machine for a walk: it bounds little. What is deleted has no offsets, which go with it."""
+    count, topics, commits = rng.choice((1, 2, 3)), rng.choice((1, 2, 3)), rng.choice((0, 2))
+    shapes: tuple[tuple[int, ...], ...] = ((), (0,), (0, 1), (0, 0))
+    bounds = dict.fromkeys(Machine().perturbations, OFTEN)
+    bounds |= {"AddPartition": 2, "FailOver": rng.choice((0, OFTEN)), "CreateTopic": rng.choice((0, 1))}
+    bounds |= {name: rng.choice((0, 3)) for name in ("Hang", "ExpireRebalance", "ExpireSession")}
+    bounds["DeleteTopic"] = 0 if commits else rng.choice((0, 1))
+    return Machine(
+        processes=count,
+        instances=rng.choice([shape for shape in shapes if len(shape) <= count]),
+        partitions=topics + rng.choice((0, 1, 2)),
+        topics=topics,
+        matches=((0,),) if topics == 1 else ((0, topics - 1), (topics - 1,)),
+        expressions=rng.choice(((), (0,), (0, NONE, 1) if topics > 1 else (0, NONE)))[:count],
+        commits=commits,
+        bounds=Bounds(bounds),
+    )
+
+
+class ConsumerCores:
+    """One group at its coordinator, in the machine's initial state."""
+
+    def __init__(self, machine: Machine, roles: ConsumerRoles = CORRECT_CONSUMERS) -> None:
+        self.machine = machine
+        self.roles = roles
+        self.numbers = Numbers(machine, dict(enumerate(TOPIC_IDS[: machine.topics])))
+        self.log: list[GroupRecord] = []
+        """What is committed."""
+        self.appended: list[ConsumerWrite | Ruling | None] = []
+        """What is not; None is a response that waits for what was decided before it."""
+        self.reader, self.read, self.offsets = GroupCoordinator(Limits()), 0, (spec.Offset(),) * machine.most_partitions
+        """Who has read so much of the log, and the offsets there."""
+        self.fail_overs = 0
+        self.coordinator: GroupCoordinator | None = self.started([])
+
+    def close(self) -> None:
+        """There is nothing to stop."""
+
+    def started(self, records: list[GroupRecord]) -> GroupCoordinator:
+        """A coordinator that has read these records."""
+        coordinator = GroupCoordinator(Limits())
+        coordinator.consumers.rules = with_target_of(self.machine, self.roles.rules, self.numbers)
+        coordinator.replay(entries(records))
+        for group in coordinator.consumers.committed:
+            coordinator.consumers.load(group, SESSION_MS, 0)
+        return coordinator
+
+    @property
+    def core(self) -> GroupCoordinator:
+        assert self.coordinator is not None, "it is loading"
+        return self.coordinator
+
+    def perform(self, action: Action, before: State) -> None:
+        """Do what the action says; it is enabled in the specification."""
+        if type(action) in STEPS:
+            STEPS.perform(self, action, before)
+        while self.appended and not self.machine.writes_in_two_steps:
+            self.commit_first()
+
+    # --- requests ----------------------------------------------------------------------------------------------------
+
+    def known(self, state: State) -> Known:
+        """The topics that there are."""
+        there = [topic for topic in range(self.machine.topics) if self.machine.has_topic(state, topic)]
+        sizes = {topic: partitions_in(self.machine, topic, state.partitions) for topic in there}
+        version = len(state.deleted) + state.created * 100 + state.partitions * 10_000
+        return Known({topic_name(one): Topic(TOPIC_IDS[one], sizes[one]) for one in there}, version)
+
+    def beat(self, request: spec.HeartbeatRequest, state: State) -> ConsumerWrite | HeartbeatResponse:
+        says = request.full or request.epoch == spec.JOINING_EPOCH
+        asked = ConsumerHeartbeat(
+            GROUP,
+            member_name(request.member_id),
+            request.epoch,
+            instance_id=instance_name(self.machine, request.process),
+            rebalance_timeout_ms=500 if says else -1,
+            topics=tuple(map(topic_name, request.topics)),
+            expression=expression_of(self.machine, request.expression),
+            owned=None if request.owned is None else frozenset(map(self.numbers.place, request.owned)),
+        )
+        return self.core.consumers.heartbeat(asked, self.known(state), SESSION_MS, 0)
+
+    def commit(self, request: spec.CommitRequest) -> Ruling:
+        """The metadata says whose it is."""
+        name, index = topic_name(request.partition % self.machine.topics), request.partition // self.machine.topics
+        new = NewOffset(name, index, request.offset, metadata=str(request.member_id))
+        ids = {topic_name(topic): topic_id for topic, topic_id in self.numbers.ids.items()}
+        member = member_name(request.member_id)
+        return self.core.commit(Commit(GROUP, (new,), request.epoch, member, topic_ids=ids), NOW_MS)
+
+    def receive_heartbeat(
+        self, action: requests.ReceiveHeartbeat | requests.ReceiveLeave | requests.LoseResponse, before: State
+    ) -> None:
+        if isinstance(action, requests.LoseResponse):
+            request = self.machine.heartbeat_request(before, action.process)
+            assert request is not None, "the guard says so"
+        else:
+            request = action.request
+        if before.group is None:
+            return
+        made = self.beat(request, before)
+        if isinstance(action, requests.ReceiveHeartbeat):
+            error, _ = action.outcome(self.machine, before)
+            check_error(made.error if isinstance(made, HeartbeatResponse) else ErrorCode.none, error)
+            if isinstance(made, ConsumerWrite):
+                expected = requests.advanced(self.machine, before, request)[1]
+                check_told(self.numbers, made.response.epoch, made.response.assignment, expected)
+        if isinstance(made, ConsumerWrite) and made.records:
+            self.appended.append(made)
+
+    def receive_commit(self, action: requests.ReceiveCommit, before: State) -> None:
+        ruling = self.commit(action.request)
+        check_error(error_of(ruling), action.outcome(self.machine, before)[0])
+        self.core.appended(ruling)
+        self.appended.append(ruling)
+
+    # --- requests that are refused -----------------------------------------------------------------------------------
+
+    def can_send(self, kind: type[Action]) -> bool:
+        return issubclass(kind, SENT)
+
+    def refuse(self, action: Action, before: State) -> ErrorCode:
+        """Ask for what is refused, or changes nothing; returns the error."""
+        assert isinstance(action, SENT), "no other action can be sent"
+        if self.coordinator is None:
+            return ErrorCode.coordinator_load_in_progress
+        if isinstance(action, requests.ReceiveCommit):
+            return error_as_specified(error_of(self.commit(action.request)))
+        made = self.beat(action.request, before)
+        return error_as_specified(made.error) if isinstance(made, HeartbeatResponse) else ErrorCode.none
+
+    # --- time and the log --------------------------------------------------------------------------------------------
+
+    def expire(self, action: timing.MemberTimeout, before: State) -> None:
+        timer = ConsumerTimer.SESSION if isinstance(action, timing.ExpireSession) else ConsumerTimer.REBALANCE
+        write = self.core.consumers.timed_out(ConsumerDeadline(GROUP, timer, member_name(action.member_id)))
+        assert write is not None, "nothing is due"
+        self.appended.append(write)
+
+    def commit_first(self) -> None:
+        """The first batch that is not committed is now."""
+        first, place = self.appended.pop(0), len(self.log)
+        if first is None:
+            return
+        self.log += first.records
+        if isinstance(first, Ruling):
+            self.core.committed(first, place)
+        else:
+            self.core.consumers.written(first)
+
+    def commit_record(self, action: timing.CommitRecord, before: State) -> None:
+        self.commit_first()
+
+    def fail_over(self, action: timing.FailOver, before: State) -> None:
+        for one in self.appended[: action.kept]:
+            self.log += () if one is None else one.records
+        self.appended.clear()
+        self.coordinator = None
+        self.fail_overs += 1
+
+    def load(self, action: timing.Load, before: State) -> None:
+        last = {record.key: record for record in self.log}
+        cleaned = [record for record in self.log if last[record.key] is record]
+        self.coordinator = self.started(cleaned if self.fail_overs % 2 else self.log)
+
+    # --- as the specification has it ---------------------------------------------------------------------------------
+
+    def abstraction(self, expected: State) -> State:
+        """The group in memory, the log, and what of it is not committed."""
+        self.appended += [None] * (len(expected.appended) - len(self.appended))
+        assert len(self.appended) == len(expected.appended), "something is written that changes nothing"
+        new = list(entries(self.log[self.read :]))
+        self.read = len(self.log)
+        self.reader.replay(new)
+        self.offsets = abstract_offsets(new, self.machine, self.offsets)
+        committed = abstract_group(self.reader.consumers.committed.get(GROUP), self.numbers, expected.log.group)
+        group = None
+        if self.coordinator is not None:
+            known = expected.group or spec.Group()
+            group = abstract_group(self.coordinator.consumers.get(GROUP), self.numbers, known)
+        return evolve(expected, group=group, log=spec.Log(committed, self.offsets))
+
+
+def error_of(ruling: Ruling) -> ErrorCode:
+    """The error of a commit, or of the one partition that it is about."""
+    return next(iter(ruling.refused.values()), ruling.error)
+
+
+def entries(records: list[GroupRecord]) -> Iterator[LogEntry]:
+    """What a log of these records says: their bytes are read."""
+    for place, (key, value) in enumerate(records):
+        batch = build_batch([Record(0, NOW_MS, key, value)])
+        for entry in log_entries(BatchHeader.parse(batch), decode_records(batch), None):
+            yield entry._replace(log_offset=place)
+
+
+SENT: Final = (requests.ReceiveHeartbeat, requests.ReceiveCommit, requests.ReceiveLeave)
+STEPS: Final = Steps[ConsumerCores, [State], None](
+    on(requests.ReceiveHeartbeat, ConsumerCores.receive_heartbeat),
+    on(requests.ReceiveLeave, ConsumerCores.receive_heartbeat),
+    on(requests.LoseResponse, ConsumerCores.receive_heartbeat),
+    on(requests.ReceiveCommit, ConsumerCores.receive_commit),
+    on(timing.ExpireSession, ConsumerCores.expire),
+    on(timing.ExpireRebalance, ConsumerCores.expire),
+    on(timing.CommitRecord, ConsumerCores.commit_record),
+    on(timing.FailOver, ConsumerCores.fail_over),
+    on(timing.Load, ConsumerCores.load),
+)
+"""All others are no coordinator's; topics are what the state says."""
+CONSUMER_WALKS: Final = WalkPlan(
+    large_consumers,
+    perturbations=frozenset(
+        {
+            requests.ReceiveLeave,
+            processes.Crash,
+            processes.Hang,
+            processes.Resubscribe,
+            processes.AddPartition,
+            processes.CreateTopic,
+            processes.DeleteTopic,
+            requests.LoseResponse,
+            requests.DelayHeartbeat,
+            requests.DelayCommit,
+            timing.ExpireSession,
+            timing.FailOver,
+        }
+    ),
+    enabled=enabled_candidates,
+    length=80,
+)
