@@ -249,9 +249,10 @@ class Operations:
 
     def take(self, rows: Ints) -> Operations:
         """The given rows, in the given order, as copies."""
-        counts = self.counts[rows]
+        first = self.starts[:-1][rows]
+        counts = self.starts[1:][rows] - first  # of these rows alone: a few are taken of millions, again and again
         starts = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
-        records = np.repeat(self.starts[:-1][rows] - starts[:-1], counts) + np.arange(starts[-1])
+        records = np.repeat(first - starts[:-1], counts) + np.arange(starts[-1])
         return Operations(
             **{name: getattr(self, name)[rows] for name in _ROW_COLUMNS},
             starts=starts,

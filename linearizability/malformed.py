@@ -124,7 +124,7 @@ def _faults(ops: Operations) -> Iterator[tuple[Flags, str]]:
     if not len(ops):
         return
     ok = ops.outcome == Outcome.OK
-    produce, fetch = ops.kind == Kind.PRODUCE, ops.kind == Kind.FETCH
+    produce, fetch, filled = ops.kind == Kind.PRODUCE, ops.kind == Kind.FETCH, ops.counts > 0
     yield _outside(ops.kind, Kind), "kind is {kind}: use " + _codes(Kind)
     yield _outside(ops.outcome, Outcome), "outcome is {outcome}: use " + _codes(Outcome)
     yield _outside(ops.isolation, Isolation), "isolation is {isolation}: use " + _codes(Isolation)
@@ -141,13 +141,13 @@ def _faults(ops: Operations) -> Iterator[tuple[Flags, str]]:
         wild: Ints = np.concatenate(([0], np.cumsum((ops.offsets < UNKNOWN) | (ops.offsets >= BEYOND))))
         yield wild[ops.starts[1:]] > wild[ops.starts[:-1]], "an offset in offsets is negative, or 2**62 or more"
     yield ops.high_watermark < UNKNOWN, "high_watermark is {high_watermark}: use null where nobody knows it"
-    yield produce & (ops.counts == 0), "a produce without values: list what was sent"
+    yield produce & ~filled, "a produce without values: list what was sent"
     listing = np.isin(ops.kind, (*OF_MANY, Kind.DELIVER))
     yield (
-        ~produce & ~fetch & ~listing & (ops.counts > 0),
+        filled & ~(produce | fetch | listing),
         "{count} values on an operation that has none: leave values empty",
     )
-    yield fetch & ~ok & (ops.counts > 0), "{count} values on a fetch that is not ok: leave values empty"
+    yield fetch & filled & ~ok, "{count} values on a fetch that is not ok: leave values empty"
     acknowledged = produce & ok & (ops.acks != 0)
     yield acknowledged & (ops.offset == UNKNOWN), "an acknowledged produce without its offset: give it, or make it info"
     yield (
@@ -161,7 +161,7 @@ def _faults(ops: Operations) -> Iterator[tuple[Flags, str]]:
     )
     yield declared & (ops.outcome == Outcome.FAIL), "a declaration of what did not happen: leave the row out"
     yield (
-        _offsets_absent(ops, (fetch | (ops.kind == Kind.DELIVER)) & ok),
+        _offsets_absent(ops, filled & (fetch | (ops.kind == Kind.DELIVER)) & ok),
         "values without offsets: give offsets, or the position in offset",
     )
     yield from transaction_faults(ops)
@@ -187,9 +187,9 @@ def _order(ops: Operations) -> Iterator[tuple[Flags, str]]:
 
 
 def _offsets_absent(ops: Operations, rows: Flags) -> Flags:
-    """Rows with a value whose offset nobody knows."""
+    """Those of `rows`, which have values each, that have one whose offset nobody knows."""
     if ops.offsets is None:
-        nowhere: Flags = (ops.counts > 0) & (ops.offset == UNKNOWN)
+        nowhere: Flags = ops.offset == UNKNOWN
     else:
         unknown: Ints = np.concatenate(([0], np.cumsum(ops.offsets < 0)))
         nowhere = unknown[ops.starts[1:]] > unknown[ops.starts[:-1]]

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tidegauge.linearizability.arrow import SCHEMA, HistoryError
+from tidegauge.linearizability.arrow import ONLY_MEMBERS, ONLY_TRANSACTIONS, SCHEMA, HistoryError
 from tidegauge.linearizability.files import topic_names
 from tidegauge.linearizability.history import Flags, Ints
 from tidegauge.linearizability.json_objects import each_name_once
@@ -25,6 +25,9 @@ COLUMNS = tuple(name for name in SCHEMA.names if name != "meta")
 """What the checker reads: `meta` is for people."""
 SAID = (*SCHEMA.names, REASON)
 """The same for a file that says itself which rows are malformed: their text is in `meta`."""
+
+OPTIONAL = frozenset((*ONLY_TRANSACTIONS, *ONLY_MEMBERS))
+"""What only histories with transactions or groups say: absent, it is the same as null."""
 
 ROWS_AT_A_TIME = 16_384
 """A borrowed piece is read in steps of so many rows, until the one history in question ends."""
@@ -76,7 +79,7 @@ def _owned(unit: Unit, table: pa.Table) -> Flags:
 def read_piece(piece: Piece) -> Part:
     """Read a row group."""
     with _open(piece) as file:
-        table = file.read_row_group(piece.row_group, columns=_columns(file), use_threads=False)
+        table = file.read_row_group(piece.row_group, columns=_columns(file, piece.row_group), use_threads=False)
         return Part(piece.file, piece.row_group, np.arange(len(table)), table, _topics(file, piece.file))
 
 
@@ -90,7 +93,7 @@ def _read_history(piece: Piece, history: int) -> Part:
             raise BadInput(
                 f"{piece.file}, row group {piece.row_group}: its footer is wrong about its histories: write it again"
             )
-        columns, end, at = _columns(file), int(rows[-1]) + 1, 0
+        columns, end, at = _columns(file, piece.row_group), int(rows[-1]) + 1, 0
         batches: list[pa.RecordBatch] = []
         for batch in file.iter_batches(ROWS_AT_A_TIME, row_groups=group, columns=columns, use_threads=False):
             batches.append(batch)
@@ -112,9 +115,20 @@ def _open(piece: Piece) -> Iterator[pq.ParquetFile]:
         ) from error
 
 
-def _columns(file: pq.ParquetFile) -> list[str]:
-    present = file.schema_arrow.names
+def _columns(file: pq.ParquetFile, row_group: int) -> list[str]:
+    """The columns to read of a row group: all that the checker knows, but for those that say nothing there."""
+    present = set(file.schema_arrow.names).difference(_blank(file.metadata.row_group(row_group)))
     return [name for name in (SAID if REASON in present else COLUMNS) if name in present]
+
+
+def _blank(group: pq.RowGroupMetaData) -> Iterator[str]:
+    """The columns for transactions and groups that are null in every row: most histories have neither."""
+    for number in range(group.num_columns):
+        column = group.column(number)
+        if column.path_in_schema in OPTIONAL:
+            said = column.statistics
+            if said is not None and said.has_null_count and said.null_count == column.num_values:
+                yield column.path_in_schema
 
 
 def _topics(file: pq.ParquetFile, source: str) -> tuple[str, ...] | None:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegauge.linearizability.arrow import to_arrow
+from tidegauge.linearizability.arrow import ONLY_MEMBERS, ONLY_TRANSACTIONS, to_arrow
 from tidegauge.linearizability.history import concatenate
 from tidegauge.linearizability.log import Level
 from tidegauge.model_tests.linearizability.group_cases import all_pairs
@@ -36,7 +36,7 @@ from tidegauge.spark_check.footers import find_files, pieces_of
 from tidegauge.spark_check.job import Work
 from tidegauge.spark_check.output import UNITS, begin, commits
 from tidegauge.spark_check.planner import plan
-from tidegauge.spark_check.reading import join_bucket, read_unit, split_by_bucket
+from tidegauge.spark_check.reading import join_bucket, read_piece, read_unit, split_by_bucket
 from tidegauge.spark_check.row_counts import count_rows
 
 
@@ -56,6 +56,14 @@ def test_groups_are_checked_wherever_their_rows_lie(tmp_path: Path) -> None:
     assert written_verdicts(tmp_path / "out") == expected(rows)
     assert written_anomalies(tmp_path / "out") == expected_anomalies(rows)
     assert {verdict for _, verdict in expected(rows).values()} == {"valid", "violated"}
+
+
+def test_a_column_for_few_histories_is_read_of_the_row_groups_that_say_something_in_it(tmp_path: Path) -> None:
+    plain, (drawn, _) = histories(2), draw(5, 4)
+    file = write(tmp_path / "both.parquet", to_arrow(concatenate([plain, drawn])), len(plain))
+    first, *others = [set(read_piece(piece).table.column_names) for piece in pieces_of(find_files([file]))]
+    assert first.isdisjoint((*ONLY_TRANSACTIONS, *ONLY_MEMBERS))
+    assert {*ONLY_TRANSACTIONS} <= set.union(*others)
 
 
 def check_here(paths: list[Path], out: Path, target: int = 200, largest: int = 1_000_000) -> None:
@@ -229,7 +237,7 @@ def test_hidden_files_are_not_data(tmp_path: Path) -> None:
 
 
 def test_a_bucket_is_put_together_from_its_streams_in_order(tmp_path: Path) -> None:
-    rows = shuffled(to_arrow(histories(20)), seed=3).drop_columns(["meta"])
+    rows = shuffled(to_arrow(histories(20)), seed=3).drop_columns(["meta", *ONLY_TRANSACTIONS, *ONLY_MEMBERS])
     file = write(tmp_path / "mixed.parquet", rows, 100)
     (unit,) = plan(pieces_of([file]), target=10_000, largest=10_000).units
     streams = [pair for part in read_unit(unit) for pair in split_by_bucket(part, 3, range(3))]

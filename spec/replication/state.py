@@ -251,8 +251,17 @@ class Network:
 M = TypeVar("M", bound="FetchRequest | FetchResponse | AlterPartitionRequest | AlterPartitionResponse")
 
 
+def _fields_within(kind: type[Any], prefix: str = "") -> Iterator[str]:
+    """The paths of a message's fields, those of a request in it as well: they compare without `__lt__` of attrs."""
+    for field in attrs.fields(kind):
+        if field.name == "request":
+            yield from _fields_within(FetchRequest, "request.")
+        else:
+            yield prefix + field.name
+
+
 _FIELDS: Final[Mapping[type[object], Callable[[object], Any]]] = {
-    kind: attrgetter(*(field.name for field in attrs.fields(kind)))
+    kind: attrgetter(*_fields_within(kind))
     for kind in (FetchRequest, FetchResponse, AlterPartitionRequest, AlterPartitionResponse)
 }
 
@@ -302,8 +311,9 @@ class State:
     spent: Spent = ()
 
     def with_replica(self, broker: int, replica: Replica) -> State:
-        replicas = (*self.replicas[:broker], replica, *self.replicas[broker + 1 :])
-        return State(replicas, self.controller, self.network, self.history, self.spent)
+        replicas = [*self.replicas]
+        replicas[broker] = replica
+        return State(tuple(replicas), self.controller, self.network, self.history, self.spent)
 
     def spend(self, perturbation: str) -> State:
         spent = spend(self.spent, perturbation)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import attrs
 
+from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.guarded import GuardedAction
 from tidegauge.spec.published.kip320.rules import Kip320Rules
 from tidegauge.spec.published.kip320.state import LeaderAndIsr, Record, Replica, State
@@ -114,11 +115,11 @@ class BecomeFollower(Kip320Action):
 
 
 def heeding(request: LeaderAndIsr, replica: Replica) -> Replica:
-    return Replica(replica.log, replica.hw, request.leader, request.leader_epoch, request.isr)
+    return evolve(replica, leader=request.leader, leader_epoch=request.leader_epoch, isr=request.isr)
 
 
 def truncated(replica: Replica, offset: int) -> Replica:
-    return Replica(replica.log[:offset], min(offset, replica.hw), replica.leader, replica.leader_epoch, replica.isr)
+    return evolve(replica, log=replica.log[:offset], hw=min(offset, replica.hw))
 
 
 # --- what a presumed leader does -----------------------------------------------------------------------------------
@@ -145,7 +146,7 @@ class LeaderWrite(Kip320Action):
 
 
 def appended(replica: Replica, record: Record, hw: int) -> Replica:
-    return Replica((*replica.log, record), hw, replica.leader, replica.leader_epoch, replica.isr)
+    return evolve(replica, log=(*replica.log, record), hw=hw)
 
 
 @attrs.frozen
@@ -164,8 +165,7 @@ class LeaderIncHighWatermark(Kip320Action):
 
     def effect(self, machine: Kip320Rules, state: State) -> State:
         own = state.replicas[self.leader]
-        raised = Replica(own.log, own.hw + 1, own.leader, own.leader_epoch, own.isr)
-        return state.with_replica(self.leader, raised)
+        return state.with_replica(self.leader, evolve(own, hw=own.hw + 1))
 
 
 @attrs.frozen

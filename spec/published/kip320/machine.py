@@ -129,23 +129,23 @@ class Kip320(Kip320Rules):
 
 def weak_isr(state: State) -> bool:
     """A presumed leader agrees with every member of its *own* ISR below its HW."""
-    return all(
-        agree_below(own.hw, own.log, state.replicas[member].log)
-        for leader, own in enumerate(state.replicas)
-        if own.hw and own.leader == leader
-        for member in own.isr
-    )
+    for leader, own in enumerate(state.replicas):
+        if own.hw and own.leader == leader:
+            for member in own.isr:
+                if not agree_below(own.hw, own.log, state.replicas[member].log):
+                    return False
+    return True
 
 
 def strong_isr(state: State) -> bool:
     """A presumed leader agrees with every member of the *quorum's* ISR below its HW: none of them, elected
     next, would lose what was committed."""
-    return all(
-        agree_below(own.hw, own.log, state.replicas[member].log)
-        for leader, own in enumerate(state.replicas)
-        if own.hw and own.leader == leader
-        for member in state.quorum.isr
-    )
+    for leader, own in enumerate(state.replicas):
+        if own.hw and own.leader == leader:
+            for member in state.quorum.isr:
+                if not agree_below(own.hw, own.log, state.replicas[member].log):
+                    return False
+    return True
 
 
 def two_presume_leadership(state: State) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import attrs
 
+from tidegauge.spec.kernel.evolving import evolve
+
 NO_EPOCH = -1
 
 
@@ -61,8 +63,9 @@ class State:
         return own.leader == replica == self.quorum.leader and own.leader_epoch == self.quorum.leader_epoch
 
     def with_replica(self, replica: int, changed: Replica) -> State:
-        replicas = (*self.replicas[:replica], changed, *self.replicas[replica + 1 :])
-        return State(replicas, self.quorum, self.requests, self.next_record_id)
+        replicas = [*self.replicas]
+        replicas[replica] = changed
+        return State(tuple(replicas), self.quorum, self.requests, self.next_record_id)
 
     def with_controller_update(self, leader: int | None, isr: frozenset[int]) -> State:
         """The controller writes a new leader or ISR to the quorum under the next epoch, and sends it out."""
@@ -71,8 +74,6 @@ class State:
 
     def with_leader_update(self, leader: int, isr: frozenset[int]) -> State:
         """The leader writes a new ISR to the quorum, at once and without a new epoch, and holds it from now on."""
-        own, quorum = self.replicas[leader], self.quorum
-        changed = Replica(own.log, own.hw, own.leader, own.leader_epoch, isr)
-        replicas = (*self.replicas[:leader], changed, *self.replicas[leader + 1 :])
-        updated = LeaderAndIsr(quorum.leader, quorum.leader_epoch, isr)
-        return State(replicas, updated, self.requests, self.next_record_id)
+        changed = evolve(self.replicas[leader], isr=isr)
+        updated = evolve(self.quorum, isr=isr)
+        return State(self.with_replica(leader, changed).replicas, updated, self.requests, self.next_record_id)

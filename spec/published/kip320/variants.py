@@ -244,7 +244,7 @@ class CountedAsByTlc(Kip320):
     def successors(self, state: State) -> Iterator[tuple[Action, State]]:
         for action, after in super().successors(state):
             yield action, after
-            if isinstance(action, LeaderShrinkIsr) and self._is_doubly_due(state, action):
+            if type(action) is LeaderShrinkIsr and self._is_doubly_due(state, action):
                 yield action, after
 
     def _is_doubly_due(self, state: State, action: LeaderShrinkIsr) -> bool:
