@@ -148,7 +148,10 @@ def entity_reading(message_class: type[Payload]) -> Reading:
                 values[name], size = yield from read_sliced(data, position, budget)
             position += size
         if flexible:
-            position += yield from _reading_tags(data, position, fields.tagged, values, budget)
+            if position < len(data) and data[position] == 0:
+                position += 1
+            else:
+                position += yield from _reading_tags(data, position, fields.tagged, values, budget)
         return message_class(**values), position - start
 
     return reading

@@ -85,6 +85,9 @@ _VARYING: Final[Mapping[tuple[str, bool, bool], Any]] = MappingProxyType(
 """(type, flexible version, nullable)."""
 
 
+_NO_TAGS: Final = b"\x00"
+
+
 class _Field(NamedTuple):
     """A field's name, and what writes it: in slices, if there may be an array in it."""
 
@@ -134,8 +137,10 @@ def entity_writing(message_class: type[Payload]) -> Writing:
                 write(buffer, getattr(message, name))
             else:
                 yield from write_sliced(buffer, getattr(message, name))
-        if flexible:
+        if fields.tagged:
             yield from _writing_tags(buffer, message, fields.tagged)
+        elif flexible:
+            buffer.write(_NO_TAGS)
 
     return writing
 
@@ -152,7 +157,7 @@ def _flat_writer(message_class: type[Payload]) -> Write:
         if fields.tagged:
             at_once(_writing_tags(buffer, message, fields.tagged))
         elif flexible:
-            buffer.write(b"\x00")
+            buffer.write(_NO_TAGS)
 
     return write_message
 

@@ -10,7 +10,8 @@ classes of the messages are imported when the first such message comes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Iterable
+from types import GeneratorType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from tidegauge.impl.records.slices import Sliced
@@ -46,7 +47,7 @@ def mapped(function: Callable[[Any], Any], items: Iterable[Any]) -> Sliced[tuple
     results: list[Any] = []
     for number, item in enumerate(items):
         made = function(item)
-        if isinstance(made, Generator):
+        if isinstance(made, GeneratorType):
             made = yield from made
         results.append(made)
         if number % STEP == STEP - 1:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import dataclasses
 import typing
-from collections.abc import Callable, Collection, Generator
+from collections.abc import Callable, Collection
 from functools import cache
+from types import GeneratorType
 from typing import TYPE_CHECKING, Any
 
 from tidegauge.impl.records.slices import Sliced, at_once
@@ -120,6 +121,6 @@ def _optional(convert_one: Convert | Converting) -> Converting:
         if item is None:
             return None
         made = convert_one(item)
-        return (yield from made) if isinstance(made, Generator) else made
+        return (yield from made) if isinstance(made, GeneratorType) else made
 
     return converting_if_there
