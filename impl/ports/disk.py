@@ -26,6 +26,7 @@ import errno
 import fcntl
 import os
 import resource
+import stat
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
@@ -105,7 +106,10 @@ class Disk(Protocol):
     """A file system with '/'-separated paths."""
 
     def open(self, path: str, *, create: bool = False) -> File:
-        """Open a file for reading and appending. Raises FileNotFoundError when it is missing and not created."""
+        """Open a file for reading and appending. Raises FileNotFoundError when it is missing and not created.
+
+        PermissionError where a pipe or a device has its name: it could not be read again.
+        """
 
     def open_apart(self, path: str, *, create: bool = False) -> File:
         """As `open`, for a moment and in any thread; nobody else uses the file meanwhile."""
@@ -189,7 +193,7 @@ class RealFile(DescribedFile):
         self.path = path
         """Its present name; "" when another file has taken it."""
         self._descriptor: int | None = descriptor
-        self._size = os.fstat(descriptor).st_size
+        self._size = _size_of(descriptor, path)
         self.changes = 0
         """How often it was written or cut."""
         self.synced_changes = 0
@@ -512,6 +516,15 @@ class RealDisk:
 
 def _opened(path: str, *, create: bool) -> int:
     return os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o644)
+
+
+def _size_of(descriptor: int, path: str) -> int:
+    """Of a file; a pipe or a device under its name has none, is closed again and refused as a forbidden name is."""
+    found = os.fstat(descriptor)
+    if stat.S_ISREG(found.st_mode):
+        return found.st_size
+    os.close(descriptor)
+    raise PermissionError(errno.EPERM, "it is no regular file", path)
 
 
 def _error_of(work: Callable[[], None]) -> OSError | None:

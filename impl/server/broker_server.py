@@ -128,7 +128,8 @@ class Broker:
             check_bytes=node.config.log_check_on_start_max_bytes,
         )
         try:
-            return ReplicaManager(
+            self._metadata_notes = MetadataNotes(directories)
+            replicas = ReplicaManager(
                 node.id,
                 directories,
                 self.metadata,
@@ -139,9 +140,11 @@ class Broker:
                 selector=ReplicaSelector(node.config, self.metadata, node.rack),
                 replica_class=replica_class,
             )
+            directories.require_one()
         except BaseException:
             directories.abandon()
             raise
+        return replicas
 
     def _make_links(self, voters: Sequence[Address]) -> None:
         """What connects it to the controller and to other brokers."""
@@ -168,7 +171,7 @@ class Broker:
             disk=node.disk,
             tracer=node.tracer,
             timers=node.timers,
-            notes=MetadataNotes(self.replicas.directories),
+            notes=self._metadata_notes,
         )
         self.forwarder = Forwarder(
             self.controller, self.loader, retry_backoff_ms=config.retry_backoff_ms if node.timers else None

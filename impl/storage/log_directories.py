@@ -124,12 +124,16 @@ class LogDirectories:
             directories._find_missing()
             for directory in directories.online:
                 directory.check_bytes = check_bytes
-            if not directories.online:
-                raise _none_left(directories.offline)
+            directories.require_one()
         except BaseException:
             directories._unlock()
             raise
         return directories
+
+    def require_one(self) -> None:
+        """Raise NoLogDirectoryError when every directory is offline."""
+        if not self.online:
+            raise _none_left(self.offline)
 
     def _look_at(self, paths: Sequence[str], cluster_id: str, node_id: int) -> None:
         """Lock every directory, and find out whose it is, before anything in one is changed."""
@@ -147,14 +151,7 @@ class LogDirectories:
         if self.offline and len(self.offline) == len(paths):
             raise _none_left(self.offline)
         for path, reason in self.offline.items():
-            log_event(
-                LOGGER,
-                logging.ERROR,
-                "log directory offline",
-                directory=path,
-                why=reason,
-                next="its replicas are offline and the other directories serve: mend it and restart the broker",
-            )
+            _tell_offline(path, reason)
 
     def _open_one(self, path: str, cluster_id: str, node_id: int, directory_id: UUID) -> None:
         try:
@@ -163,6 +160,7 @@ class LogDirectories:
             )
         except OSError as error:
             self.offline[path] = error
+            _tell_offline(path, told(error))
         else:
             self.online.append(directory)
             if kept := len(strays(self._disk, path)):
@@ -356,9 +354,11 @@ class LogDirectories:
         directory = self.where(topic, partition)
         if directory is None:
             return None
-        with self._guarded(directory):
+        try:
             return directory.topic_id(topic, partition)
-        return None
+        except OSError as error:
+            self.bounded((topic, partition), directory, error)
+            return None
 
     def delete_log(self, topic: str, partition: int, now_ms: int = 0, delay_ms: int = 0) -> None:
         """Take a partition away; its files are removed `delay_ms` later, by `free_deleted`."""
@@ -514,14 +514,7 @@ class LogDirectories:
         if extent_of(error) is Extent.PASSING:
             self._without_room(directory, error)
             return
-        log_event(
-            LOGGER,
-            logging.ERROR,
-            "log directory offline",
-            directory=directory.path,
-            why=told(error),
-            next="its replicas are offline, other directories serve: mend the disk and restart the broker",
-        )
+        _tell_offline(directory.path, told(error))
         self.online.remove(directory)
         self.offline[directory.path] = error
         self.offline_ids.append(directory.id)
@@ -575,6 +568,17 @@ def lock_directory(disk: Disk, path: str, role: str) -> DiskLock:
             f"{path} is used by another {role} (its {LOCK} is locked): stop that one, or give this one a directory of "
             "its own with log.dirs or --data"
         ) from None
+
+
+def _tell_offline(path: str, why: object) -> None:
+    log_event(
+        LOGGER,
+        logging.ERROR,
+        "log directory offline",
+        directory=path,
+        why=why,
+        next="its replicas are offline, other directories serve: mend it and restart the broker",
+    )
 
 
 def _none_left(offline: Mapping[str, Exception]) -> NoLogDirectoryError:

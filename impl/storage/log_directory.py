@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from uuid import UUID
 
@@ -32,8 +32,8 @@ from tidegauge.impl.ports.disk_errors import Extent, extent_of, told
 from tidegauge.impl.ports.log_lines import log_event
 from tidegauge.impl.storage import checkpoints
 from tidegauge.impl.storage.checkpoints import Checkpoint, TopicPartition
+from tidegauge.impl.storage.closing import close_logs
 from tidegauge.impl.storage.config import LogConfig
-from tidegauge.impl.storage.flushing import PendingFlush
 from tidegauge.impl.storage.identity import Identity, read_identity, write_identity
 from tidegauge.impl.storage.log import Log
 from tidegauge.impl.storage.lost_logs import LostLogs, note_any
@@ -335,7 +335,10 @@ class LogDirectory:
         for key in keys:
             log = self.logs.pop(key)
             log.abandon()
-            self._doomed.append((now_ms + delay_ms, self._set_aside(log.directory, key, DELETED_SUFFIX)))
+            try:
+                self._doomed.append((now_ms + delay_ms, self._set_aside(log.directory, key, DELETED_SUFFIX)))
+            except OSError as error:
+                self._tell_left(log.directory, error)
         self._disk.sync_directory(self.path)
         self.checkpoint()
         if delay_ms <= 0:
@@ -399,16 +402,20 @@ class LogDirectory:
         try:
             remove_directory(self._disk, f"{self.path}/{name}")
         except OSError as error:
-            if extent_of(error) is Extent.DISK:
-                raise
-            log_event(
-                LOGGER,
-                logging.WARNING,
-                "directory cannot be removed",
-                directory=f"{self.path}/{name}",
-                why=told(error),
-                next="it is tried again when the broker starts",
-            )
+            self._tell_left(f"{self.path}/{name}", error)
+
+    def _tell_left(self, path: str, error: OSError) -> None:
+        """Of a directory that cannot be removed. Raises the error if it is the disk's."""
+        if extent_of(error) is Extent.DISK:
+            raise error
+        log_event(
+            LOGGER,
+            logging.WARNING,
+            "directory cannot be removed",
+            directory=path,
+            why=told(error),
+            next="it is tried again when the broker starts",
+        )
 
     # Moves from and to other directories of the broker
 
@@ -560,7 +567,8 @@ class LogDirectory:
         """Close all logs, so that the next start has nothing to recover, and knows that they were closed."""
         for key in list(self.moving.futures):
             self.drop_future(key)
-        self._close_logs()
+        for key in close_logs(self._disk, self.logs):
+            self.let_go(key)
         self.checkpoint()
         self.logs.clear()
         for _, name in self._doomed:
@@ -573,21 +581,6 @@ class LogDirectory:
             return  # what was let go of as it was, the next process has to recover
         text = json.dumps({"version": 0, "brokerEpoch": -1 if self._has_given_up else broker_epoch})
         checkpoints.write_atomically(self._disk, self.path, CLEAN_SHUTDOWN, text)
-
-    def _close_logs(self) -> None:
-        """Flush all of them, several at once, and let go of them."""
-        closing: list[tuple[Log, PendingFlush | None]] = []
-
-        def works() -> Iterator[Callable[[], None]]:
-            for log in self.logs.values():
-                flush = log.begin_close()
-                closing.append((log, flush))
-                if flush is not None:
-                    yield flush.work
-
-        self._disk.all_at_once(works())
-        for log, flush in closing:
-            log.finish_close(flush)
 
     def abandon(self) -> None:
         """Let go of all files as they are; a disk that fails to close one says nothing that is not known."""

@@ -5,14 +5,16 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import resource
 
 import attrs
 import pytest
 import trio
 import trio.testing
 
+from tidegauge.impl.ports import patient_listener
 from tidegauge.impl.ports.network import Address
-from tidegauge.impl.ports.patient_listener import PatientListener
+from tidegauge.impl.ports.patient_listener import PatientListener, descriptors_for_all
 
 ADDRESS = Address("127.0.0.1", 9092)
 
@@ -60,3 +62,32 @@ def test_any_other_error_is_raised() -> None:
                 await listener.accept()
 
     trio.run(main)
+
+
+def test_the_last_descriptors_are_not_for_connections(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        async with PatientListener(Refusing(0, refusals=0), ADDRESS) as listener:
+            held = [await listener.accept()]
+            bound = held[0].socket.fileno() + 4
+            monkeypatch.setattr(patient_listener, "descriptors_for_all", lambda: bound)
+            with trio.move_on_after(5) as scope:
+                while True:
+                    held.append(await listener.accept())
+            assert scope.cancelled_caught
+            assert 1 <= len(held) <= 5
+            assert max(stream.socket.fileno() for stream in held) < bound
+            for stream in held[1:]:
+                await stream.aclose()
+            await (await listener.accept()).aclose()
+            await held[0].aclose()
+
+    trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+    assert 'why="EMFILE (Too many open files)" next="it is closed: ' in caplog.text
+
+
+@pytest.mark.parametrize(("limit", "kept"), [(24, 3), (256, 32), (1_024, 64), (1 << 20, 64)])
+def test_an_eighth_is_kept_of_a_small_limit(monkeypatch: pytest.MonkeyPatch, limit: int, kept: int) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (limit, limit))
+    assert descriptors_for_all() == limit - kept

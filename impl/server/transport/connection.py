@@ -27,6 +27,7 @@ from typing import Any, Final, TypeVar
 import trio
 from kio.schema.errors import ErrorCode
 
+from tidegauge.impl.ports.disk_errors import Extent, extent_of, told
 from tidegauge.impl.ports.network import abort, peer_host, reset
 from tidegauge.impl.server.error_responses.table import error_response
 from tidegauge.impl.server.error_responses.unsupported_version import unsupported_version
@@ -174,6 +175,11 @@ class Connection:
                 return str(error)
         except (ConnectionLostError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
             return str(error) or "the connection broke"
+        except OSError as error:  # an API's first request has its modules imported
+            if extent_of(error) is not Extent.PASSING:
+                raise
+            self._note_lack(error)
+            return str(error)
 
     def _note_other_protocol(self, error: OtherProtocolError) -> None:
         self._service.lines.log_event(
@@ -184,6 +190,17 @@ class Connection:
             peer=self.client_host or None,
             why=f"the peer speaks {error.protocol}",
             next=WAYS_OUT[error.protocol],
+        )
+
+    def _note_lack(self, error: OSError) -> None:
+        self._service.lines.log_event(
+            LOGGER,
+            logging.WARNING,
+            "no room",
+            listener=self._service.listener,
+            peer=self.client_host or None,
+            why=told(error),
+            next="the connection is closed: close others, or give the process more descriptors or memory",
         )
 
     # --- states ----------------------------------------------------------------------------------------------------

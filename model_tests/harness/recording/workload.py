@@ -46,14 +46,27 @@ POLLS = 5
 BETWEEN_POLLS = 0.05
 
 
-def _positive(_: object, attribute: attrs.Attribute[Any], value: float) -> None:
-    if value <= 0:
-        raise ValueError(f"{attribute.name.replace('_', '-')} {value}: give more than 0")
+MOST_THREADS = 256
+"""Of each kind, and the library starts threads of its own for each."""
+MOST_PARTITIONS = 10_000
+MOST_IN_FLIGHT = 10_000
+"""Of each producer; each is a process of the history."""
+MOST_RATE = 1_000_000
+MOST_SECONDS = 30 * 24 * 3600
+"""A timer takes no more than some hundred years, and no history a month."""
 
 
-def _not_negative(_: object, attribute: attrs.Attribute[Any], value: float) -> None:
-    if value < 0:
-        raise ValueError(f"{attribute.name} {value}: give 0 or more")
+def _more_than_0(most: int) -> Callable[[object, attrs.Attribute[Any], float], None]:
+    def check(_: object, attribute: attrs.Attribute[Any], value: float) -> None:
+        if not 0 < value <= most:  # nor NaN
+            raise ValueError(f"{attribute.name.replace('_', '-')} {value}: give more than 0 and at most {most}")
+
+    return check
+
+
+def _none_or_threads(_: object, attribute: attrs.Attribute[Any], value: int) -> None:
+    if not 0 <= value <= MOST_THREADS:
+        raise ValueError(f"{attribute.name} {value}: give 0 or more, and at most {MOST_THREADS}")
 
 
 @attrs.frozen
@@ -62,22 +75,22 @@ class Workload:
 
     bootstrap: str
     topic: str
-    partitions: int = attrs.field(default=3, validator=_positive)
-    seconds: float = attrs.field(default=10.0, validator=_positive)
-    producers: int = attrs.field(default=2, validator=_positive)
-    transactions: int = attrs.field(default=0, validator=_not_negative)
+    partitions: int = attrs.field(default=3, validator=_more_than_0(MOST_PARTITIONS))
+    seconds: float = attrs.field(default=10.0, validator=_more_than_0(MOST_SECONDS))
+    producers: int = attrs.field(default=2, validator=_more_than_0(MOST_THREADS))
+    transactions: int = attrs.field(default=0, validator=_none_or_threads)
     """Transactional ids that write; 0 records no transactions."""
-    groups: int = attrs.field(default=0, validator=_not_negative)
+    groups: int = attrs.field(default=0, validator=_none_or_threads)
     """Members of a group that consume; 0 records no group."""
     group_protocol: str = "classic"
     """Or consumer (KIP-848)."""
-    readers: int = attrs.field(default=2, validator=_positive)
-    in_flight: int = attrs.field(default=5, validator=_positive)
+    readers: int = attrs.field(default=2, validator=_more_than_0(MOST_THREADS))
+    in_flight: int = attrs.field(default=5, validator=_more_than_0(MOST_IN_FLIGHT))
     """The most records in flight of each producer."""
-    rate: float = attrs.field(default=200.0, validator=_positive)
+    rate: float = attrs.field(default=200.0, validator=_more_than_0(MOST_RATE))
     """Records a second of each producer, at most."""
     acks: int = -1
-    settle_seconds: float = attrs.field(default=30.0, validator=_positive)
+    settle_seconds: float = attrs.field(default=30.0, validator=_more_than_0(MOST_SECONDS))
     """How long to wait for the cluster at the end."""
     seed: int = 1
     """Decides the partitions and positions that are asked for, not what the cluster responds."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -19,6 +21,7 @@ from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.ports.clock import SimulatedClock
 from tidegauge.impl.ports.network import Address
 from tidegauge.impl.server.broker_handlers import BROKER_HANDLERS
+from tidegauge.impl.server.transport import connection, handlers
 from tidegauge.impl.server.transport.connection import Connection
 from tidegauge.impl.server.transport.context import RequestContext
 from tidegauge.impl.server.transport.service import Service
@@ -96,6 +99,35 @@ async def test_a_stopped_node_handles_no_request_that_it_has_received() -> None:
         assert handled == [1]
         service.clock.go_on()
         assert [(await peer.next_response(ApiKey.METADATA))[0] for _ in range(2)] == handled == [1, 2]
+
+
+@pytest.mark.parametrize("part", ["handler", "classes"])
+def test_what_no_descriptor_is_left_to_import_ends_the_connection_and_nothing_else(
+    part: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(*_: object) -> Any:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), "module.py")
+
+    @simulated
+    async def run() -> None:
+        async with broker_with_peers() as (cluster, connect):
+            service: Any = next(iter(cluster.broker(0).listeners))._service
+            service.handlers.pop(ApiKey.METADATA, None)
+            with monkeypatch.context() as patch:
+                if part == "handler":
+                    patch.setattr(handlers, "loaded", refuse)
+                else:
+                    patch.setattr(connection, "decode_quickly", refuse)
+                peer = await connect()
+                await peer.stream.send_all(encode_request(metadata("t"), 1, "me"))
+                assert await peer.is_hung_up_on()
+            peer = await connect()
+            await peer.stream.send_all(encode_request(metadata("t"), 2, "me"))
+            assert (await peer.next_response(ApiKey.METADATA))[0] == 2
+
+    run()
+    assert "no room: node=broker-0 listener=" in caplog.text
+    assert 'why="EMFILE (Too many open files): module.py"' in caplog.text
 
 
 @simulated
