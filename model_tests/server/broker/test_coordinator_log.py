@@ -221,3 +221,16 @@ async def test_a_log_that_cannot_be_read_for_now_is_loaded_when_it_can(
         assert known.coordinators[0].events == ["loaded 0", "resigned 0", "loaded 0"]
         told = [record for record in caplog.records if record.getMessage().startswith("coordinator not loaded")]
         assert len(told) == (operation is Operation.READ)
+
+
+@simulated
+async def test_what_was_refused_is_never_applied_when_others_take_its_offsets() -> None:
+    async with remembering(1) as known:
+        led, log, applied = known.led(0), known.logs[0], list[str]()
+        known.cluster.fill_disk(0)
+        refused = await log.append(led, [(KEY, b"1")], lambda _: applied.append("refused"), timeout_ms=1_000)
+        assert refused is ErrorCode.not_coordinator
+        known.cluster.heal_disk(0)
+        assert await log.append(led, [(KEY, b"2")], lambda _: applied.append("written"), timeout_ms=1_000) is NONE
+        assert applied == ["written"]
+        assert not led.appends
