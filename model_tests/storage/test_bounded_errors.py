@@ -113,6 +113,22 @@ def test_what_cannot_be_removed_is_left_and_everything_else_goes(number: int, ca
     assert [name for name in disk.list_directory("one") if name.startswith("t-")] == ["t-2"]
 
 
+def test_a_deleted_partition_whose_directory_keeps_its_name_keeps_no_other_from_going(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    disk = FailingDisk(SimulatedDisk(Random(0)))
+    directories = opened(disk)
+    for partition in range(2):
+        directories.open_log("t", partition, LogConfig(), 0, UUID(int=7))
+    disk.fail("one/t-0", operations=[Operation.RENAME], error=errno.EACCES)
+    directories.delete_logs([("t", 0), ("t", 1)])
+    assert not directories.offline
+    assert [name for name in disk.list_directory("one") if name.startswith("t-")] == ["t-0"]
+    assert "directory cannot be removed: directory=one/t-0 why=" in caplog.text
+    disk.heal()
+    assert directories.open_log("t", 0, LogConfig(), 0, UUID(int=8)).log_end_offset == 0, "one of a later topic"
+
+
 def test_a_log_that_was_let_go_of_is_recovered_though_the_start_was_clean() -> None:
     disk = FailingDisk(SimulatedDisk(Random(0)))
     directories = opened(disk)
