@@ -308,7 +308,13 @@ OF_CONSUMERS: Final = (
         of(consumer_requests.ReceiveLeave),
     ),
     Reached(
-        "a member goes on where another one was", ConsumerGroups(commits=1), 13, of(consumer_requests.ReceiveCommit)
+        "a member goes on where another one was", ConsumerGroups(commits=1), 14, of(consumer_requests.ReceiveCommit)
+    ),
+    Reached(
+        "a member owns what came after its expression",
+        ConsumerGroups(topics=2, matches=((0, 1),), expressions=(0,), processes=1, bounds=Bounds(CreateTopic=1)),
+        4,
+        of(consumers.CreateTopic, consumers.Reconcile),
     ),
     Reached(SURVIVES, SURVIVED, 5, of(consumer_timing.FailOver)),
     Reached(SURVIVES, SURVIVED, 5, of(consumer_timing.CommitRecord)),
