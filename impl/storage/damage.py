@@ -72,6 +72,11 @@ class Damage:
         """The first offset that cannot be read."""
         return self.gaps[0].start
 
+    def check(self, *, was_whole: bool) -> None:
+        """Raises DamagedLogError for the first gap of a log that had none."""
+        if was_whole and self.gaps:
+            self.readable_end(self.start, self.start)
+
     def readable_end(self, offset: int, end_offset: int) -> int:
         """Where a read from `offset` ends at the latest. Raises DamagedLogError when it begins in a gap."""
         for gap in self.gaps:
@@ -195,8 +200,7 @@ class Damage:
         return [path.rpartition("/")[2]]
 
     def repaired(self, gap: Gap, end_offset: int, names: Sequence[str]) -> None:
-        """Say what became of a log that ended at `end_offset`: all from its first gap on is set aside."""
-        self.gaps = []
+        """Say what became of a log that ended at `end_offset`: all from this gap on is set aside."""
         log_event(
             LOGGER,
             logging.WARNING,
@@ -208,7 +212,8 @@ class Damage:
             why=str(gap),
             next=f"the log ends at {gap.start} and is fetched from the leader; the files stay until they are removed",
         )
-        self.clear_note()
+        if not self.gaps:
+            self.clear_note()
 
 
 def unused_path(disk: Disk, path: str) -> str:

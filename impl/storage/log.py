@@ -4,8 +4,7 @@ Theory of operation
 -------------------
 A log holds the records [log start offset, log end offset), in segments of consecutive offsets; only the last one grows.
 The leader appends with offsets and an epoch of its own. A follower appends what its leader sent, byte for byte, with
-gaps where the leader's log was compacted. Both check every batch first, so a log never holds one that is not intact
-unless the disk damages it.
+gaps where the leader's log was compacted. Both check every batch first: what is not intact the disk has damaged.
 
 An append reaches the operating system at once. A flush brings it to stable storage and moves the recovery point
 (`flushed_end_offset`). After a crash the log keeps some prefix that ends at or after the recovery point (`recovery`).
@@ -324,8 +323,8 @@ class Log(LogReads):
     def truncate_to(self, offset: int, *, epoch: int = UNDEFINED_EPOCH) -> int:
         """Remove every batch that reaches to `offset` or beyond, durably; returns the new log end offset.
 
-        That is below `offset` when it lay inside a batch. An offset below the log start empties the log and starts it
-        there; `epoch` is then that of the record before, as far as it is known.
+        That is below `offset` when it lay inside a batch. Below the log start the log is emptied and starts there, with
+        `epoch` as that of the record before, if it is known. Raises CorruptLogError on new damage.
         """
         self._durability.check()
         if offset >= self.log_end_offset:
@@ -333,12 +332,14 @@ class Log(LogReads):
         if offset < self._log_start_offset:
             self.truncate_fully_and_start_at(offset, epoch=epoch)
             return offset
+        was_whole = not self.damage
         try:
             self._cut(offset)
         except CorruptLogError as error:
             if not self.examine(error) or self.damage:
                 raise
             self._cut(offset)
+        self.damage.check(was_whole=was_whole)
         return self.log_end_offset
 
     def _cut(self, offset: int) -> None:
@@ -392,13 +393,12 @@ class Log(LogReads):
         if start < self._segments.base_offsets[0]:
             self.truncate_fully_and_start_at(start)
         elif start < self._log_start_offset:
-            before = self.epochs.epoch_for_offset(self._log_start_offset - 1)
-            epoch = UNDEFINED_EPOCH if before is None else before
-            self.truncate_fully_and_start_at(self._log_start_offset, epoch=epoch)
+            last = self.epochs.epoch_for_offset(self._log_start_offset - 1)
+            self.truncate_fully_and_start_at(self._log_start_offset, epoch=UNDEFINED_EPOCH if last is None else last)
         else:
             self._cut(start)
         self.damage.repaired(gap, end, names)
-        return self.log_end_offset
+        return self.repair() if self.damage else self.log_end_offset  # what is left may be damaged too
 
     # --- retention and compaction -------------------------------------------------------------------------------------
 

@@ -29,7 +29,10 @@ class LogObserver:
         """No segment begins at these offsets any more: the one before them holds their records."""
 
     def truncated(self, offset: int) -> None:
-        """Every record at and above `offset`, the new log end offset, was removed."""
+        """Every record at and above `offset`, the new log end offset, was removed.
+
+        What is left is looked at again, and examined where it is not intact (`Log.examine`).
+        """
 
     def started_anew(self, offset: int) -> None:
         """Every record was removed; the log starts and ends at `offset`."""

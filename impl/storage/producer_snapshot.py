@@ -23,6 +23,9 @@ before it is taken. Where Kafka leaves it at the one batch that
 a snapshot keeps of a producer, the batches before it are looked up in the log behind the snapshot (in its last 262,144
 records), so that a repeat of any of the last five is known for one after a restart as well.
 
+No header is believed that is not intact: an id, an epoch or a sequence that the disk has changed would fence a
+producer, or acknowledge what was never appended. So a cut looks at the checksums again; what it meets is damage.
+
 A snapshot beyond a cut would be a lie once the log has grown again, so those go durably before the cut is over.
 """
 
@@ -113,6 +116,8 @@ class SnapshottedLog(Protocol):
     @property
     def segments(self) -> Sequence[Segment]: ...
 
+    def examine(self, error: CorruptLogError) -> bool: ...
+
 
 class ProducerSnapshots(LogObserver):
     """Keeps the producers' memory of one log, and its snapshots."""
@@ -170,7 +175,12 @@ class ProducerSnapshots(LogObserver):
             self._write(offset)
 
     def truncated(self, offset: int) -> None:
-        self._rebuild()
+        try:
+            self._rebuild(again=True)
+        except CorruptLogError as error:
+            if not self._log.examine(error):
+                raise
+            self.truncated(offset)
 
     def started_anew(self, offset: int) -> None:
         self.states.restart((), offset, offset)
@@ -199,31 +209,42 @@ class ProducerSnapshots(LogObserver):
 
     # --- memory ------------------------------------------------------------------------------------------------
 
-    def _rebuild(self, high_watermark: int | None = None) -> None:
+    def _rebuild(self, high_watermark: int | None = None, *, again: bool = False) -> None:
+        """Make memory anew; with `again` of what is intact now. Raises CorruptLogError then where it ends before."""
         start, end = self._log.log_start_offset, self._log.log_end_offset
         try:
-            self._read_again(start, end, high_watermark)
+            damage = self._read_again(start, end, high_watermark, again=again)
         except OSError:  # what the disk does not tell is forgotten: never more is remembered than the log has
             self.states.restart((), end, start)
             raise
         # Last: a disk that refuses it leaves memory as the log is.
         self._remove_where(lambda found: not start < found <= end)
+        if again and damage is not None:
+            raise damage
 
-    def _read_again(self, start: int, end: int, high_watermark: int | None) -> None:
-        """Make memory what a snapshot says of [start, end), and the log from there on."""
+    def _read_again(self, start: int, end: int, high_watermark: int | None, *, again: bool) -> CorruptLogError | None:
+        """Make memory what a snapshot says of [start, end), and the log from there on; the damage that was met.
+
+        A segment that is damaged below the recovery point can be served up to there; nothing beyond is known of it.
+        """
         entries, offset = self._newest(start, end)
         if high_watermark is not None and start < offset and self._has_marker(max(start, high_watermark), offset):
             entries, offset = self._newest(start, high_watermark)
         self.states.restart(entries, offset, start)
-        # A segment that is damaged below the recovery point can be served up to there; nothing beyond is known of it.
-        with suppress(CorruptLogError):
-            self._fill_before(offset)
-        with suppress(CorruptLogError):
-            for segment, header in self._headers(offset, end):
+        damage: CorruptLogError | None = None
+        try:
+            self._fill_before(offset, again=again)
+        except CorruptLogError as error:
+            damage = error
+        try:
+            for segment, header in self._headers(offset, end, again=again):
                 marker = marker_record(segment.read_batch(header)) if header.is_control else None
                 self.states.take_in(header, header.base_offset, marker)
+        except CorruptLogError as error:
+            damage = error
         self.states.end_offset = end
         self.states.oldest_timestamp = self._oldest_timestamp()
+        return damage
 
     def _newest(self, start: int, most: int) -> tuple[list[ProducerEntry], int]:
         """The newest snapshot beyond the log's start, up to an offset: its entries, and its offset.
@@ -241,7 +262,9 @@ class ProducerSnapshots(LogObserver):
     def _has_marker(self, start: int, end: int) -> bool:
         """Whether a transaction ended at [start, end)."""
         with suppress(CorruptLogError):
-            return any(header.is_control and header.is_transactional for _, header in self._headers(start, end))
+            return any(
+                header.is_control and header.is_transactional for _, header in self._headers(start, end, again=False)
+            )
         return False
 
     def _oldest_timestamp(self) -> int | None:
@@ -249,7 +272,7 @@ class ProducerSnapshots(LogObserver):
             return next((h.max_timestamp for segment in self._log.segments for h in segment.headers()), None)
         return None
 
-    def _fill_before(self, offset: int) -> None:
+    def _fill_before(self, offset: int, *, again: bool) -> None:
         """Backwards in growing steps, as long as more may be found of somebody, and not for ever."""
         least = max(self._log.log_start_offset, offset - LOOK_BACK)
         step = _FIRST_STEP
@@ -258,17 +281,17 @@ class ProducerSnapshots(LogObserver):
             self.states.fill(
                 [
                     header
-                    for _, header in self._headers(start, offset)
+                    for _, header in self._headers(start, offset, again=again)
                     if header.producer_id in missing and header.base_offset >= self._log.log_start_offset
                 ]
             )
             offset, step = start, 4 * step
 
-    def _headers(self, start: int, end: int) -> Iterator[tuple[Segment, BatchHeader]]:
-        """Of the batches whose last record is in [start, end), with their segments."""
+    def _headers(self, start: int, end: int, *, again: bool) -> Iterator[tuple[Segment, BatchHeader]]:
+        """Of the batches whose last record is in [start, end), with their segments. Raises CorruptLogError."""
         for segment in self._log.segments:
             if segment.next_offset > start and segment.base_offset < end:
-                for header in segment.headers_from(start):
+                for header in segment.intact_headers_from(start, again=again):
                     if header.last_offset >= end:
                         return
                     yield segment, header

@@ -496,10 +496,21 @@ class Segment:
 
     def headers_from(self, offset: int) -> Iterator[BatchHeader]:
         """Headers of the batches that reach to `offset` or beyond. Raises CorruptLogError."""
-        if offset <= self.base_offset:
-            return self.headers()
         position = self._indexed_position(offset - self.base_offset)
         return (header for header in self._headers(position) if header.last_offset >= offset)
+
+    def intact_headers_from(self, offset: int, *, again: bool) -> Iterator[BatchHeader]:
+        """As `headers_from`, with a look at the checksums of what is not trusted, or `again` at all. Raises as that."""
+        unsure, intact = self.size if again else self._untrusted_bytes, 0
+        for extent in self._extents(self._indexed_position(offset - self.base_offset)):
+            position = extent.position
+            if position in self.damaged or extent.next_offset <= offset:
+                continue
+            if intact <= position < unsure:
+                intact = position + verified_size(self._file, position, self.size, self.next_offset)
+                if intact == position:
+                    raise CorruptLogError(self.path(LOG_SUFFIX), position)
+            yield BatchHeader.parse(self._file.read(position, HEADER_SIZE))
 
     def next_reaching(self, timestamp: int, offset: int, most: int) -> tuple[BatchHeader | None, int]:
         """The first batch from an offset on with a timestamp at or after `timestamp`, and the offset after it.

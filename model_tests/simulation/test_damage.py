@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from random import Random
 from typing import Any
+from unittest.mock import patch
 
 import attrs
 import pytest
@@ -14,7 +15,7 @@ import trio
 import trio.lowlevel
 
 from tidegauge.impl.cluster.cluster import Cluster
-from tidegauge.impl.server.trace.events import ControllerDecision, ReceiveFetchResponse, Register
+from tidegauge.impl.server.trace.events import ControllerDecision, ReceiveFetchResponse, Register, RepairReplica
 from tidegauge.impl.server.trace.tracer import Trace
 from tidegauge.impl.storage.log import Log
 from tidegauge.impl.storage.log_directory import LogDirectory
@@ -41,6 +42,8 @@ FAULTS = {
     Fault.PREFERRED: 1,
 }
 SEEDS = (29, 61)
+PRODUCER_ID = 43
+"""Where it stands in a batch."""
 TWO_COPIES = Options(seed=1, brokers=3, replication_factor=2, partitions=1)
 
 
@@ -186,6 +189,37 @@ async def test_a_follower_that_refuses_what_has_rotten_at_its_leader_behaves_as_
         refused = validate(cluster.trace, TOPIC, index, Settings(2, damaging=frozenset({1, 2}))).mismatch
         assert refused is not None
         assert "log_end_offset is 0 at broker 1, 1 in the specification" in refused.reason
+
+
+@simulated
+async def test_a_repair_that_meets_more_damage_goes_on_to_that_and_behaves_as_specified() -> None:
+    options = Options(seed=1, brokers=3, replication_factor=3, partitions=1, flush_interval_ms=50)
+    async with Cluster(3, 1, options.config(), trace=True) as cluster:
+        await cluster.create_topic(TOPIC, 1, 3, config=options.topic_config())
+        async with cluster.client("producer") as client:
+            for value in (b"0", b"1"):
+                await client.produce(TOPIC, value, partition=0, acks=-1)
+        await trio.sleep(1)
+        await cluster.crash(DAMAGED)
+        disk = medium(cluster, DAMAGED)
+        (path,) = (path for path in disk.files() if f"/{TOPIC}-0/" in path and path.endswith(".log"))
+        disk.flip_bit(path, disk.size(path) - 1)
+        repair = Log.repair
+
+        def rotten_meanwhile(log: Log) -> int:
+            if log.damage.start:
+                disk.flip_bit(path, PRODUCER_ID)
+            return repair(log)
+
+        with patch.object(Log, "repair", rotten_meanwhile):
+            await cluster.restart(DAMAGED)
+            await cluster.broker(DAMAGED).unfenced.wait()
+            await cluster.wait_for_isr(TOPIC, (0, 1, 2))
+        repaired = [one.decision.state for one in cluster.trace if isinstance(one.decision, RepairReplica)]
+        assert [state.log_end_offset for state in repaired] == [0]
+        found = validate(cluster.trace, TOPIC, 0, Settings(2, damaging=frozenset({DAMAGED})))
+        assert found.holds, str(found)
+        assert found.actions["RepairLog"] == found.actions["MeetDamage"] == found.actions["RepairWhileRunning"] == 1
 
 
 def test_damage_that_is_ignored_is_found_by_the_trace(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,9 +17,11 @@ from tidegauge.impl.records.batches import BatchHeader, headers
 from tidegauge.impl.records.payload import ProducerIdentity, Record, build_batch
 from tidegauge.impl.storage import producer_snapshot
 from tidegauge.impl.storage.config import NEVER, LogConfig
-from tidegauge.impl.storage.errors import FailedLogError
+from tidegauge.impl.storage.damage import DAMAGE_NOTE
+from tidegauge.impl.storage.errors import DamagedLogError, FailedLogError
 from tidegauge.impl.storage.log import Log
 from tidegauge.impl.storage.producer_snapshot import decode_snapshot, encode_snapshot, snapshot_name, snapshot_offset
+from tidegauge.impl.storage.segment_names import LOG_SUFFIX, file_name
 
 DIRECTORY = "logs/tide-0"
 CASTAGNOLI = 0x82F63B78
@@ -202,6 +204,60 @@ def test_memory_after_a_cut_is_that_of_what_is_left(end: int) -> None:
     log.truncate_to(end)
     assert memory(log) == replayed(log)
     assert all(offset <= end for offset in snapshots(disk))
+
+
+FIELDS = {"producer id": 43, "producer epoch": 51, "base sequence": 53}
+"""Where they stand in a batch."""
+
+
+def rotten(field: str, *places: int) -> tuple[SimulatedDisk, Log]:
+    """A log of seven batches that is open while the disk changes a field of some."""
+    disk = new_disk()
+    log = opened(disk)
+    append(log, *range(7))
+    for place in places:
+        base_offset = place - place % 3
+        disk.flip_bit(f"{DIRECTORY}/{file_name(base_offset, LOG_SUFFIX)}", place % 3 * SIZE + FIELDS[field], bit=3)
+    return disk, log
+
+
+@pytest.mark.parametrize("field", FIELDS)
+@pytest.mark.parametrize("place", range(5))
+def test_memory_after_a_cut_has_nothing_of_what_the_disk_has_changed(field: str, place: int) -> None:
+    """The damage is met, as by a read. What a snapshot says stays: it was written when the batch was intact."""
+    disk, log = rotten(field, place)
+    with pytest.raises(DamagedLogError):
+        log.truncate_to(5)
+    assert (log.log_end_offset, log.damage.start) == (5, place)
+    assert disk.exists(f"{DIRECTORY}/{DAMAGE_NOTE}")
+    epoch, batches = memory(log)[7]
+    kept = sorted({*range(5)} - {place} | {2})  # the last one before segment 3
+    assert (list(memory(log)), epoch, [known.last_sequence for known in batches]) == ([7], 0, kept)
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_a_repair_goes_on_to_the_first_damage_and_remembers_what_lies_before(field: str) -> None:
+    disk, log = rotten(field, 1, 4)
+    log.distrust(4)
+    with pytest.raises(DamagedLogError):
+        log.read(4, 1)
+    assert log.damage.start == 4, "nothing has looked at what is before"
+    assert log.repair() == log.log_end_offset == 1
+    assert memory(log) == replayed(log)
+    assert (bool(log.damage), disk.exists(f"{DIRECTORY}/{DAMAGE_NOTE}")) == (False, False)
+    append(log, *range(1, 4))
+    assert log.log_end_offset == 4
+
+
+def test_an_open_log_believes_no_header_that_is_not_intact() -> None:
+    """After a clean stop of a log that is too large to be read, whose last snapshot is gone."""
+    disk, log = rotten("producer id")
+    log.close()
+    for offset in (6, 7):
+        disk.remove(f"{DIRECTORY}/{snapshot_name(offset)}")
+    disk.flip_bit(f"{DIRECTORY}/{file_name(3, LOG_SUFFIX)}", SIZE + FIELDS["producer id"], bit=3)
+    again = opened(disk, clean_shutdown=True)
+    assert list(memory(again)) == [7]
 
 
 @pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC, errno.EMFILE])

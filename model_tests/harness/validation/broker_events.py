@@ -38,7 +38,7 @@ from tidegauge.spec.replication.extensions.retention import (
     knows_below,
     log_start_of,
 )
-from tidegauge.spec.replication.extensions.running_damage import MeetDamage, RepairWhileRunning, is_withdrawn
+from tidegauge.spec.replication.extensions.running_damage import MeetDamage, RepairWhileRunning, Withdrawn, is_withdrawn
 from tidegauge.spec.replication.extensions.shutdown import CleanStop
 from tidegauge.spec.replication.extensions.unregistering import LearnBrokerEpoch
 from tidegauge.spec.replication.state import (
@@ -289,11 +289,15 @@ def withdraw_replica(decision: events.WithdrawReplica, node: int, followed: Foll
 
 @actions_of.register(events.RepairReplica)
 def repair_replica(decision: events.RepairReplica, node: int, followed: Followed) -> Iterator[Choice]:
-    """That of a new process, or that of one which has met the damage."""
+    """That of a new process, or that of one which has met the damage. What it leaves may be damaged as well."""
     assert followed.state is not None
     broker = followed.index(node)
-    withdrawn = is_withdrawn(followed.state.replicas[broker])
-    yield just(RepairWhileRunning(broker) if withdrawn else RepairLog(broker))
+    replica = followed.state.replicas[broker]
+    known = Withdrawn.of(replica).start if is_withdrawn(replica) else damage_of(replica)
+    repair = just(RepairWhileRunning(broker) if is_withdrawn(replica) else RepairLog(broker))
+    end = decision.state.log_end_offset
+    more = [MeetDamage(broker, end)] if end < min(known, replica.log_end_offset) else []
+    yield [*repair, *all_of(*damaged(followed, node, *more)), *(just(RepairWhileRunning(broker)) if more else [])]
 
 
 @actions_of.register(events.Flush)
