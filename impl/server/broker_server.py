@@ -195,6 +195,7 @@ class Broker:
             node.randomness,
             clock=node.clock,
             timers=node.timers,
+            tracer=node.tracer,
         )
         self.transaction_verifier = TransactionVerifier(self.metadata, self.peers, self.config, node.clock)
         self.transactions = Transactions(

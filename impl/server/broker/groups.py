@@ -34,11 +34,13 @@ if TYPE_CHECKING:
     from tidegauge.impl.ports.randomness import Randomness
     from tidegauge.impl.server.broker.appends import PartitionMarker
     from tidegauge.impl.server.broker.dynamic_config import DynamicConfig
+    from tidegauge.impl.server.broker.groups_trace import GroupsTrace
     from tidegauge.impl.server.broker.metadata_cache import MetadataCache
     from tidegauge.impl.server.broker.partition import Partition
     from tidegauge.impl.server.broker.replica_manager import ReplicaManager
     from tidegauge.impl.server.broker.tasks import BrokerTasks
     from tidegauge.impl.server.pace import Pace
+    from tidegauge.impl.server.trace.tracer import Tracer
 
 RECORDS_AT_ONCE: Final = 1_000
 """Tombstones in one batch, of those that nobody has asked for."""
@@ -57,6 +59,7 @@ class Groups:
         *,
         clock: Clock,
         timers: bool,
+        tracer: Tracer,
     ) -> None:
         self._replicas = replicas
         self._metadata = metadata
@@ -64,6 +67,9 @@ class Groups:
         self._config = config
         self._clock = clock
         self._timers = timers
+        self._tracer = tracer
+        self._traces: dict[int, GroupsTrace] = {}
+        """By partition; none where there is no trace."""
         self._is_sweeping = False
         self.log: CoordinatorLog[GroupCoordinator] = CoordinatorLog(
             CONSUMER_OFFSETS, self, replicas, tasks, clock, lambda: config.initial.offsets_load_buffer_size
@@ -182,7 +188,13 @@ class Groups:
         )
         retention_ms = config.offsets_retention_minutes * 60_000
         consumer = ConsumerLimits(config.group_consumer_max_size, config.group_consumer_assignors)
-        return GroupCoordinator(Limits(config.offset_metadata_max_bytes, retention_ms, classic, consumer))
+        core = GroupCoordinator(Limits(config.offset_metadata_max_bytes, retention_ms, classic, consumer))
+        if self._tracer.trace is not None:
+            from tidegauge.impl.server.broker.groups_trace import GroupsTrace
+
+            following = self._traces[index] = GroupsTrace(self._tracer, index, leader_epoch)
+            core.classic.watch = following.decided
+        return core
 
     def replay(self, state: GroupCoordinator, batch: LoggedBatch) -> int:
         """Take in a batch of the log. Raises RecordError."""
@@ -198,6 +210,8 @@ class Groups:
 
     def loaded(self, led: Led[GroupCoordinator]) -> None:
         """Look for what expires, from now on."""
+        if led.index in self._traces:
+            self._traces[led.index].loaded()
         self.members.loaded(led)
         self.consumers.loaded(led)
         if self._timers and not self._is_sweeping:
@@ -206,6 +220,8 @@ class Groups:
 
     def resigned(self, led: Led[GroupCoordinator]) -> None:
         """What is known goes with `led`."""
+        if led.index in self._traces:
+            self._traces.pop(led.index).resigned()
         self.members.resigned(led)
         self.consumers.resigned(led)
 

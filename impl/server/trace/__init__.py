@@ -1,7 +1,7 @@
 """The trace of a cluster: every decision of its nodes, as typed events, recorded by each node's `Tracer`.
 
-`events` are those of nodes and replicas, `coordination` those of transaction coordinators. Each is imported when an
-event of it is first recorded: a node that keeps no trace needs none of their classes to start.
+`events` are those of nodes and replicas, `coordination` those of transaction coordinators, `groups` those of group
+coordinators. Each is imported when an event of it is first recorded: a node that keeps no trace needs none of their classes to start.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from tidegauge.impl.server.trace import coordination as coordination
     from tidegauge.impl.server.trace import events as events
+    from tidegauge.impl.server.trace import groups as groups
 
-_LAZY: Final = ("coordination", "events")
+_LAZY: Final = ("coordination", "events", "groups")
 
 
 def __getattr__(name: str) -> Any:

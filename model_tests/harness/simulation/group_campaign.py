@@ -28,6 +28,9 @@ from tidegauge.impl.coordinators.groups.classic.state import ClassicGroup, Class
 from tidegauge.impl.coordinators.groups.coordinator import GroupCoordinator, Limits
 from tidegauge.impl.metadata.topic_names import CONSUMER_OFFSETS
 from tidegauge.impl.server.broker import groups
+from tidegauge.impl.server.trace import events
+from tidegauge.impl.server.trace import groups as decisions
+from tidegauge.impl.server.trace.tracer import TraceEvent
 from tidegauge.linearizability.anomaly import Anomaly
 from tidegauge.linearizability.check import check
 from tidegauge.linearizability.history import Kind, Operations, Outcome
@@ -49,6 +52,7 @@ from tidegauge.model_tests.harness.simulation.recorder import now_ns
 from tidegauge.model_tests.harness.simulation.settling import unsettled
 from tidegauge.model_tests.harness.simulation.simulation import first_of
 from tidegauge.model_tests.harness.simulation.workload import CLIENT, TOPIC
+from tidegauge.model_tests.harness.validation.groups import ValidatedGroups, validate_groups
 
 MEMBER: Final = ClientConfig(request_timeout_ms=2_000, default_api_timeout_ms=2_500, retry_backoff_ms=50)
 CONFIG: Final = {
@@ -112,6 +116,13 @@ class SimulatedGroup:
     """What the healed group did not come to."""
     sometimes: Mapping[str, int]
     """Rare things that a good campaign has seen -> times seen."""
+    trace: tuple[TraceEvent, ...] = ()
+    """What coordinators decided, and which brokers ended."""
+
+    @cached_property
+    def coordinated(self) -> ValidatedGroups:
+        """Whether what coordinators decided is a behaviour of the specification."""
+        return validate_groups(self.trace)
 
     @cached_property
     def anomalies(self) -> tuple[Anomaly, ...]:
@@ -121,7 +132,8 @@ class SimulatedGroup:
     @property
     def failures(self) -> tuple[str, ...]:
         """Everything that went wrong, as text."""
-        return (*self.problems, *map(str, self.anomalies))
+        coordinated = () if self.coordinated.holds else (str(self.coordinated),)
+        return (*self.problems, *coordinated, *map(str, self.anomalies))
 
 
 def simulate_group(options: GroupOptions, roles: GroupRoles = CORRECT_GROUPS) -> SimulatedGroup:
@@ -135,7 +147,8 @@ def simulate_group(options: GroupOptions, roles: GroupRoles = CORRECT_GROUPS) ->
     with patch.object(groups, "GroupCoordinator", coordinator):
         campaign = run_deterministically(_run, options, seed=options.cluster.seed)
     operations, faults = campaign.recorder.history.operations(), dict(campaign.faults)
-    return SimulatedGroup(options, operations, faults, tuple(campaign.problems), sometimes(campaign))
+    seen = sometimes(campaign)
+    return SimulatedGroup(options, operations, faults, tuple(campaign.problems), seen, campaign.trace)
 
 
 REBALANCED: Final = "a group began another generation"
@@ -174,6 +187,8 @@ class GroupCampaign:
         self.seen: Counter[str] = Counter()
         self.problems: list[str] = []
         self.faults: Mapping[str, int] = {}
+        self.trace: tuple[TraceEvent, ...] = ()
+        """What coordinators decided, and which brokers ended."""
         self.members: dict[str, GroupMember] = {}
         """Those that live, by the name of their life."""
         self.is_healed = False
@@ -351,9 +366,14 @@ class GroupCampaign:
         return not waiting.cancelled_caught
 
 
+def is_of_groups(event: TraceEvent) -> bool:
+    """Whether it is for the validation of groups."""
+    return isinstance(event.decision, decisions.OfGroups | events.Crash | events.Stop)
+
+
 async def _run(options: GroupOptions) -> GroupCampaign:
     drawn = options.cluster
-    cluster = Cluster(drawn.brokers, drawn.seed, {**drawn.config(), **CONFIG}, trace=False)
+    cluster = Cluster(drawn.brokers, drawn.seed, {**drawn.config(), **CONFIG}, trace=True)
     campaign, injector = GroupCampaign(cluster, options), Injector(cluster, drawn)
     try:
         async with cluster, trio.open_nursery() as nursery:
@@ -373,4 +393,5 @@ async def _run(options: GroupOptions) -> GroupCampaign:
     except Exception as error:
         campaign.problems.append(f"the run ended by {first_of(error)!r}")
     campaign.faults = injector.injected
+    campaign.trace = tuple(one for one in cluster.trace or () if is_of_groups(one))
     return campaign

@@ -25,7 +25,7 @@ from operator import attrgetter
 import attrs
 
 from tidegauge.impl.partition.registration import PartitionRegistration
-from tidegauge.impl.server.trace import coordination, events
+from tidegauge.impl.server.trace import coordination, events, groups
 from tidegauge.impl.server.trace.tracer import TraceEvent
 from tidegauge.model_tests.harness.validation import observed
 from tidegauge.model_tests.harness.validation.contents import Contents
@@ -176,7 +176,7 @@ def concerns(event: TraceEvent, topic: str, partition: int) -> bool:
             return (decision.topic, decision.partition) == (topic, partition)
         case events.TopicDecision() as decision:
             return decision.topic == topic
-        case coordination.OfCoordinator():
+        case coordination.OfCoordinator() | groups.OfGroups():
             return False
         case _:
             return True

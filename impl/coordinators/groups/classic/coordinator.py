@@ -16,6 +16,7 @@ There is no clock here: the caller says what time it is, and calls `time_passed`
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple, Protocol, TypeAlias
 
 from kio.schema.errors import ErrorCode
 
@@ -52,6 +53,27 @@ _DEFAULT_LIMITS = ClassicLimits()
 _CORRECT = ClassicRules()
 
 
+class Failed(NamedTuple):
+    """A record that is not in the log, or nobody knows for too long."""
+
+    write: GroupWrite
+    error: ErrorCode
+
+
+Asked: TypeAlias = (
+    JoinGroup | SyncGroup | Heartbeat | LeaveGroup | Commit | GroupMetadata | GroupWrite | Failed | DeadlineKey | str
+)
+"""What the core takes in; a text is the id of a member whose commit was taken."""
+
+
+class Watch(Protocol):
+    """Is told of every decision about a group."""
+
+    def __call__(
+        self, asked: Asked, group: ClassicGroup, came: Outcome | ErrorCode, token: Token | None, /
+    ) -> None: ...
+
+
 class ClassicGroups:
     """Rules on requests of the members of groups, and on what time brings about."""
 
@@ -60,6 +82,8 @@ class ClassicGroups:
         self.rules = rules
         self.groups: dict[str, ClassicGroup] = {}
         self.deadlines: Deadlines[DeadlineKey] = Deadlines()
+        self.watch: Watch | None = None
+        """Who follows the decisions, if anybody does."""
 
     def __iter__(self) -> Iterator[ClassicGroup]:
         return iter(self.groups.values())
@@ -86,7 +110,7 @@ class ClassicGroups:
             group = self.groups[request.group] = ClassicGroup(request.group, state_time=now.wall_ms)
         turn = self._turn(group, now)
         self.rules.join(turn, request, token)
-        return self._done(turn)
+        return self._done(turn, request, token)
 
     def _join_error(self, request: JoinGroup) -> ErrorCode:
         if not _fits(request.group) or not request.group:
@@ -111,7 +135,7 @@ class ClassicGroups:
             return _only(token, SyncResponse(ErrorCode.unknown_member_id))
         turn = self._turn(group, now)
         self.rules.sync(turn, request, token)
-        return self._done(turn)
+        return self._done(turn, request, token)
 
     def heartbeat(self, request: Heartbeat, now: Moment) -> ErrorCode:
         """A member lives.
@@ -124,7 +148,7 @@ class ClassicGroups:
         group = self.groups.get(request.group)
         if group is None:
             return ErrorCode.unknown_member_id
-        return self.rules.heartbeat(self._turn(group, now), request)
+        return self._told(request, group, self.rules.heartbeat(self._turn(group, now), request))
 
     def leave(self, request: LeaveGroup, token: Token, now: Moment) -> Outcome:
         """Members leave. Where the group is empty then, the response waits until that is in the log.
@@ -140,7 +164,7 @@ class ClassicGroups:
             return _only(token, LeaveResponse(NONE, tuple(left)))
         turn = self._turn(group, now)
         self.rules.leave(turn, request, token)
-        return self._done(turn)
+        return self._done(turn, request, token)
 
     # --- commits of offsets, and deletions -----------------------------------------------------------------------
 
@@ -148,12 +172,14 @@ class ClassicGroups:
         """Why a commit is refused: COORDINATOR_NOT_AVAILABLE, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID,
         ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS.
         """
-        return self.rules.commit_error(group, commit)
+        return self._told(commit, group, self.rules.commit_error(group, commit))
 
     def committed_by(self, group: str, member_id: str, now: Moment) -> None:
         """A commit was taken: its member lives."""
         if (known := self.groups.get(group)) is not None:
-            self.rules.committed_by(self._turn(known, now), member_id)
+            turn = self._turn(known, now)
+            self.rules.committed_by(turn, member_id)
+            self._done(turn, member_id)
 
     def ending(self, groups: Iterable[str]) -> None:
         """The tombstones of empty groups are on their way: nobody joins those before it is known what comes of it."""
@@ -189,7 +215,7 @@ class ClassicGroups:
         elif write.replacement is not None:
             self.rules.replaced(turn, write.replacement)
         turn.responses += write.responses
-        return self._done(turn)
+        return self._done(turn, write)
 
     def failed(self, write: GroupWrite, error: ErrorCode, now: Moment) -> Outcome:
         """A record is not in the log, or nobody knows for too long; it may be committed later all the same."""
@@ -204,7 +230,7 @@ class ClassicGroups:
         elif write.replacement is not None:
             self.rules.replacement_failed(turn, write.replacement, error)
         turn.responses += responses
-        return self._done(turn)
+        return self._done(turn, Failed(write, error))
 
     def load(self, group: str, metadata: GroupMetadata, now: Moment) -> Outcome:
         """Take a group over as the log has it: its members have new sessions.
@@ -217,7 +243,7 @@ class ClassicGroups:
             turn.begin_session(member)
         if len(known.members) > self.limits.max_size:
             self.rules.begin(turn, f"it has {len(known.members)} members, and may have {self.limits.max_size}")
-        return self._done(turn)
+        return self._done(turn, metadata)
 
     def unload(self) -> Outcome:
         """Another broker coordinates the groups: who waits is to look for it."""
@@ -255,16 +281,24 @@ class ClassicGroups:
             self.rules.joining_timed_out(turn)
         else:
             self.rules.syncing_timed_out(turn)
-        return self._done(turn)
+        return self._done(turn, key)
 
     # --- turns ---------------------------------------------------------------------------------------------------
 
     def _turn(self, group: ClassicGroup, now: Moment) -> Turn:
         return Turn(group, now, self.limits, self.deadlines)
 
-    def _done(self, turn: Turn) -> Outcome:
+    def _done(self, turn: Turn, asked: Asked, token: Token | None = None) -> Outcome:
         self._forget_blank(turn.group)
-        return turn.outcome()
+        outcome = turn.outcome()
+        if self.watch is not None:
+            self.watch(asked, turn.group, outcome, token)
+        return outcome
+
+    def _told(self, asked: Asked, group: ClassicGroup, error: ErrorCode) -> ErrorCode:
+        if self.watch is not None:
+            self.watch(asked, group, error, None)
+        return error
 
     def _forget_blank(self, group: ClassicGroup) -> None:
         if group.is_blank:
