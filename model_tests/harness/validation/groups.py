@@ -155,7 +155,7 @@ class Written(NamedTuple):
 class Known:
     """A group at one coordinator."""
 
-    group: spec.Group = spec.Group()
+    group: spec.Group = attrs.field(factory=spec.Group)
     written: list[Written] = attrs.field(factory=list)
 
 
