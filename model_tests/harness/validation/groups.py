@@ -29,6 +29,7 @@ from typing import Final, NamedTuple
 import attrs
 from kio.schema.errors import ErrorCode
 
+from tidegauge.impl.coordinators.groups.classic.messages import Leaving
 from tidegauge.impl.coordinators.groups.classic.state import ClassicState
 from tidegauge.impl.coordinators.groups.group_metadata import GroupMember, GroupMetadata
 from tidegauge.impl.server.trace import events, groups
@@ -426,7 +427,7 @@ class _Step:
             error, after = requests.ReceiveSync(asked, True).outcome(machine, self.state)
         return self._agreed(error, decision.error), after
 
-    def _leave(self, members: Sequence[object]) -> spec.State:
+    def _leave(self, members: Sequence[Leaving]) -> spec.State:
         state = self.state
         for one in members:
             instance_id, member_id = one.instance_id, one.member_id
