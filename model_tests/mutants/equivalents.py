@@ -14,7 +14,7 @@ EQUIVALENT: Final[Mapping[str, str]] = {
         "records below the log start are gone: to delete up to the log start deletes nothing"
     ),
     "impl/partition/leader.py Leader._records: "
-    "`offset < end_offset and (at_least_one or max_bytes > 0)` -> `offset < end_offset`": (
+    "`offset >= end_offset or not (at_least_one or max_bytes > 0)` -> `offset >= end_offset`": (
         "a first batch that has no room is read and then dropped: the operand only saves the reading"
     ),
     "impl/partition/producer_state.py ProducerStates.admit: "
