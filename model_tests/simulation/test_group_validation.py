@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 import attrs
 import pytest
@@ -52,7 +53,7 @@ def test_every_decision_of_a_run_is_an_action_of_the_specification() -> None:
     )
 
 
-def after(decision: groups.OfGroup, **values: object) -> groups.OfGroup:
+def after(decision: groups.OfGroup, **values: Any) -> groups.OfGroup:
     changed: groups.OfGroup = with_values(decision, after=decision.after._replace(**values))
     return changed
 

@@ -34,7 +34,7 @@ class MemberSeen(NamedTuple):
     is_unsynced: bool
     """It has not asked for the assignment of the generation yet."""
     has_session: bool
-    """Whether it is removed unless it is heard of in time."""
+    """Whether it is removed unless a request of it comes in time."""
 
     @classmethod
     def of(cls, group: ClassicGroup, member: ClassicMember) -> MemberSeen:
@@ -154,7 +154,7 @@ class TakeCommit(OfGroup):
 
 
 class ExpireSession(OfGroup):
-    """The time is over in which a member should have been heard of."""
+    """The time is over in which a request of a member should have come."""
 
     member_id: str
 
