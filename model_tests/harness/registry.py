@@ -32,6 +32,7 @@ from tidegauge.model_tests.bugs.transactions import TRANSACTION_BUGS
 from tidegauge.model_tests.bugs.workers import WORKER_BUGS
 from tidegauge.model_tests.harness.cluster.binding import ClusterExtension
 from tidegauge.model_tests.harness.cluster.classic_groups import GroupCluster
+from tidegauge.model_tests.harness.cluster.consumer_groups import ConsumerCluster
 from tidegauge.model_tests.harness.cluster.extensions.composed import TogetherOnCluster
 from tidegauge.model_tests.harness.cluster.extensions.deletion import DeletionOnCluster
 from tidegauge.model_tests.harness.cluster.extensions.directories import DirectoriesOnCluster
@@ -429,9 +430,9 @@ HARNESS: Final = HarnessRegistry(
         "consumer-groups",
         roles=CORRECT_CONSUMERS,
         cores=ConsumerCores,
+        cluster=ConsumerCluster,
         plan=CONSUMER_WALKS,
         bugs=tuple(CONSUMER_BUGS.values()),
-        unbound={Side.CLUSTER: "tests of the APIs send the requests of members to brokers"},
     ),
     Registration(
         "offsets",
