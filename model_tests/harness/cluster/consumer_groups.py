@@ -180,8 +180,10 @@ def check_response(cluster: ConsumerCluster, call: Call, expected: spec.Response
 
 async def send(cluster: ConsumerCluster, action: requests.ReceiveLeave | requests.LoseResponse, before: State) -> None:
     """Nobody looks at the response."""
-    lost = isinstance(action, requests.LoseResponse)
-    request = cluster.machine.heartbeat_request(before, action.process) if lost else action.request  # type: ignore[union-attr]
+    if isinstance(action, requests.LoseResponse):
+        request = cluster.machine.heartbeat_request(before, action.process)
+    else:
+        request = action.request
     assert request is not None, "the guard says so"
     await cluster.ask(cluster.message(request))
 
