@@ -69,7 +69,7 @@ class Groups:
         self._timers = timers
         self._tracer = tracer
         self._traces: dict[int, GroupsTrace] = {}
-        """By partition; none where there is no trace."""
+        """By partition; none where the trace is not of groups."""
         self._is_sweeping = False
         self.log: CoordinatorLog[GroupCoordinator] = CoordinatorLog(
             CONSUMER_OFFSETS, self, replicas, tasks, clock, lambda: config.initial.offsets_load_buffer_size
@@ -189,7 +189,7 @@ class Groups:
         retention_ms = config.offsets_retention_minutes * 60_000
         consumer = ConsumerLimits(config.group_consumer_max_size, config.group_consumer_assignors)
         core = GroupCoordinator(Limits(config.offset_metadata_max_bytes, retention_ms, classic, consumer))
-        if self._tracer.trace is not None:
+        if self._tracer.trace is not None and self._tracer.trace.of_groups:
             from tidegauge.impl.server.broker.groups_trace import GroupsTrace
 
             following = self._traces[index] = GroupsTrace(self._tracer, index, leader_epoch)

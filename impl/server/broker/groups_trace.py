@@ -1,4 +1,4 @@
-"""What a coordinator of classic groups decides, as events of the trace; a node without a trace has none of this."""
+"""What a coordinator of classic groups decides, as events of the trace, where that is of groups."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The trace of a cluster: every decision of its nodes, as typed events, recorded by each node's `Tracer`.
 
 `events` are those of nodes and replicas, `coordination` those of transaction coordinators, `groups` those of group
-coordinators. Each is imported when an event of it is first recorded: a node that keeps no
-trace needs none of their classes to start.
+coordinators, where they are asked for (`Trace.of_groups`). Each is imported when an event of it is first recorded: a
+node that keeps no trace needs none of their classes to start.
 """
 
 from __future__ import annotations

@@ -41,6 +41,9 @@ class TraceEvent:
 class Trace(list[TraceEvent]):
     """The events of a whole cluster, in the order in which they happened."""
 
+    of_groups = False
+    """Whether group coordinators record their decisions too: each has the whole group, and large ones take time."""
+
     def digest(self) -> str:
         """A hash of all events: equal runs have equal digests, in any process."""
         hasher = sha256()

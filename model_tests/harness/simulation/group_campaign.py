@@ -374,6 +374,7 @@ def is_of_groups(event: TraceEvent) -> bool:
 async def _run(options: GroupOptions) -> GroupCampaign:
     drawn = options.cluster
     cluster = Cluster(drawn.brokers, drawn.seed, {**drawn.config(), **CONFIG}, trace=True)
+    cluster.trace.of_groups = True
     campaign, injector = GroupCampaign(cluster, options), Injector(cluster, drawn)
     try:
         async with cluster, trio.open_nursery() as nursery:
@@ -393,5 +394,5 @@ async def _run(options: GroupOptions) -> GroupCampaign:
     except Exception as error:
         campaign.problems.append(f"the run ended by {first_of(error)!r}")
     campaign.faults = injector.injected
-    campaign.trace = tuple(one for one in cluster.trace or () if is_of_groups(one))
+    campaign.trace = tuple(one for one in cluster.trace if is_of_groups(one))
     return campaign
