@@ -16,6 +16,7 @@ from tidegauge.model_tests.bugs.groups import GROUP_BUGS
 from tidegauge.model_tests.harness.simulation.group_campaign import draw_group, simulate_group
 from tidegauge.model_tests.harness.validation.groups import validate_groups
 from tidegauge.model_tests.harness.validation.incarnations import with_values
+from tidegauge.model_tests.harness.verification.campaigning import ran_group
 
 SEED = 8
 Tampered = Callable[[groups.OfGroup], groups.OfGroup | None]
@@ -100,4 +101,5 @@ def test_a_response_that_the_specification_does_not_give_is_found() -> None:
 def test_a_bug_of_the_coordinator_is_found_at_its_first_wrong_decision(bug: str, seed: int) -> None:
     run = simulate_group(draw_group(seed), GROUP_BUGS[bug].roles)
     assert not run.coordinated.holds
+    assert ran_group(seed, bug).failures[-1] == str(run.coordinated), "and `tidegauge simulate` says so"
     assert simulate_group(draw_group(seed)).coordinated.holds, "and without it all is right"

@@ -130,10 +130,14 @@ class SimulatedGroup:
         return check(self.operations).anomalies
 
     @property
+    def of_the_run(self) -> tuple[str, ...]:
+        """What went wrong, as text, but for what the history shows."""
+        return self.problems if self.coordinated.holds else (*self.problems, str(self.coordinated))
+
+    @property
     def failures(self) -> tuple[str, ...]:
         """Everything that went wrong, as text."""
-        coordinated = () if self.coordinated.holds else (str(self.coordinated),)
-        return (*self.problems, *coordinated, *map(str, self.anomalies))
+        return (*self.of_the_run, *map(str, self.anomalies))
 
 
 def simulate_group(options: GroupOptions, roles: GroupRoles = CORRECT_GROUPS) -> SimulatedGroup:

@@ -249,6 +249,7 @@ def ran_group(seed: int, bug: str | None = None) -> Ran:
     began = time.process_time()
     options = draw_group(seed)
     simulated = simulate_group(options) if bug is None else simulate_group(options, GROUP_BUGS[bug].roles)
+    failures = simulated.of_the_run
     run = CampaignRun(
         seed=seed,
         options={**shown(options.cluster), **options.described()},
@@ -256,14 +257,14 @@ def ran_group(seed: int, bug: str | None = None) -> Ran:
         operations=len(simulated.operations),
         unknown=int((simulated.operations.outcome == Outcome.INFO).sum()),
         declared_lost=0,
-        verdict=Verdict.VIOLATED if simulated.problems else Verdict.HOLDS,
+        verdict=Verdict.VIOLATED if failures else Verdict.HOLDS,
         spark_verdict=None,
-        anomalies=tuple(Anomaly("group", words) for words in simulated.problems),
+        anomalies=tuple(Anomaly("group", words) for words in failures),
     )
     again = f"tidegauge simulate --seed {seed} --groups" + ("" if bug is None else f" --bug {bug}")
     seconds = time.process_time() - began
     seen = simulated.sometimes
-    return Ran(run, simulated.operations, simulated.problems, again, seen, 0, "", seconds)
+    return Ran(run, simulated.operations, failures, again, seen, 0, "", seconds)
 
 
 def ran_with(options: Options, measured: bool = False) -> Ran:
