@@ -92,12 +92,13 @@ class Decision:
         `begins_epoch`: a leader epoch begins in any case, though the leader stays.
         """
         old = self.image.topics[topic].partitions[partition]
-        record = change_record(topic, partition, old, changed.registration, begins_epoch=begins_epoch)
+        new = in_sync_found(changed.registration)
+        record = change_record(topic, partition, old, new, begins_epoch=begins_epoch)
         if record is None:
             return
         self.write(record)
         if record.leader is not None:
-            leader, epoch = changed.registration.leader, old.leader_epoch + 1
+            leader, epoch = new.leader, old.leader_epoch + 1
             self._elections.append(LeaderElected(topic, partition, leader, epoch, changed.unclean))
 
     def propose(self, response: Given, sessions: Mapping[int, int] | None = None) -> Proposal[Given]:
@@ -138,6 +139,15 @@ def change_record(
     return PartitionChangeRecord(
         topic, partition, leader, isr, elr, last_known, replicas, adding, removing, offline, lost
     )
+
+
+def in_sync_found(registration: PartitionRegistration) -> PartitionRegistration:
+    """Who is in sync is not lost: its broker may die before it reports where the replica is, and what the replica has
+    by then may be all that is left.
+    """
+    if not registration.lost_replicas & registration.isr:
+        return registration
+    return registration._replace(lost_replicas=registration.lost_replicas - registration.isr)
 
 
 def removes_replicas(old: PartitionRegistration, new: PartitionRegistration) -> bool:

@@ -9,8 +9,8 @@ A new process of the broker has its replicas compared with its directories again
 process does not name stays offline until the broker reports it elsewhere.
 
 A process that no longer has the log of a replica says so before it is unfenced: the replica is in no directory
-(`UNASSIGNED`). It is *lost* until the broker reports a directory that works, which it does when the replica has
-records again or is in sync. What that means for elections is in `elections`.
+(`UNASSIGNED`). It is *lost* until it is in the ISR, or the broker reports a directory that works, which it does when
+the replica has records again or is in sync. What that means for elections is in `elections`.
 
 A broker that runs says of a replica that its log is damaged (`DAMAGED`), before it cuts that log. Nobody may count on
 the replica any more, neither on what it holds nor on what it has fetched. So it is taken out of ISR and ELR, and a
@@ -61,11 +61,14 @@ class Directories:
             return decision.propose(ErrorCode.unknown_topic_or_partition)
         if broker_id not in registration.replicas:
             return decision.propose(ErrorCode.not_leader_or_follower)
+        known = self._image.topics[topic].directories.get((partition, broker_id))
         is_told = broker_id in registration.lost_replicas
         is_late = directory == UNASSIGNED and not is_told and self._image.is_unfenced(broker_id)
+        if is_late and known == UNASSIGNED:  # the same report again: the replica may be in sync by now
+            return decision.propose(ErrorCode.none)
         if directory == DAMAGED or is_late:
             return self._take_out(broker_id, topic, partition, registration)
-        if self._image.topics[topic].directories.get((partition, broker_id)) != directory:
+        if known != directory:
             decision.write(ReplicaDirectoryRecord(topic, partition, broker_id, directory))
         if directory != LOST:  # a directory that is offline says nothing of what is in it
             self._set_lost(decision, broker_id, topic, partition, directory == UNASSIGNED)

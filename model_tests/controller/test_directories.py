@@ -150,6 +150,7 @@ def test_a_replica_whose_log_is_gone_is_neither_in_sync_nor_eligible_until_it_is
         cluster.commit(cluster.controller.isr_changes.alter(TOPIC, 0, cluster.proposal(0, 1, 2))).error
         is ErrorCode.none
     )
+    assert cluster.partition.lost_replicas == frozenset(), "who is in sync counts, whatever its broker has reported"
     assert cluster.commit(assign(1, TOPIC, 0, UNASSIGNED)) is ErrorCode.none
     assert cluster.standing == (0, [0, 1, 2], []), "a late report of what is known takes nobody out"
     assert cluster.commit(assign(1, TOPIC, 0, ONE)) is ErrorCode.none

@@ -6,6 +6,7 @@ import attrs
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tidegauge.impl.controller import decision
 from tidegauge.impl.controller.config import ControllerConfig
 from tidegauge.impl.controller.controller import Controller
 from tidegauge.impl.controller.decision import Decision, Proposal
@@ -99,6 +100,14 @@ def test_wrong_cores_differ(machine: str, controller: type[Controller]) -> None:
     assert found is not None
     assert found.failure is not None
     assert found.failure.expected.kind is Failure.DIFFERENCE
+
+
+def test_a_controller_for_which_replicas_in_sync_are_lost_differs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decision, "in_sync_found", lambda registration: registration)
+    found = always("lost-logs").first_failure(SEED, WALKS)
+    assert found is not None
+    assert found.failure is not None
+    assert "LostReplicas" in found.failure.words
 
 
 def test_a_wrong_machine_is_not_what_the_cores_do() -> None:

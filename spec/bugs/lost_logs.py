@@ -40,6 +40,14 @@ class ElectsTheLost(LostLogs):
         return inner(controller, unclean=unclean)
 
 
+@attrs.frozen
+class InSyncAndLost(LostLogs):
+    """A replica is lost until its broker reports a directory, be it in sync."""
+
+    def in_sync_found(self, controller: Controller) -> Controller:
+        return controller
+
+
 _MODEL: Final = Replication(
     brokers=2,
     max_records=1,
@@ -65,6 +73,15 @@ BUGS: Final = (
         mechanism="The last known leader is elected though its broker has reported it lost.",
         violates=("LossIsAccepted", "LostLogLeadsLast"),
         buggy=ElectsTheLost,
+        model=_MODEL,
+    ),
+    Bug(
+        name="in_sync_and_lost",
+        title="a replica in sync is the last to be elected",
+        reference="KIP-966, KIP-858",
+        mechanism="A replica is in the ISR again, and counts as lost until its broker reports its directory.",
+        violates=("InSyncIsNotLost",),
+        buggy=InSyncAndLost,
         model=_MODEL,
     ),
 )

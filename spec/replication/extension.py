@@ -282,6 +282,16 @@ class ReplicationExtension(Extension):
     ) -> tuple[Controller, bool]:
         return inner(old, new)
 
+    def with_leader(
+        self,
+        machine: ReplicationRules,
+        inner: Callable[..., tuple[Controller, bool]],
+        controller: Controller,
+        *,
+        unclean: bool = False,
+    ) -> tuple[Controller, bool]:
+        return inner(controller, unclean=unclean)
+
     def with_registration(
         self,
         machine: ReplicationRules,

@@ -294,14 +294,14 @@ def eligible_leaders_kept(machine: ReplicationRules) -> StepInvariant[State]:
     return holds
 
 
-def last_known_leader(before: State, after: State) -> Collection[int]:
+def last_known_leader(before: State, action: Action, after: State) -> Collection[int]:
     """Who led last, as the controller knew before it elected."""
     old = before.controller
     return (old.last_known_leader if old.leader == NONE else old.leader,)
 
 
 def loss_is_accepted(
-    accepts: Callable[[State], bool], may_lead: Callable[[State, State], Collection[int]] = last_known_leader
+    accepts: Callable[[State], bool], may_lead: Callable[[State, Action, State], Collection[int]] = last_known_leader
 ) -> StepInvariant[State]:
     """An unclean election happens where the topic or an operator accepts it, else only of the last known leader.
 
@@ -315,7 +315,7 @@ def loss_is_accepted(
         if isinstance(action, UncleanElection) or accepts(after):
             return True
         waited_for = {*before.controller.isr, *before.controller.elr} - {getattr(action, "broker", NONE)}
-        return after.controller.leader in may_lead(before, after) and not waited_for
+        return after.controller.leader in may_lead(before, action, after) and not waited_for
 
     return holds
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import IntEnum
 from operator import attrgetter
-from typing import Annotated, Any, Final, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Final, Self, TypeVar
 
 import attrs
 
@@ -213,12 +213,16 @@ class Controller:
     @property
     def registration(self) -> tuple[object, ...]:
         """What a change of the partition changes, besides its epochs."""
-        return self.leader, self.leader_epoch, self.isr, self.elr, self.parts
+        parts = tuple(part for part in self.parts if getattr(part, "is_of_partition", True))
+        return self.leader, self.leader_epoch, self.isr, self.elr, parts
 
 
 @attrs.frozen
 class ControllerPart(Part):
     """A part of what the controller has committed."""
+
+    is_of_partition: ClassVar[bool] = True
+    """Whether a change of it is one of the partition, which counts in the partition epoch."""
 
     def only_on(self, replicas: tuple[int, ...]) -> Self:
         """What is left of it when the partition has these replicas and no others."""

@@ -157,8 +157,8 @@ def _log_election(lines: _Lines, before: ClusterImage, after: ClusterImage, elec
 
 def _why_unclean(before: ClusterImage, after: ClusterImage, election: LeaderElected) -> str:
     old, new = (image.partition(election.topic, election.partition) for image in (before, after))
-    if new is not None and new.lost_replicas:
-        kept = set(new.replicas) - new.lost_replicas
+    if old is not None and new is not None and (lost := old.lost_replicas | new.lost_replicas):
+        kept = set(new.replicas) - lost
         if kept == {election.leader}:
             return "no replica of its ISR or ELR is alive, and no other one has its log"
         if not kept:

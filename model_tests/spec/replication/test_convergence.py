@@ -304,7 +304,7 @@ WRONG: tuple[tuple[Replication, str], ...] = (
     ),
     (
         small(Replication, ControlledShutdown(), Damage(), NothingIsFound(), **ALONE),
-        "a replica that has its log again is not lost",
+        "a replica that has its log again is in a directory",
     ),
     (
         small(Replication, ControlledShutdown(), Damage(), NobodyLeadsWhoHasLostAll(), **ALONE),

@@ -8,8 +8,10 @@ left: when ISR and ELR are both empty, the last known leader leads, since no bet
 whose log is gone that is not true. Elected, it would have the others cut their records down to none.
 
 So a broker says it: after it has registered, and before it is unfenced, it reports that a replica is in none of its
-directories (KIP-858: it is assigned to `UNASSIGNED`). Such a replica is *lost* for the controller until its broker
-reports a directory, which it does when the replica has records again or is in sync. Where ISR and ELR are empty:
+directories (KIP-858: it is assigned to `UNASSIGNED`). Such a replica is *lost* for the controller until it is in the
+ISR, or its broker reports a directory, which it does when the replica has records again or is in sync. That it is in
+the ISR has to count by itself: the broker may die before it reports, and what its replica has by then may be all that
+is left. Where ISR and ELR are empty:
 
 * the last known leader leads, if it is not lost;
 * else the one replica that is not lost leads: no better one can turn up;
@@ -61,7 +63,7 @@ from tidegauge.spec.replication.state import (
 
 @attrs.frozen
 class LostReplicas(ControllerPart):
-    """Of the controller: replicas that are in no directory of their brokers, as far as these have reported."""
+    """Of the controller: replicas that are lost."""
 
     brokers: tuple[int, ...] = ()
 
@@ -70,8 +72,20 @@ class LostReplicas(ControllerPart):
 
 
 @attrs.frozen
+class Unassigned(ControllerPart):
+    """Of the controller: replicas that are in no directory of their brokers, as far as these have reported."""
+
+    is_of_partition: ClassVar[bool] = False
+
+    brokers: tuple[int, ...] = ()
+
+    def only_on(self, replicas: tuple[int, ...]) -> Unassigned:
+        return Unassigned(tuple(b for b in self.brokers if b in replicas))
+
+
+@attrs.frozen
 class LogGone(Part):
-    """Of a replica: its log has been removed, and nothing has been fetched since."""
+    """Of a replica: its log has been removed, nothing has been fetched since, and the controller has not been told."""
 
     gone: bool = False
 
@@ -80,8 +94,32 @@ def is_gone(replica: Replica) -> bool:
     return LogGone.of(replica).gone
 
 
+def is_bare(replica: Replica) -> bool:
+    """Whether the replica has no record that can be read."""
+    return log_start_of(replica) in (replica.log_end_offset, damage_of(replica))
+
+
 def lost(controller: Controller) -> tuple[int, ...]:
     return LostReplicas.of(controller).brokers
+
+
+def unassigned(controller: Controller) -> tuple[int, ...]:
+    """Replicas whose brokers have reported no directory since they were lost."""
+    return Unassigned.of(controller).brokers
+
+
+def with_lost(controller: Controller, broker: int) -> Controller:
+    """The broker has reported that its replica is in none of its directories."""
+    for part in (LostReplicas, Unassigned):
+        controller = with_part(controller, part(tuple(sorted({*part.of(controller).brokers, broker}))))
+    return controller
+
+
+def with_found(controller: Controller, broker: int) -> Controller:
+    """The broker has reported the directory of its replica."""
+    for part in (LostReplicas, Unassigned):
+        controller = with_part(controller, part(tuple(b for b in part.of(controller).brokers if b != broker)))
+    return controller
 
 
 # --- actions ---------------------------------------------------------------------------------------------------------
@@ -120,15 +158,16 @@ class ReportLost(BrokerAction):
             return f"broker {self.broker} has not registered"
         if not state.controller.sessions[self.broker].fenced:
             return f"broker {self.broker} is let in already"
-        if log_start_of(replica) not in (replica.log_end_offset, damage_of(replica)):
+        if not is_bare(replica):
             return f"broker {self.broker} has records"
         return machine.not_hosting(state, self.broker)
 
     def effect(self, machine: ReplicationRules, state: State) -> State:
         controller = machine.without(state.controller, self.broker, clean=False)
-        controller = with_part(controller, LostReplicas(tuple(sorted((*lost(controller), self.broker)))))
+        controller = with_lost(controller, self.broker)
         controller, unclean = machine.with_leader(controller)
-        return committed(state, controller, unclean=unclean)
+        told = with_part(state.replicas[self.broker], LogGone())
+        return committed(state.with_replica(self.broker, told), controller, unclean=unclean)
 
 
 @attrs.frozen
@@ -137,8 +176,8 @@ class ReportFound(BrokerAction):
 
     def guard(self, machine: ReplicationRules, state: State) -> str:
         replica = state.replicas[self.broker]
-        if self.broker not in lost(state.controller):
-            return Refusal(f"the replica of broker {self.broker} is not lost", Error.OK)
+        if self.broker not in unassigned(state.controller):
+            return Refusal(f"the directory of broker {self.broker}'s replica is known", Error.OK)
         if not is_registered(state, self.broker):
             return f"broker {self.broker} has not registered"
         if not replica.log and self.broker not in replica.isr:
@@ -146,10 +185,8 @@ class ReportFound(BrokerAction):
         return machine.not_hosting(state, self.broker)
 
     def effect(self, machine: ReplicationRules, state: State) -> State:
-        replica = with_part(state.replicas[self.broker], LogGone())
-        others = tuple(b for b in lost(state.controller) if b != self.broker)
-        controller, unclean = machine.with_leader(with_part(state.controller, LostReplicas(others)))
-        return committed(state.with_replica(self.broker, replica), controller, unclean=unclean)
+        controller, unclean = machine.with_leader(with_found(state.controller, self.broker))
+        return committed(state, controller, unclean=unclean)
 
 
 # --- the extension ---------------------------------------------------------------------------------------------------
@@ -162,7 +199,11 @@ class LostLogs(ReplicationExtension):
     requires: ClassVar[tuple[type[Extension], ...]] = (ControlledShutdown, Damage)
     action_types: ClassVar[tuple[type[Action], ...]] = (LoseLog, ReportLost, ReportFound)
     cutting_types: ClassVar[tuple[type[Action], ...]] = (LoseLog,)
-    part_types: ClassVar[tuple[type[Part], ...]] = (LostReplicas, LogGone)
+    part_types: ClassVar[tuple[type[Part], ...]] = (LostReplicas, Unassigned, LogGone)
+
+    @property
+    def invariants(self) -> Mapping[str, Invariant[State]]:
+        return {"InSyncIsNotLost": in_sync_is_not_lost}
 
     def step_invariants(self, machine: ReplicationRules) -> Mapping[str, StepInvariant[State]]:
         accepted = loss_is_accepted(topic_accepts_loss(machine), last_known_or_not_lost)
@@ -176,7 +217,7 @@ class LostLogs(ReplicationExtension):
                 bool(lost(s.controller)) and s.controller.leader not in (NONE, *lost(s.controller))
             ),
             "a replica that had lost its log is in sync": lambda s: any(
-                b in s.controller.isr and b in lost(s.controller) for b in range(machine.brokers)
+                b in s.controller.isr and b in unassigned(s.controller) for b in range(machine.brokers)
             ),
         }
 
@@ -192,15 +233,42 @@ class LostLogs(ReplicationExtension):
             return not any(
                 state.replicas[broker].log or broker in state.replicas[broker].isr
                 for broker in living(machine, state)
-                if broker in lost(state.controller)
+                if broker in unassigned(state.controller)
             )
 
         return {
             "the replica leads that has most of what is left": best_left_leads,
-            "a replica that has its log again is not lost": found_again,
+            "a replica that has its log again is in a directory": found_again,
         }
 
     # --- rules of the controller -------------------------------------------------------------------------------------
+
+    def with_isr(
+        self,
+        machine: ReplicationRules,
+        inner: Callable[[Controller, tuple[int, ...]], Controller],
+        controller: Controller,
+        isr: tuple[int, ...],
+    ) -> Controller:
+        """Who joins the ISR is no longer lost."""
+        return self.in_sync_found(inner(controller, isr))
+
+    def with_leader(
+        self,
+        machine: ReplicationRules,
+        inner: Callable[..., tuple[Controller, bool]],
+        controller: Controller,
+        *,
+        unclean: bool = False,
+    ) -> tuple[Controller, bool]:
+        """Who is elected is no longer lost."""
+        controller, was_unclean = inner(controller, unclean=unclean)
+        return self.in_sync_found(controller), was_unclean
+
+    def in_sync_found(self, controller: Controller) -> Controller:
+        """What the ISR has counts, whatever its members had before."""
+        still = tuple(b for b in lost(controller) if b not in controller.isr)
+        return controller if still == lost(controller) else with_part(controller, LostReplicas(still))
 
     def elect(
         self,
@@ -237,8 +305,9 @@ class LostLogs(ReplicationExtension):
         broker: int,
     ) -> str:
         """A broker sends no heartbeat before it has said what it no longer has."""
-        silent = self.must_report(replica) and broker not in lost(controller)
-        return f"broker {broker} has yet to report its log lost" if silent else inner(controller, replica, broker)
+        if self.must_report(replica) and broker not in lost(controller):
+            return f"broker {broker} has yet to report its log lost"
+        return inner(controller, replica, broker)
 
     # --- rules of the broker -----------------------------------------------------------------------------------------
 
@@ -267,27 +336,47 @@ class LostLogs(ReplicationExtension):
         return with_part(inner(replica, kept), LogGone(is_gone(replica) and not kept))
 
 
-def last_known_or_not_lost(before: State, after: State) -> Collection[int]:
+def in_sync_is_not_lost(state: State) -> bool:
+    """What a member of the ISR has counts, whether or not its broker has reported a directory."""
+    return not set(state.controller.isr).intersection(lost(state.controller))
+
+
+def known_lost(before: State, action: Action, after: State) -> frozenset[int]:
+    """Whom the controller took for lost when it chose a leader; who is elected is not lost any more afterwards."""
+    found = {action.broker} if isinstance(action, ReportFound) else set()
+    return frozenset({*lost(before.controller), *lost(after.controller)} - found)
+
+
+def last_known_or_not_lost(before: State, action: Action, after: State) -> Collection[int]:
     """With neither ISR nor ELR: the last known leader, or a replica that has its log where that one has not."""
-    gone = lost(after.controller)
+    gone = known_lost(before, action, after)
     kept = [broker for broker in range(len(after.replicas)) if broker not in gone]
-    return kept or last_known_leader(before, after)
+    return kept or last_known_leader(before, action, after)
 
 
-def lost_log_leads_last(machine: ReplicationRules) -> StepInvariant[State]:
+def lost_log_leads_last(
+    machine: ReplicationRules, is_bare: Callable[[Replica], bool] = is_bare
+) -> StepInvariant[State]:
     """Nobody orders it: then a replica whose log is gone is elected uncleanly only if no other one has records.
 
     A topic that prefers availability waits for nobody: of those that are live one leads that is not lost, if there is.
+    What the controller cannot know is not meant: a process that has not registered has not said yet what it has, and a
+    lost replica that has fetched since may have been neither in sync nor reported. `is_bare`: whether a replica has no
+    record that can be read.
     """
 
     def holds(before: State, action: Action, after: State) -> bool:
         controller, leader = after.controller, after.controller.leader
         elected = after.history.unsettled and after.history.superseded_epoch > before.history.superseded_epoch
-        if not elected or isinstance(action, UncleanElection) or not is_gone(after.replicas[leader]):
+        if not elected or isinstance(action, UncleanElection) or not is_registered(after, leader):
+            return True
+        gone = known_lost(before, action, after)
+        led_by = after.replicas[leader]
+        if not is_bare(led_by) or not (is_gone(led_by) or leader in gone):
             return True
         if machine.elects_uncleanly(controller):
-            kept = [b for b in machine.replica_order(controller) if b != leader and b not in lost(controller)]
+            kept = [b for b in machine.replica_order(controller) if b != leader and b not in gone]
             return not any(machine.is_active(controller, broker) for broker in kept)
-        return not any(replica.log for replica in after.replicas)
+        return all(is_bare(replica) for broker, replica in enumerate(after.replicas) if broker not in gone)
 
     return holds

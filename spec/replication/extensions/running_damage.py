@@ -49,8 +49,9 @@ from tidegauge.spec.replication.convergence import acting_leader, living
 from tidegauge.spec.replication.extension import ReplicationExtension
 from tidegauge.spec.replication.extensions.damage import Damage, Damaged, damage_of, high_watermark_monotone, resigned
 from tidegauge.spec.replication.extensions.directories import has_failed, is_registered
-from tidegauge.spec.replication.extensions.lost_logs import LostLogs, LostReplicas, lost
+from tidegauge.spec.replication.extensions.lost_logs import LostLogs, is_bare, lost, lost_log_leads_last, with_lost
 from tidegauge.spec.replication.extensions.reassignment import ReplicaList
+from tidegauge.spec.replication.extensions.retention import log_start_of
 from tidegauge.spec.replication.extensions.shutdown import CleanStop, ControlledShutdown
 from tidegauge.spec.replication.rules import ReplicationRules, not_acting
 from tidegauge.spec.replication.state import (
@@ -253,6 +254,7 @@ class RunningDamage(ReplicationExtension):
         return {
             "HighWatermarkMonotone": monotone_but_for_repairs,
             "RepairedIsCountedOnByNobody": repaired_is_counted_on_by_nobody,
+            "LostLogLeadsLast": lost_log_leads_last(machine, has_nothing_to_read),
         }
 
     def goals(self, machine: ReplicationRules) -> Mapping[str, Invariant[State]]:
@@ -294,7 +296,7 @@ class RunningDamage(ReplicationExtension):
         before, is_fenced = controller.leader_epoch, controller.sessions[broker].fenced
         if set(controller.isr) != {broker}:
             controller = self.counted_out(machine, controller, broker)
-            controller = with_part(controller, LostReplicas(tuple(sorted({*lost(controller), broker}))))
+            controller = with_lost(controller, broker)
         controller, unclean = machine.with_leader(controller)
         if controller.leader_epoch == before and not is_fenced:
             controller = self.in_next_epoch(controller)
@@ -383,6 +385,11 @@ def repaired_is_counted_on_by_nobody(before: State, action: Action, after: State
     return action.broker not in (*controller.isr, *controller.elr) and not any(
         request.leader_epoch >= controller.leader_epoch and request.offset > cut.log_end_offset for request in fetches
     )
+
+
+def has_nothing_to_read(replica: Replica) -> bool:
+    """As in `lost_logs`; of a withdrawn replica nothing can be read from the damage on."""
+    return is_bare(replica) or log_start_of(replica) == Withdrawn.of(replica).start
 
 
 def monotone_but_for_repairs(before: State, action: Action, after: State) -> bool:

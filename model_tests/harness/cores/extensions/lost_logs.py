@@ -23,7 +23,14 @@ from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.kernel.parts import with_part
 from tidegauge.spec.replication import faults
 from tidegauge.spec.replication import state as spec
-from tidegauge.spec.replication.extensions.lost_logs import LogGone, LoseLog, LostReplicas, ReportFound, ReportLost
+from tidegauge.spec.replication.extensions.lost_logs import (
+    LogGone,
+    LoseLog,
+    LostReplicas,
+    ReportFound,
+    ReportLost,
+    Unassigned,
+)
 from tidegauge.spec.replication.extensions.shutdown import Stop, StopUnasked
 from tidegauge.spec.replication.machine import Replication
 
@@ -49,7 +56,7 @@ class LostLogCores(DamageCores):
 
     def __init__(self, machine: Replication, roles: Roles = CORRECT, additions: Additions = NOTHING) -> None:
         self.gone: set[int] = set()
-        """The brokers whose log was removed, and which have known of no leader since."""
+        """The brokers whose log was removed, which have known of no leader since, and have not told the controller."""
         super().__init__(machine, roles, additions)
 
     def _founding_records(self) -> list[MetadataRecord]:
@@ -78,8 +85,11 @@ class LostLogCores(DamageCores):
     # --- as the specification sees it ----------------------------------------------------------------------------
 
     def _abstract_controller(self, expected: spec.Controller) -> spec.Controller:
-        seen = super()._abstract_controller(with_part(expected, LostReplicas()))
-        return with_part(seen, LostReplicas(abstraction.ids(self.registration.lost_replicas)))
+        seen = super()._abstract_controller(with_part(with_part(expected, LostReplicas()), Unassigned()))
+        known = self.controller.image.topics[TOPIC].directories
+        unassigned = (b for b in range(self.machine.brokers) if known.get((PARTITION, b)) == UNASSIGNED)
+        seen = with_part(seen, LostReplicas(abstraction.ids(self.registration.lost_replicas)))
+        return with_part(seen, Unassigned(tuple(unassigned)))
 
     def _look_at_replica(self, number: int, broker: Broker) -> spec.Replica:
         return with_part(super()._look_at_replica(number, broker), LogGone(number in self.gone))
@@ -103,13 +113,13 @@ def lose_log(cores: LostLogCores, action: LoseLog) -> None:
 def report_lost(cores: LostLogCores, action: ReportLost) -> None:
     error = report(cores, action.broker, UNASSIGNED)
     assert error is ErrorCode.none, error.name
+    cores.gone.discard(action.broker)
+    cores.brokers[action.broker].seen = None
 
 
 def report_found(cores: LostLogCores, action: ReportFound) -> None:
     error = report(cores, action.broker, directory_of(action.broker))
     assert error is ErrorCode.none, error.name
-    cores.gone.discard(action.broker)
-    cores.brokers[action.broker].seen = None
 
 
 def report(cores: Cores, number: int, directory: str) -> ErrorCode:

@@ -24,6 +24,7 @@ from tidegauge.spec.replication.extensions.lost_logs import (
     ReportLost,
     is_gone,
     lost,
+    unassigned,
 )
 from tidegauge.spec.replication.extensions.shutdown import CleanStop, ControlledShutdown, StopUnasked
 from tidegauge.spec.replication.faults import Crash, ExpireSession, Register, Restart, Unfence
@@ -100,8 +101,19 @@ def test_when_all_have_lost_their_logs_the_last_known_leader_leads(walk: Walk) -
     assert walk.state.controller.leader == 0
     walk.do(ApplyMetadata(0))
     assert not walk.enabled(ReportFound(1))
+    assert (lost(walk.state.controller), unassigned(walk.state.controller)) == ((1, 2), (0, 1, 2)), "it leads"
     walk.do(ReportFound(0))
-    assert lost(walk.state.controller) == (1, 2)
+    assert (lost(walk.state.controller), unassigned(walk.state.controller)) == ((1, 2), (1, 2))
+
+
+def test_who_joins_the_isr_is_not_lost_though_its_broker_has_reported_nothing(walk: Walk) -> None:
+    all_gone(walk, 0, 2)
+    for broker in (0, 2, 1):
+        back(walk, broker)
+        walk.do(*[ReportLost(broker)] * (broker != 1), Unfence(broker))
+    walk.do(ApplyMetadata(1), ApplyMetadata(0)).fetch(0).fetch(0).decide()
+    assert walk.state.controller.isr == (0, 1)
+    assert (lost(walk.state.controller), unassigned(walk.state.controller)) == ((2,), (0, 2))
 
 
 def test_a_lost_replica_is_found_when_it_has_records_again(walk: Walk) -> None:
@@ -182,6 +194,20 @@ def test_only_the_step_that_elects_uncleanly_is_asked_who_has_a_log() -> None:
     assert holds(before, UncleanElection(), after), "somebody has ordered it"
     before, after = elected(uncleanly=False, active=(0,), lost_ones=(0,))
     assert holds(before, ExpireSession(1), after), "it was elected before"
+
+
+def test_a_lost_replica_that_has_records_again_leads_before_one_that_has_nothing(walk: Walk) -> None:
+    """Both were lost; 0 was filled, was in sync and died with its records before its broker could report them."""
+    all_gone(walk, 0, 2)
+    for broker in (0, 2, 1):
+        back(walk, broker)
+        walk.do(*[ReportLost(broker)] * (broker != 1), Unfence(broker))
+    walk.do(ApplyMetadata(1), ApplyMetadata(0)).fetch(0).fetch(0).decide()
+    walk.do(Crash(1, 1), LoseLog(1), ExpireSession(1), ApplyMetadata(0), Crash(0, 1), ExpireSession(0))
+    for broker in (1, 0):
+        back(walk, broker)
+        walk.do(*[ReportLost(1)] * (broker == 1), Unfence(broker))
+    assert walk.state.controller.leader == 0
 
 
 @pytest.mark.deep
