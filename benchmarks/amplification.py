@@ -12,6 +12,7 @@ a p99 of at most five times the quiet one.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import random
 import struct
@@ -20,6 +21,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -54,6 +56,7 @@ from tidegauge.model_tests.server.large_requests import (
     versions,
 )
 from tidegauge.model_tests.wire.odd_batches import with_payload
+from tidegauge.model_tests.wire.sample_messages import sample
 
 DRAWS = 6
 """Requests that are drawn for each API and version."""
@@ -147,6 +150,8 @@ def drawn(
             continue
     if most is not None:
         return
+    for name, fields in dear_expressions(key, message):
+        yield name, frame_of(key, version, dataclasses.replace(sample(message, values), **fields))
     if key is ApiKey.METADATA and version < 9:
         count = 2_000_000
         yield "2,000,000 empty names", framed(key, version, struct.pack(">i", count) + bytes(2 * count))
@@ -154,6 +159,22 @@ def drawn(
         for name, batch in dear_batches(rng):
             request = ProduceRequest(1, 30_000, [ProduceTopic("dear", "", [ProducePartition(0, batch)])])
             yield name, encode_request(request, 1, "x", version=BY_NAME)
+
+
+def dear_expressions(key: ApiKey, message: type[Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Fields of a request with a regular expression that is dear to make, or to match."""
+    joins = {"member_id": "m", "rebalance_timeout": timedelta(seconds=20), "topic_partitions": ()}
+    joins |= {"instance_id": None, "rack_id": None, "server_assignor": None}
+    given = {
+        ApiKey.CONSUMER_GROUP_HEARTBEAT: ("subscribed_topic_regex", joins),
+        ApiKey.LIST_TRANSACTIONS: ("transactional_id_pattern", {}),
+    }
+    field, others = given.get(key, ("", {}))
+    if field not in {each.name for each in dataclasses.fields(message)}:
+        return
+    classes = "".join(f"[{chr(0x4E00 + place)}-\uffff]?" for place in range(250))
+    for expression in (f"(?i){classes}", "(a?){250}", ".*[a-z].{200}"):
+        yield f"the expression {expression[:20]}", {**others, field: expression}
 
 
 def dear_batches(rng: random.Random) -> Iterator[tuple[str, bytes]]:

@@ -6,10 +6,12 @@ references and no look-around. The pattern becomes an automaton whose states are
 one character. A set of positions is an int, a bit for each::
 
     first    where a match may begin
-    follow   of each position, where it may go on
+    joins    pairs: of which positions, where it may go on
     last     where it may end
 
-What one position takes is asked of `re`, with a pattern of one character: a class, an escape or the character itself.
+A pattern of few characters may have all the positions that there may be, so neither making it nor a step goes through
+pairs of them. A long text is matched in slices.
+
 `^` and `$` take none: what stands before a `^` cannot be reached, and nothing follows a `$`, unless it takes none too.
 """
 
@@ -19,25 +21,21 @@ import re
 from functools import reduce
 from typing import Final, NamedTuple, TypeAlias
 
+from tidegauge.impl.coordinators.name_classes import CLASS, Characters, NoClassError, characters
+from tidegauge.impl.records.slices import Sliced, at_once
+
 MOST_POSITIONS: Final = 250
 """After repetitions are written out; this bounds the work for one character."""
+MOST_NODES: Final = 4 * MOST_POSITIONS
+"""Characters, groups and repetitions, before and after these are written out."""
+MOST_CHARACTERS: Final = 4_000
+"""Of a pattern; all but 250 of them in classes."""
 MOST_NESTED: Final = 50
+STEP: Final = 50
+"""Characters of a text that are matched in one step."""
 _FLAGS: Final = re.compile(r"\(\?([is]+)\)")
 """At the beginning of a pattern: `i` for letters of either case; `s`, which is so anyway."""
 _GROUP: Final = re.compile(r"\?:|\?P?<[A-Za-z]\w*>")
-_CLASS: Final = re.compile(r"\[\^?\]?(?:\\.|\[:\w+:\]|[^\]\\\[])*\]", re.DOTALL)
-_NAMED: Final = re.compile(r"\[:(\w+):\]")
-_NAMED_CLASSES: Final = {
-    "alnum": "0-9A-Za-z",
-    "alpha": "A-Za-z",
-    "digit": "0-9",
-    "lower": "a-z",
-    "punct": r"!-/:-@\[-`{-~",
-    "upper": "A-Z",
-    "word": "0-9A-Za-z_",
-    "xdigit": "0-9A-Fa-f",
-}
-"""Inside a class: `[[:alpha:]_]`."""
 _REPEAT: Final = re.compile(r"([*+?]|\{(\d{1,4})(?:(,)(\d{1,4})?)?\})\??")
 _ANCHORS: Final = {"^": True, r"\A": True, "$": False, r"\z": False}
 """What takes no character; whether that is at the beginning of the name, and not at its end."""
@@ -102,57 +100,83 @@ class NamePattern:
 
     def __init__(self, source: str) -> None:
         """Raises PatternError."""
+        if len(source) > MOST_CHARACTERS:
+            raise PatternError(f"the pattern has {len(source)} characters, more than {MOST_CHARACTERS}")
         flags = _FLAGS.match(source)
         reader = _Reader(source, flags.end() if flags else 0, len(source))
         node = reader.choice(0)
         if reader.position < len(source):
             raise PatternError(f"{source[:100]!r}: a bracket at {reader.position} has no beginning")
-        self._flags = re.DOTALL | (re.IGNORECASE if flags and "i" in flags[1] else 0)
-        self._takes: list[re.Pattern[str]] = []
-        self._follow: list[int] = []
-        self._work = 0
+        self._ignores_case = bool(flags and "i" in flags[1])
+        self._places: dict[str, int] = {}
+        """Where each text stands that takes a character."""
+        self._positions = 0
+        self._joined_parts: dict[tuple[int, int], None] = {}
+        self.work = 0
+        """Parts that were put together, repetitions written out."""
         self._whole = self._part(node)
+        self._takes = [(self._characters(takes), places) for takes, places in self._places.items()]
+        self._joins = [*self._joined_parts]
+        self._units = 1 + (len(self._joins) + len(self._takes)) // 15
         self._taking: dict[str, int] = {}
         self._reached: dict[int, int] = {}
 
     def matches(self, text: str) -> bool:
         """Whether it matches all of the text."""
+        return at_once(self.matching(text))
+
+    def matching(self, text: str) -> Sliced[bool]:
+        """The same, in slices."""
         expected, reached = self._whole.first_of_all, 0
-        for character in text:
-            taking = self._taking.get(character)
-            if taking is None:
-                taking = self._taken_by(character)
-            reached = expected & taking
-            if not reached:
-                return False
-            followed = self._reached.get(reached)
-            expected = self._after(reached) if followed is None else followed
+        for start in range(0, len(text), STEP):
+            part = text[start : start + STEP]
+            for character in part:
+                taking = self._taking.get(character)
+                if taking is None:
+                    taking = self._taken_by(character)
+                reached = expected & taking
+                if not reached:
+                    return False
+                followed = self._reached.get(reached)
+                expected = self._after(reached) if followed is None else followed
+            yield len(part) * self._units
         return bool(reached & self._whole.last_of_all if text else self._whole.is_optional & _ALONE)
 
     def _taken_by(self, character: str) -> int:
-        found = sum(1 << place for place, takes in enumerate(self._takes) if takes.fullmatch(character))
-        self._taking[character] = found
+        found = 0
+        for takes, places in self._takes:
+            if takes.take(character):
+                found |= places
+        if len(self._taking) < MOST_POSITIONS:
+            self._taking[character] = found
         return found
 
     def _after(self, reached: int) -> int:
         found = 0
-        for place in _places(reached):
-            found |= self._follow[place]
+        for before, after in self._joins:
+            if before & reached:
+                found |= after
         if len(self._reached) < MOST_POSITIONS:
             self._reached[reached] = found
         return found
 
+    def _characters(self, takes: str) -> Characters:
+        try:
+            return characters(takes, ignores_case=self._ignores_case)
+        except NoClassError as error:
+            raise PatternError(f"{takes[:100]!r} takes no character: {error}") from None
+
     # --- the automaton -----------------------------------------------------------------------------------------------
 
     def _part(self, node: _Node) -> _Part:
-        self._work += 1
-        if self._work > 4 * MOST_POSITIONS or (isinstance(node, _Atom) and len(self._takes) == MOST_POSITIONS):
+        self.work += 1
+        if self.work > MOST_NODES or (isinstance(node, _Atom) and self._positions == MOST_POSITIONS):
             raise PatternError(f"the pattern takes more than {MOST_POSITIONS} positions: repeat less in it")
         match node:
             case _Atom(takes):
-                bit = 1 << len(self._takes)
-                self._takes.append(_one(takes, self._flags))
-                self._follow.append(0)
+                bit = 1 << self._positions
+                self._positions += 1
+                self._places[takes] = self._places.get(takes, 0) | bit
                 return _Part(bit, bit, bit, bit, 0)
             case _Anchor(is_beginning):
                 return _NOTHING._replace(is_optional=_ALONE | (_AT_BEGINNING if is_beginning else _AT_END))
@@ -180,8 +204,8 @@ class NamePattern:
         return whole
 
     def _joined(self, before: _Part, after: _Part) -> _Part:
-        for place in _places(before.last):
-            self._follow[place] |= after.first
+        if before.last and after.first:
+            self._joined_parts[before.last, after.first] = None
         return _Part(
             before.first | (after.first if before.is_optional & _WITHIN else 0),
             before.first_of_all | (after.first_of_all if before.is_optional & _AT_BEGINNING else 0),
@@ -195,29 +219,6 @@ def _either(one: _Part, other: _Part) -> _Part:
     return _Part(*(each | also for each, also in zip(one, other, strict=True)))
 
 
-def _places(positions: int) -> list[int]:
-    found = []
-    while positions:
-        lowest = positions & -positions
-        found.append(lowest.bit_length() - 1)
-        positions ^= lowest
-    return found
-
-
-def _one(takes: str, flags: int) -> re.Pattern[str]:
-    try:
-        return re.compile(takes, flags)
-    except (re.error, OverflowError) as error:
-        raise PatternError(f"{takes[:100]!r} takes no character: {error}") from None
-
-
-def _named(found: re.Match[str]) -> str:
-    """Raises PatternError."""
-    if found[1] not in _NAMED_CLASSES:
-        raise PatternError(f"there is no class of the name {found[1][:100]!r}")
-    return _NAMED_CLASSES[found[1]]
-
-
 class _Reader:
     """Reads a pattern. Each method raises PatternError."""
 
@@ -225,6 +226,7 @@ class _Reader:
         self._source = source
         self.position = position
         self._end = end
+        self._nodes = 0
 
     def _peek(self) -> str:
         return self._source[self.position] if self.position < self._end else ""
@@ -258,23 +260,26 @@ class _Reader:
 
     def _atom(self, nested: int) -> _Node:
         start, character = self.position, self._peek()
+        self._nodes += 1
+        if self._nodes > MOST_NODES:
+            raise PatternError(f"the pattern has more than {MOST_NODES} characters and groups")
         if character == "(":
             return self._group(nested)
         if character in "*+?":
             raise PatternError(f"{character!r} at {start} has nothing to repeat")
         if character == "[":
-            found = _CLASS.match(self._source, start, self._end)
+            found = CLASS.match(self._source, start, self._end)
             if found is None:
                 raise PatternError(f"the class at {start} has no end, or a class in it")
             self.position = found.end()
-            return _Atom(_NAMED.sub(_named, found[0]))
+            return _Atom(found[0])
         self.position += 2 if character == "\\" else 1
         takes = self._source[start : self.position]
         if takes in _ANCHORS:
             return _Anchor(_ANCHORS[takes])
         if self.position > self._end or takes[1:] in _NOT_A_CHARACTER:
             raise PatternError(f"{takes!r} at {start} takes no character")
-        return _Atom(takes if character in ".\\" else re.escape(takes))
+        return _Atom(takes)
 
     def _group(self, nested: int) -> _Node:
         start = self.position

@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegauge.impl.coordinators.name_patterns import MOST_POSITIONS, NamePattern, PatternError
+from tidegauge.impl.coordinators.name_patterns import (
+    MOST_CHARACTERS,
+    MOST_NODES,
+    MOST_POSITIONS,
+    STEP,
+    NamePattern,
+    PatternError,
+)
 
 ATOMS = st.sampled_from(["a", "b", ".", r"\w", r"\.", "[ab]", "[^a]", "[]a]", "-", "^", "$"])
 PATTERNS = st.recursive(
@@ -29,6 +36,34 @@ def test_a_pattern_matches_what_pythons_matches(pattern: str, texts: list[str]) 
     ours, theirs = NamePattern(pattern), re.compile(pattern, re.DOTALL)
     for text in ["", "a", "ab", *texts]:
         assert ours.matches(text) == bool(theirs.fullmatch(text)), text
+
+
+CLASS_PARTS = st.sampled_from(
+    ["a", "B", "é", "İ", "ſ", "a-c", "X-b", "À-ſ", "!-~", r"\d", r"\W", r"\n", r"\]", r"\x41", "^", "-"]
+)
+
+
+@pytest.mark.filterwarnings("ignore:Possible")
+@given(st.lists(CLASS_PARTS, min_size=1, max_size=4).map("".join), st.booleans(), st.sampled_from(["", "(?i)"]))
+def test_a_class_takes_what_pythons_takes(inner: str, is_negated: bool, flags: str) -> None:
+    pattern = f"{flags}[{'^' * is_negated}{inner}]"
+    try:
+        theirs = re.compile(pattern, re.DOTALL)
+    except re.error:
+        with pytest.raises(PatternError):
+            NamePattern(pattern)
+        return
+    ours = NamePattern(pattern)
+    for character in "aAbBcxXzZ019_-^]\n éÉÀà":
+        assert ours.matches(character) == bool(theirs.fullmatch(character)), character
+
+
+def test_making_a_pattern_and_each_step_of_a_match_are_bounded() -> None:
+    wide = "".join(f"[\\u{0x3000 + place:x}-\uffff]?" for place in range(MOST_POSITIONS))
+    for pattern in (f"(?i){wide}", f"(a?){{{MOST_POSITIONS}}}", f".*a.{{{MOST_POSITIONS - 3}}}"):
+        one = NamePattern(pattern)
+        assert one.work <= MOST_NODES
+        assert all(isinstance(units, int) and units <= STEP * MOST_NODES // 10 for units in one.matching("a" * 1_000))
 
 
 @pytest.mark.parametrize("pattern", ["^pay.*$", "pay.*", r"(?P<who>pay|sell)-\d+", r"pay\-7", "pay-7", ".*[0-9]"])
@@ -78,7 +113,14 @@ NONE = [
     "(?x)a",
     r"\p",
 ]
-TOO_MUCH = [f"a{{{MOST_POSITIONS + 1}}}", "(a{200}){200}", "(((){200}){200}){200}", "a{9999}", "(" * 500]
+TOO_MUCH = [
+    f"a{{{MOST_POSITIONS + 1}}}",
+    "(a{200}){200}",
+    "(((){200}){200}){200}",
+    "a{9999}",
+    "(" * 500,
+    f"[{'a' * MOST_CHARACTERS}]",
+]
 
 
 @pytest.mark.parametrize("pattern", [*NONE, *TOO_MUCH])

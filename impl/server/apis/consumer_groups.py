@@ -108,7 +108,7 @@ async def handle_consumer_group_heartbeat(
         client_host=f"/{context.client_host}",
     )
     may_describe = partial(context.allowed, Operation.DESCRIBE, ResourceType.TOPIC)
-    told = await context.wait_briefly(partial(groups.consumers.heartbeat, led, beat, may_describe))
+    told = await context.wait_briefly(partial(groups.consumers.heartbeat, led, beat, may_describe, context.pace))
     if told.error is not NONE:
         return refuse(told.error, told.message)
     interval = timedelta(milliseconds=groups.consumers.setting(request.group_id, HEARTBEAT_INTERVAL))

@@ -269,5 +269,4 @@ async def handle_list_transactions(
 
 
 async def _matches(pattern: NamePattern, transactional_id: str, context: RequestContext) -> bool:
-    await context.pace.did(len(transactional_id))
-    return pattern.matches(transactional_id)
+    return await context.pace.finish(pattern.matching(transactional_id))

@@ -103,12 +103,16 @@ class ConsumerMembers:
     # --- requests --------------------------------------------------------------------------------------------------
 
     async def heartbeat(
-        self, led: Led[GroupCoordinator], request: ConsumerHeartbeat, may_describe: Callable[[str], bool]
+        self, led: Led[GroupCoordinator], request: ConsumerHeartbeat, may_describe: Callable[[str], bool], pace: Pace
     ) -> HeartbeatResponse:
         """The core's response to a heartbeat, once it is in the log. `may_describe`: which topics its sender may know.
 
         Errors: those of the core, and of the append: COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR.
         """
+        if expressions := self._expressions_of(led, request):
+            await self._expressions.learn(expressions, self._metadata.image.topics, pace)
+            if not led.is_led:
+                return HeartbeatResponse(ErrorCode.not_coordinator)
         now, session_ms = self._now(), self.setting(request.group, SESSION_TIMEOUT)
         known = TopicsOfImage(self._metadata.image, self._expressions, may_describe, now.wall_ms)
         made = led.state.consumers.heartbeat(request, known, session_ms, now.timer_ms)
@@ -117,6 +121,15 @@ class ConsumerMembers:
             return made
         error = await self.submit(led, made)
         return made.response if error is ErrorCode.none else HeartbeatResponse(error)
+
+    def _expressions_of(self, led: Led[GroupCoordinator], request: ConsumerHeartbeat) -> list[str]:
+        """Those that the core is to hold against topics, in an order that is the same in every run."""
+        core, own = led.state.consumers, {request.expression} if request.expression else set()
+        if (group := core.get(request.group)) is None:
+            return [*own]
+        if core.has_looked(request.group, self._metadata.image.offset):
+            return [*own - group.resolved.keys()]
+        return sorted(group.expressions | own)
 
     async def submit(self, led: Led[GroupCoordinator], write: ConsumerWrite) -> ErrorCode:
         """Have in the log what the core has decided, and all that it has decided before; it goes into line at once."""

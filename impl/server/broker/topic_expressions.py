@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import attrs
 
 from tidegauge.impl.coordinators.groups.consumer.state import Topic
-from tidegauge.impl.coordinators.name_patterns import NamePattern
+from tidegauge.impl.coordinators.name_patterns import NamePattern, PatternError
 
 if TYPE_CHECKING:
     from tidegauge.impl.metadata.image import ClusterImage
+    from tidegauge.impl.server.pace import Pace
 
 MOST: Final = 1_000
 """Expressions that are remembered; the oldest is forgotten first."""
@@ -41,15 +43,35 @@ class _Expression:
         """Raises PatternError."""
         self._pattern = NamePattern(source)
         self._known: set[str] = set()
-        self._matching: frozenset[str] = frozenset()
+        self._found: set[str] = set()
+        self._matching: frozenset[str] | None = frozenset()
+        """What was found; None after it has changed."""
+
+    async def learn(self, names: Mapping[str, object], pace: Pace) -> None:
+        """Be held against these names in slices; what others learn meanwhile is not learnt again."""
+        while new := names.keys() - self._known:
+            for name in new:
+                if name not in self._known:
+                    self._note(name, matches=await pace.finish(self._pattern.matching(name)))
 
     def matching(self, names: Mapping[str, object]) -> frozenset[str]:
         """What it matches of these names; only those that it does not know take time."""
-        gone, new = self._known - names.keys(), names.keys() - self._known
-        if gone or new:
-            self._matching = (self._matching - gone) | {name for name in new if self._pattern.matches(name)}
-            self._known = {*names}
+        if self._known != names.keys():
+            for name in self._known - names.keys():
+                self._known.discard(name)
+                self._found.discard(name)
+                self._matching = None
+            for name in names.keys() - self._known:
+                self._note(name, matches=self._pattern.matches(name))
+        if self._matching is None:
+            self._matching = frozenset(self._found)
         return self._matching
+
+    def _note(self, name: str, *, matches: bool) -> None:
+        self._known.add(name)
+        if matches:
+            self._found.add(name)
+            self._matching = None
 
 
 class TopicExpressions:
@@ -58,14 +80,23 @@ class TopicExpressions:
     def __init__(self) -> None:
         self._expressions: dict[str, _Expression] = {}
 
+    async def learn(self, expressions: Iterable[str], names: Mapping[str, object], pace: Pace) -> None:
+        """Hold these expressions against the names in slices, so that `matching` has little left to do."""
+        for expression in expressions:
+            with suppress(PatternError):  # its member is told
+                await self._of(expression).learn(names, pace)
+
     def matching(self, expression: str, names: Mapping[str, object]) -> frozenset[str]:
         """The names that an expression matches as a whole. Raises PatternError."""
+        return self._of(expression).matching(names)
+
+    def _of(self, expression: str) -> _Expression:
         if expression not in self._expressions:
             made = _Expression(expression)
             if len(self._expressions) == MOST:
                 del self._expressions[next(iter(self._expressions))]
             self._expressions[expression] = made
-        return self._expressions[expression].matching(names)
+        return self._expressions[expression]
 
 
 @attrs.frozen(eq=False, repr=False)

@@ -31,6 +31,7 @@ from kio.schema.types import TopicName
 from kio.schema.update_features.v2.request import FeatureUpdateKey, UpdateFeaturesRequest
 from kio.static.primitive import i8, i16, i32Timedelta
 
+from tidegauge.impl.server.pace import line
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
 from tidegauge.impl.wire.primitives import i32, i64
 from tidegauge.model_tests.server.apis.test_group_offsets import GROUP, Asked, coordinator_of, grouped
@@ -288,6 +289,21 @@ async def test_an_expression_matches_what_its_member_may_describe_as_topics_come
         await one.beat(subscribed_topic_names=(TopicName("payments"),), subscribed_topic_regex="")
         await one.beat(subscribed_topic_names=None)
         assert named() == {"payments"}
+
+
+@simulated
+async def test_others_have_their_turn_while_an_expression_is_held_against_topics() -> None:
+    async with grouped() as asked:
+        for place in range(5):
+            await asked.cluster.create_topic(f"{place}".ljust(249, "a"), partitions=1)
+        member, dear = Member(asked.peer), {"subscribed_topic_names": (), "subscribed_topic_regex": ".*a.{200}"}
+        before = line().passes
+        assert (await member.beat(**dear)).error_code is NONE
+        assert line().passes > before + 20
+        assert len(member.owned) == 5
+        before = line().passes
+        await member.beat(**dear)
+        assert line().passes < before + 5, "it is known"
 
 
 @simulated

@@ -97,6 +97,10 @@ class ConsumerGroups:
     def get(self, group: str) -> ConsumerGroup | None:
         return self.groups.get(group)
 
+    def has_looked(self, group: str, version: int) -> bool:
+        """Whether a group knows the topics of this version."""
+        return self._looked.get(group) == version
+
     # --- heartbeats ----------------------------------------------------------------------------------------------
 
     def heartbeat(
@@ -159,7 +163,7 @@ class ConsumerGroups:
         member = _updated(before, request)
         if member is not before:
             group = group.with_member(member)
-        is_seen = self._looked.get(group.group_id) == topics.version
+        is_seen = self.has_looked(group.group_id, topics.version)
         unresolved, group = group, rules.resolved(group, topics, again=not is_seen)
         is_as_before = is_seen and member.topics == before.topics and group.resolved is unresolved.resolved
         hashed = group.metadata_hash if is_as_before else metadata_hash(group, topics.topics)
