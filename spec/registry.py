@@ -16,6 +16,8 @@ from typing import Any, Final, TypeVar
 
 import attrs
 
+from tidegauge.spec.administration.machine import Administration
+from tidegauge.spec.administration.models import ADMINISTRATION_MODELS
 from tidegauge.spec.authentication.machine import Authentication
 from tidegauge.spec.bugs import (
     BUGS,
@@ -389,6 +391,7 @@ REGISTRY: Final = Registry(
     ),
     Registration("recovery", Recovery(max_appends=1)),
     Registration("lag", Lag(), (LAG_EPOCHS,)),
+    Registration("administration", Administration(), tuple(ADMINISTRATION_MODELS.values())),
     Registration("authentication", Authentication()),
     Registration("membership", Membership()),
     Registration("succession", Succession()),

@@ -30,6 +30,7 @@ from tidegauge.model_tests.bugs.idempotence import IDEMPOTENCE_BUGS
 from tidegauge.model_tests.bugs.offsets import OFFSET_BUGS
 from tidegauge.model_tests.bugs.transactions import TRANSACTION_BUGS
 from tidegauge.model_tests.bugs.workers import WORKER_BUGS
+from tidegauge.model_tests.harness.cluster.administration import AdministrationCluster
 from tidegauge.model_tests.harness.cluster.binding import ClusterExtension
 from tidegauge.model_tests.harness.cluster.classic_groups import GroupCluster
 from tidegauge.model_tests.harness.cluster.consumer_groups import ConsumerCluster
@@ -45,6 +46,7 @@ from tidegauge.model_tests.harness.cluster.extensions.unregistering import Unreg
 from tidegauge.model_tests.harness.cluster.idempotence import IdempotentCluster
 from tidegauge.model_tests.harness.cluster.steps import ReplicationCluster
 from tidegauge.model_tests.harness.cluster.transactions import TransactionCluster
+from tidegauge.model_tests.harness.cores.administration import AdministrationCores
 from tidegauge.model_tests.harness.cores.classic_groups import CORRECT_GROUPS, GROUP_WALKS, GroupCores
 from tidegauge.model_tests.harness.cores.consumer_abstraction import CORRECT_CONSUMERS
 from tidegauge.model_tests.harness.cores.consumer_groups import CONSUMER_WALKS, ConsumerCores
@@ -72,6 +74,7 @@ from tidegauge.model_tests.harness.cores.steps import ReplicationCores
 from tidegauge.model_tests.harness.cores.transaction_roles import CORRECT as CORRECT_TRANSACTIONS
 from tidegauge.model_tests.harness.cores.transactions import TransactionCores
 from tidegauge.model_tests.harness.cores.workers import CORRECT_WORKERS, WorkerCores, large_workers
+from tidegauge.model_tests.harness.lockstep.administration_walks import ADMINISTRATION_WALKS
 from tidegauge.model_tests.harness.lockstep.idempotence_walks import IDEMPOTENCE_WALKS
 from tidegauge.model_tests.harness.lockstep.lag_walks import LAG_WALKS
 from tidegauge.model_tests.harness.lockstep.lockstep import Bind, Binding
@@ -471,6 +474,13 @@ HARNESS: Final = HarnessRegistry(
         cores=LagCores,
         plan=LAG_WALKS,
         unbound={Side.CLUSTER: "it is about what time it is, and no cluster in lockstep has a clock"},
+    ),
+    Registration(
+        "administration",
+        roles=CORRECT,
+        cores=AdministrationCores,
+        cluster=AdministrationCluster,
+        plan=ADMINISTRATION_WALKS,
     ),
     Registration(
         "transactional-compaction",

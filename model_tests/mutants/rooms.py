@@ -174,6 +174,7 @@ ROOMS: Final = (
             "membership",
             "authentication",
             "lag",
+            "administration",
             "workers",
         )
     ),

@@ -12,6 +12,8 @@ from typing import Any, Final
 import attrs
 
 from tidegauge.model_tests.spec.shortest import Steps, into, of
+from tidegauge.spec.administration import brokers, replicas, topics
+from tidegauge.spec.administration.machine import Administration
 from tidegauge.spec.authentication import machine as authentication
 from tidegauge.spec.authentication.machine import Authentication
 from tidegauge.spec.compaction import machine as compaction
@@ -192,6 +194,9 @@ OF_EXTENSIONS: Final = (
     Reached("a leader commits by a number that is not true any more", SETTING, 7, of(ChangeSettings)),
 )
 
+RENAMED: Final = Administration(settings=(), blocks=0, bounds=Bounds(CreateTopic=2, DeleteTopic=1))
+MANAGED: Final = Administration(settings=(), blocks=0, bounds=Bounds(CreateTopic=1, Reassign=1, Unregister=1))
+ELIGIBLE: Final = Administration(settings=(), blocks=0, min_insync=2, bounds=Bounds(CreateTopic=1, Fence=1))
 LOST: Final = Bounds(LoseConnection=1)
 SENDING: Final = Idempotence(brokers=1, max_records=2, bounds=LOST)
 ELECTING: Final = Idempotence(max_records=3, max_attempts=2, batches_retained=2, bounds=Bounds(Elect=1))
@@ -387,6 +392,11 @@ OF_OTHERS: Final = (
     Reached("a replica is kept as a stray", Membership(), 7, of(membership.LoseTail, membership.LoseNote)),
     Reached("a broker is refused", Membership(), 2, of(membership.Meet)),
     Reached("a topic that was deleted while its broker was down", Membership(), 4, of(membership.Delete)),
+    Reached("a name is another topic's", RENAMED, 3, of(topics.DeleteTopic)),
+    Reached("a partition is being reassigned", MANAGED, 2, of(replicas.Reassign)),
+    Reached("a replica is eligible without being in sync", ELIGIBLE, 2, of(brokers.Fence)),
+    Reached("a partition waits for a leader", ELIGIBLE, 2, of(brokers.Fence)),
+    Reached("a replica was removed", MANAGED, 2, of(brokers.Unregister)),
     Reached("a follower is dropped", Lag(), 3, of(lag.Shrink)),
     Reached("a fetch is at rest for longer than the limit", Lag(), 5, of(lag.AskAgain)),
     Reached("a follower that is behind stays in sync for longer than the limit", Lag(), 6, of(lag.Fetch)),

@@ -49,6 +49,7 @@ REFUSED: Final[Mapping[str, int]] = {
     "classic-groups": 305549,
     "consumer-groups": 268232,
     "lag": 42,
+    "administration": 62559,
     "committed-reads": 9344,
     "unclean-transactions": 10231,
     "offsets": 2615,

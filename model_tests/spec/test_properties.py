@@ -52,6 +52,7 @@ FALSE: Final[Mapping[str, int]] = {
     "transactional-compaction": 427,
     "recovery": 162,
     "lag": 37,
+    "administration": 162,
     "authentication": 240,
     "membership": 300,
     "succession": 204,

@@ -47,6 +47,7 @@ FOLLOW: Final[Mapping[str, str]] = {
     "transactional-compaction": "02f70cc2",
     "recovery": "239b7068",
     "lag": "329122cb",
+    "administration": "5bd12b97",
     "authentication": "9a5239dd",
     "membership": "8a999c7e",
     "succession": "92246680",
