@@ -194,8 +194,9 @@ class Leader(InSyncReplicas):
                 log_start_offset=self.log.log_start_offset,
                 log_start_epoch=self.log.log_start_epoch,
             )
-        self.update_follower(fetch, now_ms)
+        # First what may fail: a fetch on which the log cannot be read is as one that never arrived.
         records = self._records(fetch.fetch_offset, max_bytes, self.log_end_offset, at_least_one=at_least_one)
+        self.update_follower(fetch, now_ms)
         return self._response(records)
 
     def fetch_error(self, fetch: FollowerFetch) -> ErrorCode:

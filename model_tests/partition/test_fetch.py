@@ -195,3 +195,22 @@ def test_the_low_watermark_is_the_lowest_log_start() -> None:
     partition.logs[0].truncate_fully_and_start_at(5, epoch=0)
     assert leader.low_watermark({1, 2}) == 4
     assert leader.low_watermark({2}) == 5
+
+
+def test_a_fetch_on_which_the_log_cannot_be_read_is_as_one_that_never_arrived(monkeypatch: pytest.MonkeyPatch) -> None:
+    partition = Partition()
+    partition.elect(0, (0, 1, 2))
+    partition.append(0, 1)
+    for follower in (1, 2):
+        partition.fetch(follower)
+    partition.append(0, 2)
+    before = {broker: attrs.evolve(remote) for broker, remote in partition[0].remote_replicas.items()}
+
+    def damaged(*arguments: object, **options: object) -> bytes:
+        raise OSError("the disk has damaged it")
+
+    monkeypatch.setattr(partition[0].log, "fetch", damaged)
+    for follower in (1, 2):
+        with pytest.raises(OSError, match="damaged"):
+            partition.fetch(follower)
+    assert (partition[0].remote_replicas, partition[0].high_watermark) == (before, 0), "they fetched from 1, at first"

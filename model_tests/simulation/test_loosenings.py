@@ -22,7 +22,7 @@ from tidegauge.model_tests.harness.simulation.options import Fault, draw
 from tidegauge.model_tests.harness.simulation.simulation import simulate
 from tidegauge.model_tests.harness.validation import observed
 from tidegauge.model_tests.harness.validation.followed import Followed, Settings
-from tidegauge.model_tests.harness.validation.incarnations import with_values
+from tidegauge.model_tests.harness.validation.incarnations import told_apart, with_values
 from tidegauge.model_tests.harness.validation.observed import (
     ForgetFollowers,
     Observed,
@@ -46,6 +46,7 @@ from tidegauge.spec.replication.state import NONE, FetchRequest, FetchResponse, 
 
 MACHINE = observed_machine(2, 1, unclean_leader_election=False)
 LOSES = LoseLog(1)
+FLUSHED = {"log.flush.scheduler.interval.ms": 100, "log.flush.interval.ms": 100}
 
 
 def began() -> State:
@@ -124,6 +125,57 @@ async def test_a_broker_that_registers_again_for_no_reason_or_without_having_ask
     mismatch = of(unasked).mismatch
     assert mismatch is not None
     assert mismatch.reason == "broker 1 has not asked to be registered"
+
+
+@simulated
+async def test_a_log_in_a_failed_directory_is_told_by_nobody_when_the_next_topic_of_its_name_has_one_too() -> None:
+    async with Cluster(2, config={"log.dirs": "one,two", **FLUSHED}, seed=1) as cluster:
+        await cluster.create_topic("t", 1, 2, config={"min.insync.replicas": 2})
+        async with cluster.client("writer") as client:
+            await client.produce("t", b"1")
+            await trio.sleep(1)
+            failed = cluster.broker(0).replicas.directories.where("t", 0)
+            assert failed is not None
+            cluster.fail_disk(0, "everything", directory=failed.path)
+            with trio.fail_after(30):
+                await cluster.wait_for_isr("t", (1,))
+            await cluster.delete_topic("t")
+            await trio.sleep(1)
+        await cluster.create_topic("t", 1, 2, config={"min.insync.replicas": 2})
+        await trio.sleep(1)
+        await cluster.shutdown(0)
+        trace = list(told_apart(cluster.trace))
+    names = list(dict.fromkeys(one.decision.topic for one in trace if isinstance(one.decision, events.CreateTopic)))
+    assert len(names) == 2
+    place = next(n for n, one in enumerate(trace) if isinstance(one.decision, events.Stop))
+    stop = trace[place].decision
+    assert isinstance(stop, events.Stop)
+    assert [topic for topic, _ in stop.kept] == names[1:]
+    for name in names:
+        found = validate(trace, name, 0, Settings(min_insync_replicas=2))
+        assert found.holds, str(found)
+    silent = attrs.evolve(trace[place], decision=with_values(stop, kept={}))
+    mismatch = validate([*trace[:place], silent, *trace[place + 1 :]], names[0], 0, Settings(2)).mismatch
+    assert mismatch is not None
+    assert "has 1 to 1 records" in str(mismatch)
+
+
+@simulated
+async def test_a_process_that_says_nothing_of_a_partition_may_be_stopped_when_its_registration_arrives() -> None:
+    async with Cluster(3, seed=1) as cluster:
+        await cluster.crash(2)
+        await cluster.create_topic("t", assignments=[[0, 1, 2]], config={"min.insync.replicas": 2})
+        await cluster.restart(2)
+        with trio.fail_after(30):
+            await cluster.broker(2).unfenced.wait()
+        trace = list(cluster.trace)
+    assert of(trace).holds, str(of(trace))
+    registrations = (n for n, one in enumerate(trace) if isinstance(one.decision, events.Register))
+    *_, place = (n for n in registrations if getattr(trace[n].decision, "broker", NONE) == 2)
+    pause = attrs.evolve(trace[place], node=2, decision=events.Pause())
+    resume = attrs.evolve(pause, decision=events.Resume())
+    assert of([*trace[:place], pause, trace[place], resume, *trace[place + 1 :]]).holds
+    assert not of([*trace[:place], pause, *trace[place:]]).holds, "it goes on while it is stopped"
 
 
 @simulated

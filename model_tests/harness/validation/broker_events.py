@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from tidegauge.impl.server.trace import events
 from tidegauge.model_tests.harness.validation.followed import Followed
+from tidegauge.model_tests.harness.validation.incarnations import is_namesake
 from tidegauge.model_tests.harness.validation.leader_events import retained
 from tidegauge.model_tests.harness.validation.observed import (
     CheckpointOvertaken,
@@ -369,9 +370,18 @@ def kept_of(decision: events.Crash | events.Stop, node: int, followed: Followed)
     What is flushed behind damage stays, though nobody can read it. Of a disk that damages, what the next process finds
     says the rest.
     """
-    kept = decision.kept.get((followed.topic, followed.partition), 0)
+    kept = decision.kept.get((followed.topic, followed.partition))
     assert followed.state is not None
     replica = followed.state.replicas[followed.index(node)]
+    if (
+        kept is None
+        and has_failed(replica)
+        and any(
+            is_namesake(topic, followed.topic) and partition == followed.partition for topic, partition in decision.kept
+        )
+    ):
+        return replica.flushed  # the next topic of the name has a log in another directory: that one is told
+    kept = kept or 0
     damages = followed.settings.damaging is not None and node in followed.settings.damaging
     if damages or damage_of(replica) != NONE:
         found = followed.found[node][-1]

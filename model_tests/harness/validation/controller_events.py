@@ -52,7 +52,9 @@ def register(decision: events.Register, node: int, followed: Followed) -> Iterat
     broker = followed.index(decision.broker)
     replica, directories = followed.state.replicas[broker], looked_at(decision, followed)
     if not replica.running:
-        yield all_of(faults.Restart(broker), faults.Register(broker), *directories)
+        stands_still = [faults.Pause(broker)] if replica.paused else []  # since it was sent
+        resumed = [faults.Resume(broker)] if replica.paused else []
+        yield all_of(*resumed, faults.Restart(broker), faults.Register(broker), *directories, *stands_still)
         return
     removed = is_unregistered(followed.state.controller, broker)
     anew = Rejoin(broker) if removed else RegisterAgain(broker)
