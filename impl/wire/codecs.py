@@ -40,10 +40,10 @@ from tidegauge.impl.wire.budget import STEP, Budget
 from tidegauge.impl.wire.element_limits import most_elements
 from tidegauge.impl.wire.entity_reader import entity_reading
 from tidegauge.impl.wire.entity_writer import entity_writing
-from tidegauge.impl.wire.fetch_messages import FetchRequest, FetchResponse, TopicFetched
+from tidegauge.impl.wire.fetch_messages import FetchRequest, FetchResponse, PartitionFetched, TopicFetched
 from tidegauge.impl.wire.fields import DAMAGE, Part, read_nullable_string, skip_tags
 from tidegauge.impl.wire.frames import Payload as Bytes
-from tidegauge.impl.wire.produce_messages import ProduceRequest, ProduceResponse, TopicProduced
+from tidegauge.impl.wire.produce_messages import PartitionProduced, ProduceRequest, ProduceResponse, TopicProduced
 from tidegauge.impl.wire.versions import converting
 
 if TYPE_CHECKING:
@@ -180,7 +180,14 @@ def encoding_response(message: Any, version: int, correlation_id: int) -> Sliced
 
 
 def _is_short(topics: Sequence[TopicProduced | TopicFetched]) -> bool:
-    return len(topics) <= 1 and (not topics or len(topics[0].partitions) <= STEP)
+    if not topics:
+        return True
+    partitions = topics[0].partitions
+    return len(topics) == 1 and len(partitions) <= STEP and sum(map(_aborted_in, partitions)) <= STEP
+
+
+def _aborted_in(partition: PartitionProduced | PartitionFetched) -> int:
+    return len(partition.aborted_transactions or ()) if isinstance(partition, PartitionFetched) else 0
 
 
 def _own_response(message: ProduceResponse | FetchResponse, version: int, correlation_id: int) -> list[Part]:

@@ -335,7 +335,10 @@ def encoding_response(response: FetchResponse, version: int) -> Sliced[list[Part
         for number, partition in enumerate(topic.partitions, 1):
             if not number % STEP:
                 yield 2 * STEP
-            _encode_fetched(head, partition, version)
+            aborted = b""
+            if partition.aborted_transactions and len(partition.aborted_transactions) > STEP:
+                aborted = yield from _encoding_aborted(partition.aborted_transactions, flexible=flexible)
+            _encode_fetched(head, partition, version, aborted)
             if partition.records:
                 parts += (head, partition.records)
                 head = bytearray()
@@ -351,8 +354,8 @@ def encoding_response(response: FetchResponse, version: int) -> Sliced[list[Part
     return parts
 
 
-def _encode_fetched(head: bytearray, fetched: PartitionFetched, version: int) -> None:
-    """All of a partition's response that stands before its records."""
+def _encode_fetched(head: bytearray, fetched: PartitionFetched, version: int, aborted: bytes) -> None:
+    """All of a partition's response that stands before its records; `aborted` where these are many."""
     flexible = version >= FLEXIBLE_FROM
     fields = fetched.index, int(fetched.error_code), fetched.high_watermark, fetched.last_stable_offset
     if version >= _LOG_START_FROM:
@@ -363,13 +366,23 @@ def _encode_fetched(head: bytearray, fetched: PartitionFetched, version: int) ->
         head += b"\x00" if flexible else b"\xff\xff\xff\xff"
     else:
         head += count(len(fetched.aborted_transactions), flexible=flexible)
-        for transaction in fetched.aborted_transactions:
-            head += _TRANSACTION.pack(transaction.producer_id, transaction.first_offset)
-            if flexible:
-                head += b"\x00"
+        head += aborted or _aborted(fetched.aborted_transactions, flexible=flexible)
     if version >= _RACKS_FROM:
         head += _I32.pack(fetched.preferred_read_replica)
     head += records_size(fetched.records, flexible=flexible)
+
+
+def _encoding_aborted(transactions: list[AbortedTransaction], *, flexible: bool) -> Sliced[bytes]:
+    encoded = bytearray()
+    for start in range(0, len(transactions), STEP):
+        encoded += _aborted(transactions[start : start + STEP], flexible=flexible)
+        yield STEP
+    return bytes(encoded)
+
+
+def _aborted(transactions: list[AbortedTransaction], *, flexible: bool) -> bytes:
+    tags_of_each = b"\x00" if flexible else b""
+    return b"".join(_TRANSACTION.pack(one.producer_id, one.first_offset) + tags_of_each for one in transactions)
 
 
 def _fetched_tags(fetched: PartitionFetched) -> bytes:

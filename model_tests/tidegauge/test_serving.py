@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -23,6 +24,7 @@ from tidegauge import ProcessCluster
 from tidegauge import __main__ as command_line
 from tidegauge.commands import serving
 from tidegauge.commands.serving import warn_of_halts
+from tidegauge.exits import Status
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.cluster.node_process import _Joining
 from tidegauge.impl.cluster.secret_files import SECRET_FILE, SECRET_VARIABLE
@@ -90,6 +92,22 @@ def test_serve_keeps_what_was_produced_until_the_next_time(how: signal.Signals, 
             process.send_signal(how)
             assert process.wait(30) == 0
     assert (tmp_path / "data" / "broker-0" / ".kafka_cleanshutdown").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("serve", "--brokers", 3),
+        ("controller", "--data", "d"),
+        ("broker", "--id", 0, "--data", "d", "--controller", "localhost:1"),
+    ],
+)
+def test_a_process_that_may_open_too_little_says_so_and_is_never_ready(
+    words: tuple[object, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (47, 47))
+    assert command_line.run([*map(str, words)]) == Status.COULD_NOT_RUN
+    assert "the process may open 47 files and connections" in capsys.readouterr().err
 
 
 def test_serve_ends_with_its_standard_input() -> None:

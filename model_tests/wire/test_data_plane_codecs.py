@@ -30,6 +30,7 @@ from tidegauge.impl.wire.codecs import (
     encode_request,
     encode_response,
     encode_response_parts,
+    encoding_response,
 )
 from tidegauge.impl.wire.message_classes import is_array, is_optional
 from tidegauge.impl.wire.primitives import to_millis
@@ -414,6 +415,19 @@ def test_a_response_for_one_partition_is_the_same_in_one_go_and_by_the_field(
     assert b"".join(map(in_memory, parts)) == encode_response(response, 1, version=version)
     in_one_go = produce_codec.encode_one(response, version, 1) is not None
     assert in_one_go == (version >= 9 and changed.keys().isdisjoint(BY_THE_FIELD))
+
+
+@pytest.mark.parametrize("version", [4, 11, 12])
+def test_a_response_of_many_aborted_transactions_is_encoded_in_slices(version: int) -> None:
+    aborted = [fetch.AbortedTransaction(number, 2 * number) for number in range(1_000)]
+    partition = fetch.PartitionFetched(0, aborted_transactions=aborted)
+    response = fetch.FetchResponse([fetch.TopicFetched("t", "", [partition])])
+    assert encode_quickly(response, version, 1) is None
+    work = encoding_response(response, version, 1)
+    assert sum(1 for _ in work) > 10
+    frame = encode_response(response, 1, version=version)
+    decoded = decode_response(frame[4:], ApiKey.FETCH, version)
+    assert decoded.message.topics[0].partitions[0].aborted_transactions == aborted
 
 
 def test_records_are_not_copied() -> None:

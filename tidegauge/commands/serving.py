@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import gc
 import os
+import resource
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import trio
 from cyclopts import Parameter
@@ -35,6 +36,9 @@ from tidegauge.screen import Screen, write_json
 
 Flag = Annotated[bool, Parameter(negative="")]
 Settings = Annotated[list[str] | None, Parameter(name="--config", negative="")]
+
+FEWEST_DESCRIPTORS: Final = 16
+"""That a broker needs, and of which a process needs twice as many."""
 
 WRONG_INPUT = (
     DamagedIdentityError,
@@ -118,7 +122,7 @@ def serve(
                 nursery.cancel_scope.cancel()
             screen.say("stopping")
 
-    return run_until_stopped(run, until_eof=until_eof)
+    return run_until_stopped(run, until_eof=until_eof, brokers=brokers)
 
 
 def controller(
@@ -295,6 +299,13 @@ def listening(host: str, port: int, advertised_host: str | None = None) -> Addre
     return Address(host, port)
 
 
+def enough_descriptors(brokers: int) -> None:
+    """Refuse where nodes would be ready and could serve nobody: connections and files share a limit."""
+    limit, least = resource.getrlimit(resource.RLIMIT_NOFILE)[0], FEWEST_DESCRIPTORS * (2 + brokers)
+    if limit < least and limit != resource.RLIM_INFINITY:
+        raise Unusable(f"the process may open {limit} files and connections, {least} are needed at least: ulimit -n")
+
+
 def collect_rarely() -> None:
     """Keep the garbage collector from looking through the whole process while requests wait.
 
@@ -316,8 +327,11 @@ def announce(screen: Screen, text: str, document: Mapping[str, Any]) -> None:
         sys.stdout.flush()
 
 
-def run_until_stopped(run: Callable[[Callable[[], Awaitable[None]]], Awaitable[None]], *, until_eof: bool) -> Status:
-    """Run an async function, which is given one that returns when it is to end."""
+def run_until_stopped(
+    run: Callable[[Callable[[], Awaitable[None]]], Awaitable[None]], *, until_eof: bool, brokers: int = 1
+) -> Status:
+    """Run an async function, which is given one that returns when it is to end; so many brokers are in the process."""
+    enough_descriptors(brokers)
     if until_eof and sys.stdin is None:
         raise Unusable("--until-eof: standard input is closed; leave it open, or leave --until-eof out")
     try:

@@ -14,6 +14,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any, NamedTuple, TypeAlias
 
+from tidegauge.impl.ports.disk_errors import Extent, extent_of, told
 from tidegauge.impl.server.transport.context import Handler
 from tidegauge.impl.wire.apis import ApiKey
 
@@ -72,5 +73,11 @@ class Handlers(dict[ApiKey, Handler]):
         self._wrap = wrap
 
     def __missing__(self, key: ApiKey) -> Handler:
-        handler = self[key] = self._wrap(bind(loaded(self._registry[key]), self._collaborators()))
+        try:
+            function = loaded(self._registry[key])
+        except OSError as error:
+            if extent_of(error) is Extent.PASSING:
+                raise
+            raise ImportError(f"a file of this program: {told(error)}") from error  # no disk of the node's fails
+        handler = self[key] = self._wrap(bind(function, self._collaborators()))
         return handler

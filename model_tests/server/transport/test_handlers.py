@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import errno
 import inspect
+import os
 import sys
 import typing
 from collections.abc import Mapping
@@ -110,6 +112,21 @@ def test_a_handler_is_bound_once_and_with_what_it_names() -> None:
     assert stopped.value.value == 7
     assert handlers[ApiKey.FETCH] is handlers[ApiKey.FETCH] is made[0]
     assert len(made) == 1
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EIO])
+def test_a_file_of_the_program_that_cannot_be_read_fails_a_request_and_no_disk(
+    monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def unreadable(_: Deferred) -> HandlerFunction:
+        raise OSError(number, os.strerror(number), "topics.py")
+
+    handlers = Handlers({ApiKey.FETCH: Deferred("apis.topics", "handle")}, lambda: _Parts(3))
+    monkeypatch.setattr(Deferred, "load", unreadable)
+    with pytest.raises(ImportError, match=r"topics\.py"):
+        handlers[ApiKey.FETCH]
+    monkeypatch.setattr(Deferred, "load", lambda _: _add)
+    assert handlers[ApiKey.FETCH] is handlers[ApiKey.FETCH], "the next request finds it"
 
 
 def test_a_deferred_handler_that_is_not_there_is_refused() -> None:
