@@ -34,6 +34,12 @@ EQUIVALENT: Final[Mapping[str, str]] = {
     "guard `if caught_up and (not (want_shut_down or want_fence or broker.fenced))` -> nothing": (
         "it saves the decision of nearly every heartbeat, which would come to the same response and deadline"
     ),
+    "impl/controller/configs.py Configs._apply: `as_text(new) or ''` -> `as_text(new)`": (
+        "a list as text is a text, an empty one too: the operand is for the type checker"
+    ),
+    "impl/controller/configs.py Configs._write_configs: `now_unclean and (not unclean)` -> `now_unclean`": (
+        "where any live replica may lead already, one does (WhoMayLeadsAtOnce): to elect again changes nothing"
+    ),
     "impl/partition/leader.py Leader.diverging_epoch: guard `if fetch.fetch_offset == 0` -> nothing": (
         "who fetches from 0 has no record and names no epoch: (-1, 0) is where that ends in a log that begins at 0"
     ),
