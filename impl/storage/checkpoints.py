@@ -30,6 +30,9 @@ from tidegauge.impl.storage.leader_epoch_cache import EpochEntry
 
 LOGGER: Final = logging.getLogger(__name__)
 
+MOST_BYTES: Final = 64 << 20
+"""Of a file that is read as a whole: a larger one was not written here."""
+
 LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
 HIGH_WATERMARK_CHECKPOINT = "replication-offset-checkpoint"
 RECOVERY_POINT_CHECKPOINT = "recovery-point-offset-checkpoint"
@@ -99,12 +102,14 @@ def write_atomically(disk: Disk, directory: str, name: str, text: str) -> None:
 
 
 def read_text(disk: Disk, directory: str, name: str) -> str | None:
-    """The text of a file; None when there is none, or it is not text (a NUL byte is none)."""
+    """The text of a file; None when there is none, it is too large, or it is not text (a NUL byte is none)."""
     try:
         file = disk.open_apart(f"{directory}/{name}")
     except FileNotFoundError:
         return None
     try:
+        if file.size > MOST_BYTES:
+            return None
         text = file.read(0, file.size).decode()
         return None if "\0" in text else text
     except UnicodeDecodeError:
