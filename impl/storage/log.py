@@ -422,7 +422,7 @@ class Log(LogReads):
         """Remove old segments as `retention.ms`, `retention.bytes` and the log start offset ask; returns how many.
 
         Whole segments, oldest first, none with records at or above the high watermark (None: the log end offset).
-        Durable when it returns, and so is the log start offset.
+        Durable when it returns, and so is the log start offset. Raises CorruptLogError (`ages`).
         """
         durability, segments = self._durability, self._segments
         durability.check()

@@ -137,17 +137,17 @@ class Segment:
         return self._max_timestamp
 
     @property
+    def offset_of_max_timestamp(self) -> int:
+        """An offset of the batch that has it, if any has."""
+        self._load_indexes()
+        return self._offset_of_max_timestamp
+
+    @property
     def earliest_timestamp(self) -> int:
         """Largest timestamp of the first batch, -1 when there is none: since when `segment.ms` is counted."""
         if self._first_timestamp == NO_TIMESTAMP and self.size >= HEADER_SIZE and 0 not in self.damaged:
             self._first_timestamp = BatchHeader.parse(self._file.read(0, HEADER_SIZE)).max_timestamp
         return self._first_timestamp
-
-    @property
-    def newest_ms(self) -> int:
-        """When its newest record was made, by the largest timestamp, or else when the segment was begun or opened."""
-        timestamp = self.max_timestamp
-        return timestamp if timestamp != NO_TIMESTAMP else self.created_ms
 
     # Taking in what is on disk
 
@@ -273,7 +273,7 @@ class Segment:
         paths = self.path(INDEX_SUFFIX), self.path(TIME_INDEX_SUFFIX)
         index, time_index = read_indexes(self._disk, *paths, self.size)
         if index is None or time_index is None:
-            self._rebuild_indexes("one of them is missing, or holds what no index can hold")
+            self.rebuild_indexes("one of them is missing, or holds what no index can hold")
             return
         self._index, self._time_index = index, time_index
         self._count_index_bytes()
@@ -282,7 +282,7 @@ class Segment:
             self._max_timestamp = time_index.last[0]
             self._offset_of_max_timestamp = self.base_offset + time_index.last[1]
 
-    def _rebuild_indexes(self, reason: str) -> None:
+    def rebuild_indexes(self, reason: str) -> None:
         """Make the indexes from the log, up to the first damaged place that is not known; a walk meets it there."""
         tell_rebuilt(self.path(LOG_SUFFIX), reason)
         next_offset = self.next_offset
@@ -390,15 +390,6 @@ class Segment:
             if header.max_timestamp > self._max_timestamp:
                 self._max_timestamp, self._offset_of_max_timestamp = header.max_timestamp, header.last_offset
 
-    def waited_ms(self, now_ms: int | None, timestamp: int) -> int:
-        """How long the segment has been filling, by its records' timestamps or else by the clock; for `segment.ms`."""
-        if self.size == 0:
-            return 0
-        first_timestamp = self.earliest_timestamp
-        if NO_TIMESTAMP not in (first_timestamp, timestamp):
-            return timestamp - first_timestamp
-        return now_ms - self.created_ms if now_ms is not None else 0
-
     # Reading
 
     def fetch(self, offset: int, max_bytes: int, end_offset: int) -> Buffer | FileRegion:
@@ -482,7 +473,7 @@ class Segment:
             header = self._file.read(entry[1], HEADER_SIZE)
             if len(header) == HEADER_SIZE and BatchHeader.parse(header).last_offset == self.base_offset + entry[0]:
                 return entry[1]
-            self._rebuild_indexes("an entry does not lead to its batch")
+            self.rebuild_indexes("an entry does not lead to its batch")
             entry = look_up(self._index)
         return entry[1] if entry else 0
 

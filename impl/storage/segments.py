@@ -14,6 +14,7 @@ from tidegauge.impl.partition.transactions import AbortedTransaction
 from tidegauge.impl.ports.disk import Buffer, Disk
 from tidegauge.impl.records.batches import NO_TIMESTAMP
 from tidegauge.impl.records.checksum import crc32c
+from tidegauge.impl.storage import ages
 from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.reading import FileRegion
 from tidegauge.impl.storage.segment import Segment
@@ -51,7 +52,7 @@ class Segments:
             active.size + size > config.segment_bytes
             or last_offset - active.base_offset > MAX_RELATIVE_OFFSET
             or active.grown_index_bytes > config.segment_index_bytes
-            or active.waited_ms(now_ms, timestamp)
+            or ages.waited_ms(active, now_ms, timestamp)
             > (self._jittered_roll_ms(config) if config.segment_jitter_ms else config.roll_ms)
         )
 
@@ -105,13 +106,16 @@ class Segments:
         return offset
 
     def expired(self, config: LogConfig, log_start_offset: int, now_ms: int, limit: int) -> int:
-        """How many segments retention removes, counted from the oldest: none with records at or above `limit`."""
+        """How many segments retention removes, counted from the oldest: none with records at or above `limit`.
+
+        Raises CorruptLogError when one looks expired and the batch that says so is damaged.
+        """
         deletes = config.is_deleted
         excess = self.size - config.retention_bytes if deletes and config.retention_bytes >= 0 else 0
         count = 0
         for segment in self.ordered:
             is_active = segment is self.active
-            expired = deletes and 0 <= config.retention_ms < now_ms - segment.newest_ms
+            expired = deletes and config.retention_ms >= 0 and ages.is_expired(segment, now_ms, config.retention_ms)
             oversized = excess - segment.size >= 0 < excess
             below_start = segment.next_offset <= log_start_offset and not is_active
             if segment.next_offset > limit or not (expired or oversized or below_start):
