@@ -160,6 +160,12 @@ class Disk(Protocol):
 _sync_data = getattr(os, "fdatasync", os.fsync)
 
 
+def _name_file(error: OSError, path: str) -> None:
+    """Have an error of a descriptor say which file it is about."""
+    if error.filename is None:
+        error.filename = path
+
+
 class DescriptorHolder(Protocol):
     """The owner of files' descriptors."""
 
@@ -208,19 +214,23 @@ class RealFile(DescribedFile):
     def append(self, *parts: Buffer) -> None:
         descriptor = self._disk.descriptor_of(self)
         self.changes += 1
-        if len(parts) == 1:
-            (data,) = parts
-            written = os.pwrite(descriptor, data, self._size)
-            self._size += written
-            if written != len(data):
-                self._write(descriptor, memoryview(data)[written:])
-            return
-        for first in range(0, len(parts), MAX_VECTORS):
-            chunk = parts[first : first + MAX_VECTORS]
-            written = os.pwritev(descriptor, chunk, self._size)
-            self._size += written
-            if written != sum(map(len, chunk)):
-                self._write(descriptor, memoryview(b"".join(chunk))[written:])
+        try:
+            if len(parts) == 1:
+                (data,) = parts
+                written = os.pwrite(descriptor, data, self._size)
+                self._size += written
+                if written != len(data):
+                    self._write(descriptor, memoryview(data)[written:])
+                return
+            for first in range(0, len(parts), MAX_VECTORS):
+                chunk = parts[first : first + MAX_VECTORS]
+                written = os.pwritev(descriptor, chunk, self._size)
+                self._size += written
+                if written != sum(map(len, chunk)):
+                    self._write(descriptor, memoryview(b"".join(chunk))[written:])
+        except OSError as error:
+            _name_file(error, self.path)
+            raise
 
     def _write(self, descriptor: int, data: Buffer) -> None:
         while data:
@@ -230,29 +240,42 @@ class RealFile(DescribedFile):
 
     def read(self, position: int, size: int) -> bytes:
         descriptor = self._disk.descriptor_of(self)
-        data = os.pread(descriptor, size, position)
-        if len(data) == size or position + len(data) >= self._size:
-            return data
-        parts = [data]
-        position, size = position + len(data), size - len(data)
-        while size and (more := os.pread(descriptor, size, position)):
-            parts.append(more)
-            position, size = position + len(more), size - len(more)
-        return b"".join(parts)
+        try:
+            data = os.pread(descriptor, size, position)
+            if len(data) == size or position + len(data) >= self._size:
+                return data
+            parts = [data]
+            position, size = position + len(data), size - len(data)
+            while size and (more := os.pread(descriptor, size, position)):
+                parts.append(more)
+                position, size = position + len(more), size - len(more)
+            return b"".join(parts)
+        except OSError as error:
+            _name_file(error, self.path)
+            raise
 
     def descriptor(self) -> int:
         return self._disk.descriptor_of(self)
 
     def truncate(self, size: int) -> None:
         assert 0 <= size <= self._size, f"cannot cut {self.path} of {self._size} bytes to {size}"
-        os.ftruncate(self._disk.descriptor_of(self), size)
+        descriptor = self._disk.descriptor_of(self)
+        try:
+            os.ftruncate(descriptor, size)
+        except OSError as error:
+            _name_file(error, self.path)
+            raise
         self._size = size
         self.changes += 1
 
     def sync(self) -> None:
         descriptor = self._disk.descriptor_of(self)
         self.raise_late_error()
-        _sync_data(descriptor)
+        try:
+            _sync_data(descriptor)
+        except OSError as error:
+            _name_file(error, self.path)
+            raise
         self.synced_changes = self.changes
 
     def begin_sync(self) -> "RealSync":
@@ -304,6 +327,7 @@ class RealSync:
         try:
             _sync_data(self._descriptor)
         except OSError as error:
+            _name_file(error, self.file.path)
             self.file.failed_late(error)
             raise
         finally:

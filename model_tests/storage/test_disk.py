@@ -7,12 +7,13 @@ import errno
 import os
 import random
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tidegauge.impl.ports import disk as disks
-from tidegauge.impl.ports.disk import Disk, RealDisk
+from tidegauge.impl.ports.disk import Disk, File, RealDisk
 from tidegauge.impl.ports.simulated_disk import CrashOutcome, SimulatedDisk
 
 
@@ -268,3 +269,30 @@ def test_a_bit_rots_where_asked_or_anywhere() -> None:
     assert disk.flip_bit("file", 3, bit=5) == 3
     assert disk.files()["file"] == bytes([0, 0, 0, 32, 0, 0, 0, 0])
     assert {disk.flip_bit("file") for _ in range(100)} == set(range(8))
+
+
+@pytest.mark.parametrize(
+    ("call", "operation"),
+    [
+        ("pwrite", lambda file: file.append(b"more")),
+        ("pwritev", lambda file: file.append(b"mo", b"re")),
+        ("pread", lambda file: file.read(0, 4)),
+        ("ftruncate", lambda file: file.truncate(1)),
+        ("fsync", lambda file: file.sync()),
+        ("fsync", lambda file: file.begin_sync().run()),
+    ],
+)
+def test_an_error_of_the_system_says_which_file_it_is_about(
+    call: str, operation: Callable[[File], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = RealDisk().open(str(tmp_path / "data"), create=True)
+    file.append(b"data")
+
+    def full(*arguments: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(*((disks, "_sync_data") if call == "fsync" else (os, call)), full)
+        with pytest.raises(OSError, match="No space left") as caught:
+            operation(file)
+    assert caught.value.filename == str(tmp_path / "data")
