@@ -29,12 +29,17 @@ from uuid import UUID
 
 import attrs
 import trio
+from kio.schema.describe_groups.v5.request import DescribeGroupsRequest
+from kio.schema.describe_transactions.v0.request import DescribeTransactionsRequest
+from kio.schema.errors import ErrorCode
+from kio.schema.types import GroupId, TransactionalId
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks.options import parser
 from tidegauge.commands.serving import collect_rarely
 from tidegauge.impl.client.client import Client
+from tidegauge.impl.client.coordinators import GROUP, TRANSACTION, Coordinator
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.cluster.hosts import TcpHost
 from tidegauge.impl.ports.network import Address
@@ -382,9 +387,26 @@ async def serve(directory: str) -> None:
     async with Cluster(1, 1, host="tcp", directory=directory, trace=False, config=config) as cluster:
         for topic in ("meanwhile", "large", "dear"):
             await cluster.create_topic(topic)
+        async with cluster.client("bench") as client:
+            await find_coordinators(client)
         collect_rarely()  # as `tidegauge broker` does
         print(cluster.brokers[0].address, flush=True)
         await tell_costs()
+
+
+async def find_coordinators(client: Client) -> None:
+    """Return when the broker coordinates: without the internal topics requests would be refused at the door."""
+    groups = DescribeGroupsRequest(groups=(GroupId("large"),), include_authorized_operations=False)
+    await Coordinator(client, GROUP, "large").ask(groups, lambda response: known(response.groups[0].error_code), None)
+    ids = DescribeTransactionsRequest(transactional_ids=(TransactionalId("large"),))
+    coordinator = Coordinator(client, TRANSACTION, "large")
+    await coordinator.ask(ids, lambda response: known(response.transaction_states[0].error_code), None)
+
+
+def known(error: ErrorCode) -> ErrorCode:
+    """A coordinator that knows of no such id is one."""
+    unknown = ErrorCode.group_id_not_found, ErrorCode.transactional_id_not_found
+    return ErrorCode.none if error in unknown else error
 
 
 def main(words: Sequence[str] | None = None) -> None:
