@@ -262,6 +262,8 @@ BROKER_CONFIGS: Final[Mapping[str, Setting]] = dict(sorted({**_topic_default_set
 
 def with_dynamic(config: ServerConfig, dynamic: Mapping[str, str]) -> ServerConfig:
     """The settings of a node that started with `config`, with these changed since, under brokers' names."""
+    if not dynamic:
+        return config
     own = {
         name.replace(".", "_"): settings.parse(SERVER_CONFIGS[name], value)
         for name, value in dynamic.items()

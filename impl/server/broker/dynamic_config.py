@@ -32,6 +32,8 @@ class DynamicConfig:
 
     def of_now(self) -> ServerConfig:
         """What counts on listeners: the settings of its start, with those that were changed for one listener since."""
+        if self.current.properties == self.initial.properties:
+            return self.initial
         return attrs.evolve(self.initial, properties=self.current.properties)
 
     def apply(self, image: ClusterImage) -> bool:

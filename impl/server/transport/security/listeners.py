@@ -204,6 +204,8 @@ def listener_config(config: ServerConfig, name: str) -> ServerConfig:
     """The settings as they are for one listener: `listener.name.<name>.<setting>` counts before `<setting>`."""
     prefix = f"listener.name.{name.lower()}."
     own = {key.removeprefix(prefix): value for key, value in config.properties.items() if key.startswith(prefix)}
+    if not own:
+        return config
     values = {
         setting.replace(".", "_"): FIELDS[setting].parse(value) for setting, value in own.items() if setting in FIELDS
     }
