@@ -7,7 +7,7 @@ SHELL := /bin/bash
 BIN := .venv/bin
 READY := .venv/.ready
 ARGS ?=
-WORKERS ?= 2
+WORKERS ?= 3
 SPEC ?= replication
 SPREAD := --dist loadfile --no-loadscope-reorder
 export PYTHON
@@ -26,12 +26,12 @@ setup: $(READY) ## make .venv with all that is needed, Java included
 verify: $(READY) ## the main job: explore, drive, simulate, check, Spark, report (4 minutes; ARGS=--quick: about a minute on an idle machine)
 	@$(BIN)/tidegauge verify $(ARGS)
 
-test: $(READY) ## run the tests, in two processes (ARGS="-k name" and other pytest options; WORKERS=0: in one)
+test: $(READY) ## run the tests, in three processes, since some of them wait (ARGS="-k name" and other pytest options; WORKERS=0: in one)
 	@$(BIN)/python -m pytest -n $(WORKERS) $(SPREAD) $(ARGS)
 
-deep: $(READY) ## run the long searches too, in two processes, and try a tenth of the mutants
+deep: $(READY) ## run the long searches too, in three processes, and try a tenth of the mutants
 	@$(BIN)/python -m pytest --deep -n $(WORKERS) $(SPREAD) $(ARGS)
-	@$(BIN)/python -m tidegauge.model_tests.mutants --share 10 --rounds 1 --workers $(WORKERS) --least 75
+	@$(BIN)/python -m tidegauge.model_tests.mutants --share 10 --rounds 1 --workers 2 --least 75
 
 mutants: $(READY) ## the mutation score: every change of one rule, and what notices it (ARGS="--room partition --share 10 --seed 2")
 	@$(BIN)/python -m tidegauge.model_tests.mutants $(ARGS)
@@ -47,7 +47,7 @@ clients: $(READY) ## the tests with real clients, those of JavaScript included (
 nightly: $(READY) ## everything that takes long: deep searches, new examples, a million damaged inputs, all mutants
 	@HYPOTHESIS_PROFILE=nightly $(BIN)/python -m pytest --deep -n $(WORKERS) $(SPREAD) $(ARGS)
 	@$(MAKE) --no-print-directory fuzz ARGS=
-	@$(MAKE) --no-print-directory mutants ARGS='--workers $(WORKERS) --least 75'
+	@$(MAKE) --no-print-directory mutants ARGS='--workers 2 --least 75'
 
 bench: $(READY) ## run every benchmark and print its table
 	@set -e; for file in benchmarks/*.py; do \
