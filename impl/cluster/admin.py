@@ -7,7 +7,7 @@ the brokers have applied the change.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
@@ -17,6 +17,9 @@ from tidegauge.impl.metadata.access import Acl, AclFilter
 
 if TYPE_CHECKING:
     from tidegauge.impl.partition.registration import PartitionRegistration
+
+
+UNFENCING_S: Final = 20.0
 
 
 class Admin:
@@ -39,6 +42,8 @@ class Admin:
     ) -> None:
         """Create a topic and wait until its brokers have applied that.
 
+        Brokers that have just been started or healed are waited for when too few others are unfenced.
+
         replication_factor: the number of brokers unless it is given.
         config: settings of the topic under Kafka's names.
         assignments: each partition's brokers, the preferred leader first; in place of the two numbers.
@@ -47,9 +52,19 @@ class Admin:
         """
         configs = {key: config_text(value) for key, value in (config or {}).items()}
         factor = self.nodes.options.brokers if replication_factor is None else replication_factor
+        if not assignments and self.nodes.options.timers:
+            await self._wait_for_unfenced(factor)
         async with self.clients.client("admin") as admin:
             await admin.create_topic(name, partitions, factor, configs=configs, assignments=assignments)
         await self.settle_metadata()
+
+    async def _wait_for_unfenced(self, count: int) -> None:
+        """Wait until `count` brokers are unfenced, as long as so many could be, `UNFENCING_S` seconds at most."""
+        with trio.move_on_after(UNFENCING_S):
+            while len(self.nodes.controller.controller.image.unfenced_brokers()) < count:
+                if sum(map(self.nodes.reaches_controller, self.nodes.broker_ids)) < count:
+                    return
+                await trio.sleep(0.01)
 
     async def delete_topic(self, name: str) -> None:
         """Delete a topic and wait until its brokers have removed it; one that is down removes it when it returns.

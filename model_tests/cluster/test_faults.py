@@ -127,6 +127,56 @@ async def test_nobody_is_fenced_because_the_whole_process_stood_still() -> None:
         assert not [event for event in cluster.trace if event.name == "ExpireSession"]
 
 
+async def until_expired(cluster: Cluster, count: int) -> None:
+    """Wait until so many sessions have expired since the start."""
+    while [event.name for event in cluster.trace].count("ExpireSession") < count:  # noqa: ASYNC110 - a test's wait
+        await trio.sleep(0.01)
+
+
+@simulated
+async def test_nobody_is_fenced_because_the_process_stood_still_until_shortly_before_a_session_ends() -> None:
+    config = {"broker.session.timeout.ms": 600, "broker.heartbeat.interval.ms": 100}
+    async with Cluster(brokers=3, seed=4, config=config) as cluster:
+        await cluster.create_topic("t", assignments=[[0, 1, 2]])
+        clock = trio.lowlevel.current_clock()
+        assert isinstance(clock, trio.testing.MockClock)
+        for stood_still in range(250, 750, 7):
+            clock.jump(stood_still / 1000)
+            await trio.sleep(0.5)
+        assert not [event for event in cluster.trace if event.name == "ExpireSession"]
+
+
+@simulated
+async def test_a_topic_waits_for_brokers_that_run_and_are_fenced_for_the_moment() -> None:
+    config = {"broker.session.timeout.ms": 600, "broker.heartbeat.interval.ms": 100}
+    async with Cluster(brokers=3, seed=4, config=config) as cluster:
+        cluster.isolate(2)
+        await until_expired(cluster, 1)
+        cluster.heal(2)
+        await cluster.create_topic("t")
+        assert cluster.isr("t") == (0, 1, 2)
+        await cluster.crash(1)
+        await until_expired(cluster, 2)
+        await cluster.restart(1)
+        await cluster.create_topic("u")
+        assert cluster.isr("u") == (0, 1, 2)
+
+
+@simulated
+async def test_a_topic_does_not_wait_for_a_broker_that_is_down_or_cut_off() -> None:
+    async with Cluster(brokers=3, seed=4) as cluster:
+        cluster.isolate(2)
+        await until_expired(cluster, 1)
+        with pytest.raises(KafkaError, match="replication factor 3 with 2 live brokers"):
+            await cluster.create_topic("t")
+        cluster.heal(2)
+        await cluster.create_topic("t")
+        await cluster.crash(1)
+        await until_expired(cluster, 2)
+        with pytest.raises(KafkaError, match="replication factor 3 with 2 live brokers"):
+            await cluster.create_topic("u")
+
+
 @simulated
 async def test_an_isolated_broker_is_cut_off_and_heals() -> None:
     async with Cluster(brokers=3, seed=4) as cluster:
