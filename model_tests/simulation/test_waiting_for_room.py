@@ -46,3 +46,21 @@ def test_a_replica_that_has_room_again_has_what_it_had(field: str) -> None:
     done = held_against((*trace[:place], said, *trace[place + 1 :]), options)
     assert done.mismatch is not None
     assert done.mismatch.position == place
+
+
+@pytest.mark.parametrize("field", ["log_end_offset", "high_watermark"])
+def test_a_replica_that_met_its_lack_of_room_behind_a_cut_has_cut_where_its_leader_said(field: str) -> None:
+    options = draw(3492)
+    trace = tuple(traced(options))
+    assert held_against(trace, options).holds
+    place, decision = next(
+        (place, event.decision)
+        for place, event in enumerate(trace)
+        if isinstance(event.decision, events.HasRoom) and event.decision.state.log_end_offset == 7
+    )
+    for wrong in (-1, 1):
+        state = attrs.evolve(decision.state, **{field: getattr(decision.state, field) + wrong})
+        said = attrs.evolve(trace[place], decision=with_values(decision, state=state))
+        done = held_against((*trace[:place], said, *trace[place + 1 :]), options)
+        assert done.mismatch is not None
+        assert done.mismatch.position == place

@@ -224,13 +224,23 @@ def wait_for_room(_: events.WaitForRoom, node: int, followed: Followed) -> Itera
 
 @actions_of.register(events.HasRoom)
 def has_room(decision: events.HasRoom, node: int, followed: Followed) -> Iterator[Choice]:
-    """The replica goes on with the log and the high watermark that it had; a leader knows of no follower any more."""
+    """The replica goes on with the log and the high watermark that it had; a leader knows of no follower any more.
+
+    A follower may have met its lack of room behind a cut that its leader ordered: the log shows it, and no event.
+    """
     assert followed.state is not None
     broker, made = followed.index(node), retained_unsaid(followed, node, decision.state.log_start)
-    if followed.state.replicas[broker].leader == broker:
+    replica = followed.state.replicas[broker]
+    if replica.leader == broker:
         made.append(ForgetFollowers(broker))
     followed.without_room.discard(node)
-    yield all_of(*made) if made else []
+    if decision.state.log_end_offset >= replica.log_end_offset:
+        yield all_of(*made) if made else []
+        return
+    for response in followed.state.network.fetch_responses:
+        cuts = response.diverging_end_offset != NONE or response.error is Error.OFFSET_OUT_OF_RANGE
+        if response.request.follower == broker and cuts:
+            yield all_of(protocol.ReceiveFetchResponse(response), *made)
 
 
 def retained_unsaid(followed: Followed, node: int, start: int) -> list[ReplicationAction]:
