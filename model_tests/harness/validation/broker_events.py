@@ -198,17 +198,19 @@ def log_directory_failed(decision: events.LogDirectoryFailed, node: int, followe
     if (followed.topic, followed.partition) not in lost:
         yield []
         return
-    end = lost[followed.topic, followed.partition]
-    fails = [FailDirectory(broker), *read_before(followed, broker)]
-    unsaid = 0 if end is None else end - followed.state.replicas[broker].log_end_offset
+    fails, said_end = [FailDirectory(broker), *read_before(followed, broker)], lost[followed.topic, followed.partition]
+    known_end = followed.state.replicas[broker].log_end_offset
+    end = known_end if said_end is None else said_end
+    unsaid = end - known_end
     next_end = followed.found[node][-1] if followed.found.get(node) else end
     if unsaid == 0:
         yield all_of(*fails)
     for response in followed.state.network.fetch_responses:
         starts_over = response.error is Error.OFFSET_OUT_OF_RANGE
-        if response.request.follower == broker and starts_over and next_end != end:
-            yield all_of(*fails)  # nothing of the new log has reached the disk
         cut = response.diverging_end_offset != NONE or starts_over
+        is_unwritten = next_end != end if starts_over else cut and next_end > end
+        if response.request.follower == broker and is_unwritten:
+            yield all_of(*fails)  # nothing of the cut, or of the new log, has reached the disk
         if response.request.follower == broker and (cut or 0 < unsaid <= len(response.records)):
             yield all_of(protocol.ReceiveFetchResponse(response), *fails)
     if unsaid > 0:
