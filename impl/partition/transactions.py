@@ -75,6 +75,8 @@ class Transactions:
     def first_undecided_offset(self, high_watermark: int) -> int | None:
         """Where the earliest undecided transaction begins; None when there is none."""
         ended = self.ended
+        if not ended and not self.open:
+            return None
         while ended and ended[0].last_offset < high_watermark:
             ended.popleft()
         first = next(iter(self.open.values()), None)

@@ -40,10 +40,10 @@ from tidegauge.impl.wire.budget import STEP, Budget
 from tidegauge.impl.wire.element_limits import most_elements
 from tidegauge.impl.wire.entity_reader import entity_reading
 from tidegauge.impl.wire.entity_writer import entity_writing
-from tidegauge.impl.wire.fetch_messages import FetchRequest, FetchResponse, PartitionFetched, TopicFetched
+from tidegauge.impl.wire.fetch_messages import FetchRequest, FetchResponse
 from tidegauge.impl.wire.fields import DAMAGE, Part, read_nullable_string, skip_tags
 from tidegauge.impl.wire.frames import Payload as Bytes
-from tidegauge.impl.wire.produce_messages import PartitionProduced, ProduceRequest, ProduceResponse, TopicProduced
+from tidegauge.impl.wire.produce_messages import ProduceRequest, ProduceResponse
 from tidegauge.impl.wire.versions import converting
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ def encode_quickly(message: Any, version: int, correlation_id: int) -> list[Part
         frame = produce_codec.encode_one(message, version, correlation_id)
         if frame is not None:
             return [frame]
-    if not isinstance(message, _OWN_RESPONSES) or not _is_short(message.topics):
+    if not isinstance(message, _OWN_RESPONSES) or not _is_short(message):
         return None
     return _own_response(message, version, correlation_id)
 
@@ -179,29 +179,37 @@ def encoding_response(message: Any, version: int, correlation_id: int) -> Sliced
     return (yield from _encoding_response(message, correlation_id))
 
 
-def _is_short(topics: Sequence[TopicProduced | TopicFetched]) -> bool:
-    if not topics:
-        return True
-    partitions = topics[0].partitions
-    return len(topics) == 1 and len(partitions) <= STEP and sum(map(_aborted_in, partitions)) <= STEP
-
-
-def _aborted_in(partition: PartitionProduced | PartitionFetched) -> int:
-    return len(partition.aborted_transactions or ()) if isinstance(partition, PartitionFetched) else 0
+def _is_short(message: ProduceResponse | FetchResponse) -> bool:
+    """Whether a response has so few elements that it need not be encoded in slices."""
+    topics = message.topics
+    if len(topics) > 1 or (topics and len(topics[0].partitions) > STEP):
+        return False
+    aborted = 0
+    if topics and isinstance(message, FetchResponse):
+        for partition in message.topics[0].partitions:
+            if partition.aborted_transactions:
+                aborted += len(partition.aborted_transactions)
+    return aborted <= STEP
 
 
 def _own_response(message: ProduceResponse | FetchResponse, version: int, correlation_id: int) -> list[Part]:
-    return at_once(_encoding_own_response(message, version, correlation_id))
+    codec, _ = _OWN[message.__api_key__]
+    return _framed(_own_head(codec, version, correlation_id), codec.encode_response(message, version))
 
 
 def _encoding_own_response(
     message: ProduceResponse | FetchResponse, version: int, correlation_id: int
 ) -> Sliced[list[Part]]:
-    head = bytearray(_FRAMED_RESPONSE_HEAD.pack(0, correlation_id))
     codec, _ = _OWN[message.__api_key__]
+    head = _own_head(codec, version, correlation_id)
+    return _framed(head, (yield from codec.encoding_response(message, version)))
+
+
+def _own_head(codec: ModuleType, version: int, correlation_id: int) -> bytearray:
+    head = bytearray(_FRAMED_RESPONSE_HEAD.pack(0, correlation_id))
     if version >= codec.FLEXIBLE_FROM:
         head += _NO_TAGS
-    return _framed(head, (yield from codec.encoding_response(message, version)))
+    return head
 
 
 def _encoding_response(message: Payload, correlation_id: int) -> Sliced[list[Part]]:

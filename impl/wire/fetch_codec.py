@@ -23,7 +23,7 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from tidegauge.impl.records.slices import Sliced, at_once
+from tidegauge.impl.records.slices import Sliced
 from tidegauge.impl.wire.budget import SHORT_BYTES, STEP, Budget
 from tidegauge.impl.wire.fetch_messages import (
     CONSUMER,
@@ -317,41 +317,71 @@ def _request_tags(request: FetchRequest, version: int) -> bytes:
 
 def encode_response(response: FetchResponse, version: int) -> list[Part]:
     """The body of a response: what frames the records, and between it the records as they are."""
-    return at_once(encoding_response(response, version))
+    parts: list[Part] = []
+    head = _response_head(response, version)
+    for topic in response.topics:
+        head += _topic_head(topic, version)
+        for partition in topic.partitions:
+            head = _encode_partition(parts, head, partition, version)
+        if version >= FLEXIBLE_FROM:
+            head += b"\x00"
+    parts.append(_with_endpoints(head, response, version))
+    return parts
 
 
 def encoding_response(response: FetchResponse, version: int) -> Sliced[list[Part]]:
     """The same in slices."""
-    flexible = version >= FLEXIBLE_FROM
     parts: list[Part] = []
-    if version >= _SESSIONS_FROM:
-        head = bytearray(_HEAD.pack(response.throttle_time_ms, int(response.error_code), response.session_id))
-    else:
-        head = bytearray(_I32.pack(response.throttle_time_ms))
-    head += count(len(response.topics), flexible=flexible)
+    head = _response_head(response, version)
     for topic in response.topics:
-        head += topic_bytes(topic.name, topic.topic_id, by_id=version >= TOPIC_IDS_FROM, flexible=flexible)
-        head += count(len(topic.partitions), flexible=flexible)
+        head += _topic_head(topic, version)
         for number, partition in enumerate(topic.partitions, 1):
             if not number % STEP:
                 yield 2 * STEP
             aborted = b""
             if partition.aborted_transactions and len(partition.aborted_transactions) > STEP:
-                aborted = yield from _encoding_aborted(partition.aborted_transactions, flexible=flexible)
-            _encode_fetched(head, partition, version, aborted)
-            if partition.records:
-                parts += (head, partition.records)
-                head = bytearray()
-            if flexible:
-                head += _fetched_tags(partition)
-        if flexible:
+                aborted = yield from _encoding_aborted(partition.aborted_transactions, version)
+            head = _encode_partition(parts, head, partition, version, aborted)
+        if version >= FLEXIBLE_FROM:
             head += b"\x00"
         yield 2
-    if flexible:
+    parts.append(_with_endpoints(head, response, version))
+    return parts
+
+
+def _response_head(response: FetchResponse, version: int) -> bytearray:
+    if version >= _SESSIONS_FROM:
+        head = bytearray(_HEAD.pack(response.throttle_time_ms, int(response.error_code), response.session_id))
+    else:
+        head = bytearray(_I32.pack(response.throttle_time_ms))
+    head += count(len(response.topics), flexible=version >= FLEXIBLE_FROM)
+    return head
+
+
+def _topic_head(topic: TopicFetched, version: int) -> bytes:
+    flexible = version >= FLEXIBLE_FROM
+    name = topic_bytes(topic.name, topic.topic_id, by_id=version >= TOPIC_IDS_FROM, flexible=flexible)
+    return name + count(len(topic.partitions), flexible=flexible)
+
+
+def _encode_partition(
+    parts: list[Part], head: bytearray, partition: PartitionFetched, version: int, aborted: bytes = b""
+) -> bytearray:
+    """Add a partition to `head`, or to `parts` up to its records; returns the head of what follows."""
+    _encode_fetched(head, partition, version, aborted)
+    if partition.records:
+        parts += (head, partition.records)
+        head = bytearray()
+    if version >= FLEXIBLE_FROM:
+        head += _fetched_tags(partition)
+    return head
+
+
+def _with_endpoints(head: bytearray, response: FetchResponse, version: int) -> bytearray:
+    if version >= FLEXIBLE_FROM:
         with_endpoints = version >= _ENDPOINTS_FROM and response.node_endpoints
         head += tags((_NODE_ENDPOINTS, encode_endpoints(response.node_endpoints))) if with_endpoints else b"\x00"
-    parts.append(head)
-    return parts
+    return head
 
 
 def _encode_fetched(head: bytearray, fetched: PartitionFetched, version: int, aborted: bytes) -> None:
@@ -372,10 +402,10 @@ def _encode_fetched(head: bytearray, fetched: PartitionFetched, version: int, ab
     head += records_size(fetched.records, flexible=flexible)
 
 
-def _encoding_aborted(transactions: list[AbortedTransaction], *, flexible: bool) -> Sliced[bytes]:
+def _encoding_aborted(transactions: list[AbortedTransaction], version: int) -> Sliced[bytes]:
     encoded = bytearray()
     for start in range(0, len(transactions), STEP):
-        encoded += _aborted(transactions[start : start + STEP], flexible=flexible)
+        encoded += _aborted(transactions[start : start + STEP], flexible=version >= FLEXIBLE_FROM)
         yield STEP
     return bytes(encoded)
 

@@ -165,8 +165,9 @@ class FrameReader:
 
         Raises FrameTooLargeError, ConnectionLostError (closed inside a frame), and what the stream raises.
         """
-        while (frame := self.buffered_frame()) is None:
-            if self.buffered_bytes >= LENGTH.size:
+        frame = self.buffered_frame() if self._buffer else None
+        while frame is None:
+            if self._buffer and self.buffered_bytes >= LENGTH.size:
                 (size,) = LENGTH.unpack_from(self._buffer, self._position)
                 if size > READ_SIZE:
                     return await self._read_large(size)
@@ -174,6 +175,7 @@ class FrameReader:
                 if self.buffered_bytes:
                     raise ConnectionLostError(f"the connection ended after {self.buffered_bytes} bytes of a frame")
                 return None
+            frame = self.buffered_frame()
         return frame
 
     async def read_ahead(self) -> bool:

@@ -58,9 +58,10 @@ async def _coordinator(
     if error is not ErrorCode.none:
         return _nobody(key, error, message)
     name = TOPICS[key_type]
-    message = await context.wait_briefly(partial(internal_topics.require, name))
-    if message:
-        return _nobody(key, ErrorCode.coordinator_not_available, message)
+    if name not in metadata.image.topics:
+        message = await context.wait_briefly(partial(internal_topics.require, name))
+        if message:
+            return _nobody(key, ErrorCode.coordinator_not_available, message)
     topic = metadata.image.topics[name]
     broker_id = topic.partitions[partition_for(key, len(topic.partitions))].leader
     for known, address, _ in metadata.endpoints(context.listener):

@@ -116,7 +116,10 @@ _partitions: Final = attrgetter("partitions")
 
 
 def _names_few(request: FetchRequest) -> bool:
-    return len(request.topics) <= FEW and sum(len(topic.partitions) for topic in request.topics) <= FEW
+    topics = request.topics
+    if len(topics) == 1:
+        return len(topics[0].partitions) <= FEW
+    return len(topics) <= FEW and sum(len(topic.partitions) for topic in topics) <= FEW
 
 
 def _check_follower(request: FetchRequest, metadata: MetadataCache) -> None:
@@ -190,8 +193,11 @@ def _tell_leaders(
     leaders: set[int] = set()
     for topic in response.topics:
         for partition in topic.partitions:
+            if not partition.error_code:
+                continue  # without an error no leader is named
             if has_leaders and partition.error_code in LEADER_MOVED:
                 leaders.add(partition.leader_id)
             elif not (has_leaders and is_follower):
                 partition.leader_id = partition.leader_epoch = -1
-    response.node_endpoints = node_endpoints(metadata, leaders, context.listener)
+    if leaders:
+        response.node_endpoints = node_endpoints(metadata, leaders, context.listener)

@@ -271,7 +271,6 @@ class Connection:
             return
         parts, self._unsent, self._unsent_bytes = self._unsent, [], 0
         self._enter(SENDING)
-        self._progressed()
         try:
             await send_parts(self._stream, parts, self._progressed)
         except OSError as error:
@@ -337,7 +336,8 @@ class Connection:
         except Exception as error:
             await trio.lowlevel.checkpoint_if_cancelled()  # a server that has stopped has closed its files
             response = self._failed(request, context, error)
-        seconds = self.time() - begun_at - context.waited_s
+        self._progressed_at = self.time()  # from now on it is the peer's move
+        seconds = self._progressed_at - begun_at - context.waited_s
         if seconds > SLOW_S:
             service.slow_requests.log(context, seconds)
         size = len(frame)

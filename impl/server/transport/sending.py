@@ -6,7 +6,7 @@ other stream they are read a piece at a time, so that a slow reader never costs 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from tidegauge.impl.ports.network import send_all, send_file, sends_files
@@ -37,13 +37,13 @@ def joined(parts: Iterable[Part]) -> Iterator[Part]:
         yield small[0] if len(small) == 1 else b"".join(small)
 
 
-async def send_parts(stream: trio.abc.Stream, parts: Iterable[Part], progressed: Callable[[], None]) -> None:
+async def send_parts(stream: trio.abc.Stream, parts: Sequence[Part], progressed: Callable[[], None]) -> None:
     """Send responses; `progressed` is called whenever the peer has taken some bytes.
 
     Raises what the stream raises, and OSError when lazy records cannot be read any more: then the peer has part of an
     response, and the connection is of no more use.
     """
-    for part in joined(parts):
+    for part in joined(parts) if len(parts) > 1 else parts:
         if not isinstance(part, LazyRecords):
             await send_all(stream, part)
         elif sends_files(stream):
