@@ -133,11 +133,13 @@ def receive_at_once(socket: trio.socket.SocketType, into: memoryview) -> int | N
         raise trio.BrokenResourceError(f"the connection broke: {error}") from error
 
 
-async def send_all(stream: trio.abc.Stream, data: bytes | bytearray | memoryview) -> None:
-    """Send all of it; a checkpoint only where it has to wait. For streams that one task at a time sends on."""
+async def send_all(stream: trio.abc.Stream, data: bytes | bytearray | memoryview) -> bool:
+    """Send all of it, on a stream that one task at a time sends on; whether that had to wait (else: no checkpoint)."""
     sent = send_at_once(stream, data)
-    if sent < len(data):
-        await stream.send_all(memoryview(data)[sent:] if sent else data)
+    if sent == len(data):
+        return False
+    await stream.send_all(memoryview(data)[sent:] if sent else data)
+    return True
 
 
 def sends_files(stream: trio.abc.Stream) -> bool:

@@ -166,6 +166,10 @@ def encode_quickly(message: Any, version: int, correlation_id: int) -> list[Part
         frame = produce_codec.encode_one(message, version, correlation_id)
         if frame is not None:
             return [frame]
+    elif isinstance(message, FetchResponse):
+        parts = fetch_codec.encode_one(message, version, correlation_id)
+        if parts is not None:
+            return parts
     if not isinstance(message, _OWN_RESPONSES) or not _is_short(message):
         return None
     return _own_response(message, version, correlation_id)

@@ -59,6 +59,7 @@ from tidegauge.impl.wire.fields import (
     string,
     tags,
     topic_bytes,
+    varint,
 )
 from tidegauge.impl.wire.produce_codec import check_end, decode_endpoints, decode_leader, encode_endpoints
 
@@ -100,6 +101,17 @@ _SNAPSHOT = struct.Struct(">qi")
 _LEADER = struct.Struct(">ii")
 _HEAD = struct.Struct(">ihi")
 """Throttle time in ms, error code, session id."""
+_ONE_HEAD = struct.Struct(">iibihib")
+"""The size of the frame, the correlation id, no tagged fields, as `_HEAD`, and an array of one topic."""
+_ONE_FETCHED = struct.Struct(">bihqqqbi")
+"""An array of one partition, as `_FETCHED_5`, the length of its aborted transactions, the preferred replica."""
+_ONE: Final = 2
+"""The length of an array of one, as flexible versions write it."""
+_ONE_SIZE: Final = _ONE_HEAD.size - 4 + 3
+"""Bytes of the frame without the topic and the partition."""
+_NO_TAGS: Final = b"\x00"
+_NO_TAGS_THRICE: Final = bytes(3)
+"""Of a partition, its topic and the response."""
 
 
 # --- requests ------------------------------------------------------------------------------------------------------
@@ -327,6 +339,35 @@ def encode_response(response: FetchResponse, version: int) -> list[Part]:
             head += b"\x00"
     parts.append(_with_endpoints(head, response, version))
     return parts
+
+
+def encode_one(response: FetchResponse, version: int, correlation_id: int) -> list[Part] | None:
+    """The whole frame of a response for one partition that was read and needs no tagged fields; None for any other."""
+    topics = response.topics
+    if version < FLEXIBLE_FROM or len(topics) != 1 or len(topics[0].partitions) != 1 or response.node_endpoints:
+        return None
+    (topic,) = topics
+    (fetched,) = topic.partitions
+    aborted, records = fetched.aborted_transactions, fetched.records
+    if fetched.error_code or aborted or records is None or _fetched_tags(fetched) != _NO_TAGS:
+        return None
+    name = id_bytes(topic.topic_id) if version >= TOPIC_IDS_FROM else string(topic.name, flexible=True)
+    read = _ONE_FETCHED.pack(
+        _ONE,
+        fetched.index,
+        0,
+        fetched.high_watermark,
+        fetched.last_stable_offset,
+        fetched.log_start_offset,
+        0 if aborted is None else 1,
+        fetched.preferred_read_replica,
+    )
+    after = read + varint(len(records) + 1)
+    size = _ONE_SIZE + len(name) + len(after) + len(records)
+    head = _ONE_HEAD.pack(
+        size, correlation_id, 0, response.throttle_time_ms, response.error_code, response.session_id, _ONE
+    )
+    return [head + name + after, records, _NO_TAGS_THRICE] if records else [head + name + after + _NO_TAGS_THRICE]
 
 
 def encoding_response(response: FetchResponse, version: int) -> Sliced[list[Part]]:

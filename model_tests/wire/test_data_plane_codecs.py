@@ -18,8 +18,8 @@ from kio.static.primitive import Records
 
 from tidegauge.impl.records.lazy import in_memory
 from tidegauge.impl.wire import entity_reader as generic
+from tidegauge.impl.wire import fetch_codec, produce_codec
 from tidegauge.impl.wire import fetch_messages as fetch
-from tidegauge.impl.wire import produce_codec
 from tidegauge.impl.wire import produce_messages as produce
 from tidegauge.impl.wire.apis import BROKER_APIS, PRODUCE_SERVED_FROM, ApiKey, request_class, response_class
 from tidegauge.impl.wire.codecs import (
@@ -415,6 +415,41 @@ def test_a_response_for_one_partition_is_the_same_in_one_go_and_by_the_field(
     assert b"".join(map(in_memory, parts)) == encode_response(response, 1, version=version)
     in_one_go = produce_codec.encode_one(response, version, 1) is not None
     assert in_one_go == (version >= 9 and changed.keys().isdisjoint(BY_THE_FIELD))
+
+
+@pytest.mark.parametrize("version", range(4, 19))
+@pytest.mark.parametrize(
+    ("changed", "is_usual"),
+    [
+        ({}, True),
+        ({"records": b""}, True),
+        ({"aborted_transactions": []}, True),
+        ({"index": 7, "high_watermark": 1 << 40, "last_stable_offset": 5, "log_start_offset": 3}, True),
+        ({"preferred_read_replica": 2}, True),
+        ({"records": None}, False),
+        ({"aborted_transactions": [fetch.AbortedTransaction(1, 2)]}, False),
+        ({"error_code": ErrorCode.offset_out_of_range}, False),
+        ({"diverging_epoch": 0}, False),
+        ({"diverging_end_offset": 2}, False),
+        ({"leader_id": 2}, False),
+        ({"snapshot_end_offset": 2}, False),
+    ],
+)
+def test_a_fetch_response_for_one_partition_is_the_same_in_one_go_and_by_the_field(
+    version: int, changed: dict[str, Any], is_usual: bool
+) -> None:
+    name, topic_id = ("topic" * 30, "") if version < 13 else ("", "11111111-1111-4111-8111-111111111111")
+    partition = fetch.PartitionFetched(**{"index": 0, "records": b"r" * 200, **changed})
+    topics = [fetch.TopicFetched(name, topic_id, [partition])]
+    response = fetch.FetchResponse(topics, throttle_time_ms=9, session_id=4)
+    frame = encode_response(response, 1, version=version)
+    parts = encode_quickly(response, version, 1)
+    assert parts is not None
+    assert b"".join(map(in_memory, parts)) == frame
+    in_one_go = fetch_codec.encode_one(response, version, 1)
+    assert (in_one_go is not None) == (version >= 12 and is_usual)
+    by_the_field = fetch_codec.encode_response(response, version)
+    assert frame.endswith(b"".join(map(in_memory, by_the_field)))
 
 
 @pytest.mark.parametrize("version", [4, 11, 12])

@@ -343,8 +343,7 @@ class Connection:
         size = len(frame)
         if response is not None:
             try:
-                parts = encode_quickly(response, version, correlation_id)
-                if parts is None:
+                if (parts := encode_quickly(response, version, correlation_id)) is None:
                     is_long = True
                     parts = await pace.finish(encoding_response(response, version, correlation_id))
             except Exception as error:

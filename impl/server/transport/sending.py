@@ -45,7 +45,8 @@ async def send_parts(stream: trio.abc.Stream, parts: Sequence[Part], progressed:
     """
     for part in joined(parts) if len(parts) > 1 else parts:
         if not isinstance(part, LazyRecords):
-            await send_all(stream, part)
+            if not await send_all(stream, part):
+                continue  # what is taken at once takes no time
         elif sends_files(stream):
             await send_file(stream, lambda part=part: part.place, len(part), progressed)  # type: ignore[misc]
         else:
