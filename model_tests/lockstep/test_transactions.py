@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from random import Random
 
 import attrs
 import pytest
 
+from tidegauge.impl.coordinators.transactions import coordinator, log_format
 from tidegauge.impl.coordinators.transactions.metadata import TransactionMetadata
 from tidegauge.impl.coordinators.transactions.rules import TransactionRules
 from tidegauge.model_tests.harness.cores.transaction_roles import TransactionRoles
@@ -15,9 +17,12 @@ from tidegauge.model_tests.harness.cores.transactions import STEPS
 from tidegauge.model_tests.harness.counterexamples.files import Failure
 from tidegauge.model_tests.harness.lockstep.checked import failure_of
 from tidegauge.model_tests.harness.lockstep.on_cores import CoresLockstep
-from tidegauge.model_tests.harness.registry import HARNESS
+from tidegauge.model_tests.harness.lockstep.walks import first_failure, walks
+from tidegauge.model_tests.harness.registry import HARNESS, Side
+from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.explorer import explore
 from tidegauge.spec.kernel.machine import Action
+from tidegauge.spec.transactions.coordinating import Load
 from tidegauge.spec.transactions.machine import Transactions
 from tidegauge.spec.transactions.models import NIGHTLY_TRANSACTIONS, TRANSACTION_MODELS
 
@@ -63,6 +68,33 @@ def test_many_walks_find_no_difference() -> None:
     for seed in range(100, 104):
         for found in HARNESSED.walks(seed, 100, length=120):
             assert found.failure is None, f"seed {seed}, walk {found.number}: {found.failure.words}"
+
+
+def of_log_version_0(rng: Random) -> Transactions:
+    """A machine as it is drawn, where nothing needs version 1 of the log's values."""
+    machine = HARNESSED.walk_plan().draw(rng)
+    assert isinstance(machine, Transactions)
+    if machine.version > 1 or machine.two_phase or "Upgrade" in machine.bounds:
+        return of_log_version_0(rng)
+    return evolve(machine, log_version=0)
+
+
+def test_a_coordinator_whose_log_has_values_of_version_0_forgets_what_the_specification_says() -> None:
+    plan = attrs.evolve(HARNESSED.walk_plan(), draw=of_log_version_0)
+    loaded = 0
+    for found in walks(plan, HARNESSED.bind(Side.CORES, None), SEED, WALKS):
+        assert found.failure is None, f"walk {found.number}: {found.failure.words}"
+        loaded += sum(isinstance(action, Load) for action in found.actions)
+    assert loaded
+
+
+def test_a_value_of_version_0_that_said_all_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coordinator, "value_version", lambda *_: log_format.FLEXIBLE_VERSION)
+    plan = attrs.evolve(HARNESSED.walk_plan(), draw=of_log_version_0)
+    found = first_failure(plan, HARNESSED.bind(Side.CORES, None), SEED, WALKS)
+    assert found is not None
+    assert found.failure is not None
+    assert re.match(r"coordination\[\d\]\.logged\.", found.failure.expected.name)
 
 
 @pytest.mark.parametrize(

@@ -102,7 +102,7 @@ def test_many_walks_find_no_difference_and_send_all_that_is_refused(seed: int) -
     [
         pytest.param(name, marks=[pytest.mark.deep] * (name not in SMALL))
         for name in TRANSACTION_MODELS
-        if name not in NIGHTLY_TRANSACTIONS
+        if name not in NIGHTLY_TRANSACTIONS and TRANSACTION_MODELS[name].machine.log_version  # the cluster writes 1
     ],
 )
 def test_the_ways_to_a_models_goals_are_the_clusters_ways_too(name: str) -> None:

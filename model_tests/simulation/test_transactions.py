@@ -149,6 +149,19 @@ def test_producer_state_that_a_marker_does_not_move_is_seen_in_the_trace() -> No
     assert any("the replica remembers epoch" in failure for failure in run.failures), run.failures
 
 
+@pytest.mark.parametrize(
+    ("levels", "seed"),
+    [
+        pytest.param(levels, seed, marks=[] if (levels, seed) == ((0,), 1) else [pytest.mark.deep])
+        for levels in ((0,), (0, 2), (2, 0, 2), (1, 0))
+        for seed in range(1, 11)
+    ],
+)
+def test_a_campaign_holds_where_the_log_of_transactions_says_less(levels: tuple[int, ...], seed: int) -> None:
+    """Level 0 of `transaction.version` writes values of version 0: one producer id, and no version of the client."""
+    holds(attrs.evolve(transacting(draw(seed)), transaction_versions=levels))
+
+
 @pytest.mark.deep
 def test_a_campaign_holds_and_reaches_every_goal() -> None:
     runs = [holds(transacting(draw(seed))) for seed in range(100, 100 + 5 * SEEDS_TO_SEE)]

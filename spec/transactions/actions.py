@@ -81,15 +81,15 @@ def committed(machine: TransactionRules, state: State, transactional_id: int) ->
     """The coordinator's record is committed: it is the truth now, and who waited for it is told."""
     pending = state.coordination[transactional_id].pending
     assert pending is not None, "nothing is pending"
-    state = logged(state, transactional_id, pending.metadata)
+    state = logged(machine, state, transactional_id, pending.metadata)
     one = evolve(state.coordination[transactional_id], cached=pending.metadata, pending=None)
     state = state.with_coordination(transactional_id, one)
     return state if pending.waiting is None else succeeded(machine, state, pending.waiting, pending.metadata)
 
 
-def logged(state: State, transactional_id: int, metadata: Metadata) -> State:
+def logged(machine: TransactionRules, state: State, transactional_id: int, metadata: Metadata) -> State:
     """The transaction log with one more record; a prepare record decides."""
-    one = evolve(state.coordination[transactional_id], logged=metadata)
+    one = evolve(state.coordination[transactional_id], logged=machine.in_log(metadata))
     state = state.with_coordination(transactional_id, one)
     if metadata.status in PREPARED:
         for number in metadata.transactions:

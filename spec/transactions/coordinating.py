@@ -293,7 +293,7 @@ class FailOver(TransactionAction):
     def effect(self, machine: TransactionRules, state: State) -> State:
         for number, one in enumerate(state.coordination):
             if self.kept and one.pending is not None:
-                state = logged(state, number, one.pending.metadata)
+                state = logged(machine, state, number, one.pending.metadata)
             state = state.with_coordination(number, Coordination(state.coordination[number].logged, None, None))
         return evolve(state, coordinator_epoch=state.coordinator_epoch + 1).spend(self.bounded_as)
 

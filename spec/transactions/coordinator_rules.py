@@ -45,6 +45,8 @@ class CoordinatorRules(EnumeratingMachine[State]):
     """The largest epoch there is. No producer is given it, so that every producer can be fenced."""
     two_phase: bool = False
     """Whether a database decides with the producer: an open transaction may not be aborted unasked (KIP-939)."""
+    log_version: int = 1
+    """Of the values in the transaction log. Version 0, which `transaction.version` 0 has written, says less."""
 
     # --- InitProducerId ------------------------------------------------------------------------------------------
 
@@ -316,6 +318,16 @@ class CoordinatorRules(EnumeratingMachine[State]):
     def expired(self, metadata: Metadata) -> Metadata | None:
         """The abort of a transaction that its producer has not ended in time; none where a database decides as well."""
         return self.fenced(metadata) if metadata.status is Status.ONGOING and not self.two_phase else None
+
+    def in_log(self, metadata: Metadata) -> Metadata:
+        """What of a record the log keeps: version 0 has no place for other producer ids, nor for the client's version.
+
+        After a failover a producer whose epoch has changed without its knowing is fenced, then, in place of being told
+        the new one. A transaction that another process has taken over is written in version 1 always.
+        """
+        if self.log_version >= 1 or metadata.ongoing_producer_id != NONE:
+            return metadata
+        return evolve(metadata, last_epoch=NONE, previous_producer_id=NONE, next_producer_id=NONE, version=1)
 
     def loaded(self, logged: Metadata) -> Metadata:
         """What a coordinator knows of an id after it has read the log: what the log says, and nothing else."""

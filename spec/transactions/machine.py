@@ -84,6 +84,8 @@ class Transactions(TransactionRules):
         check_processes("partitions", self.partitions)
         if self.version not in (1, 2):
             raise ValueError(f"version={self.version}: the protocol of transactions has the versions 1 and 2")
+        if self.log_version not in (0, 1) or self.log_version + 1 < self.version:
+            raise ValueError(f"log_version={self.log_version}: it is 1, or 0 where producers speak version 1")
         if self.max_epoch < 2:
             raise ValueError(f"max_epoch={self.max_epoch}: a producer needs an epoch, and its fencing another")
         yield State(

@@ -50,6 +50,19 @@ _ALL = (
         "partitions added by the client and verified by the leader",
     ),
     Model(
+        "transactions-version-0",
+        Transactions(
+            transactions=1,
+            incarnations=1,
+            partitions=1,
+            version=1,
+            log_version=0,
+            max_epoch=3,
+            bounds=Bounds(GiveUp=1, DelayInit=1, FailOver=1),
+        ),
+        "a log that knows of no producer id but the present one (transaction.version 0)",
+    ),
+    Model(
         "transactions-recovery",
         Transactions(incarnations=1, partitions=1, version=1, max_epoch=3, bounds=Bounds(GiveUp=1, DelayInit=1)),
         "a producer of version 1 that goes on after a record that it has given up (KIP-360)",

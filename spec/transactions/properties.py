@@ -224,9 +224,14 @@ def is_of(state: State, number: int, producers: Container[int], *, decided: bool
 
 
 def only_zombies_fenced(machine: TransactionRules) -> Invariant[State]:
-    """A producer is fenced if a newer process has started, or its transaction was aborted unasked; not otherwise."""
+    """A producer is fenced if a newer process has started, or its transaction was aborted unasked; not otherwise.
+
+    A log of version 0 does not say who had the epoch before: after a failover its producer is fenced too.
+    """
 
     def holds(state: State) -> bool:
+        if not machine.log_version and state.coordinator_epoch:
+            return True
         for number, producer in enumerate(state.producers):
             if producer.phase is not Phase.FENCED or times(state.spent, "DelayInit"):
                 continue

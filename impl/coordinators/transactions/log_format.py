@@ -44,6 +44,7 @@ from tidegauge.impl.coordinators.transactions.metadata import (
 from tidegauge.impl.records.batches import RecordError
 
 KEY_VERSION: Final = 0
+NO_VERSION: Final = -1
 FLEXIBLE_VERSION: Final = 1
 _HEAD = struct.Struct(">qhib")
 _TIMES = struct.Struct(">qq")
@@ -71,6 +72,11 @@ def decode_key(key: bytes) -> str | None:
 def value_version(transaction_version: int, metadata: TransactionMetadata) -> int:
     """The version of a value under a level of the feature `transaction.version`."""
     return FLEXIBLE_VERSION if transaction_version >= 1 or metadata.is_taken_over else 0
+
+
+def version_of(value: bytes | None) -> int:
+    """The version of a value; -1 for a tombstone, which has none."""
+    return NO_VERSION if value is None else int(INT16.unpack_from(value)[0])
 
 
 def encode_value(metadata: TransactionMetadata, version: int = FLEXIBLE_VERSION) -> bytes:

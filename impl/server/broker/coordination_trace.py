@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 
+from tidegauge.impl.coordinators.transactions.log_format import version_of
 from tidegauge.impl.coordinators.transactions.messages import (
     AddPartitions,
     Append,
@@ -93,7 +94,8 @@ class CoordinationTrace:
     def appends(self, append: Append[object], offset: int) -> None:
         """The record is about to be appended."""
         if self._tracer.trace is not None:
-            self._tracer.record(trace.coordination.AppendRecord, *_of_id(append), offset)
+            version = version_of(append.value)
+            self._tracer.record(trace.coordination.AppendRecord, *_of_id(append), offset, version)
 
     def committed(self, append: Append[object], offset: int) -> None:
         """The record is committed."""

@@ -105,6 +105,8 @@ class AppendRecord(OfTransactionalId):
     """What was written is about to be appended to the log at `offset`."""
 
     offset: int
+    value_version: int
+    """Of the record's value; -1 for a tombstone. Version 0 does not say all that was written."""
 
 
 class CommitRecord(OfTransactionalId):

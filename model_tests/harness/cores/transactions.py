@@ -70,7 +70,7 @@ class TransactionCores(TransactionClients):
     def __init__(self, machine: Transactions, roles: TransactionRoles = CORRECT) -> None:
         super().__init__(machine)
         self.now_ms = 10 * TIMEOUT_MS
-        config = TransactionConfig(allows_two_phase=True)
+        config = TransactionConfig(allows_two_phase=True, transaction_version=2 * machine.log_version)
         self.coordinator = TransactionCoordinator(config, roles.rules(max_epoch=machine.max_epoch))
         self.leader_epoch = 0
         self.names = [f"id-{number}" for number in range(machine.transactional_ids)]
@@ -287,8 +287,13 @@ class TransactionCores(TransactionClients):
     def _pending(self, one: LoggedId, expected: spec.Pending | None) -> spec.Pending | None:
         if one.pending is None:
             return None
-        metadata = decode_value(one.pending.value or b"")
         known = expected.metadata if expected is not None else spec.Metadata()
+        if self.machine.log_version:
+            metadata = decode_value(one.pending.value or b"")
+        else:  # the value says less than the coordinator knows
+            pending = self.coordinator.partitions[one.pending.partition].ids[one.pending.transactional_id].pending
+            assert pending is not None
+            metadata = pending.metadata
         return spec.Pending(self._metadata(metadata, known), one.waiting)
 
     def _metadata(self, found: TransactionMetadata | None, expected: spec.Metadata) -> spec.Metadata:

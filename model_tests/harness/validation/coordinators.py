@@ -138,6 +138,8 @@ class Coordinators:
         """Where a record is committed as soon as it is written: an action's record is in the log after it."""
         self._in_steps = evolve(self._at_once, bounds=Bounds(FailOver=1))
         """Where it is pending until `CommitRecord`."""
+        self._forgetful = evolve(self._at_once, version=1, log_version=0)
+        """Under level 0 of `transaction.version`."""
         self._core = CoreRules(max_epoch=max_epoch)
         self._lossless = lossless
         self.decided: dict[End, Prepared] = {}
@@ -155,6 +157,8 @@ class Coordinators:
         self._high_watermarks: dict[tuple[int, int], int] = {}
         self._written: dict[tuple[int, Place], tuple[str, spec.Metadata]] = {}
         """By partition and place."""
+        self._of_version_0: set[tuple[int, Place]] = set()
+        """Where the log does not keep all that was written."""
         self._numbers: dict[TopicPartition, int] = {}
         self._owners: dict[int, str] = {}
         """Producer id -> its transactional id."""
@@ -257,7 +261,7 @@ class Coordinators:
         last: dict[str, spec.Metadata] = {}
         for place in log:
             name, metadata = self._written[key[1], place]
-            last[name] = metadata
+            last[name] = self._forgetful.in_log(metadata) if (key[1], place) in self._of_version_0 else metadata
         found = {name: self._metadata(metadata) for name, metadata in said}
         here.is_loading = False
         for name, logged in sorted(last.items()):
@@ -363,8 +367,11 @@ class Coordinators:
         if one.pending is None:
             raise Wrong(f"no record of {name!r} is pending")
         match decision:
-            case coordination.AppendRecord(offset=offset):
-                self._written[key[1], (offset, here.leader_epoch)] = name, one.pending.metadata
+            case coordination.AppendRecord(offset=offset, value_version=version):
+                where = key[1], (offset, here.leader_epoch)
+                self._written[where] = name, one.pending.metadata
+                if version == 0:
+                    self._of_version_0.add(where)
             case coordination.CommitRecord(offset=offset):
                 if self._written.get((key[1], (offset, here.leader_epoch))) != (name, one.pending.metadata):
                     raise Wrong(f"what is at offset {offset} is not what was written")

@@ -162,6 +162,11 @@ MUTANTS: tuple[RuleMutant, ...] = (
                lambda m, right, logged: attrs.evolve(logged, status=Status.ONGOING)
                if logged.status is Status.PREPARE_COMMIT else logged,
                _once(FIRST, "FailOver"), "OnlyZombiesFenced"),
+    RuleMutant("logs_no_partitions", "in_log", _evolved(partitions=()), _once(FIRST, "FailOver"), "OpenIsKnown"),
+    RuleMutant("logs_no_former_producer_id", "in_log", _evolved(previous_producer_id=NONE),
+               _once(attrs.evolve(V1, transactions=1), "GiveUp", "FailOver"), "LogTellsLastEpoch"),
+    RuleMutant("logs_no_partitions_in_version_0", "in_log", _evolved(partitions=()),
+               _once(attrs.evolve(V1, transactions=1, log_version=0), "FailOver"), "OpenIsKnown"),
     # --- records
     RuleMutant("counts_on_over_epochs", "record_error",
                lambda m, right, memory, request: Error.NONE if (entry := memory.entry(request.producer_id)) is None
