@@ -153,8 +153,12 @@ def survey(file: File, bounds: Bounds) -> Iterator[tuple[int, BatchHeader] | Dam
     before: BatchHeader | None = None
     while position < reader.size:
         header = reader.intact(position)
-        if header is not None and damaged_from is not None and not _is_followed(reader, position, header, bounds):
-            header = None
+        if (
+            header is not None
+            and damaged_from is not None
+            and not (header.base_offset > expected and _is_followed(reader, position, header, bounds))
+        ):
+            header = None  # what is damaged before it held an offset at least
         if (
             header is None
             or not _continues(reader, position, header, bounds, expected, epoch)
@@ -193,11 +197,14 @@ def _behind(reader: _Reader, position: int, header: BatchHeader | None, bounds: 
 def _is_followed(reader: _Reader, position: int, header: BatchHeader, bounds: Bounds) -> bool:
     """Whether another batch begins where this one ends, in the file and by its offsets, or the file ends there.
 
-    What has damaged the place before may reach into this batch's base offset.
+    What has damaged the place before may reach into this batch's base offset. So the last batch of a file has to end
+    where the next file begins, or in the last one no earlier than where the log once ended.
     """
-    end = position + header.size
+    end, next_offset = position + header.size, header.next_offset
+    if end == reader.size and bounds.limit is None:
+        return next_offset >= bounds.flushed_end_offset or next_offset in bounds.following
     if end == reader.size:
-        return bounds.limit in (None, header.next_offset)
+        return next_offset == bounds.limit
     after = reader.intact(end)
     return after is not None and after.base_offset == header.next_offset
 

@@ -146,3 +146,42 @@ def test_a_file_that_fits_a_window_is_read_once(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(file, "read", counting)
     assert len(list(survey(file, BOUNDS))) == LIMIT
     assert positions == [0]
+
+
+BASE_OFFSET_SIZE: Final = 8
+OFFSETS: Final = (0, 3, 4, 7)
+"""Where the batches of `several` begin; the last one ends at 9."""
+
+
+def several() -> bytes:
+    """Batches of one to three records, each with values of its own."""
+    content = b""
+    for begin, end in zip(OFFSETS, (*OFFSETS[1:], LIMIT), strict=True):
+        one = bytearray(build_batch([Record(offset, 0, None, b"%d" % offset) for offset in range(begin, end)]))
+        struct.pack_into(">i", one, EPOCH_POSITION, 1)
+        content += one
+    return content
+
+
+@pytest.mark.parametrize("fill", [0x00, 0xFF, 0x02], ids=hex)
+@pytest.mark.parametrize("flushed", [0, LIMIT], ids=["nothing is known of the end", "the end is known"])
+@pytest.mark.parametrize("limit", [None, LIMIT], ids=["the last segment", "a closed one"])
+def test_no_batch_is_found_at_an_offset_that_it_was_not_written_at(fill: int, flushed: int, limit: int | None) -> None:
+    """Bytes anywhere are overwritten, as by a lost sector; the checksum of a batch does not cover its base offset.
+
+    Only at the end of a last segment whose end nobody knows, an offset that was overwritten cannot be told.
+    """
+    content = several()
+    written = {header.crc: header.base_offset for _, header in survey_of(content)}
+    assert tuple(written.values()) == OFFSETS
+    for start in range(len(content)):
+        for end in range(start + 1, len(content) + 1, 3):
+            damaged = content[:start] + bytes([fill]) * (end - start) + content[end:]
+            for position, header in survey_of(damaged, Bounds(0, limit, flushed)):
+                is_last = position + header.size == len(content) and limit is None and not flushed
+                is_hidden = is_last and start < position + BASE_OFFSET_SIZE and end > position
+                assert is_hidden or written[header.crc] == header.base_offset, f"[{start}, {end}) is overwritten"
+
+
+def survey_of(content: bytes, bounds: Bounds = BOUNDS) -> list[tuple[int, BatchHeader]]:
+    return [piece for piece in survey(file_of(content), bounds) if not isinstance(piece, DamagedExtent)]
