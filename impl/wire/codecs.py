@@ -44,7 +44,7 @@ from tidegauge.impl.wire.fetch_messages import FetchRequest, FetchResponse
 from tidegauge.impl.wire.fields import DAMAGE, Part, read_nullable_string, skip_tags
 from tidegauge.impl.wire.frames import Payload as Bytes
 from tidegauge.impl.wire.produce_messages import ProduceRequest, ProduceResponse
-from tidegauge.impl.wire.versions import converting
+from tidegauge.impl.wire.versions import converting, holds
 
 if TYPE_CHECKING:
     from kio.static.protocol import Payload
@@ -125,13 +125,13 @@ def encode_request(message: Any, correlation_id: int, client_id: str | None, *, 
         return _whole(_framed(head, codec.encode_request(message, version)))
     if _kio_header_version(message) >= 2:
         head += _NO_TAGS
-    return _whole(_framed(head, [at_once(_encoding_body(message))]))
+    return _whole(_framed(head, [at_once(_encoding_body(message, type(message)))]))
 
 
 def encoding_request(message: Payload) -> Sliced[EncodedRequest]:
     """All of a request but its head, in slices, so that `encode_request` has little to do."""
     tags = _NO_TAGS if _kio_header_version(message) >= 2 else b""
-    body = yield from _encoding_body(message)
+    body = yield from _encoding_body(message, type(message))
     return EncodedRequest(int(message.__api_key__), int(message.__version__), tags + body)
 
 
@@ -149,7 +149,7 @@ def encode_response(message: Any, correlation_id: int, *, version: int | None = 
     """The whole frame of a response, its length prefix included; `version` as in `encode_request`."""
     if isinstance(message, _OWN_RESPONSES):
         return _whole(_own_response(message, message.__version__ if version is None else version, correlation_id))
-    return _whole(at_once(_encoding_response(message, correlation_id)))
+    return _whole(at_once(_encoding_response(message, type(message), correlation_id)))
 
 
 def encode_response_parts(message: Any, version: int, correlation_id: int) -> list[Part]:
@@ -179,8 +179,10 @@ def encoding_response(message: Any, version: int, correlation_id: int) -> Sliced
     """`encode_response_parts`, in slices."""
     if isinstance(message, _OWN_RESPONSES):
         return (yield from _encoding_own_response(message, version, correlation_id))
-    message = yield from converting(message, response_class(message.__api_key__, version))
-    return (yield from _encoding_response(message, correlation_id))
+    spoken, given = response_class(message.__api_key__, version), message.__class__
+    if not holds(given, spoken):
+        message = yield from converting(message, spoken)
+    return (yield from _encoding_response(message, spoken, correlation_id))
 
 
 def _is_short(message: ProduceResponse | FetchResponse) -> bool:
@@ -216,20 +218,20 @@ def _own_head(codec: ModuleType, version: int, correlation_id: int) -> bytearray
     return head
 
 
-def _encoding_response(message: Payload, correlation_id: int) -> Sliced[list[Part]]:
+def _encoding_response(message: Payload, spoken: type[Payload], correlation_id: int) -> Sliced[list[Part]]:
     head = bytearray(_FRAMED_RESPONSE_HEAD.pack(0, correlation_id))
-    if _kio_header_version(message) >= 1:
+    if _header_version(spoken) >= 1:
         head += _NO_TAGS
-    return _framed(head, [(yield from _encoding_body(message))])
+    return _framed(head, [(yield from _encoding_body(message, spoken))])
 
 
 def _kio_header_version(message: Payload) -> int:
     return _header_version(type(message))
 
 
-def _encoding_body(message: Payload) -> Sliced[bytes]:
+def _encoding_body(message: Payload, spoken: type[Payload]) -> Sliced[bytes]:
     buffer = io.BytesIO()
-    yield from entity_writing(type(message))(buffer, message)
+    yield from entity_writing(spoken)(buffer, message)
     return buffer.getvalue()
 
 
@@ -298,15 +300,16 @@ def decode_quickly(frame: Bytes, api_key: int, version: int) -> tuple[str | None
 
 def decoding_canonical(frame: Bytes, api_key: int, version: int) -> Sliced[tuple[str | None, Any]]:
     """`decode_canonical`, in slices: a request may have many elements."""
-    client_id, message = yield from _decoding_request(frame, api_key, version)
-    if api_key not in _OWN:
-        try:
-            target = canonical_request_class(api_key)
-        except UnknownApiError as error:
-            raise MalformedMessageError(str(error)) from None
-        if type(message) is not target:
-            message = yield from converting(message, target)
-    return client_id, message
+    if api_key in _OWN:
+        return (yield from _decoding_request(frame, api_key, version))
+    try:
+        spoken, target = request_class(api_key, version), canonical_request_class(api_key)
+    except UnknownApiError as error:
+        raise MalformedMessageError(str(error)) from None
+    if holds(target, spoken):
+        return (yield from _decoding_kio_request(frame, api_key, spoken, target))
+    client_id, message = yield from _decoding_kio_request(frame, api_key, spoken, spoken)
+    return client_id, (yield from converting(message, target))
 
 
 def _decoding_request(frame: Bytes, api_key: int, version: int) -> Sliced[tuple[str | None, Any]]:
@@ -324,8 +327,14 @@ def _decoding_request(frame: Bytes, api_key: int, version: int) -> Sliced[tuple[
         message_class = request_class(api_key, version)
     except UnknownApiError as error:
         raise MalformedMessageError(str(error)) from None
-    client_id, body = _after_request_header(view, _header_version(message_class) >= 2)
-    return client_id, (yield from _decoding(message_class, frame, body, Budget(most_elements(api_key))))
+    return (yield from _decoding_kio_request(frame, api_key, message_class, message_class))
+
+
+def _decoding_kio_request(
+    frame: Bytes, api_key: int, spoken: type[Payload], made: type[Payload]
+) -> Sliced[tuple[str | None, Any]]:
+    client_id, body = _after_request_header(memoryview(frame), _header_version(spoken) >= 2)
+    return client_id, (yield from _decoding(spoken, made, frame, body, Budget(most_elements(api_key))))
 
 
 def decode_response(frame: Bytes, api_key: int, api_version: int) -> Response:
@@ -352,7 +361,8 @@ def decoding_response(frame: Bytes, api_key: int, api_version: int) -> Sliced[Re
         raise MalformedMessageError(str(error)) from None
     if _header_version(message_class) >= 1:
         body = _after_tags(frame, body)
-    return Response(correlation_id, (yield from _decoding(message_class, frame, body, Budget(len(frame)))))
+    message = yield from _decoding(message_class, message_class, frame, body, Budget(len(frame)))
+    return Response(correlation_id, message)
 
 
 def _own_codec(api_key: int, version: int, kind: str) -> ModuleType:
@@ -401,11 +411,11 @@ def _after_tags(frame: Bytes, position: int) -> int:
         raise MalformedMessageError(f"the tagged fields of a header cannot be read: {error}") from error
 
 
-def _decoding(message_class: type[Payload], frame: Bytes, position: int, budget: Budget) -> Sliced[Any]:
+def _decoding(spoken: type[Payload], made: type[Payload], frame: Bytes, position: int, budget: Budget) -> Sliced[Any]:
     try:
-        message, _ = yield from entity_reading(message_class)(frame, position, budget)
+        message, _ = yield from entity_reading(spoken, made)(frame, position, budget)
     except Exception as error:
-        raise MalformedMessageError(f"{message_class.__name__} cannot be decoded: {error}") from error
+        raise MalformedMessageError(f"{spoken.__name__} cannot be decoded: {error}") from error
     return message
 
 

@@ -134,9 +134,13 @@ def entity_reader(message_class: type[Payload]) -> Read:
 
 
 @cache
-def entity_reading(message_class: type[Payload]) -> Reading:
-    """The same in slices. Messages from peers are read with a budget; it raises TooManyElementsError besides."""
-    fields = _fields(message_class)
+def entity_reading(message_class: type[Payload], made: type[Payload] | None = None) -> Reading:
+    """The same in slices. Messages from peers are read with a budget; it raises TooManyElementsError besides.
+
+    `made` is the class of what is returned, if it is another one that has all the fields of `message_class`.
+    """
+    made = made or message_class
+    fields = _fields(message_class, made)
     flexible = message_class.__flexible__
 
     def reading(data: Bytes, start: int, budget: Budget) -> Sliced[tuple[Any, int]]:
@@ -152,28 +156,31 @@ def entity_reading(message_class: type[Payload]) -> Reading:
                 position += 1
             else:
                 position += yield from _reading_tags(data, position, fields.tagged, values, budget)
-        return message_class(**values), position - start
+        return made(**values), position - start
 
     return reading
 
 
 @cache
-def _flat_reader(message_class: type[Payload]) -> ReadFlat:
+def _flat_reader(message_class: type[Payload], made: type[Payload]) -> ReadFlat:
     """What reads a message without arrays."""
-    fields = _fields(message_class)
+    fields = _fields(message_class, made)
     flexible = message_class.__flexible__
 
     def read_message(data: Bytes, start: int, budget: Budget) -> tuple[Any, int]:
         values, position = dict(fields.defaults), start
-        for name, read, _ in fields.untagged:
-            values[name], size = read(data, position)
+        for name, read, read_sliced in fields.untagged:
+            if read_sliced is None:
+                values[name], size = read(data, position)
+            else:
+                values[name], size = at_once(read_sliced(data, position, budget))
             position += size
         if flexible:
             if position < len(data) and data[position] == 0:
                 position += 1
             else:
                 position += at_once(_reading_tags(data, position, fields.tagged, values, budget))
-        return message_class(**values), position - start
+        return made(**values), position - start
 
     return read_message
 
@@ -187,13 +194,19 @@ class _Fields:
     defaults: dict[str, Any] = attrs.field(factory=dict)
 
 
-def _fields(message_class: type[Payload]) -> _Fields:
-    hints = typing.get_type_hints(message_class)
+def _fields(message_class: type[Payload], made: type[Payload]) -> _Fields:
+    """What reads the fields of a class; those that `made` has besides have their defaults."""
+    hints, made_hints = typing.get_type_hints(message_class), typing.get_type_hints(made)
     flexible = message_class.__flexible__
     found = _Fields()
+    names = {field.name for field in dataclasses.fields(message_class)}
+    for field in dataclasses.fields(made):
+        if field.name not in names:
+            found.defaults[field.name] = default(field, made_hints[field.name])
     for field in dataclasses.fields(message_class):
         tag = field.metadata.get("tag")
-        one = _field_reader(field, hints[field.name], flexible=flexible, tagged=tag is not None)
+        made_item = nested_class(made_hints[field.name])
+        one = _field_reader(field, hints[field.name], made_item, flexible=flexible, tagged=tag is not None)
         if tag is None:
             found.untagged.append(one)
         else:
@@ -202,16 +215,19 @@ def _fields(message_class: type[Payload]) -> _Fields:
     return found
 
 
-def _field_reader(field: dataclasses.Field[Any], hint: Any, *, flexible: bool, tagged: bool) -> _Field:
+def _field_reader(
+    field: dataclasses.Field[Any], hint: Any, made: type[Payload] | None, *, flexible: bool, tagged: bool
+) -> _Field:
     nested = nested_class(hint)
     array = is_array(hint)
     optional = is_optional(hint) and not tagged
     if array:
-        return _Field(field.name, _unread, _array_reading(field, nested, flexible=flexible, optional=is_optional(hint)))
+        reading = _array_reading(field, nested, made, flexible=flexible, optional=is_optional(hint))
+        return _Field(field.name, _unread, reading)
     if nested is None:
         kind = str(field.metadata["kafka_type"])
         return _Field(field.name, _primitive_reader(kind, flexible=flexible, optional=optional), None)
-    return _Field(field.name, _unread, _entity_reading(nested, nullable=optional))
+    return _Field(field.name, _unread, _entity_reading(nested, made or nested, nullable=optional))
 
 
 def _unread(data: Bytes, start: int) -> tuple[Any, int]:
@@ -225,9 +241,9 @@ def _primitive_reader(kind: str, *, flexible: bool, optional: bool) -> Read:
     return _VARYING["bytes" if kind == "records" else kind, flexible, optional]
 
 
-def _entity_reading(message_class: type[Payload], *, nullable: bool) -> Reading:
+def _entity_reading(message_class: type[Payload], made: type[Payload], *, nullable: bool) -> Reading:
     """A structure in a field, which may be missing if it is nullable (KIP-893)."""
-    inner = entity_reading(message_class)
+    inner = entity_reading(message_class, made)
     if not nullable:
         return inner
 
@@ -242,7 +258,12 @@ def _entity_reading(message_class: type[Payload], *, nullable: bool) -> Reading:
 
 
 def _array_reading(
-    field: dataclasses.Field[Any], nested: type[Payload] | None, *, flexible: bool, optional: bool
+    field: dataclasses.Field[Any],
+    nested: type[Payload] | None,
+    made: type[Payload] | None,
+    *,
+    flexible: bool,
+    optional: bool,
 ) -> Reading:
     read_length = readers.read_compact_array_length if flexible else readers.read_legacy_array_length
     read_flat: ReadFlat | None = None
@@ -252,9 +273,9 @@ def _array_reading(
         read, smallest = _primitive_reader(kind, flexible=flexible, optional=False), _size(kind, flexible=flexible)
         read_flat = lambda data, start, _: read(data, start)  # noqa: E731
     elif is_flat(nested):
-        read_flat, smallest = _flat_reader(nested), smallest_size(nested)
+        read_flat, smallest = _flat_reader(nested, made or nested), smallest_size(nested)
     else:
-        read_sliced, smallest = entity_reading(nested), smallest_size(nested)
+        read_sliced, smallest = entity_reading(nested, made or nested), smallest_size(nested)
 
     def reading(data: Bytes, start: int, budget: Budget) -> Sliced[tuple[Any, int]]:
         count, size = read_length(data, start)

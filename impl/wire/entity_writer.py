@@ -152,8 +152,11 @@ def _flat_writer(message_class: type[Payload]) -> Write:
     flexible = message_class.__flexible__
 
     def write_message(buffer: io.BytesIO, message: Any) -> None:
-        for name, write, _ in fields.untagged:
-            write(buffer, getattr(message, name))
+        for name, write, write_sliced in fields.untagged:
+            if write_sliced is None:
+                write(buffer, getattr(message, name))
+            else:
+                at_once(write_sliced(buffer, getattr(message, name)))
         if fields.tagged:
             at_once(_writing_tags(buffer, message, fields.tagged))
         elif flexible:

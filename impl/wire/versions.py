@@ -3,7 +3,9 @@
 A request is lifted: a field that its version does not have yet takes the default that Kafka's schema gives it. A
 response is lowered: a field that the peer's version does not have yet, or no longer, is left out. Fields keep their
 names through all versions of Kafka's schemas, so that the converter of a pair of classes follows from their fields; it
-is made once and kept. Where a version differs in more than its fields, the handler looks at the request's version.
+is made once and kept. Where the canonical class has all fields of a version, as most have, nothing is converted:
+`impl.wire.codecs` reads the canonical class from the version's bytes, and writes it as such (`holds`). Where a version
+differs in more than its fields, the handler looks at the request's version.
 """
 
 from __future__ import annotations
@@ -36,6 +38,28 @@ def converting(message: Payload, target: type[Payload]) -> Sliced[Any]:
     if type(message) is target:
         return message
     return (yield from converter(type(message), target)(message))
+
+
+@cache
+def holds(whole: type, part: type) -> bool:
+    """Whether a class has every field of another version's, in the same place.
+
+    Then the bytes of that version are read as `whole`, and written from it, and nothing is converted.
+    """
+    if whole is part:
+        return True
+    given = {field.name for field in dataclasses.fields(whole)}
+    hints, part_hints = typing.get_type_hints(whole), typing.get_type_hints(part)
+    for field in dataclasses.fields(part):
+        if field.name not in given or reshaped(part, field.name, given) is not None:
+            return False
+        hint, part_hint = hints[field.name], part_hints[field.name]
+        item, part_item = nested_class(hint), nested_class(part_hint)
+        if is_array(hint) != is_array(part_hint) or (item is None) != (part_item is None):
+            return False
+        if item is not None and part_item is not None and not holds(item, part_item):
+            return False
+    return True
 
 
 @cache

@@ -13,6 +13,7 @@ from kio.schema.find_coordinator.v6.response import Coordinator, FindCoordinator
 
 from tidegauge.impl.coordinators.hashing import partition_for
 from tidegauge.impl.metadata.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
+from tidegauge.impl.server.pace import ELEMENT
 from tidegauge.impl.server.rights import group_error, transaction_error
 from tidegauge.impl.server.transport.authorization import Operation
 from tidegauge.impl.wire.primitives import NO_WAIT, BrokerId, i32
@@ -40,10 +41,10 @@ async def handle_find_coordinator(
     internal_topics: InternalTopics,
 ) -> FindCoordinatorResponse:
     """The broker that coordinates each key; COORDINATOR_NOT_AVAILABLE while there is none."""
-    coordinators = [
-        await _coordinator(request.key_type, key, context, metadata, internal_topics)
-        async for key in context.pace.each(request.coordinator_keys)
-    ]
+    coordinators = []
+    for key in request.coordinator_keys:
+        await context.pace.did(ELEMENT)
+        coordinators.append(await _coordinator(request.key_type, key, context, metadata, internal_topics))
     return FindCoordinatorResponse(throttle_time=NO_WAIT, coordinators=tuple(coordinators))
 
 

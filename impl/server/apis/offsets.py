@@ -8,7 +8,6 @@ moved (-6). Without remote storage the local log is all of it, and the last two 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -22,6 +21,7 @@ from tidegauge.impl.partition.messages import EpochEndOffset
 from tidegauge.impl.records.batches import RecordError
 from tidegauge.impl.server.broker.partition import Partition
 from tidegauge.impl.server.broker.replica_manager import ReplicaManager
+from tidegauge.impl.server.pace import ELEMENT
 from tidegauge.impl.server.reads import READ_COMMITTED
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
 from tidegauge.impl.wire.primitives import NO_WAIT, i32, i64
@@ -62,26 +62,40 @@ class _Found(NamedTuple):
 
 
 _NOTHING: Final = _Found(-1)
+_DENIED: Final = ErrorCode.topic_authorization_failed
 
 
 async def handle_list_offsets(
     request: ListOffsetsRequest, context: RequestContext, *, replicas: ReplicaManager
 ) -> ListOffsetsResponse:
     """Find an offset in each partition."""
-    often = Counter((topic.name, asked.partition_index) for topic in request.topics for asked in topic.partitions)
+    twice = _named_twice(request)
     topics = []
-    async for topic in context.pace.each(request.topics):
+    for topic in request.topics:
+        await context.pace.did(ELEMENT)
         allowed = context.allowed(Operation.DESCRIBE, ResourceType.TOPIC, topic.name)
         partitions = []
-        async for asked in context.pace.each(topic.partitions):
-            found: _Found | ErrorCode = ErrorCode.topic_authorization_failed
-            if allowed and often[topic.name, asked.partition_index] > 1:
+        for asked in topic.partitions:
+            await context.pace.did(ELEMENT)
+            found: _Found | ErrorCode = _DENIED
+            if allowed and (topic.name, asked.partition_index) in twice:
                 found = ErrorCode.invalid_request
             elif allowed:
                 found = await _look_up(replicas, topic.name, asked, request, context)
             partitions.append(_listed(asked, found))
         topics.append(list_response.ListOffsetsTopicResponse(name=topic.name, partitions=tuple(partitions)))
     return ListOffsetsResponse(throttle_time=NO_WAIT, topics=tuple(topics))
+
+
+def _named_twice(request: ListOffsetsRequest) -> set[tuple[str, int]]:
+    """The partitions that a request names more than once."""
+    once: set[tuple[str, int]] = set()
+    twice: set[tuple[str, int]] = set()
+    for topic in request.topics:
+        for asked in topic.partitions:
+            key = topic.name, asked.partition_index
+            (twice if key in once else once).add(key)
+    return twice
 
 
 async def _look_up(
@@ -160,12 +174,13 @@ async def handle_offset_for_leader_epoch(
     """Where a leader epoch ends in the leader's log (KIP-101, KIP-320)."""
     trusted = context.allowed(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
     topics = []
-    async for topic in context.pace.each(request.topics):
+    for topic in request.topics:
+        await context.pace.did(ELEMENT)
         allowed = trusted or context.allowed(Operation.DESCRIBE, ResourceType.TOPIC, topic.topic)
-        ends = [
-            _end(replicas, topic.topic, asked) if allowed else _ended(asked, ErrorCode.topic_authorization_failed)
-            async for asked in context.pace.each(topic.partitions)
-        ]
+        ends = []
+        for asked in topic.partitions:
+            await context.pace.did(ELEMENT)
+            ends.append(_end(replicas, topic.topic, asked) if allowed else _ended(asked, _DENIED))
         topics.append(epoch_response.OffsetForLeaderTopicResult(topic=topic.topic, partitions=tuple(ends)))
     return OffsetForLeaderEpochResponse(throttle_time=NO_WAIT, topics=tuple(topics))
 

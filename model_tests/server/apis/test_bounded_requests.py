@@ -152,7 +152,7 @@ async def test_empty_names_up_to_the_limit_are_served_in_slices() -> None:
         with counted_steps() as steps:
             assert await sent(cluster, frame) is not None
         assert steps.most < 10_000
-        assert line().passes - before > 5 * count // SLICE
+        assert line().passes - before > 3 * count // SLICE  # to read an element takes three units
 
 
 @pytest.mark.parametrize("tags", [MAX_TAGS + 1, 1 << 20])
