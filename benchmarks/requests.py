@@ -1,6 +1,6 @@
 """What a request of each kind costs a broker: the CPU time of its process, divided by the number of requests.
 
-`python -m benchmarks.requests [--quick] [--data DIR] [--only KIND,…]` prints a table. One client sends one request
+`python -m benchmarks.requests [--quick] [--data DIR] [--only KIND]` prints a table. One client sends one request
 after the other over one connection to a broker in a process of its own, and waits for each response. Beside each figure
 is its ratio to that of DescribeCluster in the same run, since a loaded machine makes both worse. All kinds are measured
 in turn, many rounds of them, and the median of each counts; the last line is the load of the machine, by
@@ -123,10 +123,10 @@ def frame(message: Any, version: int | None = None) -> bytes:
     return encode_request(message, 7, "benchmark", version=version)
 
 
-def produce(size: int, acks: int) -> bytes:
+def produce(size: int, acks: int, version: int = 12) -> bytes:
     now_ms = int(time.time() * 1e3)
     batch = build_batch([Record(0, now_ms, None, os.urandom(size))])
-    return frame(ProduceRequest(acks, 30_000, [ProduceTopic(TOPIC, "", [ProducePartition(0, batch)])]), 12)
+    return frame(ProduceRequest(acks, 30_000, [ProduceTopic(TOPIC, "", [ProducePartition(0, batch)])]), version)
 
 
 def fetch(offset: int, partition_bytes: int) -> bytes:
@@ -169,6 +169,7 @@ def kinds() -> dict[str, Kind]:
     small = {
         "Produce, 100 B, acks=all": produce(100, -1),
         "Produce, 100 B, acks=1": produce(100, 1),
+        "Produce 7, 100 B, acks=all": produce(100, -1, 7),
         "Fetch, 1 record": fetch(1, 1),
         **administrative(),
     }
@@ -209,10 +210,10 @@ def table(found: Mapping[str, list[list[float]]], others: Sequence[Path]) -> Tab
 def main(words: Sequence[str] | None = None) -> None:
     options = parser("requests", __doc__, quick="a tenth of the rounds")
     options.add_argument("--data", metavar="DIR", default=MEMORY, help="where the brokers' files are")
-    options.add_argument("--only", metavar="KIND,…", default="", help="kinds whose names begin so")
+    options.add_argument("--only", metavar="KIND", action="append", help="kinds whose names begin so")
     options.add_argument("--beside", metavar="PATH", type=Path, action="append", default=[], help="another checkout")
     chosen = options.parse_args(words)
-    wanted = tuple(chosen.only.split(","))
+    wanted = tuple(chosen.only or [""])
     measured = {name: kind for name, kind in kinds().items() if name == BASE or name.startswith(wanted)}
     with contextlib.ExitStack() as stack:
         brokers = [stack.enter_context(broker(path.resolve(), chosen.data)) for path in (ROOT, *chosen.beside)]

@@ -12,9 +12,9 @@
 Decoding copies no records: they are views of the frame. Encoding copies none either: it returns buffers, to be sent one
 after the other. Held against kio's classes by a differential test, for every version in both directions.
 
-What most producers send, a request of one partition outside of transactions in a flexible version, is decoded in one
-go; any other goes by the field, and so does one with a tagged field or a length that takes more bytes than one. So it
-is with the response for one partition that has nothing to add to its offset.
+What most producers send, a request of one partition outside of transactions, is decoded in one go; any other goes by
+the field, and so does one with a tagged field or a length that takes more bytes than one. So it is, in flexible
+versions, with the response for one partition that has nothing to add to its offset.
 """
 
 from __future__ import annotations
@@ -75,6 +75,10 @@ _ONE_TOPIC_BY_ID = struct.Struct(">bhib16s")
 """The same with the topic's id in place of its name."""
 _ONE_PARTITION = struct.Struct(">biBB")
 """An array of one partition, its index, and the records' length in two bytes, or in one and the first of them."""
+_ONE_LEGACY_TOPIC = struct.Struct(">hhiih")
+"""The same as `_ONE_TOPIC` in a version that is not flexible."""
+_ONE_LEGACY_PARTITION = struct.Struct(">iii")
+"""An array of one partition, its index, and the records' length."""
 _LONGEST: Final = 0x7F
 """A string's length that is written in one byte is below this."""
 _ONE: Final = 2
@@ -92,7 +96,7 @@ _NO_ERRORS: Final = b"\x01\x00\x00\x00"
 
 def decode_quickly(view: memoryview, position: int, version: int) -> ProduceRequest | None:
     """The request at `position`, if it cannot have many elements; None if it may. Raises one of `fields.DAMAGE`."""
-    request = _decode_one(view, position, version) if version >= FLEXIBLE_FROM else None
+    request = _decode_one(view, position, version) if version >= FLEXIBLE_FROM else _decode_one_legacy(view, position)
     if request is None and len(view) <= SHORT_BYTES:
         return at_once(decoding_request(view, position, version))[0]
     return request
@@ -169,6 +173,23 @@ def _decode_one(view: memoryview, position: int, version: int) -> ProduceRequest
     return ProduceRequest(acks, timeout_ms, [ProduceTopic(name, topic_id, [data])])
 
 
+def _decode_one_legacy(view: memoryview, position: int) -> ProduceRequest | None:
+    """The same for the versions that are not flexible."""
+    start = position + _ONE_LEGACY_TOPIC.size
+    if start > len(view):
+        return None
+    transactional_id, acks, timeout_ms, topics, length = _ONE_LEGACY_TOPIC.unpack_from(view, position)
+    partitions_at = start + length
+    records_at = partitions_at + _ONE_LEGACY_PARTITION.size
+    if transactional_id != -1 or topics != 1 or length < 0 or records_at > len(view):
+        return None
+    partitions, index, size = _ONE_LEGACY_PARTITION.unpack_from(view, partitions_at)
+    if partitions != 1 or records_at + size != len(view):
+        return None
+    data = ProducePartition(index, view[records_at:])
+    return ProduceRequest(acks, timeout_ms, [ProduceTopic(str(view[start:partitions_at], "utf-8"), NO_ID, [data])])
+
+
 def encode_request(request: ProduceRequest, version: int) -> list[Buffer]:
     """The body of a request."""
     flexible = version >= FLEXIBLE_FROM
@@ -197,27 +218,42 @@ def encode_request(request: ProduceRequest, version: int) -> list[Buffer]:
 
 def encode_response(response: ProduceResponse, version: int) -> list[Buffer]:
     """The body of a response."""
-    return at_once(encoding_response(response, version))
+    body = bytearray(count(len(response.topics), flexible=version >= FLEXIBLE_FROM))
+    for topic in response.topics:
+        body += _topic_head(topic, version)
+        for partition in topic.partitions:
+            _encode_produced(body, partition, version)
+        if version >= FLEXIBLE_FROM:
+            body += b"\x00"
+    return [body + _response_end(response, version)]
 
 
 def encoding_response(response: ProduceResponse, version: int) -> Sliced[list[Buffer]]:
     """The same in slices."""
-    flexible = version >= FLEXIBLE_FROM
-    body = bytearray(count(len(response.topics), flexible=flexible))
+    body = bytearray(count(len(response.topics), flexible=version >= FLEXIBLE_FROM))
     for topic in response.topics:
-        body += topic_bytes(topic.name, topic.topic_id, by_id=version >= TOPIC_IDS_FROM, flexible=flexible)
-        body += count(len(topic.partitions), flexible=flexible)
+        body += _topic_head(topic, version)
         for number, partition in enumerate(topic.partitions, 1):
             _encode_produced(body, partition, version)
             if not number % STEP:
                 yield STEP
-        if flexible:
+        if version >= FLEXIBLE_FROM:
             body += b"\x00"
         yield 2
-    body += _I32.pack(response.throttle_time_ms)
-    if flexible:
-        body += _encode_endpoints(response.node_endpoints) if version >= _LEADERS_FROM else b"\x00"
-    return [body]
+    return [body + _response_end(response, version)]
+
+
+def _topic_head(topic: TopicProduced, version: int) -> bytes:
+    flexible = version >= FLEXIBLE_FROM
+    name = topic_bytes(topic.name, topic.topic_id, by_id=version >= TOPIC_IDS_FROM, flexible=flexible)
+    return name + count(len(topic.partitions), flexible=flexible)
+
+
+def _response_end(response: ProduceResponse, version: int) -> bytes:
+    end = _I32.pack(response.throttle_time_ms)
+    if version < FLEXIBLE_FROM:
+        return end
+    return end + (_encode_endpoints(response.node_endpoints) if version >= _LEADERS_FROM else b"\x00")
 
 
 def encode_one(response: ProduceResponse, version: int, correlation_id: int) -> bytes | None:

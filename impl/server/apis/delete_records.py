@@ -15,6 +15,7 @@ from tidegauge.impl.metadata.topic_names import INTERNAL_TOPICS
 from tidegauge.impl.server.broker.metadata_cache import MetadataCache
 from tidegauge.impl.server.broker.record_deletions import DeletionOutcome, PartitionDeletion
 from tidegauge.impl.server.broker.replica_manager import ReplicaManager
+from tidegauge.impl.server.pace import ELEMENT
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
 from tidegauge.impl.wire.primitives import NO_WAIT, TopicName, i32, i64, to_millis
 
@@ -30,9 +31,11 @@ async def handle_delete_records(
     """Delete the records before the given offsets; -1 stands for the high watermark. Only the leader does."""
     allowed: list[PartitionDeletion] = []
     topics: list[tuple[TopicName, list[tuple[int, ErrorCode | None]]]] = []
-    async for topic in context.pace.each(request.topics):
+    for topic in request.topics:
+        await context.pace.did(ELEMENT)
         partitions = []
-        async for asked in context.pace.each(topic.partitions):
+        for asked in topic.partitions:
+            await context.pace.did(ELEMENT)
             refusal = _refusal(topic.name, asked.partition_index, context, metadata)
             partitions.append((int(asked.partition_index), refusal))
             if refusal is None:
@@ -44,11 +47,12 @@ async def handle_delete_records(
         )
     )
     results = []
-    async for name, partitions in context.pace.each(topics):
-        found = [
-            _result(index, next(outcomes) if refusal is None else DeletionOutcome(refusal))
-            async for index, refusal in context.pace.each(partitions)
-        ]
+    for name, partitions in topics:
+        await context.pace.did(ELEMENT)
+        found = []
+        for index, refusal in partitions:
+            await context.pace.did(ELEMENT)
+            found.append(_result(index, next(outcomes) if refusal is None else DeletionOutcome(refusal)))
         results.append(DeleteRecordsTopicResult(name=name, partitions=tuple(found)))
     return DeleteRecordsResponse(throttle_time=NO_WAIT, topics=tuple(results))
 

@@ -16,6 +16,7 @@ from kio.schema.types import ProducerId
 from tidegauge.impl.metadata.topic_names import is_topic_name
 from tidegauge.impl.partition.producer_state import ProducerEntry
 from tidegauge.impl.server.broker.replica_manager import ReplicaManager
+from tidegauge.impl.server.pace import ELEMENT
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
 from tidegauge.impl.wire.primitives import NO_WAIT, TopicName, i32, i64
 
@@ -32,10 +33,10 @@ async def handle_describe_producers(
     topics = []
     for name, indexes in _once_each(request).items():
         allowed = context.allowed(Operation.READ, ResourceType.TOPIC, name)
-        partitions = [
-            await _described(replicas, name, index, context, allowed=allowed)
-            async for index in context.pace.each(indexes)
-        ]
+        partitions = []
+        for index in indexes:
+            await context.pace.did(ELEMENT)
+            partitions.append(await _described(replicas, name, index, context, allowed=allowed))
         topics.append(TopicResponse(name=name, partitions=tuple(partitions)))
     return DescribeProducersResponse(throttle_time=NO_WAIT, topics=tuple(topics))
 
@@ -63,11 +64,15 @@ async def _described(
         error, message = ErrorCode.not_leader_or_follower, f"broker {partition.replica.leader} leads {topic}-{index}"
     else:
         entries = sorted(partition.replica.producers.entries.values(), key=lambda entry: entry.producer_id)
+    producers = []
+    for entry in entries:
+        await context.pace.did(ELEMENT)
+        producers.append(_state(entry))
     return PartitionResponse(
         partition_index=i32(index),
         error_code=error,
         error_message=message,
-        active_producers=tuple([_state(entry) async for entry in context.pace.each(entries)]),
+        active_producers=tuple(producers),
     )
 
 
