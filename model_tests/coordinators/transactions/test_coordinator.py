@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from typing import TypeVar
 
 import attrs
@@ -50,8 +50,10 @@ def together(each: Iterable[Outstanding]) -> Outstanding:
 class Coordinating:
     """A coordinator of every partition, the log that it writes, and what it is to do besides."""
 
-    def __init__(self, config: TransactionConfig = DEFAULTS) -> None:
-        self.core = TransactionCoordinator(config)
+    def __init__(
+        self, config: TransactionConfig = DEFAULTS, core: type[TransactionCoordinator] = TransactionCoordinator
+    ) -> None:
+        self.core = core(config)
         self.log: list[tuple[bytes | None, bytes | None]] = []
         self.now_ms = 1_000
         self.leader_epoch = 0
@@ -209,6 +211,37 @@ def test_a_new_coordinator_writes_all_markers_again_and_completes_what_has_none(
     (complete,) = one.elect().appends
     one.commit(complete)
     assert one.known().status is TransactionStatus.COMPLETE_ABORT
+
+
+class SkipsWhileAnotherPartitionLoads(TransactionCoordinator):
+    """KAFKA-9777: the last acknowledgement is passed over where a load holds the lock, and nobody looks again."""
+
+    def marker_written(self, marker: Marker, partitions: Set[TopicPartition], now_ms: int) -> Append[None] | None:
+        complete = super().marker_written(marker, partitions, now_ms)
+        return None if any(one.loading for one in self.partitions.values()) else complete
+
+
+@pytest.mark.parametrize(
+    ("core", "status", "told"),
+    [
+        (TransactionCoordinator, TransactionStatus.COMPLETE_COMMIT, ErrorCode.none),
+        (SkipsWhileAnotherPartitionLoads, TransactionStatus.PREPARE_COMMIT, ErrorCode.concurrent_transactions),
+    ],
+)
+def test_a_transaction_completes_while_another_partition_of_the_log_loads(
+    core: type[TransactionCoordinator], status: TransactionStatus, told: ErrorCode
+) -> None:
+    """Where it does not, its producer's InitProducerId is refused for ever: what KAFKA-8803 tells of."""
+    one = Coordinating(core=core)
+    one.init()
+    one.add(FIRST, SECOND)
+    one.end()
+    other = (one.partition + 1) % DEFAULTS.partitions
+    one.core.begin_loading(other, 1)
+    one.write_markers()
+    at_once(one.core.load(other, 1, []))
+    assert one.known().status is status
+    assert one.init().error is told
 
 
 def test_a_complete_record_that_fails_is_made_again() -> None:
