@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import struct
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any, get_type_hints
@@ -371,7 +372,7 @@ def test_requests_of_one_partition_are_read_as_they_were_written(kind: str, vers
             decode_request(frame[:end])
 
 
-@pytest.mark.parametrize("version", [9, 12, 13])
+@pytest.mark.parametrize("version", [3, 8, 9, 12, 13])
 def test_a_request_of_one_partition_with_any_bit_changed_is_what_it_is_by_the_field(
     version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -385,7 +386,16 @@ def test_a_request_of_one_partition_with_any_bit_changed_is_what_it_is_by_the_fi
             changed[-1][position] ^= 1 << bit
     in_one_go = [outcome(each) for each in changed]
     monkeypatch.setattr(produce_codec, "_decode_one", lambda *_: None)
+    monkeypatch.setattr(produce_codec, "_decode_one_legacy", lambda *_: None)
     assert in_one_go == [outcome(each) for each in changed]
+
+
+@pytest.mark.parametrize("version", [3, 8])
+def test_a_name_of_negative_length_is_malformed_though_the_rest_would_fit(version: int) -> None:
+    header = encode_request(produce.ProduceRequest(-1, 2, []), 1, "c", version=version)[4:15]
+    overlapping = struct.pack(">hhiih", -1, -1, 2, 1, -6) + struct.pack(">hi", 0, 70) + bytes(70)
+    with pytest.raises(MalformedMessageError):
+        decode_request(header + overlapping)
 
 
 BY_THE_FIELD = ("leader_id", "leader_epoch", "error_message", "record_errors")
