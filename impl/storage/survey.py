@@ -211,7 +211,7 @@ def _is_followed(reader: _Reader, position: int, header: BatchHeader, bounds: Bo
 
 def _continues(reader: _Reader, position: int, header: BatchHeader, bounds: Bounds, expected: int, epoch: int) -> bool:
     """Whether an intact batch may follow what ended at `expected` in this leader epoch."""
-    spans_start = position == 0 and header.base_offset < expected <= header.last_offset
+    spans_start = position == 0 and 0 <= header.base_offset < expected <= header.last_offset
     if header.base_offset < expected and not spans_start:
         return False
     if header.partition_leader_epoch < epoch:

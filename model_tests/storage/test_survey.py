@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import struct
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Final
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from tidegauge.impl.ports.disk import File
 from tidegauge.impl.ports.simulated_disk import SimulatedDisk
 from tidegauge.impl.records.batches import HEADER_SIZE, BatchHeader, checked_header
+from tidegauge.impl.records.checksum import crc32c
 from tidegauge.impl.records.payload import Record, build_batch
 from tidegauge.impl.storage import survey as surveying
 from tidegauge.impl.storage.survey import MAX_RELATIVE_OFFSET, Bounds, DamagedExtent, survey
@@ -149,30 +151,35 @@ def test_a_file_that_fits_a_window_is_read_once(monkeypatch: pytest.MonkeyPatch)
 
 
 BASE_OFFSET_SIZE: Final = 8
-OFFSETS: Final = (0, 3, 4, 7)
-"""Where the batches of `several` begin; the last one ends at 9."""
+OFFSETS: Final = (0, 260, 263)
+"""Where the batches of `several` begin; zeroes in the first bytes of an offset make it another one, and not 0."""
+END: Final = 265
+CRC_POSITION: Final = 17
+CHECKED_FROM: Final = 21
 
 
 def several() -> bytes:
-    """Batches of one to three records, each with values of its own."""
+    """Batches one right after the other, each with a value of its own; the cleaner has taken their other records."""
     content = b""
-    for begin, end in zip(OFFSETS, (*OFFSETS[1:], LIMIT), strict=True):
-        one = bytearray(build_batch([Record(offset, 0, None, b"%d" % offset) for offset in range(begin, end)]))
+    for begin, end in pairwise((*OFFSETS, END)):
+        one = bytearray(build_batch([Record(begin, 0, None, b"%d" % begin)]))
         struct.pack_into(">i", one, EPOCH_POSITION, 1)
+        struct.pack_into(">i", one, DELTA_POSITION, end - begin - 1)
+        struct.pack_into(">I", one, CRC_POSITION, crc32c(bytes(one[CHECKED_FROM:])))
         content += one
     return content
 
 
 @pytest.mark.parametrize("fill", [0x00, 0xFF, 0x02], ids=hex)
-@pytest.mark.parametrize("flushed", [0, LIMIT], ids=["nothing is known of the end", "the end is known"])
-@pytest.mark.parametrize("limit", [None, LIMIT], ids=["the last segment", "a closed one"])
+@pytest.mark.parametrize("flushed", [0, END], ids=["nothing is known of the end", "the end is known"])
+@pytest.mark.parametrize("limit", [None, END], ids=["the last segment", "a closed one"])
 def test_no_batch_is_found_at_an_offset_that_it_was_not_written_at(fill: int, flushed: int, limit: int | None) -> None:
     """Bytes anywhere are overwritten, as by a lost sector; the checksum of a batch does not cover its base offset.
 
     Only at the end of a last segment whose end nobody knows, an offset that was overwritten cannot be told.
     """
     content = several()
-    written = {header.crc: header.base_offset for _, header in survey_of(content)}
+    written = {header.crc: header.base_offset for _, header in survey_of(content, Bounds(0, END))}
     assert tuple(written.values()) == OFFSETS
     for start in range(len(content)):
         for end in range(start + 1, len(content) + 1, 3):
@@ -183,5 +190,5 @@ def test_no_batch_is_found_at_an_offset_that_it_was_not_written_at(fill: int, fl
                 assert is_hidden or written[header.crc] == header.base_offset, f"[{start}, {end}) is overwritten"
 
 
-def survey_of(content: bytes, bounds: Bounds = BOUNDS) -> list[tuple[int, BatchHeader]]:
+def survey_of(content: bytes, bounds: Bounds) -> list[tuple[int, BatchHeader]]:
     return [piece for piece in survey(file_of(content), bounds) if not isinstance(piece, DamagedExtent)]

@@ -5,8 +5,9 @@ the batches around it agree: it follows what came before it, the next one does n
 before it is damaged, it is followed by another batch or by the end of the file.
 
 The end of the file is not enough where the recovery point lies in what is damaged. The log ended there once, so a batch
-began there: either this batch is that one and its base offset has grown, or more than one batch is damaged. Then the
-name of the next file tells, or nothing does, and the batch is not believed.
+began there: either this batch is that one and its base offset has grown, or more than one batch is damaged. Nor is it
+enough where the recovery point lies behind this batch: either the end of the log is missing, or what is damaged before
+it reaches into its base offset. Then the name of the next file tells, or nothing does, and the batch is not believed.
 """
 
 from __future__ import annotations
@@ -60,9 +61,9 @@ class Rules:
         end, believed, damaged = segment.base, [], []
         begun = False
         for number, batch in enumerate(segment.batches):
-            is_over_end = begun and end < point < batch.start
+            is_unsure = begun and (end < point < batch.start or batch.end < point)
             if not self.is_believed(segment, number, is_behind_damage=begun) or (
-                is_over_end and not self.is_borne_out(segment, number, following)
+                is_unsure and not self.is_borne_out(segment, number, following)
             ):
                 begun = True
                 continue
