@@ -26,7 +26,6 @@ from kio.schema.errors import ErrorCode
 from kio.schema.types import GroupId, TopicName
 from kio.static.primitive import i8, i32Timedelta
 
-from tidegauge.impl.coordinators.groups.classic.state import ClassicState
 from tidegauge.impl.coordinators.groups.consumer.state import (
     JOINING_EPOCH,
     STATIC_LEAVING_EPOCH,
@@ -36,7 +35,6 @@ from tidegauge.impl.coordinators.groups.consumer.state import (
     HeartbeatResponse,
     Place,
 )
-from tidegauge.impl.coordinators.groups.requests import Ruling
 from tidegauge.impl.metadata.features import GROUP_VERSION
 from tidegauge.impl.server.broker.consumer_members import HEARTBEAT_INTERVAL
 from tidegauge.impl.server.broker.groups import Groups
@@ -144,14 +142,12 @@ def _wrong(request: ConsumerGroupHeartbeatRequest, version: int) -> str:
 async def _made_room(
     led: Led[GroupCoordinator], request: ConsumerGroupHeartbeatRequest, context: RequestContext, groups: Groups
 ) -> ErrorCode:
-    """A classic group without members goes, but for its offsets; one with members is GROUP_ID_NOT_FOUND here."""
-    classic = led.state.classic.get(request.group_id)
-    if classic is None:
+    """Who joins takes the place of a classic group without members; all else is GROUP_ID_NOT_FOUND there."""
+    if led.state.classic.get(request.group_id) is None:
         return NONE
-    if request.member_epoch != JOINING_EPOCH or classic.state is not ClassicState.EMPTY or classic.pending:
+    if request.member_epoch != JOINING_EPOCH:
         return ErrorCode.group_id_not_found
-    await groups.members.settled()
-    return await context.wait_briefly(partial(groups.carry_out, led, Ruling(ended=(request.group_id,))))
+    return await context.wait_briefly(partial(groups.delete_classic, led, request.group_id))
 
 
 async def _places(named: Iterable[Any], context: RequestContext) -> frozenset[Place]:

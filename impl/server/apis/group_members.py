@@ -71,10 +71,6 @@ async def handle_join_group(request: JoinGroupRequest, context: RequestContext, 
     led = _led(request.group_id, context, groups)
     if isinstance(led, ErrorCode):
         return await _joined(JoinResponse(led, request.member_id), context)
-    if (consumers := led.state.consumers.get(request.group_id)) is not None:
-        if consumers.members:
-            return await _joined(JoinResponse(ErrorCode.inconsistent_group_protocol, request.member_id), context)
-        groups.delete_consumers(led, request.group_id)
     protocols = [Protocol(one.name, one.metadata) async for one in context.pace.each(request.protocols)]
     session_ms = request.session_timeout // MILLISECOND
     rebalance_ms = request.rebalance_timeout // MILLISECOND
@@ -92,6 +88,11 @@ async def handle_join_group(request: JoinGroupRequest, context: RequestContext, 
         unique=groups.members.unique_id(),
         reason=request.reason or "",
     )
+    # Nothing is awaited from here until the core has decided: else a member of the other protocol comes in between.
+    if (consumers := led.state.consumers.get(request.group_id)) is not None:
+        if consumers.members:
+            return await _joined(JoinResponse(ErrorCode.inconsistent_group_protocol, request.member_id), context)
+        groups.delete_consumers(led, request.group_id)
     told = await groups.members.ask(led, lambda core, *when: core.join(asked, *when), context, JoinResponse)
     return await _joined(told, context)
 

@@ -107,12 +107,17 @@ class ConsumerMembers:
     ) -> HeartbeatResponse:
         """The core's response to a heartbeat, once it is in the log. `may_describe`: which topics its sender may know.
 
-        Errors: those of the core, and of the append: COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR.
+        Errors: those of the core, GROUP_ID_NOT_FOUND where the group is a classic one by now, and of the append:
+        COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR.
         """
         if expressions := self._expressions_of(led, request):
             await self._expressions.learn(expressions, self._metadata.image.topics, pace)
             if not led.is_led:
                 return HeartbeatResponse(ErrorCode.not_coordinator)
+        if led.state.classic.get(request.group) is not None:
+            return HeartbeatResponse(
+                ErrorCode.group_id_not_found, f"{request.group} is a group of the classic protocol"
+            )
         now, session_ms = self._now(), self.setting(request.group, SESSION_TIMEOUT)
         known = TopicsOfImage(self._metadata.image, self._expressions, may_describe, now.wall_ms)
         made = led.state.consumers.heartbeat(request, known, session_ms, now.timer_ms)

@@ -17,6 +17,7 @@ import trio
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.coordinators.groups.classic.messages import Moment
+from tidegauge.impl.coordinators.groups.classic.state import ClassicState
 from tidegauge.impl.coordinators.groups.classic.turn import ClassicLimits
 from tidegauge.impl.coordinators.groups.consumer.coordinator import ConsumerLimits
 from tidegauge.impl.coordinators.groups.coordinator import GroupCoordinator, Limits
@@ -233,6 +234,19 @@ class Groups:
             self._tasks.start_soon(self._write, led, lambda core: core.expire(self.now_ms, RECORDS_AT_ONCE))
             for group in led.state.idle_consumers():
                 self.delete_consumers(led, group)
+
+    async def delete_classic(self, led: Led[GroupCoordinator], group: str) -> ErrorCode:
+        """A classic group without members goes, but for its offsets; GROUP_ID_NOT_FOUND for one that has any.
+
+        Its members are counted when the tombstone is on its way, and nothing is awaited between the two.
+        """
+        await self.members.settled()
+        classic = led.state.classic.get(group)
+        if classic is None:
+            return ErrorCode.none
+        if classic.state is not ClassicState.EMPTY or classic.pending:
+            return ErrorCode.group_id_not_found
+        return await self.carry_out(led, Ruling(ended=(group,)))
 
     def delete_consumers(self, led: Led[GroupCoordinator], group: str) -> None:
         """The records of a consumer group without members go; nothing is awaited."""
