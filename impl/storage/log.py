@@ -323,8 +323,9 @@ class Log(LogReads):
     def truncate_to(self, offset: int, *, epoch: int = UNDEFINED_EPOCH) -> int:
         """Remove every batch that reaches to `offset` or beyond, durably; returns the new log end offset.
 
-        That is below `offset` when it lay inside a batch. Below the log start the log is emptied and starts there, with
-        `epoch` as that of the record before, if it is known. Raises CorruptLogError on new damage.
+        That is below `offset` when it lay inside a batch, and never below the log start when `offset` is not. Below the
+        log start the log is emptied and starts there, with `epoch` as that of the record before, if it is known. Raises
+        CorruptLogError on new damage.
         """
         self._durability.check()
         if offset >= self.log_end_offset:
@@ -346,13 +347,13 @@ class Log(LogReads):
         durability, segments = self._durability, self._segments
         number = segments.number_of(offset)
         offset = segments.ordered[number].start_of(offset)
+        if offset < self._log_start_offset:  # in the batch that the log starts in
+            return self._empty_at_start()
         durability.lower_recovery_point(offset)
         try:
             segments.remove_from(number + 1)
             if offset < segments.active.next_offset:
                 segments.active.truncate(offset, self.epochs)
-            self._log_start_offset = min(self._log_start_offset, self.log_end_offset)
-            durability.log_start_offset = min(durability.log_start_offset, self.log_end_offset)
             self.damage.keep_below(self.log_end_offset)
             self._trim_epochs()
             durability.sync(self.observer)
@@ -381,6 +382,11 @@ class Log(LogReads):
             with durability.failing():
                 self.observer.started_anew(offset)
 
+    def _empty_at_start(self) -> None:
+        """Remove every record and leave the log start where it is, with the epoch of the record before it."""
+        last = self.epochs.epoch_for_offset(self._log_start_offset - 1)
+        self.truncate_fully_and_start_at(self._log_start_offset, epoch=UNDEFINED_EPOCH if last is None else last)
+
     def repair(self) -> int:
         """End before the first damaged offset, durably; returns the log end offset.
 
@@ -393,8 +399,7 @@ class Log(LogReads):
         if start < self._segments.base_offsets[0]:
             self.truncate_fully_and_start_at(start)
         elif start < self._log_start_offset:
-            last = self.epochs.epoch_for_offset(self._log_start_offset - 1)
-            self.truncate_fully_and_start_at(self._log_start_offset, epoch=UNDEFINED_EPOCH if last is None else last)
+            self._empty_at_start()
         else:
             self._cut(start)
         self.damage.repaired(gap, end, names)
@@ -485,26 +490,6 @@ class Log(LogReads):
 
     # --- durability ---------------------------------------------------------------------------------------------------
 
-    @property
-    def has_failed(self) -> bool:
-        """Whether the log can only be read until it is opened again."""
-        return self._durability.failure is not None
-
-    @property
-    def flushed_end_offset(self) -> int:
-        """Recovery point: every record below it is on stable storage."""
-        return self._durability.recovery_point
-
-    @property
-    def is_dirty(self) -> bool:
-        """Whether a flush has anything to do."""
-        return self._durability.is_dirty
-
-    @property
-    def is_being_flushed(self) -> bool:
-        """Whether a flush is in progress."""
-        return self._durability.is_being_flushed
-
     def flush(self) -> int:
         """Bring every record to stable storage; returns the recovery point, which is then the log end offset.
 
@@ -541,11 +526,6 @@ class Log(LogReads):
     def finish_flush(self, flush: PendingFlush) -> bool:
         """Move the recovery point after the flush's work; False when the flush was void. Raises OSError."""
         return self._durability.finish_flush(flush, self.observer)
-
-    @property
-    def epochs_are_synced(self) -> bool:
-        """Whether the leader epochs are on stable storage as they are."""
-        return self._durability.epochs_are_synced
 
     def prepare_log_start(self, offset: int) -> None:
         """Flush up to where the log is to start, and write the leader epochs down that it has then. Raises OSError.

@@ -1,4 +1,4 @@
-"""Reading one log: where it starts and ends, its segments and epochs, its records."""
+"""Reading one log: where it starts and ends, its segments and epochs, what is on stable storage, its records."""
 
 from __future__ import annotations
 
@@ -102,6 +102,33 @@ class LogReads:
         if floor is None:
             return EpochEndOffset(UNDEFINED_EPOCH, self._log_start_offset)
         return self.epochs.end_offset_for(floor, self.log_end_offset)
+
+    # --- what is on stable storage ------------------------------------------------------------------------------------
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the log can only be read until it is opened again."""
+        return self._durability.failure is not None
+
+    @property
+    def flushed_end_offset(self) -> int:
+        """Recovery point: every record below it is on stable storage."""
+        return self._durability.recovery_point
+
+    @property
+    def is_dirty(self) -> bool:
+        """Whether a flush has anything to do."""
+        return self._durability.is_dirty
+
+    @property
+    def is_being_flushed(self) -> bool:
+        """Whether a flush is in progress."""
+        return self._durability.is_being_flushed
+
+    @property
+    def epochs_are_synced(self) -> bool:
+        """Whether the leader epochs are on stable storage as they are."""
+        return self._durability.epochs_are_synced
 
     # --- reading -----------------------------------------------------------------------------------------------------
 

@@ -209,6 +209,20 @@ def test_a_batch_is_cut_as_a_whole() -> None:
     assert [record.offset for record in decode_batches(log.read(0, 1000))] == [0, 1, 2, 3]
 
 
+def test_a_cut_into_the_batch_that_the_log_starts_in_leaves_the_log_start_where_it_is() -> None:
+    disk = new_disk()
+    log = opened(disk)
+    for epoch in (3, 5):
+        log.append_as_leader(build_batch([Record(n, 0, None, b"v") for n in range(4)]), epoch, 0)
+    log.delete_records_before(6)
+    assert log.truncate_to(7) == 6
+    assert (log.log_start_offset, log.log_end_offset, log.epochs.entries) == (6, 6, ((5, 5),))
+    disk.crash()
+    disk.power_on()
+    log = Log.open(disk, DIRECTORY, LogConfig(), 0, log_start_offset=6)
+    assert (log.log_start_offset, log.log_end_offset, log.latest_epoch) == (6, 6, 5)
+
+
 def test_a_cut_into_a_gap_ends_the_log_there_however_often() -> None:
     log = opened(new_disk())
     log.append_as_follower(batch(offset=0) + batch(offset=10))

@@ -97,9 +97,8 @@ class LogAgainstList(RuleBasedStateMachine):
     @rule(data=st.data())
     def truncate(self, data: st.DataObject) -> None:
         offset = data.draw(st.integers(self.first, self.end - 1))
-        del self.model[max(self.model[offset].batch, 0) :]
+        del self.model[max(self.model[offset].batch, self.first) :]
         assert self.log.truncate_to(offset) == self.end
-        self.first = min(self.first, self.end)
 
     @rule()
     def flush(self) -> None:
