@@ -58,6 +58,7 @@ class Name(Enum):
     COMMIT_OF_FORMER_GENERATION = "commit-of-former-generation"
     FAILED_COMMIT_READ = "failed-commit-read"
     COMMIT_READ_TOO_SOON = "commit-read-too-soon"
+    UNSTABLE_OFFSET_READ = "unstable-offset-read"
     COMMITTED_OFFSET_ORDER = "committed-offset-order"
     NONMONOTONIC_DELIVERY = "nonmonotonic-delivery"
     SKIPPED_DELIVERY = "skipped-delivery"

@@ -13,7 +13,8 @@ import pyarrow as pa
 from tidegauge.linearizability.anomaly import Anomaly
 from tidegauge.linearizability.coverage import MOST_NAMED, Coverage, Covering
 from tidegauge.linearizability.groups.checking import check_groups
-from tidegauge.linearizability.groups.parts import count_groups, of_groups, of_the_log, with_groups
+from tidegauge.linearizability.groups.decisions import decide, told
+from tidegauge.linearizability.groups.parts import count_groups, of_the_log, rows_of_groups, with_groups
 from tidegauge.linearizability.history import Codes, Ints, Operations
 from tidegauge.linearizability.log import Level, screen
 from tidegauge.linearizability.partition_check import HOLE_STEPS, check_partition
@@ -147,8 +148,10 @@ def _checked(
     whose = with_groups(operations)
     if not whose.any():
         return _checked_without_groups(operations, starts, level, hole_steps, named)
-    others = of_the_log(operations, whose)
-    found = check_groups(of_groups(operations, whose), level)
+    decisions, commits = decide(operations, whose)
+    others = of_the_log(told(operations, commits), whose)
+    rows = rows_of_groups(operations, whose)
+    found = check_groups(operations.take(rows), decisions.take(rows), level)
     anomalies, covered = _checked_without_groups(others, others.history_starts, level, hole_steps, named)
     if covered is not None:
         there = np.isin(operations.history[starts[:-1]], others.history)

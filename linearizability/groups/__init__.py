@@ -8,6 +8,7 @@ each partition, a stretch of time of its own, one after the other. A running max
 one into the next, for what comes before it is smaller; so what is said of one group holds of all at once, in
 O(n log n), and each occurrence tells by its rows whose it is.
 
+    decisions    what becomes of offsets that are committed in transactions
     table        the rows of groups, one a partition or record, with those numbers and clocks
     assignments, ownership, registers, deliveries    the rules
     findings     what they have found, as anomalies

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from tidegauge.linearizability.anomaly import Anomaly
 from tidegauge.linearizability.groups.assignments import check_assignments
+from tidegauge.linearizability.groups.decisions import Decisions
 from tidegauge.linearizability.groups.deliveries import check_deliveries
 from tidegauge.linearizability.groups.findings import Found
 from tidegauge.linearizability.groups.ownership import check_ownership
@@ -15,14 +16,14 @@ from tidegauge.linearizability.history import Operations, blocks
 from tidegauge.linearizability.log import BLOCK, Level
 
 
-def check_groups(operations: Operations, level: Level = Level.KAFKA) -> list[Anomaly]:
+def check_groups(operations: Operations, decisions: Decisions, level: Level = Level.KAFKA) -> list[Anomaly]:
     """Every anomaly of the groups; all rows are of groups, well formed, and sorted by history and index.
 
-    `level`: whether a read of a committed offset may be late.
+    `decisions`: what becomes of each row. `level`: whether a read of a committed offset may be late.
     """
     anomalies: list[Anomaly] = []
     for start, stop in blocks(operations, BLOCK):
-        table = GroupTable.of(operations.slice(start, stop))
+        table = GroupTable.of(operations.slice(start, stop), decisions.slice(start, stop))
         placed = [one for found in _found(table, level) for one in found.anomalies(table)]
         # By history; the rules are in their order.
         anomalies += [anomaly for _, anomaly in sorted(placed, key=lambda one: int(table.group[one[0]]))]

@@ -130,12 +130,13 @@ def lost(known: Known) -> Found:
 def after_commit(known: Known) -> Found:
     """What was delivered lies below every offset that may have been the committed one since the process was assigned.
 
-    A commit that returned before another one was called, which in turn returned before that, is none of those.
+    A commit that returned before another one was called, which in turn returned before that, is none of those. One in a
+    transaction proves nothing: a member that does not ask for stable offsets may be told the one before for a while.
     """
     table = known.table
     deliveries = known.promised(known.deliveries, at_most_once=False)
     commits = rows_where((table.kind == Kind.COMMIT_OFFSETS) & (table.outcome != Outcome.FAIL))
-    is_taken = table.outcome[commits] == Outcome.OK
+    is_taken = (table.outcome[commits] == Outcome.OK) & ~table.in_transaction[commits]
     place = table.partition
     returned = table.clock(place[commits], np.where(is_taken, table.returned[commits], table.never))
     order = np.argsort(returned, kind="stable")

@@ -20,7 +20,7 @@ from tidegauge.linearizability.transactional import NONE
 
 def check_ownership(table: GroupTable) -> Iterator[Found]:
     """What is wrong with who commits."""
-    commits = table.of_kind(Kind.COMMIT_OFFSETS)
+    commits = rows_where((table.kind == Kind.COMMIT_OFFSETS) & table.is_taken)
     commits = commits[table.generation[commits] != NONE]
     reason = "in one generation a partition is one member's"
     yield Found(Name.TWO_COMMITTERS, reason, two_members(table, commits))

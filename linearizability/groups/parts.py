@@ -21,12 +21,8 @@ def with_groups(ops: Operations) -> Flags:
     return np.logical_or.reduceat(inside, starts[:-1]) if inside.any() else whose
 
 
-def of_groups(ops: Operations, whose: Flags) -> Operations:
+def rows_of_groups(ops: Operations, whose: Flags) -> Ints:
     """The rows by which the groups of the histories `whose` are checked."""
-    return ops.take(_rows_of_groups(ops, whose))
-
-
-def _rows_of_groups(ops: Operations, whose: Flags) -> Ints:
     assert ops.transactional is not None, "each has its group"
     inside = np.repeat(whose, np.diff(ops.history_starts))
     return np.flatnonzero(inside & (ops.transactional.group != NONE))
@@ -77,7 +73,7 @@ class Grouped:
 def count_groups(ops: Operations, whose: Flags) -> Grouped:
     """The groups of all histories; those `whose` have some."""
     number = np.repeat(np.arange(len(whose)), np.diff(ops.history_starts))
-    places = _rows_of_groups(ops, whose)
+    places = rows_of_groups(ops, whose)
     rows, history = ops.take(places), number[places]
     extra, said = rows.transactional, rows.membership or Membership.blank(len(rows))
     assert extra is not None, "each has its group"

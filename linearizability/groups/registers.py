@@ -27,12 +27,94 @@ def check_registers(table: GroupTable, level: Level) -> Iterator[Found]:
     reads = table.of_kind(Kind.READ_OFFSETS)
     found = table.commit[reads]
     is_failed = (found != NONE) & (table.outcome[found] == Outcome.FAIL)
-    is_soon = (found != NONE) & ~is_failed & (table.returned[reads] < table.call[found])
-    reason = "it found the offset of a commit that failed"
+    is_soon = (found != NONE) & ~is_failed & (table.returned[reads] < table.closing[found])
+    reason = "it found the offset of a commit that failed, or whose transaction did"
     yield Found(Name.FAILED_COMMIT_READ, reason, (found[is_failed], reads[is_failed]))
-    reason = "it found the offset of a commit that had not been called"
+    reason = "it found the offset of a commit that had not been called, or the end of its transaction had not"
     yield Found(Name.COMMIT_READ_TOO_SOON, reason, (found[is_soon], reads[is_soon]))
-    yield disordered(table, reads[~is_failed & ~is_soon], level)
+    spans = spans_of(table, reads[~is_failed & ~is_soon], level)
+    is_torn = spans.is_torn(table)
+    reason = "it was to wait for the end of a transaction that has committed an offset, or to find that"
+    yield Found(Name.UNSTABLE_OFFSET_READ, reason, (spans.open[is_torn], spans.reads[is_torn]))
+    yield disordered(table, spans.of(~is_torn))
+
+
+@attrs.frozen(eq=False)
+class Spans:
+    """When each of these reads took effect: at `called` at the earliest, at `returned` at the latest, by the clock."""
+
+    reads: Ints
+    called: Ints
+    returned: Ints
+    open: Ints
+    """The last commit in a transaction that it came after, or else the first that it came before; NONE without any."""
+
+    def is_torn(self, table: GroupTable) -> Flags:
+        """Whether there is no such instant, or what was found had not been called then."""
+        torn: Flags = self.returned < np.maximum(self.called, _sources(table, self.reads))
+        return torn
+
+    def of(self, chosen: Flags) -> Spans:
+        """Those that are chosen."""
+        return Spans(self.reads[chosen], self.called[chosen], self.returned[chosen], self.open[chosen])
+
+
+def spans_of(table: GroupTable, reads: Ints, level: Level) -> Spans:
+    """Each read between its call, unless it may be late, and its return.
+
+    A stable one does not take effect from the time that a committed transaction has written an offset of the partition
+    until its end is called: so it comes after that end where it, or what it has found, was called after that was
+    written, and before that was written where it returned before the end was called. It finds no offset before the end
+    of its own transaction is called. Another one may find an offset while one that was written after it is not decided.
+    """
+    place, found = table.partition[reads], table.commit[reads]
+    called = table.clock(place, np.where(is_trusted(table, reads, level), table.call[reads], BEFORE_ALL))
+    returned = table.clock(place, table.returned[reads])
+    spans = Spans(reads, called, returned, np.full(len(reads), NONE, np.int64))
+    closed = rows_where((table.kind == Kind.COMMIT_OFFSETS) & table.in_transaction & (table.outcome == Outcome.OK))
+    stable = rows_where(table.is_stable[reads])
+    if len(closed) and len(stable):
+        _keep_off(spans, stable, table, closed)
+    is_own = (found != NONE) & table.in_transaction[found] & table.is_stable[reads]
+    spans.called[is_own] = np.maximum(spans.called, table.clock(place, table.closing[found]))[is_own]
+    return spans
+
+
+def _keep_off(spans: Spans, stable: Ints, table: GroupTable, closed: Ints) -> None:
+    """Move these reads behind the ends of the transactions that they come after, and before what they come before."""
+    whose = table.partition[closed]
+    written, ended = table.clock(whose, table.returned[closed]), table.clock(whose, table.closing[closed])
+    returned = spans.returned[stable]
+    # Of partitions before, all is earlier, and of those after, later: no other one's is the largest, or the least.
+    order = np.argsort(written, kind="stable")
+    asked = np.searchsorted(written[order], np.maximum(spans.called[stable], _sources(table, spans.reads)[stable]))
+    holder, chosen = _holders(ended[order]), asked > 0
+    rows, latest = stable[chosen], order[holder[asked[chosen] - 1]]
+    is_later = ended[latest] > spans.called[rows]
+    spans.called[rows[is_later]] = ended[latest[is_later]]
+    spans.open[rows[is_later]] = closed[latest[is_later]]
+    order = np.argsort(-ended, kind="stable")
+    asked = np.searchsorted(-ended[order], -returned)
+    holder, chosen = _holders(-written[order]), asked > 0
+    rows, earliest = stable[chosen], order[holder[asked[chosen] - 1]]
+    is_earlier = written[earliest] < spans.returned[rows]
+    spans.returned[rows[is_earlier]] = written[earliest[is_earlier]]
+    alone = is_earlier & (spans.open[rows] == NONE)
+    spans.open[rows[alone]] = closed[earliest[alone]]
+
+
+def _sources(table: GroupTable, reads: Ints) -> Ints:
+    """When what each read has found was called, by the clock."""
+    found = table.commit[reads]
+    return table.clock(table.partition[reads], np.where(found == NONE, BEFORE_ALL, table.call[found]))
+
+
+def _holders(values: Ints) -> Ints:
+    """At each place, where the largest value so far is first."""
+    largest = np.maximum.accumulate(values)
+    is_new = np.concatenate(([True], largest[1:] > largest[:-1]))[: len(values)]
+    holders: Ints = np.maximum.accumulate(np.where(is_new, np.arange(len(values)), 0))
+    return holders
 
 
 @attrs.frozen(eq=False)
@@ -47,9 +129,9 @@ class Zones:
     """The row that was called last."""
 
 
-def disordered(table: GroupTable, reads: Ints, level: Level) -> Found:
+def disordered(table: GroupTable, spans: Spans) -> Found:
     """No order of commits and reads explains what was found."""
-    one, other = conflicting(zones := zones_of(table, reads, level))
+    one, other = conflicting(zones := zones_of(table, spans))
     reason = "no order of commits explains what was found committed, not even of these"
     return Found(
         Name.COMMITTED_OFFSET_ORDER,
@@ -66,25 +148,21 @@ def _with_partition_last(*columns: Ints) -> tuple[Ints, ...]:
     return *columns[:-1], last
 
 
-def zones_of(table: GroupTable, reads: Ints, level: Level) -> Zones:
-    """The clusters: that of each register before any commit comes first; of unknown commits only those that were found.
-
-    A read may be late (level `kafka`): it then says nothing of when it was called, unless all had settled.
-    """
+def zones_of(table: GroupTable, spans: Spans) -> Zones:
+    """The clusters: that of each register before any commit comes first; of unknown commits those that were found."""
     partitions = int(table.partition.max(initial=NONE)) + 1
-    found = table.commit[reads]
+    reads, found = spans.reads, table.commit[spans.reads]
     commits = rows_where((table.kind == Kind.COMMIT_OFFSETS) & (table.outcome != Outcome.FAIL))
     commits = commits[(table.outcome[commits] == Outcome.OK) | np.isin(commits, found)]
     place = table.partition
-    calls = table.clock(place[reads], np.where(is_trusted(table, reads, level), table.call[reads], BEFORE_ALL))
     is_ok = table.outcome[commits] == Outcome.OK
     own_returns = table.clock(place[commits], np.where(is_ok, table.returned[commits], table.never))
     begins = table.clock(np.arange(partitions), np.full(partitions, BEFORE_ALL))
     clusters = partitions + len(commits)
     cluster = np.where(found == NONE, place[reads], partitions + np.searchsorted(commits, found))
     members = np.concatenate((np.arange(clusters), cluster))
-    returned = np.concatenate((begins, own_returns, table.clock(place[reads], table.returned[reads])))
-    called = np.concatenate((begins, table.clock(place[commits], table.call[commits]), calls))
+    returned = np.concatenate((begins, own_returns, spans.returned))
+    called = np.concatenate((begins, table.clock(place[commits], table.call[commits]), spans.called))
     names = np.concatenate((np.full(partitions, NONE), commits, reads))
     starts = np.searchsorted(np.sort(members), np.arange(clusters))
     by_return = np.lexsort((returned, members))[starts]
@@ -93,14 +171,22 @@ def zones_of(table: GroupTable, reads: Ints, level: Level) -> Zones:
 
 
 def is_trusted(table: GroupTable, reads: Ints, level: Level) -> Flags:
-    """Whether each read says what was committed when it was called, or later."""
-    if level is Level.STRICT:
-        return np.ones(len(reads), np.bool_)
+    """Whether each read says what was committed when it was called, or later.
+
+    It may be late at level `kafka`, or where it does not ask for stable offsets and transactions commit some, unless
+    all had settled.
+    """
+    places = int(table.partition.max(initial=NONE)) + 1
     settled = table.of_kind(Kind.SETTLED)
-    since = np.full(int(table.partition.max(initial=NONE)) + 1, NONE, np.int64)
+    since = np.full(places, NONE, np.int64)
     np.maximum.at(since, table.partition[settled], table.call[settled])
     since[since == NONE] = table.never
     trusted: Flags = table.call[reads] >= since[table.partition[reads]]
+    if level is Level.STRICT:
+        is_mixed = np.zeros(places, np.bool_)
+        inside = (table.kind == Kind.COMMIT_OFFSETS) & table.in_transaction & (table.outcome != Outcome.FAIL)
+        is_mixed[table.partition[inside]] = True
+        trusted |= table.is_stable[reads] | ~is_mixed[table.partition[reads]]
     return trusted
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import attrs
 import numpy as np
 
-from tidegauge.linearizability.history import NEVER, OF_MANY, Flags, Ints, Kind, Operations, Outcome
+from tidegauge.linearizability.groups.decisions import Decisions
+from tidegauge.linearizability.history import NEVER, OF_MANY, Flags, Ints, Isolation, Kind, Operations, Outcome
 from tidegauge.linearizability.membership import Membership
 from tidegauge.linearizability.transactional import NONE
 
@@ -31,6 +32,12 @@ class GroupTable:
     """The row of `ops` that each row is of."""
     kind: Ints
     outcome: Ints
+    """Of a commit in a transaction, what became of that."""
+    is_taken: Flags
+    """Whether the response says that it was done."""
+    in_transaction: Flags
+    is_stable: Flags
+    """Whether a read asks for what no transaction may yet change."""
     group: Ints
     process: Ints
     member: Ints
@@ -45,14 +52,16 @@ class GroupTable:
     """The row of the commit that a read has found; NONE if it has found none."""
     call: Ints
     returned: Ints
+    closing: Ints
+    """Before that nobody has found a commit: the call of its own, or of the end of its transaction."""
     never: int
     """The rank of a return that did not come."""
     at_most_once: Flags
     """By group: whether its application promises that no record is delivered twice."""
 
     @classmethod
-    def of(cls, ops: Operations) -> GroupTable:
-        """The table of operations that are all of groups."""
+    def of(cls, ops: Operations, decisions: Decisions) -> GroupTable:
+        """The table of operations that are all of groups, and what becomes of them."""
         assert ops.transactional is not None, "each of them has its group"
         said = ops.membership or Membership.blank(len(ops))
         history = np.zeros(len(ops), np.int64)
@@ -66,15 +75,15 @@ class GroupTable:
         topics = np.unique(whose * len(ops.topics) + ops.topic[operation], return_inverse=True)[1]
         process = ops.process.astype(np.int64)
         member = np.where(said.member == NONE, process, said.member)
-        call, returned, never = _ranks(ops)
-        # Whether a commit in a transaction is taken, and when, its end says.
-        is_open = (ops.kind == Kind.COMMIT_OFFSETS) & (ops.transactional.transaction != NONE)
-        outcome = np.where(is_open & (ops.outcome == Outcome.OK), Outcome.INFO, ops.outcome)
+        call, returned, closing, never = _ranks(ops, decisions.closing)
         return cls(
             ops=ops,
             operation=operation,
             kind=kind,
-            outcome=outcome[operation].astype(np.int64),
+            outcome=decisions.outcome[operation].astype(np.int64),
+            is_taken=(ops.outcome == Outcome.OK)[operation],
+            in_transaction=(ops.transactional.transaction != NONE)[operation],
+            is_stable=(ops.isolation == Isolation.READ_COMMITTED)[operation],
             group=whose,
             process=_numbered(whose, process[operation] + (1 << 31)),
             member=_numbered(whose, member[operation] + (1 << 31)),
@@ -86,6 +95,7 @@ class GroupTable:
             commit=_found(ops, history, said.found.astype(np.int64), operation),
             call=call[operation],
             returned=returned[operation],
+            closing=closing[operation],
             never=never,
             at_most_once=at_most_once,
         )
@@ -145,12 +155,13 @@ def _numbered(whose: Ints, numbers: Ints) -> Ints:
     return found
 
 
-def _ranks(ops: Operations) -> tuple[Ints, Ints, int]:
-    """Calls and returns as ranks, and the rank of NEVER; what is declared returns as it is called."""
+def _ranks(ops: Operations, closing: Ints) -> tuple[Ints, Ints, Ints, int]:
+    """Calls, returns and `closing` as ranks, and the rank of NEVER; what is declared returns as it is called."""
     declared = np.isin(ops.kind, (Kind.MEMBER, Kind.EXPECT, Kind.RELEASE, Kind.SETTLED))
     returned = np.where(declared, ops.call, ops.returned)
-    times, rank = np.unique(np.concatenate((ops.call, returned, [NEVER])), return_inverse=True)
-    return rank[: len(ops)], rank[len(ops) : -1], len(times) - 1
+    times, rank = np.unique(np.concatenate((ops.call, returned, closing, [NEVER])), return_inverse=True)
+    call, returned, closing = np.split(rank[:-1], 3)
+    return call, returned, closing, len(times) - 1
 
 
 def _found(ops: Operations, history: Ints, found: Ints, operation: Ints) -> Ints:

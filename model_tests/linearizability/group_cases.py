@@ -38,6 +38,25 @@ def read(call: int, returned: int, found: int = -1, offset: int = -1) -> GroupRo
     return GroupRow(Kind.READ, 9, call, returned, partition=0, offset=offset, commit=found)
 
 
+def consumed(
+    transaction: int, call: int, returned: int, offset: int, outcome: Outcome = Outcome.OK, *, generation: int = 1
+) -> GroupRow:
+    """A commit of an offset in a transaction."""
+    return GroupRow(
+        Kind.COMMIT, transaction, call, returned, generation, 0, offset, outcome=outcome, transaction=transaction
+    )
+
+
+def end(transaction: int, call: int, returned: int | None, outcome: Outcome = Outcome.OK) -> GroupRow:
+    """The commit of a transaction."""
+    return GroupRow(Kind.END, transaction, call, returned, outcome=outcome, transaction=transaction)
+
+
+def stable(call: int, returned: int, found: int = -1, offset: int = -1) -> GroupRow:
+    """A read that asks for stable offsets."""
+    return GroupRow(Kind.READ, 9, call, returned, partition=0, offset=offset, commit=found, stable=True)
+
+
 def deliver(process: int, generation: int, call: int, returned: int, offset: int) -> GroupRow:
     return GroupRow(Kind.DELIVER, process, call, returned, generation, 0, offset)
 
@@ -52,6 +71,9 @@ IN_TURN = [commit(0, 1, 0, 1, 5), commit(0, 1, 2, 3, 6)]
 AT_ONCE = [settled(0, 0), commit(0, 1, 0, 9, 5), commit(0, 1, 0, 9, 6)]
 AGAIN = [deliver(0, 1, 0, 1, 0), commit(0, 1, 2, 3, 1), assign(1, 2, 6, 7, 0), deliver(1, 2, 8, 9, 0)]
 """A record that is delivered again, to another member."""
+OPEN = [commit(0, 1, 0, 1, 5), consumed(0, 2, 3, 6)]
+"""An offset, and one in a transaction after it."""
+SETTLED_LATE = [settled(20, 0), stable(21, 22, 0, 5)]
 
 PAIRS: dict[str, tuple[Name, Rows, Rows]] = {
     "two members own a partition": (
@@ -94,6 +116,46 @@ PAIRS: dict[str, tuple[Name, Rows, Rows]] = {
         Name.COMMIT_READ_TOO_SOON,
         [read(0, 1, 1, 5), commit(0, 1, 2, 3, 5)],
         [read(0, 2, 1, 5), commit(0, 1, 2, 3, 5)],
+    ),
+    "an offset of a transaction that is aborted": (
+        Name.FAILED_COMMIT_READ,
+        [*OPEN, end(0, 4, 5, FAIL), stable(6, 7, 1, 6)],
+        [*OPEN, end(0, 4, 5, INFO), stable(6, 7, 1, 6)],
+    ),
+    "an offset of a transaction that nobody has ended": (
+        Name.FAILED_COMMIT_READ,
+        [*OPEN, stable(6, 7, 1, 6)],
+        [*OPEN, end(0, 4, None, INFO), stable(6, 7, 1, 6)],
+    ),
+    "an offset of a transaction before its end is called": (
+        Name.COMMIT_READ_TOO_SOON,
+        [*OPEN, end(0, 9, 10), stable(6, 8, 1, 6)],
+        [*OPEN, end(0, 8, 10), stable(6, 8, 1, 6)],
+    ),
+    "an offset that is told though a transaction may change it": (
+        Name.UNSTABLE_OFFSET_READ,
+        [*OPEN, settled(0, 0), end(0, 9, 10), stable(4, 8, 0, 5)],
+        [*OPEN, settled(0, 0), end(0, 9, 10), stable(3, 8, 0, 5)],
+    ),
+    "a later offset that is told though a transaction before it is open": (
+        Name.UNSTABLE_OFFSET_READ,
+        [*OPEN, end(0, 9, 10), commit(0, 1, 4, 5, 7), stable(6, 8, 3, 7)],
+        [*OPEN, end(0, 8, 10), commit(0, 1, 4, 5, 7), stable(6, 8, 3, 7)],
+    ),
+    "an offset of a committed transaction that is gone": (
+        Name.COMMITTED_OFFSET_ORDER,
+        [*OPEN, end(0, 8, 10), *SETTLED_LATE],
+        [*OPEN, end(0, 8, 10, FAIL), *SETTLED_LATE],
+    ),
+    "an offset of a transaction that was found, and is gone": (
+        Name.COMMITTED_OFFSET_ORDER,
+        [*OPEN, end(0, 8, None, INFO), stable(11, 12, 1, 6), *SETTLED_LATE],
+        [*OPEN, end(0, 8, None, INFO), *SETTLED_LATE],
+    ),
+    "an offset counts from where it was written, and not from the end of its transaction": (
+        Name.COMMITTED_OFFSET_ORDER,
+        [*OPEN, commit(0, 1, 4, 5, 7), end(0, 8, 10), stable(11, 12, 1, 6)],
+        [*OPEN, commit(0, 1, 3, 5, 7), end(0, 8, 10), stable(11, 12, 2, 7)],
     ),
     "an offset that goes back": (
         Name.COMMITTED_OFFSET_ORDER,

@@ -7,7 +7,7 @@ from enum import IntEnum
 
 import attrs
 
-from tidegauge.linearizability.history import OF_MANY, UNKNOWN, Operation, Operations, Outcome
+from tidegauge.linearizability.history import OF_MANY, UNKNOWN, Isolation, Operation, Operations, Outcome
 from tidegauge.linearizability.history import Kind as KindOfAll
 
 NONE = -1
@@ -26,15 +26,19 @@ class Kind(IntEnum):
     READ = KindOfAll.READ_OFFSETS
     DELIVER = KindOfAll.DELIVER
     SETTLED = KindOfAll.SETTLED
+    END = KindOfAll.COMMIT
+    ABORT = KindOfAll.ABORT
 
 
-UNNUMBERED = (Kind.RELEASE, Kind.SETTLED, Kind.READ)
+UNNUMBERED = (Kind.RELEASE, Kind.SETTLED, Kind.READ, Kind.END, Kind.ABORT)
 """These are of no generation."""
+ENDS = (Kind.END, Kind.ABORT)
+"""These are of a transaction as a whole, and of no group."""
 
 
 @attrs.frozen
 class GroupRow:
-    """One row; `commit` of a read is the place of the one that it has found."""
+    """One row; `commit` of a read is the place of the one that it has found. `stable`: it asks for stable offsets."""
 
     kind: Kind
     process: int
@@ -46,25 +50,29 @@ class GroupRow:
     commit: int = NONE
     member: int | None = None
     outcome: Outcome = Outcome.OK
+    transaction: int | None = None
+    stable: bool = False
 
 
 def operation(row: GroupRow, index: int, history: int = 0, group: int = 0) -> Operation:
     """The row as an operation."""
     is_of_many = row.kind in map(int, OF_MANY)
-    is_about_many = is_of_many or row.kind is Kind.MEMBER
+    is_about_many = is_of_many or row.kind is Kind.MEMBER or row.kind in ENDS
     return Operation(
         history=history,
         index=index,
         process=row.process,
         kind=KindOfAll(row.kind),
         outcome=row.outcome,
-        topic=TOPIC,
+        topic="" if row.kind in ENDS else TOPIC,
         partition=0 if is_about_many else row.partition,
         call=row.call,
         returned=None if row.kind in (Kind.SETTLED, Kind.MEMBER, Kind.EXPECT, Kind.RELEASE) else row.returned,
         offset=UNKNOWN if is_about_many else row.offset,
         values=(row.partition,) if is_of_many and row.partition != NONE else (),
-        group=group,
+        group=None if row.kind in ENDS else group,
+        transaction=row.transaction,
+        isolation=Isolation.READ_COMMITTED if row.stable else Isolation.READ_UNCOMMITTED,
         generation=None if row.generation == NONE or row.kind in UNNUMBERED else row.generation,
         member=row.member,
         found=None if row.commit == NONE else row.commit,

@@ -75,7 +75,7 @@ def _released(rows: Rows, owner: GroupRow) -> int:
 
 
 def _of_commits(rows: Rows) -> Iterator[Name]:
-    commits = [row for row in done(rows, Kind.COMMIT) if row.generation >= 0]
+    commits = [row for row in done(rows, Kind.COMMIT) if row.generation >= 0]  # in whatever transaction
     if any(same(a, b) and who(a) != who(b) for a, b in combinations(commits, 2)):
         yield Name.TWO_COMMITTERS
     for known, commit in product([*done(rows, Kind.ASSIGN), *commits], commits):
@@ -90,27 +90,89 @@ def _of_registers(rows: Rows, level: Level) -> Iterator[Name]:
     reads = []
     for read in done(rows, Kind.READ):
         commit = rows[read.commit] if read.commit >= 0 else None
-        if commit is not None and commit.outcome is Outcome.FAIL:
+        if commit is not None and became(rows, commit) is Outcome.FAIL:
             yield Name.FAILED_COMMIT_READ
-        elif commit is not None and end(read) < commit.call:
+        elif commit is not None and end(read) < max(commit.call, closing(rows, commit)):
             yield Name.COMMIT_READ_TOO_SOON
+        elif is_unstable(rows, read, level):
+            yield Name.UNSTABLE_OFFSET_READ
         else:
             reads.append(read)
     for partition in {read.partition for read in reads}:
-        settled = [row.call for row in done(rows, Kind.SETTLED) if row.partition == partition]
         commits = [row for row in rows if row.kind is Kind.COMMIT and row.partition == partition]
         found = {read.commit for read in reads}
         operations = []
         for row in commits:
             index = _index(rows, row)
-            if row.outcome is Outcome.OK or (row.outcome is Outcome.INFO and index in found):
-                operations.append((True, index, row.call, end(row) if row.outcome is Outcome.OK else FOREVER))
+            outcome = became(rows, row)
+            if outcome is Outcome.OK or (outcome is Outcome.INFO and index in found):
+                operations.append((True, index, row.call, end(row) if outcome is Outcome.OK else FOREVER))
         for read in reads:
             if read.partition == partition:
-                is_trusted = level is Level.STRICT or (settled and read.call >= max(settled))
-                operations.append((False, read.commit, read.call if is_trusted else -1, end(read)))
+                operations.append((False, read.commit, *span(rows, read, level)))
         if not any(_explains(order) for order in permutations(operations)):
             yield Name.COMMITTED_OFFSET_ORDER
+
+
+def ending(rows: Rows, commit: GroupRow) -> GroupRow | None:
+    """The commit of the transaction of a commit of offsets."""
+    ends = [row for row in rows if row.kind is Kind.END and row.transaction == commit.transaction]
+    return ends[0] if ends and commit.transaction is not None else None
+
+
+def became(rows: Rows, commit: GroupRow) -> Outcome:
+    """Whether a commit counts, in a transaction or not."""
+    if commit.transaction is None or commit.outcome is Outcome.FAIL:
+        return commit.outcome
+    last = ending(rows, commit)
+    if last is None or last.outcome is Outcome.FAIL:
+        return Outcome.FAIL
+    mine = [row for row in rows if row.kind is Kind.COMMIT and row.transaction == commit.transaction]
+    found = {read.commit for read in done(rows, Kind.READ)}
+    is_told = last.outcome is Outcome.OK or any(_index(rows, row) in found for row in mine)
+    return commit.outcome if is_told else Outcome.INFO
+
+
+def closing(rows: Rows, commit: GroupRow) -> int:
+    """When the transaction of a commit was about to end; -1 where it is in none."""
+    last = ending(rows, commit)
+    return -1 if last is None else last.call
+
+
+def in_transactions(rows: Rows, partition: int) -> list[GroupRow]:
+    commits = [row for row in rows if row.kind is Kind.COMMIT and row.partition == partition]
+    return [row for row in commits if row.transaction is not None]
+
+
+def is_trusted(rows: Rows, read: GroupRow, level: Level) -> bool:
+    settled = [row.call for row in done(rows, Kind.SETTLED) if row.partition == read.partition]
+    if settled and read.call >= max(settled):
+        return True
+    mixed = any(became(rows, row) is not Outcome.FAIL for row in in_transactions(rows, read.partition))
+    return level is Level.STRICT and (read.stable or not mixed)
+
+
+def span(rows: Rows, read: GroupRow, level: Level) -> tuple[int, int]:
+    """From when to when a read took effect."""
+    call, returned = read.call if is_trusted(rows, read, level) else -1, end(read)
+    source = rows[read.commit].call if read.commit >= 0 else -1
+    calls, returns = [call], [returned]
+    if read.commit >= 0 and read.stable:
+        calls.append(closing(rows, rows[read.commit]))
+    for one in in_transactions(rows, read.partition) if read.stable else ():
+        if became(rows, one) is not Outcome.OK:
+            continue
+        if end(one) < max(call, source):
+            calls.append(closing(rows, one))
+        if returned < closing(rows, one):
+            returns.append(end(one))
+    return max(calls), min(returns)
+
+
+def is_unstable(rows: Rows, read: GroupRow, level: Level) -> bool:
+    call, returned = span(rows, read, level)
+    source = rows[read.commit].call if read.commit >= 0 else -1
+    return returned < max(call, source)
 
 
 def _index(rows: Rows, row: GroupRow) -> int:
@@ -154,14 +216,16 @@ def _of_partition(everything: Rows, rows: Rows, *, once: bool) -> Iterator[Name]
         return
     if any(offset not in {row.offset for row in deliveries} for offset in range(dense)):
         yield Name.UNDELIVERED
-    for commit in done(rows, Kind.COMMIT):
+    for commit in rows:
+        if commit.kind is not Kind.COMMIT or became(everything, commit) is not Outcome.OK:
+            continue
         for offset in known:
             was = any(row.offset == offset and row.call <= end(commit) for row in deliveries)
             if is_members(commit) and offset < commit.offset and not was:
                 yield Name.LOST_DELIVERY
     for delivery in deliveries:
         since = [row.call for row in done(rows, Kind.ASSIGN) if row.process == delivery.process]
-        if _is_known_to_be_beyond(rows, delivery.offset, min(since, default=0)):
+        if _is_known_to_be_beyond(everything, rows, delivery.offset, min(since, default=0)):
             yield Name.DELIVERED_AFTER_COMMIT
 
 
@@ -174,14 +238,17 @@ def _goes_on(rows: Rows, before: GroupRow, after: GroupRow) -> bool:
     return before.generation >= 0 or not changed
 
 
-def _is_known_to_be_beyond(rows: Rows, offset: int, since: int) -> bool:
+def _is_known_to_be_beyond(everything: Rows, rows: Rows, offset: int, since: int) -> bool:
     """Whether every offset that may have been the committed one from then on is larger, and there was one."""
-    taken = [row for row in done(rows, Kind.COMMIT) if end(row) < since]
+    # `everything` says what became of transactions; of these none is surely the present one.
+    taken = [row for row in done(rows, Kind.COMMIT) if row.transaction is None and end(row) < since]
     possible = [
         row
         for row in rows
         if row.kind is Kind.COMMIT
-        and row.outcome is not Outcome.FAIL
-        and not (row.outcome is Outcome.OK and any(end(row) < other.call for other in taken))
+        and became(everything, row) is not Outcome.FAIL
+        and not (
+            row.outcome is Outcome.OK and row.transaction is None and any(end(row) < other.call for other in taken)
+        )
     ]
     return bool(taken) and all(row.offset > offset for row in possible)

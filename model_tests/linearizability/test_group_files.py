@@ -98,7 +98,9 @@ def test_the_command_says_of_how_many_histories_it_has_checked_what(
     files.write(tmp_path / "groups.parquet", all_pairs())
     assert check_command(tmp_path / "groups.parquet", json=True) is Status.VIOLATED
     said = json.loads(capsys.readouterr().out)
-    assert said["checked"] == {"logs": 0, "transactions": 0, "groups": 2 * len(PAIRS)}
+    both = [rows for _, *pair in PAIRS.values() for rows in pair]
+    in_transactions = sum(any(row.transaction is not None for row in rows) for rows in both)
+    assert said["checked"] == {"logs": 0, "transactions": in_transactions, "groups": len(both)}
     assert said["anomalies_by_name"].keys() == {name.value for name, _, _ in PAIRS.values()}
 
 
@@ -152,18 +154,23 @@ def test_a_read_that_has_found_a_commit_of_another_offset_is_refused() -> None:
     assert row.reason == "it has found commit 0, which is of another group, partition or offset"
 
 
-def test_a_commit_in_a_transaction_may_have_been_taken() -> None:
-    def history(transaction: int | None) -> Operations:
+def test_a_commit_is_of_no_former_generation_though_its_transaction_is_aborted() -> None:
+    def history(transaction: int | None, outcome: Outcome = Outcome.OK) -> Operations:
         made = History()
         asked: dict[str, Any] = {"process": 0, "group": 0, "generation": 1}
         made.ok(made.invoke(kind=Kind.ASSIGN, call=0, **asked), returned=1, generation=2)
-        made.ok(made.invoke(kind=Kind.COMMIT_OFFSETS, call=2, position=5, transaction=transaction, **asked), returned=3)
+        token = made.invoke(kind=Kind.COMMIT_OFFSETS, call=2, position=5, transaction=transaction, **asked)
+        if outcome is Outcome.OK:
+            made.ok(token, returned=3)
+        else:
+            made.fail(token, returned=3)
         if transaction is not None:
             made.fail(made.invoke(kind=Kind.ABORT, process=0, call=4, topic="", transaction=transaction), returned=5)
         return made.operations()
 
     assert check(history(None)).of(0) is Verdict.VIOLATED
-    assert check(history(3)).of(0) is Verdict.VALID
+    assert check(history(3)).of(0) is Verdict.VIOLATED, "the response says that it was taken"
+    assert check(history(3, Outcome.FAIL)).of(0) is Verdict.VALID
 
 
 def nonsense(rng: Random, index: int, history: int) -> Operation:

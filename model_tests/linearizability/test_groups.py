@@ -9,7 +9,8 @@ import pytest
 
 from tidegauge.linearizability.anomaly import Anomaly, Name
 from tidegauge.linearizability.check import check
-from tidegauge.linearizability.history import Operation, Operations, Outcome
+from tidegauge.linearizability.history import Isolation, Operation, Operations, Outcome
+from tidegauge.linearizability.history import Kind as KindOfAll
 from tidegauge.linearizability.log import Level
 from tidegauge.linearizability.malformed import find
 from tidegauge.model_tests.linearizability import groups_brute_force
@@ -17,18 +18,24 @@ from tidegauge.model_tests.linearizability.group_cases import (
     FAIL,
     IN_TURN,
     INFO,
+    OPEN,
     PAIRS,
+    SETTLED_LATE,
     Rows,
     assign,
     commit,
+    consumed,
     deliver,
+    end,
     expect,
     member,
     read,
     release,
     settled,
+    stable,
 )
-from tidegauge.model_tests.linearizability.group_rows import GroupRow, Kind, history_of, operations_of
+from tidegauge.model_tests.linearizability.group_rows import ENDS, GroupRow, Kind, history_of, operations_of
+from tidegauge.model_tests.linearizability.offsets_by_model import explained
 
 OF_GROUPS = {name for name in Name if name.of_groups}
 
@@ -90,13 +97,65 @@ def test_a_read_is_never_late_where_that_is_asked() -> None:
     assert found(rows, level=Level.STRICT) == {Name.COMMITTED_OFFSET_ORDER}
 
 
+def test_a_read_that_does_not_ask_for_stable_offsets_may_find_what_a_transaction_is_about_to_change() -> None:
+    rows = [*OPEN, end(0, 9, 10)]
+    assert found([*rows, stable(4, 8, 0, 5)], Level.STRICT) == {Name.UNSTABLE_OFFSET_READ}
+    assert found([*rows, read(4, 8, 0, 5)], Level.STRICT) == set()
+    assert found([*rows, stable(11, 12, 0, 5)], Level.STRICT) == {Name.COMMITTED_OFFSET_ORDER}
+    assert found([*rows, read(11, 12, 0, 5)], Level.STRICT) == set(), "its marker may not be there yet"
+    another = [*rows, consumed(1, 4, 5, 7, generation=2), end(1, 6, 7)]
+    both = [*another, read(11, 12, 1, 6), stable(13, 14, 3, 7)]
+    assert found(both, Level.STRICT) == set(), "what was written after it is not decided yet"
+
+
+def produce(index: int, value: int, offset: int, transaction: int | None) -> Operation:
+    """A record of `out`."""
+    return Operation(
+        index=index, process=0 if transaction is not None else 7, kind=KindOfAll.PRODUCE, outcome=Outcome.OK,
+        topic="out", partition=0, call=2 + 2 * offset, returned=3 + 2 * offset, offset=offset, values=(value,),
+        transaction=transaction,
+    )  # fmt: skip
+
+
+def fetch(index: int, value: int, offset: int, isolation: Isolation = Isolation.READ_COMMITTED) -> Operation:
+    """From the beginning of `out`."""
+    return Operation(
+        index=index, process=8, kind=KindOfAll.FETCH, outcome=Outcome.OK, topic="out", partition=0, call=13,
+        returned=14, offset=0, values=(value,), offsets=(offset,), isolation=isolation,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("isolation", Isolation)
+def test_a_record_that_was_read_says_that_the_offset_of_its_transaction_is_committed(isolation: Isolation) -> None:
+    rows = history_of([*OPEN, end(0, 8, None, INFO), *SETTLED_LATE])
+    sent = produce(len(rows), 70, 0, transaction=0)
+    assert check(Operations.of([*rows, sent])).valid, "it may be aborted"
+    told = check(Operations.of([*rows, sent, fetch(len(rows) + 1, 70, 0, isolation)])).anomalies
+    is_told = isolation is Isolation.READ_COMMITTED
+    assert [one.name for one in told] == [Name.COMMITTED_OFFSET_ORDER] * is_told
+
+
+def test_an_offset_that_was_found_says_that_the_records_of_its_transaction_are_committed() -> None:
+    rows = [*OPEN, end(0, 8, 9, INFO), stable(11, 12, 1, 6)]
+    passed_over = [produce(4, 70, 0, transaction=0), produce(5, 71, 1, transaction=None), fetch(6, 71, 1)]
+    (anomaly,) = check(Operations.of([*history_of(rows), *passed_over])).anomalies
+    assert anomaly.name is Name.LOST_WRITE
+    other = [*OPEN, end(0, 8, 9, INFO), stable(11, 12, 0, 5)]
+    assert check(Operations.of([*history_of(other), *passed_over])).valid, "it was aborted"
+
+
 # --- beside the oracle ---------------------------------------------------------------------------------------------
+
+
+ALONE = tuple(kind for kind in Kind if kind not in ENDS)
 
 
 def small(rng: Random) -> Rows:
     """A few rows in few places, so that they meet; most of them are about one thing. Some name no generation."""
     rows: Rows = []
-    theme = rng.choice((tuple(Kind), (Kind.COMMIT, Kind.READ, Kind.SETTLED), (Kind.DELIVER, Kind.COMMIT, Kind.ASSIGN)))
+    of_commits = (Kind.COMMIT, Kind.COMMIT, Kind.READ, Kind.READ, Kind.SETTLED)
+    theme = rng.choice((ALONE, of_commits, (Kind.DELIVER, Kind.COMMIT, Kind.ASSIGN)))
+    transactions = rng.choice((0, 0, 1, 2, 3))
     for _ in range(rng.randint(2, 8)):
         kind, call = rng.choice(theme), rng.randint(0, 12)
         process = rng.randint(0, 2)
@@ -111,8 +170,26 @@ def small(rng: Random) -> Rows:
             generation = -1
         returned = call + rng.randint(0, 4)
         whose = rng.choice((None, None, 0))
-        rows.append(GroupRow(kind, process, call, returned, generation, partition, offset, chosen, whose, outcome))
-    return rows
+        is_commit = kind is Kind.COMMIT and transactions > 0 and rng.random() < 0.7
+        transaction = rng.randrange(transactions) if is_commit else None
+        rows.append(
+            GroupRow(
+                kind, process if transaction is None else transaction, call, returned, generation, partition, offset,
+                chosen, whose, outcome, transaction, kind is Kind.READ and rng.random() < 0.7,
+            )
+        )  # fmt: skip
+    return [*rows, *(one for number in range(transactions) for one in ended(rows, number, rng))]
+
+
+def ended(rows: Rows, transaction: int, rng: Random) -> Rows:
+    """How the transaction ends: it was committed, aborted, nobody knows, or nothing was called."""
+    calls = [row.call for row in rows if row.transaction == transaction]
+    if not calls or rng.random() < 0.1:
+        return []
+    call = max(calls) + rng.randint(0, 5)
+    kind = rng.choice((Kind.END, Kind.END, Kind.END, Kind.ABORT))
+    outcome = rng.choice((Outcome.OK, Outcome.OK, INFO, FAIL))
+    return [GroupRow(kind, transaction, call, call + rng.randint(0, 4), outcome=outcome, transaction=transaction)]
 
 
 @pytest.mark.parametrize("level", Level)
@@ -125,6 +202,13 @@ def test_it_says_what_brute_force_says(level: Level, once: bool) -> None:
         assert said == groups_brute_force.names(rows, level, once=once), (seed, rows)
         seen |= said
     assert len(seen) >= 8
+
+
+@pytest.mark.parametrize("level", Level)
+def test_nothing_is_said_of_what_a_coordinator_may_have_told(level: Level) -> None:
+    for seed in range(300):
+        rows = explained(Random(f"{level.value}/{seed}"), level)
+        assert found(rows, level) == set(), (seed, rows)
 
 
 @pytest.mark.deep
