@@ -226,7 +226,8 @@ class LogDirectory:
             before_lowering=lambda offset: self._lower_recovery_point(key, offset),
         )
         if not log.recovery.lost_nothing:
-            self.suspects[key] = str(log.damage.gaps[0]) if log.damage else "its recovery point is damaged"
+            rejected = "its recovery point is damaged" if log.recovery.is_point_rejected else "it ends in damage"
+            self.suspects[key] = str(log.damage.gaps[0]) if log.damage else rejected
         self.logs[key] = log
         self._in_doubt.discard(key)
         return log

@@ -80,6 +80,8 @@ class Recovery:
     """Offsets that were on stable storage and cannot be read; of an open log, those from its start on."""
     is_point_rejected: bool = False
     """Whether the recovery point was beyond all that is known of the log."""
+    ends_in_damage: bool = False
+    """Whether a file ended in damage, and nothing told which offsets beyond that it held."""
     checkpointed_epochs: Sequence[EpochEntry] | None = None
     """The leader epochs as the checkpoint has them; None when there is none."""
 
@@ -89,9 +91,14 @@ class Recovery:
         return bool(self.cut_bytes or self.strays or self.gaps or self.is_point_rejected)
 
     @property
+    def may_end_early(self) -> bool:
+        """Whether the log may have gone on where it ends now."""
+        return bool(self.cut_bytes or self.is_point_rejected or self.ends_in_damage)
+
+    @property
     def lost_nothing(self) -> bool:
-        """Whether everything that was on stable storage is there."""
-        return not self.gaps and not self.is_point_rejected
+        """Whether everything that was on stable storage is there, as far as can be told."""
+        return not self.gaps and not self.is_point_rejected and not self.ends_in_damage
 
 
 class Checkpointed(NamedTuple):
@@ -145,14 +152,17 @@ def recover_segments(
     witnessed = log_start if entries and log_start <= entries[0].start_offset + 1 else 0
     starts_below = None if has_deleted or not entries else entries[0].start_offset
 
-    def recovering(found: Sequence[str], known: Checkpointed, *, reads_all: bool, believes: bool = True) -> _Recovering:
-        work = _Recovering(
-            disk, directory, config, now_ms, known, epochs, reads_all=reads_all, witnessed_start=witnessed
-        )
-        work.load(found, entries or (), starts_below, believes=believes)
+    def again(before: _Recovering, known: Checkpointed, *, believes: bool = True) -> _Recovering:
+        before.close()
+        work = _Recovering(disk, directory, config, now_ms, known, epochs, reads_all=True, witnessed_start=witnessed)
+        work.go_on_from(before)
+        work.load(disk.list_directory(directory), entries or (), starts_below, believes=believes)
         return work
 
-    work = recovering(names, checkpointed, reads_all=reads_all)
+    work = _Recovering(
+        disk, directory, config, now_ms, checkpointed, epochs, reads_all=reads_all, witnessed_start=witnessed
+    )
+    work.load(names, entries or (), starts_below, believes=True)
     is_rejected = work.is_point_rejected
     reason = work.contradiction or ("" if reads_all else contradiction(work.segments, entries or (), is_clean=is_clean))
     if is_rejected:
@@ -168,14 +178,12 @@ def recover_segments(
         )
         checkpointed = checkpointed._replace(recovery_point=0)
     if is_rejected or reason:  # an epoch that a batch contradicts may be right, and the batch damaged
-        work.close()
-        work = recovering(disk.list_directory(directory), checkpointed, reads_all=True)
+        work = again(work, checkpointed)
         doubt = reason and contradiction(work.segments, entries or (), is_clean=is_clean)
         reason = work.contradiction or doubt
     if reason:
         reject(directory, reason)
-        work.close()
-        work = recovering(disk.list_directory(directory), checkpointed, reads_all=True, believes=False)
+        work = again(work, checkpointed, believes=False)
     believed = None if entries is None or reason else tuple(entries)
     return work.segments, work.found(is_point_rejected=is_rejected, checkpointed_epochs=believed)
 
@@ -230,7 +238,9 @@ class _Recovering:
         self.gaps: list[Gap] = []
         self.strays: list[str] = []
         self.scanned = self.cut_bytes = 0
-        self.is_point_rejected = False
+        self.is_point_rejected = self.ends_in_damage = False
+        self._has_dropped_damage = False
+        """Whether a file was set aside of which nothing tells what it held."""
         self._disk = disk
         self._directory = directory
         self._config = config
@@ -257,7 +267,17 @@ class _Recovering:
     def found(self, *, is_point_rejected: bool, checkpointed_epochs: Sequence[EpochEntry] | None) -> Recovery:
         """What was found and done."""
         strays, gaps = tuple(self.strays), tuple(sorted(self.gaps))
-        return Recovery(self.scanned, self.cut_bytes, strays, gaps, is_point_rejected, checkpointed_epochs)
+        cut, damaged_end = self.cut_bytes, self.ends_in_damage
+        return Recovery(self.scanned, cut, strays, gaps, is_point_rejected, damaged_end, checkpointed_epochs)
+
+    def go_on_from(self, before: _Recovering) -> None:
+        """Take over what was done to files, which are not as they were when the log is read again.
+
+        With a rejected recovery point a file was set aside for offsets that nobody else knows of.
+        """
+        self.strays, self.cut_bytes = before.strays, before.cut_bytes
+        self._has_dropped_damage = before._has_dropped_damage and not before.is_point_rejected
+        self.ends_in_damage = self._has_dropped_damage
 
     def close(self) -> None:
         """Let go of the segments' files."""
@@ -355,7 +375,7 @@ class _Recovering:
             return False
         if limit is None:
             believed = known.clean_shutdown and segment.load_active()
-            return believed and (not known.recovery_point or segment.next_offset == known.recovery_point)
+            return believed and segment.next_offset == known.recovery_point
         if not known.clean_shutdown and limit > known.recovery_point:
             return False
         end = segment.load_closed(limit)
@@ -388,6 +408,7 @@ class _Recovering:
             is_known = self._known.clean_shutdown and segment.next_offset == self._flushed
             if segment.next_offset == base:  # the file that goes on there has its name
                 segment.close()
+                self.ends_in_damage = self._has_dropped_damage = True
                 self._set_aside(base, "all of it is damaged, and nothing tells which offsets it held")
                 return self._segment(base)
             if segment.next_offset != limit and not is_known:
@@ -444,6 +465,7 @@ class _Recovering:
         self.cut_bytes += cut
 
     def _tell_end_in_damage(self, segment: Segment) -> None:
+        self.ends_in_damage = True
         log_event(
             LOGGER,
             logging.ERROR,

@@ -50,7 +50,7 @@ FALSE: Final[Mapping[str, int]] = {
     "offsets": 306,
     "compaction": 482,
     "transactional-compaction": 427,
-    "recovery": 162,
+    "recovery": 168,
     "lag": 37,
     "administration": 162,
     "authentication": 240,

@@ -67,6 +67,17 @@ def test_after_a_clean_stop_a_snapshot_tells_of_an_end_that_is_lost_though_the_h
     assert [(gap.start, gap.end) for gap in log.damage.gaps] == [(kept, END)]
 
 
+@pytest.mark.parametrize("position", [*range(4), *range(7, 12), *range(16, 61, 4), FIELDS["value"]])
+def test_the_last_batch_is_read_where_no_recovery_point_says_that_it_is_the_end(position: int) -> None:
+    """A byte of its base offset had the log go on at 2^55; one under its checksum was met by whoever read it."""
+    disk = written()
+    flip(disk, ACTIVE, 3, position)
+    log = opened(disk, recovery_point=0)
+    assert (log.log_end_offset, readable(log)) == (END, list(range(END - 1)))
+    assert [(gap.start, gap.end) for gap in log.damage.gaps] == [(END - 1, END)]
+    assert not log.recovery.lost_nothing
+
+
 def test_a_snapshot_beyond_what_a_segment_reaches_tells_of_nothing() -> None:
     disk = written()
     disk.open(f"{DIRECTORY}/{file_name(10**15, SNAPSHOT_SUFFIX)}", create=True).append(b"?")
@@ -87,6 +98,7 @@ def test_nothing_is_appended_to_a_damaged_end_of_which_nothing_tells_how_far_it_
     end = log.log_end_offset
     assert end == KEPT.get(tail, 10)
     assert [line for line in caplog.messages if line.startswith("log ends in damage")]
+    assert (log.recovery.may_end_early, log.recovery.lost_nothing) == (True, False)
     log.append_as_leader(batch(end), 3, 0)
     assert disk.files()[ACTIVE] == before
     found = [header.base_offset for header in checked_headers(log.read(8, 1 << 20))]
@@ -110,6 +122,7 @@ def test_a_file_that_is_damaged_as_a_whole_is_set_aside_where_nothing_tells_what
     log = opened(disk, recovery_point=0, high_watermark=0)
     assert (log.segment_base_offsets, log.log_end_offset) == ((0,), 0)
     assert [line for line in caplog.messages if line.startswith("stray segment set aside")]
+    assert (log.recovery.may_end_early, log.recovery.lost_nothing) == (True, False)
     assert disk.files()[f"{path}.stray"] == before
     log.append_as_leader(batch(0), 3, 0)
     assert len(disk.files()[path]) == len(batch(0))

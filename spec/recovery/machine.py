@@ -545,6 +545,7 @@ class Recovery(Opening, Machine[State]):
             "IntactIsKept": self.intact_is_kept,
             "DeletedIsGone": self.deleted_is_gone,
             "RepairKeepsWhatIsBefore": self.repair_keeps_what_is_before,
+            "LossIsTold": self.loss_is_told,
         }
 
     def no_offset_is_given_twice(self, before: State, action: Action, after: State) -> bool:
@@ -581,6 +582,12 @@ class Recovery(Opening, Machine[State]):
         batches = (batch for segment in before.segments for batch in segment.batches if batch.rot is None)
         kept = {batch for segment in after.segments for batch in segment.batches}
         return kept.issuperset(batch for batch in batches if before.start < batch.end <= damaged)
+
+    def loss_is_told(self, before: State, action: Action, after: State) -> bool:
+        """A log that was closed in order, and ends earlier than it did, says so, unless much is damaged."""
+        if not isinstance(action, Open) or not before.is_clean or before.damages > 2:
+            return True
+        return after.end >= before.flushed or bool(after.gaps) or after.was_rejected or after.ends_in_damage
 
     @property
     def converges(self) -> Mapping[str, Invariant[State]]:

@@ -27,6 +27,7 @@ class Taken:
     first_epoch: int
     end: int = 0
     is_rejected: bool = False
+    ends_in_damage: bool = False
 
     def leave(self, batches: tuple[Batch, ...]) -> None:
         """Keep them in other files."""
@@ -75,6 +76,7 @@ class Opening(Rules, Replacements):
             is_contradicted=state.is_contradicted and not reads_all,
             has_note=self.is_noted(gaps),
             was_rejected=was_rejected,
+            ends_in_damage=taken.ends_in_damage,
             aside=state.aside | taken.aside,
         )
 
@@ -133,7 +135,7 @@ class Opening(Rules, Replacements):
         if reads_all or segment.torn:
             return False
         if limit is None:
-            return state.is_clean and (not point or segment.end == point)
+            return state.is_clean and segment.end == point
         if not state.is_clean and limit > point:
             return False
         return segment.end <= limit
@@ -156,6 +158,7 @@ class Opening(Rules, Replacements):
             segment = evolve(segment, batches=kept, torn=False)
         if damaged and damaged[-1].end is None:
             end = limit if limit is not None and limit <= flushed else max(end, self.known_end(state, point))
+            taken.ends_in_damage |= not self.is_known_end(state, segment, end, limit, flushed)
             reached = tuple(batch for batch in segment.batches if batch.start < end)
             if self.stays(segment, end):
                 segment = evolve(segment, batches=reached, torn=segment.torn or reached != segment.batches)
@@ -172,6 +175,10 @@ class Opening(Rules, Replacements):
             taken.add_gap(start, stop)
         taken.end = end
         taken.segments.append(segment)
+
+    def is_known_end(self, state: State, segment: Segment, end: int, limit: int | None, flushed: int) -> bool:
+        """Whether something tells that a file which ends in damage held nothing from there on."""
+        return end > segment.base and (end == limit or (state.is_clean and end == flushed))
 
     def stays(self, segment: Segment, end: int) -> bool:
         """Whether a file that ends in damage is one of the log: else the file that goes on there has its name."""

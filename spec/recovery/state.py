@@ -118,6 +118,8 @@ class State:
     """Whether a note says that something is damaged."""
     was_rejected: bool = False
     """Whether the last opening did not believe the recovery point."""
+    ends_in_damage: bool = False
+    """Whether the last opening met a file that ends in damage, where nothing tells what else it held."""
     aside: frozenset[int] = frozenset()
     """Where batches begin that are kept in other files than those of the log."""
     replacing: Replacing | None = None

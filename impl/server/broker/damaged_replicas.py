@@ -65,7 +65,7 @@ class DamagedReplicas:
             for one in hosted
             for end in (one.log.log_end_offset,)
             for start in (one.log.damage.start if one.log.damage else end,)
-            if one.log.damage or one.log.recovery.cut_bytes or one.log.recovery.is_point_rejected
+            if one.log.damage or one.log.recovery.may_end_early
         ]
         found += [trace.events.DamagedLog(*key, 0, 0, is_gone=True) for key in missing]
         is_suspect = bool(missing) or any(not one.log.recovery.lost_nothing for one in hosted)

@@ -303,6 +303,7 @@ class RecoveryCores:
             snapshots=frozenset(offset for name in names if (offset := snapshot_offset(name)) is not None),
             has_note=DAMAGE_NOTE in names,
             was_rejected=log.recovery.is_point_rejected,
+            ends_in_damage=log.recovery.ends_in_damage,
             aside=state.aside & self._aside(names),
         )
 
@@ -328,7 +329,7 @@ class RecoveryCores:
         recovery = self._log.recovery
         if recovery.scanned_segments != self._read_wanted:
             yield Change("segments that are read", self._read_wanted, recovery.scanned_segments)
-        lost_nothing = not recovery.gaps and not expected.was_rejected
+        lost_nothing = not recovery.gaps and not expected.was_rejected and not expected.ends_in_damage
         if recovery.lost_nothing != lost_nothing:
             yield Change("all that was flushed is there", lost_nothing, recovery.lost_nothing)
 
