@@ -307,8 +307,7 @@ class Recovery(Opening, Machine[State]):
 
     def _damage_guard(self, state: State, action: Action) -> str:
         made_up = any(segment.is_stray for segment in state.segments)
-        rotten = any(batch.rot is not None for segment in state.segments for batch in segment.batches)
-        spoilt = state.has_note or made_up or rotten
+        spoilt = state.has_note or made_up or any(b.rot is not None for one in state.segments for b in one.batches)
         is_lost = FAR in (state.point, state.start)
         if state.replacing is not None:
             return "the files of a replacement are not damaged as well"
@@ -579,15 +578,14 @@ class Recovery(Opening, Machine[State]):
         if not isinstance(action, Repair) or before.gaps[0][0] < before.segments[0].base:
             return True
         damaged = min((start for start, end in before.gaps if end > before.start), default=before.end)
-        batches = (batch for segment in before.segments for batch in segment.batches if batch.rot is None)
-        kept = {batch for segment in after.segments for batch in segment.batches}
+        batches = (batch for one in before.segments for batch in one.batches if batch.rot is None)
+        kept = {batch for one in after.segments for batch in one.batches}
         return kept.issuperset(batch for batch in batches if before.start < batch.end <= damaged)
 
     def loss_is_told(self, before: State, action: Action, after: State) -> bool:
         """A log that was closed in order, and ends earlier than it did, says so, unless much is damaged."""
-        if not isinstance(action, Open) or not before.is_clean or before.damages > 2:
-            return True
-        return after.end >= before.flushed or bool(after.gaps) or after.was_rejected or after.ends_in_damage
+        is_told = bool(after.gaps) or after.was_rejected or after.ends_in_damage or before.damages > 2
+        return is_told or not isinstance(action, Open) or not before.is_clean or after.end >= before.flushed
 
     @property
     def converges(self) -> Mapping[str, Invariant[State]]:
