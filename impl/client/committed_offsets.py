@@ -9,7 +9,7 @@ may yet change them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kio.schema.errors import ErrorCode
 from kio.schema.offset_fetch.v9.request import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
@@ -24,6 +24,13 @@ if TYPE_CHECKING:
 NO_OFFSET = -1
 
 
+class CommittedOffset(NamedTuple):
+    """Where a group goes on, and what was kept beside that."""
+
+    offset: int
+    metadata: str
+
+
 class GroupOffsets:
     """The offsets of one group."""
 
@@ -36,12 +43,20 @@ class GroupOffsets:
 
     async def committed(self, topic: str, partition: int = 0, *, timeout_ms: float | None = None) -> int | None:
         """The offset that the group goes on from; None if it has committed none. Raises KafkaError."""
+        found = await self.committed_with_metadata(topic, partition, timeout_ms=timeout_ms)
+        return None if found is None else found.offset
+
+    async def committed_with_metadata(
+        self, topic: str, partition: int = 0, *, timeout_ms: float | None = None
+    ) -> CommittedOffset | None:
+        """The same with the metadata that it was committed with ("" if with none)."""
         asked = OffsetFetchRequestTopics(name=TopicName(topic), partition_indexes=(i32(partition),))
         group = OffsetFetchRequestGroup(group_id=GroupId(self._group), topics=(asked,))
         request = OffsetFetchRequest(groups=(group,), require_stable=True)
         response = await self._coordinator.ask(request, _error_of, timeout_ms)
-        offset = int(response.groups[0].topics[0].partitions[0].committed_offset)
-        return None if offset == NO_OFFSET else offset
+        found = response.groups[0].topics[0].partitions[0]
+        offset = int(found.committed_offset)
+        return None if offset == NO_OFFSET else CommittedOffset(offset, found.metadata or "")
 
 
 def _error_of(response: Any) -> ErrorCode:

@@ -290,7 +290,9 @@ class TransactionalProducer:
         """The coordinator's response. Raises KafkaError."""
         return await self._fenced_by(self._coordinator.ask(request, _error_code, timeout_ms))
 
-    async def commit_offsets(self, group: GroupId, offsets: Offsets, timeout_ms: float | None) -> None:
+    async def commit_offsets(
+        self, group: GroupId, offsets: Offsets, metadata: str | None, timeout_ms: float | None
+    ) -> None:
         """Have a group's offsets committed with the transaction, in one request. Raises KafkaError."""
         if group not in self._groups:
             self._groups[group] = Coordinator(self._client, GROUP, group)
@@ -299,7 +301,7 @@ class TransactionalProducer:
         topics: dict[str, list[TxnOffsetCommitRequestPartition]] = {}
         for (topic, partition), offset in offsets.items():
             one = TxnOffsetCommitRequestPartition(
-                partition_index=i32(partition), committed_offset=i64(offset), committed_metadata=None
+                partition_index=i32(partition), committed_offset=i64(offset), committed_metadata=metadata
             )
             topics.setdefault(topic, []).append(one)
         request = TxnOffsetCommitRequest(
@@ -346,11 +348,16 @@ class Transaction:
         async with self._locks.setdefault((topic, partition), trio.Lock()):
             return await self._attempted(lambda: self._producer.append(topic, partition, values, self._timeout_ms))
 
-    async def commit_offsets(self, group: str, offsets: Offsets) -> None:
-        """Let the group go on from these offsets, if the transaction is committed. Raises KafkaError."""
+    async def commit_offsets(self, group: str, offsets: Offsets, *, metadata: str | None = None) -> None:
+        """Let the group go on from these offsets, if the transaction is committed. Raises KafkaError.
+
+        `metadata`: what the broker keeps beside each offset, as long as `offset.metadata.max.bytes` (4096).
+        """
         if not group or not offsets:
             raise ValueError(f"offsets {dict(offsets)} of group {group!r}: name a group, and give at least one offset")
-        await self._attempted(lambda: self._producer.commit_offsets(GroupId(group), offsets, self._timeout_ms))
+        await self._attempted(
+            lambda: self._producer.commit_offsets(GroupId(group), offsets, metadata, self._timeout_ms)
+        )
 
     async def _attempted(self, attempt: Callable[[], Awaitable[R]]) -> R:
         """A part of the transaction; without it there is no commit."""

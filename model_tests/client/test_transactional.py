@@ -184,7 +184,9 @@ async def test_a_groups_offsets_are_committed_with_the_transaction_and_told_when
         assert await group.committed("t") is None
         async with producer.transaction() as transaction:
             await transaction.produce("t", b"1")
-            await transaction.commit_offsets("g", {("t", 0): 5, ("t", 1): 7})
+            await transaction.commit_offsets("g", {("t", 0): 5})
+            await transaction.commit_offsets("g", {("t", 1): 7}, metadata="seven")
+        assert await group.committed_with_metadata("t", 1) == (7, "seven")
         assert (await group.committed("t"), await group.committed("t", 1)) == (5, 7)
 
         async def change_mind() -> None:
@@ -196,7 +198,7 @@ async def test_a_groups_offsets_are_committed_with_the_transaction_and_told_when
 
         with pytest.raises(RuntimeError, match="mine"):
             await change_mind()
-        assert await group.committed("t") == 5
+        assert await group.committed_with_metadata("t") == (5, "")
         zombie, producer = producer, TransactionalProducer(client, "tx")
         await producer.begin()
 

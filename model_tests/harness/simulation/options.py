@@ -475,9 +475,10 @@ NO_PART_OF_TRANSACTIONS: tuple[Fault, ...] = (
 
 VERSIONS = ((2,), (2,), (1,), (1, 2), (2, 1, 2))
 """The levels of `transaction.version`: clients speak another protocol below 2, and follow between two transactions.
-
-At level 0 the log has no room for the version of a transaction: one of version 2 is loaded as one of version 1.
 """
+WITHOUT_VERSIONS = ((0,), (0, 2), (2, 0, 2), (1, 0))
+"""The same where the log has no room for the version of a transaction: version 2 is loaded as version 1."""
+WITHOUT_VERSIONS_SHARE = 1 / 6
 FEW_EPOCHS = 6
 """Of a transactional producer, in every other run."""
 
@@ -508,11 +509,17 @@ def transacting(options: Options, bug: str | None = None) -> Options:
         acks=(-1,),
         duration=2 * options.duration,
         faults=faults,
-        transaction_versions=Random(f"options/{options.seed}/versions").choice(VERSIONS),
+        transaction_versions=_levels(options.seed),
         max_epoch=Random(f"options/{options.seed}/epochs").choice((MAX_EPOCH, FEW_EPOCHS)),
         losses=Random(f"options/{options.seed}/losses").choice(LOSSES),
         bug=bug,
     )
+
+
+def _levels(seed: int) -> tuple[int, ...]:
+    old = Random(f"options/{seed}/level 0")
+    levels = WITHOUT_VERSIONS if old.random() < WITHOUT_VERSIONS_SHARE else VERSIONS
+    return Random(f"options/{seed}/versions").choice(levels)
 
 
 def resting(options: Options) -> Options:

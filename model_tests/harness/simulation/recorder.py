@@ -126,9 +126,19 @@ class Recorder:
         **asked: Any,
     ) -> T:
         """Run an operation and note how it ends; what it raises goes on."""
+        return await self.numbered(client_id, lambda _: run(), told, **asked)
+
+    async def numbered(
+        self,
+        client_id: str,
+        run: Callable[[int], Awaitable[T]],
+        told: Callable[[T], Mapping[str, Any]],
+        **asked: Any,
+    ) -> T:
+        """The same with an operation that is told its index in the history."""
         token = self.called(client_id, **asked)
         try:
-            result = await run()
+            result = await run(token)
         except BaseException as error:
             self.failed(token, error)
             raise

@@ -51,6 +51,7 @@ from tidegauge.model_tests.harness.simulation.recreation import (
     recreates,
 )
 from tidegauge.model_tests.harness.simulation.settling import under_way, unsettled
+from tidegauge.model_tests.harness.simulation.transacting import keeps_offsets, read_in_the_end
 from tidegauge.model_tests.harness.simulation.workload import TOPIC, Workload
 from tidegauge.model_tests.harness.validation.coordinators import ValidatedCoordinators
 from tidegauge.model_tests.harness.validation.incarnations import name_of, shared_names
@@ -335,6 +336,8 @@ async def _liveness(
         for place, (topic, partition) in enumerate(partitions_of(options)):
             recorder.history.settled(topic=called(cluster, topic), partition=partition, call=now_ns())
             problems += await _close(client, topic, partition, 1_000_000_000 + place)
+        if options.transactions and keeps_offsets(options) and not hanging:
+            problems += await read_in_the_end(recorder, client, TOPIC)
     with trio.move_on_after(CONVERGES_WITHIN):
         while unsettled(cluster, options):  # noqa: ASYNC110
             await trio.sleep(0.05)

@@ -31,8 +31,8 @@ from tidegauge.impl.metadata.features import TRANSACTION_VERSION
 from tidegauge.impl.wire.channel import NoResponseError, UnreachableError
 from tidegauge.impl.wire.primitives import i8, i16, millis
 from tidegauge.linearizability.history import Isolation, Kind
-from tidegauge.model_tests.harness.simulation.options import Options
-from tidegauge.model_tests.harness.simulation.recorder import Recorder
+from tidegauge.model_tests.harness.simulation.options import Losses, Options
+from tidegauge.model_tests.harness.simulation.recorder import Recorder, now_ns
 
 T = TypeVar("T")
 
@@ -99,10 +99,10 @@ class Transacted:
         return await read(self.recorder, self.client, topic, position, partition, Isolation.READ_COMMITTED, self.number)
 
     async def commit_offset(self, topic: str, partition: int, offset: int) -> None:
-        """Raises KafkaError."""
-        await self.recorder.watched(
+        """Its index in the history is its metadata, by which a read says what it has found. Raises KafkaError."""
+        await self.recorder.numbered(
             self.client.client_id,
-            lambda: self.transaction.commit_offsets(GROUP, {(topic, partition): offset}),
+            lambda token: self.transaction.commit_offsets(GROUP, {(topic, partition): offset}, metadata=str(token)),
             lambda _: {},
             kind=Kind.COMMIT_OFFSETS,
             topic=topic,
@@ -135,6 +135,39 @@ async def read(
         isolation=isolation,
         transaction=transaction,
     )
+
+
+async def read_offset(recorder: Recorder, client: Client, topic: str, *, noted: bool) -> int | None:
+    """The stable offset of the group, noted in the history or not. Raises KafkaError."""
+    group = GroupOffsets(client, GROUP)
+    if not noted:
+        return await group.committed(topic, INPUT)
+    found = await recorder.watched(
+        client.client_id,
+        lambda: group.committed_with_metadata(topic, INPUT),
+        lambda told: {} if told is None else {"offset": told.offset, "found": int(told.metadata)},
+        kind=Kind.READ_OFFSETS,
+        topic=topic,
+        partition=INPUT,
+        group=GROUP_NUMBER,
+        isolation=Isolation.READ_COMMITTED,
+    )
+    return None if found is None else found.offset
+
+
+async def read_in_the_end(recorder: Recorder, client: Client, topic: str) -> list[str]:
+    """Read the group's offset when all has healed, and nobody commits any more; returns why it could not be."""
+    recorder.history.settled(call=now_ns(), topic=topic, partition=INPUT, group=GROUP_NUMBER, offset=0)
+    try:
+        await read_offset(recorder, client, topic, noted=True)
+    except KafkaError as error:
+        return [f"after healing, the offset of {GROUP} in {topic}-{INPUT} is not told: {error}"]
+    return []
+
+
+def keeps_offsets(options: Options) -> bool:
+    """Whether no committed offset is lost: where crashes may take some, a history says nothing of them."""
+    return options.losses is not Losses.ANY
 
 
 def seen(fetched: Fetched) -> Mapping[str, Any]:
@@ -234,13 +267,13 @@ class Transacting:
 
     async def _transform(self, client: Client, producer: TransactionalProducer, rng: Random) -> None:
         """Consume, transform, produce. A new epoch comes first: what is committed then, no zombie can change."""
-        group, position, last = GroupOffsets(client, GROUP), -1, -1
+        position, last, noted = -1, -1, keeps_offsets(self.options)
         while not producer.is_fenced:
             if position < 0:
                 with suppress(KafkaError):
                     if producer.epoch < 0:
                         await producer.begin()
-                    position = await group.committed(self.topic, INPUT) or 0
+                    position = await read_offset(self.recorder, client, self.topic, noted=noted) or 0
                     self.seen[RESUMED] += position > last
             else:
                 next_position = await self._transform_once(client, producer, position, rng)
