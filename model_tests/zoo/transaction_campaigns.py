@@ -9,17 +9,17 @@ from collections.abc import Mapping
 from typing import Final
 
 FOUND_WITHIN: Final[Mapping[str, int]] = {
-    "fenced_while_completing": 9,
+    "fenced_while_completing": 24,
     "kafka_5231": 1,
     "kafka_6119": 1,
-    "kafka_9144": 2,
+    "kafka_9144": 10,
     "kafka_12153": 2,
     "kafka_14402": 1,
     "kafka_17754": 2,
-    "kafka_18464": 5,
-    "kafka_18575": 2,
+    "kafka_18464": 24,
+    "kafka_18575": 10,
     "kafka_19367": 1,
-    "kafka_19999": 1,
+    "kafka_19999": 2,
 }
 
 NOT_FOUND: Final[Mapping[str, str]] = {
