@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
 import attrs
@@ -30,9 +30,12 @@ class Claim:
 
 
 def until(operation: Operation) -> int:
-    """The end of the interval in which the operation took effect; an unknown one may do so at any later time."""
-    unacknowledged = operation.kind is Kind.PRODUCE and operation.acks == 0
-    if operation.outcome is Outcome.INFO or operation.returned is None or unacknowledged:
+    """The end of the interval in which the operation took effect; an unknown one may do so at any later time.
+
+    So may a produce with acks=0 or 1: what one leader has lost, another one may have.
+    """
+    may_be_lost = operation.kind is Kind.PRODUCE and operation.acks != -1
+    if operation.outcome is Outcome.INFO or operation.returned is None or may_be_lost:
         return NEVER
     return operation.returned
 
@@ -122,7 +125,23 @@ class Evidence:
         for value, seen in self.sightings.items():
             for offset, row in seen:
                 held[offset].append((value, row))
+        if self.elections:
+            for offset, value, row in self._moved():
+                held[offset].append((value, row))
         return held
+
+    def _moved(self) -> Iterator[tuple[int, int, Operation]]:
+        """The rest of each batch, around a record that was read elsewhere than where an election has lost the batch."""
+        for value, seen in self.sightings.items():
+            write = self.writes.get(value)
+            if write is None or len(write.operation.values) == 1:
+                continue
+            base = self.base.get(write.operation.index, UNKNOWN)
+            for offset, row in seen if self.exposed_from(write.operation) <= base else ():
+                if offset - write.number != base:
+                    for number, other in enumerate(write.operation.values):
+                        if other != value:
+                            yield offset - write.number + number, other, row
 
     @cached_property
     def at_least(self) -> list[Claim]:

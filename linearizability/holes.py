@@ -17,7 +17,7 @@ from enum import Enum
 import attrs
 
 from tidegauge.linearizability.evidence import Claim, Evidence, is_strong, is_weak
-from tidegauge.linearizability.history import NEVER, Operation, Outcome
+from tidegauge.linearizability.history import NEVER, UNKNOWN, Operation, Outcome
 
 
 class Filling(Enum):
@@ -98,6 +98,25 @@ def losable(evidence: Evidence) -> frozenset[int]:
     )
 
 
+Moved = dict[tuple[int, int], int]
+"""(size, offset) -> the earliest call of such batches that may be anywhere from the offset on."""
+
+
+def movable(evidence: Evidence) -> list[Operation]:
+    """The batches that somebody has placed, where an election may have lost each of them and brought it elsewhere."""
+    if not evidence.elections:
+        return []
+    exposed = {row.index: evidence.exposed_from(row) for row in evidence.rows}
+    found = []
+    for row in evidence.produces:
+        seen = [one for value in row.values for one in evidence.sightings.get(value, ())]
+        if row.outcome is Outcome.OK and row.offset != UNKNOWN:
+            seen.append((row.offset, row))
+        if seen and all(exposed[one.index] <= offset for offset, one in seen):
+            found.append(row)
+    return found
+
+
 def widen(holes: Sequence[Hole], free: frozenset[int]) -> list[Hole]:
     """The holes with the `free` offsets around them, which a batch may take or not; those that meet are one."""
     wide: list[Hole] = []
@@ -121,25 +140,32 @@ def fill(evidence: Evidence, limit: int) -> tuple[Filling, Hole | None]:
     if not holes:
         return Filling.FILLED, None
     loose = [row for row in evidence.produces if row.index not in evidence.base and row.outcome is not Outcome.FAIL]
-    records = sum(len(row.values) for row in loose)
+    free, start = losable(evidence), evidence.log_start
+    moved = movable(evidence)
+    records = sum(len(row.values) for row in {row.index: row for row in (*loose, *moved)}.values())
     # More holes than unknown records: no need to enumerate what may be a very long run.
     if sum(hole.stop - hole.start for hole in holes) > records:
         return Filling.IMPOSSIBLE, max(holes, key=lambda hole: hole.stop - hole.start)
-    free, start = losable(evidence), evidence.log_start
     if holes[0].start == start:
         # A batch may begin below the smallest offset that anybody mentions, and reach over it.
-        longest = max(len(row.values) for row in loose)
+        longest = max(len(row.values) for row in (*loose, *moved))
         free |= frozenset(range(max(0, start - longest + 1), start))
     if free:
         holes = widen(holes, free)
-    return _Search(deadlines, loose, limit, free).run(holes)
+    earliest: Moved = {}
+    for row in moved:
+        key = len(row.values), evidence.exposed_from(row)
+        earliest[key] = min(row.call, earliest.get(key, NEVER))
+    return _Search(deadlines, loose, limit, free, earliest).run(holes)
 
 
 class _Search:
     """Depth first over the holes, from the lowest offset; remembers what failed."""
 
-    def __init__(self, deadlines: Deadlines, loose: Sequence[Operation], limit: int, free: frozenset[int]) -> None:
-        self.free = free
+    def __init__(
+        self, deadlines: Deadlines, loose: Sequence[Operation], limit: int, free: frozenset[int], moved: Moved
+    ) -> None:
+        self.free, self.moved = free, moved
         self.deadlines = deadlines
         self.pinned: dict[int, list[Operation]] = {}
         calls: dict[int, list[int]] = {}
@@ -159,7 +185,9 @@ class _Search:
         room = hole.limit - hole.start
         if hole.start in self.free:
             yield 1, used
-        for size in {len(row.values) for row in self.pinned.get(hole.start, ()) if row.call <= deadline}:
+        placed = {len(row.values) for row in self.pinned.get(hole.start, ()) if row.call <= deadline}
+        placed |= {size for (size, at), call in self.moved.items() if at <= hole.start and call <= deadline}
+        for size in placed:
             if size <= room:
                 yield size, used
         for number, size in enumerate(self.sizes):
@@ -173,7 +201,7 @@ class _Search:
             if stuck is not None:
                 return Filling.IMPOSSIBLE, stuck
         # What batches with an offset of their own may hold, and where records may be lost, is left to the search.
-        apart = self.pinned or self.free
+        apart = self.pinned or self.free or self.moved
         sets, needs = ((), [()] * (len(holes) + 1)) if apart else self._needs(holes)
         failed: set[tuple[int, int, tuple[int, ...]]] = set()
         deepest = (0, holes[0].start)
@@ -204,7 +232,7 @@ class _Search:
 
         Else the hole from the offset on beyond which no filling gets.
         """
-        if not self.pinned and not self.free and not self._sums_up(hole):
+        if not self.pinned and not self.free and not self.moved and not self._sums_up(hole):
             return hole
         if hole.stop - hole.start > self.limit:
             return None

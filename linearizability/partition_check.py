@@ -21,6 +21,8 @@ from tidegauge.linearizability.witness import Finding, finding
 
 HOLE_STEPS = 100_000
 """How many steps the search for a filling of the holes takes before it gives up: the verdict is then unknown."""
+Seen = tuple[int, Operation]
+"""An offset, and the operation that says what is there."""
 
 
 def check_partition(
@@ -80,35 +82,52 @@ def find_bad_reads(evidence: Evidence) -> Iterator[Finding]:
 
 
 def find_duplicates(evidence: Evidence) -> Iterator[Finding]:
-    """A value at two offsets. No loss excuses that."""
+    """A value at two offsets. Only an unclean election excuses that: the new leader may have another copy of it."""
     for value, write in evidence.writes.items():
         seen = list(evidence.sightings.get(value, ()))
         acknowledged = write.operation.placed[write.number]
         if write.operation.outcome is Outcome.OK and acknowledged != UNKNOWN:
             seen.insert(0, (acknowledged, write.operation))
-        for offset, row in seen[1:]:
-            if offset != seen[0][0]:
-                reason = f"the value {value} is at {seen[0][0]} for one and at {offset} for the other"
-                yield finding(Name.DUPLICATE, reason, seen[0][1], row)
-                break
+        if len({offset for offset, _ in seen}) > 1 and (pair := _doubled(evidence, seen)) is not None:
+            (offset, one), (other_offset, other) = pair
+            reason = f"the value {value} is at {offset} for one and at {other_offset} for the other"
+            yield finding(Name.DUPLICATE, reason, one, other)
+
+
+def _doubled(evidence: Evidence, seen: Sequence[Seen]) -> tuple[Seen, Seen] | None:
+    """Two of them at different offsets, which no election excuses."""
+    for at, (offset, one) in enumerate(seen):
+        for other_offset, other in seen[at + 1 :]:
+            if other_offset != offset and not _may_have_moved(evidence, (offset, one), (other_offset, other)):
+                return (offset, one), (other_offset, other)
+    return None
+
+
+def _may_have_moved(evidence: Evidence, a: Seen, b: Seen) -> bool:
+    """Whether an election may have lost one copy of what both saw, or of its batch, and brought another one."""
+    lowest = min(a[0], b[0])
+    return evidence.excused(a[1], b[1], lowest) or evidence.excused(b[1], a[1], lowest)
 
 
 def find_torn_batches(evidence: Evidence) -> Iterator[Finding]:
     """A batch whose records are not at neighbouring offsets in their order."""
     for row in evidence.produces:
         places = list(row.placed) if row.outcome is Outcome.OK else [UNKNOWN] * len(row.values)
+        says = [row] * len(row.values)
         if (is_strong(row) or is_weak(row)) and row.placed[0] != row.offset:
             reason = f"its response says {row.offset}, and that its first record is at {row.placed[0]}"
             yield finding(Name.INT_SEND_SKIP, reason, row)
         for number, value in enumerate(row.values):
             seen = evidence.sightings.get(value)
             if seen and places[number] == UNKNOWN:
-                places[number] = seen[0][0]
+                places[number], says[number] = seen[0]
         known = [(number, place) for number, place in enumerate(places) if place != UNKNOWN]
         if known and known[0][1] < known[0][0]:
             reason = f"record {known[0][0]} of the batch is at {known[0][1]}, which leaves no room for those before it"
             yield finding(Name.INT_SEND_SKIP, reason, row)
         for (i, a), (j, b) in pairwise(known):
+            if b - a != j - i and _may_have_moved(evidence, (a, says[i]), (b, says[j])):
+                continue
             if b <= a:
                 yield finding(Name.INT_NONMONOTONIC_SEND, f"records {i} and {j} of the batch are at {a} and {b}", row)
             elif b - a != j - i:

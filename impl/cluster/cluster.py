@@ -302,6 +302,7 @@ class Cluster:
     pause = PROCESSES.fault(ProcessFaults.pause)
     resume = PROCESSES.fault(ProcessFaults.resume)
     jump_clock = PROCESSES.fault(ProcessFaults.jump_clock)
+    jump_controller_clock = PROCESSES.fault(ProcessFaults.jump_controller_clock)
     restart_controller = PROCESSES.fault(ProcessFaults.restart_controller)
     expire_session = PROCESSES.fault(ProcessFaults.expire_session)
 

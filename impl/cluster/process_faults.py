@@ -129,10 +129,14 @@ class ProcessFaults:
     def jump_clock(self, broker_id: int, ms: int) -> None:
         """Let the broker's wall clock jump, forwards or back.
 
-        That changes its timestamps and how old it thinks records are, not when its timers fire.
+        That changes its timestamps and how old it thinks records are, not when its timers fire, nor durations.
         """
         self.nodes.task(broker_id)
         self.nodes.host.clock(broker_name(broker_id)).offset_ms += ms
+
+    def jump_controller_clock(self, ms: int) -> None:
+        """Let the controller's wall clock jump, forwards or back: no session ends sooner or later by that."""
+        self.nodes.host.clock(CONTROLLER).offset_ms += ms
 
     async def restart_controller(self) -> None:
         """Kill the controller's process and start a new one, which takes over from its log: the controller epoch rises.

@@ -275,6 +275,7 @@ class RunningCluster:
     pause = calling(Cluster.pause)
     resume = calling(Cluster.resume)
     jump_clock = calling(Cluster.jump_clock)
+    jump_controller_clock = calling(Cluster.jump_controller_clock)
     isolate = calling(Cluster.isolate)
     block = calling(Cluster.block)
     heal = calling(Cluster.heal)

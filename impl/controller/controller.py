@@ -29,7 +29,7 @@ How partitions change is in classes of rules (`ElectionRules`, `ReplicaListRules
 A controller has a *controller epoch*, which it writes as its first record. It is the leader epoch of the metadata log,
 one higher with each new leader; a broker that has seen a higher epoch ignores a lower one. A node takes over
 (`take_over`) when the log elects it. It has replayed the log by then, and gives every unfenced broker a full session,
-since sessions are not in the log.
+since sessions are not in the log. Sessions are durations: every `now_ms` here is a reading of `Clock.steady_ms`.
 
 The core has no clock (`now_ms` is an argument) and no randomness (placement gets its random numbers), and does no I/O.
 """
@@ -74,7 +74,7 @@ class Controller:
         self.image = ClusterImage() if image is None else image
         """What the committed records say; one object for the controller's life."""
         self.sessions: dict[int, int] = {}
-        """Broker id -> time in ms at which its session expires; of unfenced brokers only."""
+        """Broker id -> when its session expires, in ms of a clock that never steps; of unfenced brokers only."""
         image = self.image
         elections = self.election_rules(config)
         replica_lists = self.replica_list_rules(elections)

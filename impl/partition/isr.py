@@ -42,7 +42,7 @@ class InSyncReplicas(HighWatermark):
         return end >= self.high_watermark and end >= self.epoch_start_offset
 
     def shrink_isr(self, now_ms: int) -> bool:
-        """Propose to drop the followers that lag; True when something was proposed."""
+        """Propose to drop the followers that lag, by `Clock.steady_ms`; True when something was proposed."""
         if not self.is_leader or self.pending_isr is not None:
             return False
         lagging = self.lagging_replicas(now_ms)

@@ -19,7 +19,7 @@ class RemoteReplica:
     log_start_offset: int = UNKNOWN_OFFSET
     broker_epoch: int = UNKNOWN_BROKER_EPOCH
     last_caught_up_ms: int = 0
-    """When the follower last held all that the leader held."""
+    """When the follower last held all that the leader held, in ms of a clock that never steps (`Clock.steady_ms`)."""
     last_fetch_ms: int = 0
     leader_end_offset_at_last_fetch: int = 0
 

@@ -1,5 +1,10 @@
 """The clock port: what time it is, in milliseconds, and whether the node gets any.
 
+There are two readings. The wall clock (`now_ms`) says when something happened: it stands in records, and is held
+against their timestamps. But it may step at any time, forwards or back: an operator sets it, NTP corrects it, a virtual
+machine is resumed. So durations that live in memory are counted on the steady clock (`steady_ms`): sessions, how far
+a follower lags behind, quotas, delays.
+
 Waiting is trio's business on every host. But a node may be stopped for a while (a suspended process, a long garbage
 collection) while time goes on for the others; on the simulated host that is a fault, and every task that wakes up by
 itself asks `until_running` before it decides anything.
@@ -25,14 +30,17 @@ SHORTEST_PART: Final = 8
 
 
 class Clock(Protocol):
-    """Wall-clock time."""
+    """Wall-clock time, and time that never steps."""
 
     @property
     def is_stopped(self) -> bool:
         """Whether the node is stopped: whether `until_running` waits."""
 
     def now_ms(self) -> int:
-        """Milliseconds since 1970-01-01T00:00:00Z."""
+        """Milliseconds since 1970-01-01T00:00:00Z: the wall clock, which may step forwards or back."""
+
+    def steady_ms(self) -> int:
+        """Milliseconds that never step: only the difference between two readings in one process means anything."""
 
     async def until_running(self) -> None:
         """Return when the node is not stopped: at once, without a checkpoint, when it is not."""
@@ -42,7 +50,7 @@ class Clock(Protocol):
 
 
 class StoppableClock:
-    """A clock whose node can be stopped, and whose time can be made to jump: `offset_ms`, forwards or back."""
+    """A clock whose node can be stopped, and whose wall clock can be made to jump: `offset_ms`, forwards or back."""
 
     def __init__(self) -> None:
         self._resumed: trio.Event | None = None
@@ -50,7 +58,11 @@ class StoppableClock:
         self.offset_ms = 0
 
     def now_ms(self) -> int:
-        """Milliseconds since 1970-01-01T00:00:00Z."""
+        """Milliseconds since 1970-01-01T00:00:00Z: the wall clock, which may step forwards or back."""
+        raise NotImplementedError
+
+    def steady_ms(self) -> int:
+        """Milliseconds that never step."""
         raise NotImplementedError
 
     def coalesced_ms(self, period_ms: int) -> int:
@@ -81,6 +93,9 @@ class SystemClock(StoppableClock):
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000 + self.offset_ms
 
+    def steady_ms(self) -> int:
+        return time.monotonic_ns() // 1_000_000
+
     def coalesced_ms(self, period_ms: int) -> int:
         if period_ms <= 0:
             return period_ms
@@ -100,4 +115,7 @@ class SimulatedClock(StoppableClock):
         self.started = trio.current_time() if started is None else started
 
     def now_ms(self) -> int:
-        return self._epoch_ms + self.offset_ms + round((trio.current_time() - self.started) * 1000)
+        return self.steady_ms() + self.offset_ms
+
+    def steady_ms(self) -> int:
+        return self._epoch_ms + round((trio.current_time() - self.started) * 1000)

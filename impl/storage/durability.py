@@ -93,13 +93,14 @@ class Durability:
     def is_flush_due(self, now_ms: int, flush_ms: int) -> bool:
         """Whether a record has waited for `flush_ms`.
 
-        One that was appended without a time has waited, at most, since this was asked last.
+        One that was appended without a time has waited, at most, since this was asked last. One that is younger than
+        now, because the wall clock was set back, has waited long enough.
         """
         looked_ms, self._looked_ms = self._looked_ms, now_ms
         since = self.unflushed_since_ms
         if since is None:
             since = now_ms if looked_ms is None else looked_ms
-        return self.recovery_point < self._segments.active.next_offset and now_ms - since >= flush_ms
+        return self.recovery_point < self._segments.active.next_offset and not 0 <= now_ms - since < flush_ms
 
     # --- flushing -----------------------------------------------------------------------------------------------------
 

@@ -441,7 +441,7 @@ class Log(LogReads):
             start = segments.base_offsets[count]
             with durability.failing():
                 self.on_delete()
-                segments.delete_oldest(count, now_ms + self.config.file_delete_delay_ms)
+                segments.delete_oldest(count, now_ms, self.config.file_delete_delay_ms)
             self._log_start_offset = max(self._log_start_offset, start)  # not of a log that failed: nobody may note it
             durability.log_start_offset = max(durability.log_start_offset, start)
             self.damage.keep_from(self._log_start_offset)
@@ -463,7 +463,7 @@ class Log(LogReads):
             self.flush()
         with durability.failing():
             self.on_delete()
-            segments.replace_files(replaced, cleaned, now_ms + self.config.file_delete_delay_ms)
+            segments.replace_files(replaced, cleaned, now_ms, self.config.file_delete_delay_ms)
             self.observer.replaced([segment.base_offset for segment in replaced[1:]])
         segments.replace(replaced, cleaned)
 

@@ -391,7 +391,7 @@ class LogDirectory:
         return name
 
     def free_deleted(self, now_ms: int) -> int:
-        """Remove the directories of deleted partitions whose time is over; returns how many."""
+        """Remove the directories of deleted partitions whose time is over, by `Clock.steady_ms`; returns how many."""
         due = [name for free_ms, name in self._doomed if free_ms <= now_ms]
         self._doomed = [(free_ms, name) for free_ms, name in self._doomed if free_ms > now_ms]
         for name in due:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from tidegauge.impl.partition.transactions import AbortedTransaction
 from tidegauge.impl.ports.disk import Buffer, Disk
@@ -22,6 +23,18 @@ from tidegauge.impl.storage.segment_names import DELETED_SUFFIX, LOG_SUFFIX, SWA
 from tidegauge.impl.storage.survey import MAX_RELATIVE_OFFSET
 
 
+class Deleted(NamedTuple):
+    """A segment that is deleted, whose files are still there."""
+
+    segment: Segment
+    since_ms: int
+    delay_ms: int
+
+    def is_due(self, now_ms: int) -> bool:
+        """Whether its time has come, or is not known, because the wall clock was set back."""
+        return not 0 <= now_ms - self.since_ms < self.delay_ms
+
+
 class Segments:
     """Segments of consecutive offsets, oldest first. Only the last one, the active one, grows."""
 
@@ -33,7 +46,7 @@ class Segments:
         """How often names in the log's directory have changed."""
         self._disk = disk
         self._directory = directory
-        self._deleted: list[tuple[int, Segment]] = []
+        self._deleted: list[Deleted] = []
         """Segments that are no longer part of the log, and when their files are to be removed, in ms."""
 
     @property
@@ -167,12 +180,12 @@ class Segments:
         self.remove_from(0)
         self._begin(offset, config, now_ms)
 
-    def delete_oldest(self, count: int, free_ms: int) -> None:
-        """Delete so many segments, oldest first, durably; their files go at `free_ms`.
+    def delete_oldest(self, count: int, now_ms: int, delay_ms: int) -> None:
+        """Delete so many segments, oldest first, durably; their files go `delay_ms` after now.
 
         A crash half-way leaves a log that starts at one of them.
         """
-        self._delete(self.ordered[:count], free_ms)
+        self._delete(self.ordered[:count], now_ms, delay_ms)
         self._disk.sync_directory(self._directory)
         del self.ordered[:count], self.base_offsets[:count]
 
@@ -184,7 +197,7 @@ class Segments:
         assert cleaned.base_offset == replaced[0].base_offset, f"{cleaned.base_offset} != {replaced[0].base_offset}"
         assert cleaned.next_offset == replaced[-1].next_offset, f"{cleaned.next_offset} != {replaced[-1].next_offset}"
 
-    def replace_files(self, replaced: Sequence[Segment], cleaned: Segment, free_ms: int) -> None:
+    def replace_files(self, replaced: Sequence[Segment], cleaned: Segment, now_ms: int, delay_ms: int) -> None:
         """Put the files of `cleaned` in the place of the others', durably, so that a crash shows the one or the others.
 
         The cleaner writes a segment whose files end in `.cleaned`. When it is whole and synced it is renamed to
@@ -198,7 +211,7 @@ class Segments:
         cleaned.sync(closed=True)
         cleaned.rename(SWAP_SUFFIX)
         self._disk.sync_directory(self._directory)
-        self._delete(replaced, free_ms)
+        self._delete(replaced, now_ms, delay_ms)
         cleaned.rename("")
         self._disk.sync_directory(self._directory)
 
@@ -208,10 +221,10 @@ class Segments:
         self.ordered[first : first + len(replaced)] = [cleaned]
         self.base_offsets[first : first + len(replaced)] = [cleaned.base_offset]
 
-    def _delete(self, segments: Sequence[Segment], free_ms: int) -> None:
+    def _delete(self, segments: Sequence[Segment], now_ms: int, delay_ms: int) -> None:
         for segment in segments:
             segment.rename(DELETED_SUFFIX)
-            self._deleted.append((free_ms, segment))
+            self._deleted.append(Deleted(segment, now_ms, delay_ms))
             self.names_version += 1
 
     @property
@@ -220,14 +233,17 @@ class Segments:
         return bool(self._deleted)
 
     def free_deleted(self, now_ms: int) -> int:
-        """Remove the files of deleted segments whose time has come; returns how many segments."""
-        due = [segment for free_ms, segment in self._deleted if free_ms <= now_ms]
-        self._deleted = [(free_ms, segment) for free_ms, segment in self._deleted if free_ms > now_ms]
-        for segment in due:
-            segment.remove()
+        """Remove the files of deleted segments whose time has come, or is not known: the wall clock was set back.
+
+        Returns how many segments.
+        """
+        due = [one for one in self._deleted if one.is_due(now_ms)]
+        self._deleted = [one for one in self._deleted if not one.is_due(now_ms)]
+        for deleted in due:
+            deleted.segment.remove()
         return len(due)
 
     def close(self) -> None:
         """Close all files, those of deleted segments included."""
-        for segment in [*self.ordered, *(segment for _, segment in self._deleted)]:
+        for segment in [*self.ordered, *(deleted.segment for deleted in self._deleted)]:
             segment.close()

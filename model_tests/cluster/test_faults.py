@@ -419,3 +419,57 @@ async def test_a_controller_that_decides_nothing_notices_that_its_disk_has_faile
         await trio.sleep(10)
         assert "the metadata log cannot be written" in (cluster.controller.halted or "")
         cluster.host.disk("controller").heal()
+
+
+HALF_AN_HOUR_MS = 1_800_000
+"""Less than by what a timestamp may be ahead of the broker's clock."""
+BEFORE_A_HEARTBEAT_S = 0.35
+"""After so long in a run with heartbeats each 100 ms and sessions of 600 a session is neither new nor over."""
+
+
+@pytest.mark.parametrize("ms", [-HALF_AN_HOUR_MS, -700, 700, HALF_AN_HOUR_MS])
+@simulated
+async def test_a_dead_broker_is_fenced_in_time_though_the_controller_s_clock_steps(ms: int) -> None:
+    config = {"broker.session.timeout.ms": 600, "broker.heartbeat.interval.ms": 100}
+    async with Cluster(brokers=3, seed=4, config=config) as cluster:
+        await cluster.create_topic("t", assignments=[[0, 1, 2]])
+        await trio.sleep(BEFORE_A_HEARTBEAT_S)
+        cluster.isolate(0)
+        cluster.jump_controller_clock(ms)
+        with trio.fail_after(1.5):
+            await until_expired(cluster, 1)
+        assert await cluster.wait_for_leader("t", other_than=0) == 1
+
+
+@pytest.mark.parametrize("ms", [-HALF_AN_HOUR_MS, -700, 700, HALF_AN_HOUR_MS])
+@simulated
+async def test_no_live_broker_is_fenced_nor_leaves_the_isr_because_clocks_step(ms: int) -> None:
+    config = {
+        "broker.session.timeout.ms": 600,
+        "broker.heartbeat.interval.ms": 100,
+        "replica.lag.time.max.ms": 600,
+    }
+    async with Cluster(brokers=3, seed=4, config=config) as cluster:
+        await cluster.create_topic("t", assignments=[[0, 1, 2]])
+        async with cluster.client() as client:
+            for nth in range(40):
+                if nth % 3 == 0:  # one at least is between a heartbeat and when sessions are looked at
+                    cluster.jump_controller_clock(ms)
+                if nth == 20:
+                    cluster.jump_clock(0, ms)
+                await client.produce("t", str(nth).encode())
+                await trio.sleep(0.043)
+        assert {event.name for event in cluster.trace}.isdisjoint({"ExpireSession", "ShrinkIsr"})
+
+
+@simulated
+async def test_a_follower_that_lags_leaves_the_isr_in_time_though_its_leader_s_clock_was_set_back() -> None:
+    async with Cluster(brokers=3, seed=4, config={"replica.lag.time.max.ms": 600}) as cluster:
+        await cluster.create_topic("t", assignments=[[0, 1, 2]])
+        async with cluster.client() as client:
+            await client.produce("t", b"a")
+            cluster.block(2, 0)
+            cluster.jump_clock(0, -HALF_AN_HOUR_MS)
+            with trio.fail_after(5):
+                await client.produce("t", b"b")
+        assert cluster.isr("t") == (0, 1)

@@ -6,6 +6,7 @@ what was lost, whatever its clients could notice.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from random import Random
 
 import attrs
@@ -108,7 +109,8 @@ class LossyLog:
             case "elect":
                 # A replica has whole batches.
                 at = max(base for base in (0, *self.bases) if base <= at)
-                self.before, self.log = self.log, self.log[:at]
+                self.before = self.log
+                self.bases, self.log = self.elected(at)
                 # What overlaps the election may have seen the old log or the new one.
                 self.rows.append(election(self.clock, self.clock, at))
                 self.kept = {value: offset for value, offset in self.kept.items() if offset < at}
@@ -126,6 +128,21 @@ class LossyLog:
             case "swap" if at + 1 < len(self.log):
                 self.log[at : at + 2] = self.log[at + 1], self.log[at]
         self.start = min(self.start, len(self.log))
+
+    def elected(self, at: int) -> tuple[list[int], list[int]]:
+        """The batches' bases and the log of a new leader: beyond `at` it has copies of what is lost, in its own order.
+
+        It has them of a former epoch: the producer had sent them to the next leader again.
+        """
+        bases = sorted({base for base in self.bases if base < len(self.log)})
+        lost = [self.log[one:end] for one, end in pairwise([*(base for base in bases if base >= at), len(self.log)])]
+        self.random.shuffle(lost)
+        bases, log = [base for base in bases if base < at], self.log[:at]
+        for batch in lost[: self.random.choice((0, self.random.randint(0, len(lost))))]:
+            if set(batch).isdisjoint(log):
+                bases.append(len(log))
+                log = log + batch
+        return bases, log
 
     def is_there(self, value: int) -> bool:
         """Whether a reader would get the value where it was."""

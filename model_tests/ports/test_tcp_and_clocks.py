@@ -78,6 +78,15 @@ async def test_a_simulated_clock_counts_virtual_time_from_its_epoch() -> None:
 
 
 @simulated
+async def test_a_step_of_the_wall_clock_does_not_move_the_steady_one() -> None:
+    for clock in (SimulatedClock(), SystemClock()):
+        wall, steady = clock.now_ms(), clock.steady_ms()
+        clock.offset_ms = -86_400_000
+        assert clock.now_ms() < wall
+        assert clock.steady_ms() >= steady
+
+
+@simulated
 async def test_a_stopped_node_waits_until_it_goes_on() -> None:
     clock = SimulatedClock()
     clock.stop()

@@ -310,6 +310,17 @@ def test_flush_ms_bounds_how_long_a_record_waits() -> None:
     assert log.flushed_end_offset == 2
 
 
+def test_a_clock_that_is_set_back_keeps_no_record_unflushed_and_no_deleted_file() -> None:
+    disk = new_disk()
+    log = opened(disk, segment_bytes=len(batch()), flush_ms=100, retention_ms=DAY_MS, file_delete_delay_ms=500)
+    for _ in range(3):
+        log.append_as_leader(batch(), 0, now_ms=2 * DAY_MS)
+    assert log.flush_if_due(DAY_MS)
+    assert log.flushed_end_offset == 3
+    log.retention(now_ms=2 * DAY_MS, high_watermark=2)
+    assert log.free_deleted(DAY_MS) == 2
+
+
 def test_an_append_to_a_full_disk_fails_and_leaves_nothing_behind() -> None:
     disk = new_disk()
     log = opened(disk)

@@ -67,7 +67,7 @@ async def handle_fetch(
         else:
             asked = await _each_once(request, context)
     uses_topic_ids = context.api_version >= TOPIC_IDS_FROM
-    session = fetch_sessions.begin(request, uses_topic_ids=uses_topic_ids, now_ms=clock.now_ms(), asked=asked)
+    session = fetch_sessions.begin(request, uses_topic_ids=uses_topic_ids, now_ms=clock.steady_ms(), asked=asked)
     if isinstance(session, ErrorCode):
         return FetchResponse([], error_code=session)
     if session.has_resting and not context.allowed(Operation.CLUSTER_ACTION, ResourceType.CLUSTER):

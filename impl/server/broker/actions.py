@@ -113,7 +113,7 @@ class BrokerActions:
         return [hosted.key for hosted in chosen if self._shrink(hosted, lagging)]
 
     def _shrink(self, hosted: Partition, lagging: Collection[int] | None) -> bool:
-        replica, now_ms = hosted.replica, self._clock.now_ms()
+        replica, now_ms = hosted.replica, self._clock.steady_ms()
         if lagging is not None:
             for follower, remote in replica.remote_replicas.items():
                 late_ms = replica.config.replica_lag_time_max_ms + 1 if follower in lagging else 0

@@ -144,7 +144,7 @@ class DirectoryMoves:
         """The controller knows where a replica is: what it has left elsewhere is deleted."""
         delay_ms = partition.log.config.file_delete_delay_ms
         topic_id = topic_uuid(partition.topic_id)
-        self._replicas.directories.free_left(partition.key, topic_id, self._clock.now_ms(), delay_ms)
+        self._replicas.directories.free_left(partition.key, topic_id, self._clock.steady_ms(), delay_ms)
 
     async def _run(self, move: Move) -> None:
         key = move.partition.key

@@ -243,7 +243,7 @@ class FollowerFetches:
                 self._trace_failure(leader, partition, fetch, response, is_changed=extent_of_log(partition) != had)
             return Fetched.ERROR
         if reason and not accepted:
-            self._unfed.refused(partition, leader, reason, self._clock.now_ms())
+            self._unfed.refused(partition, leader, reason, self._clock.steady_ms())
         elif response.records:
             self._unfed.fed(partition)
         if self._tracer.trace is not None and not partition.is_gone:

@@ -387,7 +387,7 @@ class HostedPartitions:
             return
         keys = {partition.key for partition in departed}
         self._high_watermarks.forget(keys)
-        now_ms = self._clock.now_ms()
+        now_ms = self._clock.steady_ms()
         by_delay: dict[int, list[TopicPartition]] = {}
         kept: list[TopicPartition] = []
         for partition in departed:
@@ -426,7 +426,7 @@ class HostedPartitions:
     def _apply(
         self, partition: Partition, topic_id: str, registration: PartitionRegistration, controller_epoch: int
     ) -> None:
-        applied = partition.replica.apply_metadata(registration, controller_epoch, self._clock.now_ms())
+        applied = partition.replica.apply_metadata(registration, controller_epoch, self._clock.steady_ms())
         if applied and self._tracer.trace is not None:
             self._tracer.replica(
                 trace.events.ApplyMetadata,

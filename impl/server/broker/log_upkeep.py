@@ -138,7 +138,7 @@ class LogUpkeep:
     async def free_deleted(self) -> int:
         """Remove the files of what was deleted `file.delete.delay.ms` ago; returns of how many segments."""
         now_ms = self._clock.now_ms()
-        self._replicas.directories.free_deleted(now_ms)
+        self._replicas.directories.free_deleted(self._clock.steady_ms())
         freed = self._each(lambda partition: partition.log.free_deleted(now_ms), list(self._to_free))
         for partition in [one for one in self._to_free if one.is_gone or not one.log.has_deleted]:
             del self._to_free[partition]

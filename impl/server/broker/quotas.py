@@ -168,17 +168,17 @@ class Quotas:
 
     def _record(self, quota: Quota, value: float) -> int:
         rate = _kept(self._rates, quota.meter, lambda: Rate(self._windows))
-        now_ms = self._clock.now_ms()
+        now_ms = self._clock.steady_ms()
         rate.record(value, now_ms)
         return rate.throttle_ms(quota.limit, now_ms)
 
     def _mutation_throttle_ms(self, quota: Quota) -> int:
         bucket = self._buckets.get(quota.meter)
-        return 0 if bucket is None else bucket.throttle_ms(quota.limit, self._clock.now_ms())
+        return 0 if bucket is None else bucket.throttle_ms(quota.limit, self._clock.steady_ms())
 
     def _charge_mutations(self, quota: Quota, count: int) -> int:
         bucket = _kept(self._buckets, quota.meter, lambda: TokenBucket(self._mutation_windows))
-        now_ms = self._clock.now_ms()
+        now_ms = self._clock.steady_ms()
         if count:
             bucket.spend(count, quota.limit, now_ms)
         return bucket.throttle_ms(quota.limit, now_ms)

@@ -127,7 +127,7 @@ class ReplicaReader:
             if follower is not None:
                 if self._repeated.is_repeated(partition, follower):
                     partition.log.distrust(follower.fetch_offset)
-                now_ms = self._clock.now_ms()
+                now_ms = self._clock.steady_ms()
                 response = replica.receive_fetch(follower, max_bytes, now_ms, at_least_one=is_first)
                 if response.records:
                     self._repeated.sent(partition, follower)

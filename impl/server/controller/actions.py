@@ -56,9 +56,9 @@ class ControllerActions:
     async def expire_sessions(self) -> list[int]:
         """Fence the brokers whose sessions have expired; returns their ids."""
         fenced = []
-        for broker_id in self._controller.expired_sessions(self._clock.now_ms()):
+        for broker_id in self._controller.expired_sessions(self._clock.steady_ms()):
             async with self._decisions.turn() as turn:
-                still_expired = broker_id in turn.controller.expired_sessions(self._clock.now_ms())
+                still_expired = broker_id in turn.controller.expired_sessions(self._clock.steady_ms())
                 if still_expired and await self._fence(turn, broker_id):
                     fenced.append(broker_id)
         return fenced
@@ -100,7 +100,7 @@ class ControllerActions:
         while True:
             deadline = self._controller.next_deadline_ms
             timeout_ms = self._config.broker_session_timeout_ms
-            wait_ms = timeout_ms if deadline is None else deadline - self._clock.now_ms()
+            wait_ms = timeout_ms if deadline is None else deadline - self._clock.steady_ms()
             alarm = trio.current_time() + max(1, wait_ms) / 1000
             await trio.sleep_until(alarm)
             await self._clock.until_running()

@@ -81,7 +81,7 @@ async def handle_registration(
         )
         epoch = await turn.commit(proposal)
         if epoch == UNKNOWN_BROKER_EPOCH:
-            left_ms = turn.controller.sessions.get(request.broker_id, clock.now_ms()) - clock.now_ms()
+            left_ms = turn.controller.sessions.get(request.broker_id, clock.steady_ms()) - clock.steady_ms()
             error, next_ = ErrorCode.duplicate_broker_registration, f"its session has {left_ms} ms left"
             return _refused(request, processes.refusals, error, WAITED_FOR[contact], next_)
         processes.note(request.broker_id, epoch, context.connection)
@@ -142,7 +142,7 @@ def _heartbeat(controller: Controller, request: BrokerHeartbeatRequest, clock: C
         request.broker_id,
         request.broker_epoch,
         request.current_metadata_offset,
-        clock.now_ms(),
+        clock.steady_ms(),
         want_fence=request.want_fence,
         want_shut_down=request.want_shut_down,
     )

@@ -200,7 +200,7 @@ class ControllerNode:
     async def _take_over(self) -> None:
         """Become the active controller, which the log says that this node is."""
         host = self._node.advertised_host or self.address.host
-        self.is_new = await self.decisions.take_over(self._node.clock.now_ms(), (host, self.address.port))
+        self.is_new = await self.decisions.take_over(self._node.clock.steady_ms(), (host, self.address.port))
         if self.is_new and self._node.config.sasl_users:
             async with self.decisions.turn() as turn:
                 await turn.commit(self.controller.scram_credentials.install(self._initial_credentials()))

@@ -337,15 +337,17 @@ class Injector:
         await self.cluster.crash(broker, lose_unsynced=lose_unsynced)
 
     async def jump_clock(self) -> None:
-        """A broker's wall clock is wrong for a while."""
+        """A broker's wall clock is wrong for a while, and the controller's by as much in the other direction."""
         victim = self._rng.randrange(self.options.brokers)
         ms = self._rng.choice((-AN_HOUR_MS, -2_000, 2_000, AN_HOUR_MS))
         self._note(Fault.CLOCK)
         self.cluster.jump_clock(victim, ms)
+        self.cluster.jump_controller_clock(-ms)
         try:
             await self._last()
         finally:  # healing cancels it
             self.cluster.jump_clock(victim, -ms)
+            self.cluster.jump_controller_clock(ms)
 
     async def shut_down(self) -> None:
         """A broker leaves in good order, as far as it reaches the controller, and comes back."""

@@ -56,7 +56,7 @@ def image_of(topic_id: UUID, directory: UUID | None = None) -> ClusterImage:
 
 
 def hosted_in(directories: LogDirectories) -> HostedPartitions:
-    clock: Any = SimpleNamespace(now_ms=lambda: 0)
+    clock: Any = SimpleNamespace(now_ms=lambda: 0, steady_ms=lambda: 0)
     nothing: Any = Mock()
     written = HighWatermarkCheckpoint(directories)
     return HostedPartitions(1, directories, ServerConfig(), clock, Tracer(None, 1, clock), nothing, written)

@@ -200,17 +200,17 @@ class SaslGate:
                     f"{self.principal} authenticates again by {self._mechanism}, not {self._session_mechanism}"
                 )
         self.principal, self._session_mechanism = principal, self._mechanism
-        self._session_began_ms = self._server.clock.now_ms()
+        self._session_began_ms = self._server.clock.steady_ms()
         if self._server.max_reauth_ms > 0:
             self._session_ends_ms = self._session_began_ms + self._server.max_reauth_ms
         self.state = GateState.OPEN
 
     def _may_begin_again(self) -> bool:
-        since_ms = self._server.clock.now_ms() - self._session_began_ms
+        since_ms = self._server.clock.steady_ms() - self._session_began_ms
         return self._session_ends_ms is not None and since_ms >= MIN_REAUTHENTICATION_INTERVAL_MS
 
     def _check_session(self) -> None:
-        if self._session_ends_ms is not None and self._server.clock.now_ms() >= self._session_ends_ms:
+        if self._session_ends_ms is not None and self._server.clock.steady_ms() >= self._session_ends_ms:
             raise RefusedError(f"the session of {self.principal} has expired (connections.max.reauth.ms)")
 
 
