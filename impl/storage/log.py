@@ -170,6 +170,8 @@ class Log(LogReads):
         log.producers = ProducerStates() if producers is None else producers
         log.observer = snapshots = ProducerSnapshots(disk, log, log.producers)
         snapshots.load(names, high_watermark)
+        for segment in segments:
+            segment.opened()
         return log
 
     # --- appending ---------------------------------------------------------------------------------------------------

@@ -43,7 +43,7 @@ from tidegauge.impl.storage.segment_names import (
 )
 from tidegauge.impl.storage.survey import MAX_RELATIVE_OFFSET, Around, Bounds, DamagedExtent, survey
 from tidegauge.impl.storage.transaction_index import TRANSACTION_INDEX_SUFFIX, TransactionIndex
-from tidegauge.impl.storage.walking import walk
+from tidegauge.impl.storage.walking import Window, walk
 
 MARKER_FLAGS = TRANSACTIONAL_FLAG | CONTROL_FLAG
 _MAX_KNOWN_POSITIONS = 64
@@ -80,6 +80,9 @@ class Segment:
         self._untrusted_bytes = self.size  # what was in the file before this process appended to it
         self._verified_bytes = (0, 0)
         """The part of it whose checksums were looked at last, from and to."""
+        self._found: list[BatchHeader] | None = None
+        """The headers of all batches of a small file, while its log is being opened; None where they are to be read."""
+        self._is_being_opened = self.size > 0
         self.damaged: dict[int, DamagedExtent] = {}
         """Damaged places by their positions."""
         self._is_examined = False
@@ -159,6 +162,7 @@ class Segment:
         found are assigned in `epochs`.
         """
         self._reset()
+        found_here = self._found = [] if self._is_small else None
         self.damaged.clear()
         self._indexes_loaded = self._is_examined = True
         self._indexes_on_disk = False
@@ -181,6 +185,8 @@ class Segment:
             if self.contiguous_end == self.next_offset >= header.base_offset:
                 self.contiguous_end = header.next_offset
             self._take_in(AppendedBatch(header.last_offset, header.size, header.max_timestamp), position)
+            if found_here is not None:
+                found_here.append(header)
             end = position + header.size
         self._untrusted_bytes, self.last_epoch = 0, epoch
         return self.size - end
@@ -257,14 +263,25 @@ class Segment:
         """As `load_active`, of one that is too small to have an index entry: its batches say all."""
         indexes = (INDEX_SUFFIX, TIME_INDEX_SUFFIX)
         self._indexes_on_disk = all(self._disk.exists(self.path(suffix)) for suffix in indexes)
-        position = 0
+        position, found = 0, list[BatchHeader]()
         try:
             for header in self._headers(0):
                 self._take_in(AppendedBatch(header.last_offset, header.size, header.max_timestamp), position)
                 position += header.size
+                found.append(header)
         except (CorruptLogError, RecordError):
             return False
+        self._found = found
         return True
+
+    def opened(self) -> None:
+        """Its log has been opened: forget what only that needed."""
+        self._found, self._is_being_opened = None, False
+
+    @property
+    def _is_small(self) -> bool:
+        """Whether what is found of it may be kept until its log has been opened."""
+        return self._is_being_opened and self.size <= self._index_interval_bytes
 
     def _load_indexes(self) -> None:
         if self._indexes_loaded:
@@ -477,23 +494,26 @@ class Segment:
             entry = look_up(self._index)
         return entry[1] if entry else 0
 
-    def _extents(self, position: int) -> Iterator[BatchExtent]:
+    def _extents(self, position: int, window: Window | None = None) -> Iterator[BatchExtent]:
         """The batches from `position` to the end, by their headers alone. Raises CorruptLogError."""
-        return walk(self._file, self.path(LOG_SUFFIX), position, self.size, self.damaged)
+        return walk(self._file, self.path(LOG_SUFFIX), position, self.size, self.damaged, window)
 
     def headers(self) -> Iterator[BatchHeader]:
         """Headers of all batches. Raises CorruptLogError."""
-        return self._headers(0)
+        return self._headers(0) if self._found is None else iter(self._found)
 
     def headers_from(self, offset: int) -> Iterator[BatchHeader]:
         """Headers of the batches that reach to `offset` or beyond. Raises CorruptLogError."""
+        if self._found is not None:
+            return (header for header in self._found if header.last_offset >= offset)
         position = self._indexed_position(offset - self.base_offset)
         return (header for header in self._headers(position) if header.last_offset >= offset)
 
     def intact_headers_from(self, offset: int, *, again: bool) -> Iterator[BatchHeader]:
         """As `headers_from`, with a look at the checksums of what is not trusted, or `again` at all. Raises as that."""
         unsure, intact = self.size if again else self._untrusted_bytes, 0
-        for extent in self._extents(self._indexed_position(offset - self.base_offset)):
+        window = Window()
+        for extent in self._extents(self._indexed_position(offset - self.base_offset), window):
             position = extent.position
             if position in self.damaged or extent.next_offset <= offset:
                 continue
@@ -501,7 +521,7 @@ class Segment:
                 intact = position + verified_size(self._file, position, self.size, self.next_offset)
                 if intact == position:
                     raise CorruptLogError(self.path(LOG_SUFFIX), position)
-            yield BatchHeader.parse(self._file.read(position, HEADER_SIZE))
+            yield window.header(extent)
 
     def next_reaching(self, timestamp: int, offset: int, most: int) -> tuple[BatchHeader | None, int]:
         """The first batch from an offset on with a timestamp at or after `timestamp`, and the offset after it.
@@ -522,9 +542,10 @@ class Segment:
         return None, self.next_offset
 
     def _headers(self, position: int) -> Iterator[BatchHeader]:
-        for extent in self._extents(position):
+        window = Window()
+        for extent in self._extents(position, window):
             if extent.position not in self.damaged:
-                yield BatchHeader.parse(self._file.read(extent.position, HEADER_SIZE))
+                yield window.header(extent)
 
     def position_from(self, offset: int) -> int:
         """Where the batch begins, intact or damaged, that holds an offset; the size beyond the last one."""

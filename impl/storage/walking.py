@@ -6,7 +6,7 @@ import struct
 from collections.abc import Iterator, Mapping
 
 from tidegauge.impl.ports.disk import File
-from tidegauge.impl.records.batches import HEADER_SIZE, LENGTH_OVERHEAD, BatchExtent
+from tidegauge.impl.records.batches import HEADER_SIZE, LENGTH_OVERHEAD, BatchExtent, BatchHeader
 from tidegauge.impl.storage.errors import CorruptLogError
 from tidegauge.impl.storage.survey import DamagedExtent
 
@@ -14,10 +14,30 @@ _WALK_BYTES = 8 << 10
 _EXTENT = struct.Struct(">qi11xi")
 
 
-def walk(file: File, path: str, position: int, end: int, damaged: Mapping[int, DamagedExtent]) -> Iterator[BatchExtent]:
+class Window:
+    """The bytes of a file that a walk has read last: the header of the batch that it is at is among them."""
+
+    __slots__ = ("buffer", "start")
+
+    def __init__(self) -> None:
+        self.buffer, self.start = b"", 0
+
+    def header(self, extent: BatchExtent) -> BatchHeader:
+        """Of the batch that the walk is at."""
+        return BatchHeader.parse(self.buffer, extent.position - self.start)
+
+
+def walk(
+    file: File,
+    path: str,
+    position: int,
+    end: int,
+    damaged: Mapping[int, DamagedExtent],
+    window: Window | None = None,
+) -> Iterator[BatchExtent]:
     """The batches of the file in [position, end), and the damaged places that are known, by their positions.
 
-    Raises CorruptLogError where neither is, with the path.
+    Raises CorruptLogError where neither is, with the path. What is read is in the window, if there is one.
     """
     unpack = _EXTENT.unpack_from
     buffer, start, covered = b"", position, position
@@ -30,6 +50,8 @@ def walk(file: File, path: str, position: int, end: int, damaged: Mapping[int, D
         if position >= covered:  # the header there is not in the buffer, or not all of it
             buffer, start = file.read(position, _WALK_BYTES), position
             covered = start + len(buffer) - HEADER_SIZE + 1
+            if window is not None:
+                window.buffer, window.start = buffer, start
             if covered <= start:
                 raise CorruptLogError(path, position)
         base_offset, length, last_offset_delta = unpack(buffer, position - start)
