@@ -17,7 +17,6 @@ first marker that the high watermark has not passed. Kafka does not, and its LSO
 
 from __future__ import annotations
 
-from collections import deque
 from typing import NamedTuple
 
 
@@ -46,7 +45,7 @@ class Transactions:
     def __init__(self) -> None:
         self.open: dict[int, int] = {}
         """Of each producer with an open one the offset of its first record; the earliest comes first."""
-        self.ended: deque[EndedTransaction] = deque()
+        self.ended: list[EndedTransaction] = []
         """Those that ended, in the order of their markers, until the high watermark has passed them."""
 
     def begin(self, producer_id: int, offset: int) -> None:
@@ -69,7 +68,7 @@ class Transactions:
     def ended_before(self, offset: int) -> Transactions:
         """What stays known when the log is read again from an offset on."""
         kept = Transactions()
-        kept.ended = deque(one for one in self.ended if one.last_offset < offset)
+        kept.ended = [one for one in self.ended if one.last_offset < offset]
         return kept
 
     def first_undecided_offset(self, high_watermark: int) -> int | None:
@@ -77,8 +76,10 @@ class Transactions:
         ended = self.ended
         if not ended and not self.open:
             return None
-        while ended and ended[0].last_offset < high_watermark:
-            ended.popleft()
+        passed = 0
+        while passed < len(ended) and ended[passed].last_offset < high_watermark:
+            passed += 1
+        del ended[:passed]
         first = next(iter(self.open.values()), None)
         if not ended:
             return first

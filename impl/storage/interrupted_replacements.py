@@ -68,7 +68,7 @@ def _remove_where(disk: Disk, directory: str, is_doomed: Callable[[str], bool]) 
 
 def _put_in_place(disk: Disk, directory: str, base_offset: int, index_interval_bytes: int) -> None:
     segment = Segment(disk, directory, base_offset, index_interval_bytes, 0, suffix=SWAP_SUFFIX)
-    segment.cut(segment.recover(LeaderEpochCache(), Bounds(base_offset)))
+    segment.cut(segment.recover(LeaderEpochCache(), Bounds(base_offset)).cut)
     for name in disk.list_directory(directory):
         base = base_offset_of(name)
         if base is not None and base_offset <= base < segment.next_offset:

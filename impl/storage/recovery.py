@@ -52,6 +52,7 @@ from tidegauge.impl.storage.leader_epoch_cache import UNDEFINED_EPOCH, EpochEntr
 from tidegauge.impl.storage.neighbours import first_batch, last_batch
 from tidegauge.impl.storage.noted_epochs import Beside, NotedEpochs
 from tidegauge.impl.storage.producer_snapshot import snapshot_offset
+from tidegauge.impl.storage.recovered import Recovered
 from tidegauge.impl.storage.segment import Segment
 from tidegauge.impl.storage.segment_names import (
     LOG_SUFFIX,
@@ -390,18 +391,18 @@ class _Recovering:
         base = segment.base_offset
         before = self._epochs.entries
         around = self._around(waiting)
-        cut = self._recover(segment, Bounds(base, None, self._known.recovery_point, waiting, around))
+        found = self._recover(segment, Bounds(base, None, self._known.recovery_point, waiting, around))
         if waiting and segment.next_offset > waiting[0]:
-            while waiting and waiting[0] < segment.contiguous_end:
-                self._set_aside(waiting.pop(0), f"the segment before it ends at {segment.contiguous_end}")
+            while waiting and waiting[0] < found.contiguous_end:
+                self._set_aside(waiting.pop(0), f"the segment before it ends at {found.contiguous_end}")
             limit = waiting[0] if waiting else None
             around = self._around(waiting)
-            cut = self._recover(segment, Bounds(base, limit, self._known.recovery_point, around=around))
+            found = self._recover(segment, Bounds(base, limit, self._known.recovery_point, around=around))
         self.scanned += 1
-        self._epoch_read = max(self._epoch_read, segment.last_epoch)
+        self._epoch_read = max(self._epoch_read, found.last_epoch)
         segment.indexes_were_flushed = self._known.clean_shutdown
-        if cut:
-            self._cut(segment, cut)
+        if found.cut:
+            self._cut(segment, found)
         limit = waiting[0] if waiting else None
         if segment.ends_damaged:
             segment.end_at(self._end_behind(segment.next_offset, limit))
@@ -420,7 +421,7 @@ class _Recovering:
             reason = f"{segment.path(LOG_SUFFIX)} is damaged at position {extent.position}{told}"
             self._add_gap(extent.start, extent.end, reason)
         self._restore_epochs(before, segment)
-        _index_transactions(self.segments, segment)
+        _index_transactions(self.segments, segment, has_markers=found.has_markers)
         return segment
 
     def _around(self, waiting: Sequence[int]) -> Around:
@@ -441,13 +442,13 @@ class _Recovering:
             finally:
                 segment.close()
 
-    def _recover(self, segment: Segment, bounds: Bounds) -> int:
+    def _recover(self, segment: Segment, bounds: Bounds) -> Recovered:
         self._epochs.truncate_from_end(segment.base_offset)
         return segment.recover(self._epochs, bounds, flushed=self._flushed)
 
-    def _cut(self, segment: Segment, cut: int) -> None:
-        aside = ""
-        if segment.cut_holds_batches:
+    def _cut(self, segment: Segment, found: Recovered) -> None:
+        cut, aside = found.cut, ""
+        if found.cut_holds_batches:
             position = segment.size - cut
             aside = unused_path(self._disk, f"{segment.path(LOG_SUFFIX)}.from-{position}.damaged")
             segment.copy_from(position, aside)
@@ -558,9 +559,9 @@ class _Recovering:
         )
 
 
-def _index_transactions(earlier: Sequence[Segment], segment: Segment) -> None:
+def _index_transactions(earlier: Sequence[Segment], segment: Segment, *, has_markers: bool) -> None:
     """Find the aborted transactions of a segment that was scanned, with their starts in earlier ones."""
-    if not segment.has_markers:
+    if not has_markers:
         _replace_transactions(segment, [])
         return
     transactions = Transactions()

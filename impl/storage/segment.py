@@ -34,6 +34,7 @@ from tidegauge.impl.storage.errors import CorruptLogError
 from tidegauge.impl.storage.index import OffsetIndex, TimeIndex, holds, read_indexes, tell_rebuilt, write_index
 from tidegauge.impl.storage.leader_epoch_cache import UNDEFINED_EPOCH, LeaderEpochCache
 from tidegauge.impl.storage.reading import FileRegion, copy_file, region, verified_size
+from tidegauge.impl.storage.recovered import Recovered
 from tidegauge.impl.storage.segment_names import (
     INDEX_SUFFIX,
     LOG_SUFFIX,
@@ -82,23 +83,14 @@ class Segment:
         """The part of it whose checksums were looked at last, from and to."""
         self._found: list[BatchHeader] | None = None
         """The headers of all batches of a small file, while its log is being opened; None where they are to be read."""
-        self._is_being_opened = self.size > 0
         self.damaged: dict[int, DamagedExtent] = {}
         """Damaged places by their positions."""
         self._is_examined = False
         """Whether all damaged places are known."""
-        self.contiguous_end = base_offset
-        """Up to where `recover` has found batches without a gap between them."""
-        self.cut_holds_batches = False
-        """Whether `recover` has found intact batches behind the place from which the file may be cut."""
         self._indexes_loaded = True
         self._indexes_on_disk = False
         self.indexes_were_flushed = False
         """Whether no file of an index has changed since a clean shutdown."""
-        self.has_markers = False
-        """Whether `recover` has met a transaction's marker."""
-        self.last_epoch = UNDEFINED_EPOCH
-        """The leader epoch of the last batch that `recover` has found."""
         self._reset()
 
     def _reset(self) -> None:
@@ -154,25 +146,24 @@ class Segment:
 
     # Taking in what is on disk
 
-    def recover(self, epochs: LeaderEpochCache, bounds: Bounds, *, flushed: int = 0) -> int:
-        """Index anew what is intact; returns the bytes from the first place on that is not, and that may be cut.
+    def recover(self, epochs: LeaderEpochCache, bounds: Bounds, *, flushed: int = 0) -> Recovered:
+        """Index anew what is intact.
 
         Damage that begins below the offset `flushed` is kept in `damaged`; what follows it is part of the segment. Such
         a place at the end of the file is the first one only if nothing below `flushed` is in it. The leader epochs
         found are assigned in `epochs`.
         """
         self._reset()
-        found_here = self._found = [] if self._is_small else None
+        headers = self._found = [] if self.size <= self._index_interval_bytes else None
         self.damaged.clear()
         self._indexes_loaded = self._is_examined = True
         self._indexes_on_disk = False
         self.next_offset, end, epoch = self.base_offset, 0, UNDEFINED_EPOCH
-        self.has_markers = False
-        self.contiguous_end, self.cut_holds_batches = self.base_offset, False
+        contiguous_end, cut_holds_batches, has_markers = self.base_offset, False, False
         for found in survey(self._file, bounds):
             if isinstance(found, DamagedExtent):
                 if found.start >= flushed:
-                    self.cut_holds_batches = not found.is_tail
+                    cut_holds_batches = not found.is_tail
                     break
                 self.damaged[found.position] = found
                 end = found.position + found.size
@@ -181,15 +172,15 @@ class Segment:
             if header.partition_leader_epoch > epoch:
                 epoch = header.partition_leader_epoch
                 epochs.assign(epoch, max(header.base_offset, self.base_offset))
-            self.has_markers |= header.attributes & MARKER_FLAGS == MARKER_FLAGS
-            if self.contiguous_end == self.next_offset >= header.base_offset:
-                self.contiguous_end = header.next_offset
+            has_markers |= header.attributes & MARKER_FLAGS == MARKER_FLAGS
+            if contiguous_end == self.next_offset >= header.base_offset:
+                contiguous_end = header.next_offset
             self._take_in(AppendedBatch(header.last_offset, header.size, header.max_timestamp), position)
-            if found_here is not None:
-                found_here.append(header)
+            if headers is not None:
+                headers.append(header)
             end = position + header.size
-        self._untrusted_bytes, self.last_epoch = 0, epoch
-        return self.size - end
+        self._untrusted_bytes = 0
+        return Recovered(self.size - end, cut_holds_batches, contiguous_end, epoch, has_markers)
 
     def cut(self, size: int) -> None:
         """Cut so many bytes from the end (not synced)."""
@@ -221,6 +212,7 @@ class Segment:
         if around.noted is not None and around.noted.contradiction:
             self.recover(LeaderEpochCache(), bounds._replace(around=Around()), flushed=next_offset)
         self.end_at(next_offset)
+        self.opened()
         return tuple(self.damaged.values())
 
     def first_intact(self) -> BatchHeader | None:
@@ -276,12 +268,7 @@ class Segment:
 
     def opened(self) -> None:
         """Its log has been opened: forget what only that needed."""
-        self._found, self._is_being_opened = None, False
-
-    @property
-    def _is_small(self) -> bool:
-        """Whether what is found of it may be kept until its log has been opened."""
-        return self._is_being_opened and self.size <= self._index_interval_bytes
+        self._found = None
 
     def _load_indexes(self) -> None:
         if self._indexes_loaded:
