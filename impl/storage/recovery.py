@@ -391,13 +391,13 @@ class _Recovering:
         base = segment.base_offset
         before = self._epochs.entries
         around = self._around(waiting)
-        found = self._recover(segment, Bounds(base, None, self._known.recovery_point, waiting, around))
+        found = self._recover(segment, Bounds(base, None, self._ended(base), waiting, around))
         if waiting and segment.next_offset > waiting[0]:
             while waiting and waiting[0] < found.contiguous_end:
                 self._set_aside(waiting.pop(0), f"the segment before it ends at {found.contiguous_end}")
             limit = waiting[0] if waiting else None
             around = self._around(waiting)
-            found = self._recover(segment, Bounds(base, limit, self._known.recovery_point, around=around))
+            found = self._recover(segment, Bounds(base, limit, self._ended(base), around=around))
         self.scanned += 1
         self._epoch_read = max(self._epoch_read, found.last_epoch)
         segment.indexes_were_flushed = self._known.clean_shutdown
@@ -423,6 +423,12 @@ class _Recovering:
         self._restore_epochs(before, segment)
         _index_transactions(self.segments, segment, has_markers=found.has_markers)
         return segment
+
+    def _ended(self, base: int) -> int:
+        """Where the log once ended: at its recovery point or, if a clean stop's is lost, at the newest snapshot."""
+        if self._known.recovery_point or self._flushed < _ENDLESS:
+            return self._known.recovery_point
+        return max((offset for offset in self._snapshots if offset <= base + MAX_RELATIVE_OFFSET), default=0)
 
     def _around(self, waiting: Sequence[int]) -> Around:
         before = partial(last_batch, self.segments) if self.segments else None

@@ -103,7 +103,7 @@ def test_consume_transform_produce_loses_and_doubles_nothing_when_brokers_crash(
         for topic in ("input", "output"):
             cluster.create_topic(topic, replication_factor=3, config={"min.insync.replicas": 2})
         bootstrap = str(cluster.bootstrap_servers)
-        source = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
+        source = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "log_level": 0})
         for number in range(RECORDS):
             source.produce("input", str(number), partition=0)
         assert source.flush(SECONDS) == 0

@@ -95,7 +95,7 @@ def shares(*consumers: Consumer) -> list[int]:
 
 
 def produce(bootstrap: str, topic: str, values: Iterable[int]) -> set[bytes]:
-    producer = Producer({"bootstrap.servers": bootstrap})
+    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
     written = set[bytes]()
     for value in values:
         text = b"%d" % value

@@ -113,7 +113,7 @@ def read(number: int, *consumers: Consumer, known: Iterable[bytes] = ()) -> set[
 
 def write(bootstrap: str, topic: str, name: str, number: int) -> set[bytes]:
     """Write values to all partitions in turn."""
-    producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
+    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "log_level": 0})
     values = {f"{name} {nth}".encode() for nth in range(number)}
     for nth, value in enumerate(values):
         producer.produce(topic, value, partition=nth % 4)
