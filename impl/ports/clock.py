@@ -115,7 +115,7 @@ class SimulatedClock(StoppableClock):
         self.started = trio.current_time() if started is None else started
 
     def now_ms(self) -> int:
-        return self.steady_ms() + self.offset_ms
+        return self._epoch_ms + self.offset_ms + round((trio.current_time() - self.started) * 1000)
 
     def steady_ms(self) -> int:
         return self._epoch_ms + round((trio.current_time() - self.started) * 1000)
