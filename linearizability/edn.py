@@ -9,7 +9,8 @@ Where no operation of a file has such a log, nobody knows it between two polls o
 
 In a run with transactions, which has a `:txn`, each `:send`, `:poll` and `:txn` is a transaction: its tag only says
 what is in it. Each of its operations has the interval of the whole, and so has its commit: ok, failed or unknown as
-the whole. Where it is unknown, the sends and polls that have their results were done.
+the whole. Where it is unknown or failed, the sends and polls that have their results were done; and nobody knows where
+its consumer goes on, which a client may rewind after an abort, or not (KAFKA-17582).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from tidegauge.linearizability.arrow import HistoryError
 from tidegauge.linearizability.history import UNKNOWN, Isolation, Kind, Operation, Operations, Outcome
 
 TOPIC = "jepsen"
-_TOKEN = re.compile(r'[\s,]*(#\{|#_|#[\w.]+|[()\[\]{}]|"(?:\\.|[^"\\])*"|;[^\n]*|[^\s,()\[\]{}";]+)')
+_TOKEN = re.compile(r'[\s,]*(#\{|#_|\\.[\w-]*|[()\[\]{}]|"(?:\\.|[^"\\])*"|;[^\n]*|[^\s,()\[\]{}";\\]+|\Z)')
 _CLOSES = {"(": ")", "[": "]", "{": "}", "#{": "}"}
 _WORDS: Mapping[str, Any] = {"nil": None, "true": True, "false": False}
 
@@ -52,18 +53,28 @@ def parse(
     try:
         forms = list(_Reader(text).forms())
         events = forms[0] if len(forms) == 1 and isinstance(forms[0], tuple) else forms
-        rows = _pair(tuple(events), isolation)
-    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        ordered = sorted(_pair(tuple(events), isolation), key=lambda row: row.call)
+        return Operations.of(attrs.evolve(row, history=history, index=index) for index, row in enumerate(ordered))
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise HistoryError(f"{source}: not a history of Jepsen's Kafka workload ({error})") from error
-    ordered = sorted(rows, key=lambda row: row.call)
-    return Operations.of(attrs.evolve(row, history=history, index=index) for index, row in enumerate(ordered))
+
+
+def _tokens(text: str) -> Iterator[str]:
+    """What the text is made of, but for blanks and comments."""
+    end = 0
+    for match in _TOKEN.finditer(text):
+        if match.start() != end:
+            raise ValueError(f"a string that is never closed, at character {end}")
+        end = match.end()
+        if match[1] and not match[1].startswith(";"):
+            yield match[1]
 
 
 class _Reader:
     """EDN as Python: maps as dicts, vectors, lists and sets as tuples, keywords as strings that begin with a colon."""
 
     def __init__(self, text: str) -> None:
-        self.tokens = (match[1] for match in _TOKEN.finditer(text) if not match[1].startswith(";"))
+        self.tokens = _tokens(text)
 
     def forms(self) -> Iterator[Any]:
         for token in self.tokens:
@@ -80,6 +91,9 @@ class _Reader:
             return self._collection(token)
         if token in (")", "]", "}"):
             raise ValueError(f"a {token} that closes nothing")
+        if token == "#_":
+            self.form()
+            return self.form()
         # A tag such as #jepsen.history.Op says how to print the form after it.
         if token.startswith("#"):
             return self.form()
@@ -121,6 +135,8 @@ def _pair(events: Iterable[Mapping[str, Any]], isolation: Isolation) -> list[Ope
         place.moved = _rebalanced(done or {})
         mine = list(_operations(invoked, done, place, in_part=whole))
         place.kept -= place.moved
+        if whole and _outcome(done) is not Outcome.OK:
+            place.kept.clear()
         rows.extend(_whole(invoked, done, mine, next(number), isolation) if whole else mine)
 
     opened: dict[int, Mapping[str, Any]] = {}
@@ -131,6 +147,8 @@ def _pair(events: Iterable[Mapping[str, Any]], isolation: Isolation) -> list[Ope
         if not isinstance(process, int):
             continue
         if kind == ":invoke":
+            if process in opened:
+                raise ValueError(f"process {process} is invoked twice at once, at index {event.get(':index')}")
             opened[process] = event
             continue
         invoked = opened.pop(process, None)
@@ -177,12 +195,24 @@ def _whole(
             yield attrs.evolve(row, outcome=Outcome.OK if row.outcome is Outcome.OK else Outcome.INFO)
     yield Operation(
         index=0, process=int(invoked[":process"]), kind=Kind.COMMIT, outcome=_outcome(done), topic="", partition=0,
-        call=int(invoked[":time"]), returned=None if done is None else int(done[":time"]), transaction=number,
+        call=_time(invoked), returned=None if done is None else _time(done), transaction=number,
     )  # fmt: skip
 
 
+def _time(event: Mapping[str, Any]) -> int:
+    if ":time" not in event:
+        raise ValueError(f"an event without :time, at index {event.get(':index')}")
+    return int(event[":time"])
+
+
+_OUTCOMES: Mapping[Any, Outcome] = {":ok": Outcome.OK, ":fail": Outcome.FAIL, ":info": Outcome.INFO}
+
+
 def _outcome(done: Mapping[str, Any] | None) -> Outcome:
-    return Outcome.INFO if done is None else Outcome[str(done[":type"])[1:].upper()]
+    kind = ":info" if done is None else done.get(":type")
+    if kind not in _OUTCOMES:
+        raise ValueError(f"the :type {kind}: it is :invoke, :ok, :fail or :info")
+    return _OUTCOMES[kind]
 
 
 def _operations(
@@ -190,35 +220,38 @@ def _operations(
 ) -> Iterator[Operation]:
     """One operation for each send and each key polled, from where the process is.
 
-    `in_part`: where the outcome of the whole is unknown, a part of it that has its result was done all the same.
+    `in_part`: where the whole failed, or nobody knows of it, a part of it that has its result was done all the same.
     """
     outcome = _outcome(done)
-    has_results = outcome is Outcome.OK or (in_part and outcome is Outcome.INFO)
-    parts = (done if done is not None and has_results else invoked).get(":value")
+    has_results = outcome is Outcome.OK or (in_part and done is not None)
+    told = done.get(":value") if done is not None and has_results else None
+    parts = told if isinstance(told, tuple) else invoked.get(":value")
     for part in parts if isinstance(parts, tuple) else ():
-        if not isinstance(part, tuple) or not part or part[0] not in (":send", ":poll"):
+        if not isinstance(part, tuple) or not part:
             continue
+        if part[0] not in (":send", ":poll"):
+            raise ValueError(f"{part[0]} in the value of an operation: there are :send and :poll")
         row = Operation(
             index=0, process=int(invoked[":process"]), kind=Kind.PRODUCE, outcome=outcome, topic=TOPIC, partition=0,
-            call=int(invoked[":time"]), returned=None if done is None else int(done[":time"]),
+            call=_time(invoked), returned=None if done is None else _time(done),
         )  # fmt: skip
         if part[0] == ":send":
-            told = has_results and isinstance(part[2], tuple)
-            yield _send(attrs.evolve(row, outcome=Outcome.OK) if told else row, part)
+            _, key, sent = part
+            done_so = has_results and isinstance(sent, tuple)
+            yield _send(attrs.evolve(row, outcome=Outcome.OK) if done_so else row, int(key), sent)
         elif has_results and len(part) > 1:
             row = attrs.evolve(row, outcome=Outcome.OK)
-            yield from _poll(row, part[1], place)
+            yield from _poll(row, part[1] or {}, place)
 
 
-def _send(row: Operation, part: tuple[Any, ...]) -> Operation:
-    _, key, sent = part
+def _send(row: Operation, key: int, sent: Any) -> Operation:
     offset, value = sent if isinstance(sent, tuple) else (None, sent)
     if row.outcome is not Outcome.OK:
-        return attrs.evolve(row, partition=int(key), values=(int(value),))
+        return attrs.evolve(row, partition=key, values=(int(value),))
     # Acknowledged, but the client was not told where: it is somewhere, or lost, and only a reader can tell.
     where = UNKNOWN if offset is None else int(offset)
     outcome = Outcome.INFO if offset is None else Outcome.OK
-    return attrs.evolve(row, partition=int(key), values=(int(value),), offset=where, outcome=outcome)
+    return attrs.evolve(row, partition=key, values=(int(value),), offset=where, outcome=outcome)
 
 
 def _poll(row: Operation, read_by_key: Mapping[int, tuple[tuple[int, int], ...]], place: _Place) -> Iterator[Operation]:

@@ -18,6 +18,7 @@ from tidegauge.linearizability.transactions.reads import (
     find_bad_reads,
     find_late_appends,
     find_misplaced,
+    find_sends_out_of_order,
     find_unstable_reads,
 )
 from tidegauge.linearizability.transactions.screen import screen
@@ -26,7 +27,15 @@ from tidegauge.linearizability.transactions.table import BLOCK, Table
 from tidegauge.linearizability.transactions.tiling import find_offset_faults
 from tidegauge.linearizability.witness import Finding, finding
 
-FINDERS = (find_bad_reads, find_misplaced, find_bad_polls, find_unstable_reads, find_late_appends, find_offset_faults)
+FINDERS = (
+    find_bad_reads,
+    find_misplaced,
+    find_sends_out_of_order,
+    find_bad_polls,
+    find_unstable_reads,
+    find_late_appends,
+    find_offset_faults,
+)
 
 
 def check_transactions(

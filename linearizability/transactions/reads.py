@@ -59,6 +59,20 @@ def find_misplaced(story: Story) -> Iterator[Finding]:
                 yield finding(Name.INCONSISTENT_OFFSETS, reason, held[0].produce, held[1].produce)
 
 
+def find_sends_out_of_order(story: Story) -> Iterator[Finding]:
+    """Sends of one transaction to a partition of which the later one is at the lower offset."""
+    for whole in story.transactions.values():
+        before: dict[Partition, Operation] = {}
+        for row in whole.rows:
+            if row.kind is not Kind.PRODUCE or row.index not in story.bases:
+                continue
+            last, base = before.get(where(row)), story.bases[row.index][0]
+            if last is not None and base < story.bases[last.index][0]:
+                reason = f"{whole} sent it after the other one, which is at {story.bases[last.index][0]}, to {base}"
+                yield finding(Name.INT_NONMONOTONIC_SEND, reason, last, row)
+            before[where(row)] = row
+
+
 def find_bad_polls(story: Story) -> Iterator[Finding]:
     """Fetches that step back, begin before their position, or pass over a record that is there for them."""
     for fetch in story.fetches:

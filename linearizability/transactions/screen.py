@@ -23,7 +23,7 @@ def screen(ops: Operations, level: Level) -> tuple[Flags, Table]:
     flagged.flag(elections, np.ones(len(elections), np.bool_))
     _flag_reads(table, flagged)
     _flag_times(table, flagged)
-    _flag_torn_stability(table, flagged)
+    _flag_spans(table, flagged)
     flag_offsets(table, flagged)
     if level is Level.STRICT or _is_coarse(table):
         flag_cycles(table, flagged, level)
@@ -110,24 +110,31 @@ def _times(ops: Operations, groups: int) -> tuple[Ints, Ints, int]:
     return call, np.minimum(returned, horizon - 1), horizon
 
 
-def _flag_torn_stability(table: Table, flagged: Flagged) -> None:
-    """Fetches that say a last stable offset within a committed transaction, where no other one begins."""
-    told = np.flatnonzero(table.said.stable >= 0)
-    records, rows = table.records, table.rows
-    inside = table.transactions.of_row[records.row] >= 0
-    if not len(told) or not inside.any():
-        return
-    slot, row, visible = records.slot[inside], records.row[inside], table.visible[inside]
-    key = table.transactions.of_row[row] * rows.groups + rows.group[row]
+def _flag_spans(table: Table, flagged: Flagged) -> None:
+    """Sends of a transaction that are not in their order, and last stable offsets within what a transaction wrote.
+
+    The latter of a committed one, and where no other one begins.
+    """
+    records, rows, home = table.records, table.rows, table.transactions.of_row
+    sent = np.flatnonzero((records.base >= 0) & (home >= 0))
+    key = home[sent] * rows.groups + rows.group[sent]
     order = np.argsort(key, kind="stable")
-    slot, key, visible = slot[order], key[order], visible[order]
-    starts = np.flatnonzero(np.concatenate(([True], key[1:] != key[:-1])))
-    first, last = np.minimum.reduceat(slot, starts), np.maximum.reduceat(slot, starts)
+    sent, key = sent[order], key[order]
+    base, same = records.base[sent], key[1:] == key[:-1]
+    flagged.flag(sent[1:], same & (base[1:] <= base[:-1]))
+    told = np.flatnonzero(table.said.stable >= 0)
+    if not len(told) or not len(sent):
+        return
+    starts = np.flatnonzero(np.concatenate(([True], ~same)))
+    ends = np.append(starts[1:], len(sent)) - 1
+    group = rows.group[sent[starts]]
+    first = records.at(group, base[starts])
+    last = records.at(group, base[ends] + rows.counts[sent[ends]] - 1)
     # Another transaction may be open from its first record on, and from where nobody knows what is there.
     begins = np.ones(records.slots + 1, np.bool_)
     begins[records.slot] = False
     begins[first] = True
-    wide = visible[starts] & (first < last)
+    wide = table.committed[home[sent[starts]]] & (first < last)
     if not wide.any():
         return
     first, last = first[wide], last[wide]

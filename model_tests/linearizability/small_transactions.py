@@ -238,6 +238,8 @@ def draw(seed: int, count: int) -> tuple[Operations, set[int]]:
         mine = _System(draws, flaw).run(draws.randint(4, 14))
         if number not in honest and (flaw is None or draws.random() < 0.3):
             mine = _with_lies(draws, mine)
+        if number not in honest and draws.random() < 0.2:
+            mine = _with_sends_at_once(draws, mine)
         rows += [attrs.evolve(row, history=number) for row in mine]
     # A lie may break the format: such a history is not checked.
     sound, _ = split(Operations.of(rows))
@@ -253,6 +255,30 @@ def _with_lies(draws: random.Random, rows: list[Operation]) -> list[Operation]:
             at = draws.choice(fitting)
             told[at] = lie(draws, told[at])
     return told
+
+
+def _with_sends_at_once(draws: random.Random, rows: list[Operation]) -> list[Operation]:
+    """Two sends of a transaction to a partition, of which only the interval of both is known, may change places."""
+    told = list(rows)
+    sends = [at for at, row in enumerate(rows) if row.kind is Kind.PRODUCE and row.transaction is not None]
+    pairs = [(a, b) for a in sends for b in sends if a < b and _whose(rows[a]) == _whose(rows[b])]
+    if not pairs:
+        return told
+    first, second = draws.choice(pairs)
+    call = min(told[first].call, told[second].call)
+    returned = max(told[first].returned or 0, told[second].returned or 0)
+    offsets = [told[first].offset, told[second].offset]
+    if draws.random() < 0.5:
+        offsets.reverse()
+    for at, offset in zip((first, second), offsets, strict=True):
+        if told[at].outcome is Outcome.OK and offset != UNKNOWN:
+            told[at] = attrs.evolve(told[at], offset=offset)
+        told[at] = attrs.evolve(told[at], call=call, returned=returned)
+    return told
+
+
+def _whose(row: Operation) -> tuple[int | None, int]:
+    return row.transaction, row.partition
 
 
 def _fits(lie: Lie, row: Operation) -> bool:

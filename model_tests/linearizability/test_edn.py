@@ -152,10 +152,67 @@ def test_what_was_done_in_a_transaction_of_unknown_outcome_is_known() -> None:
     assert check(edn.parse(untold)).valid
 
 
+SENT_AND_POLLED = """
+{:type :invoke, :f :txn, :value [[:send 0 7] [:send 0 8] [:send 0 9]], :process 0, :time 1, :index 0}
+{:type :ok, :f :txn, :value [[:send 0 [0 7]] [:send 0 [1 8]] [:send 0 [2 9]]], :process 0, :time 2, :index 1}
+{:type :invoke, :f :poll, :value [[:poll]], :process 1, :time 3, :index 2}
+{:type :ok, :f :poll, :value [[:poll {0 [[0 7]]}]], :process 1, :time 4, :index 3}
+{:type :invoke, :f :txn, :value [[:poll] [:send 1 6]], :process 1, :time 5, :index 4}
+{:type :%s, :f :txn, :value [[:poll%s] [:send 1 6]], :process 1, :time 6, :index 5}
+{:type :invoke, :f :poll, :value [[:poll]], :process 1, :time 7, :index 6}
+{:type :ok, :f :poll, :value [[:poll {0 [%s]}]], :process 1, :time 8, :index 7}
+"""
+
+
+@pytest.mark.parametrize("polled", ["[0 7] [1 8] [2 9]", "[1 8] [2 9]", "[2 9]"])
+@pytest.mark.parametrize("told", ["", " {0 [[1 8]]}"])
+@pytest.mark.parametrize("completion", ["fail", "info"])
+def test_where_a_process_goes_on_after_a_transaction_that_has_not_committed_is_not_judged(
+    completion: str, told: str, polled: str
+) -> None:
+    """Rewound, rewound further, or unchanged (KAFKA-17582): the poll before it says nothing any more."""
+    assert check(edn.parse(SENT_AND_POLLED % (completion, told, polled))).valid
+
+
+def test_where_a_process_goes_on_after_a_commit_is_judged() -> None:
+    committed = SENT_AND_POLLED % ("ok", " {0 [[1 8]]}", "[1 8] [2 9]")
+    assert {one.name for one in check(edn.parse(committed)).anomalies} == {Name.NONMONOTONIC_POLL}
+
+
+def test_what_a_failed_transaction_has_polled_was_there() -> None:
+    elsewhere = SENT_AND_POLLED % ("fail", " {0 [[1 9]]}", "[1 8] [2 9]")
+    assert Name.DUPLICATE in {one.name for one in check(edn.parse(elsewhere)).anomalies}
+
+
+def test_sends_of_a_transaction_are_in_their_order() -> None:
+    swapped = SENT_AND_POLLED.replace("[:send 0 [1 8]] [:send 0 [2 9]]", "[:send 0 [2 8]] [:send 0 [1 9]]")
+    swapped %= ("ok", "", "[1 9] [2 8]")
+    assert {one.name for one in check(edn.parse(swapped)).anomalies} == {Name.INT_NONMONOTONIC_SEND}
+
+
 def test_transactions_that_read_of_each_other_are_a_cycle() -> None:
     both = TRANSACTIONS.replace("[[:send 1 8]]", "[[:poll] [:send 1 8]]")
     both = both.replace("[[:send 1 [0 8]]]", "[[:poll {0 [[0 7]]}] [:send 1 [0 8]]]")
     assert Name.G1C in {one.name for one in check(edn.parse(both % "ok")).anomalies}
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "#my-app/op ",
+        "#_ #_ {:a 1} {:b 2} ",
+        '#_#inst "2026-01-01" ',
+        '{:process :nemesis, :type :info, :error [\\( \\newline "; {\\"" 1.5 2/3 #{:a}]} ',
+    ],
+)
+def test_all_forms_of_edn_may_be_around_it(before: str) -> None:
+    (row,) = edn.parse(before + "{:type :invoke, :f :send, :value [[:send 0 7]], :process 0, :time 3}")
+    assert row.values == (7,)
+
+
+def test_a_completion_without_a_value_is_of_what_was_invoked() -> None:
+    lost = SENT.replace(":info, :f :send, :value [[:send 0 9]]", ":info, :f :send, :value nil")
+    assert list(edn.parse(lost)) == list(edn.parse(SENT))
 
 
 def test_what_never_completed_is_unknown() -> None:
@@ -175,6 +232,18 @@ def test_what_never_completed_is_unknown() -> None:
         ("[" * 100_000, "maximum recursion depth"),
         ("]", "a ] that closes nothing"),
         ("#_", "it ends within a form"),
+        ("{:type :invoke, :f :send, :value [[:send 0 7]], :process 0, :index 4}", "without :time, at index 4"),
+        (
+            "{:type :invoke, :f :poll, :process 0, :time 1} {:type :done, :f :poll, :process 0, :time 2}",
+            "the :type :done",
+        ),
+        (
+            "{:type :invoke, :f :txn, :value [[:append 1 2]], :process 0, :time 1}",
+            ":append in the value of an operation: there are :send and :poll",
+        ),
+        ("{:type :invoke, :process 0, :time 1} {:type :invoke, :process 0, :time 2}", "invoked twice at once"),
+        ("{:type :invoke, :f :send, :value [[:send 0 10000000000000000000]], :process 0, :time 1}", "int too large"),
+        ('{:type :invoke, :error "a }', "a string that is never closed, at character 22"),
         ("hello", "not a history of Jepsen's Kafka workload"),
     ],
 )

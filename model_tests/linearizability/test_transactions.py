@@ -152,6 +152,11 @@ KAFKA: dict[str, tuple[Name, Rows, Rows]] = {
         [*WRITTEN, *consumed(1, 2, (0, 1), 3)],
         [*WRITTEN, *consumed(1, 2, (0, 1), 2)],
     ),
+    "a transaction's sends are not in their order": (
+        Name.INT_NONMONOTONIC_SEND,
+        [send(1, 0, 9, 1, 7), send(1, 0, 9, 0, 8), commit(1, 0, 9)],
+        [send(1, 0, 9, 1, 7), send(2, 0, 9, 0, 8), commit(1, 0, 9), commit(2, 0, 9)],
+    ),
     "an append below a last stable offset": (
         Name.APPEND_BELOW_END,
         [poll(None, 0, 1, 0, {}, stable=3), send(None, 2, 3, 2, 7), commit(1, 4, 5)],

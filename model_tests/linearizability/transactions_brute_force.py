@@ -8,7 +8,7 @@ and a cycle is a node that reaches itself in its closure.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise, product
+from itertools import combinations, pairwise, product
 
 from tidegauge.linearizability.history import Operation
 
@@ -107,7 +107,7 @@ def began(rows: Sequence[Operation], fetch: Operation, commit_is_ok: Callable[[i
 def valid(rows: Sequence[Operation], strict: bool) -> bool:
     """Whether the page calls the history valid at the level."""
     said = Reading(rows)
-    if not (places(said) and appends(said) and acyclic(said, strict)):
+    if not (places(said) and in_order(said) and appends(said) and acyclic(said, strict)):
         return False
     choices = [
         (True,) if said.commit_is_ok(number) else (True, False) if said.commit_may_be(number) else (False,)
@@ -131,6 +131,16 @@ def places(said: Reading) -> bool:
             return False
         if send.outcome == OK and send.acks == -1 and send.placed[send.values.index(value)] != offset:
             return False
+    return True
+
+
+def in_order(said: Reading) -> bool:
+    """Whether what a transaction has sent to a partition is there in the order of its sends."""
+    for number in said.numbers:
+        placed = [(send, at) for send, _, at in said.placed() if send.transaction == number]
+        for (one, at), (other, below) in combinations(placed, 2):
+            if same_log(one, other) and one.index < other.index and below < at:
+                return False
     return True
 
 
