@@ -5,8 +5,9 @@
         await transaction.produce("orders", b"1")
         await transaction.produce("bills", b"1")
 
-The block's end commits, an exception aborts. A transaction in which a record was not acknowledged is never committed,
-even if the caller has caught the error. A commit whose outcome nobody could tell raises KafkaError with `maybe_done`.
+The block's end commits, an exception aborts; first it waits for what other tasks are still sending in it. A transaction
+in which a record was not acknowledged is never committed, even if the caller has caught the error. A commit whose
+outcome nobody could tell raises KafkaError with `maybe_done`.
 
 Version 2 of the protocol (`transaction.version` 2): a partition joins a transaction by the first record, and the
 coordinator's response to the end gives the epoch of the next transaction. Version 1: the producer adds each partition
@@ -22,7 +23,8 @@ producer that changes to version 2 gets a new epoch first.
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
@@ -336,28 +338,56 @@ class Transaction:
         self._locks: dict[tuple[str, int], trio.Lock] = {}
         self._failure: KafkaError | None = None
         self._is_empty = True
+        self._is_over = False
+        self._parts = 0
+        """How many are on their way."""
+        self._landed = trio.Event()
 
     async def __aenter__(self) -> Self:
         await self._producer.open(self._timeout_ms)
         return self
 
     async def produce(self, topic: str, *values: bytes, partition: int = 0) -> int:
-        """Append one batch of records with these values; returns the offset of the first. Raises KafkaError."""
+        """Append one batch of records with these values; returns the offset of the first.
+
+        Raises KafkaError, and RuntimeError once the block has ended.
+        """
         if not values:
             raise ValueError("produce without values: give at least one")
-        async with self._locks.setdefault((topic, partition), trio.Lock()):
+        async with self._part(), self._locks.setdefault((topic, partition), trio.Lock()):
             return await self._attempted(lambda: self._producer.append(topic, partition, values, self._timeout_ms))
 
     async def commit_offsets(self, group: str, offsets: Offsets, *, metadata: str | None = None) -> None:
-        """Let the group go on from these offsets, if the transaction is committed. Raises KafkaError.
+        """Let the group go on from these offsets, if the transaction is committed.
 
+        Raises KafkaError, and RuntimeError once the block has ended.
         `metadata`: what the broker keeps beside each offset, as long as `offset.metadata.max.bytes` (4096).
         """
         if not group or not offsets:
             raise ValueError(f"offsets {dict(offsets)} of group {group!r}: name a group, and give at least one offset")
-        await self._attempted(
-            lambda: self._producer.commit_offsets(GroupId(group), offsets, metadata, self._timeout_ms)
-        )
+        async with self._part():
+            await self._attempted(
+                lambda: self._producer.commit_offsets(GroupId(group), offsets, metadata, self._timeout_ms)
+            )
+
+    @asynccontextmanager
+    async def _part(self) -> AsyncIterator[None]:
+        """Something that is sent in the transaction: the end waits for it. Raises RuntimeError after the end."""
+        if self._is_over:
+            raise RuntimeError("the transaction is over: what belongs to it is sent within its block")
+        self._parts += 1
+        try:
+            yield
+        finally:
+            self._parts -= 1
+            if not self._parts:
+                self._landed.set()
+
+    async def landed(self) -> None:
+        """Wait until nothing of the transaction is on its way: it might join a later one (librdkafka 3575)."""
+        if self._parts:
+            self._landed = trio.Event()
+            await self._landed.wait()
 
     async def _attempted(self, attempt: Callable[[], Awaitable[R]]) -> R:
         """A part of the transaction; without it there is no commit."""
@@ -377,13 +407,17 @@ class Transaction:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Commit; or abort, for an exception of the block or for a record that was not acknowledged."""
-        if self._is_empty:
+        self._is_over = True
+        if error is None:
+            await self._or_unknown(self.landed)
+        if self._is_empty and not self._parts:
             self._producer.close()
             return
         if error is None and self._failure is None:
             await self._ended(lambda: self._producer.end(self._timeout_ms, commit=True))
             return
         with trio.move_on_after(ABORT_S, shield=True) as scope:
+            await self.landed()
             await self._ended(lambda: self._aborted(is_told=error is None))
         if scope.cancelled_caught:
             self._producer.close(is_unknown=True)
@@ -399,12 +433,16 @@ class Transaction:
             if is_told:
                 raise
 
-    async def _ended(self, end: Callable[[], Awaitable[None]]) -> None:
+    async def _or_unknown(self, step: Callable[[], Awaitable[None]]) -> None:
+        """A step of the end; where it fails nobody knows how far the transaction came."""
         try:
-            await end()
+            await step()
         except BaseException:
             self._producer.close(is_unknown=True)
             raise
+
+    async def _ended(self, end: Callable[[], Awaitable[None]]) -> None:
+        await self._or_unknown(end)
         # In version 1 a record that was given up would be the next one of its epoch (KIP-360).
         self._producer.close(is_unknown=self._failure is not None and self._producer.version < _EPOCH_PER_TRANSACTION)
 

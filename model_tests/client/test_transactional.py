@@ -104,6 +104,18 @@ async def test_a_zombie_is_fenced_and_stays_so(level: int) -> None:
         assert await read(client) == [b"1", b"3"]
 
 
+@simulated
+async def test_nothing_joins_a_transaction_after_its_block() -> None:
+    """It would begin another one, or be part of the next."""
+    async with running() as (_, client):
+        async with TransactionalProducer(client, "tx").transaction() as transaction:
+            await transaction.produce("t", b"1")
+        for late in (transaction.produce("t", b"2"), transaction.commit_offsets("g", {("t", 0): 1})):
+            with pytest.raises(RuntimeError, match="the transaction is over"):
+                await late
+        assert await read(client, committed=False) == [b"1"]
+
+
 @LEVELS
 @simulated
 async def test_a_transaction_whose_record_was_not_taken_is_aborted_though_the_caller_goes_on(level: int) -> None:

@@ -167,14 +167,14 @@ SENT_AND_POLLED = """
 @pytest.mark.parametrize("polled", ["[0 7] [1 8] [2 9]", "[1 8] [2 9]", "[2 9]"])
 @pytest.mark.parametrize("told", ["", " {0 [[1 8]]}"])
 @pytest.mark.parametrize("completion", ["fail", "info"])
-def test_where_a_process_goes_on_after_a_transaction_that_has_not_committed_is_not_judged(
+def test_where_a_process_goes_on_after_a_transaction_that_has_not_committed_is_not_checked(
     completion: str, told: str, polled: str
 ) -> None:
     """Rewound, rewound further, or unchanged (KAFKA-17582): the poll before it says nothing any more."""
     assert check(edn.parse(SENT_AND_POLLED % (completion, told, polled))).valid
 
 
-def test_where_a_process_goes_on_after_a_commit_is_judged() -> None:
+def test_where_a_process_goes_on_after_a_commit_is_checked() -> None:
     committed = SENT_AND_POLLED % ("ok", " {0 [[1 8]]}", "[1 8] [2 9]")
     assert {one.name for one in check(edn.parse(committed)).anomalies} == {Name.NONMONOTONIC_POLL}
 

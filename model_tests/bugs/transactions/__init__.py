@@ -1,7 +1,8 @@
 """The zoo's part on transactions, in the implementation: subclasses, each with the one rule that was wrong.
 
 What a client of version 1 does wrong (KAFKA-18227, librdkafka 3575), and what comes of a coordinator of groups (8587),
-is in the specification only: beside the cores clients and groups are the specification's.
+is in no core: beside the cores clients and groups are the specification's. librdkafka 3575 is switched on in the native
+client (`model_tests/zoo/test_client_zoo.py`).
 """
 
 from __future__ import annotations
@@ -53,8 +54,8 @@ TRANSACTION_BUGS: Mapping[str, CoreBug[TransactionRoles]] = {
 WITHOUT_A_CORE: Mapping[str, str] = {
     "kafka_8587": "a group's coordinator, which has a machine of its own (`spec.offsets`)",
     "kafka_18227": "a client: no core here speaks for one",
-    "librdkafka_3575": "a client of version 1: the native one speaks version 2, and adds no partition by itself",
+    "librdkafka_3575": "a client of version 1: it is switched on in the native one",
 }
-"""The bugs that are in the specification only, and whose they are."""
+"""The bugs that are in no core, and whose they are."""
 
 __all__ = ["TRANSACTION_BUGS", "WITHOUT_A_CORE", "CoreBug"]
