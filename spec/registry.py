@@ -54,6 +54,8 @@ from tidegauge.spec.groups.classic.models import GROUP_MODELS
 from tidegauge.spec.groups.consumer import state as consumer_groups
 from tidegauge.spec.groups.consumer.machine import ConsumerGroups
 from tidegauge.spec.groups.consumer.models import CONSUMER_MODELS
+from tidegauge.spec.groups.migration.machine import GroupMigration
+from tidegauge.spec.groups.migration.models import MIGRATION_MODELS
 from tidegauge.spec.idempotence import state as idempotence
 from tidegauge.spec.idempotence.machine import Idempotence
 from tidegauge.spec.idempotence.models import IDEMPOTENCE_MODELS
@@ -370,6 +372,12 @@ REGISTRY: Final = Registry(
         ConsumerGroups(),
         tuple(CONSUMER_MODELS.values()),
         tuple(CONSUMER_BUGS.values()),
+        populations=(CONSUMERS,),
+    ),
+    Registration(
+        "group-migration",
+        GroupMigration(),
+        tuple(MIGRATION_MODELS.values()),
         populations=(CONSUMERS,),
     ),
     Registration(

@@ -500,6 +500,7 @@ HARNESS: Final = HarnessRegistry(
         "its rule is ahead of Kafka, and of the implementation",
         steps=transaction_steps.steps,
     ),
+    _undriven("group-migration", "the coordinators' cores do not go over yet"),
     _undriven("kip320", "a model of others, compared with TLC"),
     _undriven("kip848", "a model of others, compared with TLC"),
     _undriven("kip848-first", "a model of others, compared with TLC"),

@@ -27,6 +27,8 @@ from tidegauge.spec.groups.consumer import processes as consumers
 from tidegauge.spec.groups.consumer import requests as consumer_requests
 from tidegauge.spec.groups.consumer import timing as consumer_timing
 from tidegauge.spec.groups.consumer.machine import ConsumerGroups
+from tidegauge.spec.groups.migration import requests as migration_requests
+from tidegauge.spec.groups.migration.machine import GroupMigration
 from tidegauge.spec.idempotence import partition, producer
 from tidegauge.spec.idempotence.machine import Idempotence
 from tidegauge.spec.kernel.bounds import Bounds
@@ -324,6 +326,15 @@ OF_CONSUMERS: Final = (
     Reached(SURVIVES, SURVIVED, 5, of(consumer_timing.FailOver)),
     Reached(SURVIVES, SURVIVED, 5, of(consumer_timing.CommitRecord)),
 )
+OF_MIGRATION: Final = (
+    Reached("members of both protocols own a part each", GroupMigration(), 8, of(migration_requests.ReceiveSync)),
+    Reached(
+        "a consumer group is a classic one again",
+        GroupMigration(bounds=Bounds(Leave=1)),
+        5,
+        of(migration_requests.ReceiveLeave),
+    ),
+)
 
 OF_OTHERS: Final = (
     Reached("the controller has elected", Kip320(), 1, of(kip320.ControllerElectLeader)),
@@ -423,5 +434,6 @@ GOALS: Final = (
     *OF_TRANSACTIONS,
     *OF_GROUPS,
     *OF_CONSUMERS,
+    *OF_MIGRATION,
     *OF_OTHERS,
 )

@@ -48,6 +48,7 @@ REFUSED: Final[Mapping[str, int]] = {
     "transactions": 78314,
     "classic-groups": 305549,
     "consumer-groups": 268232,
+    "group-migration": 163066,
     "lag": 42,
     "administration": 62559,
     "committed-reads": 9344,

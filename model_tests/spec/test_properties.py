@@ -45,6 +45,7 @@ FALSE: Final[Mapping[str, int]] = {
     "transactions": 342,
     "classic-groups": 554,
     "consumer-groups": 341,
+    "group-migration": 423,
     "committed-reads": 476,
     "unclean-transactions": 401,
     "offsets": 306,

@@ -40,6 +40,7 @@ FOLLOW: Final[Mapping[str, str]] = {
     "transactions": "d05e0810",
     "classic-groups": "9192c865",
     "consumer-groups": "5f04ab77",
+    "group-migration": "f3f732d1",
     "committed-reads": "1f24888c",
     "unclean-transactions": "67aa9eca",
     "offsets": "b0865ccf",

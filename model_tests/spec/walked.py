@@ -12,6 +12,7 @@ import attrs
 
 from tidegauge.spec.groups.classic.machine import ClassicGroups
 from tidegauge.spec.groups.consumer.machine import ConsumerGroups
+from tidegauge.spec.groups.migration.machine import GroupMigration
 from tidegauge.spec.idempotence.machine import Idempotence
 from tidegauge.spec.kernel.bounds import Bounds
 from tidegauge.spec.kernel.machine import Action, Machine
@@ -51,6 +52,12 @@ LARGE: Final[Mapping[str, Machine[Any]]] = {
         expressions=(0,),
         commits=2,
         bounds=Bounds(dict.fromkeys(ConsumerGroups().perturbations, OFTEN)),
+    ),
+    "group-migration": GroupMigration(
+        processes=3,
+        classic=(True, False, True),
+        commits=2,
+        bounds=Bounds(dict.fromkeys(GroupMigration().perturbations, OFTEN)),
     ),
     "lag": Lag(count=2, max_time=20, max_records=4, max_fetches=20, max_epochs=OFTEN, max_restarts=OFTEN),
     "offsets": Offsets(producers=1, max_entries=4, max_rebalances=2, applies_later=True),

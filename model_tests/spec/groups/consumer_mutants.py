@@ -46,12 +46,13 @@ class RuleMutant:
     @property
     def machine(self) -> ConsumerGroups:
         """The model with the wrong rule."""
-        right, wrong = getattr(ConsumerGroups, self.rule), self.wrong
+        base, wrong = type(self.model), self.wrong
+        right = getattr(base, self.rule)
 
         def mutant(machine: ConsumerGroups, *args: object, **kwargs: object) -> object:
             return wrong(machine, partial(right, machine), *args, **kwargs)
 
-        kind = type(self.name, (ConsumerGroups,), {self.rule: mutant, "__doc__": self.name})
+        kind = type(self.name, (base,), {self.rule: mutant, "__doc__": self.name})
         machine: ConsumerGroups = kind(**attrs.asdict(self.model, recurse=False))
         return machine
 

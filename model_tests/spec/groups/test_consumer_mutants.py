@@ -25,6 +25,9 @@ NOT_MUTATED: Final[Mapping[str, str]] = {
     "is_there": "a topic that has come and has not gone, and its partitions",
     "expression_of": "a constant of the model",
     "resolution_begins_epoch": "only rights can let an expression match what was there, and there are none here",
+    "removal": "that it is written, and what is written is `removed`",
+    "committing_error": "`commit_error`, of the group as it is now",
+    "taken_over": "there are classic groups in a migration only (`test_migration_mutants`)",
     "to_give_back": "what a process has to give back, as its state says",
 }
 """Why no mutant of the rule is in the list."""

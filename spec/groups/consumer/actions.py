@@ -8,7 +8,7 @@ from typing import Self
 import attrs
 
 from tidegauge.spec.groups.consumer.rules import ConsumerRules
-from tidegauge.spec.groups.consumer.state import Entry, Log, Phase, ProcessNumber, State
+from tidegauge.spec.groups.consumer.state import Entry, Group, Log, Phase, ProcessNumber, State
 from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.guarded import EnumeratedAction
 
@@ -36,6 +36,9 @@ def appended(machine: ConsumerRules, state: State, entry: Entry) -> State:
     """The coordinator goes on from what it has appended; it is committed at once if no fail-over can come between."""
     if entry.group is not None:
         state = evolve(state, group=entry.group)
+    if entry.classic is not None and not entry.assigns:
+        group = Group() if entry.classic.members else state.group
+        state = evolve(state, group=group, classic=machine.taken_over(entry.classic))
     if entry.offset is not None and not machine.acknowledges_when_committed():
         state = told(state, entry)
     state = evolve(state, appended=(*state.appended, entry))
@@ -47,8 +50,11 @@ def logged(state: State) -> State:
     entry, log = state.appended[0], state.log
     if entry.offset is not None:
         partition, offset = entry.offset
-        log = Log(log.group, (*log.offsets[:partition], offset, *log.offsets[partition + 1 :]))
+        log = evolve(log, offsets=(*log.offsets[:partition], offset, *log.offsets[partition + 1 :]))
         state = told(state, entry)
+    elif entry.classic is not None:
+        log = Log(offsets=log.offsets, classic=entry.classic)
+        state = state if state.classic is None else evolve(state, group=Group())
     elif entry.group is not None:
         log = Log(entry.group, log.offsets)
     return evolve(state, log=log, appended=state.appended[1:])
@@ -59,6 +65,11 @@ def told(state: State, entry: Entry) -> State:
     assert entry.offset is not None, "it is asked of offsets"
     partition, offset = entry.offset
     return evolve(state, told=(*state.told[:partition], offset.value, *state.told[partition + 1 :]))
+
+
+def removed(machine: ConsumerRules, state: State, member_id: int) -> State:
+    """The coordinator removes a member: the group goes on without it."""
+    return appended(machine, state, machine.removal(state.loaded, member_id))
 
 
 # --- who is there --------------------------------------------------------------------------------------------------

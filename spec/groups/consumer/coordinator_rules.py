@@ -10,12 +10,14 @@ from collections.abc import Collection, Mapping
 
 import attrs
 
+from tidegauge.spec.groups.consumer.classic_group import ClassicGroup
 from tidegauge.spec.groups.consumer.state import (
     JOINING_EPOCH,
     LEAVING_EPOCH,
     NONE,
     STATIC_LEAVING_EPOCH,
     CommitRequest,
+    Entry,
     Error,
     Group,
     HeartbeatRequest,
@@ -117,6 +119,10 @@ class CoordinatorRules(EnumeratingMachine[State]):
         epoch = self.next_epoch(group)
         target_epoch = group.target_epoch if group.members else epoch
         return evolve(group, epoch=epoch, target_epoch=target_epoch)
+
+    def removal(self, group: Group, member_id: int) -> Entry:
+        """What is written when a member goes."""
+        return Entry(self.removed(group, member_id))
 
     def away(self, member: Member) -> Member:
         """A static member that has left to come back: it has given back what it was to."""
@@ -225,6 +231,10 @@ class CoordinatorRules(EnumeratingMachine[State]):
         is_of_assignment = since is not None and since <= request.epoch < member.epoch
         return Error.NONE if is_of_assignment else Error.STALE_MEMBER_EPOCH
 
+    def committing_error(self, state: State, request: CommitRequest) -> Error:
+        """The same, of the group as it is now."""
+        return self.commit_error(state.loaded, request)
+
     # --- time-outs and the log -------------------------------------------------------------------------------------
 
     def may_expire_rebalance(self, member: Member) -> bool:
@@ -246,3 +256,7 @@ class CoordinatorRules(EnumeratingMachine[State]):
     def loaded(self, log: Log) -> Group:
         """What a new coordinator finds in the log."""
         return log.group
+
+    def taken_over(self, group: ClassicGroup) -> ClassicGroup:
+        """A classic group as the log has it, in memory; there is none here."""
+        return group

@@ -86,7 +86,7 @@ def one_committer(machine: ConsumerRules) -> Invariant[State]:
         for number, process in enumerate(state.processes):
             for partition in process.owned:
                 request = CommitRequest(number, process.member_id, process.epoch, partition, 0)
-                if state.group is not None and machine.commit_error(state.group, request) is Error.NONE:
+                if state.group is not None and machine.committing_error(state, request) is Error.NONE:
                     if partition in committers:
                         return False
                     committers.add(partition)
@@ -283,7 +283,7 @@ def members_know_their_offsets(machine: ConsumerRules) -> Invariant[State]:
             for partition in process.owned:
                 position = process.positions[partition]
                 request = CommitRequest(number, process.member_id, process.epoch, partition, position)
-                is_taken = position != NONE and machine.commit_error(state.group, request) is Error.NONE
+                is_taken = position != NONE and machine.committing_error(state, request) is Error.NONE
                 if is_taken and position < state.log.offsets[partition].value:
                     return False
         return True

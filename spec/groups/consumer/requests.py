@@ -11,7 +11,7 @@ from typing import ClassVar, Self
 
 import attrs
 
-from tidegauge.spec.groups.consumer.actions import ConsumerAction, ProcessAction, appended
+from tidegauge.spec.groups.consumer.actions import ConsumerAction, ProcessAction, appended, removed
 from tidegauge.spec.groups.consumer.rules import ConsumerRules
 from tidegauge.spec.groups.consumer.state import (
     JOINING_EPOCH,
@@ -133,7 +133,7 @@ def advanced(machine: ConsumerRules, state: State, request: HeartbeatRequest) ->
         group = machine.joined(group, machine.instance_of(request.process), request)
     before = group.member(request.member_id)
     assert before is not None, "it is known or has joined"
-    subscribed = evolve(before, topics=request.topics, expression=request.expression)
+    subscribed = evolve(before, topics=request.topics, expression=request.expression, classic=request.classic)
     unresolved = group.with_member(subscribed)
     group = machine.resolved(unresolved, state)
     partitions = machine.partitions_wanted(group, state)
@@ -195,7 +195,7 @@ class ReceiveLeave(ConsumerAction):
         member = state.loaded.member(self.request.member_id)
         assert member is not None, "it is known"
         if self.request.epoch == LEAVING_EPOCH:
-            return appended(machine, state, Entry(machine.removed(state.loaded, member.member_id)))
+            return removed(machine, state, member.member_id)
         return appended(machine, state, Entry(state.loaded.with_member(machine.away(member))))
 
 
@@ -241,7 +241,7 @@ class ReceiveCommit(Receive):
         if state.group is None:
             return Error.COORDINATOR_LOAD_IN_PROGRESS, state
         request = self.request
-        error = machine.commit_error(state.group, request)
+        error = machine.committing_error(state, request)
         if error is not Error.NONE:
             return error, state
         if not self.late:
@@ -260,6 +260,8 @@ class LoseResponse(ProcessAction):
     """A heartbeat does what it does, and its process has no response: it sends another one, which says all."""
 
     bounded_as: ClassVar[str] = "LoseResponse"
+    receive: ClassVar[type[ReceiveHeartbeat]] = ReceiveHeartbeat
+    """What becomes of the heartbeat."""
 
     def guard(self, machine: ConsumerRules, state: State) -> str:
         if not machine.may_perturb(state, self.bounded_as):
@@ -270,7 +272,7 @@ class LoseResponse(ProcessAction):
     def effect(self, machine: ConsumerRules, state: State) -> State:
         request = machine.heartbeat_request(state, self.process)
         assert request is not None, "the guard says so"
-        _, state = ReceiveHeartbeat(request, True).outcome(machine, state)
+        _, state = self.receive(request, True).outcome(machine, state)
         process = machine.after_loss(state.processes[self.process])
         return state.with_process(self.process, process).spend(self.bounded_as)
 

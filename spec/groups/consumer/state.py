@@ -12,6 +12,7 @@ from typing import Annotated, Final
 
 import attrs
 
+from tidegauge.spec.groups.consumer.classic_group import ClassicGroup, Stage
 from tidegauge.spec.kernel.bounds import Spent, spend
 from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.naming import named
@@ -34,7 +35,10 @@ class Error(IntEnum):
 
     NONE = 0
     COORDINATOR_LOAD_IN_PROGRESS = 14
+    ILLEGAL_GENERATION = 22
     UNKNOWN_MEMBER_ID = 25
+    REBALANCE_IN_PROGRESS = 27
+    GROUP_ID_NOT_FOUND = 69
     FENCED_INSTANCE_ID = 82
     FENCED_MEMBER_EPOCH = 110
     UNRELEASED_INSTANCE_ID = 111
@@ -55,6 +59,8 @@ class HeartbeatRequest:
     """What it owns; None if that is what it has said before."""
     full: bool = False
     """It says all, since it cannot know what the coordinator knows of it: the response has to do so too."""
+    classic: bool = False
+    """It is a JoinGroup, or a LeaveGroup, of a member that speaks the classic protocol (`spec.groups.migration`)."""
 
 
 @attrs.frozen(order=True)
@@ -102,6 +108,8 @@ class Member:
     assigned: Held = ()
     revoking: Held = ()
     """What it has to give back, and has not acknowledged."""
+    classic: bool = False
+    """Whether it speaks the classic protocol (`spec.groups.migration`)."""
 
     @property
     def held(self) -> dict[int, int]:
@@ -167,6 +175,10 @@ class Entry:
 
     group: Group | None = None
     """The group that its records amount to."""
+    classic: ClassicGroup | None = None
+    """Or the classic group (`spec.groups.migration`)."""
+    assigns: bool = False
+    """Whether it is the assignment of a classic group's leader: the group is stable when it is committed."""
     offset: tuple[int, Offset] | None = None
     """Or the offset of a partition."""
     request: HeartbeatRequest | None = None
@@ -180,6 +192,8 @@ class Log:
 
     group: Group = Group()
     offsets: tuple[Offset, ...] = ()
+    classic: ClassicGroup | None = None
+    """The classic group that there is instead (`spec.groups.migration`)."""
 
 
 # --- processes -----------------------------------------------------------------------------------------------------
@@ -216,6 +230,10 @@ class Process:
     """Its heartbeat waits for its records to be committed."""
     hung: bool = False
     """Its application does nothing any more; heartbeats go on."""
+    classic: bool = False
+    """Whether it speaks the classic protocol (`spec.groups.migration`)."""
+    stage: Stage = Stage.OUTSIDE
+    """How far it is in a generation, if it does."""
     positions: tuple[int, ...] = ()
     """Where it goes on in each partition; NONE where it has not asked yet."""
 
@@ -236,6 +254,8 @@ class State:
     processes: tuple[Process, ...]
     group: Group | None = Group()
     """None while a new coordinator reads the log."""
+    classic: ClassicGroup | None = None
+    """The classic group that there is instead (`spec.groups.migration`)."""
     log: Log = Log()
     appended: tuple[Entry, ...] = ()
     """The end of the log that is not committed yet."""

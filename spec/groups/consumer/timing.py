@@ -12,9 +12,9 @@ from typing import ClassVar, Self
 
 import attrs
 
-from tidegauge.spec.groups.consumer.actions import ConsumerAction, appended, is_present, logged, will_acknowledge
+from tidegauge.spec.groups.consumer.actions import ConsumerAction, is_present, logged, removed, will_acknowledge
 from tidegauge.spec.groups.consumer.rules import ConsumerRules
-from tidegauge.spec.groups.consumer.state import Entry, Member, State
+from tidegauge.spec.groups.consumer.state import Member, State
 from tidegauge.spec.kernel.evolving import evolve
 
 
@@ -51,7 +51,7 @@ class MemberTimeout(ConsumerAction):
 
     def effect(self, machine: ConsumerRules, state: State) -> State:
         is_harm = self.is_harm(state)
-        state = appended(machine, state, Entry(machine.removed(state.loaded, self.member_id)))
+        state = removed(machine, state, self.member_id)
         return state.spend(self.bounded_as) if is_harm else state
 
 
@@ -136,7 +136,7 @@ class FailOver(CoordinatorAction):
         for _ in range(self.kept):
             state = logged(state)
         processes = tuple(machine.after_loss(one) if one.waiting else one for one in state.processes)
-        state = evolve(state, processes=processes, group=None, appended=())
+        state = evolve(state, processes=processes, group=None, classic=None, appended=())
         return state.spend(self.bounded_as)
 
 
@@ -148,4 +148,6 @@ class Load(CoordinatorAction):
         return "" if state.group is None else "it is loaded"
 
     def effect(self, machine: ConsumerRules, state: State) -> State:
-        return evolve(state, group=machine.loaded(state.log))
+        classic = state.log.classic
+        state = evolve(state, group=machine.loaded(state.log))
+        return state if classic is None else evolve(state, classic=machine.taken_over(classic))

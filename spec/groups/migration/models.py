@@ -1,0 +1,109 @@
+"""The models of groups that go over that are explored to their end; each turns some perturbations on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tidegauge.spec.groups.migration.machine import GroupMigration
+from tidegauge.spec.groups.migration.rules import Policy
+from tidegauge.spec.kernel.bounds import Bounds
+from tidegauge.spec.kernel.model import Model
+
+BOTH = (True, True)
+
+_ALL = (
+    Model(
+        "migration-leaving",
+        GroupMigration(bounds=Bounds(Leave=1)),
+        "a classic member and one of KIP-848, one of which leaves: the group goes over and back",
+    ),
+    Model(
+        "migration-eager",
+        GroupMigration(eager=True, bounds=Bounds(Leave=1)),
+        "the same with a member that gives all up before it joins again",
+    ),
+    Model(
+        "migration-coordinator",
+        GroupMigration(bounds=Bounds(FailOver=1)),
+        "a coordinator that takes over while the group goes over",
+    ),
+    Model(
+        "migration-lost-responses",
+        GroupMigration(bounds=Bounds(LoseResponse=1)),
+        "a JoinGroup or heartbeat whose response is lost",
+    ),
+    Model(
+        "migration-late-joins",
+        GroupMigration(partitions=1, bounds=Bounds(DelayHeartbeat=1)),
+        "a JoinGroup or heartbeat that arrives when its member has been told more",
+    ),
+    Model("migration-offsets", GroupMigration(commits=1), "commits of members of both protocols"),
+    Model(
+        "migration-disabled",
+        GroupMigration(policy=Policy.DISABLED, bounds=Bounds(Leave=1)),
+        "a group that stays with its protocol while it has members",
+    ),
+    Model(
+        "migration-downgrade",
+        GroupMigration(policy=Policy.DOWNGRADE, bounds=Bounds(Leave=1)),
+        "one that goes back only",
+    ),
+    Model(
+        "migration-upgrade", GroupMigration(policy=Policy.UPGRADE, bounds=Bounds(Leave=1)), "one that goes over only"
+    ),
+    Model(
+        "migration-back",
+        GroupMigration(partitions=1, bounds=Bounds(FailOver=1, Leave=1)),
+        "a coordinator that takes over while the group goes back",
+    ),
+    Model(
+        "migration-member-by-member",
+        GroupMigration(classic=BOTH, bounds=Bounds(Leave=1, StartOver=1)),
+        "two classic members, one of which leaves and comes back by KIP-848",
+    ),
+    Model(
+        "migration-both-over",
+        GroupMigration(classic=BOTH, partitions=1, bounds=Bounds(Leave=2, StartOver=2)),
+        "both of them",
+    ),
+    Model(
+        "migration-sessions",
+        GroupMigration(commits=1, bounds=Bounds(ExpireSession=1)),
+        "members that go on and are taken for gone",
+    ),
+    Model(
+        "migration-rebalances",
+        GroupMigration(commits=1, bounds=Bounds(ExpireRejoin=1, ExpireRebalance=1)),
+        "members that are too slow to join again, or to give back",
+    ),
+    Model(
+        "migration-late-generations",
+        GroupMigration(classic=BOTH, bounds=Bounds(EndJoining=1, StartOver=1)),
+        "a classic member that joins too late, and one of KIP-848",
+    ),
+    Model(
+        "migration-late-commits",
+        GroupMigration(commits=1, partitions=1, bounds=Bounds(FailOver=1, DelayCommit=1)),
+        "commits that are late, and a coordinator that takes over",
+    ),
+    Model("migration-crash", GroupMigration(bounds=Bounds(Crash=1)), "a process that ends without a word"),
+    Model(
+        "migration-three",
+        GroupMigration(processes=3, classic=BOTH),
+        "two classic members that move a partition while one of KIP-848 joins",
+    ),
+    Model(
+        "migration-nightly-three",
+        GroupMigration(processes=3, classic=BOTH, commits=1, bounds=Bounds(Leave=1)),
+        "three members, of which one leaves",
+    ),
+)
+
+MIGRATION_MODELS: Mapping[str, Model[GroupMigration]] = {model.name: model for model in _ALL}
+
+QUICK_MIGRATIONS = tuple(
+    f"migration-{name}" for name in ("leaving", "coordinator", "lost-responses", "offsets", "disabled", "downgrade")
+)
+"""Three seconds."""
+NIGHTLY_MIGRATIONS = tuple(name for name in MIGRATION_MODELS if "nightly" in name)
+"""Minutes."""

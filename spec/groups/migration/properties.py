@@ -1,0 +1,205 @@
+"""What must hold of a group that goes over, what a search must have reached, and what everything comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from tidegauge.spec.groups.consumer import properties as consumer
+from tidegauge.spec.groups.consumer.actions import is_present
+from tidegauge.spec.groups.consumer.classic_group import ClassicGroup, Stage, Standing
+from tidegauge.spec.groups.consumer.requests import ReceiveCommit
+from tidegauge.spec.groups.consumer.state import JOINING_EPOCH, State
+from tidegauge.spec.groups.consumer.timing import FailOver
+from tidegauge.spec.groups.migration.rules import MigrationRules, Policy
+from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant
+
+
+def classic_groups(state: State) -> Iterator[ClassicGroup]:
+    """The classic group in the log and in memory."""
+    known = (state.log.classic, *(entry.classic for entry in state.appended), state.classic)
+    return (group for group in known if group is not None)
+
+
+def one_member_has_it(state: State) -> bool:
+    """No partition is assigned to two members, whatever the group is."""
+    for group in classic_groups(state):
+        given = [partition for member in group.members for partition in member.assigned]
+        if len(given) != len(set(given)):
+            return False
+    return consumer.one_member_has_it(state)
+
+
+def told_epochs_are_the_members(state: State) -> bool:
+    """No process is ahead of its member; one that was told a generation which is not in the log has no assignment."""
+    group = state.group
+    if group is None or state.classic is not None:
+        return True
+    for process in state.processes:
+        member = group.member(process.member_id)
+        is_sure = not process.classic or process.stage is Stage.IN
+        if is_sure and member is not None and process.epoch > member.epoch:
+            return False
+    return True
+
+
+def owners_commit(before: State, action: Action, after: State) -> bool:
+    """A commit that is taken is of the member that has the partition."""
+    is_taken = isinstance(action, ReceiveCommit) and (before.log, before.appended) != (after.log, after.appended)
+    if not is_taken or not isinstance(action, ReceiveCommit) or before.classic is not None:
+        return True
+    member = before.loaded.member(action.request.member_id)
+    return member is not None and action.request.partition in member.held
+
+
+def goes_over_as_it_may(machine: MigrationRules) -> StepInvariant[State]:
+    """A group with members goes over only where the policy lets it, and loses no classic member by that."""
+
+    def holds(before: State, action: Action, after: State) -> bool:
+        if before.group is None or after.group is None:
+            return True
+        if before.classic is not None and after.classic is None:
+            is_allowed = machine.policy in (Policy.UPGRADE, Policy.BIDIRECTIONAL)
+            kept = {one.member_id for one in before.classic.members} <= {one.member_id for one in after.group.members}
+            return not before.classic.members or (is_allowed and kept)
+        if before.classic is None and after.classic is not None and before.group.members:
+            is_allowed = machine.policy in (Policy.DOWNGRADE, Policy.BIDIRECTIONAL)
+            classic = {one.member_id for one in before.group.members if one.classic}
+            return is_allowed and classic == {one.member_id for one in after.classic.members}
+        return True
+
+    return holds
+
+
+def epochs_rise(before: State, action: Action, after: State) -> bool:
+    """No number goes back: that of a classic group's generation is the epoch when it has gone over, and again."""
+    if isinstance(action, FailOver) and (before.log.classic is None) != (after.log.classic is None):
+        return True  # more than one batch counts by it, and a group without members may be among them
+    old, new = before.log.classic, after.log.classic
+    if old is not None and new is not None:
+        return new.generation >= old.generation
+    if new is not None:
+        return not before.log.group.members or new.generation >= before.log.group.epoch
+    if old is not None:
+        return not old.members or after.log.group.epoch >= old.generation
+    return consumer.epochs_rise(before, action, after)
+
+
+def invariants(machine: MigrationRules) -> Mapping[str, Invariant[State]]:
+    """What holds in every state."""
+    return {
+        "OneMemberHasIt": one_member_has_it,
+        "TargetCovers": consumer.target_covers(machine),
+        "OneCommitter": consumer.one_committer(machine),
+        "EpochsAreOfTheGroup": consumer.epochs_are_of_the_group,
+        "ToldEpochsAreTheMembers": told_epochs_are_the_members,
+        "ToldIsKept": consumer.told_is_kept,
+        "MembersKnowTheirOffsets": consumer.members_know_their_offsets(machine),
+    }
+
+
+def step_invariants(machine: MigrationRules) -> Mapping[str, StepInvariant[State]]:
+    """What holds of every step."""
+    return {
+        "OwnersCommit": owners_commit,
+        "GoesOverAsItMay": goes_over_as_it_may(machine),
+        "EpochsRise": epochs_rise,
+        "OffsetsDoNotGoBack": consumer.offsets_do_not_go_back,
+    }
+
+
+# --- what everything comes to ----------------------------------------------------------------------------------------
+
+
+def all_are_stable(machine: MigrationRules) -> Invariant[State]:
+    """Every process that goes on is in the one generation or epoch, and owns its part."""
+
+    def holds(state: State) -> bool:
+        working = consumer.working(state)
+        if not consumer.is_in_order(machine, state):
+            return True
+        if (classic := state.classic) is not None:
+            parts = {member.member_id: member.assigned for member in classic.members}
+            return not working or (
+                classic.standing is Standing.STABLE
+                and all(
+                    process.classic
+                    and process.epoch == classic.generation
+                    and process.stage is Stage.IN
+                    and process.assigned is None
+                    and process.owned == parts.get(process.member_id)
+                    for process in working
+                )
+            )
+        group = state.group
+        return group is not None and all(
+            process.epoch == group.epoch == group.target_epoch
+            and process.assigned is None
+            and (process.stage is Stage.IN or not process.classic)
+            and process.owned == group.target_of(process.member_id)
+            for process in working
+        )
+
+    return holds
+
+
+def nobody_else_is_in(state: State) -> bool:
+    """Who is gone is no member."""
+    members = state.classic.members if state.classic is not None else () if state.group is None else state.group.members
+    return state.group is not None and all(is_present(state, member.member_id) for member in members)
+
+
+def classic_processes_are_in_their_epoch(state: State) -> bool:
+    """No classic process goes on in a generation that is over, though a late copy of its JoinGroup has begun the next.
+
+    That of a process of KIP-848 may: what it owns is given to nobody else.
+    """
+    if state.group is None:
+        return False
+    for process in consumer.working(state):
+        if not process.classic or process.stage is not Stage.IN:
+            continue
+        member = state.group.member(process.member_id)
+        if state.classic is not None and process.epoch != state.classic.generation:
+            return False
+        if state.classic is None and (member is None or process.epoch != member.epoch):
+            return False
+    return True
+
+
+def group_is_as_its_members(state: State) -> bool:
+    """A group is a classic one exactly if all who go on speak that protocol."""
+    working = consumer.working(state)
+    return not working or (state.classic is not None) == all(process.classic for process in working)
+
+
+def converging(machine: MigrationRules) -> Mapping[str, Invariant[State]]:
+    """What holds for good in the end; under a policy that lets nobody go over a member may be refused for ever."""
+    wanted: dict[str, Invariant[State]] = {
+        "who is gone is no member": nobody_else_is_in,
+        "a classic process is in the epoch of its member": classic_processes_are_in_their_epoch,
+    }
+    if machine.policy is Policy.BIDIRECTIONAL:
+        wanted["a group is a classic one if all who go on speak that protocol"] = group_is_as_its_members
+    if machine.policy in (Policy.BIDIRECTIONAL, Policy.UPGRADE):
+        wanted["every process that goes on is in the one generation, with its part"] = all_are_stable(machine)
+        wanted["what somebody wants somebody owns"] = consumer.all_is_owned(machine)
+    return wanted
+
+
+def goals(machine: MigrationRules) -> Mapping[str, Invariant[State]]:
+    """What a search that proves anything has reached."""
+    wanted: dict[str, Invariant[State]] = {}
+    kinds = {machine.is_classic(number) for number in range(machine.processes)}
+    is_mixed = len(kinds) > 1 or (machine.processes > 1 and bool(machine.bounds["StartOver"]))
+    if is_mixed and machine.partitions > 1 and machine.policy in (Policy.BIDIRECTIONAL, Policy.UPGRADE):
+        wanted["members of both protocols own a part each"] = lambda state: (
+            state.classic is None
+            and {process.classic for process in state.processes if process.owned and process.epoch > JOINING_EPOCH}
+            == {True, False}
+        )
+    is_left = machine.bounds["Leave"] or machine.bounds["Crash"] or machine.bounds["ExpireSession"]
+    if is_mixed and is_left and machine.policy is Policy.BIDIRECTIONAL:
+        wanted["a consumer group is a classic one again"] = lambda state: (
+            state.log.classic is not None and state.log.classic.leader < 0 and bool(state.log.classic.members)
+        )
+    return wanted

@@ -1,0 +1,191 @@
+"""What members of both protocols send to the coordinator, and what becomes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar, Self
+
+import attrs
+
+from tidegauge.spec.groups.consumer import requests
+from tidegauge.spec.groups.consumer.actions import ConsumerAction, appended
+from tidegauge.spec.groups.consumer.classic_group import Stage, Standing
+from tidegauge.spec.groups.consumer.requests import Outcome
+from tidegauge.spec.groups.consumer.rules import ConsumerRules
+from tidegauge.spec.groups.consumer.state import (
+    JOINING_EPOCH,
+    Entry,
+    Error,
+    HeartbeatRequest,
+    Process,
+    ProcessNumber,
+    Response,
+    State,
+    partitions_of,
+)
+from tidegauge.spec.groups.migration.classic_side import dissolve, join, remove, sync
+from tidegauge.spec.groups.migration.rules import MigrationRules
+from tidegauge.spec.kernel.evolving import evolve
+from tidegauge.spec.kernel.guarded import Refusal
+
+
+def migrating(machine: ConsumerRules) -> MigrationRules:
+    """The rules, of a machine that has both protocols."""
+    assert isinstance(machine, MigrationRules), "these actions are no others'"
+    return machine
+
+
+@attrs.frozen
+class ReceiveHeartbeat(requests.ReceiveHeartbeat):
+    """A ConsumerGroupHeartbeat or a JoinGroup reaches the coordinator, and may bring the group over."""
+
+    def outcome(self, machine: ConsumerRules, state: State) -> Outcome:
+        rules, request = migrating(machine), self.request
+        if state.group is None:
+            return Error.COORDINATOR_LOAD_IN_PROGRESS, state
+        if request.classic and (state.classic is not None or not state.group.members):
+            return self.joined(rules, state)
+        if state.classic is None:
+            return super().outcome(machine, state)
+        if request.epoch != JOINING_EPOCH:
+            return self.refused(rules, state, Error.UNKNOWN_MEMBER_ID)
+        if not rules.upgrades(state.classic):
+            return Error.GROUP_ID_NOT_FOUND, state
+        return super().outcome(machine, dissolve(rules, state))
+
+    def joined(self, machine: MigrationRules, state: State) -> Outcome:
+        """A JoinGroup in a classic group; only who has no generation may be new."""
+        request, group = self.request, state.classic
+        is_known = group is not None and group.member(request.member_id) is not None
+        if not is_known and not request.full:
+            return self.refused(machine, state, Error.UNKNOWN_MEMBER_ID)
+        if not self.late:
+            process = state.processes[request.process]
+            state = state.with_process(request.process, evolve(process, waiting=True))
+        return Error.NONE, join(machine, state, request)
+
+    def refused(self, machine: MigrationRules, state: State, error: Error) -> Outcome:
+        """The process, if it waits for the response, learns of the error."""
+        number = self.request.process
+        if self.late:
+            return error, state
+        return error, state.with_process(number, machine.after_error(state.processes[number], error))
+
+
+@attrs.frozen
+class LoseResponse(requests.LoseResponse):
+    """A heartbeat or JoinGroup does what it does, and its process has no response."""
+
+    receive = ReceiveHeartbeat
+
+
+@attrs.frozen
+class ReceiveLeave(requests.ReceiveLeave):
+    """A member of either protocol leaves; the group may go over when the last one of KIP-848 does."""
+
+    def error(self, machine: ConsumerRules, state: State) -> Error:
+        if state.classic is None:
+            return super().error(machine, state)
+        is_member = self.request.classic and state.classic.member(self.request.member_id) is not None
+        return Error.NONE if is_member else Error.UNKNOWN_MEMBER_ID
+
+    def effect(self, machine: ConsumerRules, state: State) -> State:
+        if state.classic is None:
+            return super().effect(machine, state)
+        error = self.error(machine, state)
+        state = state.with_process(self.request.process, Process()).spend(self.bounded_as)
+        return state if error else remove(migrating(machine), state, self.request.member_id)
+
+
+# --- of the classic protocol only ----------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class ClassicRequest(ConsumerAction):
+    """A request that names a generation; one that changes nothing is refused, whatever its error is."""
+
+    process: ProcessNumber
+
+    stage: ClassVar[Stage]
+    """In which stage it is sent."""
+
+    @classmethod
+    def candidates(cls, machine: ConsumerRules, state: State) -> Iterable[Self]:
+        return [cls(number) for number in range(machine.processes)]
+
+    def outcome(self, machine: MigrationRules, state: State) -> Outcome:
+        """What becomes of it."""
+        process = state.processes[self.process]
+        if error := self.error(machine, state, process):
+            return error, state.with_process(self.process, machine.after_error(process, error))
+        return error, self.taken(machine, state)
+
+    def error(self, machine: MigrationRules, state: State, process: Process) -> Error:
+        """Why it is refused."""
+        raise NotImplementedError
+
+    def taken(self, machine: MigrationRules, state: State) -> State:
+        """What comes of it if it is not."""
+        return state
+
+    def guard(self, machine: ConsumerRules, state: State) -> str:
+        process = state.processes[self.process]
+        if not process.classic or not process.works or process.waiting or process.stage is not self.stage:
+            return "the process does not send it now"
+        if state.group is None:
+            return Refusal("the group is loaded: COORDINATOR_LOAD_IN_PROGRESS", Error.COORDINATOR_LOAD_IN_PROGRESS)
+        error, after = self.outcome(migrating(machine), state)
+        return Refusal(f"the request changes nothing: {error.name}", error) if after == state else ""
+
+    def effect(self, machine: ConsumerRules, state: State) -> State:
+        _, after = self.outcome(migrating(machine), state)
+        return after
+
+
+@attrs.frozen
+class ReceiveSync(ClassicRequest):
+    """SyncGroup reaches the coordinator: of a consumer group it tells what the member has there."""
+
+    stage = Stage.JOINED
+
+    def error(self, machine: MigrationRules, state: State, process: Process) -> Error:
+        if (group := state.classic) is not None:
+            error = machine.classic_error(group, process.member_id, process.epoch)
+            is_joining = group.standing is Standing.PREPARING
+            return Error.REBALANCE_IN_PROGRESS if error is Error.NONE and is_joining else error
+        if error := machine.generation_error(state.loaded, process.member_id, process.epoch):
+            return error
+        member = state.loaded.member(process.member_id)
+        assert member is not None, "it is known"
+        return Error.NONE if machine.may_sync(state.loaded, member) else Error.REBALANCE_IN_PROGRESS
+
+    def taken(self, machine: MigrationRules, state: State) -> State:
+        if state.classic is not None:
+            return sync(machine, state, self.process)
+        process = state.processes[self.process]
+        member = state.loaded.member(process.member_id)
+        assert member is not None, "it is known"
+        assigned = partitions_of(member.assigned)
+        if not state.appended or not machine.tells_when_committed():
+            return state.with_process(self.process, machine.after_assignment(process, assigned))
+        asked = HeartbeatRequest(self.process, process.member_id, process.epoch, classic=True)
+        entry = Entry(request=asked, response=Response(process.epoch, assigned))
+        return appended(machine, state.with_process(self.process, evolve(process, waiting=True)), entry)
+
+
+@attrs.frozen
+class ReceiveBeat(ClassicRequest):
+    """A Heartbeat of the classic protocol reaches the coordinator, and says that the member has to join again."""
+
+    stage = Stage.IN
+
+    def error(self, machine: MigrationRules, state: State, process: Process) -> Error:
+        if (group := state.classic) is not None:
+            error = machine.classic_error(group, process.member_id, process.epoch)
+            is_joining = group.standing is Standing.PREPARING
+            return Error.REBALANCE_IN_PROGRESS if error is Error.NONE and is_joining else error
+        if error := machine.generation_error(state.loaded, process.member_id, process.epoch):
+            return error
+        member = state.loaded.member(process.member_id)
+        assert member is not None, "it is known"
+        return Error.REBALANCE_IN_PROGRESS if machine.must_rejoin(state.loaded, member) else Error.NONE
