@@ -62,6 +62,10 @@ class _Sifted:
     lines: list[int]
 
 
+class _EventError(Exception):
+    """An event where only rows can be."""
+
+
 SHOWN = 500
 """Characters of a malformed line that are kept."""
 
@@ -79,6 +83,23 @@ def parse(lines: Iterable[str], source: str = "memory") -> Operations:
 def sift(path: str | Path) -> tuple[Operations, list[MalformedLine]]:
     """The operations of a file, and the lines that are none. Raises HistoryError if it is no text."""
     sifted = _sift_file(path)
+    return sifted.operations, sifted.malformed
+
+
+def sift_lines(
+    lines: Iterable[str], source: str, first: int = 1, *, events: bool = True
+) -> tuple[Operations, list[MalformedLine]]:
+    """The same of `lines`, the first of which is line `first` of its file.
+
+    Rows without an index, but for those from line 1 on, are numbered so that they follow those of the lines before.
+    Without `events` a line that is one raises HistoryError: its invocation may be elsewhere. So does what is no text.
+    """
+    try:
+        sifted = _sift(lines, first, events=events)
+    except UnicodeDecodeError as error:
+        raise HistoryError(f"{source}: not readable as UTF-8 text ({error})") from error
+    except _EventError as error:
+        raise HistoryError(f"{source}, line {error}: an event, which cannot be read apart from the others") from error
     return sifted.operations, sifted.malformed
 
 
@@ -117,12 +138,12 @@ def _sound(sifted: _Sifted, source: str) -> Operations:
     return sifted.operations
 
 
-def _sift(lines: Iterable[str]) -> _Sifted:
+def _sift(lines: Iterable[str], first: int = 1, *, events: bool = True) -> _Sifted:
     begun: list[tuple[Operation, int]] = []
     malformed: list[MalformedLine] = []
-    events = _Events()
+    paired = _Events()
     indices: dict[int, int] = {}
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(lines, first):
         if not line.strip():
             continue
         history: int | None = None
@@ -133,14 +154,16 @@ def _sift(lines: Iterable[str]) -> _Sifted:
             history = _integer(fields, "history", 0)
             _known(fields)
             if "type" in fields:
-                events.take(fields, number)
+                if not events:
+                    raise _EventError(number)
+                paired.take(fields, number)
             else:
-                row = _row(fields, history, indices.get(history, 0))
+                row = _row(fields, history, indices.get(history, first - 1))
                 begun.append((row, number))
                 indices[history] = row.index + 1
         except (ValueError, RecursionError) as error:
             malformed.append(MalformedLine(number, history, str(error), line.rstrip("\n")[:SHOWN]))
-    begun = sorted([*begun, *events.rows()], key=lambda one: (one[0].history, one[0].index))
+    begun = sorted([*begun, *paired.rows()], key=lambda one: (one[0].history, one[0].index))
     return _Sifted(Operations.of(row for row, _ in begun), malformed, [number for _, number in begun])
 
 

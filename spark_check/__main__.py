@@ -65,8 +65,15 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m tidegauge.spark_check", description="Check files of histories with Spark."
     )
-    parser.add_argument("histories", nargs="+", metavar="HISTORIES", help="Parquet or JSON lines files, or folders")
-    parser.add_argument("--out", required=True, metavar="DIR", help="where the tables go: a new or empty folder")
+    parser.add_argument(
+        "histories",
+        nargs="+",
+        metavar="HISTORIES",
+        help="Parquet or JSON lines files, folders, patterns or URIs (s3a://…)",
+    )
+    parser.add_argument(
+        "--out", required=True, metavar="DIR", help="where the tables go: a new or empty folder, or a URI"
+    )
     levels = [level.value for level in Level]
     parser.add_argument("--level", choices=levels, default=Level.KAFKA.value, help="what a short read proves")
     parser.add_argument("--json", action="store_true", help="print the summary as one JSON object")

@@ -2,65 +2,92 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Iterator
+from pathlib import Path, PurePosixPath
 
+import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyarrow.fs import FileType
 
 from tidegauge.linearizability.arrow import HistoryError, known_columns
 from tidegauge.spark_check.errors import BadInput
+from tidegauge.spark_check.places import Place
 from tidegauge.spark_check.planner import Piece
 
 PARQUET = ".parquet"
 LINES = (".jsonl", ".ndjson")
 KEY = "history"
+_ENDINGS = f"{PARQUET} or {' or '.join(LINES)}"
 
 
-def find_files(paths: Iterable[str | Path]) -> tuple[Path, ...]:
-    """Find the files of histories among `paths` and in folders among them; each once, sorted by name.
+def find_files(paths: Iterable[str | Path | Place]) -> tuple[Place, ...]:
+    """Find the files of histories among `paths`, in folders among them and by patterns; each once, sorted by name.
 
-    Names that begin with a dot or an underscore are left out, as Spark does.
+    A path that exists is no pattern. Names that begin with a dot or an underscore are left out, as Spark does.
     """
-    found: set[Path] = set()
-    for path in map(Path, paths):
-        if path.is_dir():
-            inside = [file for file in path.rglob("*") if _is_data(file.relative_to(path)) and file.is_file()]
+    found: set[Place] = set()
+    for path in paths:
+        place = Place.of(path)
+        if place.is_pattern and not place.exists():
+            matches = place.matches()
+            if not matches:
+                raise BadInput(f"{place} matches nothing: give files of histories, or folders that hold some")
+            inside = [file for match in matches for file in _data_in(match)]
+            found.update(inside)
             if not inside:
-                raise BadInput(f"{path} holds no histories: no file in it ends in {PARQUET} or {' or '.join(LINES)}")
-            found.update(file.resolve() for file in inside)
-        elif not path.exists():
-            raise BadInput(f"{path} does not exist: give files of histories, or folders that hold some")
-        elif path.suffix not in (PARQUET, *LINES):
-            raise BadInput(
-                f"{path} is no file of histories by its name: it should end in {PARQUET} or {' or '.join(LINES)}"
-            )
+                raise BadInput(f"{place} matches no histories: nothing there ends in {_ENDINGS}")
         else:
-            found.add(path.resolve())
+            found.update(_named(place))
     if not found:
         raise BadInput("no histories to check: give at least one file or folder")
     return tuple(sorted(found))
 
 
-def _is_data(relative: Path) -> bool:
-    hidden = any(part.startswith((".", "_")) for part in relative.parts)
-    return not hidden and relative.suffix in (PARQUET, *LINES)
+def _named(place: Place) -> Iterable[Place]:
+    """The files that a path names."""
+    info = place.info()
+    if info.type == FileType.Directory:
+        inside = _data_in(place)
+        if not inside:
+            raise BadInput(f"{place} holds no histories: no file in it ends in {_ENDINGS}")
+        return inside
+    if info.type == FileType.NotFound:
+        raise BadInput(f"{place} does not exist: give files of histories, or folders that hold some")
+    if place.suffix not in (PARQUET, *LINES):
+        raise BadInput(f"{place} is no file of histories by its name: it should end in {_ENDINGS}")
+    return [attrs.evolve(place, size=info.size, modified=info.mtime_ns)]
 
 
-def read_footer(file: Path) -> pq.FileMetaData:
+def _data_in(place: Place) -> list[Place]:
+    """The files of histories in a folder and those below it; or the file itself, if it is one."""
+    info = place.info()
+    if info.type == FileType.Directory:
+        return [file for file in place.files(recursive=True) if _is_data(file.uri.removeprefix(place.for_spark))]
+    return [attrs.evolve(place, size=info.size, modified=info.mtime_ns)] if _is_data(place.name) else []
+
+
+def _is_data(relative: str) -> bool:
+    path = PurePosixPath(relative.partition("?")[0].lstrip("/"))
+    hidden = any(part.startswith((".", "_")) for part in path.parts)
+    return not hidden and path.suffix in (PARQUET, *LINES)
+
+
+def read_footer(file: Place) -> pq.FileMetaData:
     """Read the footer of a Parquet file. Raises BadInput if it has none."""
     try:
-        return pq.read_metadata(file)
+        with file.open_parquet() as opened:
+            return opened.metadata
     except (OSError, pa.ArrowException) as error:
         raise BadInput(
             f"{file} cannot be read as Parquet ({error}): is it whole? A writer that was killed leaves no footer"
         ) from error
 
 
-def pieces_of(files: Sequence[Path]) -> Iterator[Piece]:
+def pieces_of(files: Iterable[str | Path | Place]) -> Iterator[Piece]:
     """Every row group that has rows. Without statistics in the footer, the column `history` is read."""
-    for file in files:
+    for file in map(Place.of, files):
         footer = read_footer(file)
         column = _key_column(file, footer)
         for group in range(footer.num_row_groups):
@@ -74,7 +101,7 @@ def pieces_of(files: Sequence[Path]) -> Iterator[Piece]:
                 yield Piece(str(file), group, row_group.num_rows, *_measure(file, group))
 
 
-def _key_column(file: Path, footer: pq.FileMetaData) -> int:
+def _key_column(file: Place, footer: pq.FileMetaData) -> int:
     schema = footer.schema.to_arrow_schema()
     try:
         known_columns(schema.names, str(file))
@@ -92,6 +119,7 @@ def _key_column(file: Path, footer: pq.FileMetaData) -> int:
     return [footer.schema.column(at).path for at in range(len(footer.schema))].index(KEY)
 
 
-def _measure(file: Path, group: int) -> tuple[int | None, int | None]:
-    extremes = pc.min_max(pq.ParquetFile(file).read_row_group(group, columns=[KEY]).column(0))
+def _measure(file: Place, group: int) -> tuple[int | None, int | None]:
+    with file.open_parquet() as opened:
+        extremes = pc.min_max(opened.read_row_group(group, columns=[KEY]).column(0))
     return extremes["min"].as_py(), extremes["max"].as_py()

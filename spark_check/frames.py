@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tidegauge.linearizability.log import Level
 from tidegauge.spark_check.job import open_job
+from tidegauge.spark_check.places import Place
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -27,10 +28,10 @@ class Tables(NamedTuple):
 def check_histories(
     spark: SparkSession, paths: Iterable[str | Path], *, out: str | Path | None = None, level: Level = Level.KAFKA
 ) -> Tables:
-    """Check all histories in `paths` (files and folders) now, and read the tables back from `out`.
+    """Check all histories in `paths` (files, folders, patterns, URIs) now, and read the tables back from `out`.
 
-    Without `out` they are in a temporary folder until the process ends. On a cluster, `paths` and `out` must be folders
-    that all executors share. Raises CannotRun.
+    Without `out` they are in a temporary folder until the process ends. On a cluster, `paths` and `out` must be what
+    all executors reach: URIs, or folders that they share. Raises CannotRun.
     """
     if out is None:
         kept = tempfile.mkdtemp(prefix="spark_check-")
@@ -41,5 +42,5 @@ def check_histories(
 
 
 def read_tables(spark: SparkSession, out: str | Path) -> Tables:
-    """The tables that a job wrote to `out`."""
-    return Tables(*(spark.read.parquet(str(Path(out).resolve() / name)) for name in Tables._fields))
+    """The tables that a job wrote to `out`. Spark reads them with its own file systems (S3: `hadoop-aws`)."""
+    return Tables(*(spark.read.parquet((Place.of(out) / name).for_spark) for name in Tables._fields))

@@ -10,7 +10,6 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,26 +17,28 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import attrs
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from tidegauge.linearizability.log import Level
 from tidegauge.spark_check.checking import VERDICT_SCHEMA, check_parts
-from tidegauge.spark_check.converting import Failed, convert, converted
+from tidegauge.spark_check.converting import SPLIT, Counted, Failed, convert, converted, count, numbered, split
 from tidegauge.spark_check.errors import BadInput, CannotRun, NotReconciled
 from tidegauge.spark_check.footers import PARQUET, find_files, pieces_of
 from tidegauge.spark_check.output import (
     SUMMARY,
     TABLES,
     Commit,
-    alone,
     begin,
     commit,
     commits,
     committed,
     examine,
+    job_of,
+    put_table,
     read_object,
-    write_atomically,
+    sweep,
+    table_file,
 )
+from tidegauge.spark_check.places import Place
 from tidegauge.spark_check.planner import LARGEST, TARGET, Piece, Plan, Unit, plan
 from tidegauge.spark_check.reading import Part, join_bucket, read_unit, split_by_bucket
 from tidegauge.spark_check.row_counts import count_rows, reconcile
@@ -60,8 +61,9 @@ POLL = 0.5
 class Work:
     """What a worker needs besides its unit. Spark sends it to the workers; it calls no Spark itself."""
 
-    out: Path
+    out: Place
     level: Level
+    job: str
 
     def do(self, unit: Unit) -> Commit | Failed:
         """Read, check and write one unit."""
@@ -95,20 +97,21 @@ class Work:
         except BadInput as error:
             return Failed(str(error))
         nameless = sum(part.table.column("history").null_count for part in parts)
-        return commit(self.out, unit, checked, nameless, time.perf_counter() - began)
+        return commit(self.out, self.job, unit, checked, nameless, time.perf_counter() - began)
 
 
 @attrs.frozen
 class Job:
     """The input and output of a job. `open_job` makes it, and refuses bad input before any work is done."""
 
-    files: tuple[Path, ...]
+    files: tuple[Place, ...]
     pieces: tuple[Piece, ...]
     """Of the files that are Parquet already."""
     work: Work
     manifest: dict[str, Any]
     target: int
     largest: int
+    split: int
 
     @property
     def finished(self) -> Summary | None:
@@ -118,9 +121,8 @@ class Job:
 
     def run(self, spark: SparkSession, progress: Progress | None = None) -> Summary:
         """Check the units that are not done. Raises BadInput, BadOutput, NotReconciled; CannotRun if Spark fails."""
-        with alone(self.work.out):
-            begin(self.work.out, self.manifest)
-            return self.finished or self._run(spark, progress)
+        begin(self.work.out, self.manifest)
+        return self.finished or self._run(spark, progress)
 
     def _run(self, spark: SparkSession, progress: Progress | None) -> Summary:
         began = time.perf_counter()
@@ -130,7 +132,7 @@ class Job:
         todo = [unit for unit in planned.units if unit.name not in done]
         with _watched(out, len(planned.units), progress):
             done |= {one.unit: one for one in _check_all(spark, todo, self.work)}
-        _reconcile(out, files, planned, done)
+        _reconcile(self.work, files, planned, done)
         summary = summarize(
             [done[unit.name] for unit in planned.units],
             out=str(out),
@@ -140,40 +142,56 @@ class Job:
             notes=planned.notes,
             seconds=time.perf_counter() - began,
         )
-        _complete(out, summary)
+        _complete(self.work, summary)
         return summary
 
-    def _plan(self, spark: SparkSession) -> tuple[list[str], Plan]:
+    def _plan(self, spark: SparkSession) -> tuple[list[Place], Plan]:
         """Convert the files that are not Parquet, then plan from the footers of all files."""
-        out = self.work.out
-        text = [file for file in self.files if file.suffix != PARQUET]
-        if text:
-            _succeed(spark.sparkContext.parallelize(text, len(text)).map(lambda file: convert(file, out)))
-        added = [converted(file, out) for file in text]
-        files = [str(file) for file in self.files if file.suffix == PARQUET] + [str(file) for file in added]
+        added = self._convert(spark, [file for file in self.files if file.suffix != PARQUET])
+        files = [file for file in self.files if file.suffix == PARQUET] + added
         return files, plan([*self.pieces, *pieces_of(added)], self.target, self.largest)
+
+    def _convert(self, spark: SparkSession, files: Sequence[Place]) -> list[Place]:
+        """Convert JSON lines: count the lines of large files split by split, then convert each split."""
+        out = self.work.out
+        by_file = [split(file, self.split) for file in files]
+        splits = [parts[0] for parts in by_file if len(parts) == 1]
+        large = [part for parts in by_file if len(parts) > 1 for part in parts]
+        if large:
+            counts: list[Counted] = _succeed(spark.sparkContext.parallelize(large, len(large)).map(count))
+            splits += numbered(counts)
+        if splits:
+            _succeed(spark.sparkContext.parallelize(splits, len(splits)).map(lambda part: convert(part, out)))
+        return [converted(part, out) for part in splits]
 
 
 def open_job(
-    paths: Iterable[str | Path],
-    out: str | Path,
+    paths: Iterable[str | Path | Place],
+    out: str | Path | Place,
     *,
     level: Level = Level.KAFKA,
     resume: bool = False,
     target: int = TARGET,
     largest: int = LARGEST,
+    split: int = SPLIT,
 ) -> Job:
-    """Prepare the job of checking all histories in `paths`. Raises BadInput and BadOutput. Writes nothing.
+    """Prepare the job of checking all histories in `paths`: files, folders, patterns, URIs. Writes nothing.
 
-    A unit should hold about `target` operations, and at most `largest`.
+    A unit should hold about `target` operations, and at most `largest`. Files of JSON lines are split into parts of
+    `split` bytes. Raises BadInput and BadOutput.
     """
-    out = Path(out).resolve()
+    out = Place.of(out)
     files = find_files(paths)
     pieces = tuple(pieces_of([file for file in files if file.suffix == PARQUET]))
-    inputs = [[str(file), file.stat().st_size, file.stat().st_mtime_ns] for file in files]
-    manifest = {"files": inputs, "level": level.value, "unit sizes": [target, largest], "columns": VERDICT_SCHEMA.names}
+    inputs = [[str(file), file.size, file.modified] for file in files]
+    manifest = {
+        "files": inputs,
+        "level": level.value,
+        "unit sizes": [target, largest, split],
+        "columns": VERDICT_SCHEMA.names,
+    }
     examine(out, manifest, resume)
-    return Job(files, pieces, Work(out, level), manifest, target, largest)
+    return Job(files, pieces, Work(out, level, job_of(manifest)), manifest, target, largest, split)
 
 
 def _succeed(tasks: RDD[T | Failed]) -> list[T]:
@@ -225,7 +243,7 @@ def _check_buckets(spark: SparkSession, units: Sequence[Unit], work: Work) -> li
 
 
 @contextmanager
-def _watched(out: Path, units: int, progress: Progress | None) -> Iterator[None]:
+def _watched(out: Place, units: int, progress: Progress | None) -> Iterator[None]:
     """Report progress every POLL seconds while the block runs: how many units have a commit."""
     if progress is None:
         yield
@@ -246,27 +264,30 @@ def _watched(out: Path, units: int, progress: Progress | None) -> Iterator[None]
         progress(committed(out), units)
 
 
-def _reconcile(out: Path, files: Sequence[str], planned: Plan, done: dict[str, Commit]) -> None:
+def _reconcile(work: Work, files: Sequence[Place], planned: Plan, done: dict[str, Commit]) -> None:
     """Compare the tables on disk with an independent count of the input, and that count with the footers."""
     found = count_rows(files)
     if found.rows != planned.rows:
         raise NotReconciled(f"the footers say {planned.rows:,} rows and the files have {found.rows:,}: a file changed")
-    written = [out / "verdicts" / f"{unit.name}.parquet" for unit in planned.units]
-    tables = [pq.read_table(file, columns=["history", "operations"]) for file in written if file.exists()]
+    there = {file.name for file in (work.out / "verdicts").files()}
+    names = [name for name in (table_file(unit, work.job) for unit in planned.units) if name in there]
+    tables = []
+    for name in names:
+        with (work.out / "verdicts" / name).open_parquet() as file:
+            tables.append(file.read(columns=["history", "operations"]))
     none = [np.zeros(0, np.int64)]
     ids = np.concatenate(none + [table.column("history").to_numpy() for table in tables])
     counts = np.concatenate(none + [table.column("operations").to_numpy() for table in tables])
     reconcile(found, ids, counts, sum(done[unit.name].nameless for unit in planned.units))
 
 
-def _complete(out: Path, summary: Summary) -> None:
-    """Give each table at least one file, so that Spark finds its schema; then write the summary, last of all."""
+def _complete(work: Work, summary: Summary) -> None:
+    """Give each table at least one file, so that Spark finds its schema; then put the summary, last of all."""
+    sweep(work.out, work.job)
     for name, schema in TABLES.items():
-        if not any((out / name).glob("*.parquet")):
-            empty = schema.empty_table()
-            write_atomically(out / name / "none.parquet", partial(pq.write_table, empty))
-    text: dict[str, Any] = summary.to_json()
-    write_atomically(out / SUMMARY, lambda place: place.write_text(json.dumps(text, indent=1)))
+        if not any(file.suffix == PARQUET for file in (work.out / name).files()):
+            put_table(work.out / name / f"none-{work.job}{PARQUET}", schema.empty_table())
+    (work.out / SUMMARY).put(json.dumps(summary.to_json(), indent=1).encode())
 
 
 def _first_line(error: Exception) -> str:

@@ -1,29 +1,36 @@
 """The folder that a job writes. A killed job leaves no verdict twice and no file half-written.
 
-    verdicts/   anomalies/   malformed/     Parquet, one file a unit, named by the unit
+    verdicts/   anomalies/   malformed/     Parquet, one file a unit, named by the unit and the job
     _units/                                 a commit for each unit that is done, in JSON
+    _attempts/                              a note of each run that began here, of whatever job
     _manifest.json                          the input and the options; a resumed job must have the same
     summary.json                            written last: the job is complete
 
-Each table of a unit is written to a temporary file and renamed; the unit's commit is written after all of them. A
-resumed job checks a unit without a commit again, into files of the same names, so nothing is counted twice. Spark
-does not read names that begin with an underscore.
+No file system has to lock or to append. Each file is put as a whole (places); a unit's commit is put after its tables.
+The *job* in a name is a digest of the manifest, and a unit's tables follow from the manifest. So whatever else runs the
+same unit of the same job (a run that resumes it, a second task that Spark starts, an executor that was given up for
+dead) puts the same bytes in the same place, and nothing is counted twice.
+
+Two different jobs may find a folder empty at the same moment. Each puts its note first and looks at all notes then, so
+at least one of them sees the other, and one that sees another job withdraws. The last thing before the summary is to
+delete tables of other jobs. Spark does not read names that begin with an underscore.
 """
 
 from __future__ import annotations
 
-import fcntl
+import hashlib
 import json
 import os
 import re
+import socket
+import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from functools import partial
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
+from uuid import uuid4
 
 import attrs
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
@@ -32,11 +39,13 @@ from tidegauge.linearizability.coverage import Totals
 from tidegauge.linearizability.json_objects import each_name_once
 from tidegauge.spark_check.checking import MALFORMED_SCHEMA, VERDICT_SCHEMA, Checked
 from tidegauge.spark_check.errors import BadOutput
+from tidegauge.spark_check.places import PARTIAL, Place
 from tidegauge.spark_check.planner import Unit
 
 TABLES = {"verdicts": VERDICT_SCHEMA, "anomalies": ANOMALY_SCHEMA, "malformed": MALFORMED_SCHEMA}
 MANIFEST = "_manifest.json"
 UNITS = "_units"
+ATTEMPTS = "_attempts"
 SUMMARY = "summary.json"
 
 
@@ -73,7 +82,7 @@ class Commit:
         return json.dumps(attrs.asdict(self))
 
     @classmethod
-    def read(cls, place: Path) -> Commit:
+    def read(cls, place: Place) -> Commit:
         """What `to_json` gave. Raises BadOutput for a file that is damaged."""
         fields = read_object(place)
         examples = tuple(Example(**{**one, "operations": tuple(one["operations"])}) for one in fields.pop("examples"))
@@ -81,11 +90,16 @@ class Commit:
         return cls(**fields, examples=examples, covered=covered, gaps=gaps)
 
 
-def examine(out: Path, manifest: dict[str, Any], resume: bool) -> None:
+def job_of(manifest: dict[str, Any]) -> str:
+    """The name of the job: a digest of its manifest."""
+    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def examine(out: Place, manifest: dict[str, Any], resume: bool) -> None:
     """Raise BadOutput unless a job can begin in `out`, or resume there. Writes nothing."""
-    if out.exists() and not out.is_dir():
+    if out.exists() and not out.is_folder():
         raise BadOutput(f"{out} is a file: give a folder that does not exist yet, or an empty one")
-    if out.is_dir() and any(out.iterdir()):
+    if not out.is_empty():
         if not resume:
             raise BadOutput(
                 f"{out} is not empty: give another folder, or --resume to continue the job that was begun in it"
@@ -93,50 +107,35 @@ def examine(out: Path, manifest: dict[str, Any], resume: bool) -> None:
         _same_job(out, manifest)
 
 
-def begin(out: Path, manifest: dict[str, Any]) -> None:
-    """Make the folders, and remove half-written files of a killed job. Raises BadOutput."""
+def begin(out: Place, manifest: dict[str, Any]) -> None:
+    """Make the folders, put a note of this run, and the manifest. Raises BadOutput, also if another job is here."""
     if (out / MANIFEST).exists():
         _same_job(out, manifest)
+    job = job_of(manifest)
+    run = {"job": job, "host": socket.gethostname(), "process": os.getpid(), "began": time.time()}
+    note = out / ATTEMPTS / f"{job}-{uuid4().hex[:12]}.json"
     try:
-        out.mkdir(parents=True, exist_ok=True)
-        write_atomically(out / MANIFEST, lambda place: place.write_text(json.dumps(manifest, indent=1)))
-        for name in (*TABLES, UNITS):
-            (out / name).mkdir(exist_ok=True)
-        for left in out.rglob(".*.partial"):
-            left.unlink(missing_ok=True)
+        for name in (*TABLES, UNITS, ATTEMPTS):
+            (out / name).make_folder()
+        note.put(json.dumps(run).encode())
+        if any(not other.name.startswith(job) for other in (out / ATTEMPTS).files()):
+            note.delete()
+            raise BadOutput(f"another job has begun in {out}: give another folder")
+        if not (out / MANIFEST).exists():
+            (out / MANIFEST).put(json.dumps(manifest, indent=1).encode())
     except OSError as error:
         raise BadOutput(f"{out} cannot be written ({error.strerror or error}): give another folder") from error
 
 
-@contextmanager
-def alone(out: Path) -> Iterator[None]:
-    """Make the folder `out` and lock it against every other job on this machine. Raises BadOutput.
-
-    Without the lock two jobs that start together would both find the folder empty. The lock ends with the process.
-    """
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        folder = os.open(out, os.O_RDONLY)
-    except OSError as error:
-        raise BadOutput(f"{out} cannot be written ({error.strerror or error}): give another folder") from error
-    try:
-        _lock(out, folder)
-        yield
-    finally:
-        os.close(folder)
+def sweep(out: Place, job: str) -> None:
+    """Delete what no reader should take for a table of `job`: files of other jobs, and half-written ones."""
+    for name in TABLES:
+        for file in (out / name).files():
+            if file.name.endswith(PARTIAL) or not file.stem.endswith(f"-{job}"):
+                file.delete()
 
 
-def _lock(out: Path, folder: int) -> None:
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        raise BadOutput(f"another job is writing to {out}: wait until it is done, or give another folder") from error
-    except OSError:
-        # Some network file systems have no locks; there only the manifest distinguishes two jobs.
-        return
-
-
-def _same_job(out: Path, manifest: dict[str, Any]) -> None:
+def _same_job(out: Place, manifest: dict[str, Any]) -> None:
     try:
         begun = _object(out / MANIFEST)
     except (OSError, ValueError) as error:
@@ -149,24 +148,19 @@ def _same_job(out: Path, manifest: dict[str, Any]) -> None:
         )
 
 
-def write_atomically(place: Path, write: Callable[[Path], object]) -> None:
-    """Write to a temporary file in the same folder, then rename it to `place`."""
-    beside = place.with_name(f".{place.name}.{os.getpid()}.partial")
-    try:
-        write(beside)
-        beside.replace(place)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
+def put_table(place: Place, table: pa.Table) -> None:
+    """Put a Parquet file whose pages have checksums."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
+    place.put(sink.getvalue())
 
 
-def commit(out: Path, unit: Unit, checked: Checked, nameless: int, seconds: float) -> Commit:
+def commit(out: Place, job: str, unit: Unit, checked: Checked, nameless: int, seconds: float) -> Commit:
     """Write a unit's tables, then its commit."""
     tables = {"verdicts": checked.verdicts, "anomalies": checked.anomalies, "malformed": checked.malformed}
     for name, table in tables.items():
         if len(table):
-            place = out / name / f"{unit.name}.parquet"
-            write_atomically(place, partial(pq.write_table, table, compression="zstd"))
+            put_table(out / name / table_file(unit, job), table)
     done = Commit(
         unit=unit.name,
         histories=len(checked.verdicts),
@@ -183,8 +177,13 @@ def commit(out: Path, unit: Unit, checked: Checked, nameless: int, seconds: floa
         gaps=checked.gaps,
         seconds=seconds,
     )
-    write_atomically(out / UNITS / f"{unit.name}.json", lambda beside: beside.write_text(done.to_json()))
+    (out / UNITS / f"{unit.name}.json").put(done.to_json().encode())
     return done
+
+
+def table_file(unit: Unit, job: str) -> str:
+    """The name of each of the unit's tables."""
+    return f"{unit.name}-{job}.parquet"
 
 
 def by_kind(reasons: Mapping[str, int]) -> dict[str, int]:
@@ -196,13 +195,13 @@ def by_kind(reasons: Mapping[str, int]) -> dict[str, int]:
     return dict(counts)
 
 
-def commits(out: Path) -> dict[str, Commit]:
+def commits(out: Place) -> dict[str, Commit]:
     """The commits of the units that are done, by the unit's name."""
-    found = (Commit.read(file) for file in sorted((out / UNITS).glob("*.json")))
+    found = (Commit.read(file) for file in sorted((out / UNITS).files()) if file.suffix == ".json")
     return {one.unit: one for one in found}
 
 
-def read_object(place: Path) -> dict[str, Any]:
+def read_object(place: Place) -> dict[str, Any]:
     """A JSON object that a job wrote. Raises BadOutput for a file that is damaged."""
     try:
         return _object(place)
@@ -210,13 +209,13 @@ def read_object(place: Path) -> dict[str, Any]:
         raise BadOutput(f"{place} is damaged ({error}): run the job again into another folder") from error
 
 
-def _object(place: Path) -> dict[str, Any]:
-    fields = json.loads(place.read_text(), object_pairs_hook=each_name_once)
+def _object(place: Place) -> dict[str, Any]:
+    fields = json.loads(place.read(), object_pairs_hook=each_name_once)
     if not isinstance(fields, dict):
         raise ValueError(f"{place} has no JSON object")
     return fields
 
 
-def committed(out: Path) -> int:
+def committed(out: Place) -> int:
     """Count the units that are done."""
-    return sum(1 for _ in (out / UNITS).glob("unit-*.json"))
+    return sum(file.suffix == ".json" for file in (out / UNITS).files())

@@ -19,6 +19,7 @@ from tidegauge.linearizability.json_objects import each_name_once
 from tidegauge.linearizability.malformed import REASON
 from tidegauge.spark_check.errors import BadInput
 from tidegauge.spark_check.footers import KEY
+from tidegauge.spark_check.places import Place
 from tidegauge.spark_check.planner import Piece, Unit, bucket_of
 
 COLUMNS = tuple(name for name in SCHEMA.names if name != "meta")
@@ -107,7 +108,7 @@ def _read_history(piece: Piece, history: int) -> Part:
 @contextmanager
 def _open(piece: Piece) -> Iterator[pq.ParquetFile]:
     try:
-        with pq.ParquetFile(piece.file) as file:
+        with Place(piece.file).open_parquet() as file:
             yield file
     except (OSError, pa.ArrowException) as error:
         raise BadInput(

@@ -8,15 +8,16 @@ compares the verdicts with it and names each history that was checked twice, in 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 import attrs
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from tidegauge.linearizability.history import Ints
 from tidegauge.spark_check.errors import NotReconciled
 from tidegauge.spark_check.footers import KEY
+from tidegauge.spark_check.places import Place
 
 _MERGE_AT = 4_000_000
 """The number of counts at which they are merged."""
@@ -35,9 +36,9 @@ class RowCounts:
         return int(self.counts.sum()) + self.nameless
 
 
-def count_rows(files: Iterable[str]) -> RowCounts:
+def count_rows(files: Iterable[str | Path | Place]) -> RowCounts:
     """Count the rows of every history in Parquet `files`."""
-    return add(_row_groups(files))
+    return add(_row_groups(map(Place.of, files)))
 
 
 def count_column(column: pa.ChunkedArray) -> RowCounts:
@@ -60,9 +61,9 @@ def add(parts: Iterable[RowCounts]) -> RowCounts:
     return _merge(waiting)
 
 
-def _row_groups(files: Iterable[str]) -> Iterator[RowCounts]:
+def _row_groups(files: Iterable[Place]) -> Iterator[RowCounts]:
     for file in files:
-        with pq.ParquetFile(file) as opened:
+        with file.open_parquet() as opened:
             for group in range(opened.num_row_groups):
                 yield count_column(opened.read_row_group(group, columns=[KEY]).column(0))
 

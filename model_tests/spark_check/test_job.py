@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -32,12 +32,16 @@ from tidegauge.model_tests.spark_check.layouts import (
     written_malformed,
     written_verdicts,
 )
+from tidegauge.model_tests.spark_check.object_store import Bucket
+from tidegauge.model_tests.spark_check.object_store import bucket as bucket
 from tidegauge.spark_check.__main__ import main
 from tidegauge.spark_check.checking import NAMES
 from tidegauge.spark_check.errors import BadInput, BadOutput, CannotRun, NotReconciled
 from tidegauge.spark_check.frames import check_histories
 from tidegauge.spark_check.job import open_job
-from tidegauge.spark_check.output import SUMMARY, UNITS, alone
+from tidegauge.spark_check.output import ATTEMPTS, MANIFEST, SUMMARY, UNITS, begin
+from tidegauge.spark_check.places import Place
+from tidegauge.spark_check.planner import plan
 from tidegauge.spark_check.session import local_session
 
 if TYPE_CHECKING:
@@ -125,12 +129,10 @@ def test_a_resumed_job_checks_only_what_is_not_done(spark: SparkSession, plan: s
     for commit in commits[::3]:
         commit.unlink()  # its tables are there, as after a kill between the tables and the commit
     kept = {file: file.stat().st_mtime_ns for file in commits if file.exists()}
-    (out / "verdicts" / ".unit-000000.parquet.1.partial").write_text("half")
     summary = open_job([file], out, resume=True, target=200, largest=300).run(spark)
     assert summary.resumed == len(kept) < len(commits)
     assert {file: file.stat().st_mtime_ns for file in kept} == kept
     assert written_verdicts(out) == expected(operations)
-    assert not list(out.rglob("*.partial"))
 
 
 def test_a_verdict_that_went_missing_fails_the_job(spark: SparkSession, tmp_path: Path) -> None:
@@ -138,7 +140,7 @@ def test_a_verdict_that_went_missing_fails_the_job(spark: SparkSession, tmp_path
     out = tmp_path / "out"
     open_job([file], out, target=200).run(spark)
     (out / SUMMARY).unlink()
-    table = out / "verdicts" / "unit-000001.parquet"
+    (table,) = (out / "verdicts").glob("unit-000001-*.parquet")
     pq.write_table(pq.read_table(table).slice(1), table)
     with pytest.raises(NotReconciled, match="1 histories of the input have no verdict"):
         open_job([file], out, resume=True, target=200).run(spark)
@@ -152,9 +154,8 @@ def test_the_callers_session_is_used_when_there_is_one(spark: SparkSession) -> N
 def test_what_a_worker_could_not_do_is_said_in_one_line(spark: SparkSession, tmp_path: Path) -> None:
     """Nobody foresaw that a folder is where the worker has to put its table: Spark tries three times, then gives up."""
     file = write(tmp_path / "in.parquet", to_arrow(histories(3)), 200)
-    (tmp_path / "out" / "verdicts" / "unit-000000.parquet").mkdir(parents=True)
-    job = open_job([file], tmp_path / "out2")
-    (tmp_path / "out").rename(tmp_path / "out2")
+    job = open_job([file], tmp_path / "out")
+    (tmp_path / "out" / "verdicts" / f"unit-000000-{job.work.job}.parquet" / "inside").mkdir(parents=True)
     with pytest.raises(
         CannotRun, match=r"^Spark failed: IsADirectoryError: .*--resume continues from there$"
     ) as raised:
@@ -177,6 +178,35 @@ def test_json_lines_are_converted_once_and_checked_with_the_rest(spark: SparkSes
     open_job([tmp_path / "in"], out, resume=True).run(spark)
     assert {file: file.stat().st_mtime_ns for file in (out / "_converted").iterdir()} == made
     assert len(made) == 2
+
+
+def test_an_object_store_holds_input_and_output(
+    spark: SparkSession,
+    bucket: Bucket,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    operations = histories(6)
+    made = write(tmp_path / "made.parquet", to_arrow(operations.slice(0, 3 * LENGTH)), 100)
+    Place.of(bucket.uri("in/day=1/a.parquet")).put(made.read_bytes())
+    jsonl.write(tmp_path / "made.jsonl", operations.slice(3 * LENGTH, 6 * LENGTH))
+    Place.of(bucket.uri("in/day=2/b.jsonl")).put((tmp_path / "made.jsonl").read_bytes())
+    before = sorted(tmp_path.iterdir())
+    out = Place.of(bucket.uri("out"))
+    status, _, said = command(capsys, bucket.uri("in/day=*/*"), "--out", str(out))
+    assert status == 1, said
+    assert sorted(tmp_path.iterdir()) == before, "a URI is no name of a local folder"
+    found = [row for file in (out / "verdicts").files() for row in _rows_of(file)]
+    assert {row["history"]: (row["operations"], NAMES[row["verdict"]]) for row in found} == expected(operations)
+    assert len(found) == 6
+
+
+def _rows_of(file: Place) -> list[dict[str, Any]]:
+    with file.open_parquet() as opened:
+        rows: list[dict[str, Any]] = opened.read().to_pylist()
+    return rows
 
 
 def test_lines_that_are_no_operation_are_kept_aside_with_the_reason(spark: SparkSession, tmp_path: Path) -> None:
@@ -342,13 +372,39 @@ def test_two_jobs_that_found_one_folder_empty_do_not_both_write_to_it(spark: Spa
     file = write(tmp_path / "in.parquet", to_arrow(histories(3)), 100)
     other = write(tmp_path / "other.parquet", to_arrow(histories(4)), 100)
     first, again, second = (open_job([each], tmp_path / "out") for each in (file, file, other))
-    with alone(tmp_path / "out"), pytest.raises(BadOutput, match="another job is writing"):
-        first.run(spark)
-    assert not list((tmp_path / "out").iterdir())
+    begin(Place.of(tmp_path / "out"), first.manifest)
+    (tmp_path / "out" / MANIFEST).unlink()  # the second job looks between the first one's note and its manifest
+    with pytest.raises(BadOutput, match="another job has begun"):
+        second.run(spark)
+    assert len(list((tmp_path / "out" / ATTEMPTS).iterdir())) == 1
     assert first.run(spark) == again.run(spark)
     with pytest.raises(BadOutput, match="its files were different"):
         second.run(spark)
     assert written_verdicts(tmp_path / "out") == expected(histories(3))
+
+
+def test_two_runs_of_one_job_put_the_same_in_the_same_places(spark: SparkSession, tmp_path: Path) -> None:
+    """An executor that was given up for dead goes on after the job is complete."""
+    file = write(tmp_path / "in.parquet", to_arrow(histories(30)), 100)
+    job = open_job([file], tmp_path / "out", target=200)
+    job.run(spark)
+    tables = {place: place.read_bytes() for place in (tmp_path / "out").rglob("unit-*.parquet")}
+    for unit in plan(job.pieces, job.target).units:
+        job.work.do(unit)
+    assert {place: place.read_bytes() for place in (tmp_path / "out").rglob("unit-*.parquet")} == tables
+
+
+def test_tables_of_another_job_and_half_written_ones_are_gone_when_the_summary_is_there(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    file = write(tmp_path / "in.parquet", to_arrow(histories(3)), 100)
+    job = open_job([file], tmp_path / "out")
+    begin(job.work.out, job.manifest)
+    (tmp_path / "out" / "verdicts" / ".unit-000000.parquet.1.partial").write_text("half")
+    other = write(tmp_path / "out" / "verdicts" / "unit-000000-0123456789ab.parquet", to_arrow(histories(1)), 100)
+    job.run(spark)
+    assert not other.exists()
+    assert not list((tmp_path / "out").rglob("*.partial"))
 
 
 def test_a_job_that_was_killed_is_resumed_without_double_rows(spark: SparkSession, tmp_path: Path) -> None:

@@ -34,7 +34,8 @@ from tidegauge.spark_check.converting import Failed
 from tidegauge.spark_check.errors import BadInput, BadOutput
 from tidegauge.spark_check.footers import find_files, pieces_of
 from tidegauge.spark_check.job import Work
-from tidegauge.spark_check.output import UNITS, begin, commits
+from tidegauge.spark_check.output import UNITS, begin, commits, job_of
+from tidegauge.spark_check.places import Place
 from tidegauge.spark_check.planner import plan
 from tidegauge.spark_check.reading import join_bucket, read_piece, read_unit, split_by_bucket
 from tidegauge.spark_check.row_counts import count_rows
@@ -66,10 +67,10 @@ def test_a_column_for_few_histories_is_read_of_the_row_groups_that_say_something
     assert {*ONLY_TRANSACTIONS} <= set.union(*others)
 
 
-def check_here(paths: list[Path], out: Path, target: int = 200, largest: int = 1_000_000) -> None:
+def check_here(paths: list[Path], out: str | Path, target: int = 200, largest: int = 1_000_000) -> None:
     """Plan and do all units in this process, buckets included."""
-    work = Work(out, Level.KAFKA)
-    begin(out, {})
+    work = Work(Place.of(out), Level.KAFKA, job_of({}))
+    begin(work.out, {})
     for unit in plan(pieces_of(find_files(paths)), target, largest).units:
         if unit.buckets == 1:
             done = work.do(unit)
@@ -197,8 +198,9 @@ def test_a_damaged_page_is_an_error_that_names_the_file(tmp_path: Path) -> None:
     content[200:2_000] = bytes(1_800)
     file.write_bytes(content)
     unit = plan(pieces_of([file])).units[0]
-    begin(tmp_path / "out", {})
-    failed = Work(tmp_path / "out", Level.KAFKA).do(unit)
+    out = Place.of(tmp_path / "out")
+    begin(out, {})
+    failed = Work(out, Level.KAFKA, job_of({})).do(unit)
     assert isinstance(failed, Failed)
     assert str(file) in failed.message
     assert not any((tmp_path / "out" / "verdicts").iterdir())
@@ -255,4 +257,4 @@ def test_a_commit_that_is_damaged_is_refused_with_its_path(text: str, tmp_path: 
     (tmp_path / UNITS).mkdir()
     (tmp_path / UNITS / "unit-0.json").write_text(text)
     with pytest.raises(BadOutput, match=r"unit-0\.json is damaged .*: run the job again into another folder"):
-        commits(tmp_path)
+        commits(Place.of(tmp_path))
