@@ -191,6 +191,19 @@ class Membership:
         self._directories.update_replicas(decision, broker_id)
         return decision.propose(broker_epoch)
 
+    def renewal(
+        self, broker_id: int, broker_epoch: int, metadata_offset: int, now_ms: int
+    ) -> Proposal[HeartbeatResponse] | None:
+        """What the heartbeat of a broker means that asks for nothing, if it only renews its session; else None.
+
+        The broker is unfenced, and has applied the metadata log beyond its registration.
+        """
+        image = self._image
+        broker = image.brokers.get(broker_id)
+        if broker is None or broker.fenced or broker.broker_epoch != broker_epoch or metadata_offset <= broker_epoch:
+            return None
+        return unwritten(image, GOES_ON, {broker_id: now_ms + self._config.broker_session_timeout_ms})
+
     def heartbeat(
         self,
         broker_id: int,
@@ -206,14 +219,15 @@ class Membership:
         With `want_shut_down` it asks for a controlled shutdown; with `want_fence` it does not wait for one.
         BROKER_ID_NOT_REGISTERED or STALE_BROKER_EPOCH tell it that it has to register again.
         """
+        asks = want_shut_down or want_fence
+        if not asks and (renewal := self.renewal(broker_id, broker_epoch, metadata_offset, now_ms)) is not None:
+            return renewal
         image = self._image
         broker = image.brokers.get(broker_id)
         if broker is None or broker.broker_epoch != broker_epoch:
             return unwritten(image, HeartbeatResponse(broker_error(image, broker_id, broker_epoch)))
         caught_up = metadata_offset > broker_epoch
         deadline = now_ms + self._config.broker_session_timeout_ms
-        if caught_up and not (want_shut_down or want_fence or broker.fenced):
-            return unwritten(image, GOES_ON, {broker_id: deadline})
         decision = Decision(image)
         if want_shut_down:
             self._begin_shutdown(decision, broker_id)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.controller.decision import MetadataAppended
-from tidegauge.impl.controller.membership import HeartbeatResponse
+from tidegauge.impl.controller.membership import GOES_ON, HeartbeatResponse
 from tidegauge.impl.metadata.image import ClusterImage
 from tidegauge.model_tests.controller.controlled_cluster import SESSION, TOPIC, ControlledCluster, successor
 
@@ -26,6 +26,19 @@ def test_ephemeral_membership() -> None:
     cluster.heartbeat(0, now_ms=SESSION + 1)
     assert cluster.controller.image.is_unfenced(0)
     assert cluster.standing == (1, [1, 2], [])
+
+
+def test_a_heartbeat_that_only_renews_a_session_is_known_without_deciding() -> None:
+    cluster = ControlledCluster()
+    cluster.create(0, 1, 2)
+    members, epoch, end = cluster.controller.members, cluster.epochs[0], cluster.controller.image.offset
+    renewal = members.renewal(0, epoch, end, 7)
+    assert renewal == members.heartbeat(0, epoch, end, 7)
+    assert (renewal is not None and renewal.response, renewal and dict(renewal.sessions)) == (GOES_ON, {0: 7 + SESSION})
+    assert [members.renewal(*other, end, 7) for other in ((9, epoch), (0, epoch + 1))] == [None, None]
+    assert members.renewal(0, epoch, epoch, 7) is None, "it has not seen its own registration"
+    cluster.commit(members.fence(0))
+    assert cluster.controller.members.renewal(0, epoch, end, 7) is None
 
 
 def test_one_controller() -> None:

@@ -30,7 +30,6 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import trio
 
-from tidegauge.impl.controller.membership import GOES_ON
 from tidegauge.impl.metadata.log import NotLeaderError
 from tidegauge.impl.ports.log_lines import NODE, log_event, logging_as_its_node
 from tidegauge.impl.server import trace
@@ -175,15 +174,15 @@ class Decisions:
             if turn is not None and turn.has_committed:
                 self._on_commit()
 
-    def renew_session(self, heartbeat: Callable[[Controller], Proposal[HeartbeatResponse]]) -> bool:
+    def renew_session(self, renewal: Callable[[Controller], Proposal[HeartbeatResponse] | None]) -> bool:
         """Renew a broker's session without a turn; False, with nothing done, for a heartbeat that changes more.
 
         Sessions are not in the log. A decision that is being committed stands: it may have found the session expired.
         """
         if self._ended is not None or not self.is_active:
             return False
-        proposal = heartbeat(self._controller)
-        if proposal.records or proposal.response is not GOES_ON:
+        proposal = renewal(self._controller)
+        if proposal is None:
             return False
         self._controller.apply(proposal)
         return True

@@ -120,7 +120,8 @@ async def handle_heartbeat(
     What renews a session and changes nothing else waits for no decision: sessions don't expire while there are many.
     """
     broker_id = request.broker_id
-    if not request.offline_log_dirs and decisions.renew_session(partial(_heartbeat, request=request, clock=clock)):
+    asks = request.offline_log_dirs or request.want_fence or request.want_shut_down
+    if not asks and decisions.renew_session(partial(_renewal, request=request, clock=clock)):
         processes.note(broker_id, request.broker_epoch, context.connection)
         return _heartbeat_response(GOES_ON)
     async with decisions.turn() as turn:
@@ -135,6 +136,14 @@ async def handle_heartbeat(
         if turn.is_traced and (decided := _session_decision(before, after)) is not None:
             turn.tracer.record(decided, broker=broker_id, broker_epoch=request.broker_epoch, changed=turn.changed())
     return _heartbeat_response(response)
+
+
+def _renewal(
+    controller: Controller, request: BrokerHeartbeatRequest, clock: Clock
+) -> Proposal[HeartbeatResponse] | None:
+    return controller.members.renewal(
+        request.broker_id, request.broker_epoch, request.current_metadata_offset, clock.steady_ms()
+    )
 
 
 def _heartbeat(controller: Controller, request: BrokerHeartbeatRequest, clock: Clock) -> Proposal[HeartbeatResponse]:
