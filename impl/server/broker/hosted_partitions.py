@@ -192,12 +192,12 @@ class HostedPartitions:
 
     def apply_metadata(
         self, image: ClusterImage, changed: Set[str] | None = None, removed_topics: Container[str] = ()
-    ) -> Iterator[Callable[[], None]]:
+    ) -> Iterator[Callable[[], None] | None]:
         """Host what the image newly puts here, delete what it takes away, and give each replica its registration.
 
         `changed` names the topics that have changed; None means all. `removed_topics` are the ids of those that were
         deleted since the last time. The work is done when the iterator ends. Each step is what some new logs need of
-        the disk; run it before the next step, in any thread.
+        the disk; run it before the next step, in any thread. None: let others have their turn.
         """
         if self._look_at_all:
             changed, self._look_at_all = None, False
@@ -213,7 +213,7 @@ class HostedPartitions:
             some = departed[first : first + REMOVED_AT_ONCE]
             self.remove(some, image.offset, self._strays_among(some, image, removed_topics))
             if len(some) == REMOVED_AT_ONCE:
-                yield _nothing
+                yield None
         topics = image.topics.values() if changed is None else map(image.topics.get, sorted(changed))
         placed: list[tuple[TopicImage, int]] = []
         made: list[NewPlace] = []
@@ -289,13 +289,13 @@ class HostedPartitions:
                     self._without_log(place.key, place.error)
                     self.directories.bounded(place.key, place.directory, place.error)
 
-    def _host_all(self, placed: list[tuple[TopicImage, int]], image: ClusterImage) -> Iterator[Callable[[], None]]:
+    def _host_all(self, placed: list[tuple[TopicImage, int]], image: ClusterImage) -> Iterator[None]:
         """Give each of these partitions its log, if it has none, and its registration; some at a time."""
         units = 0
         for topic, index in placed:
             units += 1 if (topic.name, index) in self._hosted else NEW_LOG_UNITS
             if units > HOSTED_UNITS:
-                yield _nothing
+                yield None
                 units = 0
             registration = topic.partitions.get(index)
             if (
@@ -582,10 +582,6 @@ class HostedPartitions:
             partition.is_offline = True
         lost += self.withdrawn.forget(directory.logs)
         self._effects.directory_failed(directory, lost)
-
-
-def _nothing() -> None:
-    """What is to be done where only others are to have their turn."""
 
 
 def is_another(before: tuple[str, str | None] | None, now: tuple[str, str | None] | None) -> bool:

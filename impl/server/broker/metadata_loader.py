@@ -109,7 +109,8 @@ class MetadataLoader:
             try:
                 hosted, changed = self._replicas.hosted, metadata.take_changed()
                 for work in hosted.apply_metadata(image, changed, metadata.removed_topics):
-                    await self._disk.in_background(work)
+                    if work is not None:
+                        await self._disk.in_background(work)
                     await trio.lowlevel.checkpoint()
             except trio.Cancelled:
                 self._replicas.hosted.look_at_all()  # the client that asked is gone: the next call does what is left

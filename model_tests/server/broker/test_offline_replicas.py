@@ -64,7 +64,8 @@ def hosted_in(directories: LogDirectories) -> HostedPartitions:
 
 def learn(hosted: HostedPartitions, image: ClusterImage) -> None:
     for work in hosted.apply_metadata(image):
-        work()
+        if work is not None:
+            work()
 
 
 def lost_before_the_start(disk: FailingDisk) -> tuple[HostedPartitions, ClusterImage]:
