@@ -26,7 +26,14 @@ from typing import Any, Final
 
 import attrs
 from kio.schema.api_versions.v3.request import ApiVersionsRequest
+from kio.schema.delete_records.v2.request import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
 from kio.schema.describe_cluster.v1.request import DescribeClusterRequest
+from kio.schema.find_coordinator.v0.request import FindCoordinatorRequest as FindCoordinatorRequestV0
+from kio.schema.find_coordinator.v3.request import FindCoordinatorRequest as FindCoordinatorRequestV3
 from kio.schema.find_coordinator.v4.request import FindCoordinatorRequest
 from kio.schema.init_producer_id.v4.request import InitProducerIdRequest
 from kio.schema.list_offsets.v7.request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -138,6 +145,7 @@ def administrative() -> dict[str, bytes]:
     """The kinds that neither write nor read records."""
     name = TopicName(TOPIC)
     end = ListOffsetsPartition(partition_index=i32(0), current_leader_epoch=i32(-1), timestamp=i64(-1))
+    start = DeleteRecordsPartition(partition_index=i32(0), offset=i64(0))
     epoch = OffsetForLeaderPartition(partition=i32(0), current_leader_epoch=i32(-1), leader_epoch=i32(0))
     messages = {
         "ApiVersions": ApiVersionsRequest(client_software_name="benchmark", client_software_version="1"),
@@ -150,6 +158,12 @@ def administrative() -> dict[str, bytes]:
             replica_id=CONSUMER, isolation_level=i8(0), topics=(ListOffsetsTopic(name=name, partitions=(end,)),)
         ),
         "FindCoordinator": FindCoordinatorRequest(key_type=i8(0), coordinator_keys=("group",)),
+        "FindCoordinator 3": FindCoordinatorRequestV3(key="group", key_type=i8(0)),
+        "FindCoordinator 0": FindCoordinatorRequestV0(key="group"),
+        "DeleteRecords": DeleteRecordsRequest(
+            topics=(DeleteRecordsTopic(name=name, partitions=(start,)),),
+            timeout=i32Timedelta.parse(timedelta(minutes=1)),
+        ),
         "InitProducerId": InitProducerIdRequest(
             transactional_id=None,
             transaction_timeout=i32Timedelta.parse(timedelta(minutes=1)),
