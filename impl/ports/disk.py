@@ -48,6 +48,8 @@ THREADS_AT_ONCE: Final = 16
 """Syncs under way at a time where many are due: file systems commit those that come together as one."""
 FEW: Final = 4
 """Up to so many are not worth a thread."""
+ENDLESS: Final = 1 << 63
+"""More bytes than any file has."""
 _CHUNK = 64
 _MOST_LATE = 8
 
@@ -113,6 +115,9 @@ class Disk(Protocol):
 
     def open_apart(self, path: str, *, create: bool = False) -> File:
         """As `open`, for a moment and in any thread; nobody else uses the file meanwhile."""
+
+    def read_whole(self, path: str, most: int = ENDLESS) -> bytes | None:
+        """A file's content, in any thread; None when it has more than `most` bytes. Raises as `open` and `read` do."""
 
     def exists(self, path: str) -> bool:
         """Whether a file or directory has this name."""
@@ -415,6 +420,20 @@ class RealDisk:
     def open_apart(self, path: str, *, create: bool = False) -> RealFile:
         descriptor = _opened(path, create=create)
         return RealFile(_Apart(descriptor), path, descriptor)
+
+    def read_whole(self, path: str, most: int = ENDLESS) -> bytes | None:
+        descriptor = _opened(path, create=False)
+        size = _size_of(descriptor, path)
+        try:
+            data = os.read(descriptor, size) if size <= most else None
+            while data is not None and len(data) < size and (more := os.read(descriptor, size - len(data))):
+                data += more
+        except OSError as error:
+            _name_file(error, path)
+            raise
+        finally:
+            os.close(descriptor)
+        return data
 
     def sync_late(self, sync: RealSync) -> None:
         self.descriptors.sync_late(sync)

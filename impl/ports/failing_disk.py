@@ -21,7 +21,7 @@ from typing import Final, TypeVar
 
 import attrs
 
-from tidegauge.impl.ports.disk import Buffer, DescribedFile, Disk, DiskLock, File, PendingSync
+from tidegauge.impl.ports.disk import ENDLESS, Buffer, DescribedFile, Disk, DiskLock, File, PendingSync
 
 T = TypeVar("T")
 
@@ -175,6 +175,12 @@ class FailingDisk:
         if self.armed:
             self.meet(Operation.OPEN, path)
         return self._failing(path, self.disk.open_apart(path, create=create))
+
+    def read_whole(self, path: str, most: int = ENDLESS) -> bytes | None:
+        if self.armed:
+            self.meet(Operation.OPEN, path)
+            self.meet(Operation.READ, path)
+        return self.disk.read_whole(path, most)
 
     def _failing(self, path: str, file: File) -> FailingFile:
         kind = FailingDescribedFile if isinstance(file, DescribedFile) else FailingFile

@@ -30,7 +30,7 @@ from typing import Final, TypeVar
 
 import trio
 
-from tidegauge.impl.ports.disk import Buffer, DiskLockedError
+from tidegauge.impl.ports.disk import ENDLESS, Buffer, DiskLockedError
 
 T = TypeVar("T")
 
@@ -232,6 +232,10 @@ class SimulatedDisk:
 
     def open_apart(self, path: str, *, create: bool = False) -> SimulatedFile:
         return self.open(path, create=create)
+
+    def read_whole(self, path: str, most: int = ENDLESS) -> bytes | None:
+        file = self.open(path)
+        return file.read(0, file.size) if file.size <= most else None
 
     def exists(self, path: str) -> bool:
         self._check_online()

@@ -16,9 +16,10 @@ from __future__ import annotations
 import base64
 import json
 import logging
+import re
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from itertools import pairwise
+from functools import lru_cache
 from typing import Final
 from uuid import UUID
 
@@ -42,8 +43,10 @@ PARTITION_METADATA = "partition.metadata"
 META_PROPERTIES = "meta.properties"
 
 _VERSION = "0"
-_MOST_DIGITS = 19
 _LARGEST = (1 << 63) - 1
+_NUMBER = r"(\d{1,19})"
+_EPOCH_ENTRY = re.compile(f"{_NUMBER} {_NUMBER}", re.ASCII)
+_OFFSET_ENTRY = re.compile(f"([^ ]*) {_NUMBER} {_NUMBER}", re.ASCII)
 
 TopicPartition = tuple[str, int]
 Offsets = Mapping[TopicPartition, int]
@@ -104,18 +107,10 @@ def write_atomically(disk: Disk, directory: str, name: str, text: str) -> None:
 def read_text(disk: Disk, directory: str, name: str) -> str | None:
     """The text of a file; None when there is none, it is too large, or it is not text (a NUL byte is none)."""
     try:
-        file = disk.open_apart(f"{directory}/{name}")
-    except FileNotFoundError:
+        content = disk.read_whole(f"{directory}/{name}", MOST_BYTES)
+        return None if content is None or b"\0" in content else content.decode()
+    except (FileNotFoundError, UnicodeDecodeError):
         return None
-    try:
-        if file.size > MOST_BYTES:
-            return None
-        text = file.read(0, file.size).decode()
-        return None if "\0" in text else text
-    except UnicodeDecodeError:
-        return None
-    finally:
-        file.close()
 
 
 def encode_entries(entries: Iterable[str]) -> str:
@@ -124,20 +119,13 @@ def encode_entries(entries: Iterable[str]) -> str:
     return "\n".join([_VERSION, str(len(lines)), *lines]) + "\n"
 
 
-def _number(text: str) -> int:
-    """A number that an int64 holds and that is not negative. Raises ValueError."""
-    if not (text.isascii() and text.isdigit()) or len(text) > _MOST_DIGITS or int(text) > _LARGEST:
-        raise ValueError(f"{text!r} is no offset")
-    return int(text)
-
-
-def decode_entries(text: str, fields: int) -> list[list[str]] | None:
-    """A checkpoint's entries, each of so many fields; None when the text is damaged."""
+def decode_entries(text: str, entry: re.Pattern[str]) -> list[re.Match[str]] | None:
+    """A checkpoint's entries; None when the text is damaged."""
     lines = text.splitlines()
     if len(lines) < 2 or lines[0] != _VERSION or lines[1] != str(len(lines) - 2):
         return None
-    entries = [line.split(" ") for line in lines[2:]]
-    return entries if all(len(entry) == fields for entry in entries) else None
+    entries = [found for line in lines[2:] if (found := entry.fullmatch(line))]
+    return entries if len(entries) == len(lines) - 2 else None
 
 
 def encode_leader_epochs(entries: Iterable[EpochEntry]) -> str:
@@ -146,15 +134,18 @@ def encode_leader_epochs(entries: Iterable[EpochEntry]) -> str:
 
 def decode_leader_epochs(text: str) -> list[EpochEntry] | None:
     """The entries, strictly increasing in epoch and offset; None when the text is damaged."""
-    rows = decode_entries(text, 2)
-    if rows is None:
+    found = decode_entries(text, _EPOCH_ENTRY)
+    if found is None:
         return None
-    try:
-        entries = [EpochEntry(_number(epoch), _number(start_offset)) for epoch, start_offset in rows]
-    except ValueError:
-        return None
-    increasing = all(a.epoch < b.epoch and a.start_offset < b.start_offset for a, b in pairwise(entries))
-    return entries if increasing and all(min(entry) >= 0 for entry in entries) else None
+    entries = []
+    least_epoch = least_offset = 0
+    for one in found:
+        epoch, start_offset = one.groups()
+        entries.append(entry := EpochEntry(int(epoch), int(start_offset)))
+        if not (least_epoch <= entry.epoch <= _LARGEST and least_offset <= entry.start_offset <= _LARGEST):
+            return None
+        least_epoch, least_offset = entry.epoch + 1, entry.start_offset + 1
+    return entries
 
 
 def encode_offsets(offsets: Offsets) -> str:
@@ -163,13 +154,13 @@ def encode_offsets(offsets: Offsets) -> str:
 
 def decode_offsets(text: str) -> dict[TopicPartition, int] | None:
     """Offsets by partition; None when the text is damaged."""
-    rows = decode_entries(text, 3)
-    if rows is None:
+    found = decode_entries(text, _OFFSET_ENTRY)
+    if found is None:
         return None
-    try:
-        return {(topic, _number(partition)): _number(offset) for topic, partition, offset in rows}
-    except ValueError:
-        return None
+    rows = [one.groups() for one in found]
+    offsets = {(topic, int(partition)): int(offset) for topic, partition, offset in rows}
+    largest = max((max(partition, offset) for (_, partition), offset in offsets.items()), default=0)
+    return offsets if largest <= _LARGEST else None
 
 
 def read_offsets(disk: Disk, directory: str, name: str) -> dict[TopicPartition, int]:
@@ -205,6 +196,7 @@ def encode_partition_metadata(topic_id: UUID) -> str:
     return f"version: {_VERSION}\ntopic_id: {encode_uuid(topic_id)}"
 
 
+@lru_cache(maxsize=64)  # all partitions of a topic have the same
 def decode_partition_metadata(text: str) -> UUID | None:
     """The topic's id; None when the text is damaged."""
     fields = _decode_pairs(text, ":")

@@ -19,7 +19,7 @@ it, in files whose names end in `.damaged`, and the log ends before. Nobody but 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Final
 
 import attrs
@@ -28,10 +28,11 @@ from tidegauge.impl.ports.disk import Disk
 from tidegauge.impl.ports.log_lines import log_event
 from tidegauge.impl.storage import checkpoints
 from tidegauge.impl.storage.errors import CorruptLogError, DamagedLogError
+from tidegauge.impl.storage.leader_epoch_cache import LeaderEpochCache
 from tidegauge.impl.storage.segment import Segment
 from tidegauge.impl.storage.segment_names import LOG_SUFFIX
 from tidegauge.impl.storage.segments import Segments
-from tidegauge.impl.storage.survey import Around
+from tidegauge.impl.storage.survey import Around, Bounds, DamagedExtent
 
 LOGGER: Final = logging.getLogger(__name__)
 
@@ -92,7 +93,7 @@ class Damage:
         What is damaged below the log start is news for who walks over the segment, and no gap.
         """
         before = set(segment.damaged.values())
-        extents = segment.examine(around)
+        extents = _examined(segment, around)
         if before.issuperset(extents):
             return False
         found = [
@@ -145,7 +146,7 @@ class Damage:
         text = "".join(f"{gap}\n" for gap in self.gaps)
         checkpoints.write_atomically(self._disk, self._directory, DAMAGE_NOTE, text)
 
-    def renew_note(self, names: Collection[str]) -> None:
+    def renew_note(self, names: Container[str]) -> None:
         """Write what was found, or remove a note that is among the names of the directory."""
         if self:
             self.write_note()
@@ -214,6 +215,18 @@ class Damage:
         )
         if not self.gaps:
             self.clear_note()
+
+
+def _examined(segment: Segment, around: Around) -> Sequence[DamagedExtent]:
+    """Read all of a segment's file; returns the damaged places, which are walked over from now on."""
+    next_offset = segment.next_offset
+    bounds = Bounds(segment.base_offset, next_offset, around=around)
+    segment.recover(LeaderEpochCache(), bounds, flushed=next_offset)
+    if around.noted is not None and around.noted.contradiction:
+        segment.recover(LeaderEpochCache(), bounds._replace(around=Around()), flushed=next_offset)
+    segment.end_at(next_offset)
+    segment.opened()
+    return tuple(segment.damaged.values())
 
 
 def unused_path(disk: Disk, path: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Container, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -18,7 +18,7 @@ from tidegauge.impl.storage.segment import Segment
 LOGGER: Final = logging.getLogger(__name__)
 
 
-def read_epochs(disk: Disk, directory: str, names: Collection[str], *, was_flushed: bool) -> list[EpochEntry] | None:
+def read_epochs(disk: Disk, directory: str, names: Container[str], *, was_flushed: bool) -> list[EpochEntry] | None:
     """The checkpoint of a directory with these names; None when it is missing or damaged.
 
     It is written with a flush: a log that was never flushed need not have one.
@@ -71,8 +71,11 @@ def contradiction(segments: Sequence[Segment], entries: Sequence[EpochEntry], *,
                     return f"epoch {epoch} is to begin at {start_offset}, where the log has one of epoch {found}"
     if entries and segments:
         behind = next((entry for entry in entries if entry.start_offset > segments[-1].next_offset), None)
-        last = last_batch(segments)
-        last_epoch = UNDEFINED_EPOCH if last is None else last.partition_leader_epoch
-        if behind is not None and (is_clean or behind.epoch <= last_epoch):
+        if behind is not None and (is_clean or behind.epoch <= _last_epoch(segments)):
             return f"epoch {behind.epoch} is to begin at {behind.start_offset}, behind the end of the log"
     return ""
+
+
+def _last_epoch(segments: Sequence[Segment]) -> int:
+    last = last_batch(segments)
+    return UNDEFINED_EPOCH if last is None else last.partition_leader_epoch

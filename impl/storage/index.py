@@ -14,18 +14,12 @@ gives None).
 
 from __future__ import annotations
 
-import logging
 import struct
 import sys
 from array import array
 from bisect import bisect_left, bisect_right
 from operator import lt
 from typing import Final
-
-from tidegauge.impl.ports.disk import Disk, PendingSync
-from tidegauge.impl.ports.log_lines import log_event
-
-LOGGER: Final = logging.getLogger(__name__)
 
 _OFFSET_ENTRY = struct.Struct(">ii")
 _TIME_ENTRY = struct.Struct(">qi")
@@ -158,45 +152,11 @@ class TimeIndex:
         return index
 
 
-def read_indexes(
-    disk: Disk, offsets_path: str, times_path: str, log_size: int
-) -> tuple[OffsetIndex | None, TimeIndex | None]:
-    """The two indexes in these files; None for one that is damaged, or both when one is missing."""
-    contents = []
-    for path in (offsets_path, times_path):
-        if not disk.exists(path):
-            return None, None
-        file = disk.open_apart(path)
-        contents.append(file.read(0, file.size))
-        file.close()
-    return OffsetIndex.decode(contents[0], log_size), TimeIndex.decode(contents[1])
+def grown_size(offsets: int, times: int) -> int:
+    """Bytes of the larger of two indexes with so many entries and one more in each; the time index gets another one
+    when its segment is closed.
+    """
+    return max((offsets + 1) * OffsetIndex.ENTRY_SIZE, (times + 2) * TimeIndex.ENTRY_SIZE)
 
 
-def holds(disk: Disk, path: str, content: bytes) -> bool:
-    """Whether an index's file has just this content."""
-    if not disk.exists(path):
-        return False
-    file = disk.open_apart(path)
-    try:
-        return file.size == len(content) and file.read(0, file.size) == content
-    finally:
-        file.close()
-
-
-def write_index(disk: Disk, path: str, content: bytes) -> PendingSync | None:
-    """Write an index to its file; returns the sync that it needs, None when it is empty."""
-    file = disk.open_apart(path, create=True)
-    try:
-        if file.size:
-            file.truncate(0)
-        if not content:
-            return None
-        file.append(content)
-        return file.begin_sync()
-    finally:
-        file.close()
-
-
-def tell_rebuilt(log_path: str, reason: str) -> None:
-    """Say that a segment's indexes are made anew."""
-    log_event(LOGGER, logging.WARNING, "indexes rebuilt", log=log_path, why=reason)
+GROWN_EMPTY: Final = grown_size(0, 0)

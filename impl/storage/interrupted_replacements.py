@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container
 
 from tidegauge.impl.ports.disk import Disk
 from tidegauge.impl.storage.leader_epoch_cache import LeaderEpochCache
+from tidegauge.impl.storage.log_names import LogNames
 from tidegauge.impl.storage.segment import Segment
 from tidegauge.impl.storage.segment_names import (
     CLEANED_SUFFIX,
@@ -17,20 +18,17 @@ from tidegauge.impl.storage.segment_names import (
 )
 from tidegauge.impl.storage.survey import Bounds
 
-_LEFT_OVER = (CLEANED_SUFFIX, DELETED_SUFFIX, SWAP_SUFFIX, ".tmp")
 
-
-def finish_replacements(disk: Disk, directory: str, names: Iterable[str], index_interval_bytes: int) -> Sequence[str]:
+def finish_replacements(disk: Disk, directory: str, names: LogNames, index_interval_bytes: int) -> LogNames:
     """Put every `.swap` segment in place of those that it replaces, and drop what else was left over.
 
     Takes the names in the directory and returns those that are there afterwards. Durable when it returns. Deleted
     segments stay: until the leader epochs are written nothing else says that the log has not lost them.
     """
-    found = frozenset(names)
-    if not any(name.endswith(_LEFT_OVER) or _is_orphan(name, found) for name in found):
-        return sorted(found)
+    if not names.is_left_over:
+        return names
     dropped = (CLEANED_SUFFIX, DELETED_SUFFIX, ".tmp")
-    _remove_where(disk, directory, lambda name: name.endswith(dropped) and not is_deleted_segment(name))
+    _remove_where(disk, directory, lambda name: name.endswith(dropped) and name not in names.deleted)
     swaps = [name for name in disk.list_directory(directory) if name.endswith(LOG_SUFFIX + SWAP_SUFFIX)]
     for name in swaps:
         base_offset = base_offset_of(name.removesuffix(SWAP_SUFFIX))
@@ -40,18 +38,13 @@ def finish_replacements(disk: Disk, directory: str, names: Iterable[str], index_
     found = frozenset(disk.list_directory(directory))
     _remove_where(disk, directory, lambda name: _is_orphan(name, found))
     disk.sync_directory(directory)
-    return disk.list_directory(directory)
+    return LogNames(disk.list_directory(directory))
 
 
-def remove_deleted(disk: Disk, directory: str, names: Iterable[str]) -> None:
+def remove_deleted(disk: Disk, directory: str, names: LogNames) -> None:
     """Remove the segments among the names that were deleted, once the leader epochs say where the log begins."""
-    for name in filter(is_deleted_segment, names):
+    for name in names.deleted:
         disk.remove(f"{directory}/{name}")
-
-
-def is_deleted_segment(name: str) -> bool:
-    """Whether a file is a segment that was deleted, and is there for a while under another name."""
-    return name.endswith(LOG_SUFFIX + DELETED_SUFFIX)
 
 
 def _is_orphan(name: str, names: Container[str]) -> bool:

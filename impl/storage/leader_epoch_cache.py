@@ -14,7 +14,7 @@ The cache is plain memory. `Log` writes it to `leader-epoch-checkpoint` whenever
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 UNDEFINED_EPOCH = -1
@@ -46,6 +46,11 @@ class LeaderEpochCache:
         self._starts: list[int] = []
         for epoch, start_offset in entries:
             self.assign(epoch, start_offset)
+
+    def replace(self, entries: Sequence[EpochEntry]) -> None:
+        """Hold these entries, which ascend, and no others."""
+        self._epochs = [epoch for epoch, _ in entries]
+        self._starts = [start_offset for _, start_offset in entries]
 
     @property
     def entries(self) -> tuple[EpochEntry, ...]:

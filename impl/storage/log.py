@@ -53,13 +53,14 @@ from tidegauge.impl.storage.flushing import PendingFlush
 from tidegauge.impl.storage.follower_batches import check_ascending, segment_loads
 from tidegauge.impl.storage.interrupted_replacements import remove_deleted
 from tidegauge.impl.storage.leader_epoch_cache import UNDEFINED_EPOCH, LeaderEpochCache
+from tidegauge.impl.storage.log_names import LogNames
 from tidegauge.impl.storage.log_observer import LogObserver
 from tidegauge.impl.storage.log_reads import LogReads
 from tidegauge.impl.storage.partition_directory import create_directory, delete_directory
 from tidegauge.impl.storage.producer_snapshot import ProducerSnapshots
 from tidegauge.impl.storage.recovery import (
+    NOTHING_RECOVERED,
     Checkpointed,
-    Recovery,
     believed_log_start,
     next_segment,
     recover_segments,
@@ -89,7 +90,7 @@ class Log(LogReads):
         self.observer = LogObserver()
         self.producers = ProducerStates()
         """What the log's producers have written, as far as the leader has to know it."""
-        self.recovery = Recovery()
+        self.recovery = NOTHING_RECOVERED
         """What opening the log had to mend."""
         self.damage = Damage(disk, directory)
         """Offsets that cannot be read."""
@@ -118,7 +119,7 @@ class Log(LogReads):
         may_have_gaps: bool = False,
         clean_shutdown: bool = False,
         reads_all: bool = False,
-        names: Sequence[str] | None = None,
+        names: LogNames | None = None,
         before_lowering: Callable[[int], None] | None = None,
         producers: ProducerStates | None = None,
     ) -> Log:
@@ -128,13 +129,13 @@ class Log(LogReads):
         may_have_gaps: the cleaner was at the log, and Kafka's leaves segments that end before the next one begins.
         clean_shutdown: `close` was the last thing that happened to the log, so nothing is scanned.
         reads_all: look at all checksums all the same.
-        names: those in the directory, if they are known.
+        names: those in the directory, if it is there and they are known.
         before_lowering: is called with the new recovery point before records below the old are removed.
         producers: takes what the log's producers have written.
         """
-        is_created = create_directory(disk, directory)
+        is_created = names is None and create_directory(disk, directory)
         if names is None:
-            names = () if is_created else disk.list_directory(directory)
+            names = LogNames(() if is_created else disk.list_directory(directory))
         epochs = LeaderEpochCache()
         checkpointed = Checkpointed(
             recovery_point, log_start_offset, high_watermark, clean_shutdown, may_have_gaps, reads_all
@@ -156,7 +157,7 @@ class Log(LogReads):
             log.damage.tell_found(gap for gap in recovery.gaps if gap not in kept)
         log._trim_epochs()
         known = recovery.checkpointed_epochs  # a file that is not believed is written anew
-        is_believed = known is not None or LEADER_EPOCH_CHECKPOINT not in names
+        is_believed = known is not None or LEADER_EPOCH_CHECKPOINT not in names.all
         durability.epochs_version = int(not is_believed or epochs.entries != tuple(known or ()))
         durability.is_new = is_created
         log._segments.names_version = int(is_new or not clean_shutdown or recovery.has_changed_files)
@@ -166,8 +167,9 @@ class Log(LogReads):
             durability.sync(log.observer)
         durability.recovery_point = log.log_end_offset
         remove_deleted(disk, directory, names)
-        log.damage.renew_note(names)
-        log.producers = ProducerStates() if producers is None else producers
+        log.damage.renew_note(names.all)
+        if producers is not None:
+            log.producers = producers
         log.observer = snapshots = ProducerSnapshots(disk, log, log.producers)
         snapshots.load(names, high_watermark)
         for segment in segments:
@@ -557,7 +559,8 @@ class Log(LogReads):
         self._durability.check()
         self._durability.finish_pending()
         self.observer.closing()
-        syncs = [sync for segment in self._segments.ordered for sync in segment.write_indexes()]
+        active = self._segments.active
+        syncs = [sync for one in self._segments.ordered for sync in one.write_indexes(is_active=one is active)]
         if not syncs and not self.is_dirty:
             return None
         self._segments.names_version += 1

@@ -36,6 +36,7 @@ from tidegauge.impl.storage.closing import close_logs
 from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.identity import Identity, read_identity, write_identity
 from tidegauge.impl.storage.log import Log
+from tidegauge.impl.storage.log_names import LogNames, names_in
 from tidegauge.impl.storage.lost_logs import LostLogs, note_any
 from tidegauge.impl.storage.moving_logs import LeftLog, MovingLogs
 from tidegauge.impl.storage.offset_notes import OffsetNote, OffsetNotes, read_note
@@ -46,7 +47,7 @@ from tidegauge.impl.storage.partition_directory import (
     partition_of,
     remove_directory,
 )
-from tidegauge.impl.storage.segment_names import LOG_SUFFIX
+from tidegauge.impl.storage.segment_names import LOG_SUFFIX, file_name
 from tidegauge.impl.storage.strays import BY_ORDER
 
 LOGGER = logging.getLogger(__name__)
@@ -210,7 +211,7 @@ class LogDirectory:
         is_made_here = topic_id is not None and self._claimed.pop(key, None) == topic_id
         if topic_id is not None and not is_made_here:
             self._claim(path, key, topic_id)
-        names = () if is_made_here or not self._disk.exists(path) else self._disk.list_directory(path)
+        names = LogNames() if is_made_here else names_in(self._disk, path)
         log = Log.open(
             self._disk,
             path,
@@ -221,7 +222,7 @@ class LogDirectory:
             high_watermark=self._high_watermarks.get(key, 0),
             may_have_gaps=key in self._cleaned,
             clean_shutdown=(self.was_clean and key not in self._in_doubt) or was_closed,
-            reads_all=bool(names and self.check_bytes) and not was_closed and self._may_check(path, names),
+            reads_all=names is not None and bool(self.check_bytes) and not was_closed and self._may_check(path, names),
             names=names,
             before_lowering=lambda offset: self._lower_recovery_point(key, offset),
         )
@@ -232,10 +233,10 @@ class LogDirectory:
         self._in_doubt.discard(key)
         return log
 
-    def _may_check(self, path: str, names: Sequence[str]) -> bool:
+    def _may_check(self, path: str, names: LogNames) -> bool:
         """Whether a log whose directory has these names is small enough to be read from end to end."""
-        size = sum(self._disk.size(f"{path}/{name}") for name in names if name.endswith(LOG_SUFFIX))
-        if size > self.check_bytes:
+        size = sum([self._disk.size(f"{path}/{file_name(base, LOG_SUFFIX)}") for base in names.bases])
+        if not names.all or size > self.check_bytes:
             return False
         self.check_bytes -= size
         return True
@@ -286,6 +287,7 @@ class LogDirectory:
         if (sync := self.claim(*key, topic_id)) is not None:
             sync.run()
             self.sync_names()
+            del self._claimed[key]  # the log is opened now, and may be deleted and made again
             return
         found = self.topic_id(*key)
         if found == topic_id:

@@ -32,6 +32,7 @@ A snapshot beyond a cut would be a lie once the log has grown again, so those go
 from __future__ import annotations
 
 import struct
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Final, Protocol
@@ -49,10 +50,11 @@ from tidegauge.impl.records.batches import BatchHeader
 from tidegauge.impl.records.checksum import crc32c
 from tidegauge.impl.records.markers import MarkerRecord, marker_record
 from tidegauge.impl.storage.errors import CorruptLogError
+from tidegauge.impl.storage.log_names import LogNames
 from tidegauge.impl.storage.log_observer import LogObserver
 from tidegauge.impl.storage.segment import Segment
+from tidegauge.impl.storage.segment_names import SNAPSHOT_SUFFIX, file_name, offset_in
 
-SNAPSHOT_SUFFIX: Final = ".snapshot"
 LOOK_BACK: Final = 1 << 18
 """How many records before a snapshot are looked through at most."""
 VERSION: Final = 1
@@ -60,7 +62,6 @@ VERSION: Final = 1
 _HEAD = struct.Struct(">hIi")
 _ENTRY = struct.Struct(">qhiqiqiq")
 _CRC_END = 6
-_OFFSET_DIGITS = 20
 _FIRST_STEP = 256
 
 
@@ -116,6 +117,9 @@ class SnapshottedLog(Protocol):
     @property
     def segments(self) -> Sequence[Segment]: ...
 
+    @property
+    def segment_base_offsets(self) -> Sequence[int]: ...
+
     def examine(self, error: CorruptLogError) -> bool: ...
 
 
@@ -136,23 +140,25 @@ class ProducerSnapshots(LogObserver):
         """The log end offsets of which there is a snapshot."""
         return tuple(self._offsets)
 
-    def load(self, names: Iterable[str] | None = None, high_watermark: int | None = None) -> None:
+    def load(self, names: LogNames | None = None, high_watermark: int | None = None) -> None:
         """Make the memory anew from what is on disk: a log was opened, whose directory had these names (None: look).
 
         What is committed below the high watermark is decided; a marker beyond it has to be known. None: all is.
         """
         if names is None:
-            names = self._disk.list_directory(self._log.directory)
-        self._offsets = sorted(offset for offset in map(snapshot_offset, names) if offset is not None)
+            names = LogNames(self._disk.list_directory(self._log.directory))
+        self._offsets = list(names.snapshots)
         self._remove_strays()
         self._rebuild(high_watermark)
 
     def _remove_strays(self) -> None:
         """Remove those that belong to no segment, but for the last: a clean shutdown may have written it."""
-        bases = {segment.base_offset for segment in self._log.segments}
-        last = max((offset for offset in self._offsets if offset <= self._log.log_end_offset), default=None)
-        for offset in self._offsets.copy():
-            if offset not in bases and offset != last:
+        if not self._offsets:
+            return
+        bases = self._log.segment_base_offsets
+        last = bisect_right(self._offsets, self._log.log_end_offset) - 1
+        for number, offset in list(enumerate(self._offsets)):
+            if number != last and not _has(bases, offset):
                 self._remove(offset)
 
     # --- what happens to the log -------------------------------------------------------------------------------
@@ -228,7 +234,8 @@ class ProducerSnapshots(LogObserver):
         A segment that is damaged below the recovery point can be served up to there; nothing beyond is known of it.
         """
         entries, offset = self._newest(start, end)
-        if high_watermark is not None and start < offset and self._has_marker(max(start, high_watermark), offset):
+        decided = offset if high_watermark is None else max(start, high_watermark)
+        if high_watermark is not None and decided < offset and self._has_marker(decided, offset):
             entries, offset = self._newest(start, high_watermark)
         self.states.restart(entries, offset, start)
         damage: CorruptLogError | None = None
@@ -237,7 +244,7 @@ class ProducerSnapshots(LogObserver):
         except CorruptLogError as error:
             damage = error
         try:
-            for segment, header in self._headers(offset, end, again=again):
+            for segment, header in self._headers(offset, end, again=again) if offset < end else ():
                 marker = marker_record(segment.read_batch(header)) if header.is_control else None
                 self.states.take_in(header, header.base_offset, marker)
         except CorruptLogError as error:
@@ -251,7 +258,7 @@ class ProducerSnapshots(LogObserver):
 
         Those that are damaged are removed.
         """
-        for found in reversed(self._offsets.copy()):
+        for found in self._offsets[::-1]:
             if not start < found <= most:
                 continue
             if (read := self._read(found)) is not None:
@@ -268,12 +275,18 @@ class ProducerSnapshots(LogObserver):
         return False
 
     def _oldest_timestamp(self) -> int | None:
-        with suppress(CorruptLogError):
-            return next((h.max_timestamp for segment in self._log.segments for h in segment.headers()), None)
+        try:
+            for segment in self._log.segments:
+                for header in segment.headers():
+                    return header.max_timestamp
+        except CorruptLogError:  # what is damaged has no time
+            pass
         return None
 
     def _fill_before(self, offset: int, *, again: bool) -> None:
         """Backwards in growing steps, as long as more may be found of somebody, and not for ever."""
+        if not self.states.entries:
+            return
         least = max(self._log.log_start_offset, offset - LOOK_BACK)
         step = _FIRST_STEP
         while offset > least and (missing := self.states.incomplete()):
@@ -316,11 +329,8 @@ class ProducerSnapshots(LogObserver):
             self._offsets = sorted((*self._offsets, offset))
 
     def _read(self, offset: int) -> list[ProducerEntry] | None:
-        file = self._disk.open_apart(self._path(offset))
-        try:
-            return decode_snapshot(bytes(file.read(0, file.size)))
-        finally:
-            file.close()
+        content = self._disk.read_whole(self._path(offset))
+        return None if content is None else decode_snapshot(content)
 
     def _remove(self, offset: int) -> None:
         self._offsets.remove(offset)
@@ -335,12 +345,15 @@ class ProducerSnapshots(LogObserver):
             self._disk.sync_directory(self._log.directory)
 
 
+def _has(ascending: Sequence[int], number: int) -> bool:
+    found = bisect_left(ascending, number)
+    return found < len(ascending) and ascending[found] == number
+
+
 def snapshot_name(offset: int) -> str:
-    return f"{offset:0{_OFFSET_DIGITS}}{SNAPSHOT_SUFFIX}"
+    return file_name(offset, SNAPSHOT_SUFFIX)
 
 
 def snapshot_offset(name: str) -> int | None:
     """The offset that a file is named after; None for files that are no snapshots."""
-    stem = name.removesuffix(SNAPSHOT_SUFFIX)
-    is_one = name.endswith(SNAPSHOT_SUFFIX) and len(stem) == _OFFSET_DIGITS and stem.isascii() and stem.isdigit()
-    return int(stem) if is_one else None
+    return offset_in(name.removesuffix(SNAPSHOT_SUFFIX)) if name.endswith(SNAPSHOT_SUFFIX) else None

@@ -30,7 +30,7 @@ carries out what was decided and drops the rest.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Final, NamedTuple
@@ -46,18 +46,17 @@ from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.damage import DAMAGE_NOTE, STRAY_SUFFIX, Gap, unused_path
 from tidegauge.impl.storage.epoch_recovery import contradiction, read_epochs, reject
 from tidegauge.impl.storage.errors import CorruptLogError
-from tidegauge.impl.storage.index import tell_rebuilt
-from tidegauge.impl.storage.interrupted_replacements import finish_replacements, is_deleted_segment
+from tidegauge.impl.storage.index_files import tell_rebuilt
+from tidegauge.impl.storage.interrupted_replacements import finish_replacements
 from tidegauge.impl.storage.leader_epoch_cache import UNDEFINED_EPOCH, EpochEntry, LeaderEpochCache
+from tidegauge.impl.storage.log_names import LogNames
 from tidegauge.impl.storage.neighbours import first_batch, last_batch
 from tidegauge.impl.storage.noted_epochs import Beside, NotedEpochs
-from tidegauge.impl.storage.producer_snapshot import snapshot_offset
 from tidegauge.impl.storage.recovered import Recovered
 from tidegauge.impl.storage.segment import Segment
 from tidegauge.impl.storage.segment_names import (
     LOG_SUFFIX,
     SEGMENT_SUFFIXES,
-    base_offset_of,
     file_name,
 )
 from tidegauge.impl.storage.survey import MAX_RELATIVE_OFFSET, Around, Bounds
@@ -102,6 +101,9 @@ class Recovery:
         return not self.gaps and not self.is_point_rejected and not self.ends_in_damage
 
 
+NOTHING_RECOVERED: Final = Recovery()
+
+
 class Checkpointed(NamedTuple):
     """What was remembered of a log beside its segments."""
 
@@ -121,18 +123,12 @@ class Checkpointed(NamedTuple):
         return self.recovery_point == self.log_start_offset == self.high_watermark == 0
 
 
-def base_offsets(names: Iterable[str]) -> list[int]:
-    """Base offsets of the segments among the names of a directory, in order."""
-    found = (base_offset_of(name) for name in names)
-    return sorted(base for base in found if base is not None)
-
-
 def recover_segments(
     disk: Disk,
     directory: str,
     config: LogConfig,
     now_ms: int,
-    names: Iterable[str],
+    names: LogNames,
     checkpointed: Checkpointed,
     epochs: LeaderEpochCache,
 ) -> tuple[list[Segment], Recovery]:
@@ -141,13 +137,12 @@ def recover_segments(
     `names` are those in the directory. `epochs` becomes what the checkpoint says of the segments that are believed, and
     what the others hold.
     """
-    names = list(names)
-    if names in ([], [PARTITION_METADATA]) and checkpointed.knows_nothing:  # a new log
-        return [], Recovery()
-    has_deleted = any(map(is_deleted_segment, names))
+    if len(names.all) <= (PARTITION_METADATA in names) and checkpointed.knows_nothing:  # a new log
+        return [], NOTHING_RECOVERED
+    has_deleted = bool(names.deleted)
     names = finish_replacements(disk, directory, names, config.index_interval_bytes)
     is_clean = checkpointed.clean_shutdown
-    entries = read_epochs(disk, directory, names, was_flushed=checkpointed.recovery_point > 0)
+    entries = read_epochs(disk, directory, names.all, was_flushed=checkpointed.recovery_point > 0)
     reads_all = checkpointed.reads_all or DAMAGE_NOTE in names or entries is None
     log_start = checkpointed.log_start_offset
     witnessed = log_start if entries and log_start <= entries[0].start_offset + 1 else 0
@@ -157,7 +152,7 @@ def recover_segments(
         before.close()
         work = _Recovering(disk, directory, config, now_ms, known, epochs, reads_all=True, witnessed_start=witnessed)
         work.go_on_from(before)
-        work.load(disk.list_directory(directory), entries or (), starts_below, believes=believes)
+        work.load(LogNames(disk.list_directory(directory)), entries or (), starts_below, believes=believes)
         return work
 
     work = _Recovering(
@@ -251,7 +246,11 @@ class _Recovering:
         """The offsets that files are named after."""
         self._known = checkpointed
         self._epochs = epochs
+        self._names: Container[str] = ()
+        self._entries: Sequence[EpochEntry] = ()
+        """Those of the checkpoint that may accuse a batch."""
         self._noted: NotedEpochs | None = None
+        """The same, once a segment is read."""
         self._epoch_read = UNDEFINED_EPOCH
         """Of the last batch that was read."""
         self._reads_all = reads_all
@@ -290,22 +289,17 @@ class _Recovering:
         """Why the noted leader epochs are not those of the log, as far as it was read; "" when they may be."""
         return "" if self._noted is None else self._noted.contradiction
 
-    def load(
-        self, names: Sequence[str], entries: Sequence[EpochEntry], starts_below: int | None, *, believes: bool
-    ) -> None:
+    def load(self, names: LogNames, entries: Sequence[EpochEntry], starts_below: int | None, *, believes: bool) -> None:
         """Take in the segments among the names.
 
         `starts_below`: the offset before the log start, if epochs know it. `believes`: whether the epochs may accuse a
         batch.
         """
-        self._bases = base_offsets(names)
-        self._snapshots = [offset for name in names if (offset := snapshot_offset(name)) is not None]
-        self._noted = NotedEpochs(entries, self._flushed) if believes and entries else None
-        self._epochs.clear()
-        for epoch, start_offset in entries:
-            self._epochs.assign(epoch, start_offset)
+        self._names, self._bases, self._snapshots = names.all, names.bases, names.snapshots
+        self._entries = entries if believes else ()
+        self._epochs.replace(entries)
         waiting = list(self._bases)
-        self._tell_odd_names(names)
+        self._tell_odd_names(names.odd)
         self._drop_early_strays(waiting, starts_below or 0)
         if starts_below is not None and waiting and starts_below + 1 < waiting[0]:
             self._add_gap(starts_below + 1 if starts_below else 0, waiting[0], "the segments before are missing")
@@ -318,14 +312,9 @@ class _Recovering:
 
     def _tell_odd_names(self, names: Iterable[str]) -> None:
         for name in names:
-            if name.endswith(LOG_SUFFIX) and base_offset_of(name) is None:
-                log_event(
-                    LOGGER,
-                    logging.WARNING,
-                    "not a segment",
-                    file=f"{self._directory}/{name}",
-                    next="it is left alone",
-                )
+            log_event(
+                LOGGER, logging.WARNING, "not a segment", file=f"{self._directory}/{name}", next="it is left alone"
+            )
 
     def _drop_early_strays(self, waiting: list[int], starts_below: int) -> None:
         """Set aside first segments that lie below the log start as a whole and hold nothing."""
@@ -366,6 +355,7 @@ class _Recovering:
         """Take in one segment, and set aside those among the waiting that it overlaps."""
         limit = waiting[0] if waiting else None
         segment = self._segment(base)
+        segment.found_beside(self._names)
         if not self._is_believed(segment, limit):
             segment = self._read(segment, waiting)
         self.segments.append(segment)
@@ -390,6 +380,8 @@ class _Recovering:
         """Read a segment from its start; what is torn of it is cut, what is damaged becomes gaps."""
         base = segment.base_offset
         before = self._epochs.entries
+        if self._noted is None and self._entries:
+            self._noted = NotedEpochs(self._entries, self._flushed)
         around = self._around(waiting)
         found = self._recover(segment, Bounds(base, None, self._ended(base), waiting, around))
         if waiting and segment.next_offset > waiting[0]:
@@ -510,7 +502,10 @@ class _Recovering:
 
     def _find_lost_tail(self, starts_below: int | None) -> None:
         """Where the log ends before its recovery point, the rest is a gap if something else knows of it."""
-        known_end, end = self._known_end(), self.end_offset
+        end = self.end_offset
+        if self.segments and end == self._flushed >= self._known.high_watermark:
+            return  # where it was flushed up to: nothing is known beyond that
+        known_end = self._known_end()
         if known_end > end:
             if self.segments:
                 self.segments[-1].next_offset = known_end
@@ -533,6 +528,8 @@ class _Recovering:
     def _restore_epochs(self, before: Sequence[tuple[int, int]], segment: Segment) -> None:
         """Epochs that began in what is damaged are known from the checkpoint only; later segments may not be read."""
         extents, end = segment.damaged.values(), segment.next_offset
+        if not extents and (not before or before[-1][1] < end):
+            return
         missing = [one for one in before if one[1] >= end or any(gap.start <= one[1] < gap.end for gap in extents)]
         if not missing:
             return

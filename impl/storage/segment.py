@@ -15,7 +15,7 @@ reads keeps out of their offsets (`damage`). Meeting one that is not known raise
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import suppress
 
 from tidegauge.impl.ports.disk import Buffer, Disk, PendingSync
@@ -29,9 +29,10 @@ from tidegauge.impl.records.batches import (
     RecordError,
     empty_batch,
 )
+from tidegauge.impl.storage import index_files
 from tidegauge.impl.storage.appends import AppendedBatch
 from tidegauge.impl.storage.errors import CorruptLogError
-from tidegauge.impl.storage.index import OffsetIndex, TimeIndex, holds, read_indexes, tell_rebuilt, write_index
+from tidegauge.impl.storage.index import GROWN_EMPTY, OffsetIndex, TimeIndex, grown_size
 from tidegauge.impl.storage.leader_epoch_cache import UNDEFINED_EPOCH, LeaderEpochCache
 from tidegauge.impl.storage.reading import FileRegion, copy_file, region, verified_size
 from tidegauge.impl.storage.recovered import Recovered
@@ -42,7 +43,7 @@ from tidegauge.impl.storage.segment_names import (
     TIME_INDEX_SUFFIX,
     file_name,
 )
-from tidegauge.impl.storage.survey import MAX_RELATIVE_OFFSET, Around, Bounds, DamagedExtent, survey
+from tidegauge.impl.storage.survey import MAX_RELATIVE_OFFSET, Bounds, DamagedExtent, survey
 from tidegauge.impl.storage.transaction_index import TRANSACTION_INDEX_SUFFIX, TransactionIndex
 from tidegauge.impl.storage.walking import Window, walk
 
@@ -89,6 +90,8 @@ class Segment:
         """Whether all damaged places are known."""
         self._indexes_loaded = True
         self._indexes_on_disk = False
+        self._has_index_files = False
+        """Whether both were there when the log was opened, and nothing was appended or cut since."""
         self.indexes_were_flushed = False
         """Whether no file of an index has changed since a clean shutdown."""
         self._reset()
@@ -100,23 +103,14 @@ class Segment:
         self._offset_of_max_timestamp = self.base_offset
         self._bytes_since_index_entry = 0
         self._known_positions: dict[int, int] = {}
-        self._count_index_bytes()
+        self._grown_index_bytes = GROWN_EMPTY
 
     def _count_index_bytes(self) -> None:
-        # The time index gets one more entry when the segment is closed.
-        offsets, times = len(self._index), len(self._time_index) + 1
-        self._index_bytes = max(offsets * OffsetIndex.ENTRY_SIZE, times * TimeIndex.ENTRY_SIZE)
-        self._grown_index_bytes = max((offsets + 1) * OffsetIndex.ENTRY_SIZE, (times + 1) * TimeIndex.ENTRY_SIZE)
-
-    @property
-    def index_bytes(self) -> int:
-        """Size that the larger index has when the segment is closed."""
-        self._load_indexes()
-        return self._index_bytes
+        self._grown_index_bytes = grown_size(len(self._index), len(self._time_index))
 
     @property
     def grown_index_bytes(self) -> int:
-        """The same with one entry more in each index: a segment takes no more records when that is too much."""
+        """What the larger index takes with one entry more in each: a segment takes no records when that is too much."""
         if not self._indexes_loaded:
             self._load_indexes()
         return self._grown_index_bytes
@@ -146,6 +140,13 @@ class Segment:
 
     # Taking in what is on disk
 
+    def found_beside(self, names: Container[str]) -> None:
+        """The log's directory has these names: which of the segment's other files are there."""
+        stem = file_name(self.base_offset, "")
+        self._has_index_files = stem + INDEX_SUFFIX in names and stem + TIME_INDEX_SUFFIX in names
+        if stem + TRANSACTION_INDEX_SUFFIX not in names:
+            self.transaction_index.found_missing()
+
     def recover(self, epochs: LeaderEpochCache, bounds: Bounds, *, flushed: int = 0) -> Recovered:
         """Index anew what is intact.
 
@@ -154,7 +155,7 @@ class Segment:
         found are assigned in `epochs`.
         """
         self._reset()
-        headers = self._found = [] if self.size <= self._index_interval_bytes else None
+        headers = self._found = [] if self._is_small else None
         self.damaged.clear()
         self._indexes_loaded = self._is_examined = True
         self._indexes_on_disk = False
@@ -198,22 +199,11 @@ class Segment:
     @property
     def ends_damaged(self) -> bool:
         """Whether the file ends with a damaged place."""
-        return any(extent.is_tail for extent in self.damaged.values())
+        return bool(self.damaged) and any(extent.is_tail for extent in self.damaged.values())
 
     def copy_from(self, position: int, path: str) -> None:
         """Copy the file from a position on to another one, durably but for its name."""
         copy_file(self._disk, self._file, position, path)
-
-    def examine(self, around: Around) -> Sequence[DamagedExtent]:
-        """Read all of the file; returns the damaged places, which are walked over from now on."""
-        next_offset = self.next_offset
-        bounds = Bounds(self.base_offset, next_offset, around=around)
-        self.recover(LeaderEpochCache(), bounds, flushed=next_offset)
-        if around.noted is not None and around.noted.contradiction:
-            self.recover(LeaderEpochCache(), bounds._replace(around=Around()), flushed=next_offset)
-        self.end_at(next_offset)
-        self.opened()
-        return tuple(self.damaged.values())
 
     def first_intact(self) -> BatchHeader | None:
         """The first batch that is intact, as far as the file alone tells; None without one."""
@@ -237,7 +227,7 @@ class Segment:
 
     def load_active(self) -> bool:
         """Take in a segment after a clean shutdown; False when it does not end with a batch, so `recover` is due."""
-        if self.size <= self._index_interval_bytes:
+        if self._is_small:
             return self._load_small()
         self._indexes_loaded = False
         self._indexed_position(MAX_RELATIVE_OFFSET)
@@ -253,8 +243,7 @@ class Segment:
 
     def _load_small(self) -> bool:
         """As `load_active`, of one that is too small to have an index entry: its batches say all."""
-        indexes = (INDEX_SUFFIX, TIME_INDEX_SUFFIX)
-        self._indexes_on_disk = all(self._disk.exists(self.path(suffix)) for suffix in indexes)
+        self.indexes_were_flushed = True
         position, found = 0, list[BatchHeader]()
         try:
             for header in self._headers(0):
@@ -266,6 +255,11 @@ class Segment:
         self._found = found
         return True
 
+    @property
+    def _is_small(self) -> bool:
+        """Whether its indexes say no more than its batches, which a start reads."""
+        return self.size <= self._index_interval_bytes
+
     def opened(self) -> None:
         """Its log has been opened: forget what only that needed."""
         self._found = None
@@ -275,7 +269,7 @@ class Segment:
             return
         self._indexes_loaded = True
         paths = self.path(INDEX_SUFFIX), self.path(TIME_INDEX_SUFFIX)
-        index, time_index = read_indexes(self._disk, *paths, self.size)
+        index, time_index = index_files.read(self._disk, *paths, self.size)
         if index is None or time_index is None:
             self.rebuild_indexes("one of them is missing, or holds what no index can hold")
             return
@@ -288,7 +282,7 @@ class Segment:
 
     def rebuild_indexes(self, reason: str) -> None:
         """Make the indexes from the log, up to the first damaged place that is not known; a walk meets it there."""
-        tell_rebuilt(self.path(LOG_SUFFIX), reason)
+        index_files.tell_rebuilt(self.path(LOG_SUFFIX), reason)
         next_offset = self.next_offset
         self._reset()
         self._indexes_on_disk = False
@@ -325,7 +319,7 @@ class Segment:
             self._take_in(batch, position)
             position += batch.size
         self.size = position
-        self._indexes_on_disk = False
+        self._indexes_on_disk = self._has_index_files = False
         if len(self._known_positions) > _MAX_KNOWN_POSITIONS:
             self._known_positions.clear()
 
@@ -377,7 +371,7 @@ class Segment:
         self._index.truncate(relative_offset)
         self._time_index.truncate(relative_offset)
         self._known_positions.clear()
-        self._indexes_on_disk = False
+        self._indexes_on_disk = self._has_index_files = False
         self._bytes_since_index_entry = cut - (self._index.last[1] if self._index.last else 0)
         self._count_index_bytes()
         self._find_max_timestamp()
@@ -565,17 +559,23 @@ class Segment:
         syncs = [self._file.begin_sync(), *self.transaction_index.begin_sync()]
         return [*syncs, *self.write_indexes()] if closed else syncs
 
-    def write_indexes(self) -> list[PendingSync]:
-        """Write the indexes to their files, unless they are there; they are then to be synced."""
+    def write_indexes(self, *, is_active: bool = False) -> list[PendingSync]:
+        """Write the indexes to their files, unless they are there; they are then to be synced.
+
+        Nobody reads the files of a small segment while it is the active one: those that are there may stay, whatever is
+        in them.
+        """
         if self._indexes_on_disk or not self._indexes_loaded:
+            return []
+        if is_active and self._has_index_files and self.indexes_were_flushed and self._is_small:
             return []
         self._index_max_timestamp()
         contents = (INDEX_SUFFIX, self._index.encode()), (TIME_INDEX_SUFFIX, self._time_index.encode())
         files = [(self.path(suffix), content) for suffix, content in contents]
         syncs: list[PendingSync] = []
-        if not (self.indexes_were_flushed and all(holds(self._disk, path, content) for path, content in files)):
+        if not (self.indexes_were_flushed and index_files.hold(self._disk, files)):
             self.indexes_were_flushed = False
-            syncs = [sync for path, content in files if (sync := write_index(self._disk, path, content)) is not None]
+            syncs = index_files.write(self._disk, files)
         self._indexes_on_disk = True
         return syncs
 

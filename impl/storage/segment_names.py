@@ -15,6 +15,8 @@ CLEANED_SUFFIX = ".cleaned"
 """Of a segment that is being written by the cleaner; dropped after a crash."""
 SWAP_SUFFIX = ".swap"
 """Of a segment that is written and synced, and replaces others; put in place after a crash."""
+SNAPSHOT_SUFFIX = ".snapshot"
+"""Of what was known of the log's producers when the log ended at an offset."""
 
 _OFFSET_DIGITS = 20
 
@@ -26,6 +28,9 @@ def file_name(base_offset: int, suffix: str) -> str:
 
 def base_offset_of(name: str) -> int | None:
     """The base offset of the segment whose `.log` file has this name; None for other names."""
-    stem = name.removesuffix(LOG_SUFFIX)
-    is_log = stem != name and len(stem) == _OFFSET_DIGITS and stem.isascii() and stem.isdigit()
-    return int(stem) if is_log else None
+    return offset_in(name.removesuffix(LOG_SUFFIX)) if name.endswith(LOG_SUFFIX) else None
+
+
+def offset_in(stem: str) -> int | None:
+    """The offset that a file is named after, by its name without the suffix; None for names of no offset."""
+    return int(stem) if len(stem) == _OFFSET_DIGITS and stem.isascii() and stem.isdigit() else None

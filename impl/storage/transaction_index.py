@@ -54,17 +54,19 @@ class TransactionIndex:
         self._written = 0
         """How many of the entries are in the file."""
         self._unsynced = False
+        self._is_missing = False
+        """Whether it is known that there is no such file."""
+
+    def found_missing(self) -> None:
+        """The log's directory has been looked at, and has no such file."""
+        self._entries, self._is_missing = [], True
 
     @property
     def entries(self) -> list[AbortedTransaction]:
         """In the order of their markers; what follows an entry that cannot be is left out."""
         if self._entries is None:
-            data = b""
-            if self._disk.exists(self._path()):
-                file = self._disk.open(self._path())
-                data = file.read(0, file.size)
-                file.close()
-            self._entries = list(decode_entries(data))
+            data = self._disk.read_whole(self._path()) if self._disk.exists(self._path()) else None
+            self._entries = list(decode_entries(data or b""))
             self._written = len(self._entries)
         return self._entries
 
@@ -101,6 +103,7 @@ class TransactionIndex:
         entries = list(entries)
         if entries == self.entries and self._written == len(entries) and not self._is_damaged():
             return False
+        self._is_missing = False
         file = self._disk.open(self._path(), create=True)
         try:
             file.truncate(0)
@@ -112,6 +115,8 @@ class TransactionIndex:
         return True
 
     def _is_damaged(self) -> bool:
+        if self._is_missing:
+            return False
         size = self._disk.size(self._path()) if self._disk.exists(self._path()) else 0
         return size != self._written * _ENTRY.size
 
@@ -119,6 +124,7 @@ class TransactionIndex:
         """Write what is not in the file yet; what has to be done for it to be on stable storage. Raises OSError."""
         if not self._unsynced:
             return []
+        self._is_missing = False
         file = self._disk.open_apart(self._path(), create=True)
         try:
             if file.size > self._written * _ENTRY.size:

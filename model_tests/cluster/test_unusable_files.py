@@ -110,7 +110,7 @@ def test_a_pipe_under_the_name_of_a_file_is_refused_and_named(tmp_path: Path) ->
     path = str(tmp_path / "pipe")
     os.mkfifo(path)
     disk = RealDisk()
-    for opened in (disk.open, disk.open_apart):
+    for opened in (disk.open, disk.open_apart, disk.read_whole):
         with pytest.raises(PermissionError, match=f"no regular file: '{path}'"):
             opened(path)
     assert disk.open_files == 0

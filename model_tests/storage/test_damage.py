@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 
+import attrs
 import pytest
 
 from tidegauge.impl.ports.failing_disk import WRITES, FailingDisk, Operation
@@ -20,6 +21,7 @@ from tidegauge.impl.storage.damage import DAMAGE_NOTE, Gap
 from tidegauge.impl.storage.errors import CorruptLogError, DamagedLogError
 from tidegauge.impl.storage.interrupted_replacements import finish_replacements
 from tidegauge.impl.storage.log import Log
+from tidegauge.impl.storage.log_names import LogNames
 from tidegauge.model_tests.harness.damage.files import stays_unseen
 
 DIRECTORY = "logs/tide-0"
@@ -434,7 +436,7 @@ def test_what_was_left_over_is_gone_for_good_when_recovery_has_dropped_it(seed: 
     for left in (f"{0:020d}.log.cleaned", f"{4:020d}.index.deleted", f"{8:020d}.index"):
         disk.open(f"{DIRECTORY}/{left}", create=True).append(b"left")
     disk.sync_directory(DIRECTORY)
-    assert finish_replacements(disk, DIRECTORY, disk.list_directory(DIRECTORY), 150) == []
+    assert not finish_replacements(disk, DIRECTORY, LogNames(disk.list_directory(DIRECTORY)), 150).all
     disk.crash()
     disk.power_on()
     assert disk.list_directory(DIRECTORY) == []
@@ -469,6 +471,36 @@ def test_an_index_that_does_not_hold_what_the_log_says_is_written_again(suffix: 
     Log.open(disk, DIRECTORY, CONFIG, 0, recovery_point=END, clean_shutdown=True, reads_all=True).close()
     disk.crash()
     disk.power_on()
+    assert content(disk, index) == before
+
+
+def test_a_log_that_was_closed_below_its_high_watermark_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    assert opened(written(), high_watermark=END + 1).log_end_offset == END
+    assert f"log ends below its high watermark: log={DIRECTORY} log_end={END} high_watermark={END + 1}" in caplog.text
+
+
+@pytest.mark.parametrize("reads_all", [False, True])
+@pytest.mark.parametrize("suffix", ["index", "timeindex"])
+def test_a_damaged_index_of_a_small_segment_is_made_good_when_somebody_may_read_it(
+    suffix: str, reads_all: bool
+) -> None:
+    """Nobody reads it while the segment is the active one and so small that its batches are read."""
+    disk = SimulatedDisk(random.Random(1))
+    config = attrs.evolve(CONFIG, index_interval_bytes=1 << 12)
+    log = Log.open(disk, DIRECTORY, config, 0)
+    log.append_as_leader(batch(0), 1, 0)
+    log.close()
+    index = f"{DIRECTORY}/{0:020d}.{suffix}"
+    before = content(disk, index)
+    disk.open(index).append(b"damaged.")
+    damaged = content(disk, index)
+    for _ in range(2):
+        log = Log.open(disk, DIRECTORY, config, 0, recovery_point=1, clean_shutdown=True, reads_all=reads_all)
+        log.close()
+        assert content(disk, index) == damaged
+    log = Log.open(disk, DIRECTORY, config, 0, recovery_point=1, clean_shutdown=True, reads_all=reads_all)
+    log.roll(0)
+    log.close()
     assert content(disk, index) == before
 
 

@@ -40,6 +40,19 @@ def test_files_grow_at_the_end_and_are_cut(disk_and_root: tuple[Disk, str]) -> N
     assert (again.size, again.read(0, 100), disk.size(f"{root}/a/b/file")) == (7, b"tide-g!", 7)
 
 
+def test_a_file_is_read_whole_unless_it_is_larger_than_asked_for(disk_and_root: tuple[Disk, str]) -> None:
+    disk, root = disk_and_root
+    disk.make_directory(root)
+    disk.open(f"{root}/file", create=True).append(b"tide")
+    disk.open(f"{root}/empty", create=True).close()
+    assert [disk.read_whole(f"{root}/file", most) for most in (3, 4)] == [None, b"tide"]
+    assert (disk.read_whole(f"{root}/file"), disk.read_whole(f"{root}/empty", 0)) == (b"tide", b"")
+    with pytest.raises(FileNotFoundError):
+        disk.read_whole(f"{root}/missing")
+    with pytest.raises(OSError, match="directory"):
+        disk.read_whole(root)
+
+
 def test_a_write_of_very_many_parts_is_whole(disk_and_root: tuple[Disk, str]) -> None:
     disk, root = disk_and_root
     disk.make_directory(root)

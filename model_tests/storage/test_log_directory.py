@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import random
+from collections import Counter
 from uuid import UUID
 
 import pytest
@@ -46,6 +48,50 @@ def test_the_log_of_a_partition_that_was_just_made_is_opened_without_a_look_at_i
     directory.claim("tide", 0, TOPIC_ID)
     log = directory.open_log("tide", 0, CONFIG, 0, TOPIC_ID)
     assert (len([path for path in looks if "tide-0" in path]), log.log_end_offset) == (0, 0)
+
+
+@pytest.mark.parametrize("check_bytes", [0, 1 << 30])
+def test_a_small_log_that_was_closed_takes_one_listing_and_a_read_of_each_file_and_nothing_to_close(
+    check_bytes: int,
+) -> None:
+    disk = FailingDisk(SimulatedDisk(random.Random(0)))
+    directory = opened(disk)
+    fill(directory, 1)
+    directory.begin_checkpoint_high_watermarks({("tide", 0): 1})()
+    directory.close()
+    directory = opened(disk)
+    directory.check_bytes = check_bytes
+    done: Counter[tuple[Operation, str]] = Counter()
+    disk.watched_by(lambda operation, path: done.update([(operation, path.rpartition("/")[2])]))
+    log = directory.open_log("tide", 0, CONFIG, 0)
+    files = f"{1:020d}.snapshot", f"{0:020d}.log", "leader-epoch-checkpoint"
+    opened_and_read = [(operation, name) for operation in (Operation.OPEN, Operation.READ) for name in files]
+    assert done == Counter([(Operation.LIST, "tide-0"), *opened_and_read])
+    done.clear()
+    log.close()
+    assert not done
+
+
+def test_a_log_whose_directory_is_said_to_be_missing_though_it_is_there_is_not_taken_for_a_new_one() -> None:
+    disk = FailingDisk(SimulatedDisk(random.Random(0)))
+    directory = opened(disk)
+    fill(directory, 3)
+    directory.abandon()  # no checkpoint knows of it
+    directory = opened(disk)
+    disk.fail("data/tide-0", operations={Operation.LIST}, error=errno.ENOENT)
+    with pytest.raises(FileNotFoundError):
+        directory.open_log("tide", 0, CONFIG, 0)
+    disk.heal()
+    assert directory.open_log("tide", 0, CONFIG, 0).log_end_offset == 3
+
+
+def test_a_log_that_is_deleted_and_made_again_is_its_topics_again() -> None:
+    disk = SimulatedDisk(random.Random(0))
+    directory = opened(disk)
+    for _ in range(2):
+        fill(directory, 1)
+        assert (directory.topic_id("tide", 0), directory.logs["tide", 0].log_end_offset) == (TOPIC_ID, 1)
+        directory.delete_log("tide", 0)
 
 
 def test_after_a_clean_shutdown_nothing_is_scanned() -> None:

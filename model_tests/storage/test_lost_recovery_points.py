@@ -13,8 +13,7 @@ from tidegauge.impl.ports.simulated_disk import SimulatedDisk
 from tidegauge.impl.records.batches import checked_headers
 from tidegauge.impl.storage import checkpoints
 from tidegauge.impl.storage.log_directory import CLEAN_SHUTDOWN
-from tidegauge.impl.storage.producer_snapshot import SNAPSHOT_SUFFIX
-from tidegauge.impl.storage.segment_names import LOG_SUFFIX, file_name
+from tidegauge.impl.storage.segment_names import LOG_SUFFIX, SNAPSHOT_SUFFIX, file_name
 from tidegauge.model_tests.storage.test_damage import (
     ACTIVE,
     BATCHES_A_SEGMENT,
