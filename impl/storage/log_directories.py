@@ -364,14 +364,17 @@ class LogDirectories:
         """Take a partition away; its files are removed `delay_ms` later, by `free_deleted`."""
         self.delete_logs([(topic, partition)], now_ms, delay_ms)
 
-    def delete_logs(self, keys: Sequence[TopicPartition], now_ms: int = 0, delay_ms: int = 0) -> None:
-        """Take partitions away, those of a directory in one go."""
+    def delete_logs(self, keys: Sequence[TopicPartition], now_ms: int = 0, delay_ms: int = 0) -> list[TopicPartition]:
+        """Take partitions away, those of a directory in one go; returns those that a disk has kept, which failed."""
+        left: list[TopicPartition] = []
         for key in keys:
             if any(left.is_of(key, None) for directory in self.online for left in directory.moving.left):
                 self.free_left(key, self.topic_id(*key), now_ms, delay_ms)
         for directory, mine in self._taken_away(keys):
             with self._guarded(directory):
                 directory.delete_logs(mine, now_ms, delay_ms)
+            left += [key for key in mine if key in directory.logs]
+        return left
 
     def _taken_away(self, keys: Iterable[TopicPartition]) -> list[tuple[LogDirectory, list[TopicPartition]]]:
         """Forget where these partitions are; returns those of each directory that is online."""

@@ -333,15 +333,17 @@ class LogDirectory:
     def delete_logs(self, keys: Sequence[TopicPartition], now_ms: int = 0, delay_ms: int = 0) -> None:
         """Take partitions away: their directories get other names now, durably, and are removed `delay_ms` later.
 
-        Without a delay they are removed at once; else `free_deleted` does it.
+        Without a delay they are removed at once; else `free_deleted` does it. Where a disk fails, what is left is among
+        `logs`. Raises OSError.
         """
         for key in keys:
-            log = self.logs.pop(key)
+            log = self.logs[key]
             log.abandon()
             try:
                 self._doomed.append((now_ms + delay_ms, self._set_aside(log.directory, key, DELETED_SUFFIX)))
             except OSError as error:
                 self._tell_left(log.directory, error)
+            del self.logs[key]
         self._disk.sync_directory(self.path)
         self.checkpoint()
         if delay_ms <= 0:

@@ -15,6 +15,8 @@ from kio.schema.types import BrokerId
 from kio.schema.unregister_broker.v0.request import UnregisterBrokerRequest
 
 from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.impl.cluster.names import broker_name
+from tidegauge.impl.ports.failing_disk import Operation
 from tidegauge.impl.server.trace import events
 from tidegauge.impl.server.trace.tracer import TraceEvent
 from tidegauge.impl.wire.channel import NoResponseError
@@ -158,6 +160,35 @@ async def test_a_log_in_a_failed_directory_is_told_by_nobody_when_the_next_topic
     mismatch = validate([*trace[:place], silent, *trace[place + 1 :]], names[0], 0, Settings(2)).mismatch
     assert mismatch is not None
     assert "has 1 to 1 records" in str(mismatch)
+
+
+@simulated
+async def test_a_log_that_cannot_be_deleted_is_the_next_processs_again_and_deleted_by_it() -> None:
+    """Campaign seed 3626: the directory fails as the deletion is read, and its broker is let in all the same."""
+    async with Cluster(2, config={"log.dirs": "one,two", **FLUSHED}, seed=1) as cluster:
+        await cluster.create_topic("t", 1, 2)
+        async with cluster.client("writer") as client:
+            await client.produce("t", b"1")
+            await trio.sleep(1)
+            where = cluster.broker(0).replicas.directories.where("t", 0)
+            assert where is not None
+            await cluster.crash(0)
+            await cluster.delete_topic("t")
+            cluster.host.disk(broker_name(0)).fail(f"{where.path}/t-0", operations={Operation.RENAME})
+            await cluster.restart(0)
+            await cluster.broker(0).unfenced.wait()
+            assert list(cluster.broker(0).replicas.directories.offline) == [where.path]
+            await cluster.shutdown(0)
+            cluster.heal_disk(0)
+            await cluster.restart(0)
+            await cluster.broker(0).unfenced.wait()
+            assert cluster.broker(0).replicas.directories.where("t", 0) is None
+        trace = list(told_apart(cluster.trace))
+    (name,) = {one.decision.topic for one in trace if isinstance(one.decision, events.CreateTopic)}
+    ends = [one.decision.state.log_end_offset for one in trace if isinstance(one.decision, events.Restart)]
+    assert ends == [1, 1], "both processes have found the record"
+    found = validate(trace, name, 0, Settings(1))
+    assert found.holds, str(found)
 
 
 @simulated

@@ -104,7 +104,7 @@ TRACE = (
     DIED,
     TraceEvent(0, 0, events.Restart("t", 0, state(), NOBODY, (), -1, "a")),
     TraceEvent(0, 0, events.PullMetadata(8)),
-    TraceEvent(0, 0, events.RemoveReplica("t", 0, 8, "a")),
+    TraceEvent(0, 0, events.RemoveReplica("t", 0, 8, "a", False)),
     applied("b"),
     FLUSHED,
     DIED,
@@ -139,7 +139,7 @@ def test_a_log_that_went_with_its_directory_is_not_what_the_broker_means_by_the_
 def test_a_log_that_went_with_its_directory_is_what_a_machine_has_kept_once_the_next_topics_is_removed() -> None:
     failed = TraceEvent(0, 0, events.LogDirectoryFailed("d", (events.LostReplica("t", 0, 1, 0),)))
     read = TraceEvent(0, 0, events.PullMetadata(8))
-    removed = TraceEvent(0, 0, events.RemoveReplica("t", 0, 9, "b"))
+    removed = TraceEvent(0, 0, events.RemoveReplica("t", 0, 9, "b", False))
     *_, died = told_apart((*TRACE[:5], failed, read, applied("b"), removed, DIED))
     assert isinstance(died.decision, events.Crash)
     assert died.decision.kept == {(A, 0): 1}

@@ -50,6 +50,7 @@ from tidegauge.spec.published.kip848.machine import FirstKip848, Kip848
 from tidegauge.spec.recovery import machine as recovery
 from tidegauge.spec.recovery.machine import Recovery
 from tidegauge.spec.replication.actions import ReceiveFetch, ReceiveFetchResponse, SendFetch
+from tidegauge.spec.replication.composed import everything
 from tidegauge.spec.replication.control import ApplyMetadata, PreferredElection
 from tidegauge.spec.replication.extension import ReplicationExtension
 from tidegauge.spec.replication.extensions.damage import Damage
@@ -121,6 +122,7 @@ MOVING: Final = _small(Reassignment((0,), ((1,),)), StartReassignment=1)
 CLEANED: Final = TransactionalCompaction(max_records=3, keys=1, tombstones=False, copies=False)
 STOPPING: Final = _small(ControlledShutdown(), BeginShutdown=1)
 FAILING: Final = _small(ControlledShutdown(), Directories(), FailDirectory=1)
+MOVING_AND_FAILING: Final = _small(*everything((0,), ((1,),)), FailDirectory=1, StartReassignment=1)
 LOSING: Final = _small(ControlledShutdown(), Damage(), LostLogs(), initial_isr=(0,), Crash=1, LoseLog=1)
 RUNNING: Final = _small(
     ControlledShutdown(), Damage(), LostLogs(), RunningDamage(), min_insync_replicas=2, MeetDamage=1
@@ -170,6 +172,12 @@ OF_EXTENSIONS: Final = (
         beyond=1,
     ),
     Reached("a replica is offline and its broker live", FAILING, 2, of(ReplicaOffline)),
+    Reached(
+        "a failed directory still has the log of a replica that was taken away",
+        MOVING_AND_FAILING,
+        9,
+        of(FailDirectory),
+    ),
     Reached("a replica has lost its log, and another one leads", LOSING, 4, of(ReportLost)),
     Reached(
         "a replica has lost its log, and another one leads",

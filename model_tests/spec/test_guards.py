@@ -43,7 +43,7 @@ REFUSED: Final[Mapping[str, int]] = {
     "deletion": 60763,
     "reads": 138195,
     "settings": 110784,
-    "composed-replication": 87472,
+    "composed-replication": 84208,
     "idempotence": 28298,
     "transactions": 78314,
     "classic-groups": 305549,

@@ -35,7 +35,7 @@ FOLLOW: Final[Mapping[str, str]] = {
     "deletion": "ec57be2e",
     "reads": "6c143f84",
     "settings": "5563cd31",
-    "composed-replication": "119ef749",
+    "composed-replication": "1772a973",
     "idempotence": "3de7b6c6",
     "transactions": "d05e0810",
     "classic-groups": "9192c865",

@@ -31,7 +31,7 @@ from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant
 from tidegauge.spec.replication.extension import ReplicationExtension
 from tidegauge.spec.replication.extensions.damage import LoseEnd
 from tidegauge.spec.replication.extensions.deletion import is_deleted
-from tidegauge.spec.replication.extensions.directories import Directories
+from tidegauge.spec.replication.extensions.directories import Directories, has_failed, log_that_failed
 from tidegauge.spec.replication.extensions.lost_logs import LoseLog
 from tidegauge.spec.replication.extensions.reassignment import Reassignment, assigned, listed
 from tidegauge.spec.replication.extensions.retention import (
@@ -57,6 +57,15 @@ class Together(ReplicationExtension):
     @property
     def invariants(self) -> Mapping[str, Invariant[State]]:
         return {"LowWatermarkIsTrue": low_watermark_is_true}
+
+    def goals(self, machine: ReplicationRules) -> Mapping[str, Invariant[State]]:
+        if not (machine.bounds["FailDirectory"] and machine.bounds["StartReassignment"]):
+            return {}
+        return {
+            "a failed directory still has the log of a replica that was taken away": lambda s: any(
+                log_that_failed(replica) and not has_failed(replica) for replica in s.replicas
+            )
+        }
 
     def step_invariants(self, machine: ReplicationRules) -> Mapping[str, StepInvariant[State]]:
         return {"LogStartMonotone": log_start_monotone}

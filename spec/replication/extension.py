@@ -211,6 +211,12 @@ class ReplicationExtension(Extension):
     ) -> State:
         return inner(state, broker)
 
+    def taken_away(self, machine: ReplicationRules, inner: Callable[[Replica], Replica], replica: Replica) -> Replica:
+        return inner(replica)
+
+    def on_disk(self, machine: ReplicationRules, inner: Callable[[Replica], Replica], replica: Replica) -> Replica:
+        return inner(replica)
+
     def survivor(
         self, machine: ReplicationRules, inner: Callable[[Replica, int], Replica], replica: Replica, kept: int
     ) -> Replica:

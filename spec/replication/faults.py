@@ -235,19 +235,21 @@ class Crash(ReplicationAction):
     @classmethod
     def candidates(cls, machine: ReplicationRules, state: State) -> Iterable[Self]:
         for broker, replica in enumerate(state.replicas):
-            yield from (cls(broker, kept) for kept in range(replica.flushed, replica.log_end_offset + 1))
+            disk = machine.on_disk(replica)
+            yield from (cls(broker, kept) for kept in range(disk.flushed, disk.log_end_offset + 1))
 
     def guard(self, machine: ReplicationRules, state: State) -> str:
         replica = state.replicas[self.broker]
+        disk = machine.on_disk(replica)
         if not replica.running:
             return f"broker {self.broker} is down"
-        if not replica.flushed <= self.kept <= replica.log_end_offset:
-            return f"a crash of broker {self.broker} keeps {replica.flushed} to {replica.log_end_offset} records"
+        if not disk.flushed <= self.kept <= disk.log_end_offset:
+            return f"a crash of broker {self.broker} keeps {disk.flushed} to {disk.log_end_offset} records"
         return "" if machine.may_perturb(state, self.bounded_as) else "no more crashes in this model"
 
     def effect(self, machine: ReplicationRules, state: State) -> State:
         state = machine.cut_off(state, self.broker)
-        survivor = machine.survivor(state.replicas[self.broker], self.kept)
+        survivor = machine.survivor(machine.on_disk(state.replicas[self.broker]), self.kept)
         for broker, replica in enumerate(state.replicas):
             waiting = tuple(r for r in replica.outstanding if r.leader != self.broker)
             if waiting != replica.outstanding:

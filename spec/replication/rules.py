@@ -232,6 +232,14 @@ class ReplicationRules(EnumeratingMachine[State]):
         """The state without the connections of a broker whose process has ended: what was on them is lost."""
         return evolve(state, network=state.network.without_broker(broker))
 
+    def taken_away(self, replica: Replica) -> Replica:
+        """What a process has of a replica that the metadata have taken away from its broker: nothing."""
+        return Replica(running=replica.running, paused=replica.paused, broker_epoch=replica.broker_epoch)
+
+    def on_disk(self, replica: Replica) -> Replica:
+        """The replica of which a broker's disk has the log: its process knows of no other."""
+        return replica
+
     def survivor(self, replica: Replica, kept: int) -> Replica:
         """What a crash leaves on the disk when the first `kept` records survive."""
         return Replica(running=False, log=replica.log[:kept], flushed=kept, checkpoint=replica.checkpoint)

@@ -396,17 +396,16 @@ class HostedPartitions:
             del self._hosted[partition.key]
             partition.is_removed = True
             partition.replica.resign()
-            if self._tracer.trace is not None:
-                removal = trace.events.RemoveReplica
-                self._tracer.record(removal, *partition.key, metadata_offset, partition.topic_id)
             if partition.key in strays:
                 kept.append(partition.key)
             else:
                 by_delay.setdefault(partition.log.config.file_delete_delay_ms, []).append(partition.key)
         self.directories.keep_as_strays(kept)
-        for delay_ms, doomed in by_delay.items():
-            self.directories.delete_logs(doomed, now_ms, delay_ms)
+        left = {key for ms, doomed in by_delay.items() for key in self.directories.delete_logs(doomed, now_ms, ms)}
         for partition in departed:
+            if partition.is_removed and self._tracer.trace is not None:
+                removal, is_left = trace.events.RemoveReplica, partition.key in left
+                self._tracer.record(removal, *partition.key, metadata_offset, partition.topic_id, is_left)
             self._effects.gone(partition)
 
     def _is_lost(self, topic: TopicImage, index: int, registration: PartitionRegistration) -> bool:

@@ -398,11 +398,13 @@ class ApplyMetadata(OfReplica):
 
 
 class RemoveReplica(OfPartition):
-    """The metadata log has taken the replica away by `metadata_offset`: its log is gone."""
+    """The metadata log has taken the replica away by `metadata_offset`: its log is gone, or left on a failed disk."""
 
     metadata_offset: int
     topic_id: str
     """Of the replica's log."""
+    is_left: bool
+    """Whether the log could not be deleted, for its directory has failed: the next process finds it."""
 
 
 # --- a broker's process and its disks ------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from tidegauge.spec.replication.extensions import shutdown as leaving
 from tidegauge.spec.replication.extensions.damage import DamageLog, LoseEnd, RepairLog, damage_of
 from tidegauge.spec.replication.extensions.directories import (
     FailDirectory,
+    LeftLog,
     LoseNote,
     LoseTail,
     has_failed,
@@ -46,6 +47,7 @@ from tidegauge.spec.replication.state import (
     NONE,
     Acks,
     Error,
+    Replica,
 )
 
 
@@ -89,13 +91,17 @@ def apply_metadata(decision: events.ApplyMetadata, node: int, followed: Followed
 
 @actions_of.register(events.RemoveReplica)
 def remove_replica(decision: events.RemoveReplica, node: int, followed: Followed) -> Iterator[Choice]:
-    """The metadata have taken the replica away; what its broker had proposed, it asks no more."""
+    """The metadata have taken the replica away; what its broker had proposed, it asks no more.
+
+    Where its log could not be deleted, the directory had failed before.
+    """
     assert followed.state is not None
     broker = followed.index(node)
     written = followed.written_at(decision.metadata_offset)
     if written is not None and broker not in assigned(written):
         proposed = followed.state.network.has_alter_of(broker)
         yield [
+            *(just(FailDirectory(broker)) if decision.is_left else []),
             *just(control.ApplyMetadata(broker)),
             *(just(faults.DisconnectController(broker)) if proposed else []),
         ]
@@ -117,8 +123,9 @@ def stop(decision: events.Stop, node: int, followed: Followed) -> Iterator[Choic
     granted = followed.machine is not None and not action.guard(followed.machine, followed.state)
     replica, kept = followed.state.replicas[broker], kept_of(decision, node, followed)
     stop = action if granted else leaving.StopUnasked(broker)
-    if has_failed(replica) and replica.running:
-        lost = [LoseTail(broker, kept)] if kept < replica.log_end_offset else []
+    disk = disk_of(followed, broker)
+    if has_failed(disk) and replica.running:
+        lost = [LoseTail(broker, kept)] if kept < disk.log_end_offset else []
         yield all_of(*written_before(decision, followed, broker), stop, *lost)
     else:
         yield all_of(*started(followed, broker), stop, *noted_otherwise(decision, node, followed))
@@ -356,6 +363,8 @@ def written_before(
 ) -> Iterator[ReplicationAction]:
     """What the disk has of a log, besides its records, that no decision told."""
     assert followed.state is not None
+    if LeftLog.of(followed.state.replicas[broker]).replica is not None:
+        return  # the process has written nothing of it since it was taken away
     start = decision.starts.get((followed.topic, followed.partition), 0)
     if removed := retained_unsaid(followed, followed.broker(broker), start):
         yield from removed
@@ -376,6 +385,13 @@ def written_start(decision: events.Crash | events.Stop, followed: Followed, brok
         yield WriteLogStart(broker, start)
 
 
+def disk_of(followed: Followed, broker: int) -> Replica:
+    """The replica that a broker's disk has; that of one that was taken away from a failed directory, too."""
+    assert followed.state is not None
+    assert followed.machine is not None
+    return followed.machine.on_disk(followed.state.replicas[broker])
+
+
 def kept_of(decision: events.Crash | events.Stop, node: int, followed: Followed) -> int:
     """How much of this partition's log survived.
 
@@ -384,7 +400,7 @@ def kept_of(decision: events.Crash | events.Stop, node: int, followed: Followed)
     """
     kept = decision.kept.get((followed.topic, followed.partition))
     assert followed.state is not None
-    replica = followed.state.replicas[followed.index(node)]
+    replica = disk_of(followed, followed.index(node))
     if (
         kept is None
         and has_failed(replica)

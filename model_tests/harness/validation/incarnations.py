@@ -93,10 +93,11 @@ class _Renaming:
     def _note_end(self, event: TraceEvent) -> None:
         """What does not hold after an event any more."""
         match event.decision:
-            case events.RemoveReplica(topic=topic, partition=partition, topic_id=topic_id):
+            case events.RemoveReplica(topic=topic, partition=partition, topic_id=topic_id, is_left=is_left):
                 place = event.node, topic, partition
                 self._hosted.pop(place, None)
-                self._kept[place] = [one for one in self._kept.get(place, []) if one != topic_id]
+                if not is_left:
+                    self._kept[place] = [one for one in self._kept.get(place, []) if one != topic_id]
             case events.LogDirectoryFailed(lost=lost):
                 for one in lost:
                     self._hosted.pop((event.node, one.topic, one.partition), None)

@@ -21,6 +21,8 @@ NOT_MUTATED: Final[Mapping[str, str]] = {
     "replica_order": "any order of the replicas is as good as another: it is the operator's",
     "refusal": "a response with an error changes nothing at who receives it",
     "not_hosting": "the machine alone loses no directory: `directories` does",
+    "taken_away": "the machine alone takes no replica away: `reassignment` does",
+    "on_disk": "a process of the machine alone loses no replica that its disk has: `directories` does",
     "written": "only a clean stop writes everything: `controlled-shutdown` has one",
     "stopped": "only a clean stop: `controlled-shutdown` has one",
     "survivor": "what a crash leaves is the environment's choice, and no process that crashed is trusted (KIP-966)",

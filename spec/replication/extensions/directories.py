@@ -12,8 +12,14 @@ holds is not lost as far as anybody knows, but it is not elected while it is off
 the same: the next process of the broker finds what the disk kept. It is no process that has stopped cleanly, whatever
 its other directories say, and so it is neither in sync nor eligible before it has caught up.
 
+Where the metadata take such a replica away nothing can be deleted: the failed directory keeps the log (`LeftLog`). The
+process has no part in it any more. Its successor finds the log as that of any replica, and deletes it when it reads
+that it has none. A replica that is given back before is made anew in another directory, and what was left counts no
+more.
+
 The extension requires `ControlledShutdown`: a process that ends with a failed directory does not stop cleanly. It adds
-to the controller which replicas are offline, and to a replica that its directory has failed.
+to the controller which replicas are offline, to a replica that its directory has failed, and to one that was taken away
+what is left of it.
 """
 
 from __future__ import annotations
@@ -26,7 +32,7 @@ import attrs
 from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.extension import Extension
 from tidegauge.spec.kernel.guarded import Refusal
-from tidegauge.spec.kernel.machine import Action, Invariant
+from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant
 from tidegauge.spec.kernel.parts import Part, with_part
 from tidegauge.spec.replication.actions import BrokerAction, ReplicationAction
 from tidegauge.spec.replication.control import committed, with_metadata
@@ -40,6 +46,7 @@ from tidegauge.spec.replication.state import (
     ControllerPart,
     Error,
     FetchRequest,
+    Log,
     PartitionMetadata,
     Replica,
     State,
@@ -63,6 +70,13 @@ class FailedDirectory(Part):
     """Of a replica: its log directory has failed in the life of the process."""
 
     failed: bool = False
+
+
+@attrs.frozen
+class LeftLog(Part):
+    """Of a replica that was taken away after its log directory failed: what the directory still has of it."""
+
+    replica: Replica | None = None
 
 
 def has_failed(replica: Replica) -> bool:
@@ -113,6 +127,8 @@ class ReplicaOffline(BrokerAction):
             return Refusal(known, Error.OK) if has_failed(replica) else known
         if is_registered(state, self.broker) and not has_failed(replica):
             return f"the log directory of broker {self.broker} works"
+        if self.broker not in machine.replica_order(state.controller):
+            return f"broker {self.broker} has no replica, as far as the controller knows"
         return "" if has_failed(replica) else f"broker {self.broker} has reported nothing of its log directory"
 
     def effect(self, machine: ReplicationRules, state: State) -> State:
@@ -208,11 +224,14 @@ class Directories(ReplicationExtension):
         LoseNote,
     )
     cutting_types: ClassVar[tuple[type[Action], ...]] = (LoseTail,)
-    part_types: ClassVar[tuple[type[Part], ...]] = (OfflineReplicas, FailedDirectory)
+    part_types: ClassVar[tuple[type[Part], ...]] = (OfflineReplicas, FailedDirectory, LeftLog)
 
     @property
     def invariants(self) -> Mapping[str, Invariant[State]]:
         return INVARIANTS
+
+    def step_invariants(self, machine: ReplicationRules) -> Mapping[str, StepInvariant[State]]:
+        return STEP_INVARIANTS
 
     def goals(self, machine: ReplicationRules) -> Mapping[str, Invariant[State]]:
         if not machine.bounds["FailDirectory"]:
@@ -249,10 +268,21 @@ class Directories(ReplicationExtension):
 
     def stopped(self, machine: ReplicationRules, inner: Callable[[Replica], Replica], replica: Replica) -> Replica:
         """A directory that has failed is not closed: neither flushed nor noted."""
-        if not has_failed(replica):
+        if not has_failed(disk := machine.on_disk(replica)):
             return inner(replica)
-        kept = evolve(machine.survivor(replica, replica.log_end_offset), flushed=replica.flushed)
+        kept = evolve(machine.survivor(disk, disk.log_end_offset), flushed=disk.flushed)
         return with_part(kept, FailedDirectory(failed=True))
+
+    def taken_away(self, machine: ReplicationRules, inner: Callable[[Replica], Replica], replica: Replica) -> Replica:
+        """Nothing can be deleted in a directory that has failed: the next process finds the log there."""
+        disk = machine.on_disk(replica)
+        if not has_failed(disk):
+            return inner(replica)
+        left = evolve(machine.survivor(disk, disk.log_end_offset), flushed=disk.flushed)
+        return with_part(inner(replica), LeftLog(with_part(left, FailedDirectory(failed=True))))
+
+    def on_disk(self, machine: ReplicationRules, inner: Callable[[Replica], Replica], replica: Replica) -> Replica:
+        return LeftLog.of(replica).replica or inner(replica)
 
     def restarted(self, machine: ReplicationRules, inner: Callable[[Replica], Replica], replica: Replica) -> Replica:
         """A new process has its directory back, with what the disk kept."""
@@ -267,10 +297,13 @@ class Directories(ReplicationExtension):
         replica: Replica,
         metadata: PartitionMetadata,
     ) -> State:
-        """A replica without its log neither leads nor follows, whatever the metadata say."""
+        """A replica without its log neither leads nor follows, whatever the metadata say.
+
+        One that is given back is made anew in another directory. What the failed one has of it counts no more.
+        """
         if has_failed(replica):
             return state.with_replica(broker, with_metadata(machine, replica, metadata))
-        return inner(state, broker, replica, metadata)
+        return inner(state, broker, with_part(replica, LeftLog()), metadata)
 
     # --- rules of the controller -------------------------------------------------------------------------------------
 
@@ -305,3 +338,24 @@ def offline_is_out_of_sync(state: State) -> bool:
 
 
 INVARIANTS: Mapping[str, Invariant[State]] = {"OfflineIsOutOfSync": offline_is_out_of_sync}
+
+
+def failed_keeps_its_log(before: State, action: Action, after: State) -> bool:
+    """In the life of a process nothing of a log changes in a directory that has failed.
+
+    It may be forgotten: a replica that was taken away from there is made anew elsewhere when it is given back.
+    """
+    return all(
+        log_that_failed(new) == left or (not has_failed(old) and not log_that_failed(new))
+        for old, new in zip(before.replicas, after.replicas, strict=True)
+        if new is not old and old.running and new.running and (left := log_that_failed(old))
+    )
+
+
+def log_that_failed(replica: Replica) -> Log:
+    """The log of a replica, or of one that was taken away, in a directory that has failed."""
+    left = LeftLog.of(replica).replica
+    return replica.log if has_failed(replica) else left.log if left is not None else ()
+
+
+STEP_INVARIANTS: Mapping[str, StepInvariant[State]] = {"FailedKeepsItsLog": failed_keeps_its_log}

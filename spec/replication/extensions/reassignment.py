@@ -245,8 +245,7 @@ class Reassignment(ReplicationExtension):
 
     def deleted(self, machine: ReplicationRules, replica: Replica, metadata: PartitionMetadata) -> Replica:
         """The log is gone, and the checkpoint with it; the broker has the metadata, and nothing else."""
-        gone = Replica(running=replica.running, paused=replica.paused, broker_epoch=replica.broker_epoch)
-        return with_metadata(machine, gone, metadata)
+        return with_metadata(machine, machine.taken_away(replica), metadata)
 
     def has_lost_since(
         self,

@@ -54,6 +54,7 @@ from tidegauge.spec.replication.extensions.directories import (
     Directories,
     FailDirectory,
     FailedDirectory,
+    LeftLog,
     LoseNote,
     LoseTail,
     OfflineReplicas,
@@ -198,12 +199,14 @@ async def lose_note(binding: ClusterBinding, action: LoseNote, before: State) ->
 async def stop(binding: ClusterBinding, action: Stop | StopUnasked, before: State) -> None:
     """A directory that has failed is not closed: neither flushed nor noted, and nobody knows yet what it kept."""
     number, mine, memory = action.broker, binding.extension(DirectoriesOnCluster), binding.memory[action.broker]
-    lost = mine.lost.pop(number, None)
+    lost = mine.lost.pop(number, None) or mine.left.pop(number, None)
     if lost is not None:
+        mine.failed.add(number)
+        memory.log = lost.replica.log
         keep_pages(binding.cluster, number, mine.places[number].path)
     await shutdown.STEPS.perform(binding, action, before)
     if lost is not None:
-        memory.flushed, memory.checkpoint = lost.replica.flushed, lost.replica.checkpoint
+        memory.log, memory.flushed, memory.checkpoint = lost.replica.log, lost.replica.flushed, lost.replica.checkpoint
         binding.extension(ShutdownOnCluster).notes[number] = NONE
 
 
@@ -232,6 +235,15 @@ async def restart(binding: ClusterBinding, action: faults.Restart, before: State
     await steps.restart(binding, action, before)
 
 
+async def crash(binding: ClusterBinding, action: faults.Crash, before: State) -> None:
+    """What could not be deleted is on the disk."""
+    left = binding.extension(DirectoriesOnCluster).left.get(action.broker)
+    if left is not None:
+        memory = binding.memory[action.broker]
+        memory.log, memory.checkpoint = left.replica.log, left.replica.checkpoint
+    await steps.crash(binding, action, before)
+
+
 STEPS: Final = Steps[ClusterBinding, [State], Awaitable[None]](
     on(FailDirectory, fail_directory),
     on(ReplicaOffline, replica_offline),
@@ -241,6 +253,7 @@ STEPS: Final = Steps[ClusterBinding, [State], Awaitable[None]](
     on(LoseNote, lose_note),
     on(Stop, stop),
     on(StopUnasked, stop),
+    on(faults.Crash, crash),
     on(faults.Restart, restart),
 )
 
@@ -257,6 +270,8 @@ class DirectoriesOnCluster(ClusterExtension):
         super().__init__(binding)
         self.lost: dict[int, Lost] = {}
         """The replicas of running brokers that went with their directories."""
+        self.left: dict[int, Lost] = {}
+        """Those that were taken away since: a failed directory still has the log."""
         self.failed: set[int] = set()
         """The brokers whose directory has failed in the life of their last process."""
         self.places: dict[int, Place] = {}
@@ -279,8 +294,8 @@ class DirectoriesOnCluster(ClusterExtension):
             return self.known_as(action.broker) is not None or action.broker not in self.binding.registration.replicas
         if isinstance(action, ReplicaOnline) and not action.guard(self.binding.machine, before):
             return self.has_something(action.broker)
-        if isinstance(action, faults.Crash) and action.broker in self.lost:
-            return action.kept >= self.lost[action.broker].flushed
+        if isinstance(action, faults.Crash) and (lost := self.lost.get(action.broker) or self.left.get(action.broker)):
+            return action.kept >= lost.flushed
         return True
 
     def known_as(self, number: int) -> str | None:
@@ -308,7 +323,7 @@ class DirectoriesOnCluster(ClusterExtension):
         return told.leader != NO_LEADER or number in told.isr or bool(hosted.log.log_end_offset)
 
     def has_log(self, number: int) -> bool:
-        return number in self.lost
+        return number in self.lost or number in self.left
 
     def error_without_topic(self, number: int) -> Error | None:
         """A process that has read no metadata yet may have lost its replica all the same."""
@@ -321,6 +336,7 @@ class DirectoriesOnCluster(ClusterExtension):
         if isinstance(action, faults.Crash):
             self.failed.discard(action.broker)
             self.lost.pop(action.broker, None)
+            self.left.pop(action.broker, None)
 
     # --- as the specification sees it ----------------------------------------------------------------------------
 
@@ -331,7 +347,8 @@ class DirectoriesOnCluster(ClusterExtension):
         """What the disk may have, and the newest that the broker knows: by its replica, or by the metadata since."""
         told = self.binding.told(number)
         if told is not None and number not in told.replicas:
-            self.lost.pop(number, None)
+            if number in self.lost:
+                self.left[number] = self.lost.pop(number)
             self.failed.discard(number)
         if number not in self.lost:
             return None
@@ -352,5 +369,13 @@ class DirectoriesOnCluster(ClusterExtension):
             where = self.binding.broker(number).replicas.directories.where(TOPIC, PARTITION)
             assert where is not None, "what is hosted is somewhere"
             self.places[number] = Place(where.path, where.id)
+            self.left.pop(number, None)
+        if number in self.left:
+            seen = with_part(seen, LeftLog(self._look_at_left(self.left[number].replica)))
         self.seen[number] = seen
         return with_part(seen, FailedDirectory(number in self.failed))
+
+    def _look_at_left(self, lost: Replica) -> Replica:
+        """What the machine says that a disk keeps of it."""
+        kept = attrs.evolve(self.binding.machine.survivor(lost, lost.log_end_offset), flushed=lost.flushed)
+        return with_part(kept, FailedDirectory(failed=True))

@@ -7,7 +7,7 @@ made anew after its directory failed is in the next of them, and its broker says
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
@@ -20,17 +20,19 @@ from tidegauge.model_tests.harness.cores.extensions.directories import Directory
 from tidegauge.model_tests.harness.cores.extensions.reassignment import ReassignmentCores
 from tidegauge.model_tests.harness.cores.extensions.retention import RetentionCores
 from tidegauge.model_tests.harness.cores.extensions.settings import SettingsCores
-from tidegauge.model_tests.harness.cores.memory_log import MemoryLog
-from tidegauge.model_tests.harness.cores.replication import PARTITION, TOPIC, Broker, Cores
+from tidegauge.model_tests.harness.cores.memory_log import LockstepLog, MemoryLog
+from tidegauge.model_tests.harness.cores.message_parts import Additions
+from tidegauge.model_tests.harness.cores.replication import CORRECT, NOTHING, PARTITION, TOPIC, Broker, Cores, Roles
 from tidegauge.model_tests.harness.performing import Steps, on
 from tidegauge.spec.kernel.machine import Action
-from tidegauge.spec.kernel.parts import with_part
+from tidegauge.spec.kernel.parts import parts_of, with_part
 from tidegauge.spec.replication import actions as protocol
 from tidegauge.spec.replication import control, faults
 from tidegauge.spec.replication import state as spec
 from tidegauge.spec.replication.extensions.directories import (
     FailDirectory,
     FailedDirectory,
+    LeftLog,
     LoseNote,
     LoseTail,
     ReplicaOffline,
@@ -40,6 +42,7 @@ from tidegauge.spec.replication.extensions.reassignment import CancelReassignmen
 from tidegauge.spec.replication.extensions.retention import DeleteRecords, LogStart, Retain, Retention, WriteLogStart
 from tidegauge.spec.replication.extensions.settings import ChangeSettings, KnownSettings
 from tidegauge.spec.replication.extensions.shutdown import CleanStop, Stop, StopUnasked
+from tidegauge.spec.replication.machine import Replication
 
 SPARE: Final = 40
 """Directories that each process names beside the one of its replica."""
@@ -56,6 +59,13 @@ def refuse_replica_online(cores: Cores, action: ReplicaOnline) -> ErrorCode | No
     known = cores.controller.image.topics[TOPIC].directories.get((PARTITION, action.broker))
     is_known = action.broker in cores.registration.replicas and known == cores.directories[action.broker]
     return directories.refuse_replica_online(cores, action) if is_known else None
+
+
+class Left(NamedTuple):
+    """What a failed directory has of a replica that was taken away: its log, and the high watermark written down."""
+
+    log: LockstepLog
+    checkpoint: int
 
 
 class ComposedCores(ReassignmentCores, RetentionCores, SettingsCores, DirectoryCores):
@@ -82,6 +92,11 @@ class ComposedCores(ReassignmentCores, RetentionCores, SettingsCores, DirectoryC
             for record in super()._founding_records()
         ]
 
+    def __init__(self, machine: Replication, roles: Roles = CORRECT, additions: Additions = NOTHING) -> None:
+        self.left: dict[int, Left] = {}
+        """What the failed directories of running brokers have of replicas that were taken away."""
+        super().__init__(machine, roles, additions)
+
     def can_perform(self, action: Action, before: spec.State) -> bool:
         if isinstance(action, FailDirectory):
             return self.hosts(action.broker)
@@ -106,6 +121,7 @@ class ComposedCores(ReassignmentCores, RetentionCores, SettingsCores, DirectoryC
             self.delete_replica(number)
         elif number not in self.lost:
             if broker.replica is None:
+                self.left.pop(number, None)
                 self.start_replica(number)
             self.report_directory(number)
             self.configure(number)
@@ -119,6 +135,9 @@ class ComposedCores(ReassignmentCores, RetentionCores, SettingsCores, DirectoryC
             self.commit(self.controller.directories.assign(number, TOPIC, PARTITION, self.directories[number]))
 
     def delete_replica(self, number: int) -> None:
+        broker = self.brokers[number]
+        if number in self.lost:
+            self.left[number] = Left(broker.log, broker.checkpoint)
         super().delete_replica(number)
         if number in self.failed:
             named = self.named(number)
@@ -145,7 +164,19 @@ class ComposedCores(ReassignmentCores, RetentionCores, SettingsCores, DirectoryC
             seen = with_part(seen, ReplicaList(told.replicas))
         seen = with_part(seen, LogStart(broker.log.log_start_offset, broker.log.log_start_checkpoint))
         seen = with_part(seen, CleanStop(self.epochs.number(number, self.notes[number])))
+        if number in self.left:
+            seen = with_part(seen, LeftLog(self._look_at_left(self.left[number])))
         return with_part(seen, FailedDirectory(number in self.failed))
+
+    def _look_at_left(self, left: Left) -> spec.Replica:
+        start = left.log.log_start_checkpoint
+        return spec.Replica(
+            running=False,
+            log=left.log.records,
+            flushed=left.log.flushed_end_offset,
+            checkpoint=left.checkpoint,
+            parts=parts_of(FailedDirectory(failed=True), LogStart(start, start)),
+        )
 
     def _look_at_nothing(self, number: int, broker: Broker) -> spec.Replica:
         """A broker that runs and has no replica knows what it was told."""
@@ -166,6 +197,13 @@ class ComposedCores(ReassignmentCores, RetentionCores, SettingsCores, DirectoryC
             partition_epoch=told.partition_epoch,
             pulled=seen.pulled,
         )
+
+    def end_with_left(self, number: int) -> bool:
+        """A process is about to end: its disk has what could not be deleted there. Whether there is any of that."""
+        if number not in self.left:
+            return False
+        self.brokers[number].log, self.brokers[number].checkpoint = self.left.pop(number)
+        return True
 
     def step(self, action: Action) -> None:
         STEPS.perform(self, action)
@@ -236,9 +274,10 @@ def stop(cores: ComposedCores, action: Stop | StopUnasked) -> None:
     """What is written at a clean stop is written of replicas, and noted; a failed directory is as the disk left it."""
     number = action.broker
     broker = cores.brokers[number]
-    if number in cores.lost:
+    if cores.end_with_left(number) or number in cores.lost:
+        cores.failed.add(number)
         log, flushed = broker.log, broker.log.flushed_end_offset
-        directories.stop(cores, action)
+        directories.leave_failed(cores, number)
         left = log.after_crash(log.log_end_offset)
         assert isinstance(left, MemoryLog)
         left.flushed_end_offset = flushed
@@ -255,6 +294,7 @@ def stop(cores: ComposedCores, action: Stop | StopUnasked) -> None:
 
 
 def crash(cores: ComposedCores, action: faults.Crash) -> None:
+    cores.end_with_left(action.broker)
     directories.crash(cores, action)
     cores.down.add(action.broker)
 

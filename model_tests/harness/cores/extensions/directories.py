@@ -172,8 +172,13 @@ def stop(cores: DirectoryCores, action: Stop | StopUnasked) -> None:
     number = action.broker
     if number not in cores.lost:
         shutdown.stop(cores, action)
-        return
-    del cores.lost[number]
+    else:
+        leave_failed(cores, number)
+
+
+def leave_failed(cores: DirectoryCores, number: int) -> None:
+    """A process ends with a directory that has failed, and leaves the log as it was."""
+    cores.lost.pop(number, None)
     log = cores.brokers[number].log
     shutdown.end_process(cores, number, log.log_end_offset)
     cores.brokers[number].log = log

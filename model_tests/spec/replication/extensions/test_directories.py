@@ -11,14 +11,17 @@ from tidegauge.spec.kernel.bounds import Bounds
 from tidegauge.spec.kernel.explorer import explore
 from tidegauge.spec.replication.actions import Append, SendFetch
 from tidegauge.spec.replication.control import ApplyMetadata
+from tidegauge.spec.replication.extensions.deletion import DeleteTopic, Deletion
 from tidegauge.spec.replication.extensions.directories import (
     Directories,
     FailDirectory,
+    LeftLog,
     LoseTail,
     ReplicaOffline,
     ReplicaOnline,
     offline,
 )
+from tidegauge.spec.replication.extensions.reassignment import Reassignment, StartReassignment, listed
 from tidegauge.spec.replication.extensions.shutdown import CleanStop, ControlledShutdown, StopUnasked
 from tidegauge.spec.replication.faults import Crash, Register, Restart
 from tidegauge.spec.replication.machine import Replication
@@ -109,3 +112,52 @@ def test_what_was_not_flushed_may_be_gone_after_a_stop(walk: Walk) -> None:
     assert CleanStop.of(walk.state.replicas[0]).broker_epoch == NONE
     walk.do(LoseTail(0, 0))
     assert walk.state.replicas[0].log == ()
+
+
+MOVING = (*EXTENSIONS, Reassignment((0, 1)), Deletion())
+
+
+@pytest.fixture
+def moving() -> Walk:
+    bounds = Bounds(BeginShutdown=9, Crash=9, DeleteTopic=1, FailDirectory=9, StartReassignment=9)
+    return Walk(Replication(brokers=3, max_records=3, bounds=bounds, extensions=MOVING))
+
+
+def test_a_topic_that_is_deleted_while_a_directory_has_failed_leaves_a_log_until_the_next_start(moving: Walk) -> None:
+    moving.do(Append(0)).fetch(1).do(FailDirectory(1), DeleteTopic(), ApplyMetadata(1))
+    assert moving.state.replicas[1].log == (), "its broker has no replica"
+    moving.do(StopUnasked(1), LoseTail(1, 0))
+    assert moving.state.replicas[1].log == (), "nobody knew what the disk had kept of it"
+
+
+def test_the_next_process_finds_the_log_that_could_not_be_deleted_and_deletes_it(moving: Walk) -> None:
+    moving.do(Append(0)).fetch(1).do(FailDirectory(1), DeleteTopic(), ApplyMetadata(1), StopUnasked(1))
+    assert CleanStop.of(moving.state.replicas[1]).broker_epoch == NONE
+    moving.do(Restart(1))
+    assert moving.state.replicas[1].log_end_offset == 1
+    moving.do(Register(1), ApplyMetadata(1))
+    assert (moving.state.replicas[1].log, LeftLog.of(moving.state.replicas[1])) == ((), LeftLog())
+
+
+def test_a_crash_keeps_what_the_disk_has_of_the_log_that_could_not_be_deleted(moving: Walk) -> None:
+    moving.do(Append(0)).fetch(1).do(FailDirectory(1), DeleteTopic(), ApplyMetadata(1), ApplyMetadata(0))
+    assert not moving.enabled(Crash(1, 2))
+    moving.do(Crash(1, 1), Restart(1))
+    assert moving.state.replicas[1].log_end_offset == 1
+
+
+def test_a_replica_that_is_given_back_is_made_anew_beside_the_directory_that_has_failed(moving: Walk) -> None:
+    moving.do(Append(0)).fetch(1).do(FailDirectory(1), StartReassignment((0, 2)), ApplyMetadata(0), ApplyMetadata(2))
+    moving.fetch(2).decide().do(ApplyMetadata(1))
+    assert LeftLog.of(moving.state.replicas[1]).replica is not None
+    moving.do(StartReassignment((0, 1)), ApplyMetadata(1))
+    made = moving.state.replicas[1]
+    assert (listed(made), made.leader, made.log) == ((0, 1, 2), 0, ())
+    moving.do(Crash(1, 0), Restart(1))
+    assert moving.state.replicas[1].log == (), "what the failed directory had is a stray"
+
+
+def test_a_topic_deleted_beside_failing_directories_holds_in_every_state() -> None:
+    bounds = Bounds(DeleteTopic=1, FailDirectory=1)
+    found = explore(Replication(brokers=2, max_records=1, bounds=bounds, extensions=MOVING), converges=True)
+    assert (found.violations, found.cut, found.unreached) == ((), None, ())
