@@ -29,6 +29,7 @@ class MetadataCache:
         self.removed_topics: set[str] = set()
         """Ids of the topics that were deleted by records that are not in force yet."""
         self._on_topic_removed: list[Callable[[str], None]] = []
+        self._has_known_of_a_broker = False
 
     def on_topic_removed(self, tell: Callable[[str], None]) -> None:
         """Have somebody told of each topic that is deleted, by its name, before the image is without it."""
@@ -72,6 +73,17 @@ class MetadataCache:
         """Wait until the metadata log below `offset` is in force at this broker."""
         while self.offset_in_force < offset:
             await self._has_advanced.wait()
+
+    async def until_a_broker_is_known(self) -> None:
+        """Wait until the image has a broker that is not fenced, if it has had none since this process began.
+
+        A client that comes so early takes a list of no brokers for an answer (librdkafka then waits for its operation's
+        time-out). Kafka's broker handles no request before it is unfenced.
+        """
+        while not self._has_known_of_a_broker:
+            self._has_known_of_a_broker = any(not broker.fenced for broker in self.image.brokers.values())
+            if not self._has_known_of_a_broker:
+                await self._has_advanced.wait()
 
     def topic_name(self, topic_id: str) -> str | None:
         """The topic's name; None when this broker knows no such topic."""
