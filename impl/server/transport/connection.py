@@ -145,6 +145,8 @@ class Connection:
                 self._service.idle.add(self)
             try:
                 reason = await self._serve()
+                if self._gate is not None:
+                    self._gate.left()
             finally:
                 self._enter(CLOSED)
                 if self._service.idle is not None:

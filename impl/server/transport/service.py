@@ -49,6 +49,10 @@ class Gate(Protocol):
         """
         ...
 
+    def left(self) -> None:
+        """The peer has closed the connection, or was refused."""
+        ...
+
 
 @attrs.frozen(eq=False, repr=False)
 class Service:

@@ -33,3 +33,15 @@ class FailedLogins:
             why=reason,
             next="the connection is closed",
         )
+
+    def note_broken_off(self, host: str, mechanism: str) -> None:
+        """Somebody from this host has left in the midst of an exchange."""
+        self._lines.log_event(
+            LOGGER,
+            logging.WARNING,
+            "login broken off",
+            listener=self._listener,
+            peer=host or None,
+            why=f"the peer left before authentication by {mechanism} was over",
+            next="if it is one of yours, compare its credentials, or its cluster secret, with this node's",
+        )

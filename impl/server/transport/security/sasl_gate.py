@@ -96,6 +96,7 @@ class SaslGate:
         """By which the peer authenticated first; "" before it has."""
         self._session_began_ms = 0
         self._session_ends_ms: int | None = None
+        self._has_refused = False
 
     @property
     def max_frame_bytes(self) -> int:
@@ -115,9 +116,18 @@ class SaslGate:
         try:
             return await self._take(frame)
         except RefusedError as error:
+            self._has_refused = True
             if self._server.failed is not None:
                 self._server.failed.note(self._host, str(error))
             raise
+
+    def left(self) -> None:
+        """The peer has closed the connection, or was refused.
+
+        One that leaves an exchange unfinished may have seen that the other side has another credential.
+        """
+        if self.state is GateState.AUTHENTICATE and not self._has_refused and self._server.failed is not None:
+            self._server.failed.note_broken_off(self._host, self._mechanism)
 
     async def _take(self, frame: Payload) -> bytes | None:
         if self.state is GateState.AUTHENTICATE and self._bare_tokens:

@@ -230,10 +230,16 @@ async def test_a_failed_login_is_logged_and_delayed() -> None:
         logger.removeHandler(handler)
     why = "authentication by PLAIN failed: wrong password, or no user 'alice'"
     early = "PRODUCE version 13 of a peer that has not authenticated: SASL_HANDSHAKE is due"
-    assert lines == [
+    refused = [
         f'login refused: node=broker-0 listener={listener} why="{reason}" next="the connection is closed"'
         for listener, reason in (("SASL_PLAINTEXT", why), ("INTERNAL", early))
     ]
+    broken_off = (
+        "login broken off: node=controller listener=CONTROLLER "
+        'why="the peer left before authentication by SCRAM-SHA-256 was over" '
+        'next="if it is one of yours, compare its credentials, or its cluster secret, with this node\'s"'
+    )
+    assert lines == [refused[0], broken_off, refused[1]], "an impostor sees that the secrets differ, and leaves"
 
 
 def test_a_flood_of_failed_logins_makes_few_lines(caplog: pytest.LogCaptureFixture) -> None:
