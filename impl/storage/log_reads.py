@@ -7,7 +7,7 @@ from functools import partial
 
 from tidegauge.impl.partition.transactions import AbortedTransaction
 from tidegauge.impl.ports.disk import Buffer
-from tidegauge.impl.records.batches import extents
+from tidegauge.impl.records.batches import RecordError, checked_header, extents
 from tidegauge.impl.records.lazy import LazyRecords
 from tidegauge.impl.records.slices import Sliced
 from tidegauge.impl.storage.damage import Damage
@@ -162,6 +162,15 @@ class LogReads:
     def distrust(self, offset: int) -> None:
         """Look at the checksums of the segment with an offset when it is read next."""
         self._segments.ordered[self._segments.number_of(offset)].distrust()
+
+    def look_again(self, offset: int) -> None:
+        """Look at the checksum of the batch with an offset, whatever has been looked at; a damaged one is met next."""
+        batch = self.read(offset, 1)
+        try:
+            if batch:
+                checked_header(batch)
+        except RecordError:
+            self.distrust(offset)
 
     def examine(self, error: CorruptLogError) -> bool:
         """Find out what is damaged where a read met damage; True when that is news."""

@@ -149,6 +149,23 @@ async def test_a_replica_that_meets_damage_beside_others_in_sync_is_repaired_by_
             assert await readable(client) == list(range(RECORDS))
 
 
+@simulated
+async def test_what_a_consumer_asks_for_twice_is_looked_at_again() -> None:
+    """The process has written the file itself, and has no reason to doubt it; the consumer refuses what it gets."""
+    async with Cluster(3, 1, CONFIG) as cluster:
+        await written(cluster, [0, 1, 2])
+        damage(cluster, 0, segment_of(cluster, 0, 1))
+        async with cluster.client("reader") as client:
+            with pytest.raises(KafkaError, match="CRC"):
+                await client.fetch("t", 5, max_bytes=1)
+            with trio.fail_after(30):
+                assert (await client.fetch("t", 5, max_bytes=1)).records[0].value == value(5)
+                assert await readable(client) == list(range(RECORDS))
+                while not any(isinstance(one.decision, RepairReplica) for one in cluster.trace):  # noqa: ASYNC110
+                    await trio.sleep(0.05)
+                await cluster.wait_for_isr("t", (0, 1, 2))
+
+
 def is_taken_out_before_it_is_cut(cluster: Cluster, broker: int, epoch: int) -> bool:
     """The controller's word comes between the two events of the broker, and begins the leader epoch."""
     stage, cut = 0, -1

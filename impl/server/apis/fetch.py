@@ -91,6 +91,7 @@ async def handle_fetch(
         wait=context.while_connected,
         session=None if refused else session,
         pace=None if is_follower else context.pace,
+        sent=None if is_follower else context.connection.sent,
     )
     if refused:
         read = iter(outcomes)

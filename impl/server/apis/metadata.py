@@ -63,7 +63,8 @@ async def handle_metadata(
     loader: MetadataLoader,
 ) -> AnyMetadataResponse:
     """Brokers that are up, and the topics that the request names; version 0 asks for all topics by naming none."""
-    await metadata.until_a_broker_is_known()
+    if not metadata.has_known_of_a_broker():
+        await context.while_connected(metadata.until_a_broker_is_known)
     asked = request.topics
     if asked is None or (context.api_version == 0 and not asked):
         topics = await _every_topic(metadata.image, request, context)

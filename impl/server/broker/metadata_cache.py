@@ -74,16 +74,20 @@ class MetadataCache:
         while self.offset_in_force < offset:
             await self._has_advanced.wait()
 
-    async def until_a_broker_is_known(self) -> None:
-        """Wait until the image has a broker that is not fenced, if it has had none since this process began.
-
-        A client that comes so early takes a list of no brokers for an answer (librdkafka then waits for its operation's
-        time-out). Kafka's broker handles no request before it is unfenced.
-        """
-        while not self._has_known_of_a_broker:
+    def has_known_of_a_broker(self) -> bool:
+        """Whether the image has had a broker that was not fenced since this process began."""
+        if not self._has_known_of_a_broker:
             self._has_known_of_a_broker = any(not broker.fenced for broker in self.image.brokers.values())
-            if not self._has_known_of_a_broker:
-                await self._has_advanced.wait()
+        return self._has_known_of_a_broker
+
+    async def until_a_broker_is_known(self) -> None:
+        """Wait until it has.
+
+        A client that comes so early believes a list of no brokers: librdkafka then waits for its operation's time-out.
+        Kafka's broker handles no request before it is unfenced.
+        """
+        while not self.has_known_of_a_broker():
+            await self._has_advanced.wait()
 
     def topic_name(self, topic_id: str) -> str | None:
         """The topic's name; None when this broker knows no such topic."""

@@ -381,6 +381,7 @@ class ReplicaManager:
         wait: Wait = wait_here,
         session: WatchedReads | None = None,
         pace: Pace | None = None,
+        sent: dict[TopicPartition, int] | None = None,
     ) -> list[ReadOutcome]:
         """Read at the replicas that are here; wait for news or for `min_bytes`, up to `timeout_ms`.
 
@@ -388,9 +389,9 @@ class ReplicaManager:
         followers' or none is. Unless `only_leader`, a follower serves what it knows to be committed (KIP-392); `rack`
         is the consumer's then. With `session`, a follower's, what wakes from its rest while the fetch waits is read
         too. With a `pace`, a consumer's, many partitions are read in slices. With `read_committed` a consumer gets no
-        record of a transaction that is not decided.
+        record of a transaction that is not decided. What is asked for again that was `sent` is looked at again.
         """
-        limits = ReadLimits(min_bytes, max_bytes, only_leader, rack, read_committed)
+        limits = ReadLimits(min_bytes, max_bytes, only_leader, rack, read_committed, sent)
         if pace is not None and len(reads) > READS_AT_ONCE:
             return await self._read_many(reads, limits, timeout_ms, wait, pace)
         watch = None if session is None else session.watch

@@ -22,7 +22,7 @@ from tidegauge.impl.server.broker.dynamic_config import DynamicConfig
 from tidegauge.impl.server.broker.hosted_partitions import HostedPartitions
 from tidegauge.impl.server.broker.leaders import known_leader
 from tidegauge.impl.server.broker.metadata_cache import MetadataCache
-from tidegauge.impl.server.broker.partition import Partition
+from tidegauge.impl.server.broker.partition import Partition, TopicPartition
 from tidegauge.impl.server.broker.replica_effects import ReplicaEffects
 from tidegauge.impl.server.broker.replica_selection import ReplicaSelector
 from tidegauge.impl.server.broker.unfed_followers import RepeatedFetches
@@ -33,6 +33,8 @@ from tidegauge.impl.server.trace.tracer import Tracer
 READS_AT_ONCE: Final = 64
 """Partitions that are read in less than a slice of work."""
 READ_UNITS: Final = 12
+MOST_REMEMBERED: Final = 64
+"""Partitions of which is remembered what a consumer was sent."""
 LEADER_MOVED: Final = frozenset({ErrorCode.not_leader_or_follower, ErrorCode.fenced_leader_epoch})
 """Errors that come with the leader and its epoch (KIP-951)."""
 
@@ -49,6 +51,8 @@ class ReadLimits(NamedTuple):
     """The consumer's rack; "" when it does not say."""
     read_committed: bool = False
     """Whether the consumer wants no record of a transaction that may still be aborted (KIP-98)."""
+    sent: dict[TopicPartition, int] | None = None
+    """From where the consumer was last sent records, over its connection; None for a follower and the broker itself."""
 
 
 class ReplicaReader:
@@ -134,6 +138,8 @@ class ReplicaReader:
                 return ReadOutcome(read, response)
             if (preferred := self._preferred(partition, read, limits)) != NO_PREFERENCE:
                 max_bytes, is_first = 0, False
+            if limits.sent is not None and limits.sent.get(partition.key) == read.offset:
+                _look_again(partition, read, limits)
             response = replica.read(
                 read.offset,
                 max_bytes,
@@ -142,6 +148,8 @@ class ReplicaReader:
                 only_leader=limits.only_leader,
                 read_committed=limits.read_committed,
             )
+            if limits.sent is not None and response.records:
+                _note_sent(limits.sent, partition, read)
             if read.last_fetched_epoch >= 0:
                 response = _checked_divergence(partition, read, response)
             return ReadOutcome(read, response, preferred)
@@ -201,6 +209,19 @@ def _is_news(outcome: ReadOutcome) -> bool:
     if follower is not None:  # is to move its log start
         return 0 <= follower.log_start_offset < response.log_start_offset
     return outcome.preferred_read_replica != NO_PREFERENCE
+
+
+def _look_again(partition: Partition, read: PartitionRead, limits: ReadLimits) -> None:
+    """A consumer that asks twice may have refused what it was sent: one that looks at checksums says nothing of it."""
+    error = partition.replica.read_error(read.offset, read.leader_epoch, only_leader=limits.only_leader)
+    if error is ErrorCode.none:
+        partition.log.look_again(read.offset)
+
+
+def _note_sent(sent: dict[TopicPartition, int], partition: Partition, read: PartitionRead) -> None:
+    if len(sent) >= MOST_REMEMBERED:
+        sent.clear()
+    sent[partition.key] = read.offset
 
 
 def _checked_divergence(

@@ -125,6 +125,7 @@ class Connection:
         self._watch = PeerWatch(self._reader)
         self.time = trio.lowlevel.current_clock().current_time
         """Trio's time, without a look for the loop each time."""
+        self.sent: dict[tuple[str, int], int] = {}
         self._nursery: trio.Nursery
         self._unsent: list[Part] = []
         self._unsent_bytes = 0

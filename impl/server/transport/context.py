@@ -27,6 +27,8 @@ class PeerConnection(Protocol):
     """The listener by which the peer came."""
     time: Callable[[], float]
     """Trio's time."""
+    sent: dict[tuple[str, int], int]
+    """Topic and partition -> the offset from which the peer, a consumer, was last sent records."""
 
     @property
     def is_open(self) -> bool:

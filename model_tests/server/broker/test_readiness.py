@@ -69,7 +69,7 @@ async def test_a_broker_that_cannot_be_reached_is_not_waited_for_for_ever() -> N
 async def test_a_client_that_is_quicker_than_the_first_broker_waits_for_it(
     late_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """librdkafka takes a list of no brokers for an answer, and asks again when its operation has timed out."""
+    """librdkafka believes a list of no brokers, and asks again when its operation has timed out."""
     pull = MetadataLoader.pull
 
     async def pull_late(loader: MetadataLoader) -> None:
