@@ -50,7 +50,7 @@ FALSE: Final[Mapping[str, int]] = {
     "unclean-transactions": 401,
     "offsets": 306,
     "compaction": 482,
-    "transactional-compaction": 427,
+    "transactional-compaction": 444,
     "recovery": 168,
     "lag": 37,
     "administration": 162,

@@ -239,6 +239,10 @@ class AdministrationRules(EnumeratingMachine[State]):
         live = [broker for broker in replicas if state.is_live[broker]]
         return Partition(replicas, live[0], frozenset(live))
 
+    def next_id(self, state: State) -> int:
+        """The id of a new topic, which no topic has had, of that name or another (KIP-516)."""
+        return state.created + 1
+
     def may_delete(self, topic: Topic | None) -> bool:
         """Whatever happens to a topic, it can be deleted."""
         return topic is not None
@@ -248,6 +252,10 @@ class AdministrationRules(EnumeratingMachine[State]):
         if any(partition.is_reassigned for partition in topic.partitions):
             return Error.REASSIGNMENT_IN_PROGRESS
         return Error.INVALID_PARTITIONS if count <= len(topic.partitions) else Error.NONE
+
+    def grown(self, topic: Topic, more: tuple[Partition, ...]) -> Topic:
+        """New partitions come after those that there are."""
+        return evolve(topic, partitions=topic.partitions + more)
 
     def reassigned(self, partition: Partition, target: tuple[int, ...]) -> Partition:
         """The list grown to the target; a replica that was being added still is, if it is in the target."""

@@ -59,7 +59,7 @@ class CreateTopic(Request):
 
     def effect(self, machine: AdministrationRules, state: State) -> State:
         partitions = tuple(machine.new_partition(state, replicas) for replicas in self.assignments)
-        topic = Topic(state.created + 1, partitions, self.settings)
+        topic = Topic(machine.next_id(state), partitions, self.settings)
         return evolve(state.with_topic(self.topic, topic), created=state.created + 1).after(self.bounded_as)
 
 
@@ -158,5 +158,4 @@ class Grow(Request):
         if self.is_checked:
             return state
         more = tuple(machine.new_partition(state, replicas) for replicas in self.assignments)
-        grown = evolve(topic, partitions=topic.partitions + more)
-        return state.with_topic(self.topic, grown).after(self.bounded_as)
+        return state.with_topic(self.topic, machine.grown(topic, more)).after(self.bounded_as)

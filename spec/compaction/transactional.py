@@ -201,6 +201,10 @@ class CleaningRules:
         """Whether a marker stays: for what the log has of its transaction, and then for its time."""
         return not entry.is_empty and (needed or not self.is_due(state, entry))
 
+    def leaves_its_place(self, entry: Entry, end: int) -> bool:
+        """Whether an entry that goes leaves an empty batch: the last one before `end` does, where the round ends."""
+        return entry.offset == end - 1
+
     def is_due(self, state: State, entry: Entry) -> bool:
         """Whether a tombstone's time has come, or a marker's."""
         return entry.horizon != NEVER and state.now >= entry.horizon
@@ -245,7 +249,7 @@ class CleaningRules:
                 kept.append(entry)
             elif self._stays(state, map_, entry, needed=needed):
                 kept.append(evolve(entry, horizon=self.horizon(state, map_, entry, needed=needed)))
-            elif entry.offset == end - 1:
+            elif self.leaves_its_place(entry, end):
                 kept.append(entry.emptied)
         return evolve(
             state,
@@ -414,7 +418,7 @@ class TransactionalCompaction(CleaningRules, GuardedMachine[State]):
         return {
             "NothingOpensAgain": nothing_opens_again,
             "NewestCommittedValues": newest_committed_values,
-            "OffsetsAscend": offsets_ascend,
+            "SegmentsEndWhereTheyDid": segments_end_where_they_did,
             "CleanPart": clean_part,
             "PromptReplica": self.prompt_replica,
         }
@@ -471,9 +475,10 @@ def nothing_opens_again(state: State) -> bool:
     return open_in(state.log) == open_in(state.history)
 
 
-def offsets_ascend(state: State) -> bool:
-    offsets = [entry.offset for entry in state.log]
-    return offsets == sorted(set(offsets))
+def segments_end_where_they_did(state: State) -> bool:
+    """Each closed segment has its last offset, whatever a round has taken: the next one goes on from there."""
+    offsets = {entry.offset for entry in state.log}
+    return all(base - 1 in offsets for base in state.segments[1:])
 
 
 def clean_part(state: State) -> bool:

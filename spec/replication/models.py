@@ -1,7 +1,8 @@
 """The models that are explored: the machines of this room with constants small enough to visit every state.
 
 No single model has every perturbation at once; each turns some on, so that it is finished in seconds and that together
-they cover every action. `QUICK` is a tenth of the work.
+they cover every action, and that each wrong rule of the tests is noticed in one that every verification explores
+(`test_rule_mutants`). `QUICK` is a tenth of the work.
 """
 
 from __future__ import annotations
@@ -52,14 +53,16 @@ _ALL = (
            "three replicas, of which one or two fall out of the ISR and come back"),
     _model("preferred", TWO_BROKERS, Bounds(ExpireSession=1, PreferredElection=1, ShrinkIsr=1),
            "leadership that goes to and fro"),
-    _model("expire", TWO_BROKERS, Bounds(ShrinkIsr=1, ExpireSession=1),
-           "a session that expires while the ISR changes"),
+    _model("eligible", evolve(TWO_BROKERS, max_records=0, min_insync_replicas=2), Bounds(Crash=1, ExpireSession=1),
+           "nobody in sync: the eligible lead before the last known leader does (KIP-966)"),
     _model("crash", TWO_BROKERS, Bounds(Crash=1),
            "an unflushed tail that is lost, and the new incarnation's way back"),
     _model("failover", evolve(TWO_BROKERS, may_stay_down=True), Bounds(Crash=1),
            "a broker that may stay down: the other one goes on without it"),
     _model("crash-and-shrink", TWO_BROKERS, Bounds(Crash=1, ShrinkIsr=1),
            "a crash while the ISR changes (KIP-903)"),
+    _model("rejoin", evolve(TWO_BROKERS, initial_isr=(0,)), Bounds(Crash=1, Disconnect=1),
+           "a follower that has fetched, dies, comes back and fetches again: which of its processes may join"),
     _model("unclean", evolve(TWO_RECORDS, unclean_leader_election=True), Bounds(ExpireSession=1),
            "a topic that prefers availability"),
     _model("unclean-by-hand", TWO_BROKERS, Bounds(ShrinkIsr=1, ExpireSession=1, UncleanElection=1),

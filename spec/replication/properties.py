@@ -360,14 +360,15 @@ def step_invariants(machine: ReplicationRules) -> Mapping[str, StepInvariant[Sta
 
 def goals(machine: ReplicationRules) -> Mapping[str, Callable[[State], bool]]:
     """What a search within these constants must have reached, else it has proved little."""
-    bounds = machine.bounds
-    wanted: dict[str, Callable[[State], bool]] = {
-        "a record is committed": lambda s: bool(s.history.committed),
-    }
+    bounds, has_records = machine.bounds, machine.max_records > 0
+    wanted: dict[str, Callable[[State], bool]] = {}
+    if has_records:
+        wanted["a record is committed"] = lambda s: bool(s.history.committed)
     if bounds["ShrinkIsr"] or bounds["ExpireSession"]:
         wanted["the ISR has shrunk"] = lambda s: len(s.controller.isr) < machine.brokers
     if bounds["ExpireSession"]:
-        wanted["a later leader has committed"] = lambda s: any(r.epoch > 0 for r in s.history.committed)
+        if has_records:
+            wanted["a later leader has committed"] = lambda s: any(r.epoch > 0 for r in s.history.committed)
         wanted["two brokers think they lead"] = lambda s: sum(r.leader == b for b, r in enumerate(s.replicas)) > 1
         wanted["a fetch is refused"] = lambda s: any(m.error for m in s.network.fetch_responses)
     if bounds["ExpireSession"] and machine.max_records > 1:
@@ -379,9 +380,9 @@ def goals(machine: ReplicationRules) -> Mapping[str, Callable[[State], bool]]:
             session.broker_epoch and b in s.controller.isr for b, session in enumerate(s.controller.sessions)
         )
     harm = bounds["ShrinkIsr"] + bounds["ExpireSession"] + bounds["Crash"]
-    if harm > 1 and (machine.unclean_leader_election or bounds["UncleanElection"]):
+    if has_records and harm > 1 and (machine.unclean_leader_election or bounds["UncleanElection"]):
         wanted["an acknowledged record is lost"] = lambda s: bool(s.history.lost)
-    if Acks.ALL in machine.acks:
+    if has_records and Acks.ALL in machine.acks:
         wanted["a producer that waits for all is acknowledged"] = lambda s: bool(s.history.acknowledged)
     return wanted
 

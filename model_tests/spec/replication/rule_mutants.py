@@ -21,6 +21,7 @@ from tidegauge.spec.replication.state import NONE, Error, RemoteReplica, Replica
 SMALL: Final = Replication(brokers=2, max_records=1, bounds=Bounds())
 TWO_RECORDS: Final = attrs.evolve(SMALL, max_records=2)
 BOTH_NEEDED: Final = attrs.evolve(SMALL, min_insync_replicas=2)
+OUT_OF_SYNC: Final = attrs.evolve(SMALL, initial_isr=(0,))
 THREE: Final = attrs.evolve(SMALL, brokers=3)
 
 REJOINS = "a follower that has caught up is in sync"
@@ -179,7 +180,7 @@ MUTANTS: tuple[RuleMutant, ...] = (
     RuleMutant("truncates_all", "truncation_offset", _always(0),
                _once(TWO_RECORDS, "ExpireSession"), "CommonPrefixKept"),
     RuleMutant("notes_the_fetch_of_a_new_process_at_once", "may_update_follower", _always(True),
-               _once(SMALL, "ShrinkIsr", "Crash", "Disconnect"), "StrongIsr", large=True),
+               _once(OUT_OF_SYNC, "Crash", "Disconnect"), "StrongIsr", large=True),
     # --- a broker's process and disk
     RuleMutant("trusts_its_checkpoint", "restarted",
                lambda m, right, replica: attrs.evolve(replica, running=True, high_watermark=replica.checkpoint),
@@ -210,7 +211,7 @@ MUTANTS: tuple[RuleMutant, ...] = (
     RuleMutant("writes_a_proposal_on_an_older_partition_epoch", "alter_partition_error",
                lambda m, right, controller, request: right(
                    controller, attrs.evolve(request, partition_epoch=controller.partition_epoch)),
-               _once(THREE, "ShrinkIsr", "ExpireSession"), "ReplicationQuorumSuperset"),
+               _once(attrs.evolve(THREE, max_records=0), "ShrinkIsr", "ExpireSession"), "ReplicationQuorumSuperset"),
     RuleMutant("takes_the_fenced_into_the_isr", "is_eligible_for_isr", _without_fence,
                _once(SMALL, "ExpireSession"), "IsrIsUnfenced"),
     RuleMutant("trusts_who_lost_its_tail", "without",
@@ -241,7 +242,7 @@ MUTANTS: tuple[RuleMutant, ...] = (
     RuleMutant("elects_any_live_one", "elect", _elects_any,
                _once(SMALL, "ShrinkIsr", "ExpireSession"), "StrongIsr"),
     RuleMutant("elects_the_last_known_before_the_eligible", "elect", _elects_last_known,
-               _once(BOTH_NEEDED, "ExpireSession", "Crash"), "LossIsAccepted"),
+               _once(attrs.evolve(BOTH_NEEDED, max_records=0), "ExpireSession", "Crash"), "LossIsAccepted"),
     RuleMutant("elects_nobody", "elect", _always((NONE, False)), _once(SMALL, "ExpireSession"), LEADS),
 )
 # fmt: on
