@@ -1,6 +1,7 @@
 """What the specification refuses a cluster refuses: real requests over the network, and a mutant for each refusal.
 
-The counterpart of `test_refusals`, with the same mutants. Late responses are missing here: no connection carries them.
+The counterpart of `test_refusals`, with the same mutants. A late response is no refusal here: a connection delivers it,
+and nothing changes.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from typing import Any, Final
 import attrs
 import pytest
 
-from tidegauge.model_tests.harness.lockstep.checked import CheckedLockstep
+from tidegauge.model_tests.harness.counterexamples.files import Failure
+from tidegauge.model_tests.harness.lockstep.checked import CheckedLockstep, failure_of
 from tidegauge.model_tests.harness.lockstep.lockstep import Difference
 from tidegauge.model_tests.harness.lockstep.replication_walks import large_machine
 from tidegauge.model_tests.harness.registry import HARNESS, Registration, Side
@@ -22,18 +24,28 @@ from tidegauge.spec.kernel.machine import Action, Machine
 from tidegauge.spec.replication import control, faults
 from tidegauge.spec.replication.actions import Append, HoldFetch, ReceiveFetch, SendFetch
 from tidegauge.spec.replication.extensions.reassignment import CancelReassignment, Reassignment, StartReassignment
-from tidegauge.spec.replication.state import AlterPartitionRequest, FetchRequest
+from tidegauge.spec.replication.extensions.settings import ChangeSettings, Settings
+from tidegauge.spec.replication.state import AlterPartitionRequest, AlterPartitionResponse, Error, FetchRequest
 
 SEED: Final = 2
 WALKS: Final = 4
 """Within so many a cluster without a refusal is found, unless a scenario says how."""
 
-NOT_SENT: Final = {"response of an older controller", "response to another proposal"}
-"""A connection delivers a response once, and one that is lost delivers none: nobody can send these (`Channel`)."""
 LATE_RESPONSES: Final = {("ReceiveFetchResponse", "OK"), ("ReceiveAlterPartitionResponse", "OK")}
 LATE: Final = "late fetch response"
 """It is on its way when the follower's leader changes, and so no refusal: a walk delivers it."""
 EVERYBODY: Final = ((0, 0), (1, 0), (2, 0))
+OF_FENCED: Final = FetchRequest(1, 0, 0, 0, -1, 0)
+WITH_FENCED: Final = AlterPartitionRequest(0, 0, 0, 1, ((0, 0), (1, 0), (2, -1)))
+REFUSED: Final = AlterPartitionResponse(0, 0, 1, Error.INELIGIBLE_REPLICA, (0, 2), 1, controller_epoch=0)
+IS_REFUSED: Final = (
+    faults.ExpireSession(1),
+    control.ApplyMetadata(0),
+    SendFetch(1),
+    HoldFetch(OF_FENCED),
+    control.ReceiveAlterPartition(WITH_FENCED),
+)
+"""A leader that knows no better proposes a fenced broker, and the refusal is on its way."""
 OF_NEW_PROCESS: Final = FetchRequest(2, 0, 0, 0, -1, 1)
 
 SCENARIOS: Final[Mapping[str, tuple[Machine[Any], tuple[Action, ...]]]] = {
@@ -94,6 +106,30 @@ SCENARIOS: Final[Mapping[str, tuple[Machine[Any], tuple[Action, ...]]]] = {
 """Refusal -> where it is rare in walks, a machine and actions of which the last one is refused."""
 
 
+LATE_SCENARIOS: Final[Mapping[str, tuple[Machine[Any], tuple[Action, ...]]]] = {
+    "response of an older controller": (
+        large_machine(),
+        (
+            *IS_REFUSED,
+            faults.ControllerFailover(),
+            control.ApplyMetadata(0),
+            control.ReceiveAlterPartitionResponse(REFUSED),
+        ),
+    ),
+    "response to another proposal": (
+        large_machine(extensions=(Settings(),)),
+        (
+            *IS_REFUSED,
+            ChangeSettings(min_insync=2, elects_uncleanly=False),
+            control.ApplyMetadata(0),
+            HoldFetch(OF_FENCED),
+            control.ReceiveAlterPartitionResponse(REFUSED),
+        ),
+    ),
+}
+"""Response -> a machine and actions, of which the last delivers it when it is too late."""
+
+
 def often(machine: str) -> Registration:
     """The machine's walks with something forbidden before every second action."""
     registration = HARNESS[machine]
@@ -111,7 +147,7 @@ def perform(machine: Machine[Any], actions: tuple[Action, ...], roles: object = 
         pair.close()
 
 
-@pytest.mark.parametrize("refusal", sorted(set(MUTANTS) - NOT_SENT - {LATE} - set(SCENARIOS)))
+@pytest.mark.parametrize("refusal", sorted(set(MUTANTS) - {LATE} - set(LATE_SCENARIOS) - set(SCENARIOS)))
 def test_a_cluster_without_a_refusal_is_found_within_few_walks(refusal: str) -> None:
     machine, roles = MUTANTS[refusal]
     failures = (one.failure for one in often(machine).walks(SEED, WALKS, side=Side.CLUSTER, roles=roles) if one.failure)
@@ -135,6 +171,17 @@ def test_a_cluster_refuses_in_a_scenario_what_its_mutant_does_not(refusal: str) 
         perform(machine, actions, MUTANTS[refusal][1])
     assert found.value.action == actions[-1]
     assert found.value.path != "error"
+
+
+@pytest.mark.parametrize("response", LATE_SCENARIOS)
+def test_a_response_that_comes_too_late_changes_nothing_in_a_cluster(response: str) -> None:
+    machine, actions = LATE_SCENARIOS[response]
+    bind = HARNESS.of(machine).bind
+    assert failure_of(CheckedLockstep(machine, bind(Side.CLUSTER)(machine)), actions) is None
+    found = failure_of(CheckedLockstep(machine, bind(Side.CLUSTER, MUTANTS[response][1])(machine)), actions)
+    assert found is not None
+    assert (found.expected.kind, found.actions) == (Failure.DIFFERENCE, actions)
+    assert found.expected.name.startswith("replicas[0].pending_isr")
 
 
 @pytest.mark.parametrize(("machine", "walks"), [("replication", 8), ("retention", 1), ("reassignment", 1)])

@@ -60,7 +60,7 @@ from tidegauge.spec.replication import state as spec
 from tidegauge.spec.replication.actions import ReceiveFetchResponse, SendFetch
 from tidegauge.spec.replication.control import PullMetadata
 from tidegauge.spec.replication.extension import ReplicationExtension
-from tidegauge.spec.replication.faults import ControllerFailover, Crash
+from tidegauge.spec.replication.faults import Crash
 from tidegauge.spec.replication.machine import Replication
 
 TOPIC: Final = "records"
@@ -253,8 +253,6 @@ class ClusterBinding:
             return self.frames.is_awaited(action.response)
         if isinstance(action, SendFetch):
             return not self.frames.is_ending(action.broker, before.replicas[action.broker].leader)
-        if isinstance(action, ControllerFailover):
-            return not before.network.alter_responses
         if isinstance(action, Crash):
             hosted = self.hosted(action.broker)
             return hosted is None or action.kept >= hosted.log.flushed_end_offset
