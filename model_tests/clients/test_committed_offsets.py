@@ -1,4 +1,4 @@
-"""Clients that assign partitions by hand commit offsets, also in transactions; nothing is lost when brokers crash."""
+"""Clients that assign partitions by hand commit offsets, also in transactions."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka import TopicPartition as AioPartition
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
 from kafka import KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as PythonPartition
 from kafka.structs import OffsetAndMetadata
 
-from tidegauge import running_cluster
 from tidegauge.model_tests.clients.conftest import FreshTopic, eventually
 
 SECONDS = 20.0
@@ -24,7 +23,6 @@ QUICK = {
     "offsets.topic.num.partitions": 3,
     "transaction.state.log.num.partitions": 3,
 }
-RECORDS = 24
 
 
 def consumer(bootstrap: str, group: str, **settings: Any) -> Consumer:
@@ -95,98 +93,6 @@ def test_what_one_client_commits_every_other_is_told(bootstrap: str, fresh_topic
 
 
 # --- transactions ----------------------------------------------------------------------------------------------------
-
-
-def test_consume_transform_produce_loses_and_doubles_nothing_when_brokers_crash() -> None:
-    """The coordinators' and the leaders' brokers crash, one after the other; the input is copied exactly once."""
-    with running_cluster(brokers=3, config=QUICK) as cluster:
-        for topic in ("input", "output"):
-            cluster.create_topic(topic, replication_factor=3, config={"min.insync.replicas": 2})
-        bootstrap = str(cluster.bootstrap_servers)
-        source = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "log_level": 0})
-        for number in range(RECORDS):
-            source.produce("input", str(number), partition=0)
-        assert source.flush(SECONDS) == 0
-        copied = 0
-        for turn in range(3):
-            copied = copy(bootstrap, until=(turn + 1) * RECORDS // 4)
-            cluster.crash(turn)
-            copied = copy(bootstrap, until=copied + 2)
-            cluster.restart(turn)
-        assert copy(bootstrap, until=RECORDS) == RECORDS
-        assert read_committed(bootstrap, "output") == [str(number).encode() for number in range(RECORDS)]
-
-
-def copy(bootstrap: str, until: int) -> int:
-    """A new process copies records, each in a transaction with its offset; returns where it has come to."""
-    while True:
-        writer = Producer(
-            {
-                "bootstrap.servers": bootstrap,
-                "transactional.id": "copier",
-                "transaction.timeout.ms": 10_000,
-                "retry.backoff.ms": 20,
-                "linger.ms": 0,
-                "log_level": 0,
-            }
-        )
-        reader = consumer(bootstrap, "copiers")
-        try:
-            writer.init_transactions(SECONDS)
-            position = max(0, told(reader, "input"))
-            reader.assign([TopicPartition("input", 0, position)])
-            while position < until:
-                position = copied_one(writer, reader, position)
-            return position
-        except KafkaException:
-            pass  # the next process ends what this one has begun
-        finally:
-            reader.close()
-
-
-def copied_one(writer: Producer, reader: Consumer, position: int) -> int:
-    """One transaction; the next position, which a failure leaves where it was."""
-    message = reader.poll(SECONDS)
-    if message is None or message.error() is not None:
-        return position
-    assert message.offset() == position
-    writer.begin_transaction()
-    writer.produce("output", message.value(), partition=0)
-    offsets = [TopicPartition("input", 0, position + 1)]
-    writer.send_offsets_to_transaction(offsets, reader.consumer_group_metadata(), SECONDS)
-    abort = position % 7 == 3 and position not in ABORTED
-    if abort:
-        ABORTED.add(position)
-        writer.abort_transaction(SECONDS)
-        assert told(reader, "input") == position
-        reader.seek(TopicPartition("input", 0, position))
-        return position
-    writer.commit_transaction(SECONDS)
-    return position + 1
-
-
-ABORTED: set[int] = set()
-"""The positions whose first transaction was aborted."""
-
-
-def read_committed(bootstrap: str, topic: str) -> list[bytes]:
-    """All that read_committed tells."""
-    reader = consumer(bootstrap, "readers", **{"isolation.level": "read_committed", "enable.partition.eof": True})
-    reader.assign([TopicPartition(topic, 0, 0)])
-    values: list[bytes] = []
-
-    def ended() -> bool:
-        message = reader.poll(1.0)
-        if message is None:
-            return False
-        if message.error() is None:
-            values.append(message.value() or b"")
-            return False
-        return len(values) >= RECORDS
-
-    assert eventually(ended), values
-    reader.close()
-    return values
 
 
 def test_offsets_of_a_transaction_count_when_it_commits(bootstrap: str, fresh_topic: FreshTopic) -> None:
