@@ -32,7 +32,7 @@ from tidegauge.model_tests.harness.counterexamples.files import Failure
 from tidegauge.model_tests.harness.lockstep.checked import CheckedLockstep, Outcome, failure_of
 from tidegauge.model_tests.harness.lockstep.transaction_walks import TRANSACTION_WALKS, large_machine
 from tidegauge.model_tests.harness.registry import HARNESS, Side
-from tidegauge.model_tests.lockstep.test_transactions import REFUSALS as EVERY_REFUSAL
+from tidegauge.model_tests.spec.transactions.refusals import EVERY, OF_GROUPS, pairs
 from tidegauge.spec.kernel.bounds import Bounds
 from tidegauge.spec.kernel.explorer import explore
 from tidegauge.spec.kernel.machine import Action
@@ -64,6 +64,12 @@ REFUSALS = {
     "WriteMarker": {"INVALID_PRODUCER_EPOCH"},
 }
 """What a few walks send though it is refused, with errors that come often."""
+SELDOM = {
+    *((action, "COORDINATOR_LOAD_IN_PROGRESS") for action in ("ReceiveAdd", "ReceiveEnd", "Verify")),
+    ("ReceiveAdd", "INVALID_TXN_STATE"),
+    ("Verify", "INVALID_PRODUCER_ID_MAPPING"),
+}
+"""What two hundred walks do not always come to on a cluster; on the cores they do."""
 
 
 def failed(machine: Transactions, actions: tuple[Action, ...], roles: object = None) -> Outcome | None:
@@ -84,7 +90,7 @@ def test_random_walks_find_no_difference_and_send_what_is_refused() -> None:
         taken.update(map(type, found.actions))
         refused.update(found.refused)
     assert set(STEPS) - taken <= {ExpireTransaction}, "others take it"
-    assert set(refused) >= {(action, error) for action, errors in REFUSALS.items() for error in errors}
+    assert pairs(REFUSALS) <= set(refused) <= EVERY
 
 
 @pytest.mark.deep
@@ -94,7 +100,7 @@ def test_many_walks_find_no_difference_and_send_all_that_is_refused(seed: int) -
     for found in HARNESSED.walks(seed, 200, side=Side.CLUSTER, length=120):
         assert found.failure is None, f"walk {found.number}: {found.failure.words}"
         refused.update(found.refused)
-    assert set(refused) >= {(action, error) for action, errors in EVERY_REFUSAL.items() for error in errors}
+    assert EVERY - pairs(OF_GROUPS) - SELDOM <= set(refused) <= EVERY
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 from random import Random
+from typing import Any
 
 import attrs
 import pytest
 
 from tidegauge.model_tests.spec.counts import COUNTS, counted
+from tidegauge.model_tests.spec.transactions.refusals import EVERY, OF_GROUPS, pairs
 from tidegauge.spec.bugs.bug import Bug
 from tidegauge.spec.bugs.transactions import TRANSACTION_BUGS
 from tidegauge.spec.kernel.bounds import Bounds
@@ -161,54 +163,43 @@ def test_a_late_request_of_version_1_does_harm_in_the_next_transaction(late: str
 # --- refusals ------------------------------------------------------------------------------------------------------
 
 
-REFUSED = {
-    ("ReceiveInit", "COORDINATOR_LOAD_IN_PROGRESS"),
-    ("ReceiveInit", "CONCURRENT_TRANSACTIONS"),
-    ("ReceiveInit", "PRODUCER_FENCED"),
-    ("ReceiveEnd", "COORDINATOR_LOAD_IN_PROGRESS"),
-    ("ReceiveEnd", "CONCURRENT_TRANSACTIONS"),
-    ("ReceiveEnd", "PRODUCER_FENCED"),
-    ("ReceiveEnd", "INVALID_TXN_STATE"),
-    ("ReceiveEnd", "INVALID_PRODUCER_ID_MAPPING"),
-    ("ReceiveEnd", "NONE"),
-    ("Verify", "COORDINATOR_LOAD_IN_PROGRESS"),
-    ("Verify", "CONCURRENT_TRANSACTIONS"),
-    ("Verify", "PRODUCER_FENCED"),
-    ("Append", "INVALID_PRODUCER_EPOCH"),
-    ("Append", "OUT_OF_ORDER_SEQUENCE_NUMBER"),
-    ("Append", "INVALID_TXN_STATE"),
-    ("Append", "NONE"),
-    ("WriteMarker", "INVALID_PRODUCER_EPOCH"),
-    ("WriteMarker", "TRANSACTION_COORDINATOR_FENCED"),
-}
-OF_VERSION_1 = {
-    ("ReceiveAdd", "COORDINATOR_LOAD_IN_PROGRESS"),
-    ("ReceiveAdd", "CONCURRENT_TRANSACTIONS"),
-    ("ReceiveAdd", "PRODUCER_FENCED"),
-    ("ReceiveAdd", "INVALID_PRODUCER_ID_MAPPING"),
-    ("Verify", "INVALID_TXN_STATE"),
-}
-OF_GROUPS = {("FetchOffset", "UNSTABLE_OFFSET_COMMIT"), ("Append", "ILLEGAL_GENERATION")}
+ONLY_OF_VERSION_1 = {pair for pair in EVERY if pair[0] == "ReceiveAdd"} | {("Verify", "INVALID_TXN_STATE")}
+ONLY_OF_DATABASES = {("ReceiveAdd", "INVALID_TXN_STATE")}
+MOST = EVERY - pairs(OF_GROUPS) - ONLY_OF_VERSION_1 - {("Verify", "INVALID_PRODUCER_ID_MAPPING")}
+
+
+def test_the_list_of_refusals_has_every_error() -> None:
+    assert {error for _, error in EVERY} == {error.name for error in Error}
 
 
 @pytest.mark.parametrize(
     ("constants", "refused"),
-    [({}, REFUSED), ({"version": 1}, OF_VERSION_1), ({"inputs": 3, "transactional_ids": 2}, OF_GROUPS)],
-    ids=["version 2", "version 1", "groups"],
+    [
+        ({}, MOST),
+        ({"version": 1}, ONLY_OF_VERSION_1 - ONLY_OF_DATABASES),
+        (
+            {"version": 1, "two_phase": True, "transactions": 1, "bounds": Bounds(CrashProducer=1)},
+            ONLY_OF_DATABASES,
+        ),
+        ({"max_epoch": 2}, {("Verify", "INVALID_PRODUCER_ID_MAPPING")}),
+        ({"inputs": 3, "transactional_ids": 2}, pairs(OF_GROUPS)),
+    ],
+    ids=["version 2", "version 1", "two-phase commit", "epochs", "groups"],
 )
-def test_every_refusal_is_attempted_with_the_error_of_its_response(
-    constants: dict[str, int], refused: set[tuple[str, str]]
+def test_every_refusal_is_attempted_with_the_error_of_its_response_and_no_other_one(
+    constants: dict[str, Any], refused: set[tuple[str, str]]
 ) -> None:
     """Requests that are late, and near misses of what the coordinator and the partitions know."""
     bounds = Bounds(FailOver=2, GiveUp=2, CrashProducer=1, DelayProduce=2, Rebalance=1 if "inputs" in constants else 0)
     largest = Transactions(partitions=1, transactions=3, bounds=bounds)
-    machine = attrs.evolve(largest, **constants)  # type: ignore[arg-type]
+    machine = attrs.evolve(largest, **constants)
     found = set[tuple[str, str]]()
     for seed in range(60):
         found |= refusals_on_a_walk(machine, Random(seed))
         if found >= refused:
             break
     assert found >= refused, refused - found
+    assert found <= EVERY, found - EVERY
 
 
 def refusals_on_a_walk(machine: Transactions, rng: Random) -> set[tuple[str, str]]:
