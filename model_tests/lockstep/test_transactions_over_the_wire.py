@@ -18,6 +18,7 @@ from tidegauge.impl.coordinators.groups.coordinator import GroupCoordinator
 from tidegauge.impl.coordinators.groups.offsets import CommittedOffset
 from tidegauge.impl.coordinators.groups.record_formats import OffsetKey
 from tidegauge.impl.coordinators.groups.requests import Commit
+from tidegauge.impl.coordinators.transactions import coordinator, log_format
 from tidegauge.impl.coordinators.transactions.metadata import TransactionMetadata
 from tidegauge.impl.coordinators.transactions.rules import Ruling, TransactionRules
 from tidegauge.impl.partition.producer_state import BatchMetadata, ProducerStates
@@ -39,7 +40,7 @@ from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.transactions import state as spec
 from tidegauge.spec.transactions.actions import TransactionAction
 from tidegauge.spec.transactions.consuming import FetchOffset
-from tidegauge.spec.transactions.coordinating import ExpireTransaction, ReceiveAdd, ReceiveEnd, ReceiveInit
+from tidegauge.spec.transactions.coordinating import ExpireTransaction, Load, ReceiveAdd, ReceiveEnd, ReceiveInit
 from tidegauge.spec.transactions.machine import Transactions
 from tidegauge.spec.transactions.models import NIGHTLY_TRANSACTIONS, TRANSACTION_MODELS
 from tidegauge.spec.transactions.partitioning import Append, Verify, WriteMarker
@@ -108,7 +109,7 @@ def test_many_walks_find_no_difference_and_send_all_that_is_refused(seed: int) -
     [
         pytest.param(name, marks=[pytest.mark.deep] * (name not in SMALL))
         for name in TRANSACTION_MODELS
-        if name not in NIGHTLY_TRANSACTIONS and TRANSACTION_MODELS[name].machine.log_version  # the cluster writes 1
+        if name not in NIGHTLY_TRANSACTIONS
     ],
 )
 def test_the_ways_to_a_models_goals_are_the_clusters_ways_too(name: str) -> None:
@@ -164,6 +165,32 @@ def test_what_a_database_has_prepared_is_taken_over_on_a_cluster_as_in_the_speci
     assert any(one.ongoing_producer_id == one.producer_id for one in taken_over)
     assert any(one.ongoing_producer_id != one.producer_id for one in taken_over)
     assert any(one.status in spec.PREPARED for one in taken_over)
+
+
+def of_level_0(rng: Random) -> Transactions:
+    """One partition and one id of which a coordinator, and a producer's epoch, change twice."""
+    machine = TRANSACTION_MODELS["transactions-version-0"].machine
+    return attrs.evolve(machine, transactions=2, bounds=Bounds(GiveUp=2, DelayInit=1, FailOver=2))
+
+
+AT_LEVEL_0 = attrs.evolve(HARNESSED, plan=attrs.evolve(TRANSACTION_WALKS, draw=of_level_0))
+
+
+def test_a_cluster_at_level_0_of_transaction_version_forgets_what_the_specification_says() -> None:
+    """Its coordinators load values that do not say who had the epoch before."""
+    loaded = 0
+    for found in AT_LEVEL_0.walks(SEED, WALKS, side=Side.CLUSTER):
+        assert found.failure is None, f"walk {found.number}: {found.failure.words}"
+        loaded += sum(isinstance(action, Load) for action in found.actions)
+    assert loaded
+
+
+def test_a_cluster_that_says_all_at_level_0_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coordinator, "value_version", lambda *_: log_format.FLEXIBLE_VERSION)
+    found = AT_LEVEL_0.first_failure(SEED, WALKS, side=Side.CLUSTER)
+    assert found is not None
+    assert found.failure is not None
+    assert re.match(r"coordination\[\d\]\.logged\.", found.failure.expected.name)
 
 
 def grouped(rng: Random) -> Transactions:

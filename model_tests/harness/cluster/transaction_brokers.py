@@ -18,6 +18,8 @@ from collections.abc import Collection
 from functools import partial
 from typing import Final
 
+from kio.schema.errors import ErrorCode
+from kio.schema.update_features.v2.request import FeatureUpdateKey, UpdateFeaturesRequest
 from trio.testing import wait_all_tasks_blocked
 
 from tidegauge.impl.cluster.cluster import Cluster
@@ -26,6 +28,7 @@ from tidegauge.impl.coordinators.transactions.coordinator import TransactionCoor
 from tidegauge.impl.coordinators.transactions.log_format import decode_value
 from tidegauge.impl.coordinators.transactions.messages import Append
 from tidegauge.impl.coordinators.transactions.metadata import TopicPartition, TransactionMetadata
+from tidegauge.impl.metadata.features import TRANSACTION_VERSION
 from tidegauge.impl.metadata.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from tidegauge.impl.ports.simulated_network import Frame
 from tidegauge.impl.records.batches import headers
@@ -33,6 +36,7 @@ from tidegauge.impl.records.payload import decode_records
 from tidegauge.impl.server.broker.partition import Partition
 from tidegauge.impl.server.broker_server import Broker
 from tidegauge.impl.wire.apis import ApiKey
+from tidegauge.impl.wire.primitives import i8, i16, millis
 from tidegauge.model_tests.harness.cluster.coordinator_brokers import MUCH, SEED, CoordinatorBrokers
 from tidegauge.model_tests.harness.cluster.in_flight import BROKER
 from tidegauge.model_tests.harness.cluster.remembering import remembering
@@ -42,6 +46,7 @@ from tidegauge.spec.transactions.machine import Transactions
 TOPIC: Final = "records"
 INPUT: Final = "input"
 """What a group consumes: nobody reads it here."""
+SAFE_DOWNGRADE: Final = i8(2)
 CONFIG: Final = {
     "transaction.two.phase.commit.enable": True,
     "unstable.api.versions.enable": True,
@@ -62,6 +67,7 @@ class TransactionBrokers(CoordinatorBrokers):
         self.rules = roles.rules(max_epoch=machine.max_epoch)
         self.names = names(machine.transactional_ids)
         self.offsets_place = machine.offsets_partition
+        self.log_version = machine.log_version
         of_log, of_partition = 1 + machine.writes_in_two_steps, 1 + machine.appends_in_two_steps
         firsts = range(of_log, of_log + machine.partitions * of_partition, of_partition)
         self.places = [list(range(first, first + of_partition)) for first in firsts]
@@ -75,6 +81,8 @@ class TransactionBrokers(CoordinatorBrokers):
         return Cluster(brokers, SEED, CONFIG, timers=False, trace=False, replica_class=replica)
 
     async def _prepare(self, cluster: Cluster) -> None:
+        if not self.log_version:
+            await lower_transaction_version(cluster)
         if self.offsets_place in range(len(self.places)):
             await cluster.create_topic(INPUT, assignments=[self.coordinators])
             await cluster.create_topic(CONSUMER_OFFSETS, assignments=self.places[self.offsets_place :])
@@ -153,6 +161,14 @@ class TransactionBrokers(CoordinatorBrokers):
         await self.copy(*self.located(place), self.led(place).replica.high_watermark)
         await self._crash(self.leader(place).id, *self.coordinators, *self.places[place])
         await self.commit(*self.located(place))
+
+
+async def lower_transaction_version(cluster: Cluster) -> None:
+    """Set the level of `transaction.version` to 0: the log has values of version 0."""
+    update = FeatureUpdateKey(feature=TRANSACTION_VERSION, max_version_level=i16(0), upgrade_type=SAFE_DOWNGRADE)
+    async with cluster.client() as client:
+        response = await client.ask_any(UpdateFeaturesRequest(timeout=millis(1_000), feature_updates=(update,)))
+    assert response.error_code is ErrorCode.none, response
 
 
 def names(count: int) -> list[str]:
