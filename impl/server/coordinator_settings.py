@@ -7,8 +7,9 @@ from typing import Final
 import attrs
 
 from tidegauge.impl.coordinators.groups.consumer.assignors import ASSIGNORS
+from tidegauge.impl.coordinators.groups.migration.rules import Policy
 from tidegauge.impl.metadata.config_types import ConfigType
-from tidegauge.impl.server.settings import INT_MAX, Update, flag, names, whole
+from tidegauge.impl.server.settings import INT_MAX, Update, flag, names, text, whole
 from tidegauge.impl.server.transport.security.settings import SecuritySettings
 
 SHORT_MAX: Final = (1 << 15) - 1
@@ -17,6 +18,11 @@ SHORT_MAX: Final = (1 << 15) - 1
 def _assignors(value: tuple[str, ...]) -> None:
     if not value or any(name not in ASSIGNORS for name in value):
         raise ValueError(f"it must name at least one of {', '.join(ASSIGNORS)}, and no other")
+
+
+def _policy(value: str) -> None:
+    if value.lower() not in (known := [one.value for one in Policy]):
+        raise ValueError(f"it must be one of {', '.join(known)}")
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -67,6 +73,13 @@ class CoordinatorSettings(SecuritySettings):
         ("uniform", "range"),
         "Assignors of consumer groups: uniform, range. The first one is what a group has whose members name none.",
         rule=_assignors,
+    )
+
+    group_consumer_migration_policy: str = text(
+        "bidirectional",
+        "Which way a group with members goes over to the other protocol, member by member: bidirectional, upgrade "
+        "(from the classic one to KIP-848's), downgrade, disabled.",
+        rule=_policy,
     )
 
     transaction_max_timeout_ms: int = whole(

@@ -63,6 +63,7 @@ from tidegauge.model_tests.harness.cores.extensions.running_damage import Runnin
 from tidegauge.model_tests.harness.cores.extensions.settings import SettingsCores
 from tidegauge.model_tests.harness.cores.extensions.shutdown import ShutdownCores
 from tidegauge.model_tests.harness.cores.extensions.unregistering import UnregisteringCores
+from tidegauge.model_tests.harness.cores.group_migration import CORRECT_MIGRATION, MIGRATION_WALKS, MigrationCores
 from tidegauge.model_tests.harness.cores.idempotence import IdempotentCores
 from tidegauge.model_tests.harness.cores.lag import LagCores
 from tidegauge.model_tests.harness.cores.log_cleaning import CORRECT_CLEANING, CleaningCores, large_logs
@@ -438,6 +439,13 @@ HARNESS: Final = HarnessRegistry(
         bugs=tuple(CONSUMER_BUGS.values()),
     ),
     Registration(
+        "group-migration",
+        roles=CORRECT_MIGRATION,
+        cores=MigrationCores,
+        plan=MIGRATION_WALKS,
+        unbound={Side.CLUSTER: "members of real clients go over beside brokers (clients/test_group_migration.py)"},
+    ),
+    Registration(
         "offsets",
         roles=CORRECT_OFFSETS,
         cores=OffsetCores,
@@ -500,7 +508,6 @@ HARNESS: Final = HarnessRegistry(
         "its rule is ahead of Kafka, and of the implementation",
         steps=transaction_steps.steps,
     ),
-    _undriven("group-migration", "the coordinators' cores do not go over yet"),
     _undriven("kip320", "a model of others, compared with TLC"),
     _undriven("kip848", "a model of others, compared with TLC"),
     _undriven("kip848-first", "a model of others, compared with TLC"),

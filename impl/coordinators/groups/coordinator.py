@@ -24,9 +24,11 @@ from tidegauge.impl.coordinators.groups.classic.coordinator import ClassicGroups
 from tidegauge.impl.coordinators.groups.classic.messages import GroupWrite, Moment, Outcome
 from tidegauge.impl.coordinators.groups.classic.state import ClassicState
 from tidegauge.impl.coordinators.groups.classic.turn import ClassicLimits
-from tidegauge.impl.coordinators.groups.consumer.coordinator import ConsumerGroups, ConsumerLimits
+from tidegauge.impl.coordinators.groups.consumer.coordinator import ConsumerGroups, ConsumerLimits, ConsumerWrite
 from tidegauge.impl.coordinators.groups.consumer.state import ConsumerGroup
 from tidegauge.impl.coordinators.groups.log_entries import ConsumerGroupWritten, GroupWritten, LogEntry
+from tidegauge.impl.coordinators.groups.migration.coordinator import Migration
+from tidegauge.impl.coordinators.groups.migration.rules import MigrationLimits, MigrationRules, Policy
 from tidegauge.impl.coordinators.groups.offsets import CommittedOffset, GroupOffsets
 from tidegauge.impl.coordinators.groups.record_formats import NO_TIME, OffsetKey, OffsetValue
 from tidegauge.impl.coordinators.groups.requests import (
@@ -52,6 +54,8 @@ class Limits:
     retention_ms: int = RETENTION_MS
     classic: ClassicLimits = attrs.field(factory=ClassicLimits)
     consumer: ConsumerLimits = attrs.field(factory=ConsumerLimits)
+    policy: Policy = Policy.BIDIRECTIONAL
+    """`group.consumer.migration.policy`."""
 
 
 class GroupCoordinator:
@@ -63,7 +67,10 @@ class GroupCoordinator:
         self.classic = ClassicGroups(limits.classic)
         """The groups that have or have had members."""
         self.consumers = ConsumerGroups(limits.consumer)
-        """Those of KIP-848. A group is of one protocol at a time."""
+        """Those of KIP-848."""
+        migration = MigrationLimits(limits.policy, limits.classic.max_size, limits.consumer.max_size)
+        self.migration = Migration(self.classic, self.consumers, MigrationRules(migration, self.consumers.rules))
+        """What a group is, and how it goes over: it is of one type at a time."""
         self.in_flight: Counter[OffsetKey] = Counter()
         """What is in the log and not replayed yet, by how many records."""
 
@@ -107,7 +114,18 @@ class GroupCoordinator:
     def group_written(self, write: GroupWrite, log_offset: int, now: Moment) -> Outcome:
         """A group's record is committed, at this offset."""
         self.offsets.replay([GroupWritten(log_offset, write.group, write.metadata)])
+        self.migration.landed(write.group)
         return self.classic.written(write, now)
+
+    def consumers_written(self, write: ConsumerWrite, log_offset: int) -> None:
+        """The records of a consumer group are committed, from this offset on; it may have gone over by them."""
+        self.consumers.written(write)
+        if write.is_of_both:
+            self.offsets.replay([GroupWritten(log_offset, write.group_id, write.classic)])
+
+    def consumers_failed(self, write: ConsumerWrite, now: Moment) -> Outcome:
+        """They never will be in the log."""
+        return self.migration.failed(write, now)
 
     def is_known(self, group: str) -> bool:
         """Whether there is such a group."""
@@ -146,16 +164,17 @@ class GroupCoordinator:
 
     def _place_error(self, commit: Commit, new: NewOffset) -> ErrorCode:
         """Why a member of a consumer group may not commit a partition in an epoch that is over."""
-        consumers = self.consumers.get(commit.group)
+        consumers = self.migration.consumer_group(commit.group)
         if consumers is None:
             return ErrorCode.none
         place = commit.topic_ids.get(new.topic, ""), new.partition
         return self.consumers.rules.place_error(consumers, commit, place)
 
     def _commit_error(self, commit: Commit) -> ErrorCode:
-        if (consumers := self.consumers.get(commit.group)) is not None:
+        if (consumers := self.migration.consumer_group(commit.group)) is not None:
             error = self.consumers.rules.commit_error(consumers, commit)
-            is_old = not commit.is_transactional and commit.version < GROUP_NOT_FOUND_FROM and consumers.members
+            is_old = not commit.is_transactional and commit.version < GROUP_NOT_FOUND_FROM and bool(consumers.members)
+            is_old = is_old and not self._is_classic_member(consumers, commit.member_id)
             return ErrorCode.unsupported_version if error is ErrorCode.none and is_old else error
         group = self.classic.get(commit.group)
         if group is not None:
@@ -166,6 +185,10 @@ class GroupCoordinator:
             return ErrorCode.unknown_member_id
         is_told = not commit.is_transactional and commit.version >= GROUP_NOT_FOUND_FROM
         return ErrorCode.group_id_not_found if is_told else ErrorCode.illegal_generation
+
+    def _is_classic_member(self, group: ConsumerGroup, member_id: str) -> bool:
+        member = group.members.get(member_id)
+        return member is not None and member.classic is not None
 
     def _is_too_large(self, metadata: str) -> bool:
         units = len(metadata.encode("utf-16-be", "surrogatepass")) // 2
@@ -204,7 +227,7 @@ class GroupCoordinator:
         Consumers say what they subscribe to: of what none of them does, the offsets may go (KIP-496).
         """
         error = self._deletion_error(group)
-        known = self.consumers.get(group) or self.classic.get(group)
+        known = self.migration.consumer_group(group) or self.classic.get(group)
         is_consumers = isinstance(known, ConsumerGroup) or (known is not None and known.is_consumers)
         if error is not ErrorCode.none and not (error is ErrorCode.non_empty_group and is_consumers):
             return Ruling(error)
@@ -223,11 +246,11 @@ class GroupCoordinator:
         """
         if (error := self._deletion_error(group)) is not ErrorCode.none:
             return Ruling(error)
-        ended = () if self.consumers.get(group) is not None else (group,)
+        ended = () if self.migration.consumer_group(group) is not None else (group,)
         return attrs.evolve(self._tombstones(self.offsets.keys_of(group)), ended=ended)
 
     def _deletion_error(self, group: str) -> ErrorCode:
-        if (consumers := self.consumers.get(group)) is not None:
+        if (consumers := self.migration.consumer_group(group)) is not None:
             return ErrorCode.non_empty_group if consumers.members else ErrorCode.none
         known = self.classic.get(group)
         if known is None:
@@ -266,8 +289,9 @@ class GroupCoordinator:
 
     def idle_consumers(self) -> list[str]:
         """The consumer groups that have no members and no offsets."""
-        groups = self.consumers.groups.values()
-        return [one.group_id for one in groups if not one.members and not self.offsets.keys_of(one.group_id)]
+        groups = (self.migration.consumer_group(one) for one in list(self.consumers.groups))
+        idle = (one for one in groups if one is not None and not one.members)
+        return [one.group_id for one in idle if not self.offsets.keys_of(one.group_id)]
 
     def is_expired(self, key: OffsetKey, now_ms: int) -> bool:
         """Whether an offset may go: its time is over, and nothing newer is on its way."""
@@ -287,7 +311,7 @@ class GroupCoordinator:
 
     def is_kept_for_members(self, key: OffsetKey) -> bool:
         """Whether a member may need it: in doubt all that the group has is kept."""
-        if (consumers := self.consumers.get(key.group)) is not None:
+        if (consumers := self.migration.consumer_group(key.group)) is not None:
             return consumers.is_subscribed(key.topic)
         group = self.classic.get(key.group)
         if group is None or group.protocol_type is None or group.state is ClassicState.EMPTY:

@@ -48,15 +48,14 @@ if TYPE_CHECKING:
     from kio.schema.consumer_group_describe.v1.request import ConsumerGroupDescribeRequest
     from kio.schema.consumer_group_heartbeat.v1.request import ConsumerGroupHeartbeatRequest
 
-    from tidegauge.impl.coordinators.groups.coordinator import GroupCoordinator
-    from tidegauge.impl.server.broker.coordinator_log import Led
     from tidegauge.impl.server.broker.metadata_cache import MetadataCache
     from tidegauge.impl.server.transport.context import RequestContext
 
 NONE: Final = ErrorCode.none
 MILLISECOND: Final = timedelta(milliseconds=1)
+CLASSIC_MEMBER: Final = 0
 CONSUMER_MEMBER: Final = 1
-"""The type of a member of this protocol."""
+"""The protocol that a member speaks."""
 OWN_IDS_FROM: Final = 1
 """The version of ConsumerGroupHeartbeat from which members make their ids themselves (KIP-1082)."""
 
@@ -87,9 +86,6 @@ async def handle_consumer_group_heartbeat(
     known = led.state.limits.consumer.assignors
     if request.server_assignor is not None and request.server_assignor not in known:
         return refuse(ErrorCode.unsupported_assignor, f"the assignors here are {', '.join(known)}")
-    error = await _made_room(led, request, context, groups)
-    if error is not NONE:
-        return refuse(error, f"{request.group_id} is a group of another protocol, and has members")
     owned = None if request.topic_partitions is None else await _places(request.topic_partitions, context)
     beat = ConsumerHeartbeat(
         group=request.group_id,
@@ -137,17 +133,6 @@ def _wrong(request: ConsumerGroupHeartbeatRequest, version: int) -> str:
     if request.member_epoch == STATIC_LEAVING_EPOCH and request.instance_id is None:
         return "only a static member leaves to come back"
     return ""
-
-
-async def _made_room(
-    led: Led[GroupCoordinator], request: ConsumerGroupHeartbeatRequest, context: RequestContext, groups: Groups
-) -> ErrorCode:
-    """Who joins takes the place of a classic group without members; all else is GROUP_ID_NOT_FOUND there."""
-    if led.state.classic.get(request.group_id) is None:
-        return NONE
-    if request.member_epoch != JOINING_EPOCH:
-        return ErrorCode.group_id_not_found
-    return await context.wait_briefly(partial(groups.delete_classic, led, request.group_id))
 
 
 async def _places(named: Iterable[Any], context: RequestContext) -> frozenset[Place]:
@@ -217,7 +202,8 @@ async def _described(
     led = groups.led(group_id) if denied is NONE else denied
     if isinstance(led, ErrorCode):
         return refused(led)
-    group = led.state.consumers.committed.get(group_id)
+    is_classic = led.state.classic.get(group_id) is not None
+    group = None if is_classic else led.state.consumers.committed.get(group_id)
     if group is None:
         return refused(ErrorCode.group_id_not_found, f"there is no consumer group {group_id!r}")
     names = {name for member in group.members.values() for name in group.wants(member)}
@@ -251,7 +237,7 @@ async def _member(
         subscribed_topic_regex=member.expression or None,
         assignment=await _assignment(member.assigned, context, metadata),
         target_assignment=await _assignment(group.target.get(member.member_id, ()), context, metadata),
-        member_type=i8(CONSUMER_MEMBER),
+        member_type=i8(CONSUMER_MEMBER if member.classic is None else CLASSIC_MEMBER),
     )
 
 

@@ -6,6 +6,7 @@ The rules are the core's (`impl.coordinators.groups.classic`); here are those of
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from kio.schema.errors import ErrorCode
@@ -21,13 +22,14 @@ from tidegauge.impl.coordinators.groups.classic.messages import (
     LeaveGroup,
     LeaveResponse,
     Leaving,
+    Left,
     SyncGroup,
     SyncResponse,
 )
 from tidegauge.impl.coordinators.groups.classic.state import Protocol
 from tidegauge.impl.server.broker.groups import Groups
 from tidegauge.impl.server.rights import group_error
-from tidegauge.impl.server.transport.authorization import Operation
+from tidegauge.impl.server.transport.authorization import Operation, ResourceType
 from tidegauge.impl.wire.primitives import NO_WAIT, i32
 
 if TYPE_CHECKING:
@@ -88,11 +90,12 @@ async def handle_join_group(request: JoinGroupRequest, context: RequestContext, 
         unique=groups.members.unique_id(),
         reason=request.reason or "",
     )
+    if led.state.migration.mixed_group(request.group_id) is not None:
+        may_describe = partial(context.allowed, Operation.DESCRIBE, ResourceType.TOPIC)
+        joined = await context.wait_briefly(partial(groups.consumers.join, led, asked, may_describe, context.pace))
+        if joined is not None:
+            return await _joined(joined, context)
     # Nothing is awaited from here until the core has decided: else a member of the other protocol comes in between.
-    if (consumers := led.state.consumers.get(request.group_id)) is not None:
-        if consumers.members:
-            return await _joined(JoinResponse(ErrorCode.inconsistent_group_protocol, request.member_id), context)
-        groups.delete_consumers(led, request.group_id)
     told = await groups.members.ask(led, lambda core, *when: core.join(asked, *when), context, JoinResponse)
     return await _joined(told, context)
 
@@ -144,6 +147,8 @@ async def handle_sync_group(request: SyncGroupRequest, context: RequestContext, 
         protocol=request.protocol_name,
         assignments=tuple(assignments),
     )
+    if led.state.migration.mixed_group(request.group_id) is not None:
+        return _synced(await context.wait_briefly(partial(groups.consumers.sync, led, asked)))
     return _synced(await groups.members.ask(led, lambda core, *when: core.sync(asked, *when), context, SyncResponse))
 
 
@@ -170,7 +175,10 @@ async def handle_heartbeat(request: HeartbeatRequest, context: RequestContext, *
         error: ErrorCode = NONE if led is ErrorCode.coordinator_load_in_progress else led
     else:
         asked = Heartbeat(request.group_id, request.generation_id, request.member_id, request.group_instance_id)
-        error = led.state.classic.heartbeat(asked, groups.moment)
+        if led.state.migration.mixed_group(request.group_id) is not None:
+            error = groups.consumers.beat(led, asked)
+        else:
+            error = led.state.classic.heartbeat(asked, groups.moment)
     return HeartbeatResponse(throttle_time=NO_WAIT, error_code=error)
 
 
@@ -210,5 +218,13 @@ async def handle_leave_group(
 async def _left(
     led: Led[GroupCoordinator], leaving: tuple[Leaving, ...], group: str, context: RequestContext, groups: Groups
 ) -> LeaveResponse:
+    left: list[Left] = []
+    core = led.state
+    while leaving and group not in core.classic.groups and core.migration.mixed_group(group) is not None:
+        left.append(await context.wait_briefly(partial(groups.consumers.leave, led, group, leaving[0])))
+        leaving = leaving[1:]
+    if left and not leaving:
+        return LeaveResponse(NONE, tuple(left))
     asked = LeaveGroup(group, leaving)
-    return await groups.members.ask(led, lambda core, *when: core.leave(asked, *when), context, LeaveResponse)
+    told = await groups.members.ask(led, lambda core, *when: core.leave(asked, *when), context, LeaveResponse)
+    return LeaveResponse(told.error, (*left, *told.members)) if left else told

@@ -224,7 +224,7 @@ async def _fetched_group(
 
 def _member_error(core: GroupCoordinator, group: FetchedGroup) -> ErrorCode:
     """Why a member of a consumer group (KIP-848) is told nothing: UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH."""
-    consumers = core.consumers.get(group.group_id)
+    consumers = core.migration.consumer_group(group.group_id)
     if consumers is None:
         return NONE
     return core.consumers.rules.fetch_error(consumers, group.member_id, group.member_epoch)

@@ -68,7 +68,7 @@ async def _described(
             error = led
         else:
             known = led.state.classic.get(group)
-            is_here = led.state.is_known(group) and group not in led.state.consumers.groups
+            is_here = led.state.is_known(group) and led.state.migration.consumer_group(group) is None
             state = _state(known) if is_here else ClassicState.DEAD.value
             if state == ClassicState.DEAD.value and context.api_version >= NOT_FOUND_FROM:
                 error, message = ErrorCode.group_id_not_found, f"there is no classic group {group!r}"
@@ -134,7 +134,7 @@ async def handle_list_groups(
     found: list[ListedGroup] = []
     for led in groups.log:
         async for group in context.pace.each(sorted(led.state.groups)):
-            known, consumers = led.state.classic.get(group), led.state.consumers.get(group)
+            known, consumers = led.state.classic.get(group), led.state.migration.consumer_group(group)
             state = _state(known) if consumers is None else consumers.state
             kind = CLASSIC if consumers is None else CONSUMER
             if (states and state.lower() not in states) or (types and kind not in types):
@@ -175,8 +175,7 @@ async def handle_delete_groups(
 
 async def _deleted(group: str, context: RequestContext, groups: Groups) -> ErrorCode:
     denied = group_error(Operation.DELETE, group, context)
-    await groups.members.settled()
-    await groups.consumers.settled()
+    await groups.line.settled()
     led = groups.led(group) if denied is NONE else denied
     if isinstance(led, ErrorCode):
         return led

@@ -1,34 +1,47 @@
 """The members of consumer groups (KIP-848) at one broker: the shell around the core of their protocol.
 
 The core decides on heartbeats, and says what has to be in the log first (`coordinators.groups.consumer`). What is to be
-written waits in line until its task runs, so that appends are in the order of the core's decisions. A response waits
-until its records are committed, and so does one that says what earlier calls have decided.
+written waits in line (`write_line`), so that appends are in the order of the core's decisions. A response waits until
+its records are committed, and so does one that says what earlier calls have decided.
+
+A group may have members of the classic protocol besides, and become a classic one (`coordinators.groups.migration`).
 """
 
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import attrs
 import trio
 from kio.schema.errors import ErrorCode
 
+from tidegauge.impl.coordinators.groups.classic.messages import JoinResponse, SyncResponse
 from tidegauge.impl.coordinators.groups.consumer.state import HeartbeatResponse
 from tidegauge.impl.metadata.group_configs import group_default
 from tidegauge.impl.server.broker.consumer_group_lines import ConsumerGroupLines
 from tidegauge.impl.server.broker.coordinator_log import CoordinatorLog, Led
-from tidegauge.impl.server.broker.topic_expressions import TopicExpressions, TopicsOfImage
+from tidegauge.impl.server.broker.topic_expressions import ImageTopics, TopicExpressions, TopicsOfImage
+from tidegauge.impl.server.broker.write_line import WriteLine
 from tidegauge.impl.server.config import group_settings
 from tidegauge.impl.server.pace import Pace
 
 if TYPE_CHECKING:
-    from tidegauge.impl.coordinators.groups.classic.messages import Moment
+    from tidegauge.impl.coordinators.groups.classic.messages import (
+        Heartbeat,
+        JoinGroup,
+        Leaving,
+        Left,
+        Moment,
+        Outcome,
+        SyncGroup,
+    )
     from tidegauge.impl.coordinators.groups.consumer.coordinator import ConsumerWrite
     from tidegauge.impl.coordinators.groups.consumer.state import ConsumerHeartbeat
     from tidegauge.impl.coordinators.groups.coordinator import GroupCoordinator
+    from tidegauge.impl.coordinators.groups.migration.coordinator import Decision
     from tidegauge.impl.ports.clock import Clock
     from tidegauge.impl.server.broker.dynamic_config import DynamicConfig
     from tidegauge.impl.server.broker.metadata_cache import MetadataCache
@@ -64,14 +77,19 @@ class ConsumerMembers:
         self,
         log: CoordinatorLog[GroupCoordinator],
         tasks: BrokerTasks,
+        line: WriteLine,
         metadata: MetadataCache,
         config: DynamicConfig,
         *,
         clock: Clock,
         now: Callable[[], Moment],
+        carry_out: Callable[[Led[GroupCoordinator], Outcome], None],
         timers: bool,
     ) -> None:
-        """`timers`: whether deadlines are met by time; else a driver orders it (`meet_deadlines`)."""
+        """`carry_out`: does what the core of the classic protocol says.
+
+        `timers`: whether deadlines are met by time; else a driver orders it (`meet_deadlines`).
+        """
         self._log = log
         self._tasks = tasks
         self._metadata = metadata
@@ -82,8 +100,8 @@ class ConsumerMembers:
         self._is_keeping_time = False
         self._alarm = trio.CancelScope()
         """Wakes the task that keeps the time, by its deadline."""
-        self._line: deque[_Queued] = deque()
-        """What is to be written, in the order of the decisions."""
+        self._line = line
+        self._carry_out = carry_out
         self._lines = ConsumerGroupLines()
         self._expressions = TopicExpressions()
         self._changed = trio.Event()
@@ -107,25 +125,91 @@ class ConsumerMembers:
     ) -> HeartbeatResponse:
         """The core's response to a heartbeat, once it is in the log. `may_describe`: which topics its sender may know.
 
-        Errors: those of the core, GROUP_ID_NOT_FOUND where the group is a classic one by now, and of the append:
-        COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR.
+        Errors: those of `Migration.heartbeat`, and of the append: COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR.
         """
         if expressions := self._expressions_of(led, request):
             await self._expressions.learn(expressions, self._metadata.image.topics, pace)
             if not led.is_led:
                 return HeartbeatResponse(ErrorCode.not_coordinator)
-        if led.state.classic.get(request.group) is not None:
-            return HeartbeatResponse(
-                ErrorCode.group_id_not_found, f"{request.group} is a group of the classic protocol"
-            )
         now, session_ms = self._now(), self.setting(request.group, SESSION_TIMEOUT)
         known = TopicsOfImage(self._metadata.image, self._expressions, may_describe, now.wall_ms)
-        made = led.state.consumers.heartbeat(request, known, session_ms, now.timer_ms)
+        made = led.state.migration.heartbeat(request, known, session_ms, now)
         self._set_alarm(led)
         if isinstance(made, HeartbeatResponse):
             return made
-        error = await self.submit(led, made)
-        return made.response if error is ErrorCode.none else HeartbeatResponse(error)
+        error = await self._decide(led, made)
+        return made.write.response if error is ErrorCode.none else HeartbeatResponse(error)
+
+    async def _decide(self, led: Led[GroupCoordinator], decision: Decision) -> ErrorCode:
+        """Have in the log what was decided; classic members are told at once what they are told."""
+        if not decision.write.records:
+            return await self._until_committed(led, decision.write)
+        queued = self.queue(led, decision.write)
+        self._carry_out(led, decision.outcome)
+        await queued.done.wait()
+        assert queued.error is not None, "it is done"
+        return queued.error
+
+    async def _until_committed(self, led: Led[GroupCoordinator], write: ConsumerWrite) -> ErrorCode:
+        """Return when all that the core has decided of a group is in the log."""
+        with trio.move_on_after(self._config.initial.offsets_commit_timeout_ms / 1000):
+            while led.is_led and not led.state.consumers.is_committed(write):
+                await self._changed.wait()
+            return ErrorCode.none if led.is_led else ErrorCode.not_coordinator
+        return ErrorCode.coordinator_not_available
+
+    # --- members of the classic protocol -----------------------------------------------------------------------------
+
+    async def join(
+        self, led: Led[GroupCoordinator], request: JoinGroup, may_describe: Callable[[str], bool], pace: Pace
+    ) -> JoinResponse | None:
+        """The response to a JoinGroup in a consumer group; None if it has no members by now, or is a classic one.
+
+        Errors: those of `Migration.join`, and of the append.
+        """
+        group = led.state.migration.mixed_group(request.group)
+        if group is not None and group.expressions:
+            await self._expressions.learn(sorted(group.expressions), self._metadata.image.topics, pace)
+        if not led.is_led:
+            return JoinResponse(ErrorCode.not_coordinator, request.member_id)
+        if led.state.migration.mixed_group(request.group) is None:
+            return None
+        now = self._now()
+        known = TopicsOfImage(self._metadata.image, self._expressions, may_describe, now.wall_ms)
+        made = led.state.migration.join(request, known, now)
+        self._set_alarm(led)
+        if isinstance(made, JoinResponse):
+            return made
+        error = await self._decide(led, made)
+        if error is not ErrorCode.none:
+            return JoinResponse(error, request.member_id)
+        return led.state.migration.join_response(request, made.write.response)
+
+    async def sync(self, led: Led[GroupCoordinator], request: SyncGroup) -> SyncResponse:
+        """What a classic member of a consumer group has, once that is in the log."""
+        made = led.state.migration.sync(request, ImageTopics(self._metadata.image), self._now())
+        self._set_alarm(led)
+        if isinstance(made, ErrorCode):
+            return SyncResponse(made)
+        write, response = made
+        error = await self._until_committed(led, write)
+        return response if error is ErrorCode.none else SyncResponse(error)
+
+    def beat(self, led: Led[GroupCoordinator], request: Heartbeat) -> ErrorCode:
+        """A classic member of a consumer group lives."""
+        error = led.state.migration.beat(request, self._now())
+        self._set_alarm(led)
+        return error
+
+    async def leave(self, led: Led[GroupCoordinator], group: str, leaving: Leaving) -> Left:
+        """A classic member leaves a consumer group; the response waits until that is in the log."""
+        left, decision = led.state.migration.leave(group, leaving, ImageTopics(self._metadata.image), self._now())
+        if decision is None:
+            return left
+        error = await self._decide(led, decision)
+        return left._replace(error=error)
+
+    # --- what the core has decided -----------------------------------------------------------------------------------
 
     def _expressions_of(self, led: Led[GroupCoordinator], request: ConsumerHeartbeat) -> list[str]:
         """Those that the core is to hold against topics, in an order that is the same in every run."""
@@ -136,57 +220,31 @@ class ConsumerMembers:
             return [*own - group.resolved.keys()]
         return sorted(group.expressions | own)
 
-    async def submit(self, led: Led[GroupCoordinator], write: ConsumerWrite) -> ErrorCode:
-        """Have in the log what the core has decided, and all that it has decided before; it goes into line at once."""
-        if write.records:
-            queued = self.queue(led, write)
-            await queued.done.wait()
-            assert queued.error is not None, "it is done"
-            return queued.error
-        with trio.move_on_after(self._config.initial.offsets_commit_timeout_ms / 1000):
-            while led.is_led and not led.state.consumers.is_committed(write):
-                await self._changed.wait()
-            return ErrorCode.none if led.is_led else ErrorCode.not_coordinator
-        return ErrorCode.coordinator_not_available
-
     def queue(self, led: Led[GroupCoordinator], write: ConsumerWrite, *, is_expiry: bool = False) -> _Queued:
         """The write is in line; nothing is awaited."""
         queued = _Queued(led, write, is_expiry)
-        self._line.append(queued)
-        self._tasks.start_soon(self._write_next)
+        give_up = partial(queued.end, ErrorCode.coordinator_not_available)
+        self._line.add(led, write.group_id, partial(self._write, queued), give_up)
         return queued
 
-    async def settled(self) -> None:
-        """Return when all that the core has decided is in the log, or on its way."""
-        while self._line:
-            await trio.lowlevel.checkpoint()
+    async def _write(self, queued: _Queued) -> None:
+        """Have it in the log, and tell the core what becomes of it."""
+        led, write, core = queued.led, queued.write, queued.led.state
 
-    async def _write_next(self) -> None:
-        """Have in the log what is the first in line, and tell the core what becomes of it."""
-        if not self._line:
-            return  # it was given up with what was decided before it
-        queued = self._line.popleft()
-        led, write, core = queued.led, queued.write, queued.led.state.consumers
-
-        def apply(_: int) -> None:
-            core.written(write)
+        def apply(base_offset: int) -> None:
+            core.consumers_written(write, base_offset)
             self._lines.written(write, is_expiry=queued.is_expiry)
             self._tell()
 
         def drop() -> None:
-            core.failed(write)
+            outcome = core.consumers_failed(write, self._now())
             self._lines.not_written(write)
-            self._give_up(led, write.group_id)
+            self._line.give_up(led, write.group_id)
+            self._carry_out(led, outcome)
+            self._tell()
 
         timeout_ms = self._config.initial.offsets_commit_timeout_ms
         queued.end(await self._log.append(led, write.records, apply, timeout_ms=timeout_ms, drop=drop))
-        self._tell()
-
-    def _give_up(self, led: Led[GroupCoordinator], group_id: str) -> None:
-        """What was decided on after what will never be in the log will not be either."""
-        for later in [one for one in self._line if one.led is led and one.write.group_id == group_id]:
-            self._line.remove(later)
-            later.end(ErrorCode.coordinator_not_available)
         self._tell()
 
     def _tell(self) -> None:
@@ -234,7 +292,10 @@ class ConsumerMembers:
         """Act on what is due."""
         for led in self._log:
             for write in led.state.consumers.time_passed(self._now().timer_ms):
-                self.queue(led, write, is_expiry=True)
+                topics = ImageTopics(self._metadata.image)
+                decision = led.state.migration.decided(write, topics, self._now())
+                self.queue(led, decision.write, is_expiry=True)
+                self._carry_out(led, decision.outcome)
                 await pace.did(_TIMEOUT_UNITS)
                 if not led.is_led:
                     break

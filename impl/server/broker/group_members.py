@@ -5,15 +5,14 @@ This shell lets requests wait, appends what is to be written, and wakes up when 
 that waits is not its connection: when its client goes away nobody reads the response, and the member stays until its
 session ends.
 
-What is written waits in line until its task runs. So appends are in the order of the core's decisions, and a decision
-about the whole group, such as its deletion, is made when the line is empty (`settled`).
+What is to be written waits in line (`write_line`), so that appends are in the order of the core's decisions.
 """
 
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 from uuid import UUID
 
@@ -25,6 +24,7 @@ from tidegauge.impl.coordinators.groups.classic.messages import GroupWrite, Outc
 from tidegauge.impl.coordinators.groups.group_metadata import group_record
 from tidegauge.impl.server.broker.coordinator_log import CoordinatorLog, Led
 from tidegauge.impl.server.broker.group_lines import GroupLines
+from tidegauge.impl.server.broker.write_line import WriteLine
 from tidegauge.impl.server.pace import Pace
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ class GroupMembers:
         self,
         log: CoordinatorLog[GroupCoordinator],
         tasks: BrokerTasks,
+        line: WriteLine,
         randomness: Randomness,
         *,
         clock: Clock,
@@ -85,8 +86,7 @@ class GroupMembers:
         self._is_keeping_time = False
         self._alarm = trio.CancelScope()
         """Wakes the task that keeps the time, by its deadline."""
-        self._line: deque[tuple[Led[GroupCoordinator], GroupWrite]] = deque()
-        """What is to be written, in the order of the decisions."""
+        self._line = line
         self._lines = GroupLines()
 
     def unique_id(self) -> str:
@@ -116,18 +116,11 @@ class GroupMembers:
         for token, response in outcome.responses:
             cast("WaitingRequest", token).respond(response)
         for write in outcome.writes:
-            self._line.append((led, write))
-            self._tasks.start_soon(self._write_next)
+            self._line.add(led, write.group, partial(self._write, led, write), partial(self._given_up, led, write))
         self._set_alarm(led)
 
-    async def settled(self) -> None:
-        """Return when all that the core has decided is in the log, or on its way."""
-        while self._line:
-            await trio.lowlevel.checkpoint()
-
-    async def _write_next(self) -> None:
-        """Have in the log what is the first in line, and tell the core what becomes of it."""
-        led, write = self._line.popleft()
+    async def _write(self, led: Led[GroupCoordinator], write: GroupWrite) -> None:
+        """Have it in the log, and tell the core what becomes of it."""
         core = led.state
 
         def apply(base_offset: int) -> None:
@@ -137,9 +130,14 @@ class GroupMembers:
         if len(record.value or b"") > self._max_bytes(led):
             error = ErrorCode.unknown_server_error
         else:
-            error = await self._log.append(led, [record], apply, timeout_ms=self._append_timeout_ms())
+            records = [record, *core.migration.beneath(write.group)]
+            error = await self._log.append(led, records, apply, timeout_ms=self._append_timeout_ms())
         if error is not ErrorCode.none:
             self.carry_out(led, core.classic.failed(write, error, self._now()))
+
+    def _given_up(self, led: Led[GroupCoordinator], write: GroupWrite) -> None:
+        error = ErrorCode.coordinator_not_available
+        self.carry_out(led, led.state.classic.failed(write, error, self._now()))
 
     # --- leader epochs -----------------------------------------------------------------------------------------------
 

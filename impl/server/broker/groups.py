@@ -17,11 +17,11 @@ import trio
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.coordinators.groups.classic.messages import Moment
-from tidegauge.impl.coordinators.groups.classic.state import ClassicState
 from tidegauge.impl.coordinators.groups.classic.turn import ClassicLimits
 from tidegauge.impl.coordinators.groups.consumer.coordinator import ConsumerLimits
 from tidegauge.impl.coordinators.groups.coordinator import GroupCoordinator, Limits
 from tidegauge.impl.coordinators.groups.log_entries import TransactionEnded, log_entries
+from tidegauge.impl.coordinators.groups.migration.rules import Policy
 from tidegauge.impl.coordinators.groups.requests import Ruling
 from tidegauge.impl.coordinators.hashing import partition_for
 from tidegauge.impl.metadata.topic_names import CONSUMER_OFFSETS
@@ -29,6 +29,7 @@ from tidegauge.impl.records.payload import NO_PRODUCER, ProducerIdentity
 from tidegauge.impl.server.broker.consumer_members import ConsumerMembers
 from tidegauge.impl.server.broker.coordinator_log import CoordinatorLog, Led, LoggedBatch
 from tidegauge.impl.server.broker.group_members import GroupMembers
+from tidegauge.impl.server.broker.write_line import WriteLine
 
 if TYPE_CHECKING:
     from tidegauge.impl.ports.clock import Clock
@@ -75,9 +76,11 @@ class Groups:
         self.log: CoordinatorLog[GroupCoordinator] = CoordinatorLog(
             CONSUMER_OFFSETS, self, replicas, tasks, clock, lambda: config.initial.offsets_load_buffer_size
         )
+        self.line = WriteLine(tasks)
         self.members = GroupMembers(
             self.log,
             tasks,
+            self.line,
             randomness,
             clock=clock,
             now=lambda: self.moment,
@@ -86,7 +89,15 @@ class Groups:
             timers=timers,
         )
         self.consumers = ConsumerMembers(
-            self.log, tasks, metadata, config, clock=clock, now=lambda: self.moment, timers=timers
+            self.log,
+            tasks,
+            self.line,
+            metadata,
+            config,
+            clock=clock,
+            now=lambda: self.moment,
+            carry_out=self.members.carry_out,
+            timers=timers,
         )
         replicas.effects.coordinators[CONSUMER_OFFSETS] = self.log
         metadata.on_topic_removed(self.topic_removed)
@@ -189,7 +200,8 @@ class Groups:
         )
         retention_ms = config.offsets_retention_minutes * 60_000
         consumer = ConsumerLimits(config.group_consumer_max_size, config.group_consumer_assignors)
-        core = GroupCoordinator(Limits(config.offset_metadata_max_bytes, retention_ms, classic, consumer))
+        policy = Policy(config.group_consumer_migration_policy.lower())
+        core = GroupCoordinator(Limits(config.offset_metadata_max_bytes, retention_ms, classic, consumer, policy))
         if self._tracer.trace is not None and self._tracer.trace.of_groups:
             from tidegauge.impl.server.broker.groups_trace import GroupsTrace
 
@@ -235,19 +247,6 @@ class Groups:
             for group in led.state.idle_consumers():
                 self.delete_consumers(led, group)
 
-    async def delete_classic(self, led: Led[GroupCoordinator], group: str) -> ErrorCode:
-        """A classic group without members goes, but for its offsets; GROUP_ID_NOT_FOUND for one that has any.
-
-        Its members are counted when the tombstone is on its way, and nothing is awaited between the two.
-        """
-        await self.members.settled()
-        classic = led.state.classic.get(group)
-        if classic is None:
-            return ErrorCode.none
-        if classic.state is not ClassicState.EMPTY or classic.pending:
-            return ErrorCode.group_id_not_found
-        return await self.carry_out(led, Ruling(ended=(group,)))
-
     def delete_consumers(self, led: Led[GroupCoordinator], group: str) -> None:
         """The records of a consumer group without members go; nothing is awaited."""
         write = led.state.consumers.delete(group)
@@ -268,11 +267,11 @@ class Groups:
 
         A decision is in the log before anything else is: nothing is awaited between the two.
         """
-        await self.members.settled()
+        await self.line.settled()
         while led.is_led and (ruling := decide(led.state)) != Ruling():
             if await self.carry_out(led, ruling, timeout_ms=math.inf) is not ErrorCode.none:
                 return
-            await self.members.settled()
+            await self.line.settled()
 
     async def _sweep(self) -> None:
         while self.log.is_leading:

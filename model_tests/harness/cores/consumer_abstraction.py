@@ -137,6 +137,7 @@ def abstract_member(member: ConsumerMember, numbers: Numbers, expressions: Mappi
         previous_epoch=member.previous_epoch,
         assigned=numbers.held(member.assigned),
         revoking=numbers.held(member.revoking),
+        classic=member.classic is not None,
     )
 
 

@@ -100,7 +100,7 @@ class ClassicGroups:
         Errors: INVALID_GROUP_ID, INVALID_SESSION_TIMEOUT, INVALID_REQUEST, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID,
         MEMBER_ID_REQUIRED, INCONSISTENT_GROUP_PROTOCOL, GROUP_MAX_SIZE_REACHED, COORDINATOR_NOT_AVAILABLE.
         """
-        error = self._join_error(request)
+        error = self.join_error(request)
         if error is not NONE:
             return _only(token, JoinResponse(error, request.member_id))
         group = self.groups.get(request.group)
@@ -112,7 +112,8 @@ class ClassicGroups:
         self.rules.join(turn, request, token)
         return self._done(turn, request, token)
 
-    def _join_error(self, request: JoinGroup) -> ErrorCode:
+    def join_error(self, request: JoinGroup) -> ErrorCode:
+        """What no group takes: INVALID_GROUP_ID, INVALID_SESSION_TIMEOUT, INVALID_REQUEST."""
         if not _fits(request.group) or not request.group:
             return ErrorCode.invalid_group_id
         if not self.limits.min_session_ms <= request.session_timeout_ms <= self.limits.max_session_ms:
@@ -235,15 +236,62 @@ class ClassicGroups:
     def load(self, group: str, metadata: GroupMetadata, now: Moment) -> Outcome:
         """Take a group over as the log has it: its members have new sessions.
 
-        One that has more members than it may rebalances.
+        One that has more members than it may rebalances, and so does one that was a consumer group: what its last
+        member of that protocol had is nobody's.
         """
         known = self.groups[group] = from_log(group, metadata)
         turn = self._turn(known, now)
         for member in known.members.values():
             turn.begin_session(member)
-        if len(known.members) > self.limits.max_size:
+        if known.members and metadata.leader is None:
+            self.rules.begin(turn, "it was a consumer group, and nobody has assigned since")
+        elif len(known.members) > self.limits.max_size:
             self.rules.begin(turn, f"it has {len(known.members)} members, and may have {self.limits.max_size}")
         return self._done(turn, metadata)
+
+    # --- a group that goes over (`migration`) --------------------------------------------------------------------
+
+    def dissolve(self, group: ClassicGroup, now: Moment) -> Outcome:
+        """The group is a consumer group from now on: who waits for a response joins again."""
+        turn = self._turn(group, now)
+        for member in group.members.values():
+            turn.respond_to_join(member, JoinResponse(ErrorCode.rebalance_in_progress, member.member_id))
+            turn.respond_to_sync(member, SyncResponse(ErrorCode.rebalance_in_progress))
+        self._forget(turn)
+        return turn.outcome()
+
+    def adopt(self, group: ClassicGroup, now: Moment, why: str) -> Outcome:
+        """A group is a classic one from now on, or again: its members have new sessions, and join again."""
+        self.groups[group.group_id] = group
+        turn = self._turn(group, now)
+        group.pending.clear()
+        group.initial = None
+        for member in group.members.values():
+            member.is_new = False
+            turn.begin_session(member)
+        if group.members:
+            group.state = ClassicState.STABLE
+            self.rules.begin(turn, why)
+        return turn.outcome()
+
+    def abandon(self, group_id: str, now: Moment) -> Outcome:
+        """It is not in the log that the group has become a classic one, and never will be."""
+        group = self.groups.get(group_id)
+        if group is None:
+            return NOTHING
+        turn = self._turn(group, now)
+        for member in group.members.values():
+            turn.respond_to_join(member, JoinResponse(ErrorCode.coordinator_not_available, member.member_id))
+            turn.respond_to_sync(member, SyncResponse(ErrorCode.coordinator_not_available))
+        self._forget(turn)
+        return turn.outcome()
+
+    def _forget(self, turn: Turn) -> None:
+        for member_id in (*turn.group.members, *turn.group.pending):
+            turn.end_session(member_id)
+        turn.wait_for_joins(None)
+        turn.wait_for_syncs(None)
+        self.groups.pop(turn.group.group_id, None)
 
     def unload(self) -> Outcome:
         """Another broker coordinates the groups: who waits is to look for it."""

@@ -21,6 +21,7 @@ from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.coordinators.deadlines import Deadlines
 from tidegauge.impl.coordinators.fields import LONGEST_STRING
+from tidegauge.impl.coordinators.groups.classic.state import ClassicGroup
 from tidegauge.impl.coordinators.groups.consumer.assignors import ASSIGNORS
 from tidegauge.impl.coordinators.groups.consumer.records import changes, replayed
 from tidegauge.impl.coordinators.groups.consumer.rules import ConsumerRules
@@ -35,6 +36,7 @@ from tidegauge.impl.coordinators.groups.consumer.state import (
     KnownTopics,
     Topics,
 )
+from tidegauge.impl.coordinators.groups.group_metadata import GroupMetadata
 from tidegauge.impl.coordinators.groups.record_formats import ConsumerKey, GroupRecord
 from tidegauge.impl.coordinators.name_patterns import PatternError
 
@@ -58,6 +60,10 @@ class ConsumerTimer(Enum):
 
     SESSION = "session"
     REBALANCE = "rebalance"
+    JOIN = "join"
+    """A classic member was told to join again."""
+    SYNC = "sync"
+    """A classic member has joined, and asks for its assignment next."""
 
 
 class ConsumerDeadline(NamedTuple):
@@ -77,6 +83,15 @@ class ConsumerWrite:
     after: ConsumerGroup | None
     records: tuple[GroupRecord, ...]
     response: HeartbeatResponse = attrs.field(factory=HeartbeatResponse)
+    was_classic: ClassicGroup | None = None
+    """The classic group that goes over."""
+    classic: GroupMetadata | None = None
+    """What the log says of the classic group that it becomes."""
+
+    @property
+    def is_of_both(self) -> bool:
+        """Whether the group goes over from one protocol to the other."""
+        return self.was_classic is not None or self.classic is not None
 
 
 class ConsumerGroups:
@@ -126,7 +141,7 @@ class ConsumerGroups:
         former = group.members.get(request.member_id)
         if former is not None and former.revoking is not after.members[request.member_id].revoking:
             self._cancel(request.group, request.member_id, ConsumerTimer.REBALANCE)
-        self._watch(after.members[request.member_id], request.group, session_timeout_ms, now_ms)
+        self.watch(after.members[request.member_id], request.group, session_timeout_ms, now_ms)
         return self._write(request.group, before, after, response)
 
     def _error(self, group: ConsumerGroup | None, request: ConsumerHeartbeat) -> HeartbeatResponse | None:
@@ -238,6 +253,8 @@ class ConsumerGroups:
     def is_committed(self, write: ConsumerWrite) -> bool:
         """Whether the group is in the log as the write has it, or later."""
         committed = self.committed.get(write.group_id)
+        if committed is None and write.group_id not in self.groups:
+            return True  # it has gone over since
         return write.after is None or (committed is not None and committed.revision >= write.after.revision)
 
     def replay(self, key: ConsumerKey, value: bytes | None) -> None:
@@ -253,7 +270,14 @@ class ConsumerGroups:
         group = self.committed[group_id]
         self.groups[group_id] = group
         for member in group.members.values():
-            self._watch(member, group_id, session_timeout_ms, now_ms)
+            self.watch(member, group_id, session_timeout_ms, now_ms)
+
+    def forget(self, group_id: str) -> None:
+        """The group is a classic one from now on; in the log it is that with the next record."""
+        group = self.groups.pop(group_id, None)
+        self._looked.pop(group_id, None)
+        for member_id in () if group is None else group.members:
+            self._unwatch(group_id, member_id)
 
     def unload(self) -> None:
         """Another broker coordinates the groups."""
@@ -287,18 +311,37 @@ class ConsumerGroups:
         member = None if group is None else group.members.get(due.member_id)
         if group is None or member is None or (due.timer is ConsumerTimer.REBALANCE and not member.revoking):
             return None
-        return self._write(due.group, group, self._removed(group, due.member_id))
+        return self.remove(group, due.member_id)
 
-    def _watch(self, member: ConsumerMember, group: str, session_timeout_ms: int, now_ms: int) -> None:
-        """A session begins anew; who has to give back has its own time for that, which does not."""
+    def remove(self, group: ConsumerGroup, member_id: str) -> ConsumerWrite:
+        """A member is out of the group."""
+        return self._write(group.group_id, group, self._removed(group, member_id))
+
+    def watch(self, member: ConsumerMember, group: str, session_timeout_ms: int, now_ms: int) -> None:
+        """A session begins anew; who has to give back has its own time for that, which does not.
+
+        A classic member has a session of its own length, and joins again to give back.
+        """
+        if member.classic is not None:
+            session_timeout_ms = member.classic.session_timeout_ms
         self.deadlines.set(
             ConsumerDeadline(group, ConsumerTimer.SESSION, member.member_id), now_ms + session_timeout_ms
         )
-        rebalance = ConsumerDeadline(group, ConsumerTimer.REBALANCE, member.member_id)
-        if not member.revoking:
-            self.deadlines.cancel(rebalance)
-        elif self.deadlines.get(rebalance) is None:
-            self.deadlines.set(rebalance, now_ms + max(0, member.rebalance_timeout_ms))
+        if not member.revoking or member.classic is not None:
+            self._cancel(group, member.member_id, ConsumerTimer.REBALANCE)
+        else:
+            self.expect(group, member, ConsumerTimer.REBALANCE, now_ms)
+
+    def expect(self, group: str, member: ConsumerMember, timer: ConsumerTimer, now_ms: int) -> None:
+        """A member has its rebalance time-out for what it is waited for; time that runs already goes on."""
+        due = ConsumerDeadline(group, timer, member.member_id)
+        if self.deadlines.get(due) is None:
+            self.deadlines.set(due, now_ms + max(0, member.rebalance_timeout_ms))
+
+    def expect_no_more(self, group: str, member_id: str, *timers: ConsumerTimer) -> None:
+        """It has come."""
+        for timer in timers:
+            self._cancel(group, member_id, timer)
 
     def _unwatch(self, group: str, member_id: str) -> None:
         for timer in ConsumerTimer:
@@ -321,6 +364,8 @@ def _updated(member: ConsumerMember, request: ConsumerHeartbeat) -> ConsumerMemb
         "client_host": request.client_host,
     }
     new = {name: value for name, value in said.items() if value is not None and getattr(member, name) != value}
+    if member.classic != request.classic:
+        new["classic"] = request.classic
     return attrs.evolve(member, **new) if new else member  # type: ignore[arg-type]
 
 

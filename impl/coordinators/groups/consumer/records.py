@@ -5,7 +5,8 @@ Keys begin with an int16 that says what kind of record it is, and have the group
     3   a group's epoch       epoch int32; tag 0: hash of its topics int64
     4   its topics            of Kafka up to 4.0; read over
     5   a member              instance id, rack id or null; client id, client host; topic names; expression or null;
-                              rebalance timeout int32; assignor or null
+                              rebalance timeout int32; assignor or null; tag 0: of who speaks the classic protocol
+                              int8 1, session timeout int32, and each protocol's name and metadata
     6   the target's epoch    epoch int32
     7   a member's target     partitions
     8   what a member has     epoch, previous epoch int32; state int8; partitions assigned, and those to be given back
@@ -32,7 +33,9 @@ from tidegauge.impl.coordinators.fields import (
     encode_string,
     encode_varint,
 )
+from tidegauge.impl.coordinators.groups.classic.state import Protocol
 from tidegauge.impl.coordinators.groups.consumer.state import (
+    ClassicSide,
     ConsumerGroup,
     ConsumerMember,
     Held,
@@ -49,6 +52,8 @@ MEMBER_TARGET: Final = 7
 CURRENT: Final = 8
 EXPRESSION: Final = 16
 _STABLE, _UNREVOKED, _UNRELEASED = 1, 2, 3
+_PRESENT = 1
+"""Before a structure that may be null."""
 
 
 # --- writing -------------------------------------------------------------------------------------------------------
@@ -100,8 +105,16 @@ def _member(member: ConsumerMember) -> bytes:
         _compact(member.expression or None),
         INT32.pack(member.rebalance_timeout_ms),
         _compact(member.assignor),
-        _NO_TAGS,
+        _NO_TAGS if member.classic is None else _classic_side(member.classic),
     )
+
+
+def _classic_side(classic: ClassicSide) -> bytes:
+    parts = [bytes([_PRESENT]), INT32.pack(classic.session_timeout_ms), encode_varint(len(classic.protocols) + 1)]
+    for name, metadata in classic.protocols:
+        parts += _compact(name), encode_varint(len(metadata) + 1), metadata, _NO_TAGS
+    data = b"".join((*parts, _NO_TAGS))
+    return encode_varint(1) + encode_varint(0) + encode_varint(len(data)) + data
 
 
 def _names(topics: Iterable[str]) -> list[bytes]:
@@ -233,7 +246,19 @@ def _read_member(member: ConsumerMember, fields: FieldReader) -> ConsumerMember:
         expression=expression,
         rebalance_timeout_ms=fields.int32(),
         assignor=fields.nullable_string(compact=True),
+        classic=next((_read_classic_side(data) for tag, data in fields.tagged_fields() if tag == 0), None),
     )
+
+
+def _read_classic_side(data: bytes) -> ClassicSide | None:
+    fields = FieldReader(data)
+    if fields.bytes_of(1)[0] != _PRESENT:
+        return None
+    session_timeout_ms, protocols = fields.int32(), []
+    for _ in range(fields.count(compact=True)):
+        protocols.append(Protocol(fields.string(compact=True), fields.bytes_of(fields.count(compact=True))))
+        dict(fields.tagged_fields())
+    return ClassicSide(session_timeout_ms, tuple(protocols))
 
 
 def _read_names(fields: FieldReader) -> frozenset[str]:

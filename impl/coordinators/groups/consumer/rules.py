@@ -38,26 +38,33 @@ class ConsumerRules:
     def heartbeat_error(self, group: ConsumerGroup, request: ConsumerHeartbeat) -> ErrorCode:
         """UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, UNRELEASED_INSTANCE_ID, FENCED_MEMBER_EPOCH."""
         if request.epoch == JOINING_EPOCH:
-            return self.joining_error(group, request.instance_id, request.member_id)
+            return self.joining_error(group, request)
         if (error := self.member_error(group, request.instance_id, request.member_id)) is not NONE:
             return error
         leaves = request.epoch in (LEAVING_EPOCH, STATIC_LEAVING_EPOCH)
         return NONE if leaves else self.epoch_error(group.members[request.member_id], request)
 
-    def joining_error(self, group: ConsumerGroup, instance_id: str | None, member_id: str) -> ErrorCode:
-        """A static member may be replaced when it has left to come back, and not before."""
-        known = None if instance_id is None else group.instances.get(instance_id)
-        is_free = known is None or known == member_id or group.members[known].epoch == STATIC_LEAVING_EPOCH
+    def joining_error(self, group: ConsumerGroup, request: ConsumerHeartbeat) -> ErrorCode:
+        """A static member may be replaced when it has left to come back, and not before; but by the other protocol."""
+        known = None if request.instance_id is None else group.instances.get(request.instance_id)
+        if known is None or known == request.member_id:
+            return NONE
+        member = group.members[known]
+        goes_over = member.classic is not None or request.classic is not None
+        is_free = goes_over or member.epoch == STATIC_LEAVING_EPOCH
         return NONE if is_free else ErrorCode.unreleased_instance_id
 
     def member_error(self, group: ConsumerGroup, instance_id: str | None, member_id: str) -> ErrorCode:
         """Why one that says it is a member is none."""
-        if instance_id is None:
-            return NONE if member_id in group.members else ErrorCode.unknown_member_id
-        known = group.instances.get(instance_id)
-        if known is None:
-            return ErrorCode.unknown_member_id
-        return NONE if known == member_id else ErrorCode.fenced_instance_id
+        if instance_id is not None:
+            known = group.instances.get(instance_id)
+            if known is None:
+                return ErrorCode.unknown_member_id
+            if known != member_id:
+                return ErrorCode.fenced_instance_id
+        member = group.members.get(member_id)
+        is_one = member is not None and member.classic is None
+        return NONE if is_one else ErrorCode.unknown_member_id
 
     def epoch_error(self, member: ConsumerMember, request: ConsumerHeartbeat) -> ErrorCode:
         """A member is in its epoch, or behind by a response that was lost."""
@@ -212,14 +219,16 @@ class ConsumerRules:
     # --- commits ---------------------------------------------------------------------------------------------------
 
     def commit_error(self, group: ConsumerGroup, commit: Commit) -> ErrorCode:
-        """Why nothing of a commit is taken: UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH; an empty group takes offsets of
-        who is no member.
+        """Why nothing of a commit is taken: UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH; ILLEGAL_GENERATION for a member of
+        the classic protocol, which KIP-1251 is not for. An empty group takes offsets of who is no member.
         """
         if commit.generation < 0 and not group.members:
             return NONE
         member = group.members.get(commit.member_id)
         if member is None:
             return ErrorCode.unknown_member_id
+        if member.classic is not None:
+            return NONE if commit.generation == member.epoch else ErrorCode.illegal_generation
         return ErrorCode.stale_member_epoch if commit.generation > member.epoch else NONE
 
     def place_error(self, group: ConsumerGroup, commit: Commit, place: Place) -> ErrorCode:

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Final, NamedTuple, Protocol, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
+from typing import Protocol as Interface
 
 import attrs
 from kio.schema.errors import ErrorCode
+
+from tidegauge.impl.coordinators.groups.classic.state import Protocol
 
 JOINING_EPOCH: Final = 0
 """The member epoch of one that joins, or joins again."""
@@ -40,6 +43,18 @@ class Resolved(NamedTuple):
     """ms since 1970."""
 
 
+class ClassicSide(NamedTuple):
+    """What a member says of itself that speaks the classic protocol (`migration`)."""
+
+    session_timeout_ms: int
+    protocols: tuple[Protocol, ...]
+
+    @property
+    def metadata(self) -> bytes:
+        """What it has told for its first protocol: consumers tell the same for each, but for what assignors add."""
+        return self.protocols[0].metadata if self.protocols else b""
+
+
 class Topic(NamedTuple):
     """What the coordinator knows of a topic."""
 
@@ -51,7 +66,7 @@ Topics: TypeAlias = Mapping[str, Topic]
 """By name."""
 
 
-class KnownTopics(Protocol):
+class KnownTopics(Interface):
     """What the coordinator knows of topics when a heartbeat comes."""
 
     @property
@@ -90,6 +105,8 @@ class ConsumerHeartbeat:
     owned: frozenset[Place] | None = None
     client_id: str = ""
     client_host: str = ""
+    classic: ClassicSide | None = None
+    """Of a JoinGroup: its member speaks the classic protocol."""
 
     @property
     def is_full(self) -> bool:
@@ -133,12 +150,14 @@ class ConsumerMember:
     """What it has to give back, and has not acknowledged."""
     is_waiting: bool = False
     """Whether another member has to give back first what the target gives it."""
+    classic: ClassicSide | None = None
+    """If it speaks the classic protocol."""
 
     @property
     def subscription(self) -> tuple[object, ...]:
         """What the record of a member says."""
         own = self.instance_id, self.rack_id, self.client_id, self.client_host
-        return *own, self.topics, self.expression, self.rebalance_timeout_ms, self.assignor
+        return *own, self.topics, self.expression, self.rebalance_timeout_ms, self.assignor, self.classic
 
     @property
     def current(self) -> tuple[object, ...]:

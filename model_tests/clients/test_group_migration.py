@@ -1,0 +1,109 @@
+"""Groups of real clients go over from the classic protocol to KIP-848's, member by member, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, ConsumerGroupType
+from confluent_kafka.admin import AdminClient
+
+from tidegauge import running_cluster
+from tidegauge.impl.coordinators.hashing import partition_for
+from tidegauge.impl.metadata.topic_names import CONSUMER_OFFSETS
+from tidegauge.model_tests.clients.test_consumer_groups import (
+    PARTITIONS,
+    PATIENCE,
+    SETTINGS,
+    produce,
+    read,
+    settings,
+    shares,
+    until,
+)
+
+CLASSIC = {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 100}
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    with running_cluster(brokers=3, config=SETTINGS) as running:
+        yield running
+
+
+class Members:
+    """The members of one group, two of them at any time."""
+
+    def __init__(self, bootstrap: str, topic: str, stack: ExitStack) -> None:
+        self.bootstrap, self.topic, self.stack = bootstrap, topic, stack
+        self.live: list[Consumer] = []
+        self.wanted, self.found = set[bytes](), set[bytes]()
+
+    def begin(self, *, classic: bool, strategy: str = "range") -> None:
+        """One more joins."""
+        config = settings(self.bootstrap, self.topic)
+        if classic:
+            config |= {"group.protocol": "classic", "partition.assignment.strategy": strategy, **CLASSIC}
+        consumer = Consumer(config)
+        consumer.subscribe([self.topic])
+        self.stack.callback(consumer.close)
+        self.live.append(consumer)
+
+    def roll(self, *, classic: bool, strategy: str = "range") -> None:
+        """The first one leaves, and comes back by a protocol; then both have their part."""
+        self.live.pop(0).close()
+        self.begin(classic=classic, strategy=strategy)
+        self.share()
+
+    def read(self, values: range) -> None:
+        """What is produced is delivered; what was, meanwhile or before, is not lost."""
+        self.wanted |= produce(self.bootstrap, self.topic, values)
+        self.found |= read(self.wanted - self.found, *self.live)
+        assert self.found == self.wanted
+
+    def share(self) -> None:
+        self.found |= until(lambda: shares(*self.live) == [3, 3], *self.live)
+
+
+def kind_of(bootstrap: str, group: str) -> ConsumerGroupType:
+    """The type of a group, as it is listed."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    kinds = (ConsumerGroupType.CLASSIC, ConsumerGroupType.CONSUMER)
+    return next(
+        kind
+        for kind in kinds
+        for one in admin.list_consumer_groups(types={kind}).result(PATIENCE).valid
+        if one.group_id == group
+    )
+
+
+@pytest.mark.parametrize("strategy", ["cooperative-sticky", pytest.param("range", marks=pytest.mark.deep)])
+def test_members_go_over_one_by_one_and_back_through_a_crash_and_nothing_is_lost(cluster: Any, strategy: str) -> None:
+    bootstrap, topic = str(cluster.bootstrap_servers), f"migrated-{strategy}"
+    cluster.create_topic(topic, partitions=6, replication_factor=3)
+    with ExitStack() as stack:
+        members = Members(bootstrap, topic, stack)
+        for _ in range(2):
+            members.begin(classic=True, strategy=strategy)
+        members.share()
+        members.read(range(12))
+        assert kind_of(bootstrap, topic) is ConsumerGroupType.CLASSIC
+
+        members.roll(classic=False)
+        assert kind_of(bootstrap, topic) is ConsumerGroupType.CONSUMER
+        members.read(range(12, 24))
+
+        leader = cluster.leader(CONSUMER_OFFSETS, partition_for(topic, PARTITIONS))
+        cluster.crash(leader)
+        members.read(range(24, 36))
+        cluster.restart(leader)
+        members.share()
+
+        members.roll(classic=False)
+        members.read(range(36, 48))
+        for number in range(2):
+            members.roll(classic=True, strategy=strategy)
+            members.read(range(48 + 12 * number, 60 + 12 * number))
+        assert kind_of(bootstrap, topic) is ConsumerGroupType.CLASSIC

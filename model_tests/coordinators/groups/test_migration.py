@@ -1,0 +1,341 @@
+"""A group that goes over at its coordinator: what is written, what is undone, and who is too late or cannot be read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import pytest
+from kio.schema.errors import ErrorCode
+
+from tidegauge.impl.coordinators.groups.classic.messages import (
+    Heartbeat,
+    JoinGroup,
+    Leaving,
+    Moment,
+    Outcome,
+    SyncGroup,
+)
+from tidegauge.impl.coordinators.groups.classic.state import ClassicState, Protocol
+from tidegauge.impl.coordinators.groups.classic.turn import ClassicLimits
+from tidegauge.impl.coordinators.groups.consumer.coordinator import ConsumerLimits
+from tidegauge.impl.coordinators.groups.consumer.records import changes, replayed
+from tidegauge.impl.coordinators.groups.consumer.state import (
+    ClassicSide,
+    ConsumerGroup,
+    ConsumerHeartbeat,
+    ConsumerMember,
+    HeartbeatResponse,
+    Topic,
+)
+from tidegauge.impl.coordinators.groups.coordinator import GroupCoordinator, Limits
+from tidegauge.impl.coordinators.groups.migration.coordinator import Decision
+from tidegauge.impl.coordinators.groups.migration.embedded import (
+    Subscription,
+    encode_assignment,
+    read_assignment,
+    read_subscription,
+)
+from tidegauge.impl.coordinators.groups.migration.rules import Policy
+from tidegauge.impl.coordinators.groups.record_formats import ConsumerKey, decode_key
+from tidegauge.impl.coordinators.groups.requests import Commit, NewOffset
+from tidegauge.impl.records.batches import RecordError
+from tidegauge.model_tests.harness.cores.known_topics import Known
+from tidegauge.model_tests.harness.cores.migration_abstraction import subscription
+
+NONE = ErrorCode.none
+GROUP = "g"
+TOPIC = "00000000-0000-0000-0000-000000000001"
+KNOWN = Known({"t": Topic(TOPIC, 2)})
+SESSION_MS = 10_000
+REBALANCE_MS = 20_000
+
+
+def at(ms: int = 0) -> Moment:
+    return Moment(ms, 1_000_000 + ms)
+
+
+class Coordinator:
+    """A coordinator whose log takes everything, unless it is told not to."""
+
+    def __init__(self, **limits: Any) -> None:
+        self.core = GroupCoordinator(attrs.evolve(Limits(classic=ClassicLimits(initial_delay_ms=0)), **limits))
+        self.told: dict[object, Any] = {}
+        self.waiting: list[Decision] = []
+        """What is decided and neither written nor given up."""
+        self.is_writing = True
+
+    def carry_out(self, outcome: Outcome) -> None:
+        self.told.update(outcome.responses)
+        for write in outcome.writes:
+            self.carry_out(self.core.group_written(write, 0, at()))
+
+    def decided(self, made: Any) -> Any:
+        """The decision, which is in the log at once; or the refusal."""
+        if isinstance(made, Decision):
+            self.carry_out(made.outcome)
+            self.waiting.append(made)
+            if self.is_writing:
+                self.write()
+        return made
+
+    def write(self) -> None:
+        for made in self.waiting:
+            self.core.consumers_written(made.write, 0)
+        self.waiting.clear()
+
+    def fail(self) -> None:
+        (made,) = self.waiting
+        self.waiting.clear()
+        self.carry_out(self.core.consumers_failed(made.write, at()))
+
+    def beat(self, member_id: str = "c", epoch: int = 0, ms: int = 0, **fields: Any) -> Any:
+        asked = ConsumerHeartbeat(
+            GROUP,
+            member_id,
+            epoch,
+            rebalance_timeout_ms=REBALANCE_MS,
+            topics=("t",),
+            owned=fields.pop("owned", frozenset()),
+            **fields,
+        )
+        return self.decided(self.core.migration.heartbeat(asked, KNOWN, SESSION_MS, at(ms)))
+
+    def join(self, member_id: str, *owned: int, ms: int = 0, **fields: Any) -> Any:
+        """A JoinGroup; the token of one that waits, in a classic group."""
+        metadata = fields.pop("metadata", subscription(["t"], [("t", one) for one in owned], 0))
+        asked = JoinGroup(
+            GROUP,
+            "consumer",
+            (Protocol("p", metadata),),
+            member_id,
+            client_id=member_id,
+            rebalance_timeout_ms=REBALANCE_MS,
+            session_timeout_ms=SESSION_MS,
+            **fields,
+        )
+        if self.core.migration.mixed_group(GROUP) is not None:
+            return self.decided(self.core.migration.join(asked, KNOWN, at(ms)))
+        self.carry_out(self.core.classic.join(asked, token := object(), at(ms)))
+        return token
+
+    def stable(self, **fields: Any) -> None:
+        """One classic member, `a-`, has everything."""
+        metadata = fields.pop("metadata", subscription(["t"], [], 0))
+        asked = JoinGroup(
+            GROUP,
+            "consumer",
+            (Protocol("p", metadata),),
+            client_id="a",
+            rebalance_timeout_ms=REBALANCE_MS,
+            session_timeout_ms=SESSION_MS,
+            version=3,
+            **fields,
+        )
+        self.carry_out(self.core.classic.join(asked, token := object(), at()))
+        while self.core.classic.groups[GROUP].state is ClassicState.PREPARING_REBALANCE:
+            for outcome in self.core.classic.time_passed(at()):
+                self.carry_out(outcome)
+        told = self.told[token]
+        given = ((told.member_id, everything()),)
+        self.carry_out(self.core.classic.sync(SyncGroup(GROUP, 1, told.member_id, assignments=given), object(), at()))
+        assert self.core.classic.groups[GROUP].state is ClassicState.STABLE
+
+    @property
+    def group(self) -> ConsumerGroup:
+        return self.core.consumers.groups[GROUP]
+
+
+def everything() -> bytes:
+    return encode_assignment([("t", 0), ("t", 1)], 1)
+
+
+# --- what is written -------------------------------------------------------------------------------------------------
+
+
+def test_a_group_that_goes_over_is_one_batch_each_way() -> None:
+    one = Coordinator()
+    one.stable()
+    made = one.beat()
+    kinds = {key.kind for key in map(decode_key, (it.key for it in made.write.records)) if isinstance(key, ConsumerKey)}
+    assert made.write.records[0].value is None, "the classic group's tombstone comes first"
+    assert kinds == {3, 5, 6, 7, 8}
+    assert (one.group.epoch, one.group.members["a-"].epoch) == (2, 1)
+    back = one.beat(epoch=-1)
+    assert [record.value is None for record in back.write.records] == [True] * (len(back.write.records) - 1) + [False]
+    assert one.core.consumers.groups == one.core.consumers.committed == {}
+    written = one.core.offsets.metadata[GROUP]
+    assert (written.leader, written.generation) == (None, 2)
+    assert read_assignment(written.members[0].assignment) == {("t", 0), ("t", 1)}
+
+
+def test_a_classic_member_is_in_its_record_as_kafka_writes_it() -> None:
+    side = ClassicSide(9, (Protocol("p", b"\1\2"), Protocol("q", b"")))
+    group = ConsumerGroup(GROUP, members={"m": ConsumerMember("m", classic=side)})
+    records = {decode_key(one.key): one.value for one in changes(None, group, GROUP)}
+    value = records[ConsumerKey(5, GROUP, "m")]
+    assert value is not None
+    assert value.endswith(bytes.fromhex("01 00 11 01 00000009 03 0270 03 0102 00 0271 01 00 00"))
+    found = replayed(None, ConsumerKey(5, GROUP, "m"), value)
+    assert found is not None
+    assert found.members["m"].classic == side
+
+
+# --- what is not written ---------------------------------------------------------------------------------------------
+
+
+def test_a_group_whose_going_over_is_not_written_is_a_classic_one_and_rebalances() -> None:
+    one = Coordinator()
+    one.stable()
+    one.is_writing = False
+    one.beat()
+    one.fail()
+    assert one.core.migration.consumer_group(GROUP) is None
+    assert GROUP not in one.core.consumers.groups
+    group = one.core.classic.groups[GROUP]
+    assert (group.state, [*group.members]) == (ClassicState.PREPARING_REBALANCE, ["a-"])
+    assert one.core.classic.heartbeat(Heartbeat(GROUP, 1, "a-"), at()) is ErrorCode.rebalance_in_progress
+    assert group.members["a-"].session_deadline is not None
+
+
+def test_a_group_whose_going_back_is_not_written_is_a_consumer_group_whose_last_member_goes_again() -> None:
+    one = Coordinator()
+    one.stable()
+    one.beat()
+    one.join("b")
+    one.is_writing = False
+    one.beat(epoch=-1)
+    token = one.join("a-")
+    one.fail()
+    assert one.core.classic.get(GROUP) is None
+    assert {*one.group.members} == {"a-", "b", "c"}
+    assert one.told[token].error is ErrorCode.coordinator_not_available
+    one.is_writing = True
+    for write in one.core.consumers.time_passed(5_000):
+        one.decided(one.core.migration.decided(write, KNOWN.topics, at(5_000)))
+    assert one.core.classic.groups[GROUP].members.keys() == {"a-", "b"}
+
+
+# --- who is too late -------------------------------------------------------------------------------------------------
+
+
+def test_a_classic_member_that_does_not_join_again_in_time_is_out() -> None:
+    one = Coordinator(policy=Policy.UPGRADE)
+    one.stable()
+    one.beat()
+    for ms in range(0, REBALANCE_MS, 5_000):
+        assert one.core.migration.beat(Heartbeat(GROUP, 1, "a-"), at(ms)) is ErrorCode.rebalance_in_progress
+        one.beat(epoch=one.group.members["c"].epoch, ms=ms)
+    assert [write.after.members.keys() for write in one.core.consumers.time_passed(REBALANCE_MS) if write.after] == [
+        {"c"}
+    ]
+
+
+def test_a_classic_member_that_does_not_ask_for_its_assignment_in_time_is_out() -> None:
+    one = Coordinator()
+    one.beat()
+    assert one.join("b").write.response.member_id == "b"
+    for ms in range(0, REBALANCE_MS, 5_000):
+        one.beat(epoch=one.group.members["c"].epoch, owned=frozenset({(TOPIC, 0)}), ms=ms)
+        one.core.consumers.watch(one.group.members["b"], GROUP, SESSION_MS, ms)
+    assert [write.after.members.keys() for write in one.core.consumers.time_passed(REBALANCE_MS) if write.after] == [
+        {"c"}
+    ]
+
+
+def test_a_classic_member_that_has_its_assignment_stays() -> None:
+    one = Coordinator()
+    one.beat()
+    one.join("b")
+    made = one.core.migration.sync(SyncGroup(GROUP, one.group.members["b"].epoch, "b"), KNOWN.topics, at())
+    assert not isinstance(made, ErrorCode)
+    assert read_assignment(made[1].assignment) == frozenset(), "the other member has yet to give back"
+    for member in one.group.members.values():
+        one.core.consumers.watch(member, GROUP, SESSION_MS, REBALANCE_MS)
+    assert [*one.core.consumers.time_passed(REBALANCE_MS)] == []
+
+
+# --- who goes over ---------------------------------------------------------------------------------------------------
+
+
+def test_what_a_consumer_says_is_read_up_to_so_many_partitions() -> None:
+    assert read_assignment(b"") == frozenset()
+    assert read_subscription(subscription(["t"], [("t", 1), ("u", 2)], 0)) == Subscription(
+        1, frozenset({"t"}), frozenset({("t", 1), ("u", 2)})
+    )
+    for wrong in (b"", b"\0\1\0", b"\0\1\x7f\xff\xff\xff", b"\0\1" + bytes(8) + b"\0\0\0\1\0\1t\x7f\xff\xff\xff"):
+        with pytest.raises(RecordError):
+            read_subscription(wrong)
+
+
+def test_a_group_whose_members_cannot_be_read_stays_a_classic_one() -> None:
+    one = Coordinator()
+    one.stable(metadata=b"m")
+    refused = one.beat()
+    assert isinstance(refused, HeartbeatResponse)
+    assert refused.error is ErrorCode.group_id_not_found
+    assert one.core.classic.groups[GROUP].state is ClassicState.STABLE
+    assert one.core.consumers.groups == {}
+
+
+def test_a_group_that_is_too_large_for_the_other_protocol_stays_what_it_is() -> None:
+    one = Coordinator(consumer=ConsumerLimits(max_size=0))
+    one.stable()
+    assert one.beat().error is ErrorCode.group_id_not_found
+    two = Coordinator(classic=ClassicLimits(max_size=1, initial_delay_ms=0))
+    two.beat()
+    two.join("a")
+    two.join("b")
+    two.beat(epoch=-1)
+    assert {*two.group.members} == {"a", "b"}
+
+
+def test_a_member_of_a_consumer_group_that_has_gone_back_without_it_is_told_that_it_is_unknown() -> None:
+    one = Coordinator()
+    one.stable()
+    one.beat()
+    one.beat(epoch=-1)
+    assert one.beat(epoch=2).error is ErrorCode.unknown_member_id
+    assert one.beat(epoch=0).write.response.error is NONE
+
+
+def test_a_static_member_comes_back_by_the_other_protocol_in_its_place() -> None:
+    one = Coordinator()
+    one.stable(instance_id="i")
+    had = {(TOPIC, 0), (TOPIC, 1)}
+    made = one.beat(instance_id="i")
+    assert made.write.response.assignment == had
+    assert {*one.group.members} == {"c"}
+    back = one.join("", instance_id="i", unique="x")
+    assert back.write.classic is not None, "nobody of KIP-848 is left"
+    (member,) = back.write.classic.members
+    assert member.member_id == "i-x"
+    assert read_assignment(member.assignment) == {("t", 0), ("t", 1)}
+
+
+def test_a_classic_member_commits_in_its_generation_by_old_versions_too() -> None:
+    one = Coordinator()
+    one.beat()
+    one.join("b")
+    new = (NewOffset("t", 0, 3),)
+
+    def commit(generation: int, member_id: str = "b") -> ErrorCode:
+        asked = Commit(GROUP, new, generation, member_id, version=3, topic_ids={"t": TOPIC})
+        return one.core.commit(asked, 0).error
+
+    epoch = one.group.members["b"].epoch
+    assert commit(epoch) is NONE
+    assert commit(epoch - 1) is commit(epoch + 1) is ErrorCode.illegal_generation
+    assert commit(one.group.members["c"].epoch, "c") is ErrorCode.unsupported_version
+
+
+def test_an_operator_removes_a_static_member_by_its_instance_id_and_a_classic_one_leaves_by_its_own() -> None:
+    one = Coordinator()
+    one.beat(instance_id="i")
+    one.join("b")
+    left, decision = one.core.migration.leave(GROUP, Leaving("b"), KNOWN.topics, at())
+    assert left.error is NONE
+    one.decided(decision)
+    assert one.core.migration.leave(GROUP, Leaving("c"), KNOWN.topics, at())[0].error is ErrorCode.unknown_member_id
+    one.decided(one.core.migration.leave(GROUP, Leaving("", "i"), KNOWN.topics, at())[1])
+    assert one.group.members == {}

@@ -1,0 +1,443 @@
+"""Groups that go over, in lockstep: the cores of a coordinator beside the machine of `spec.groups.migration`.
+
+Who leads a classic group is the specification's: which of its members does is no matter of a migration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Final
+
+import attrs
+from kio.schema.errors import ErrorCode
+
+from tidegauge.impl.coordinators.groups.classic.messages import (
+    Heartbeat,
+    JoinGroup,
+    JoinResponse,
+    LeaveGroup,
+    Leaving,
+    Moment,
+    Outcome,
+    SyncGroup,
+    SyncResponse,
+)
+from tidegauge.impl.coordinators.groups.classic.state import ClassicState, Protocol
+from tidegauge.impl.coordinators.groups.classic.turn import ClassicLimits, DeadlineKey, Timer
+from tidegauge.impl.coordinators.groups.consumer.coordinator import ConsumerDeadline, ConsumerTimer, ConsumerWrite
+from tidegauge.impl.coordinators.groups.consumer.records import MEMBER
+from tidegauge.impl.coordinators.groups.consumer.state import ConsumerHeartbeat, HeartbeatResponse
+from tidegauge.impl.coordinators.groups.coordinator import GroupCoordinator, Limits
+from tidegauge.impl.coordinators.groups.group_metadata import group_record
+from tidegauge.impl.coordinators.groups.migration.coordinator import Decision
+from tidegauge.impl.coordinators.groups.migration.embedded import encode_assignment, read_assignment
+from tidegauge.impl.coordinators.groups.migration.rules import MigrationLimits, MigrationRules, Policy
+from tidegauge.impl.coordinators.groups.record_formats import ConsumerKey, GroupRecord, decode_key
+from tidegauge.impl.coordinators.groups.requests import Ruling
+from tidegauge.model_tests.harness.cores.consumer_abstraction import (
+    GROUP,
+    ConsumerRoles,
+    abstract_group,
+    abstract_offsets,
+    error_as_specified,
+    member_name,
+    topic_name,
+    with_target_of,
+)
+from tidegauge.model_tests.harness.cores.consumer_groups import (
+    OFTEN,
+    SESSION_MS,
+    ConsumerCores,
+    entries,
+    error_of,
+)
+from tidegauge.model_tests.harness.cores.migration_abstraction import (
+    abstract_classic,
+    abstract_metadata,
+    partitions,
+    subscription,
+)
+from tidegauge.model_tests.harness.lockstep.walks import WalkPlan, enabled_candidates
+from tidegauge.model_tests.harness.performing import Steps, on
+from tidegauge.spec.groups.consumer import processes
+from tidegauge.spec.groups.consumer import requests as consumer_requests
+from tidegauge.spec.groups.consumer import state as spec
+from tidegauge.spec.groups.consumer import timing as consumer_timing
+from tidegauge.spec.groups.consumer.state import State
+from tidegauge.spec.groups.migration import requests, timing
+from tidegauge.spec.groups.migration import rules as specified
+from tidegauge.spec.groups.migration.machine import GroupMigration as Machine
+from tidegauge.spec.kernel.bounds import Bounds
+from tidegauge.spec.kernel.evolving import evolve
+from tidegauge.spec.kernel.machine import Action
+
+NOW: Final = Moment(0, 1_000_000)
+CLASSIC_SESSION_MS: Final = 10_000
+PROTOCOL: Final = "cooperative"
+POLICIES: Final = {
+    specified.Policy.DISABLED: Policy.DISABLED,
+    specified.Policy.UPGRADE: Policy.UPGRADE,
+    specified.Policy.DOWNGRADE: Policy.DOWNGRADE,
+    specified.Policy.BIDIRECTIONAL: Policy.BIDIRECTIONAL,
+}
+
+
+@attrs.frozen
+class MigrationRoles:
+    """The classes that play each part."""
+
+    rules: type[MigrationRules] = MigrationRules
+
+
+CORRECT_MIGRATION: Final = MigrationRoles()
+
+
+def large_migrations(rng: Random) -> Machine:
+    """A machine for a walk: it bounds little."""
+    bounds = dict.fromkeys(Machine().perturbations, OFTEN)
+    bounds["FailOver"] = rng.choice((0, OFTEN))
+    bounds |= {name: rng.choice((0, 3)) for name in ("ExpireRebalance", "ExpireRejoin", "ExpireSession", "EndJoining")}
+    count = rng.choice((2, 3))
+    return Machine(
+        processes=count,
+        classic=tuple(rng.random() < 0.6 for _ in range(count)),
+        partitions=rng.choice((1, 2, 3)),
+        commits=rng.choice((0, 2)),
+        eager=rng.random() < 0.3,
+        policy=rng.choice((specified.Policy.BIDIRECTIONAL,) * 3 + (*specified.Policy,)),
+        bounds=Bounds(bounds),
+    )
+
+
+@attrs.frozen(eq=False)
+class Batch:
+    """Records that are appended, and what is done when they are committed."""
+
+    records: tuple[GroupRecord, ...]
+    commit: Callable[[GroupCoordinator, int], None]
+
+
+class MigrationCores(ConsumerCores):
+    """One group at its coordinator, in the machine's initial state."""
+
+    machine: Machine
+
+    def __init__(self, machine: Machine, roles: MigrationRoles = CORRECT_MIGRATION) -> None:
+        self.migration_roles = roles
+        self.sent = 0
+        """JoinGroups: no two say the same."""
+        super().__init__(machine, ConsumerRoles())
+
+    def started(self, records: list[GroupRecord]) -> GroupCoordinator:
+        coordinator = GroupCoordinator(Limits(classic=ClassicLimits(initial_delay_ms=0)))
+        rules = with_target_of(self.machine, self.roles.rules, self.numbers)
+        coordinator.consumers.rules = rules
+        limits = MigrationLimits(POLICIES[self.machine.policy])
+        coordinator.migration.rules = self.migration_roles.rules(limits, rules)
+        coordinator.replay(entries(records))
+        for group in list(coordinator.offsets.metadata):
+            coordinator.take_over(group, NOW)
+        for group in coordinator.consumers.committed:
+            coordinator.consumers.load(group, SESSION_MS, 0)
+        return coordinator
+
+    def perform(self, action: Action, before: State) -> None:
+        if type(action) in STEPS:
+            STEPS.perform(self, action, before)
+        while self.appended and not self.machine.writes_in_two_steps:
+            self.commit_first()
+
+    # --- what is appended --------------------------------------------------------------------------------------------
+
+    def carry_out(self, outcome: Outcome) -> None:
+        for write in outcome.writes:
+            records = (group_record(write.group, write.metadata), *self.core.migration.beneath(write.group))
+
+            def commit(core: GroupCoordinator, place: int, write=write) -> None:  # type: ignore[no-untyped-def]
+                self.carry_out(core.group_written(write, place, NOW))
+
+            self.appended.append(Batch(records, commit))  # type: ignore[arg-type]
+
+    def decide(self, decision: Decision) -> None:
+        self.carry_out(decision.outcome)
+        if (write := decision.write).records:
+            batch = Batch(write.records, lambda core, place: core.consumers_written(write, place))
+            self.appended.append(batch)  # type: ignore[arg-type]
+
+    def write_with_the_last(self) -> None:
+        """Who joins again may say of itself what is new to the record alone, where nobody waits for the response."""
+        extra = self.appended.pop()
+        assert isinstance(extra, Batch), f"{extra} is written, and changes nothing"
+        kinds = {key.kind for key in (decode_key(one.key) for one in extra.records) if isinstance(key, ConsumerKey)}
+        assert kinds == {MEMBER}, f"{kinds} is written, and changes nothing"
+        if not self.appended:
+            self.appended.append(extra)
+            self.commit_first()
+            return
+        last = self.appended.pop()
+
+        def commit(core: GroupCoordinator, place: int) -> None:
+            if isinstance(last, Batch):
+                last.commit(core, place)
+            elif isinstance(last, Ruling):
+                core.committed(last, place)
+            extra.commit(core, place)
+
+        records = (*(() if last is None else last.records), *extra.records)
+        self.appended.append(Batch(records, commit))
+
+    def commit_first(self) -> None:
+        first, place = self.appended.pop(0), len(self.log)
+        if isinstance(first, Batch):
+            self.log += first.records
+            first.commit(self.core, place)
+        else:
+            self.appended.insert(0, first)
+            super().commit_first()
+
+    # --- requests ----------------------------------------------------------------------------------------------------
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether a classic member is served by the core of consumer groups."""
+        return self.core.migration.mixed_group(GROUP) is not None
+
+    def migrate(self, request: spec.HeartbeatRequest, state: State) -> Decision | ErrorCode:
+        """A ConsumerGroupHeartbeat, JoinGroup or LeaveGroup; what it decides, or its error."""
+        if not request.classic:
+            return self.beat_of_both(request, state)
+        if request.epoch == spec.LEAVING_EPOCH:
+            return self.leave(request, state)
+        return self.join(request, state)
+
+    def beat_of_both(self, request: spec.HeartbeatRequest, state: State) -> Decision | ErrorCode:
+        says = request.full or request.epoch == spec.JOINING_EPOCH
+        asked = ConsumerHeartbeat(
+            GROUP,
+            member_name(request.member_id),
+            request.epoch,
+            rebalance_timeout_ms=500 if says else -1,
+            topics=tuple(map(topic_name, request.topics)),
+            expression="",
+            owned=None if request.owned is None else frozenset(map(self.numbers.place, request.owned)),
+        )
+        made = self.core.migration.heartbeat(asked, self.known(state), SESSION_MS, NOW)
+        return made.error if isinstance(made, HeartbeatResponse) else made
+
+    def join(self, request: spec.HeartbeatRequest, state: State) -> Decision | ErrorCode:
+        self.sent += 1
+        name = member_name(request.member_id)
+        places = [(topic_name(one % self.machine.topics), one // self.machine.topics) for one in request.owned or ()]
+        metadata = subscription(map(topic_name, request.topics), places, self.sent)
+        asked = JoinGroup(
+            GROUP,
+            "consumer",
+            (Protocol(PROTOCOL, metadata),),
+            name,
+            session_timeout_ms=CLASSIC_SESSION_MS,
+            client_id=name[:-4],
+            unique=name[-3:],
+        )
+        if self.is_mixed:
+            made = self.core.migration.join(asked, self.known(state), NOW)
+            return made.error if isinstance(made, JoinResponse) else made
+        known = self.core.classic.get(GROUP)
+        if request.full and (known is None or name not in known.members):
+            required = self.core.classic.join(attrs.evolve(asked, member_id=""), object(), NOW)
+            ((_, told),) = required.responses
+            assert (told.error, told.member_id) == (ErrorCode.member_id_required, name)  # type: ignore[union-attr]
+        outcome = self.core.classic.join(asked, token := object(), NOW)
+        self.carry_out(outcome)
+        return dict(outcome.responses).get(token, JoinResponse()).error
+
+    def leave(self, request: spec.HeartbeatRequest, state: State) -> Decision | ErrorCode:
+        leaving = Leaving(member_name(request.member_id))
+        if self.is_mixed:
+            left, decision = self.core.migration.leave(GROUP, leaving, self.known(state).topics, NOW)
+            return left.error if decision is None else decision
+        outcome = self.core.classic.leave(LeaveGroup(GROUP, (leaving,)), object(), NOW)
+        self.carry_out(outcome)
+        answers = [one.responses for one in outcome.writes if one.responses]
+        _, told = outcome.responses[-1] if outcome.responses and not answers else answers[0][0]
+        return told.members[0].error  # type: ignore[union-attr]
+
+    def receive_heartbeat(
+        self,
+        action: consumer_requests.ReceiveHeartbeat | consumer_requests.ReceiveLeave | consumer_requests.LoseResponse,
+        before: State,
+    ) -> None:
+        if isinstance(action, consumer_requests.LoseResponse):
+            request = self.machine.heartbeat_request(before, action.process)
+            assert request is not None, "the guard says so"
+        else:
+            request = action.request
+        if before.group is None:
+            return
+        made = self.migrate(request, before)
+        if isinstance(action, requests.ReceiveHeartbeat):
+            error, after = action.outcome(self.machine, before)
+            found = made if isinstance(made, ErrorCode) else ErrorCode.none
+            self.check_error(found, error)
+            if isinstance(made, Decision) and not action.late and not self.machine.writes_in_two_steps:
+                process = after.processes[request.process]
+                assert made.write.response.epoch == process.epoch, "another epoch is told"
+        if isinstance(made, Decision):
+            self.decide(made)
+
+    def check_error(self, found: ErrorCode, expected: spec.Error) -> None:
+        assert self.as_specified(found).value == expected.value, f"{expected.name} is told, and not {found.name}"
+
+    def as_specified(self, error: ErrorCode) -> ErrorCode:
+        """A consumer group that is not there has no members; a classic one that stays one is not found."""
+        return error if self.core.classic.get(GROUP) is not None else error_as_specified(error)
+
+    def receive_sync(self, action: requests.ReceiveSync, before: State) -> None:
+        process = before.processes[action.process]
+        expected, _ = action.outcome(self.machine, before)
+        name, shares = member_name(process.member_id), {}
+        if before.classic is not None and before.classic.leader == process.member_id:
+            shares = self.machine.shares(before.classic)
+        given = {
+            member_name(one): encode_assignment(
+                [(topic_name(p % self.machine.topics), p // self.machine.topics) for p in has], 1
+            )
+            for one, has in shares.items()
+        }
+        asked = SyncGroup(GROUP, process.epoch, name, None, "consumer", PROTOCOL, tuple(given.items()))
+        if self.is_mixed:
+            made = self.core.migration.sync(asked, self.known(before).topics, NOW)
+            if isinstance(made, ErrorCode):
+                self.check_error(made, expected)
+                return
+            self.check_error(ErrorCode.none, expected)
+            member = before.loaded.member(process.member_id)
+            assert member is not None, "it is known"
+            assigned = partitions(read_assignment(made[1].assignment), self.machine)
+            assert assigned == spec.partitions_of(member.assigned)
+            return
+        outcome = self.core.classic.sync(asked, token := object(), NOW)
+        self.carry_out(outcome)
+        told = dict(outcome.responses).get(token)
+        self.check_error(ErrorCode.none if told is None else told.error, expected)
+        if isinstance(told, SyncResponse) and told.error is ErrorCode.none and before.classic is not None:
+            share = before.classic.member(process.member_id)
+            assert share is not None, "it is known"
+            assert partitions(read_assignment(told.assignment), self.machine) == share.assigned
+
+    def heartbeat_of(self, action: requests.ReceiveBeat, before: State) -> ErrorCode:
+        process = before.processes[action.process]
+        asked = Heartbeat(GROUP, process.epoch, member_name(process.member_id))
+        return self.core.migration.beat(asked, NOW) if self.is_mixed else self.core.classic.heartbeat(asked, NOW)
+
+    def receive_beat(self, action: requests.ReceiveBeat, before: State) -> None:
+        self.check_error(self.heartbeat_of(action, before), action.outcome(self.machine, before)[0])
+
+    # --- requests that are refused -----------------------------------------------------------------------------------
+
+    def can_send(self, kind: type[Action]) -> bool:
+        return issubclass(kind, SENT)
+
+    def refuse(self, action: Action, before: State) -> ErrorCode:
+        if self.coordinator is None:
+            return ErrorCode.coordinator_load_in_progress
+        if isinstance(action, consumer_requests.ReceiveCommit):
+            return self.as_specified(error_of(self.commit(action.request)))
+        if isinstance(action, requests.ReceiveBeat):
+            return self.as_specified(self.heartbeat_of(action, before))
+        assert isinstance(action, requests.ReceiveHeartbeat | requests.ReceiveLeave), "no other action can be sent"
+        made = self.migrate(action.request, before)
+        if isinstance(made, Decision):
+            if made.write.records:
+                self.decide(made)
+                self.write_with_the_last()
+            return ErrorCode.none
+        return self.as_specified(made)
+
+    # --- time and the log --------------------------------------------------------------------------------------------
+
+    def expire(self, action: consumer_timing.MemberTimeout, before: State) -> None:
+        name = member_name(action.member_id)
+        if before.classic is not None:
+            self.carry_out(self.core.classic.timed_out(DeadlineKey(GROUP, Timer.SESSION, name), NOW))
+            return
+        write = self.core.consumers.timed_out(ConsumerDeadline(GROUP, TIMERS[type(action)], name))
+        assert isinstance(write, ConsumerWrite), "nothing is due"
+        self.decide(self.core.migration.decided(write, self.known(before).topics, NOW))
+
+    def end_joining(self, action: timing.EndJoining, before: State) -> None:
+        """While members come the first wait is made longer."""
+        group = self.core.classic.groups[GROUP]
+        while group.state is ClassicState.PREPARING_REBALANCE:
+            self.carry_out(self.core.classic.timed_out(DeadlineKey(GROUP, Timer.JOIN), NOW))
+
+    # --- as the specification has it ---------------------------------------------------------------------------------
+
+    def abstraction(self, expected: State) -> State:
+        """What the coordinator has in memory, the log, and what of it is not committed."""
+        if len(self.appended) > len(expected.appended):
+            self.write_with_the_last()
+        self.appended += [None] * (len(expected.appended) - len(self.appended))
+        assert len(self.appended) == len(expected.appended), "something is written that changes nothing"
+        new = list(entries(self.log[self.read :]))
+        self.read = len(self.log)
+        self.reader.replay(new)
+        self.offsets = abstract_offsets(new, self.machine, self.offsets)
+        committed = abstract_group(self.reader.consumers.committed.get(GROUP), self.numbers, expected.log.group)
+        metadata = abstract_metadata(self.reader.offsets.metadata.get(GROUP), self.machine)
+        log = spec.Log(committed, self.offsets, metadata)
+        if self.coordinator is None:
+            return evolve(expected, group=None, classic=None, log=log)
+        classic = self.coordinator.classic.get(GROUP)
+        if classic is None:
+            known = expected.group or spec.Group()
+            group = abstract_group(self.coordinator.consumers.get(GROUP), self.numbers, known)
+            return evolve(expected, group=group, classic=None, log=log)
+        beneath = self.coordinator.consumers.get(GROUP)
+        assert beneath is None or not beneath.members, "the group is of both types"
+        leader = -1 if expected.classic is None else expected.classic.leader
+        if member_name(leader) in classic.members:
+            classic.leader = member_name(leader)
+        return evolve(expected, classic=abstract_classic(classic, self.machine), log=log)
+
+
+TIMERS: Final[dict[type[consumer_timing.MemberTimeout], ConsumerTimer]] = {
+    timing.ExpireSession: ConsumerTimer.SESSION,
+    timing.ExpireRebalance: ConsumerTimer.REBALANCE,
+    timing.ExpireRejoin: ConsumerTimer.JOIN,
+}
+SENT: Final = (requests.ReceiveHeartbeat, consumer_requests.ReceiveCommit, requests.ReceiveLeave, requests.ReceiveBeat)
+STEPS: Final = Steps[MigrationCores, [State], None](
+    on(requests.ReceiveHeartbeat, MigrationCores.receive_heartbeat),
+    on(requests.ReceiveLeave, MigrationCores.receive_heartbeat),
+    on(requests.LoseResponse, MigrationCores.receive_heartbeat),
+    on(requests.ReceiveSync, MigrationCores.receive_sync),
+    on(requests.ReceiveBeat, MigrationCores.receive_beat),
+    on(consumer_requests.ReceiveCommit, MigrationCores.receive_commit),
+    on(timing.ExpireSession, MigrationCores.expire),
+    on(timing.ExpireRebalance, MigrationCores.expire),
+    on(timing.ExpireRejoin, MigrationCores.expire),
+    on(timing.EndJoining, MigrationCores.end_joining),
+    on(timing.CommitRecord, MigrationCores.commit_record),
+    on(consumer_timing.FailOver, MigrationCores.fail_over),
+    on(consumer_timing.Load, MigrationCores.load),
+)
+"""All others are no coordinator's."""
+MIGRATION_WALKS: Final = WalkPlan(
+    large_migrations,
+    perturbations=frozenset(
+        {
+            requests.ReceiveLeave,
+            timing.StartOver,
+            processes.Crash,
+            requests.LoseResponse,
+            consumer_requests.DelayHeartbeat,
+            consumer_requests.DelayCommit,
+            timing.ExpireSession,
+            timing.ExpireRejoin,
+            consumer_timing.FailOver,
+        }
+    ),
+    enabled=enabled_candidates,
+    length=80,
+)
