@@ -119,3 +119,8 @@ class SimulatedClock(StoppableClock):
 
     def steady_ms(self) -> int:
         return self._epoch_ms + round((trio.current_time() - self.started) * 1000)
+
+
+def steady_ns() -> int:
+    """Nanoseconds that never step, for threads that no clock of a node serves."""
+    return time.monotonic_ns()

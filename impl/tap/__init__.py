@@ -1,0 +1,1 @@
+"""A proxy between Kafka's clients and any cluster that writes down what they did (docs/tap.md)."""

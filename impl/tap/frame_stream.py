@@ -1,0 +1,76 @@
+"""Frames on their way through: each is taken whole, or piece by piece as it comes, so that a large one is never held.
+
+A frame comes with the four bytes of its length, for it is passed on with them.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from typing import Final
+
+from tidegauge.impl.wire.frames import LENGTH, ConnectionLostError, too_large
+
+READ_SIZE: Final = 64 << 10
+LARGEST: Final = 1 << 30
+"""A length beyond this is no frame's: another protocol begins so, or the peer has lost its way."""
+
+
+class FrameStream:
+    """The frames that come from a socket; for one thread."""
+
+    def __init__(self, source: socket.socket) -> None:
+        self._source = source
+        self._held = b""
+        self._left = 0
+        """Bytes of the frame in hand that are not taken yet."""
+
+    def next_size(self) -> int | None:
+        """The size of the next frame without its length; None at the end. What is left of the last one is taken first.
+
+        Raises OSError, FrameTooLargeError and ConnectionLostError.
+        """
+        assert not self._left, "the frame before is not taken"
+        while len(self._held) < LENGTH.size:
+            if not self._receive():
+                if self._held:
+                    raise ConnectionLostError("the connection ended within a frame's length")
+                return None
+        (size,) = LENGTH.unpack_from(self._held)
+        if not 0 <= size <= LARGEST:
+            raise too_large(size, LARGEST)
+        self._left = LENGTH.size + int(size)
+        return int(size)
+
+    def peek(self, count: int) -> bytes:
+        """The first bytes of the frame, its length not counted, as many as it has of these."""
+        wanted = min(self._left, LENGTH.size + count)
+        while len(self._held) < wanted:
+            self._more()
+        return self._held[LENGTH.size : wanted]
+
+    def whole(self) -> bytes:
+        """The frame with its length."""
+        if len(self._held) == self._left:
+            frame, self._held, self._left = self._held, b"", 0
+            return frame
+        return b"".join(self.pieces()) if len(self._held) < self._left else next(self.pieces())
+
+    def pieces(self) -> Iterator[bytes]:
+        """The frame with its length, as it comes."""
+        while self._left:
+            if not self._held:
+                self._more()
+            piece = self._held[: self._left]
+            self._held = self._held[len(piece) :]
+            self._left -= len(piece)
+            yield piece
+
+    def _more(self) -> None:
+        if not self._receive():
+            raise ConnectionLostError(f"the connection ended {self._left - len(self._held)} bytes before a frame did")
+
+    def _receive(self) -> bool:
+        data = self._source.recv(READ_SIZE)
+        self._held = self._held + data if self._held else data
+        return bool(data)

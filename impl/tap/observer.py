@@ -1,0 +1,163 @@
+"""What passes through, as lines of a recording: each request is read after it has been passed on, and its response too.
+
+What cannot be read, or is of no interest, passes all the same. An operation that may have been done is in the
+recording's hands before the request goes on, so that no read of it is recorded and it is not.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import Any, Final, Protocol
+
+import attrs
+
+from tidegauge.impl.ports.log_lines import log_event
+from tidegauge.impl.tap import assignments, fetches, offset_lookups, produces, transactions
+from tidegauge.impl.tap.exchange import Exchange, Line
+from tidegauge.impl.tap.topic_names import TopicNames
+from tidegauge.impl.wire.apis import ApiKey, versions_of
+from tidegauge.impl.wire.codecs import MalformedMessageError, api_name, decode_canonical
+from tidegauge.impl.wire.fields import NO_ID
+
+LOGGER: Final = logging.getLogger(__name__)
+
+CHANGES: Final = frozenset({ApiKey.PRODUCE, ApiKey.END_TXN, ApiKey.OFFSET_COMMIT, ApiKey.TXN_OFFSET_COMMIT})
+"""What may have been done though no response comes."""
+READS: Final = frozenset(
+    {
+        *CHANGES,
+        ApiKey.FETCH,
+        ApiKey.LIST_OFFSETS,
+        ApiKey.METADATA,
+        ApiKey.OFFSET_FETCH,
+        ApiKey.SYNC_GROUP,
+        ApiKey.CONSUMER_GROUP_HEARTBEAT,
+        ApiKey.CREATE_TOPICS,
+    }
+)
+"""APIs whose requests and responses are looked into."""
+NOT_RECORDED: Final = frozenset(
+    {ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE, ApiKey.STREAMS_GROUP_HEARTBEAT, ApiKey.SHARE_GROUP_HEARTBEAT}
+)
+"""What clients do besides to records and groups, and no history has a row for."""
+
+
+class Recording(Protocol):
+    """Where lines go."""
+
+    def begin(self, exchange: Exchange) -> None:
+        """An operation may be done from now on."""
+
+    def finish(self, exchange: Exchange, lines: Iterable[Line]) -> None:
+        """It has ended, or nobody will know: these are its lines."""
+
+    def emit(self, lines: Iterable[Line]) -> None:
+        """Lines of nothing that has begun."""
+
+
+@attrs.define(eq=False)
+class Observer:
+    """Reads for all connections; each has its `Sessions`."""
+
+    recording: Recording
+    topics: TopicNames = attrs.field(factory=TopicNames)
+    _unread: set[tuple[int, int, str]] = attrs.field(factory=set)
+
+    def reads(self, api_key: int) -> bool:
+        """Whether requests and responses of an API are looked into."""
+        return api_key in READS
+
+    def beginning(self, exchange: Exchange) -> None:
+        """A request is about to be passed on."""
+        if exchange.api_key in CHANGES:
+            self.recording.begin(exchange)
+        elif exchange.api_key in NOT_RECORDED or versions_of(exchange.api_key) is None:
+            self.left_out(exchange, "nothing of it is recorded")
+
+    def requested(self, exchange: Exchange, frame: memoryview, sessions: fetches.Sessions) -> None:
+        """A request, without its length, has been passed on."""
+        try:
+            _, request = decode_canonical(frame, exchange.api_key, exchange.version)
+            self._note(exchange, request, sessions)
+        except MalformedMessageError as error:
+            self.left_out(exchange, str(error))
+
+    def _note(self, exchange: Exchange, request: Any, sessions: fetches.Sessions) -> None:
+        match exchange.api_key:
+            case ApiKey.PRODUCE:
+                produces.note_request(exchange, request, self.topics)
+            case ApiKey.FETCH:
+                fetches.note_request(exchange, request, sessions)
+            case ApiKey.LIST_OFFSETS:
+                offset_lookups.note_request(exchange, request)
+            case ApiKey.END_TXN:
+                transactions.note_end(exchange, request)
+            case ApiKey.OFFSET_COMMIT | ApiKey.TXN_OFFSET_COMMIT:
+                is_transactional = exchange.api_key == ApiKey.TXN_OFFSET_COMMIT
+                transactions.note_commits(exchange, request, self.topics, in_transaction=is_transactional)
+            case ApiKey.OFFSET_FETCH:
+                transactions.note_reads(exchange, request)
+            case ApiKey.SYNC_GROUP:
+                assignments.note_sync(exchange, request)
+            case ApiKey.CONSUMER_GROUP_HEARTBEAT:
+                assignments.note_heartbeat(exchange, request)
+            case ApiKey.CREATE_TOPICS:
+                self._note_topics(exchange, request)
+
+    def _note_topics(self, exchange: Exchange, request: Any) -> None:
+        """Note which topics are made compacted."""
+        compacted = [
+            topic.name
+            for topic in request.topics
+            for config in topic.configs
+            if config.name == "cleanup.policy" and "compact" in (config.value or "")
+        ]
+        self.recording.emit([exchange.line("compacted", number, topic=name) for number, name in enumerate(compacted)])
+
+    def is_sent(self, exchange: Exchange, at: int) -> None:
+        """A request without a response has been passed on."""
+        self.recording.finish(exchange, produces.sent(exchange, at))
+
+    def responded(self, exchange: Exchange, response: Any, at: int, sessions: fetches.Sessions) -> None:
+        """A response has come: `response` is the decoded message, `at` is before its first byte was passed on."""
+        lines = self._lines(exchange, response, at, sessions)
+        if exchange.api_key in CHANGES:
+            self.recording.finish(exchange, lines)
+        elif lines:
+            self.recording.emit(lines)
+
+    def _lines(self, exchange: Exchange, response: Any, at: int, sessions: fetches.Sessions) -> list[Line]:
+        if exchange.api_key == ApiKey.METADATA:
+            for topic in response.topics:
+                self.topics.learn(topic.name, str(getattr(topic, "topic_id", None) or NO_ID))
+            return []
+        if exchange.asked is None and exchange.lines is None:
+            return []  # the request was not understood
+        told: Callable[[], list[Line]] = {
+            ApiKey.PRODUCE: lambda: produces.responded(exchange, response, at),
+            ApiKey.FETCH: lambda: fetches.responded(exchange, response, at, self.topics, sessions),
+            ApiKey.LIST_OFFSETS: lambda: offset_lookups.responded(exchange, response, at, self.topics),
+            ApiKey.END_TXN: lambda: transactions.ended(exchange, response, at),
+            ApiKey.OFFSET_COMMIT: lambda: transactions.committed(exchange, response, at),
+            ApiKey.TXN_OFFSET_COMMIT: lambda: transactions.committed(exchange, response, at),
+            ApiKey.OFFSET_FETCH: lambda: transactions.found(exchange, response, at, self.topics),
+            ApiKey.SYNC_GROUP: lambda: assignments.synced(exchange, response, at),
+            ApiKey.CONSUMER_GROUP_HEARTBEAT: lambda: assignments.beaten(exchange, response, at, self.topics),
+        }.get(ApiKey(exchange.api_key), list)
+        return told()
+
+    def lost(self, exchange: Exchange) -> None:
+        """No response will come: nobody knows what has become of the request."""
+        if exchange.api_key in CHANGES:
+            self.recording.finish(exchange, exchange.lines or ())
+
+    def left_out(self, exchange: Exchange, why: str) -> None:
+        """Say once of each API and version that something of it is not recorded, and why."""
+        key = exchange.api_key, exchange.version, why[:40]
+        if key in self._unread or len(self._unread) > 1000:
+            return
+        self._unread.add(key)
+        name = api_name(exchange.api_key)
+        log_event(LOGGER, logging.WARNING, "passed unread", api=name, version=exchange.version, why=why)
+        self.recording.emit([exchange.line("unread", api=name, version=exchange.version, why=why)])

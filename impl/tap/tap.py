@@ -1,0 +1,127 @@
+"""The tap: listens for clients, and connects each of them to the broker that it asks for."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import socket
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+import attrs
+
+from tidegauge.impl.ports.clock import steady_ns
+from tidegauge.impl.ports.network import Address
+from tidegauge.impl.ports.repeated_lines import RepeatedLines
+from tidegauge.impl.tap.addresses import Addresses
+from tidegauge.impl.tap.connection import Connection, keep_alive
+from tidegauge.impl.tap.memory import Memory
+from tidegauge.impl.tap.observer import Observer, Recording
+
+LOGGER: Final = logging.getLogger(__name__)
+
+MOST_CONNECTIONS: Final = 2000
+"""Connections at once, of two threads each; others are closed."""
+CONNECT_SECONDS: Final = 10.0
+NO_ROOM_SECONDS: Final = 0.1
+DEFAULT_MEMORY: Final = 256 << 20
+
+
+def _seconds() -> float:
+    return steady_ns() / 1e9
+
+
+@attrs.define(eq=False)
+class Tap:
+    """Clients go to `address`, and from there on where responses say."""
+
+    upstream: Address
+    recording: Recording
+    now: Callable[[], int]
+    """The recording's time."""
+    host: str = "127.0.0.1"
+    port: int = 0
+    advertised_host: str | None = None
+    memory: Memory = attrs.field(factory=lambda: Memory(DEFAULT_MEMORY))
+    observer: Observer = attrs.field(init=False)
+    addresses: Addresses = attrs.field(init=False)
+    _numbers: Callable[[], int] = attrs.field(factory=lambda: itertools.count().__next__)
+    _connections: dict[int, Connection] = attrs.field(factory=dict)
+    _threads: list[threading.Thread] = attrs.field(factory=list)
+    _lines: RepeatedLines = attrs.field(factory=lambda: RepeatedLines(_seconds))
+    _next_connection: Callable[[], int] = attrs.field(factory=lambda: itertools.count().__next__)
+    _stopped: threading.Event = attrs.field(factory=threading.Event)
+
+    def __attrs_post_init__(self) -> None:
+        self.observer = Observer(self.recording)
+        self.addresses = Addresses(self.host, self.advertised_host or self.host, self.port, self._accept_on)
+
+    def start(self) -> Address:
+        """Listen; the address for clients. Raises OSError."""
+        return self.addresses.begin(self.upstream)
+
+    @property
+    def connections(self) -> int:
+        """How many there are now."""
+        return len(self._connections)
+
+    def stop(self) -> None:
+        """Listen no more, end all connections, and wait until what they did is with the recording."""
+        self._stopped.set()
+        self.addresses.close()
+        for connection in tuple(self._connections.values()):
+            connection.stop()
+        for thread in tuple(self._threads):
+            thread.join()
+
+    def _accept_on(self, listener: socket.socket, upstream: Address) -> None:
+        name = f"tap-accept-{upstream}"
+        threading.Thread(target=self._accept, args=(listener, upstream), name=name, daemon=True).start()
+
+    def _accept(self, listener: socket.socket, upstream: Address) -> None:
+        while not self._stopped.is_set():
+            try:
+                client, _ = listener.accept()
+            except OSError as error:
+                if self._stopped.is_set() or listener.fileno() < 0:
+                    return
+                self._lines.log_event(LOGGER, logging.WARNING, "client not accepted", upstream=upstream, why=error)
+                self._stopped.wait(NO_ROOM_SECONDS)
+                continue
+            if len(self._connections) >= MOST_CONNECTIONS:
+                why = f"there are {MOST_CONNECTIONS} connections"
+                self._lines.log_event(LOGGER, logging.WARNING, "client not accepted", upstream=upstream, why=why)
+                client.close()
+                continue
+            thread = threading.Thread(target=self._serve, args=(client, upstream), name="tap-client", daemon=True)
+            self._threads = [one for one in self._threads if one.is_alive()]
+            self._threads.append(thread)
+            thread.start()
+
+    def _serve(self, client: socket.socket, upstream: Address) -> None:
+        number = self._next_connection()
+        try:
+            broker = socket.create_connection(upstream, CONNECT_SECONDS)
+        except OSError as error:
+            why = error.strerror or str(error)
+            self._lines.log_event(
+                LOGGER, logging.WARNING, "upstream not reached", upstream=upstream, why=why, next="the client is closed"
+            )
+            client.close()
+            return
+        with client, broker:
+            broker.settimeout(None)
+            with suppress(OSError):
+                keep_alive(client)
+                keep_alive(broker)
+            connection = Connection(
+                number, client, broker, upstream, self.observer, self.addresses, self.memory, self.now, self._numbers
+            )
+            self._connections[number] = connection
+            try:
+                if not self._stopped.is_set():
+                    connection.run()
+            finally:
+                self._connections.pop(number, None)
