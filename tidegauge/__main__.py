@@ -59,6 +59,10 @@ COMMANDS: Final = {
         "recording",
         "Run a workload with a real client against any Kafka-compatible cluster, and write what it saw as a history.",
     ),
+    "tap": Command(
+        "tapping",
+        "Pass between any Kafka clients and a cluster, and write down what the clients do, to be checked.",
+    ),
     "check": Command(
         "checking",
         "Check histories: is what the clients saw a behaviour of a log? Millions: python -m tidegauge.spark_check.",

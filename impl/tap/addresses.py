@@ -19,8 +19,8 @@ MOST: Final = 1000
 """Brokers that are listened for."""
 PORTS_TRIED: Final = 100
 
-Serve = Callable[[socket.socket, Address], None]
-"""Accept connections on a listening socket, for what is at an upstream address; returns at once."""
+Serve = Callable[[socket.socket, Address | None], None]
+"""Accept connections on a listening socket, for what is at an upstream address, or for any broker; returns at once."""
 
 
 class NoPortError(Exception):
@@ -35,7 +35,7 @@ def listening_socket(host: str, port: int) -> socket.socket:
 
 @attrs.define(eq=False)
 class Addresses:
-    """For all threads. The first listener is for the address that the tap was given."""
+    """For all threads. The first listener is for clients that know no broker yet, and go to any."""
 
     host: str
     """Where to listen."""
@@ -48,9 +48,17 @@ class Addresses:
     _sockets: list[socket.socket] = attrs.field(factory=list)
     _lock: threading.Lock = attrs.field(factory=threading.Lock)
 
-    def begin(self, upstream: Address) -> Address:
-        """Listen for the first address. Raises OSError."""
-        return self._listen(upstream, listening_socket(self.host, self.port))
+    def begin(self) -> Address:
+        """Listen for clients that know no broker yet. Raises OSError."""
+        listener = listening_socket(self.host, self.port)
+        self._sockets.append(listener)
+        self.serve(listener, None)
+        return Address(self.advertised_host, int(listener.getsockname()[1]))
+
+    @property
+    def brokers(self) -> tuple[Address, ...]:
+        """The brokers that responses have named."""
+        return tuple(self._local)
 
     def local(self, host: str, port: int) -> Address:
         """Where the tap listens for what is at a host and port; from now on, if it did not before. Raises NoPortError."""
@@ -79,7 +87,7 @@ class Addresses:
             raise NoPortError(f"{MOST} brokers have a port already")
         if not self.port:
             return listening_socket(self.host, 0)
-        first = self.port + len(self._local)
+        first = self.port + 1 + len(self._local)
         for port in range(first, min(first + PORTS_TRIED, 65536)):
             try:
                 return listening_socket(self.host, port)

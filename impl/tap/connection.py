@@ -73,8 +73,8 @@ class Connection:
     _sessions: Sessions = attrs.field(factory=Sessions)
     _waiting: deque[Exchange] = attrs.field(factory=deque)
     _room: threading.Semaphore = attrs.field(factory=lambda: threading.Semaphore(MOST_IN_FLIGHT))
-    _reading: threading.Lock = attrs.field(factory=threading.Lock)
-    """Held while what has passed is read, so that a request is read before its response."""
+    _reading: threading.Condition = attrs.field(factory=threading.Condition)
+    """Held while what has passed is read; a response is read after its request."""
     _tokens: float = 0
     """How many requests to come are tokens without a header."""
     _closed: bool = False
@@ -149,26 +149,35 @@ class Connection:
         handshake = exchange.api_key == ApiKey.SASL_HANDSHAKE and exchange.version == _HANDSHAKE_WITHOUT_HEADERS
         is_read = handshake or self.observer.reads(exchange.api_key)
         if not is_read:
+            exchange.is_read = True
             self._pass(stream, self.broker)
             return
         if not self.memory.take(size):
+            exchange.is_read = True
             self.observer.left_out(exchange, "there is no memory for what large requests hold")
             self._pass(stream, self.broker)
             return
         try:
+            frame = memoryview(self._collect(stream, self.broker))[LENGTH.size :]
             with self._reading:
-                frame = memoryview(self._collect(stream, self.broker))[LENGTH.size :]
-                if handshake:
-                    tokens = tokens_after(frame, exchange.api_key, exchange.version)
-                    if tokens is None:
-                        self.observer.left_out(exchange, "this mechanism has frames without headers: all that follows")
-                    self._tokens = float("inf") if tokens is None else tokens
-                else:
-                    self.observer.requested(exchange, frame, self._sessions)
-                if not exchange.responds:
-                    self._without_response(exchange)
+                self._read(exchange, frame, handshake=handshake)
         finally:
             self.memory.give_back(size)
+            with self._reading:
+                exchange.is_read = True
+                self._reading.notify_all()
+
+    def _read(self, exchange: Exchange, frame: memoryview, *, handshake: bool) -> None:
+        """Read a request that has been passed on."""
+        if handshake:
+            tokens = tokens_after(frame, exchange.api_key, exchange.version)
+            if tokens is None:
+                self.observer.left_out(exchange, "this mechanism has frames without headers: all that follows")
+            self._tokens = float("inf") if tokens is None else tokens
+        else:
+            self.observer.requested(exchange, frame, self._sessions)
+        if not exchange.responds:
+            self._without_response(exchange)
 
     def _enqueue(self, exchange: Exchange) -> None:
         self._room.acquire()
@@ -208,7 +217,8 @@ class Connection:
             exchange = self._taken()
             if exchange.correlation_id == correlation_id:
                 return exchange
-            with self._reading:  # it may be read just now
+            with self._reading:
+                self._until_read(exchange)
                 if exchange.responds:
                     self.observer.lost(exchange)
 
@@ -233,12 +243,18 @@ class Connection:
         try:
             message = self._rewrite(exchange, stream) if rewrites else self._passed(exchange, stream)
             with self._reading:
+                self._until_read(exchange)
                 if message is None:
                     self.observer.lost(exchange)
                 elif reads:
                     self.observer.responded(exchange, message, at, self._sessions)
         finally:
             self.memory.give_back(size)
+
+    def _until_read(self, exchange: Exchange) -> None:
+        """Wait until a request is read. It has been passed on, for its response is here: that will not take long."""
+        while not exchange.is_read:
+            self._reading.wait()
 
     def _rewrite(self, exchange: Exchange, stream: FrameStream) -> Any | None:
         """Replace the addresses in a response and pass it on; the message, None where it cannot be read."""

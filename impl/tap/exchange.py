@@ -25,6 +25,8 @@ class Exchange:
     """Before the first byte of the request is passed on."""
     responds: bool = True
     """Whether a response is due: there is none to a produce with acks=0."""
+    is_read: bool = False
+    """Whether the request has been read, or never will be."""
     asked: Any = None
     """What the observer has made of the request; None while it has not."""
     lines: list[Line] | None = None

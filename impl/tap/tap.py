@@ -6,7 +6,7 @@ import itertools
 import logging
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -18,13 +18,15 @@ from tidegauge.impl.ports.repeated_lines import RepeatedLines
 from tidegauge.impl.tap.addresses import Addresses
 from tidegauge.impl.tap.connection import Connection, keep_alive
 from tidegauge.impl.tap.memory import Memory
-from tidegauge.impl.tap.observer import Observer, Recording
+from tidegauge.impl.tap.observer import READS, Observer, Recording
+from tidegauge.impl.tap.rewriting import NAME_BROKERS
+from tidegauge.impl.wire.apis import BROKER_APIS, canonical_request_class, response_class
 
 LOGGER: Final = logging.getLogger(__name__)
 
 MOST_CONNECTIONS: Final = 2000
 """Connections at once, of two threads each; others are closed."""
-CONNECT_SECONDS: Final = 10.0
+CONNECT_SECONDS: Final = 5.0
 NO_ROOM_SECONDS: Final = 0.1
 DEFAULT_MEMORY: Final = 256 << 20
 
@@ -37,7 +39,8 @@ def _seconds() -> float:
 class Tap:
     """Clients go to `address`, and from there on where responses say."""
 
-    upstream: Address
+    upstream: tuple[Address, ...]
+    """Brokers of the cluster; one that can be reached is enough."""
     recording: Recording
     now: Callable[[], int]
     """The recording's time."""
@@ -60,7 +63,7 @@ class Tap:
 
     def start(self) -> Address:
         """Listen; the address for clients. Raises OSError."""
-        return self.addresses.begin(self.upstream)
+        return self.addresses.begin()
 
     @property
     def connections(self) -> int:
@@ -76,11 +79,11 @@ class Tap:
         for thread in tuple(self._threads):
             thread.join()
 
-    def _accept_on(self, listener: socket.socket, upstream: Address) -> None:
-        name = f"tap-accept-{upstream}"
+    def _accept_on(self, listener: socket.socket, upstream: Address | None) -> None:
+        name = f"tap-accept-{upstream or 'any'}"
         threading.Thread(target=self._accept, args=(listener, upstream), name=name, daemon=True).start()
 
-    def _accept(self, listener: socket.socket, upstream: Address) -> None:
+    def _accept(self, listener: socket.socket, upstream: Address | None) -> None:
         while not self._stopped.is_set():
             try:
                 client, _ = listener.accept()
@@ -100,17 +103,13 @@ class Tap:
             self._threads.append(thread)
             thread.start()
 
-    def _serve(self, client: socket.socket, upstream: Address) -> None:
+    def _serve(self, client: socket.socket, asked: Address | None) -> None:
         number = self._next_connection()
-        try:
-            broker = socket.create_connection(upstream, CONNECT_SECONDS)
-        except OSError as error:
-            why = error.strerror or str(error)
-            self._lines.log_event(
-                LOGGER, logging.WARNING, "upstream not reached", upstream=upstream, why=why, next="the client is closed"
-            )
+        found = self._connected((asked,) if asked is not None else (*self.upstream, *self.addresses.brokers))
+        if found is None:
             client.close()
             return
+        broker, upstream = found
         with client, broker:
             broker.settimeout(None)
             with suppress(OSError):
@@ -125,3 +124,21 @@ class Tap:
                     connection.run()
             finally:
                 self._connections.pop(number, None)
+
+    def _connected(self, addresses: Sequence[Address]) -> tuple[socket.socket, Address] | None:
+        """A connection to the first of these that can be reached; None where none can."""
+        for upstream in addresses:
+            try:
+                return socket.create_connection(upstream, CONNECT_SECONDS), upstream
+            except OSError as error:
+                why = error.strerror or str(error)
+                self._lines.log_event(LOGGER, logging.WARNING, "upstream not reached", upstream=upstream, why=why)
+        return None
+
+
+def load_messages() -> None:
+    """Import what most clients send: the first request of each kind need not wait for that."""
+    for key in (*READS, *NAME_BROKERS):
+        canonical_request_class(key)
+        for version in range(max(BROKER_APIS[key].lowest, BROKER_APIS[key].highest - 2), BROKER_APIS[key].highest + 1):
+            response_class(key, version)

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from cyclopts import Parameter
 
 from tidegauge.commands.outputs import check_folder
+from tidegauge.commands.recordings import follow_recording, read_recording
 from tidegauge.exits import Status, Unusable
 from tidegauge.linearizability import edn, files, jsonl
 from tidegauge.linearizability.arrow import HistoryError
@@ -25,6 +26,7 @@ from tidegauge.linearizability.coverage import Totals
 from tidegauge.linearizability.history import Operations
 from tidegauge.linearizability.log import Level
 from tidegauge.linearizability.malformed import MalformedRow, split
+from tidegauge.linearizability.tapped.reading import ABOUT, is_recording
 from tidegauge.linearizability.transactions.told import Positions, Told, tell
 from tidegauge.screen import Screen
 
@@ -48,6 +50,8 @@ class CheckedFile:
     malformed: Sequence[Malformed]
     told: Told
     """What is no verdict on transactions."""
+    remarks: Sequence[str] = ()
+    """Of the recording of a tap: what is not in its histories."""
 
     @property
     def is_empty(self) -> bool:
@@ -63,6 +67,8 @@ def check(
     level: Literal["kafka", "strict"] = "kafka",
     out: Path | None = None,
     limit: Annotated[int, Parameter(negative="")] = 20,
+    follow: Annotated[bool, Parameter(negative="")] = False,
+    window: int = 100_000,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> Status:
     """Check histories: is what the clients saw a behaviour of a log? Millions: python -m tidegauge.spark_check.
@@ -75,19 +81,25 @@ def check(
     ----------
     histories
         Parquet or JSON lines files (docs/history.md says what is in them), or folders of such files; or a history of
-        Jepsen's Kafka workload (.edn).
+        Jepsen's Kafka workload (.edn); or the folder of tidegauge tap.
     level
         What a short read proves: as Kafka promises, or strictly.
     out
         Write verdicts.parquet and anomalies.parquet to this folder.
     limit
         Print at most so many anomalies.
+    follow
+        Check the recording of a tap again and again while it grows, and print each anomaly once; Ctrl-C ends it.
+    window
+        With --follow, how many of the last operations are looked at together.
     json
         Print one JSON document and nothing else.
     """
     screen = Screen("check", json=json)
     if limit < 0:
         raise Unusable(f"--limit {limit}: give how many anomalies to print, from 0")
+    if follow:
+        return follow_recording(screen, histories, Level(level), window, wants_tables=out is not None)
     paths = history_files(histories)
     if out is not None:
         check_folder("--out", out)
@@ -96,15 +108,18 @@ def check(
     with screen.progress("checking") as advance:
         for number, path in enumerate(paths):
             advance(str(path), number, len(paths))
-            operations, malformed = read_sound(path)
+            operations, malformed, remarks = read_sound(path)
             verdicts = check_operations(operations, Level(level)).detached()
-            checked.append(CheckedFile(path, verdicts, malformed, tell(operations, limit if level == "kafka" else 0)))
+            told = tell(operations, limit if level == "kafka" else 0)
+            checked.append(CheckedFile(path, verdicts, malformed, told, remarks))
     show(screen, checked, limit)
     for one in checked:
         if one.is_empty:
             screen.warn(f"{shown(one.path)}: no operations, so nothing is checked: look at what wrote the file")
         elif one.malformed:
             screen.warn(f"{shown(one.path)}: {left_out(one.malformed)}: look at what wrote them")
+        for remark in one.remarks:
+            screen.say(f"{shown(one.path)}: {remark}")
     if out is not None:
         write_tables(checked, out)
         screen.say(f"verdicts.parquet and anomalies.parquet written to {out}")
@@ -121,11 +136,18 @@ def history_files(paths: Sequence[Path]) -> list[Path]:
             raise Unusable(f"{path}: there is no such file or folder; check the path")
         if not path.is_file() and not path.is_dir():
             raise Unusable(f"{path}: neither a file nor a folder; write the histories to a file and name that")
-        inside = [path] if path.is_file() else sorted(each for each in path.rglob("*") if is_data(each, path))
+        inside = [path] if path.is_file() or is_recording(path) else files_in(path)
         if not inside:
             raise Unusable(f"{path}: there is no {' or '.join(SUFFIXES)} file in this folder; name one with histories")
         found += inside
     return found
+
+
+def files_in(folder: Path) -> list[Path]:
+    """The files of histories in a folder, and the recordings of taps, whose parts are no histories."""
+    recordings = [about.parent for about in folder.rglob(ABOUT)]
+    parts = {part for recording in recordings for part in recording.iterdir()}
+    return sorted([*recordings, *(each for each in folder.rglob("*") if is_data(each, folder) and each not in parts)])
 
 
 def is_data(path: Path, folder: Path) -> bool:
@@ -134,14 +156,20 @@ def is_data(path: Path, folder: Path) -> bool:
     return not hidden and path.suffix in SUFFIXES and path.is_file()
 
 
-def read_sound(path: Path) -> tuple[Operations, Sequence[Malformed]]:
-    """The histories of a file that can be checked, and what keeps the others from it. Raises HistoryError."""
+def read_sound(path: Path) -> tuple[Operations, Sequence[Malformed], Sequence[str]]:
+    """The histories of a file that can be checked, what keeps the others from it, and what else there is to say.
+
+    Raises HistoryError.
+    """
+    if path.is_dir():
+        operations, remarks = read_recording(path)
+        return *split(operations, str(path)), remarks
     if path.suffix in JSON_LINES:
-        return jsonl.read_sound(path)
+        return *jsonl.read_sound(path), ()
     if path.suffix == EDN:
-        return split(edn.read(path), str(path))
+        return *split(edn.read(path), str(path)), ()
     try:
-        return files.read_sound(path)
+        return *files.read_sound(path), ()
     except HistoryError as error:
         if path.suffix == PARQUET:
             raise
@@ -262,6 +290,7 @@ def document(checked: Sequence[CheckedFile]) -> dict[str, Any]:
                     "positions_after_abort": attrs.asdict(one.told.positions),
                 },
                 "reason": "no operations" if one.is_empty else None,
+                "remarks": list(one.remarks),
                 "malformed": [attrs.asdict(row) for row in one.malformed],
                 "coverage": {
                     **attrs.asdict(one.verdicts.coverage.totals),

@@ -1,0 +1,1 @@
+"""Tests of `impl/tap`: what passes through, and what is recorded of it."""
