@@ -33,6 +33,7 @@ BREAKS: tuple[tuple[Rule, str, str], ...] = (
     (tidy.packages_of_impl_import_downwards, "impl/controller/x.py", "from ..server.controller import node"),
     (tidy.packages_of_impl_import_downwards, "impl/ports/x.py", "def f():\n    from impl.wire import codecs"),
     (tidy.packages_of_impl_import_downwards, "impl/client/x.py", "from impl.cluster.cluster import Cluster"),
+    (tidy.packages_of_impl_import_downwards, "impl/tap/x.py", "from impl.server.transport import connection"),
     (tidy.packages_of_impl_import_downwards, "impl/faults/x.py", "import impl.server.apis.produce"),
     (
         tidy.packages_of_the_server_import_downwards,

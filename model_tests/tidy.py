@@ -43,6 +43,7 @@ IMPL_MAY_IMPORT = {
     "impl.wire": frozenset({"impl.wire", "impl.records", "impl.ports"}),
     "impl.ports": frozenset({"impl.ports"}),
     "impl.client": frozenset({"impl.client", "impl.wire", "impl.records", "impl.ports"}),
+    "impl.tap": frozenset({"impl.tap", "impl.wire", "impl.records", "impl.ports"}),
     "impl.faults": frozenset(
         {"impl.faults", "impl.wire", "impl.ports", "impl.server.transport", "impl.server.error_responses"}
     ),
@@ -67,7 +68,7 @@ SERVER_MAY_NOT_IMPORT = {
 
 Brokers know the controller by its messages and by `impl.metadata` only.
 """
-ABOVE_THE_SERVER = frozenset({"impl.client", "impl.cluster", "impl.faults"})
+ABOVE_THE_SERVER = frozenset({"impl.client", "impl.cluster", "impl.faults", "impl.tap"})
 
 CORES = (
     "impl.partition",

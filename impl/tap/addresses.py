@@ -6,6 +6,7 @@ import logging
 import socket
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 import attrs
@@ -61,7 +62,7 @@ class Addresses:
         return tuple(self._local)
 
     def local(self, host: str, port: int) -> Address:
-        """Where the tap listens for what is at a host and port; from now on, if it did not before. Raises NoPortError."""
+        """Where the tap listens for what is at a host and port, from now on at the latest. Raises NoPortError."""
         upstream = Address(host, port)
         known = self._local.get(upstream)
         if known is None:
@@ -76,10 +77,8 @@ class Addresses:
         with self._lock:
             for one in self._sockets:
                 # A thread may wait in accept: closing alone would not wake it.
-                try:
+                with suppress(OSError):
                     one.shutdown(socket.SHUT_RDWR)
-                except OSError:
-                    pass
                 one.close()
 
     def _free_port(self) -> socket.socket:

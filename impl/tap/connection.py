@@ -28,7 +28,8 @@ from tidegauge.impl.ports.network import Address
 from tidegauge.impl.tap.addresses import Addresses, NoPortError
 from tidegauge.impl.tap.exchange import TOKEN, Exchange
 from tidegauge.impl.tap.fetches import Sessions
-from tidegauge.impl.tap.frame_stream import FrameStream
+from tidegauge.impl.tap.frame_stream import LARGEST_REQUEST, FrameStream
+from tidegauge.impl.tap.loading import loaded
 from tidegauge.impl.tap.memory import Memory
 from tidegauge.impl.tap.observer import CHANGES, Observer
 from tidegauge.impl.tap.rewriting import may_have_addresses, rewritten
@@ -127,7 +128,7 @@ class Connection:
     # --- requests --------------------------------------------------------------------------------------------------
 
     def _requests(self) -> None:
-        stream = FrameStream(self.client)
+        stream = FrameStream(self.client, LARGEST_REQUEST)
         while (size := stream.next_size()) is not None:
             head = stream.peek(_REQUEST_HEAD.size)
             if self._tokens > 0 or len(head) < _REQUEST_HEAD.size:
@@ -136,9 +137,7 @@ class Connection:
                 self._pass(stream, self.broker)
                 continue
             api_key, version, correlation_id = _REQUEST_HEAD.unpack(head)
-            exchange = Exchange(
-                self.next_number(), self.number, api_key, version, correlation_id, self.now()
-            )
+            exchange = Exchange(self.next_number(), self.number, api_key, version, correlation_id, self.now())
             self._request(exchange, stream, size)
             if self._closed:
                 return
@@ -266,7 +265,9 @@ class Connection:
             except (NoPortError, OSError) as error:
                 raise UnknownAddressError(f"no port for a broker that a response names: {error}") from error
             if changed is not None:
-                frame = encode_response(changed, exchange.correlation_id, version=exchange.version)
+                kind = exchange.api_key, exchange.version, "encoded"
+                number, version = exchange.correlation_id, exchange.version
+                frame = loaded(kind, lambda: encode_response(changed, number, version=version))
         self.client.sendall(frame)
         return message
 
@@ -275,7 +276,8 @@ class Connection:
 
     def _decoded(self, exchange: Exchange, frame: bytes) -> Any | None:
         try:
-            return decode_response(memoryview(frame)[LENGTH.size :], exchange.api_key, exchange.version).message
+            key, version, view = exchange.api_key, exchange.version, memoryview(frame)[LENGTH.size :]
+            return loaded((key, version, "response"), lambda: decode_response(view, key, version)).message
         except MalformedMessageError as error:
             self.observer.left_out(exchange, str(error))
             return None

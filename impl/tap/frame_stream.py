@@ -12,15 +12,17 @@ from typing import Final
 from tidegauge.impl.wire.frames import LENGTH, ConnectionLostError, too_large
 
 READ_SIZE: Final = 64 << 10
-LARGEST: Final = 1 << 30
-"""A length beyond this is no frame's: another protocol begins so, or the peer has lost its way."""
+LARGEST_REQUEST: Final = 256 << 20
+"""A length beyond this is no request's: brokers take 100 MiB by default, and other protocols begin so."""
+LARGEST: Final = (1 << 31) - 1
 
 
 class FrameStream:
     """The frames that come from a socket; for one thread."""
 
-    def __init__(self, source: socket.socket) -> None:
+    def __init__(self, source: socket.socket, largest: int = LARGEST) -> None:
         self._source = source
+        self._largest = largest
         self._held = b""
         self._left = 0
         """Bytes of the frame in hand that are not taken yet."""
@@ -37,8 +39,8 @@ class FrameStream:
                     raise ConnectionLostError("the connection ended within a frame's length")
                 return None
         (size,) = LENGTH.unpack_from(self._held)
-        if not 0 <= size <= LARGEST:
-            raise too_large(size, LARGEST)
+        if not 0 <= size <= self._largest:
+            raise too_large(size, self._largest)
         self._left = LENGTH.size + int(size)
         return int(size)
 

@@ -15,6 +15,7 @@ import attrs
 from tidegauge.impl.ports.log_lines import log_event
 from tidegauge.impl.tap import assignments, fetches, offset_lookups, produces, transactions
 from tidegauge.impl.tap.exchange import Exchange, Line
+from tidegauge.impl.tap.loading import loaded
 from tidegauge.impl.tap.topic_names import TopicNames
 from tidegauge.impl.wire.apis import ApiKey, versions_of
 from tidegauge.impl.wire.codecs import MalformedMessageError, api_name, decode_canonical
@@ -78,7 +79,8 @@ class Observer:
     def requested(self, exchange: Exchange, frame: memoryview, sessions: fetches.Sessions) -> None:
         """A request, without its length, has been passed on."""
         try:
-            _, request = decode_canonical(frame, exchange.api_key, exchange.version)
+            kind = exchange.api_key, exchange.version, "request"
+            _, request = loaded(kind, lambda: decode_canonical(frame, exchange.api_key, exchange.version))
             self._note(exchange, request, sessions)
         except MalformedMessageError as error:
             self.left_out(exchange, str(error))

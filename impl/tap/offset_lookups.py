@@ -23,8 +23,6 @@ def note_request(exchange: Exchange, request: Any) -> None:
         exchange.asked = (int(getattr(request, "isolation_level", 0)), ends)
 
 
-
-
 def responded(exchange: Exchange, response: Any, at: int, topics: TopicNames) -> list[Line]:
     """An operation for each end that a broker tells."""
     if exchange.asked is None:

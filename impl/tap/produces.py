@@ -27,9 +27,7 @@ def note_request(exchange: Exchange, request: ProduceRequest, topics: TopicNames
             for fields in _batches(sent.records or b""):
                 places.append((topic.name, topic.topic_id, sent.index))
                 lines.append(
-                    exchange.line(
-                        "produce", len(lines), topic=label, partition=sent.index, acks=request.acks, **fields
-                    )
+                    exchange.line("produce", len(lines), topic=label, partition=sent.index, acks=request.acks, **fields)
                 )
     exchange.asked = places
     exchange.lines = lines

@@ -17,10 +17,10 @@ from tidegauge.impl.ports.network import Address
 from tidegauge.impl.ports.repeated_lines import RepeatedLines
 from tidegauge.impl.tap.addresses import Addresses
 from tidegauge.impl.tap.connection import Connection, keep_alive
+from tidegauge.impl.tap.loading import load
 from tidegauge.impl.tap.memory import Memory
 from tidegauge.impl.tap.observer import READS, Observer, Recording
 from tidegauge.impl.tap.rewriting import NAME_BROKERS
-from tidegauge.impl.wire.apis import BROKER_APIS, canonical_request_class, response_class
 
 LOGGER: Final = logging.getLogger(__name__)
 
@@ -137,8 +137,5 @@ class Tap:
 
 
 def load_messages() -> None:
-    """Import what most clients send: the first request of each kind need not wait for that."""
-    for key in (*READS, *NAME_BROKERS):
-        canonical_request_class(key)
-        for version in range(max(BROKER_APIS[key].lowest, BROKER_APIS[key].highest - 2), BROKER_APIS[key].highest + 1):
-            response_class(key, version)
+    """Import what most clients send and are sent."""
+    load(READS | NAME_BROKERS)

@@ -57,7 +57,7 @@ class Produce:
 
 def outcome_of(sent: Sent) -> Outcome:
     """What a response says of one attempt."""
-    if sent.returned is None or sent.error is None and sent.acks != 0:
+    if sent.returned is None or (sent.error is None and sent.acks != 0):
         return Outcome.INFO
     if sent.acks == 0:
         return Outcome.OK

@@ -144,6 +144,8 @@ class Remark:
     op: Operation
     topic: str | None
     text: str | None
+    sends: bool = False
+    """Whether records may have been sent that nobody has read."""
 
 
 Line: TypeAlias = Sent | Fetched | Listed | Ended | Committed | Found | Assigned | Remark
@@ -281,7 +283,8 @@ def _compacted(fields: Mapping[str, Any]) -> Remark:
 
 
 def _unread(fields: Mapping[str, Any]) -> Remark:
-    return Remark(_of(fields)[0], None, f"{fields['api']} {fields['version']}: {fields['why']}")
+    text = f"{fields['api']} {fields['version']}: {fields['why']}"
+    return Remark(_of(fields)[0], None, text, sends=fields["api"] == "PRODUCE")
 
 
 PARSERS: dict[str, Callable[[Mapping[str, Any]], Line]] = {

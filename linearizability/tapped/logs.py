@@ -8,6 +8,7 @@ Where there are too many of these, the log below and the log above are two histo
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Final
 
 import attrs
@@ -145,7 +146,9 @@ def rows_of_lists(partition: Partition) -> Iterator[Operation]:
 
 def strange(rows: Iterable[Operation], partition: Partition) -> list[tuple[int, int, int]]:
     """(offset, name, value) of each record that was read and that nobody has sent through the tap, by offset."""
-    known = {value for row in rows if row.kind is Kind.PRODUCE and row.outcome is not Outcome.FAIL for value in row.values}
+    known = {
+        value for row in rows if row.kind is Kind.PRODUCE and row.outcome is not Outcome.FAIL for value in row.values
+    }
     found: dict[int, tuple[int, int]] = {}
     for fetch in partition.fetches:
         for value, offset in zip(fetch.values, fetch.offsets, strict=True):
@@ -169,9 +172,7 @@ def sent_by_others(
         start = number
 
 
-def _weak(
-    partition: Partition, offset: int, values: tuple[int, ...], numbering: Numbering, meta: str
-) -> Operation:
+def _weak(partition: Partition, offset: int, values: tuple[int, ...], numbering: Numbering, meta: str) -> Operation:
     return Operation(
         index=0,
         process=numbering.process(),
@@ -210,7 +211,7 @@ def pieces(partition: Partition, rows: list[Operation], numbering: Numbering) ->
         yield rows + filled
         return
     bounds = [0, *cuts, 1 << 62]
-    for low, high in zip(bounds, bounds[1:], strict=False):
+    for low, high in pairwise(bounds):
         yield [piece for row in rows + filled if (piece := _within(row, low, high)) is not None]
 
 

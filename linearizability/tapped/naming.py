@@ -19,8 +19,8 @@ from tidegauge.linearizability.tapped.lines import IDEMPOTENT, Fetched
 
 _STRIDE: Final = 0x1E3779B97F4A7C15
 _BELOW: Final = 1 << 62
-_NOWHERE: Final = 1 << 61
-"""Offsets from here on stand for batches of which nobody knows where they are."""
+_NOWHERE: Final = 1 << 59
+"""Offsets from here on stand for batches of which nobody knows where they are; names repeat after twice as many."""
 MOST_TRIED: Final = 64
 """Places that are tried for a batch."""
 
@@ -96,15 +96,11 @@ def _named(values: Sequence[int], base: int) -> tuple[int, ...]:
 def _place(produce: Produce, sightings: Sightings, claimed: set[tuple[int, int]]) -> int | None:
     """The lowest place at which a fetch has found the batch, as far as it was read, and which is nobody else's."""
     values = produce.sent.values
-    tried = 0
     bases: set[int] = set()
     for number, value in enumerate(values[:MOST_TRIED]):
         for offset in sightings.places.get(value, ())[:MOST_TRIED]:
             bases.add(offset - number)
-    for base in sorted(bases):
-        tried += 1
-        if tried > MOST_TRIED:
-            return None
+    for base in sorted(bases)[:MOST_TRIED]:
         if base >= 0 and all(_may_be(place, produce.call, sightings, claimed) for place in _placed(values, base)):
             return base
     return None

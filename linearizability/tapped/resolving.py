@@ -47,6 +47,7 @@ def resolve(reader: Reader) -> Resolved:
 def resolved(lines: Iterable[Line], *, alone: bool = False) -> Resolved:
     """The histories of these lines. `alone`: nobody else has sent a record, so that a strange one is an anomaly."""
     sorted_lines = _Sorted.of(lines)
+    alone = alone and not sorted_lines.sends_unread
     numbering = Numbering()
     rows: list[Operation] = []
     others = 0
@@ -121,6 +122,7 @@ class _Sorted:
     commits: list[Committed] = attrs.field(factory=list)
     compacted: set[str] = attrs.field(factory=set)
     remarks: list[str] = attrs.field(factory=list)
+    sends_unread: bool = False
 
     @classmethod
     def of(cls, lines: Iterable[Line]) -> _Sorted:
@@ -143,11 +145,13 @@ class _Sorted:
                     found.compacted.add(topic)
                 case Remark(text=str(text)):
                     found.remarks.append(text)
+                    found.sends_unread |= line.sends
         return found
 
     def with_transactions(self) -> frozenset[str]:
         """The topics that transactions write to."""
-        return frozenset(one.topic for one in (*self.sends, *self.fetches) if one.transactional)
+        sent = {one.topic for one in self.sends if one.transactional}
+        return frozenset(sent | {one.topic for one in self.fetches if one.transactional})
 
     def by_topic(self) -> dict[str, list[Partition]]:
         """What was done to each partition."""

@@ -124,7 +124,7 @@ def _outcome(end: Ended) -> Outcome:
 
 
 def within(rows: Iterable[Operation], partition: Partition, transactions: Transactions) -> list[Operation]:
-    """The rows of what was sent, each with its transaction, if it is of one; in the order of the partition's produces."""
+    """The rows of what was sent, each with its transaction if it is of one. They are in the order of the produces."""
     found = []
     produces = iter(partition.produces)
     for row in rows:

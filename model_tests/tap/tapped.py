@@ -10,13 +10,15 @@ import attrs
 
 from tidegauge.impl.ports.network import Address
 from tidegauge.impl.tap.memory import Memory
-from tidegauge.impl.tap.recording import FolderRecording, Rotation
-from tidegauge.impl.tap.tap import Tap
+from tidegauge.impl.tap.recording import FolderRecording
+from tidegauge.impl.tap.tap import Tap, load_messages
 from tidegauge.linearizability.check import Verdicts, check
 from tidegauge.linearizability.history import Operations
 from tidegauge.linearizability.log import Level
 from tidegauge.linearizability.tapped.reading import Reader
 from tidegauge.linearizability.tapped.resolving import Resolved, resolve
+
+load_messages()  # the cluster's thread imports as well
 
 
 @attrs.define(eq=False)
@@ -43,11 +45,11 @@ class Tapped:
 
 @contextmanager
 def tapped(
-    bootstrap: str, folder: Path, *, alone: bool = True, rotation: Rotation = Rotation(), memory: int = 64 << 20
+    bootstrap: str, folder: Path, *, alone: bool = True, memory: int = 64 << 20
 ) -> Iterator[Tapped]:
     """Run a tap before a cluster; nobody else sends records, unless `alone` is false."""
     upstream = [Address(host, int(port)) for host, _, port in (one.rpartition(":") for one in bootstrap.split(","))]
-    recording = FolderRecording(folder, {"alone": alone}, rotation)
+    recording = FolderRecording(folder, {"alone": alone})
     tap = Tap(tuple(upstream), recording, recording.now, memory=Memory(memory))
     try:
         address = tap.start()

@@ -1,0 +1,1 @@
+"""Tests of `linearizability/tapped`: what the lines of a recording amount to."""
