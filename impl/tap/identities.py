@@ -1,8 +1,9 @@
 """What identifies a record, however often it is seen: 62 bits that depend on what it holds and who has sent it.
 
-A history needs a value for each record, the same where it is produced and where it is fetched. Clients are strangers to
-the tap, so it takes a digest of what brokers keep as it was sent: key, value and headers, and of an idempotent producer
-its id, its epoch and the record's sequence number (KIP-98), which no two records of a partition share. Timestamps are
+A history needs a value for each record, the same where it is produced and where it is fetched. Clients write what they
+like, so the tap takes a digest of what brokers keep as it was sent: key, value and headers, and of an idempotent
+producer its id, its epoch and the record's sequence number (KIP-98), which no two records of a partition share.
+Timestamps are
 left out, for a topic may have the broker's. The two lowest bits say what the digest rests on.
 """
 

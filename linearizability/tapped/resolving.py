@@ -54,13 +54,13 @@ def resolved(lines: Iterable[Line], *, alone: bool = False) -> Resolved:
     touched = sorted_lines.with_transactions()
     for topic, partitions in sorted(sorted_lines.by_topic().items()):
         if topic not in touched:
-            found, strangers = _log_rows(partitions, topic in sorted_lines.compacted, numbering, alone=alone)
+            found, others_sent = _log_rows(partitions, topic in sorted_lines.compacted, numbering, alone=alone)
             rows += found
-            others += strangers
+            others += others_sent
     if touched or any(one.producer for one in sorted_lines.commits):
-        found, strangers = _transaction_rows(sorted_lines, touched, numbering, alone=alone)
+        found, others_sent = _transaction_rows(sorted_lines, touched, numbering, alone=alone)
         rows += found
-        others += strangers
+        others += others_sent
     return Resolved(Operations.of(rows), others, tuple(sorted_lines.remarks))
 
 

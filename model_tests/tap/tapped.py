@@ -44,9 +44,7 @@ class Tapped:
 
 
 @contextmanager
-def tapped(
-    bootstrap: str, folder: Path, *, alone: bool = True, memory: int = 64 << 20
-) -> Iterator[Tapped]:
+def tapped(bootstrap: str, folder: Path, *, alone: bool = True, memory: int = 64 << 20) -> Iterator[Tapped]:
     """Run a tap before a cluster; nobody else sends records, unless `alone` is false."""
     upstream = [Address(host, int(port)) for host, _, port in (one.rpartition(":") for one in bootstrap.split(","))]
     recording = FolderRecording(folder, {"alone": alone})

@@ -68,7 +68,9 @@ def kinds(recorded: Tapped, kind: Kind, outcome: Outcome = Outcome.OK) -> int:
     return int(((operations.kind == kind) & (operations.outcome == outcome)).sum())
 
 
-@pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize(
+    "compression", ["none", "zstd", *(pytest.param(name, marks=pytest.mark.deep) for name in ("gzip", "snappy", "lz4"))]
+)
 def test_what_librdkafka_sends_and_reads_is_one_history_that_holds(
     cluster: Any, topic: str, tmp_path: Path, compression: str
 ) -> None:
@@ -150,6 +152,7 @@ def test_records_that_others_sent_are_told_apart_unless_there_can_be_none(
         assert recorded.resolved.others == (5 if not alone else 10)
 
 
+@pytest.mark.deep
 def test_leaders_that_crash_break_no_history(tmp_path: Path) -> None:
     from confluent_kafka import Producer
 

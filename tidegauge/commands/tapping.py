@@ -9,8 +9,9 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
+import attrs
 from cyclopts import Parameter
 
 from tidegauge.commands.checking import check
@@ -31,6 +32,35 @@ THREAD_TURN_SECONDS: Final = 0.0005
 """So long a thread that reads what has passed may keep one waiting that has something to pass on."""
 
 
+def _at_least_1(_: object, attribute: attrs.Attribute[Any], value: float | None) -> None:
+    if value is not None and not value >= 1:
+        raise Unusable(f"--{attribute.name.replace('_', '-')} {value}: give 1 or more")
+
+
+@Parameter(name="*")
+@attrs.frozen
+class Limits:
+    """How much is held, and how much a file has."""
+
+    rotate_mb: Annotated[int, Parameter(help="Begin another file after so many megabytes.")] = attrs.field(
+        default=64, validator=_at_least_1
+    )
+    rotate_seconds: Annotated[float, Parameter(help="Or after so many seconds.")] = attrs.field(
+        default=3600, validator=_at_least_1
+    )
+    keep: Annotated[int | None, Parameter(help="Keep so many files and delete those before; by default all.")] = (
+        attrs.field(default=None, validator=_at_least_1)
+    )
+    memory_mb: Annotated[
+        int, Parameter(help="Megabytes of requests and responses held at once at most, of all clients together.")
+    ] = attrs.field(default=256, validator=_at_least_1)
+
+    @property
+    def rotation(self) -> Rotation:
+        """When a file ends."""
+        return Rotation(self.rotate_mb * MEGABYTE, self.rotate_seconds, self.keep)
+
+
 def tap(
     *,
     upstream: str,
@@ -39,10 +69,7 @@ def tap(
     advertised_host: str | None = None,
     alone: Flag = False,
     check_: Annotated[bool, Parameter(name="--check", negative="")] = False,
-    rotate_mb: int = 64,
-    rotate_seconds: float = 3600,
-    keep: int | None = None,
-    memory_mb: int = 256,
+    limits: Limits = Limits(),
     log_level: LogLevel = "warning",
     until_eof: Flag = False,
     json: Flag = False,
@@ -68,14 +95,6 @@ def tap(
         Nobody else writes to the topics, and they were empty before: a record that nobody has sent is an anomaly.
     check_
         Check the recording at the end.
-    rotate_mb
-        Begin another file after so many megabytes.
-    rotate_seconds
-        Or after so many seconds.
-    keep
-        Keep so many files, and delete those before; all are kept by default.
-    memory_mb
-        How many megabytes of requests and responses are held at once at most, of all clients together.
     log_level
         The least important log lines that standard error shows; docs/logging.md lists them.
     until_eof
@@ -86,42 +105,42 @@ def tap(
     write_log_lines(log_level)
     if check_ and json:
         raise Unusable("--check with --json: leave one out, and use tidegauge check --json at the end")
-    for name, value, least in (("rotate-mb", rotate_mb, 1), ("rotate-seconds", rotate_seconds, 1), ("keep", keep, 1)):
-        if value is not None and value < least:
-            raise Unusable(f"--{name} {value}: give {least} or more")
-    if memory_mb < 1:
-        raise Unusable(f"--memory-mb {memory_mb}: give 1 or more")
     where = address_of("--listen", listen, LOOPBACK)
     to = tuple(address_of("--upstream", one.strip()) for one in upstream.split(","))
     if where.host in ("0.0.0.0", "::") and advertised_host is None:
         raise Unusable(f"--listen {listen}: give --advertised-host as well, for clients have to be told where to go")
     screen = Screen("tap", json=json)
     screen.header({"upstream": upstream, "out": out, "alone": alone})
-    recording = recording_in(out, alone, upstream, Rotation(rotate_mb * MEGABYTE, rotate_seconds, keep))
-    memory = Memory(memory_mb * MEGABYTE)
+    recording = recording_in(out, alone, upstream, limits.rotation)
+    memory = Memory(limits.memory_mb * MEGABYTE)
     running = Tap(to, recording, recording.now, where.host, where.port, advertised_host, memory)
-    try:
-        address = running.start()
-    except OSError as error:
-        recording.close()
-        raise Unusable(f"--listen {listen}: {error.strerror or error}; name a port that is free") from error
-    load_messages()
-    sys.setswitchinterval(THREAD_TURN_SECONDS)
-    warn_if_unreachable(screen, to)
-    if json:
-        told = {"pid": os.getpid(), "bootstrap_servers": str(address), "out": str(out)}
-        write_json("tap", Status.HOLDS, told, has_verdict=False)
-    else:
-        screen.say(f"clients connect to {address}; recording in {out}")
-        sys.stdout.flush()
-    until_told(until_eof=until_eof)
-    running.stop()
-    recording.close()
+    run(screen, running, recording, listen, until_eof=until_eof)
     screen.say(f"\n{recording.operations:,} lines written to {out}; check them:  tidegauge check {out}")
     if recording.failure is not None:
         screen.warn(f"{out}: the recording ended early ({recording.failure}): what came after it is not recorded")
         return Status.COULD_NOT_RUN
     return check(out) if check_ else Status.HOLDS
+
+
+def run(screen: Screen, running: Tap, recording: FolderRecording, listen: str, *, until_eof: bool) -> None:
+    """Serve clients until told to end. Raises Unusable where nobody can listen."""
+    load_messages()
+    sys.setswitchinterval(THREAD_TURN_SECONDS)
+    try:
+        address = running.start()
+    except OSError as error:
+        recording.close()
+        raise Unusable(f"--listen {listen}: {error.strerror or error}; name a port that is free") from error
+    warn_if_unreachable(screen, running.upstream)
+    if screen.json:
+        told = {"pid": os.getpid(), "bootstrap_servers": str(address), "out": str(recording.folder)}
+        write_json("tap", Status.HOLDS, told, has_verdict=False)
+    else:
+        screen.say(f"clients connect to {address}; recording in {recording.folder}")
+        sys.stdout.flush()
+    until_told(until_eof=until_eof)
+    running.stop()
+    recording.close()
 
 
 def address_of(name: str, text: str, default_host: str | None = None) -> Address:
