@@ -7,7 +7,8 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -17,7 +18,6 @@ import pytest
 
 from tidegauge import running_cluster
 from tidegauge.__main__ import run
-from tidegauge.commands import recordings
 from tidegauge.linearizability.tapped.reading import Reader
 from tidegauge.model_tests.tap.test_clients import consume, produce
 
@@ -104,7 +104,7 @@ def test_who_follows_a_recording_tells_each_anomaly_once(
         text = lines(sent(100, 0, 10), sent(200, 0, 20), at=number * 10**9)
         (folder / f"part-{number:06}.jsonl").write_text(text)
 
-    steps = iter([lambda: None, partial(go_on, 2), partial(go_on, 3)])
+    steps: Iterator[Callable[[], None]] = iter([lambda: None, partial(go_on, 2), partial(go_on, 3)])
 
     def sleep(_: float) -> None:
         step = next(steps, None)
@@ -112,7 +112,7 @@ def test_who_follows_a_recording_tells_each_anomaly_once(
             raise KeyboardInterrupt
         step()
 
-    monkeypatch.setattr(recordings.time, "sleep", sleep)
+    monkeypatch.setattr(time, "sleep", sleep)
     assert run(("check", "--follow", str(folder))) == 1
     told = capsys.readouterr().out
     assert told.count("inconsistent-offsets") == 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tidegauge.linearizability.history import Kind, Operation, Outcome
@@ -15,7 +17,7 @@ def in_transaction(recorded: Recorded, value: int, offset: int, sequence: int) -
     recorded.sent(value, offset=offset, producer=[*PRODUCER, sequence], transactional=True)
 
 
-def committed(recorded: Recorded, offset: int, *values: int, **fields: object) -> None:
+def committed(recorded: Recorded, offset: int, *values: int, **fields: Any) -> None:
     recorded.read(offset, *values, isolation=1, transactional=True, **fields)
 
 
