@@ -15,7 +15,11 @@ _VERSION = struct.Struct(">h")
 
 def note_sync(exchange: Exchange, request: Any) -> None:
     """Note which member of which generation asks."""
-    exchange.asked = (request.group_id, request.member_id, request.generation_id)
+    exchange.asked = (
+        request.group_id,
+        member_name(request.group_instance_id, request.member_id),
+        request.generation_id,
+    )
 
 
 def synced(exchange: Exchange, response: Any, at: int) -> list[Line]:
@@ -48,9 +52,14 @@ def partitions_of(assignment: memoryview) -> dict[str, list[int]] | None:
     return topics
 
 
+def member_name(instance_id: str | None, member_id: str) -> str | None:
+    """Who a member is: a static one (KIP-345) is the same under every member id. None for nobody."""
+    return f"instance {instance_id}" if instance_id else member_id or None
+
+
 def note_heartbeat(exchange: Exchange, request: Any) -> None:
     """Note of which group a member is."""
-    exchange.asked = request.group_id
+    exchange.asked = (request.group_id, request.instance_id)
 
 
 def beaten(exchange: Exchange, response: Any, at: int, topics: TopicNames) -> list[Line]:
@@ -60,10 +69,11 @@ def beaten(exchange: Exchange, response: Any, at: int, topics: TopicNames) -> li
     told: dict[str, list[int]] = {}
     for topic in response.assignment.topic_partitions:
         told[topics.label("", str(topic.topic_id))] = list(topic.partitions)
+    group, instance = exchange.asked
     line = exchange.line(
         "assign",
-        group=exchange.asked,
-        member=response.member_id,
+        group=group,
+        member=member_name(instance, response.member_id),
         generation=response.member_epoch,
         protocol="consumer",
         topics=told,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import Any
 
+from tidegauge.impl.tap.assignments import member_name
 from tidegauge.impl.tap.exchange import Exchange, Line
 from tidegauge.impl.tap.topic_names import TopicNames
 from tidegauge.impl.wire.fields import NO_ID
@@ -36,7 +37,7 @@ def note_commits(exchange: Exchange, request: Any, topics: TopicNames, *, in_tra
                     "commit_offsets",
                     len(lines),
                     group=request.group_id,
-                    member=request.member_id or None,
+                    member=member_name(request.group_instance_id, request.member_id),
                     generation=generation if generation >= 0 else None,
                     producer=producer,
                     topic=topics.label(name, topic_id),

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import attrs
 
 from tidegauge.linearizability.history import Operation, Operations
+from tidegauge.linearizability.tapped import groups as of_groups
 from tidegauge.linearizability.tapped import transactions as of_transactions
 from tidegauge.linearizability.tapped.attempts import Produce, produces
-from tidegauge.linearizability.tapped.lines import Committed, Ended, Fetched, Line, Listed, Remark, Sent
+from tidegauge.linearizability.tapped.groups import Group, groups
+from tidegauge.linearizability.tapped.lines import (
+    Assigned,
+    Committed,
+    Ended,
+    Fetched,
+    Found,
+    Line,
+    Listed,
+    Remark,
+    Sent,
+)
 from tidegauge.linearizability.tapped.logs import (
     Partition,
     pieces,
@@ -57,8 +69,13 @@ def resolved(lines: Iterable[Line], *, alone: bool = False) -> Resolved:
             found, others_sent = _log_rows(partitions, topic in sorted_lines.compacted, numbering, alone=alone)
             rows += found
             others += others_sent
-    if touched or any(one.producer for one in sorted_lines.commits):
-        found, others_sent = _transaction_rows(sorted_lines, touched, numbering, alone=alone)
+    members = groups(sorted_lines.assigned, sorted_lines.commits, sorted_lines.found)
+    for group in members:
+        if not group.in_transactions:
+            rows += of_groups.indexed([of_groups.rows_of(group, None)], (), numbering.history())
+    inside = [group for group in members if group.in_transactions]
+    if touched or inside:
+        found, others_sent = _transaction_rows(sorted_lines, touched, inside, numbering, alone=alone)
         rows += found
         others += others_sent
     return Resolved(Operations.of(rows), others, tuple(sorted_lines.remarks))
@@ -89,9 +106,12 @@ def _log_rows(
 
 
 def _transaction_rows(
-    lines: _Sorted, touched: frozenset[str], numbering: Numbering, *, alone: bool
+    lines: _Sorted, touched: frozenset[str], members: Sequence[Group], numbering: Numbering, *, alone: bool
 ) -> tuple[list[Operation], int]:
-    """The rows of all topics with transactions, which are one history, and how many records others have sent."""
+    """The rows of all topics with transactions, and of the groups that commit in them, which are one history.
+
+    And how many records others have sent.
+    """
     done = [one for one in lines.sends if one.transactional and one.producer is not None]
     committed = [one for one in lines.commits if one.producer is not None]
     transactions = Transactions.found([*done, *committed, *lines.ends], numbering)
@@ -108,7 +128,8 @@ def _transaction_rows(
             if not alone or partition.unread:
                 rows += of_transactions.sent_by_others(partition, found, transactions)
     rows += transactions.ends()
-    return indexed(rows, numbering.history()), others
+    of_members = [of_groups.rows_of(group, transactions) for group in members]
+    return of_groups.indexed(of_members, rows, numbering.history()), others
 
 
 @attrs.define(eq=False)
@@ -120,6 +141,8 @@ class _Sorted:
     lists: list[Listed] = attrs.field(factory=list)
     ends: list[Ended] = attrs.field(factory=list)
     commits: list[Committed] = attrs.field(factory=list)
+    assigned: list[Assigned] = attrs.field(factory=list)
+    found: list[Found] = attrs.field(factory=list)
     compacted: set[str] = attrs.field(factory=set)
     remarks: list[str] = attrs.field(factory=list)
     sends_unread: bool = False
@@ -141,6 +164,10 @@ class _Sorted:
                     found.ends.append(line)
                 case Committed():
                     found.commits.append(line)
+                case Assigned():
+                    found.assigned.append(line)
+                case Found():
+                    found.found.append(line)
                 case Remark(topic=str(topic)):
                     found.compacted.add(topic)
                 case Remark(text=str(text)):

@@ -15,6 +15,7 @@ import pytest
 from tidegauge import running_cluster
 from tidegauge.linearizability.anomaly import Name
 from tidegauge.linearizability.history import Kind, Outcome
+from tidegauge.linearizability.log import Level
 from tidegauge.model_tests.bugs.replication import high_watermark_by_majority
 from tidegauge.model_tests.tap.tapped import Tapped, tapped
 
@@ -221,6 +222,35 @@ def transact(bootstrap: str, topic: str) -> None:
     producer.commit_transaction(20)
 
 
+def test_offsets_that_are_committed_in_a_transaction_are_part_of_it(cluster: Any, topic: str, tmp_path: Path) -> None:
+    from confluent_kafka import Consumer, Producer
+
+    with tapped(cluster.bootstrap_servers, tmp_path / "tap") as recorded:
+        produce(recorded.bootstrap, topic, 1)
+        joins = {"group.id": f"group-{topic}", "auto.offset.reset": "earliest", "enable.auto.commit": False, **QUIET}
+        consumer = Consumer({"bootstrap.servers": recorded.bootstrap, **joins})
+        consumer.subscribe([topic])
+        assert consumer.poll(PATIENCE) is not None
+        producer = Producer({"bootstrap.servers": recorded.bootstrap, "transactional.id": topic, **QUIET})
+        producer.init_transactions(20)
+        for ends in (producer.abort_transaction, producer.commit_transaction):
+            producer.begin_transaction()
+            producer.produce(topic, b"made of it", partition=1)
+            producer.send_offsets_to_transaction(
+                consumer.position(consumer.assignment()), consumer.consumer_group_metadata(), 20
+            )
+            ends(20)
+        committed = consumer.committed(consumer.assignment(), 20)
+        assert max(one.offset for one in committed) == 1
+        consumer.close()
+    commits = [row for row in recorded.operations if row.kind is Kind.COMMIT_OFFSETS]
+    assert {row.transaction for row in commits} == {0, 1}
+    read = [row for row in recorded.operations if row.kind is Kind.READ_OFFSETS and row.found is not None]
+    assert {recorded.operations.row(row.found or 0).transaction for row in read} == {1}, "that of the committed one"
+    for level in Level:
+        assert recorded.verdicts(level).valid, recorded.verdicts(level).anomalies
+
+
 def test_a_cluster_that_tells_of_no_abort_is_found_out(tmp_path: Path) -> None:
     """What clients are told to leave out is gone from every response."""
     with (
@@ -232,3 +262,50 @@ def test_a_cluster_that_tells_of_no_abort_is_found_out(tmp_path: Path) -> None:
         transact(recorded.bootstrap, "orders")
         consume(recorded.bootstrap, "orders", 6, partitions=1)
     assert Name.ABORTED_READ in {anomaly.name for anomaly in recorded.verdicts().anomalies}
+
+
+def consume_in_group(bootstrap: str, topic: str, count: int, **settings: Any) -> None:
+    """Be the only member of a group until so many records have come, and commit."""
+    from confluent_kafka import Consumer
+
+    joins = {"group.id": f"group-{topic}", "auto.offset.reset": "earliest", "enable.auto.commit": False}
+    consumer = Consumer({"bootstrap.servers": bootstrap, **joins, **QUIET, **settings})
+    consumer.subscribe([topic])
+    found = 0
+    deadline = time.monotonic() + PATIENCE
+    while found < count and time.monotonic() < deadline:
+        message = consumer.poll(0.1)
+        if message is not None and message.error() is None:
+            found += 1
+            consumer.commit(message, asynchronous=False)
+    consumer.close()
+    assert found == count
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_members_of_a_group_are_recorded(cluster: Any, topic: str, tmp_path: Path, protocol: str) -> None:
+    with tapped(cluster.bootstrap_servers, tmp_path / "tap") as recorded:
+        produce(recorded.bootstrap, topic, 6)
+        consume_in_group(recorded.bootstrap, topic, 6, **{"group.protocol": protocol})
+        produce(recorded.bootstrap, topic, 2)
+        consume_in_group(recorded.bootstrap, topic, 2, **{"group.protocol": protocol})
+    assert kinds(recorded, Kind.ASSIGN) >= 2
+    assert kinds(recorded, Kind.COMMIT_OFFSETS) == 8
+    reads = [row for row in recorded.operations if row.kind is Kind.READ_OFFSETS]
+    assert any(row.found is not None for row in reads), "the second member finds what the first has committed"
+    for level in Level:
+        assert recorded.verdicts(level).valid, recorded.verdicts(level).anomalies
+
+
+def test_a_coordinator_that_forgets_what_was_committed_is_found_out(tmp_path: Path) -> None:
+    with (
+        patch("tidegauge.impl.coordinators.groups.coordinator.GroupCoordinator.fetch", lambda *_, **__: None),
+        running_cluster(brokers=1, trace=False) as cluster,
+        tapped(cluster.bootstrap_servers, tmp_path / "tap") as recorded,
+    ):
+        cluster.create_topic("orders")
+        produce(recorded.bootstrap, "orders", 1)
+        consume_in_group(recorded.bootstrap, "orders", 1)
+        consume_in_group(recorded.bootstrap, "orders", 1)
+    found = {anomaly.name for anomaly in recorded.verdicts(Level.STRICT).anomalies}
+    assert Name.COMMITTED_OFFSET_ORDER in found

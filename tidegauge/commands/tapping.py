@@ -28,7 +28,7 @@ Flag = Annotated[bool, Parameter(negative="")]
 MEGABYTE: Final = 1 << 20
 LOOPBACK: Final = "127.0.0.1"
 CONNECT_SECONDS: Final = 5.0
-THREAD_TURN_SECONDS: Final = 0.0005
+THREAD_TURN_SECONDS: Final = 0.00005
 """So long a thread that reads what has passed may keep one waiting that has something to pass on."""
 
 
