@@ -6,16 +6,32 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from tidegauge.linearizability.log import Level
 from tidegauge.spark_check.errors import CannotRun
 from tidegauge.spark_check.job import open_job
-from tidegauge.spark_check.session import CORES, JVM_MEMORY, BadMemory, check_pyspark, heap, local_session
+from tidegauge.spark_check.session import (
+    CORES,
+    JVM_MEMORY,
+    BadMemory,
+    check_pyspark,
+    cluster_session,
+    heap,
+    local_session,
+    submitted,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """0: all histories are valid; 1: some are violated; 2: the job could not run, or could not check all of them."""
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if _elsewhere(options) and (options.cores is not None or options.memory is not None):
+        parser.error("--cores and --memory are for this machine alone: use --conf, such as spark.executor.memory=4g")
     try:
         job = open_job(options.histories, options.out, level=Level(options.level), resume=options.resume)
         summary = job.finished
@@ -23,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             check_pyspark()
             count = len(job.files)
             print(f"{count} {'file' if count == 1 else 'files'} of histories; starting Spark", file=sys.stderr)
-            summary = job.run(local_session(options.cores, options.memory), _show_progress)
+            summary = job.run(_session(options), _show_progress)
     except CannotRun as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -38,6 +54,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for line in summary.lines():
             print(line)
     return summary.exit_status
+
+
+def _elsewhere(options: argparse.Namespace) -> bool:
+    """Whether the user has chosen a master, here or with spark-submit."""
+    return options.master is not None or submitted()
+
+
+def _session(options: argparse.Namespace) -> SparkSession:
+    if _elsewhere(options):
+        return cluster_session(options.master, dict(options.conf))
+    return local_session(options.cores or CORES, options.memory or JVM_MEMORY, settings=dict(options.conf))
+
+
+def _setting(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise argparse.ArgumentTypeError(f"{text!r} is no setting: write NAME=VALUE")
+    return name, value
 
 
 def _cores(text: str) -> int:
@@ -78,9 +112,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--level", choices=levels, default=Level.KAFKA.value, help="what a short read proves")
     parser.add_argument("--json", action="store_true", help="print the summary as one JSON object")
     parser.add_argument("--resume", action="store_true", help="continue the job that was begun in DIR")
-    parser.add_argument("--cores", type=_cores, default=CORES, metavar="N", help="workers (default: %(default)s)")
+    parser.add_argument("--cores", type=_cores, metavar="N", help=f"workers on this machine (default: {CORES})")
+    parser.add_argument("--memory", type=_memory, metavar="SIZE", help=f"heap of the JVM (default: {JVM_MEMORY})")
+    parser.add_argument("--master", metavar="URL", help="a cluster's master; with spark-submit, its own holds")
     parser.add_argument(
-        "--memory", type=_memory, default=JVM_MEMORY, metavar="SIZE", help="heap of the JVM (default: %(default)s)"
+        "--conf", type=_setting, action="append", default=[], metavar="NAME=VALUE", help="a setting of Spark"
     )
     return parser
 

@@ -42,6 +42,7 @@ from tidegauge.spark_check.places import Place
 from tidegauge.spark_check.planner import LARGEST, TARGET, Piece, Plan, Unit, plan
 from tidegauge.spark_check.reading import Part, join_bucket, read_unit, split_by_bucket
 from tidegauge.spark_check.row_counts import count_rows, reconcile
+from tidegauge.spark_check.shipping import ship
 from tidegauge.spark_check.summary import Summary, summarize
 
 if TYPE_CHECKING:
@@ -122,7 +123,10 @@ class Job:
     def run(self, spark: SparkSession, progress: Progress | None = None) -> Summary:
         """Check the units that are not done. Raises BadInput, BadOutput, NotReconciled; CannotRun if Spark fails."""
         begin(self.work.out, self.manifest)
-        return self.finished or self._run(spark, progress)
+        if self.finished is not None:
+            return self.finished
+        ship(spark)
+        return self._run(spark, progress)
 
     def _run(self, spark: SparkSession, progress: Progress | None) -> Summary:
         began = time.perf_counter()

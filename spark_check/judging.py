@@ -22,6 +22,7 @@ from tidegauge.spark_check.errors import BadInput
 from tidegauge.spark_check.footers import KEY
 from tidegauge.spark_check.planner import TARGET
 from tidegauge.spark_check.reading import COLUMNS, Part
+from tidegauge.spark_check.shipping import ship
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -52,6 +53,7 @@ def judge(operations: DataFrame, level: Level = Level.KAFKA, *, topics: Sequence
     Lazy, as DataFrames are. Raises BadInput for a table that holds no histories.
     """
     require_order(operations)
+    ship(operations.sparkSession)
     known = [name for name in COLUMNS if name in operations.columns]
     rows = operations.select(*known).repartition(KEY).sortWithinPartitions(KEY, "index")
     named = None if topics is None else tuple(topics)

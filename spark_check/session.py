@@ -1,7 +1,9 @@
 """A Spark session for one machine: no web UI, no log output, workers with this process's Python, limited memory.
 
 A program that has a session does not need this module: every function of this package takes the session as an argument.
-On a cluster, install this package on the executors and point Spark at that Python (`spark.pyspark.python`).
+`cluster_session` is for a master that somebody else runs, and for programs that `spark-submit` started: it changes none
+of their settings. Executors run the Python of `spark.pyspark.python` or PYSPARK_PYTHON, and get this package from the
+driver (shipping).
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from tidegauge.spark_check.java import java_home
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+NAME = "tidegauge spark_check"
 CORES = 2
 TRIES = 3
 """How often Spark runs a task that fails; with plain `local[2]` it does not retry."""
@@ -79,7 +82,9 @@ def check_pyspark() -> None:
         raise NoSpark(f"pyspark cannot be imported ({error}). Way out: pip install 'tidegauge[spark]'") from error
 
 
-def local_session(cores: int = CORES, memory: str = JVM_MEMORY, name: str = "tidegauge spark_check") -> SparkSession:
+def local_session(
+    cores: int = CORES, memory: str = JVM_MEMORY, name: str = NAME, settings: Mapping[str, str] | None = None
+) -> SparkSession:
     """The session of this process, or a new one on this machine with `cores` workers.
 
     Raises BadMemory for an impossible heap, NoJava without a Java, NoSpark if pyspark is missing or does not start.
@@ -92,8 +97,13 @@ def local_session(cores: int = CORES, memory: str = JVM_MEMORY, name: str = "tid
 
     if SparkContext._active_spark_context is not None:
         return SparkSession.builder.getOrCreate()
-    settings = {**SETTINGS, "spark.master": f"local[{cores},{TRIES}]", "spark.app.name": name}
-    conf = SparkConf().setAll([*settings.items(), ("spark.driver.memory", memory)])
+    ours = {
+        **SETTINGS,
+        "spark.master": f"local[{cores},{TRIES}]",
+        "spark.app.name": name,
+        "spark.driver.memory": memory,
+    }
+    conf = SparkConf().setAll([*{**ours, **(settings or {})}.items()])
     _prepare_environment()
     # The JVM's stderr matters only if it does not start, so it goes to a file that is read only then.
     with tempfile.TemporaryFile() as stderr:
@@ -110,6 +120,33 @@ def local_session(cores: int = CORES, memory: str = JVM_MEMORY, name: str = "tid
                 + "".join(f"  | {line}\n" for line in tail)
                 + "Way out: `python -m tidegauge.spark_check.java` prints which Java is used; JAVA_HOME chooses another"
             ) from error
+
+
+def submitted() -> bool:
+    """Whether `spark-submit` started this process: its master and settings hold."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def cluster_session(master: str | None = None, settings: Mapping[str, str] | None = None) -> SparkSession:
+    """A session at `master`, or at the master of `spark-submit`. Raises NoJava, and NoSpark if it does not start."""
+    check_pyspark()
+    from pyspark.sql import SparkSession
+
+    logging.getLogger("py4j").setLevel(logging.ERROR)
+    builder = SparkSession.builder
+    if not submitted():
+        os.environ["JAVA_HOME"] = str(java_home())
+        builder = builder.appName(NAME)
+    if master is not None:
+        builder = builder.master(master)
+        if master.split("[")[0] == "local":
+            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    for name, value in (settings or {}).items():
+        builder = builder.config(name, value)
+    try:
+        return builder.getOrCreate()
+    except Exception as error:
+        raise NoSpark(f"Spark did not start at {master or 'the master of spark-submit'}: {error}") from error
 
 
 def _prepare_environment() -> None:
