@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 
 import attrs
@@ -19,6 +20,8 @@ from tidegauge.spark_check.planner import Piece
 PARQUET = ".parquet"
 LINES = (".jsonl", ".ndjson")
 KEY = "history"
+AT_ONCE = 16
+"""Footers that are read at a time: an object store takes some time for each."""
 _ENDINGS = f"{PARQUET} or {' or '.join(LINES)}"
 
 
@@ -89,16 +92,39 @@ def pieces_of(files: Iterable[str | Path | Place]) -> Iterator[Piece]:
     """Every row group that has rows. Without statistics in the footer, the column `history` is read."""
     for file in map(Place.of, files):
         footer = read_footer(file)
+        yield from _pieces(file, footer, _key_column(file, footer))
+
+
+def first_pieces(files: Sequence[Place]) -> tuple[list[Piece], list[Place]]:
+    """The row groups of those files whose footers have statistics, and the other files, after a look at all footers."""
+    with ThreadPoolExecutor(AT_ONCE) as readers:
+        footers = list(readers.map(read_footer, files))
+    pieces: list[Piece] = []
+    unread: list[Place] = []
+    for file, footer in zip(files, footers, strict=True):
         column = _key_column(file, footer)
-        for group in range(footer.num_row_groups):
-            row_group = footer.row_group(group)
-            if row_group.num_rows == 0:
-                continue
-            statistics = row_group.column(column).statistics
-            if statistics is not None and statistics.has_min_max:
-                yield Piece(str(file), group, row_group.num_rows, int(statistics.min), int(statistics.max))
-            else:
-                yield Piece(str(file), group, row_group.num_rows, *_measure(file, group))
+        if all(_has_extremes(footer, group, column) for group in range(footer.num_row_groups)):
+            pieces += _pieces(file, footer, column)
+        else:
+            unread.append(file)
+    return pieces, unread
+
+
+def _has_extremes(footer: pq.FileMetaData, group: int, column: int) -> bool:
+    said = footer.row_group(group).column(column).statistics
+    return said is not None and said.has_min_max
+
+
+def _pieces(file: Place, footer: pq.FileMetaData, column: int) -> Iterator[Piece]:
+    for group in range(footer.num_row_groups):
+        row_group = footer.row_group(group)
+        if row_group.num_rows == 0:
+            continue
+        statistics = row_group.column(column).statistics
+        if _has_extremes(footer, group, column):
+            yield Piece(str(file), group, row_group.num_rows, int(statistics.min), int(statistics.max))
+        else:
+            yield Piece(str(file), group, row_group.num_rows, *_measure(file, group))
 
 
 def _key_column(file: Place, footer: pq.FileMetaData) -> int:

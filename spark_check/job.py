@@ -6,23 +6,21 @@ No operation passes through the JVM, except unclustered ones, which Spark shuffl
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import attrs
-import numpy as np
 import pyarrow as pa
 
 from tidegauge.linearizability.log import Level
 from tidegauge.spark_check.checking import VERDICT_SCHEMA, check_parts
 from tidegauge.spark_check.converting import SPLIT, Counted, Failed, convert, converted, count, numbered, split
-from tidegauge.spark_check.errors import BadInput, CannotRun, NotReconciled
-from tidegauge.spark_check.footers import PARQUET, find_files, pieces_of
+from tidegauge.spark_check.errors import BadInput
+from tidegauge.spark_check.footers import PARQUET, find_files, first_pieces, pieces_of
 from tidegauge.spark_check.output import (
     SUMMARY,
     TABLES,
@@ -41,21 +39,23 @@ from tidegauge.spark_check.output import (
 from tidegauge.spark_check.places import Place
 from tidegauge.spark_check.planner import LARGEST, TARGET, Piece, Plan, Unit, plan
 from tidegauge.spark_check.reading import Part, join_bucket, read_unit, split_by_bucket
-from tidegauge.spark_check.row_counts import count_rows, reconcile
+from tidegauge.spark_check.reconciling import VerdictFile, reconcile_job
 from tidegauge.spark_check.shipping import ship
 from tidegauge.spark_check.summary import Summary, summarize
+from tidegauge.spark_check.tasks import chunks, succeed
 
 if TYPE_CHECKING:
-    from pyspark import RDD
     from pyspark.sql import SparkSession
-
-T = TypeVar("T")
 
 Progress = Callable[[int, int], None]
 """Called with the number of units that are done and the number of all units."""
 
 POLL = 0.5
 """Seconds between two looks at how many units are done."""
+READ_HERE = 64
+"""Files whose footers the driver reads itself."""
+FOOTERS = 16
+"""Files whose footers a task reads, at least."""
 
 
 @attrs.frozen
@@ -70,9 +70,8 @@ class Work:
         """Read, check and write one unit."""
         return self._finish(unit, lambda: list(read_unit(unit)))
 
-    def split(self, task: tuple[Unit, Sequence[int]]) -> Iterator[tuple[int, bytes | Failed]]:
+    def split(self, unit: Unit, wanted: Sequence[int]) -> Iterator[tuple[int, bytes | Failed]]:
         """Split the rows of one piece of unclustered input by bucket."""
-        unit, wanted = task
         whole = attrs.evolve(unit, bucket=0, buckets=1)
         try:
             for part in read_unit(whole):
@@ -107,7 +106,9 @@ class Job:
 
     files: tuple[Place, ...]
     pieces: tuple[Piece, ...]
-    """Of the files that are Parquet already."""
+    """Of those files whose footers the driver has read, to refuse bad input before Spark is started."""
+    unread: tuple[Place, ...]
+    """The other files of Parquet: tasks read their footers."""
     work: Work
     manifest: dict[str, Any]
     target: int
@@ -136,7 +137,8 @@ class Job:
         todo = [unit for unit in planned.units if unit.name not in done]
         with _watched(out, len(planned.units), progress):
             done |= {one.unit: one for one in _check_all(spark, todo, self.work)}
-        _reconcile(self.work, files, planned, done)
+        nameless = sum(done[unit.name].nameless for unit in planned.units)
+        reconcile_job(spark, files, _verdict_files(self.work, planned), planned, nameless)
         summary = summarize(
             [done[unit.name] for unit in planned.units],
             out=str(out),
@@ -153,7 +155,12 @@ class Job:
         """Convert the files that are not Parquet, then plan from the footers of all files."""
         added = self._convert(spark, [file for file in self.files if file.suffix != PARQUET])
         files = [file for file in self.files if file.suffix == PARQUET] + added
-        return files, plan([*self.pieces, *pieces_of(added)], self.target, self.largest)
+        pieces = list(self.pieces)
+        tasks = chunks([*self.unread, *added], FOOTERS)
+        if tasks:
+            for found in succeed(spark.sparkContext.parallelize(tasks, len(tasks)).map(read_footers)):
+                pieces += found
+        return files, plan(pieces, self.target, self.largest)
 
     def _convert(self, spark: SparkSession, files: Sequence[Place]) -> list[Place]:
         """Convert JSON lines: count the lines of large files split by split, then convert each split."""
@@ -162,10 +169,10 @@ class Job:
         splits = [parts[0] for parts in by_file if len(parts) == 1]
         large = [part for parts in by_file if len(parts) > 1 for part in parts]
         if large:
-            counts: list[Counted] = _succeed(spark.sparkContext.parallelize(large, len(large)).map(count))
+            counts: list[Counted] = succeed(spark.sparkContext.parallelize(large, len(large)).map(count))
             splits += numbered(counts)
         if splits:
-            _succeed(spark.sparkContext.parallelize(splits, len(splits)).map(lambda part: convert(part, out)))
+            succeed(spark.sparkContext.parallelize(splits, len(splits)).map(lambda part: convert(part, out)))
         return [converted(part, out) for part in splits]
 
 
@@ -186,7 +193,9 @@ def open_job(
     """
     out = Place.of(out)
     files = find_files(paths)
-    pieces = tuple(pieces_of([file for file in files if file.suffix == PARQUET]))
+    parquet = [file for file in files if file.suffix == PARQUET]
+    pieces, unread = first_pieces(parquet[:READ_HERE])
+    unread += parquet[READ_HERE:]
     inputs = [[str(file), file.size, file.modified] for file in files]
     manifest = {
         "files": inputs,
@@ -195,28 +204,23 @@ def open_job(
         "columns": VERDICT_SCHEMA.names,
     }
     examine(out, manifest, resume)
-    return Job(files, pieces, Work(out, level, job_of(manifest)), manifest, target, largest, split)
+    return Job(
+        files, tuple(pieces), tuple(unread), Work(out, level, job_of(manifest)), manifest, target, largest, split
+    )
 
 
-def _succeed(tasks: RDD[T | Failed]) -> list[T]:
-    """Run all `tasks`, then raise BadInput with the message of the first that failed."""
+def read_footers(files: Iterable[Place]) -> list[Piece] | Failed:
+    """Every row group of some files."""
     try:
-        results = tasks.collect()
-    except Exception as error:
-        raise CannotRun(
-            f"Spark failed: {_first_line(error)}. What is done is kept: --resume continues from there"
-        ) from error
-    failed = [result.message for result in results if isinstance(result, Failed)]
-    if failed:
-        more = f" (and {len(failed) - 1} more like it)" if len(failed) > 1 else ""
-        raise BadInput(f"{failed[0]}{more}")
-    return [result for result in results if not isinstance(result, Failed)]
+        return list(pieces_of(files))
+    except BadInput as error:
+        return Failed(str(error))
 
 
 def _check_all(spark: SparkSession, units: Sequence[Unit], work: Work) -> Iterator[Commit]:
     single = [unit for unit in units if unit.buckets == 1]
     if single:
-        yield from _succeed(spark.sparkContext.parallelize(single, len(single)).map(work.do))
+        yield from succeed(spark.sparkContext.parallelize(single, len(single)).map(work.do))
     for shared in _by_pieces(unit for unit in units if unit.buckets > 1):
         yield from _check_buckets(spark, shared, work)
 
@@ -236,14 +240,14 @@ def _check_buckets(spark: SparkSession, units: Sequence[Unit], work: Work) -> li
     wanted = tuple(sorted(by_bucket))
     own = [attrs.evolve(whole, bucket=0, pieces=(piece,), borrowed=()) for piece in whole.pieces]
     borrowed = [attrs.evolve(whole, bucket=0, pieces=(), borrowed=(piece,)) for piece in whole.borrowed]
-    tasks = [(task, wanted) for task in own + borrowed]
+    tasks = own + borrowed
 
     def check_bucket(bucket: int, pairs: Iterable[tuple[int, bytes | Failed]]) -> Iterator[Commit | Failed]:
         if bucket in by_bucket:
             yield work.join(by_bucket[bucket], (stream for _, stream in pairs))
 
-    streams = spark.sparkContext.parallelize(tasks, len(tasks)).flatMap(work.split)
-    return _succeed(streams.partitionBy(whole.buckets, int).mapPartitionsWithIndex(check_bucket))
+    streams = spark.sparkContext.parallelize(tasks, len(tasks)).flatMap(lambda task: work.split(task, wanted))
+    return succeed(streams.partitionBy(whole.buckets, int).mapPartitionsWithIndex(check_bucket))
 
 
 @contextmanager
@@ -268,21 +272,13 @@ def _watched(out: Place, units: int, progress: Progress | None) -> Iterator[None
         progress(committed(out), units)
 
 
-def _reconcile(work: Work, files: Sequence[Place], planned: Plan, done: dict[str, Commit]) -> None:
-    """Compare the tables on disk with an independent count of the input, and that count with the footers."""
-    found = count_rows(files)
-    if found.rows != planned.rows:
-        raise NotReconciled(f"the footers say {planned.rows:,} rows and the files have {found.rows:,}: a file changed")
-    there = {file.name for file in (work.out / "verdicts").files()}
-    names = [name for name in (table_file(unit, work.job) for unit in planned.units) if name in there]
-    tables = []
-    for name in names:
-        with (work.out / "verdicts" / name).open_parquet() as file:
-            tables.append(file.read(columns=["history", "operations"]))
-    none = [np.zeros(0, np.int64)]
-    ids = np.concatenate(none + [table.column("history").to_numpy() for table in tables])
-    counts = np.concatenate(none + [table.column("operations").to_numpy() for table in tables])
-    reconcile(found, ids, counts, sum(done[unit.name].nameless for unit in planned.units))
+def _verdict_files(work: Work, planned: Plan) -> list[VerdictFile]:
+    """The files of verdicts that are there; a unit of malformed rows alone has none."""
+    folder = work.out / "verdicts"
+    there = {file.name for file in folder.files()}
+    bare = (attrs.evolve(unit, pieces=(), borrowed=()) for unit in planned.units)
+    named = ((table_file(unit, work.job), unit) for unit in bare)
+    return [VerdictFile(folder / name, unit) for name, unit in named if name in there]
 
 
 def _complete(work: Work, summary: Summary) -> None:
@@ -292,10 +288,3 @@ def _complete(work: Work, summary: Summary) -> None:
         if not any(file.suffix == PARQUET for file in (work.out / name).files()):
             put_table(work.out / name / f"none-{work.job}{PARQUET}", schema.empty_table())
     (work.out / SUMMARY).put(json.dumps(summary.to_json(), indent=1).encode())
-
-
-def _first_line(error: Exception) -> str:
-    """The line that says what happened: Spark's exceptions carry the tracebacks of two languages."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    python = [line for line in lines if re.match(r"[\w.]+(Error|Exception): ", line)]
-    return (python or lines or [type(error).__name__])[0]

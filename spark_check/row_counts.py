@@ -1,8 +1,14 @@
 """An independent count of the input: which histories it has, and how many rows each of them has.
 
-It reads only the column `history`, row group by row group, and depends on no plan, unit or ownership. `reconcile`
-compares the verdicts with it and names each history that was checked twice, in part or not at all. The driver needs
-16 bytes for each history.
+It reads only the column `history`, row group by row group, and depends on no plan, unit or ownership. Two forms of it:
+
+`RowCounts` has a number for each history, and `reconcile` names each history that was checked twice, in part or not at
+all. It takes 16 bytes a history.
+
+`Tally` is of constant size. Histories fall into SHARES by a hash, and for each share it has the number of rows and the
+sum of `count · mix(history)`, modulo 2^64. Where no history has two counts, two tallies are equal if and only if the
+counts are (but for one case in 2^64): so tallies of any parts of the input, added up, are compared with tallies of the
+verdicts, and RowCounts only of a share in which they differ.
 """
 
 from __future__ import annotations
@@ -13,6 +19,7 @@ from pathlib import Path
 import attrs
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidegauge.linearizability.history import Ints
 from tidegauge.spark_check.errors import NotReconciled
@@ -21,6 +28,10 @@ from tidegauge.spark_check.places import Place
 
 _MERGE_AT = 4_000_000
 """The number of counts at which they are merged."""
+
+SHARES = 4_096
+_MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
+"""The multipliers of splitmix64."""
 
 
 @attrs.frozen(eq=False)
@@ -35,16 +46,94 @@ class RowCounts:
     def rows(self) -> int:
         return int(self.counts.sum()) + self.nameless
 
+    def of_share(self, share: int) -> RowCounts:
+        """The counts of the histories in one share."""
+        mine = share_of(self.ids) == share
+        return RowCounts(self.ids[mine], self.counts[mine])
+
+
+@attrs.frozen(eq=False)
+class Tally:
+    """Rows and a checksum of each share of the histories; `nameless` rows have no history id."""
+
+    rows_of: Ints
+    sums: np.ndarray[tuple[int, ...], np.dtype[np.uint64]]
+    nameless: int = 0
+
+    @classmethod
+    def of(cls, counts: RowCounts) -> Tally:
+        """The tally of counts, in which a history may be more than once."""
+        share, mixed = share_of(counts.ids), mix(counts.ids)
+        rows = np.zeros(SHARES, np.int64)
+        sums = np.zeros(SHARES, np.uint64)
+        with np.errstate(over="ignore"):
+            np.add.at(rows, share, counts.counts)
+            np.add.at(sums, share, mixed * counts.counts.astype(np.uint64))
+        return cls(rows, sums, counts.nameless)
+
+    @classmethod
+    def none(cls) -> Tally:
+        """The tally of nothing."""
+        return cls(np.zeros(SHARES, np.int64), np.zeros(SHARES, np.uint64))
+
+    def __add__(self, other: Tally) -> Tally:
+        with np.errstate(over="ignore"):
+            return Tally(self.rows_of + other.rows_of, self.sums + other.sums, self.nameless + other.nameless)
+
+    @property
+    def rows(self) -> int:
+        """All rows."""
+        return int(self.rows_of.sum()) + self.nameless
+
+    def differs(self, other: Tally) -> list[int]:
+        """The shares in which the other tally says something else."""
+        return [int(one) for one in np.flatnonzero((self.rows_of != other.rows_of) | (self.sums != other.sums))]
+
+
+def mix(ids: Ints) -> np.ndarray[tuple[int, ...], np.dtype[np.uint64]]:
+    """A number for each id in which each of its bits has its part (splitmix64, Steele, Lea and Flood 2014)."""
+    with np.errstate(over="ignore"):
+        mixed = ids.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+        mixed = (mixed ^ (mixed >> np.uint64(30))) * _MIX[0]
+        mixed = (mixed ^ (mixed >> np.uint64(27))) * _MIX[1]
+        return mixed ^ (mixed >> np.uint64(31))
+
+
+def share_of(ids: Ints) -> Ints:
+    """The share of each history."""
+    shares: Ints = (mix(ids) >> np.uint64(52)).astype(np.int64)
+    return shares
+
 
 def count_rows(files: Iterable[str | Path | Place]) -> RowCounts:
     """Count the rows of every history in Parquet `files`."""
-    return add(_row_groups(map(Place.of, files)))
+    return add(counts for file in map(Place.of, files) for counts in count_part(file))
+
+
+def count_part(file: Place, part: int = 0, parts: int = 1) -> Iterator[RowCounts]:
+    """The counts of row groups of a file: of all, or of every `parts`-th from `part` on."""
+    with file.open_parquet() as opened:
+        for group in range(part, opened.num_row_groups, parts):
+            yield count_column(opened.read_row_group(group, columns=[KEY], use_threads=False).column(0))
 
 
 def count_column(column: pa.ChunkedArray) -> RowCounts:
     """Count the rows of every history in a column of history ids."""
     present = column.drop_null().cast(pa.int64()).to_numpy()
     return _sum(present, np.ones(len(present), np.int64), column.null_count)
+
+
+def count_verdicts(table: pa.Table) -> RowCounts:
+    """How many rows of the input the verdicts of a table are about. Raises NotReconciled unless ids ascend."""
+    ids = table.column(KEY).to_numpy()
+    if (ids[1:] <= ids[:-1]).any():
+        at = int(np.flatnonzero(ids[1:] <= ids[:-1])[0])
+        raise NotReconciled(f"{_TROUBLE}: history {ids[at + 1]} has more than one verdict, or its table is unsorted")
+    counts: Ints = pc.cast(table.column("operations"), pa.int64()).to_numpy()
+    return RowCounts(ids, counts)
+
+
+_TROUBLE = "the verdicts do not account for the input"
 
 
 def add(parts: Iterable[RowCounts]) -> RowCounts:
@@ -59,13 +148,6 @@ def add(parts: Iterable[RowCounts]) -> RowCounts:
             # Merging again is of no use until as many new counts have come.
             size = -len(waiting[0].ids)
     return _merge(waiting)
-
-
-def _row_groups(files: Iterable[Place]) -> Iterator[RowCounts]:
-    for file in files:
-        with file.open_parquet() as opened:
-            for group in range(opened.num_row_groups):
-                yield count_column(opened.read_row_group(group, columns=[KEY]).column(0))
 
 
 def _merge(parts: list[RowCounts]) -> RowCounts:
@@ -111,7 +193,7 @@ def reconcile(found: RowCounts, ids: Ints, counts: Ints, nameless: int) -> None:
         wrong.append(f"{found.nameless:,} rows of the input have no history id, {nameless:,} were kept aside")
     if wrong:
         raise NotReconciled(
-            f"the verdicts do not account for the input ({len(found.ids):,} histories, {found.rows:,} rows): "
+            f"{_TROUBLE} ({len(found.ids):,} histories, {found.rows:,} rows): "
             f"{'; '.join(wrong)}. Do not trust them. Way out: if a file changed while the job ran, run it again into "
             "another folder; if none did, this is a defect: please report it"
         )

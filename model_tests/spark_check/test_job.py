@@ -34,6 +34,7 @@ from tidegauge.model_tests.spark_check.layouts import (
 )
 from tidegauge.model_tests.spark_check.object_store import Bucket
 from tidegauge.model_tests.spark_check.object_store import bucket as bucket
+from tidegauge.spark_check import job as job_module
 from tidegauge.spark_check.__main__ import main
 from tidegauge.spark_check.checking import NAMES
 from tidegauge.spark_check.errors import BadInput, BadOutput, CannotRun, NotReconciled
@@ -133,6 +134,23 @@ def test_a_resumed_job_checks_only_what_is_not_done(spark: SparkSession, plan: s
     assert summary.resumed == len(kept) < len(commits)
     assert {file: file.stat().st_mtime_ns for file in kept} == kept
     assert written_verdicts(out) == expected(operations)
+
+
+def test_footers_are_read_by_tasks_where_there_are_many_or_columns_are_needed(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver reads the footers of the first files; a column of ids only tasks read."""
+    operations = histories(12)
+    rows = to_arrow(operations)
+    pq.write_table(rows.slice(0, 70), tmp_path / "a.parquet", row_group_size=33, write_statistics=False)
+    write(tmp_path / "b.parquet", rows.slice(70, 70), 33)
+    write(tmp_path / "c.parquet", rows.slice(140), 33)
+    monkeypatch.setattr(job_module, "READ_HERE", 2)
+    job = open_job([tmp_path], tmp_path / "out", target=50)
+    assert {Path(piece.file).name for piece in job.pieces} == {"b.parquet"}
+    assert [file.name for file in job.unread] == ["a.parquet", "c.parquet"]
+    job.run(spark)
+    assert written_verdicts(tmp_path / "out") == expected(operations)
 
 
 def test_a_verdict_that_went_missing_fails_the_job(spark: SparkSession, tmp_path: Path) -> None:

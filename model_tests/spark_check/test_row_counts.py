@@ -15,7 +15,20 @@ from hypothesis import strategies as st
 from tidegauge.linearizability.history import Ints
 from tidegauge.spark_check import row_counts as module
 from tidegauge.spark_check.errors import NotReconciled
-from tidegauge.spark_check.row_counts import RowCounts, add, count_column, count_rows, reconcile
+from tidegauge.spark_check.places import Place
+from tidegauge.spark_check.planner import Unit
+from tidegauge.spark_check.reconciling import VerdictFile, check_owners, read_verdicts, tally_verdicts
+from tidegauge.spark_check.row_counts import (
+    RowCounts,
+    Tally,
+    add,
+    count_column,
+    count_part,
+    count_rows,
+    count_verdicts,
+    reconcile,
+    share_of,
+)
 
 ids_or_null = st.lists(st.one_of(st.none(), st.integers(-5, 5)), max_size=30)
 
@@ -65,3 +78,68 @@ def test_a_difference_is_named(ids: Ints, counts: Ints, nameless: int, said: str
     with pytest.raises(NotReconciled) as raised:
         reconcile(INPUT, ids, counts, nameless)
     assert said in str(raised.value)
+
+
+counted = st.dictionaries(st.integers(-(2**63), 2**63 - 1), st.integers(1, 5), max_size=20)
+
+
+def counts_of(rows: dict[int, int]) -> RowCounts:
+    return RowCounts(ints(*sorted(rows)), ints(*(rows[one] for one in sorted(rows))))
+
+
+@given(counted, counted)
+def test_tallies_are_equal_if_and_only_if_the_counts_are(one: dict[int, int], other: dict[int, int]) -> None:
+    assert not Tally.of(counts_of(one)).differs(Tally.of(counts_of(dict(reversed(one.items())))))
+    assert bool(Tally.of(counts_of(one)).differs(Tally.of(counts_of(other)))) == (one != other)
+
+
+@given(counted, st.data())
+def test_a_row_that_goes_over_to_another_history_is_seen_in_its_share(
+    rows: dict[int, int], data: st.DataObject
+) -> None:
+    if len(rows) < 2:
+        return
+    loser, winner = data.draw(st.lists(st.sampled_from(sorted(rows)), min_size=2, max_size=2, unique=True))
+    wrong = {**rows, loser: rows[loser] - 1, winner: rows[winner] + 1}
+    shares = set(share_of(ints(loser, winner)).tolist())
+    assert set(Tally.of(counts_of(rows)).differs(Tally.of(counts_of(wrong)))) == shares
+
+
+@given(st.lists(ids_or_null, max_size=6))
+def test_tallies_of_parts_add_up_to_the_tally_of_the_whole(columns: list[list[int | None]]) -> None:
+    parts = [count_column(pa.chunked_array([pa.array(column, pa.int64())])) for column in columns]
+    total = sum((Tally.of(part) for part in parts), Tally.none())
+    whole = Tally.of(add(parts))
+    assert not total.differs(whole)
+    assert (total.rows, total.nameless) == (whole.rows, whole.nameless) == (sum(map(len, columns)), add(parts).nameless)
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3, 7])
+def test_each_row_group_is_in_one_part(parts: int, tmp_path: Path) -> None:
+    place = Place.of(tmp_path / "a.parquet")
+    pq.write_table(pa.table({"history": list(range(10))}), place.uri, row_group_size=2)
+    found = [counts.ids.tolist() for part in range(parts) for counts in count_part(place, part, parts)]
+    assert sorted(found) == [[0, 1], [2, 3], [4, 5], [6, 7], [8, 9]]
+
+
+@pytest.mark.parametrize("ids", [[1, 1], [1, 3, 2]])
+def test_a_history_that_is_twice_in_a_table_is_named(ids: list[int]) -> None:
+    with pytest.raises(NotReconciled, match=f"history {ids[-1]} has more than one verdict"):
+        count_verdicts(pa.table({"history": ids, "operations": ids}))
+
+
+def test_a_verdict_of_a_unit_that_does_not_own_the_history_is_named(tmp_path: Path) -> None:
+    """As when a row group that cuts a history were judged by both its neighbours."""
+    place = Place.of(tmp_path / "verdicts.parquet")
+    pq.write_table(pa.table({"history": [4, 5, 6], "operations": [1, 1, 1]}), place.uri)
+    assert read_verdicts(VerdictFile(place, Unit(0, 4, 6, ()))).rows == 3
+    with pytest.raises(NotReconciled, match="a verdict about history 6, which is another unit's"):
+        read_verdicts(VerdictFile(place, Unit(0, 4, 5, ())))
+    assert "about history 4" in str(tally_verdicts([VerdictFile(place, Unit(0, 5, 6, ()))]))
+
+
+def test_units_that_own_the_same_history_are_named() -> None:
+    check_owners([Unit(0, 1, 5, (), (), 0, 2), Unit(1, 1, 5, (), (), 1, 2), Unit(2, 6, 9, ()), Unit(3, None, None, ())])
+    for other in (Unit(1, 5, 9, ()), Unit(1, 1, 5, (), (), 0, 2), Unit(1, 1, 5, (), (), 1, 3)):
+        with pytest.raises(NotReconciled, match="two units own history"):
+            check_owners([Unit(0, 1, 5, (), (), 0, 2), other])

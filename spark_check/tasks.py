@@ -1,0 +1,46 @@
+"""Run tasks on Spark, and say in one line what went wrong."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from tidegauge.spark_check.converting import Failed
+from tidegauge.spark_check.errors import BadInput, CannotRun
+
+if TYPE_CHECKING:
+    from pyspark import RDD
+
+T = TypeVar("T")
+
+MOST = 2_000
+"""How many tasks a stage has whose results are of some size each: they are all on the driver at once."""
+
+
+def succeed(tasks: RDD[T | Failed]) -> list[T]:
+    """Run all `tasks`, then raise BadInput with the message of the first that failed."""
+    try:
+        results = tasks.collect()
+    except Exception as error:
+        raise CannotRun(
+            f"Spark failed: {_first_line(error)}. What is done is kept: --resume continues from there"
+        ) from error
+    failed = [result.message for result in results if isinstance(result, Failed)]
+    if failed:
+        more = f" (and {len(failed) - 1} more like it)" if len(failed) > 1 else ""
+        raise BadInput(f"{failed[0]}{more}")
+    return [result for result in results if not isinstance(result, Failed)]
+
+
+def chunks(items: Sequence[T], size: int = 1) -> list[Sequence[T]]:
+    """The items in chunks of at least `size`, MOST chunks at most."""
+    size = max(size, -(-len(items) // MOST))
+    return [items[at : at + size] for at in range(0, len(items), size)]
+
+
+def _first_line(error: Exception) -> str:
+    """The line that says what happened: Spark's exceptions carry the tracebacks of two languages."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    python = [line for line in lines if re.match(r"[\w.]+(Error|Exception): ", line)]
+    return (python or lines or [type(error).__name__])[0]
