@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["evolve"]
+__all__ = ["evolve", "evolved_by"]
 
 if TYPE_CHECKING:
     from attrs import evolve
@@ -27,8 +27,11 @@ def _copier(kind: type, *changed: str) -> Callable[[Any, dict[str, Any]], Any]:
     import attrs
 
     fields = {field.alias: field.name for field in attrs.fields(kind) if field.init}
+    own = _COPIERS.get(kind)
     if unknown := set(changed) - fields.keys():
         raise TypeError(f"{kind.__name__} has no field {sorted(unknown)[0]!r}; it has {', '.join(fields)}")
+    if own is not None:
+        return own
     values = {alias: f"new[{alias!r}]" if alias in changed else f"old.{name}" for alias, name in fields.items()}
     given: dict[str, Any] = {"kind": kind}
     if _only_keeps_its_fields(kind):
@@ -42,6 +45,14 @@ def _copier(kind: type, *changed: str) -> Callable[[Any, dict[str, Any]], Any]:
     exec("def copied(old, new):\n    " + "\n    ".join(lines), given)
     found: Callable[[Any, dict[str, Any]], Any] = given["copied"]
     return found
+
+
+_COPIERS: dict[type, Callable[[Any, dict[str, Any]], Any]] = {}
+
+
+def evolved_by(kind: type, copier: Callable[[Any, dict[str, Any]], Any]) -> None:
+    """Have `evolve` copy instances of the class by `copier`, which is given the instance and its changes by alias."""
+    _COPIERS[kind] = copier
 
 
 _CACHED_HASH = "_attrs_cached_hash"

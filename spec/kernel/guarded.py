@@ -168,16 +168,16 @@ class EnumeratingMachine(GuardedMachine[C]):
     bounds: Bounds
 
     @cached_property
-    def _possible(self) -> tuple[type[EnumeratedAction[Any, C]], ...]:
+    def possible_types(self) -> tuple[type[EnumeratedAction[Any, C]], ...]:
         """The classes of action that the constants let happen."""
         return tuple(kind for kind in self.action_types if kind.is_possible(self))
 
     def candidates(self, state: C) -> Iterable[GuardedAction[Self, C]]:
-        return [action for kind in self._possible for action in kind.candidates(self, state)]
+        return [action for kind in self.possible_types for action in kind.candidates(self, state)]
 
     @cached_property
     def attempted_types(self) -> tuple[type[Action], ...]:
-        return (*self._possible, *self.refused_types)
+        return (*self.possible_types, *self.refused_types)
 
     def attempts(self, state: C, kind: type[Action]) -> Iterable[Action]:
         return kind.attempts(self, state) if issubclass(kind, EnumeratedAction) else ()

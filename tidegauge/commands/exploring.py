@@ -25,7 +25,7 @@ from tidegauge.spec.kernel.changes import narrate, plain
 from tidegauge.spec.kernel.codec import trace_lines
 from tidegauge.spec.kernel.constants import settable
 from tidegauge.spec.kernel.convergence import Convergence, Lasso
-from tidegauge.spec.kernel.explorer import Exploration
+from tidegauge.spec.kernel.explorer import Engine, Exploration
 from tidegauge.spec.kernel.explorer import explore as search
 from tidegauge.spec.kernel.machine import Machine
 from tidegauge.spec.kernel.progress import Limits, Progress, Stop
@@ -45,6 +45,7 @@ def explore(
     max_depth: int | None = None,
     max_seconds: float | None = None,
     stop: Literal["first", "each", "never"] = "first",
+    engine: Literal["auto", "plain", "fast"] = "auto",
     trace: Path | None = None,
     counterexample: Path | None = None,
     json: Flag = False,
@@ -67,6 +68,9 @@ def explore(
         Stop after so many CPU seconds.
     stop
         When a violation ends the search: at the first, once each invariant is violated, or never.
+    engine
+        How states are found; what is found is the same. `fast` needs numba (`pip install 'tidegauge[fast]'`) and has no
+        symmetry; `auto` takes it for large searches, where it can.
     trace
         Write the first counterexample to this file, as JSON lines with every state.
     counterexample
@@ -96,6 +100,7 @@ def explore(
             converges=True,
             clock=time.process_time,
             progress=on_progress,
+            engine=None if engine == "auto" else Engine(engine),
         )
     show(screen, (*machine.invariants, *machine.step_invariants), found)
     if trace is not None and (lines := told_by_line(machine, found)):
@@ -138,7 +143,7 @@ def show(screen: Screen, properties: Iterable[str], found: Exploration[Any]) -> 
     ended = "every reachable state" if found.complete else f"stopped by: {found.cut.value if found.cut else ''}"
     screen.say(
         f"{found.distinct:,} distinct states, {found.generated:,} steps, depth {found.depth}, "
-        f"{found.seconds or 0:.1f} CPU s, {found.rate or 0:,.0f} states/s ({ended})"
+        f"{found.seconds or 0:.1f} CPU s, {found.rate or 0:,.0f} states/s ({ended}, {found.engine.value} engine)"
     )
     if found.orbits is not None:
         screen.say(f"the orbits hold {found.orbits:,} states: so many has the search without symmetry")
@@ -202,6 +207,7 @@ def document(found: Exploration[Any]) -> dict[str, Any]:
     """An exploration for machines."""
     return {
         "machine": found.machine,
+        "engine": found.engine.value,
         "holds": found.holds,
         "complete": found.complete,
         "cut": found.cut.value if found.cut else None,

@@ -142,7 +142,7 @@ class LeaderWrite(Kip320Action):
         own = state.replicas[self.leader]
         record = Record(state.next_record_id, own.leader_epoch)
         state = state.with_replica(self.leader, appended(own, record, own.hw))
-        return State(state.replicas, state.quorum, state.requests, state.next_record_id + 1)
+        return evolve(state, next_record_id=state.next_record_id + 1)
 
 
 def appended(replica: Replica, record: Record, hw: int) -> Replica:

@@ -65,15 +65,15 @@ class State:
     def with_replica(self, replica: int, changed: Replica) -> State:
         replicas = [*self.replicas]
         replicas[replica] = changed
-        return State(tuple(replicas), self.quorum, self.requests, self.next_record_id)
+        return evolve(self, replicas=tuple(replicas))
 
     def with_controller_update(self, leader: int | None, isr: frozenset[int]) -> State:
         """The controller writes a new leader or ISR to the quorum under the next epoch, and sends it out."""
         update = LeaderAndIsr(leader, self.quorum.leader_epoch + 1, isr)
-        return State(self.replicas, update, (*self.requests, update), self.next_record_id)
+        return evolve(self, quorum=update, requests=(*self.requests, update))
 
     def with_leader_update(self, leader: int, isr: frozenset[int]) -> State:
         """The leader writes a new ISR to the quorum, at once and without a new epoch, and holds it from now on."""
         changed = evolve(self.replicas[leader], isr=isr)
         updated = evolve(self.quorum, isr=isr)
-        return State(self.with_replica(leader, changed).replicas, updated, self.requests, self.next_record_id)
+        return evolve(self.with_replica(leader, changed), quorum=updated)

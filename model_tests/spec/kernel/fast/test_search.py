@@ -1,0 +1,196 @@
+"""The fast engine finds what the plain one finds: states, levels, tallies, verdicts and traces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import count
+from typing import Any, ClassVar
+
+import attrs
+import pytest
+
+from tidegauge.model_tests.spec.kernel.fast.random_machines import RandomMachine
+from tidegauge.model_tests.spec.kernel.toys import Ceremony, DieHard
+from tidegauge.spec.kernel.evolving import evolve
+from tidegauge.spec.kernel.exploration import Engine
+from tidegauge.spec.kernel.explorer import TRIAL, Exploration, explore
+from tidegauge.spec.kernel.machine import Action, Invariant, Machine
+from tidegauge.spec.kernel.progress import Cut, Limits, Progress, Stop
+from tidegauge.spec.registry import REGISTRY
+
+
+def both(machine: Machine[Any], **how: Any) -> tuple[Exploration[Any], Exploration[Any]]:
+    """What the plain and the fast engine find; but for the engine it must be the same."""
+    how.setdefault("converges", True)
+    return (
+        explore(machine, engine=Engine.PLAIN, **how),
+        evolve(explore(machine, engine=Engine.FAST, **how), engine=Engine.PLAIN),
+    )
+
+
+@pytest.mark.parametrize("name", [registration.name for registration in REGISTRY])
+def test_every_machine_is_explored_alike_at_its_beginning(name: str) -> None:
+    plain, fast = both(REGISTRY.machine(name), limits=Limits(states=250))
+    assert fast == plain
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("name", REGISTRY.names)
+def test_every_model_is_explored_alike(name: str) -> None:
+    plain, fast = both(REGISTRY.machine(name), limits=Limits(states=30_000))
+    assert fast == plain
+
+
+BUGS = [(registration.name, bug.name) for registration in REGISTRY for bug in registration.bugs]
+ALWAYS = ("kafka_13916", "Kip279", "kafka_5494", "swaps_at_once", "kafka_18464", "kafka_20442")
+
+
+@pytest.mark.parametrize(
+    ("name", "bug"),
+    [pytest.param(*case, marks=() if case[1] in ALWAYS else pytest.mark.deep) for case in BUGS],
+)
+def test_every_bug_is_found_by_the_same_trace(name: str, bug: str) -> None:
+    plain, fast = both(REGISTRY.bug(bug).machine(), limits=Limits(states=30_000))
+    assert fast == plain
+
+
+SEEDS = [range(80), *(range(start, start + 500) for start in range(80, 10_080, 500))]
+
+
+@pytest.mark.parametrize(
+    "seeds", [pytest.param(seeds, marks=pytest.mark.deep if seeds.start else ()) for seeds in SEEDS]
+)
+def test_random_machines_are_explored_alike(seeds: range) -> None:
+    reached: set[str] = set()
+    for seed in seeds:
+        stop = (Stop.FIRST, Stop.EACH, Stop.NEVER)[seed % 3]
+        limits = Limits(states=400) if seed % 4 else Limits(states=1 + seed % 90, depth=2 + seed % 7)
+        plain, fast = both(RandomMachine(seed), stop=stop, limits=limits)
+        assert fast == plain, f"RandomMachine({seed}), {stop}, {limits}"
+        reached |= {found.invariant for found in plain.violations} | {str(plain.cut)}
+        reached |= {"large"} if plain.distinct > 100 else set()
+        reached |= {"lasso"} if plain.convergence and plain.convergence.lassos else set()
+    assert reached >= {"step", "invariant 0", "invariant 1", "None", "Cut.STATES", "Cut.DEPTH", "large", "lasso"}
+
+
+@pytest.mark.parametrize("stop", Stop)
+@pytest.mark.parametrize("machine", [DieHard(), Ceremony()], ids=lambda machine: str(machine.name))
+def test_a_violation_ends_the_search_at_the_same_step(machine: Machine[Any], stop: Stop) -> None:
+    plain, fast = both(machine, stop=stop)
+    assert fast == plain
+    assert plain.violations
+
+
+@pytest.mark.parametrize("limits", [Limits(states=1), Limits(states=7), Limits(depth=1), Limits(depth=3)])
+def test_a_limit_cuts_at_the_same_state(limits: Limits) -> None:
+    plain, fast = both(DieHard(), limits=limits, stop=Stop.NEVER)
+    assert fast == plain
+    assert plain.cut is not None
+
+
+def test_a_limit_on_seconds_is_kept_and_progress_is_told() -> None:
+    told: list[Progress] = []
+    ticks = map(float, count()).__next__
+    found = explore(
+        REGISTRY.machine("kip320"), limits=Limits(seconds=6), clock=ticks, progress=told.append, engine=Engine.FAST
+    )
+    assert found.cut is Cut.SECONDS
+    assert [at.distinct for at in told] == sorted(at.distinct for at in told)
+    assert told[-1].distinct == found.distinct < 39_619
+    assert told[-1].generated == found.generated
+
+
+def test_a_large_search_takes_the_fast_engine_by_itself() -> None:
+    machine = REGISTRY.machine("kip320")
+    found = explore(machine)
+    assert (found.engine, found.distinct) == (Engine.FAST, 39_619)
+    assert explore(machine, limits=Limits(states=TRIAL)).engine is Engine.PLAIN
+    assert explore(DieHard(), stop=Stop.NEVER).engine is Engine.PLAIN
+    assert explore(machine, limits=Limits(depth=3)).engine is Engine.PLAIN
+
+
+@attrs.frozen
+class Count:
+    number: int
+    shape: Any = None
+
+
+@attrs.frozen
+class More(Action):
+    by: int
+
+
+@attrs.frozen
+class Counting(Machine[Count]):
+    """Counts up to `most`."""
+
+    action_types: ClassVar[tuple[type[Action], ...]] = (More,)
+    most: int
+
+    def initial(self) -> Iterable[Count]:
+        yield Count(0)
+
+    def actions(self, state: Count) -> Iterator[Action]:
+        yield from (More(by) for by in (1, 2) if state.number + by <= self.most)
+
+    def step(self, state: Count, action: Action) -> Count:
+        assert isinstance(action, More)
+        return self.counted(state, state.number + action.by)
+
+    def counted(self, state: Count, number: int) -> Count:
+        return evolve(state, number=number)
+
+
+@attrs.frozen
+class Shapes(Counting):
+    """The shape of its states changes once it has counted far."""
+
+    def counted(self, state: Count, number: int) -> Count:
+        shape = (Count(number), *[Count(1)] * (number > 1200)) if number > 1100 else None
+        return Count(number, shape)
+
+
+@attrs.frozen
+class Mistaken(Counting):
+    """A rule raises, far from the initial state."""
+
+    def counted(self, state: Count, number: int) -> Count:
+        return Count(number // (number != 1100))
+
+
+def test_a_word_may_have_very_many_values() -> None:
+    plain, fast = both(Counting(20_000))
+    assert fast == plain
+    assert plain.distinct == 20_001
+
+
+def test_a_state_of_another_shape_than_those_before_is_taken_as_a_whole() -> None:
+    plain, fast = both(Shapes(1500))
+    assert fast == plain
+
+
+def test_a_mistake_in_a_rule_is_told_by_the_plain_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ValueError, match=r"the fast engine cannot follow Mistaken, .*ZeroDivisionError"):
+        explore(Mistaken(2000), engine=Engine.FAST)
+    monkeypatch.setattr("tidegauge.spec.kernel.explorer.TRIAL", 1000)
+    with pytest.raises(ZeroDivisionError) as raised:
+        explore(Mistaken(2000))
+    assert "took steps from the state after these actions: More(by=2)" in raised.value.__notes__[0]
+
+
+@attrs.frozen
+class Small(Counting):
+    @property
+    def invariants(self) -> Mapping[str, Invariant[Count]]:
+        return {"Small": lambda state: state.number < 20_000}
+
+
+def test_a_violation_beyond_the_trial_has_a_shortest_trace() -> None:
+    found = explore(Small(30_000))
+    assert found.engine is Engine.FAST
+    assert len(found.violations[0].trace) == 10_001
+
+
+def test_what_the_fast_engine_cannot_do_is_refused_with_the_way_out() -> None:
+    with pytest.raises(ValueError, match="the fast engine has no symmetry: explore without it, or with the plain"):
+        explore(DieHard(), symmetry=True, engine=Engine.FAST)

@@ -1,0 +1,135 @@
+"""A view of a state behaves as the state, and notes what is read of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import pytest
+
+from tidegauge.spec.kernel.evolving import evolve
+from tidegauge.spec.kernel.fast.layout import Layout, ShapeError
+from tidegauge.spec.kernel.fast.views import Run, changes, plain, view
+from tidegauge.spec.kernel.parts import Part, Parts
+
+
+@attrs.frozen
+class Mark(Part):
+    value: int = 0
+
+
+@attrs.frozen(order=True, cache_hash=True)
+class Item:
+    size: int
+    name: str
+    parts: Parts = ()
+
+    @property
+    def is_large(self) -> bool:
+        return self.size > 5
+
+
+@attrs.frozen
+class Shelf:
+    items: tuple[Item, ...]
+    top: Item
+    notes: tuple[int, ...] = ()
+
+
+SHELF = Shelf((Item(1, "a"), Item(7, "b", (Mark(3),))), Item(2, "c"))
+
+
+def viewed() -> tuple[Layout, Run, Any]:
+    layout = Layout([SHELF])
+    run = Run(layout, layout.encoded(SHELF))
+    return layout, run, view(run, layout.root)
+
+
+def places(layout: Layout, run: Run) -> list[str]:
+    return [layout.places[word] for word in run.words]
+
+
+@pytest.mark.parametrize(
+    ("look", "read"),
+    [
+        (lambda s: s.items[1].is_large, [".items[1].size"]),
+        (lambda s: [item.name for item in s.items], [".items[0].name", ".items[1].name"]),
+        (lambda s: len(s.items), []),
+        (lambda s: s.top == s.top, []),
+        (lambda s: evolve(s, notes=(1,)).top is s.top, []),
+        (lambda s: evolve(s.top, size=1) == s.top, [".top.size"]),
+        (lambda s: evolve(s.top, size=9).name, [".top.name"]),
+        (lambda s: s.items[0] == s.top, [".items[0].size", ".top.size"]),
+        (lambda s: s.top in {Item(2, "c")}, [".top.size", ".top.name", ".top.parts"]),
+        (lambda s: Mark.of(s.items[1]).value, [".items[1].parts"]),
+        (lambda s: s.notes or s.notes, [".notes"]),
+    ],
+)
+def test_what_is_read_is_noted_once_in_its_order(look: Callable[[Shelf], object], read: list[str]) -> None:
+    layout, run, shelf = viewed()
+    assert look(shelf) == look(SHELF)
+    assert places(layout, run) == read
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda s: max(s.items),
+        lambda s: sorted((s.top, *s.items)),
+        lambda s: s.items[0] < s.top,
+        lambda s: s.items[0] >= s.top,
+        lambda s: hash(s.top),
+        lambda s: repr(s),
+        lambda s: s != evolve(s, notes=(1,)),
+        lambda s: s.top != Item(2, "c"),
+        lambda s: Item(2, "c") == s.top,
+        lambda s: s == 3,
+        lambda s: isinstance(s.top, Item),
+        lambda s: attrs.evolve(s.top, size=4),
+        lambda s: {s.top, Item(2, "c")},
+        lambda s: frozenset(s.items) - {Item(1, "a")},
+    ],
+)
+def test_a_view_behaves_as_what_it_is_a_view_of(look: Callable[[Shelf], object]) -> None:
+    _, _, shelf = viewed()
+    assert plain(look(shelf)) == look(SHELF)
+
+
+def test_a_step_is_the_words_that_change() -> None:
+    layout, run, shelf = viewed()
+    after = evolve(shelf, items=(shelf.items[0], evolve(shelf.items[1], size=8)))
+    found: list[tuple[int, object]] = []
+    changes(run, layout.root, after, found)
+    assert [(layout.places[word], value) for word, value in found] == [(".items[1].size", 8)]
+    assert run.words == []
+
+
+def test_what_moves_to_another_place_is_read() -> None:
+    layout, run, shelf = viewed()
+    found: list[tuple[int, object]] = []
+    changes(run, layout.root, evolve(shelf, top=shelf.items[0]), found)
+    assert [(layout.places[word], value) for word, value in found] == [
+        (".top.size", 1),
+        (".top.name", "a"),
+        (".top.parts", ()),
+    ]
+    assert places(layout, run) == [".items[0].size", ".items[0].name", ".items[0].parts"]
+
+
+def test_a_step_to_another_shape_names_the_place() -> None:
+    layout, run, shelf = viewed()
+    with pytest.raises(ShapeError) as raised:
+        changes(run, layout.root, evolve(shelf, items=(shelf.top,)), [])
+    assert raised.value.place == ".items"
+    whole = layout.reshaped([SHELF], ".items")
+    assert ".items" in whole.places
+    assert whole.decoded(whole.encoded(evolve(SHELF, items=(SHELF.top,)))) == Shelf((SHELF.top,), SHELF.top)
+
+
+def test_a_view_in_a_value_is_made_plain() -> None:
+    _, _, shelf = viewed()
+    made = plain((shelf.top, frozenset({shelf.items[0]}), [1], Shelf((shelf.top,), shelf.top)))
+    assert made == (Item(2, "c"), frozenset({Item(1, "a")}), [1], Shelf((Item(2, "c"),), Item(2, "c")))
+    assert type(made[0]) is Item
+    assert type(made[3].top) is Item

@@ -1,0 +1,388 @@
+"""The compiled part of the fast engine: it walks the tries of a whole level, and keeps the states that it finds.
+
+A *trie* node asks for one word of the state; the word's value leads on to the next node, or to a leaf. Steps from node
+to node are kept in one hash table for all tries, under (node, value). A *code* is what a step leads to: a node from 0
+on; NOWHERE where nothing has been learned; ASKED where it is being learned; and from FIRST_LEAF down the leaves.
+
+A level is expanded from states that are complete: all that happens in one of them is looked up before any of it is
+done, so that a state whose outcome is not yet known leaves nothing behind. All arrays are the caller's; a function that
+lacks room says so, and is called again.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numba import njit
+
+NOWHERE: Final = -1
+ASKED: Final = -2
+FIRST_LEAF: Final = -3
+
+EMPTY: Final = np.uint64(0xFFFFFFFFFFFFFFFF)
+
+DONE: Final = 0
+MISSES: Final = 1
+ROOM: Final = 2
+STEP_VIOLATED: Final = 3
+FULL: Final = 4
+LIMIT: Final = 5
+
+FALSE: Final = 0
+"""The leaf of an invariant that does not hold, or of a goal that is not reached."""
+TRUE: Final = 1
+DISABLED: Final = 2
+"""The leaf of an action whose guard forbids it."""
+
+FAIR: Final = 1
+VIOLATES: Final = 2
+
+
+@njit(cache=True)
+def _mixed(key):
+    key ^= key >> np.uint64(31)
+    key *= np.uint64(0x9E3779B97F4A7C15)
+    key ^= key >> np.uint64(29)
+    key *= np.uint64(0xBF58476D1CE4E5B9)
+    return key ^ (key >> np.uint64(32))
+
+
+@njit(cache=True)
+def _part(word, value):
+    """What a word adds to the hash of a state."""
+    return _mixed((np.uint64(word + 1) << np.uint64(40)) ^ np.uint64(value))
+
+
+@njit(cache=True)
+def _walked(root, row, node_word, keys, codes, missed):
+    """The leaf to which a state leads; where nothing is known, what is asked is marked, and `missed` has its slot."""
+    mask = np.uint64(len(keys) - 1)
+    code = root
+    while code >= 0:
+        key = (np.uint64(code) << np.uint64(32)) | np.uint64(row[node_word[code]])
+        slot = _mixed(key) & mask
+        while True:
+            found = keys[slot]
+            if found == key:
+                code = codes[slot]
+                break
+            if found == EMPTY:
+                missed[0] = slot
+                missed[1] = np.int64(key)
+                return NOWHERE
+            slot = (slot + np.uint64(1)) & mask
+    return code
+
+
+@njit(cache=True)
+def walked(root, row, node_word, keys, codes):
+    """The code that a program's root leads to in a state."""
+    missed = np.zeros(2, np.int64)
+    return _walked(root, row, node_word, keys, codes, missed)
+
+
+@njit(cache=True)
+def learned(root, words, values, leaf, node_word, nodes, keys, codes, used):
+    """Add a path to the trie at `root`, node NOWHERE or ASKED for none: (root, nodes, used), or nodes -1 for another
+    word than was read there before."""
+    mask = np.uint64(len(keys) - 1)
+    if len(words) == 0:
+        return leaf, nodes, used
+    if root < 0:
+        node_word[nodes] = words[0]
+        root = nodes
+        nodes += 1
+    code = root
+    for place in range(len(words)):
+        if node_word[code] != words[place]:
+            return root, -1, used
+        key = (np.uint64(code) << np.uint64(32)) | np.uint64(values[place])
+        slot = _mixed(key) & mask
+        while keys[slot] != key and keys[slot] != EMPTY:
+            slot = (slot + np.uint64(1)) & mask
+        if keys[slot] == EMPTY:
+            keys[slot] = key
+            codes[slot] = NOWHERE
+            used += 1
+        if place == len(words) - 1:
+            codes[slot] = leaf
+        else:
+            if codes[slot] < 0:
+                node_word[nodes] = words[place + 1]
+                codes[slot] = nodes
+                nodes += 1
+            code = codes[slot]
+    return root, nodes, used
+
+
+@njit(cache=True)
+def rehashed(keys, codes, larger_keys, larger_codes):
+    """Move all steps into a larger table."""
+    mask = np.uint64(len(larger_keys) - 1)
+    for place in range(len(keys)):
+        if keys[place] != EMPTY:
+            slot = _mixed(keys[place]) & mask
+            while larger_keys[slot] != EMPTY:
+                slot = (slot + np.uint64(1)) & mask
+            larger_keys[slot] = keys[place]
+            larger_codes[slot] = codes[place]
+
+
+@njit(cache=True)
+def _asked(program, state, base, is_root, roots, keys, codes, missed, misses, count, used):
+    """Note that a program has to run in a state, once for all that come by."""
+    if is_root:
+        roots[program] = ASKED
+    else:
+        keys[np.uint64(missed[0])] = np.uint64(missed[1])
+        codes[np.uint64(missed[0])] = ASKED
+        used += 1
+    misses[count, 0] = program
+    misses[count, 1] = state
+    return count + 1, used
+
+
+@njit(cache=True)
+def hashed(row):
+    """The hash of a state."""
+    hash_ = np.uint64(0)
+    for word in range(len(row)):
+        hash_ ^= _part(word, row[word])
+    return hash_
+
+
+@njit(cache=True)
+def replaced(table, larger, rows, count):
+    """Number the states in a larger table."""
+    mask = np.uint64(len(larger) - 1)
+    for number in range(count):
+        hash_ = hashed(rows[number])
+        slot = hash_ & mask
+        while larger[slot] != EMPTY:
+            slot = (slot + np.uint64(1)) & mask
+        larger[slot] = (hash_ >> np.uint64(32) << np.uint64(32)) | np.uint64(number)
+
+
+@njit(cache=True)
+def _numbered(row, hash_, rows, table, count):
+    """The number of a state: `count` if it is new. Returns its slot as well."""
+    mask = np.uint64(len(table) - 1)
+    slot = hash_ & mask
+    high = hash_ >> np.uint64(32)
+    while True:
+        entry = table[slot]
+        if entry == EMPTY:
+            return count, slot
+        if entry >> np.uint64(32) == high:
+            number = np.int64(entry & np.uint64(0xFFFFFFFF))
+            same = True
+            for word in range(len(row)):
+                if rows[number, word] != row[word]:
+                    same = False
+                    break
+            if same:
+                return number, slot
+        slot = (slot + np.uint64(1)) & mask
+
+
+@njit(cache=True)
+def added(row, rows, table, count):
+    """The number of a state, which is kept if it is new."""
+    hash_ = hashed(row)
+    number, slot = _numbered(row, hash_, rows, table, count)
+    if number == count:
+        for word in range(len(row)):
+            rows[count, word] = row[word]
+        table[slot] = (hash_ >> np.uint64(32) << np.uint64(32)) | np.uint64(count)
+    return number
+
+
+@njit(cache=True)
+def expanded(
+    start, skip, end, count, capacity, last_new,
+    bases, roots, kinds, node_word, keys, codes, used,
+    leaf_start, leaf_items, leaf_flags,
+    rows, parents, table,
+    taken, enabled, found, terminal,
+    edge_targets, edge_starts, edges, with_edges,
+    chosen, misses, out,
+):  # fmt: skip
+    """Take every step out of the states from `start` to `end`; of the first one, the steps from `skip` on.
+
+    `capacity` states are kept at most, and the search ends behind the new state `last_new`. Sets `out` to how it ended,
+    the state and the step at which, the number of states, and so on.
+    """
+    words = rows.shape[1]
+    row = np.empty(words, rows.dtype)
+    missed = np.zeros(2, np.int64)
+    asked = 0
+    state = start
+    first_missing = -1
+    room = len(rows) - count
+    while state < end:
+        origin = rows[state]
+        steps = 0
+        complete = True
+        for base in bases:
+            code = roots[base]
+            is_root = code < 0
+            if code >= 0:
+                code = _walked(code, origin, node_word, keys, codes, missed)
+            if code > FIRST_LEAF:
+                complete = False
+                if code == NOWHERE:
+                    asked, used = _asked(base, state, base, is_root, roots, keys, codes, missed, misses, asked, used)
+                    if asked == len(misses):
+                        break
+                continue
+            leaf = FIRST_LEAF - code
+            for item in range(leaf_start[leaf], leaf_start[leaf + 1]):
+                program = leaf_items[item]
+                code = roots[program]
+                is_root = code < 0
+                if code >= 0:
+                    code = _walked(code, origin, node_word, keys, codes, missed)
+                if code > FIRST_LEAF:
+                    complete = False
+                    if code == NOWHERE:
+                        asked, used = _asked(
+                            program, state, base, is_root, roots, keys, codes, missed, misses, asked, used
+                        )
+                        if asked == len(misses):
+                            break
+                    continue
+                outcome = FIRST_LEAF - code
+                if outcome != DISABLED:
+                    if steps == len(chosen):
+                        out[0] = ROOM
+                        out[1], out[2], out[3], out[4], out[5] = state, skip, count, asked, 1
+                        out[6], out[7], out[8] = used, edges, terminal
+                        return
+                    chosen[steps, 0] = program
+                    chosen[steps, 1] = outcome
+                    steps += 1
+            if asked == len(misses):
+                break
+        if not complete:
+            if first_missing < 0:
+                first_missing = state
+            if asked == len(misses):
+                break
+        elif first_missing < 0:
+            if steps > room or (with_edges and edges + steps > len(edge_targets)):
+                out[0] = ROOM
+                out[1], out[2], out[3], out[4], out[5] = state, skip, count, asked, 0
+                out[6], out[7], out[8] = used, edges, terminal
+                return
+            hash_ = hashed(origin)
+            for word in range(words):
+                row[word] = origin[word]
+            for step in range(skip, steps):
+                program = chosen[step, 0]
+                leaf = chosen[step, 1]
+                kind = kinds[program]
+                taken[kind] += 1
+                is_first = True
+                for earlier in range(step):
+                    if kinds[chosen[earlier, 0]] == kind:
+                        is_first = False
+                        break
+                if is_first:
+                    enabled[kind] += 1
+                if leaf_flags[leaf] & VIOLATES and out[9] != state * 65536 + step:
+                    taken[kind] -= 1
+                    if is_first:
+                        enabled[kind] -= 1
+                    out[0] = STEP_VIOLATED
+                    out[1], out[2], out[3], out[4], out[5] = state, step, count, program, leaf
+                    out[6], out[7], out[8] = used, edges, terminal
+                    return
+                after = hash_
+                for item in range(leaf_start[leaf], leaf_start[leaf + 1], 2):
+                    word = leaf_items[item]
+                    value = leaf_items[item + 1]
+                    after ^= _part(word, row[word]) ^ _part(word, value)
+                    row[word] = value
+                number, slot = _numbered(row, after, rows, table, count)
+                if with_edges and leaf_flags[leaf] & FAIR:
+                    edge_targets[edges] = number
+                    edges += 1
+                if number == count:
+                    found[kind] += 1
+                    if count == capacity:
+                        out[0] = FULL
+                        out[1], out[2], out[3], out[4], out[5] = state, step, count, 0, 0
+                        out[6], out[7], out[8] = used, edges, terminal
+                        return
+                    if table[slot] == EMPTY:
+                        for word in range(words):
+                            rows[count, word] = row[word]
+                        parents[count] = state
+                        table[slot] = (after >> np.uint64(32) << np.uint64(32)) | np.uint64(count)
+                    count += 1
+                    room -= 1
+                    if number == last_new:
+                        out[0] = LIMIT
+                        out[1], out[2], out[3], out[4], out[5] = state, step, count, 0, 0
+                        out[6], out[7], out[8] = used, edges, terminal
+                        return
+                for item in range(leaf_start[leaf], leaf_start[leaf + 1], 2):
+                    word = leaf_items[item]
+                    row[word] = origin[word]
+            skip = 0
+            if steps == 0:
+                terminal += 1
+            if with_edges:
+                edge_starts[state + 1] = edges
+        state += 1
+    out[0] = MISSES if first_missing >= 0 else DONE
+    out[1] = first_missing if first_missing >= 0 else end
+    out[2], out[3], out[4], out[5] = skip, count, asked, 0
+    out[6], out[7], out[8] = used, edges, terminal
+
+
+@njit(cache=True)
+def judged(start, end, programs, roots, node_word, keys, codes, used, rows, wanted, verdicts, misses, out):
+    """Run each program, an invariant or a goal, on the states from `start` to `end`, up to one that says so.
+
+    `wanted[p]` is the leaf upon which program p ends it; `verdicts[p]` counts the others of its kind where `wanted` is
+    negative: -1 - leaf. Sets `out` to how it ended, the state, and the place of the program.
+    """
+    missed = np.zeros(2, np.int64)
+    asked = 0
+    first_missing = -1
+    for state in range(start, end):
+        row = rows[state]
+        for place in range(out[2] if state == start else 0, len(programs)):
+            program = programs[place]
+            code = roots[program]
+            is_root = code < 0
+            if code >= 0:
+                code = _walked(code, row, node_word, keys, codes, missed)
+            if code > FIRST_LEAF:
+                if first_missing < 0:
+                    first_missing = state
+                    out[2] = place
+                if code == NOWHERE:
+                    asked, used = _asked(
+                        program, state, program, is_root, roots, keys, codes, missed, misses, asked, used
+                    )
+                    if asked == len(misses):
+                        break
+                continue
+            if first_missing >= 0:
+                continue
+            leaf = FIRST_LEAF - code
+            if wanted[place] == leaf:
+                out[0], out[1], out[2], out[4], out[6] = DONE, state, place, asked, used
+                return
+            if wanted[place] == -1 - leaf:
+                verdicts[place] += 1
+        if asked == len(misses):
+            break
+    if first_missing >= 0:
+        out[0], out[1] = MISSES, first_missing
+    else:
+        out[0], out[1], out[2] = DONE, end, 0
+    out[4], out[6] = asked, used

@@ -1,0 +1,396 @@
+"""The fast engine: a machine runs once for each combination of what it reads; what it did is looked up ever after.
+
+A state is a row of small integers (`layout`). The machine's actions and invariants are programs (`programs`), each of
+which runs over a view that notes what it reads (`views`); the reads and the outcome are a path in the program's trie
+(`tries`), which compiled code walks for a whole level (`kernel`). Where a trie does not know, the machine is asked.
+
+It finds the states of the plain engine in the same order, with the same tallies. A machine that it cannot follow, since
+a rule raises, or reads what is no part of the state, raises FollowError: the plain engine says what is the matter.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+from typing import Any, TypeVar, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from tidegauge.spec.kernel.convergence import Convergence, convergence
+from tidegauge.spec.kernel.exploration import Engine
+from tidegauge.spec.kernel.fast import kernel
+from tidegauge.spec.kernel.fast.components import FairSteps
+from tidegauge.spec.kernel.fast.layout import Layout, ShapeError
+from tidegauge.spec.kernel.fast.programs import asking
+from tidegauge.spec.kernel.fast.tries import Tries
+from tidegauge.spec.kernel.fast.views import Run, changes, plain, view
+from tidegauge.spec.kernel.machine import Action, Machine
+from tidegauge.spec.kernel.progress import Clock, Cut, Limits, OnProgress, Stop
+from tidegauge.spec.kernel.searching import INTERVAL, NO_PARENT, Finished, Search
+from tidegauge.spec.kernel.traces import Step
+
+__all__ = ["FastSearch", "FollowError"]
+
+S = TypeVar("S")
+Numbers = npt.NDArray[np.int64]
+
+_MOST_ASKED = 512
+"""Programs that are asked for at once."""
+_NO_LIMIT = 2**62
+_NOT_WANTED = -(2**62)
+
+
+class FollowError(Exception):
+    """A machine that the fast engine cannot follow, and why."""
+
+
+class FastSearch(Search[S]):
+    """A search that keeps the states as rows of numbers."""
+
+    engine = Engine.FAST
+
+    def __init__(
+        self,
+        machine: Machine[S],
+        limits: Limits,
+        stop: Stop,
+        clock: Clock | None,
+        progress: OnProgress | None,
+        *,
+        layout: Layout,
+        converges: bool = False,
+        started: float | None = None,
+    ) -> None:
+        super().__init__(machine, limits, stop, clock, progress, started)
+        self.layout = layout
+        self.capacity = limits.states or sys.maxsize
+        self.rows: npt.NDArray[np.uint32] = np.zeros((1 << 12, layout.words), np.uint32)
+        self.parents: npt.NDArray[np.uint32] = np.zeros(1 << 12, np.uint32)
+        self.table: npt.NDArray[np.uint64] = np.full(1 << 13, kernel.EMPTY, np.uint64)
+        self.count = self.checked = self.first = 0
+        self.tries = Tries()
+        self.runs: list[Callable[[Run, Any], int]] = []
+        """What each program is, by its number: it gives the leaf that it comes to."""
+        self.kinds = {kind: place for place, kind in enumerate(machine.action_types)}
+        self.actions: dict[Action, int] = {}
+        self.taken: Numbers = np.zeros(len(self.kinds), np.int64)
+        self.enabled, self.new = self.taken.copy(), self.taken.copy()
+        self.bases = np.array(self._bases(), np.int64)
+        self.fair = FairSteps() if converges and machine.converges else None
+        self.judges: list[tuple[str, int, bool]] = [
+            *[(name, self._program(self._predicate(holds)), True) for name, holds in self.invariants],
+            *[(name, self._program(self._predicate(holds)), False) for name, holds in machine.sometimes.items()],
+        ]
+        """Name, program, and whether it is an invariant: those that new states are held against."""
+        self.chosen: Numbers = np.zeros((1 << 12, 2), np.int64)
+        self.misses: Numbers = np.zeros((_MOST_ASKED, 2), np.int64)
+        self.judge_misses = self.misses.copy()
+        self.out: Numbers = np.zeros(16, np.int64)
+        self.asked: int = 0
+        self._decoded = _Decoded(self)
+
+    def tell_where(self, error: Exception) -> None:
+        """The plain engine tells."""
+
+    # --- programs ----------------------------------------------------------------------------------------------------
+
+    def _program(self, run: Callable[[Run, Any], int], kind: int = 0) -> int:
+        self.runs.append(run)
+        return self.tries.program(kind)
+
+    def _bases(self) -> list[int]:
+        ask = asking(self.machine)
+        if ask is None:
+            return [self._program(self._all_successors)]
+        self._take = ask.take
+
+        def candidates(actions: Callable[[Any], Iterable[Action]]) -> Callable[[Run, Any], int]:
+            return lambda run, state: self.tries.leaf([self._action(plain(action)) for action in actions(state)])
+
+        return [self._program(candidates(each)) for each in ask.bases]
+
+    def _action(self, action: Action) -> int:
+        """The program of an action."""
+        found = self.actions.get(action)
+        if found is None:
+
+            def run(run: Run, state: Any) -> int:
+                after = self._take(state, action)
+                return kernel.DISABLED if after is None else self._step(run, state, action, after)
+
+            found = self.actions[action] = self._program(run, self._kind(action))
+        return found
+
+    def _all_successors(self, run: Run, state: Any) -> int:
+        """For a machine whose successors are its own: each outcome is a program that reads nothing."""
+        outcomes = []
+        for action, after in self.machine.successors(state):
+            leaf, kind = self._step(run, state, action, after), self._kind(action)
+            key: Any = (kind, leaf)
+            if key not in self.actions:
+                program = self.actions[key] = self._program(_nothing, kind)
+                self.tries.roots[program] = kernel.FIRST_LEAF - leaf
+            outcomes.append(self.actions[key])
+        return self.tries.leaf(outcomes)
+
+    def _kind(self, action: Action) -> int:
+        self.counts[type(action)]  # refuses a class that the machine does not declare
+        return self.kinds[type(action)]
+
+    def _step(self, run: Run, state: Any, action: Action, after: Any) -> int:
+        """The leaf of a step that was taken: what changes, and what else is to be known of it."""
+        flags = 0
+        if not all(holds(state, action, after) for _, holds in self.step_invariants):
+            flags |= kernel.VIOLATES
+        if self.fair is not None and self.machine.is_fair(state, action, after):
+            flags |= kernel.FAIR
+        found: list[tuple[int, object]] = []
+        changes(run, self.layout.root, after, found)
+        items = [number for word, value in found for number in (word, self._number(word, value))]
+        return self.tries.leaf(items, flags)
+
+    def _number(self, word: int, value: object) -> int:
+        number = self.layout.numbers[word].get(value)  # a view counts as equal to what it is a view of
+        if number is None:
+            number = self.layout.number(word, plain(value))
+        return number
+
+    def _predicate(self, holds: Callable[[Any], bool]) -> Callable[[Run, Any], int]:
+        return lambda run, state: kernel.TRUE if holds(state) else kernel.FALSE
+
+    def ask(self, program: int, index: int) -> None:
+        """Run a program in a state, and keep what it came to."""
+        row = self.rows[index].tolist()
+        run = Run(self.layout, row)
+        self.asked += 1
+        try:
+            leaf = self.runs[program](run, view(run, self.layout.root))
+        except ShapeError:
+            raise
+        except Exception as error:
+            raise FollowError(f"{type(error).__name__}: {error}") from error
+        self.tries.learn(program, run.words, [row[word] for word in run.words], leaf)
+
+    def answer(self, misses: Numbers, asked: int) -> None:
+        """Run what the kernel has asked for."""
+        for program, index in misses[:asked].tolist():
+            self.ask(program, index)
+
+    # --- states ------------------------------------------------------------------------------------------------------
+
+    @property
+    def states(self) -> Sequence[S]:
+        return self._decoded
+
+    @property
+    def distinct(self) -> int:
+        return self.count
+
+    def parent(self, index: int) -> int:
+        return int(self.parents[index]) if index >= self.first else NO_PARENT
+
+    def orbit_sum(self) -> int | None:
+        return None
+
+    def begin(self) -> None:
+        for state in self.machine.initial():
+            numbers = self.layout.encoded(state)
+            row = np.array(numbers, np.uint32)
+            self.make_room(1)
+            if kernel.added(row, self.rows, self.table, self.count) == self.count:
+                if self.count == self.capacity:
+                    raise Finished(Cut.STATES)
+                self.count += 1
+                self.first = self.count
+                self.judge(0)
+
+    def make_room(self, more: int) -> None:
+        """Have room for so many more states."""
+        while self.count + more > len(self.rows):
+            larger = np.zeros((2 * len(self.rows), self.layout.words), np.uint32)
+            larger[: self.count] = self.rows[: self.count]
+            self.rows = larger
+            self.parents = np.concatenate([self.parents, np.zeros_like(self.parents)])
+        if len(self.table) < 2 * len(self.rows):
+            larger_table = np.full(2 * len(self.rows), kernel.EMPTY, np.uint64)
+            kernel.replaced(self.table, larger_table, self.rows, self.count)
+            self.table = larger_table
+
+    # --- a level -----------------------------------------------------------------------------------------------------
+
+    def expand(self, start: int, end: int) -> None:
+        while start < end:
+            if not start % INTERVAL:
+                self.tally()
+                self.pause(start)
+            until = min(end, start - start % INTERVAL + INTERVAL)
+            self.expand_some(start, until)
+            start = until
+        self.tally()
+
+    def expand_some(self, start: int, end: int) -> None:
+        """Take every step out of the states from `start` to `end`."""
+        skip, out = 0, self.out
+        out[9] = -1
+        while start < end:
+            self.make_room(INTERVAL)
+            before = self.snapshot()
+            self.call(start, skip, end, self.count, self.capacity, _NO_LIMIT)
+            how, at, step, count, asked = (int(number) for number in out[:5])
+            detail = int(out[5])
+            self.count, self.terminal = count, int(out[8])
+            if self.fair is not None:
+                self.fair.count, self.fair.closed = int(out[7]), at
+            self.tries.used = int(out[6])
+            if self.checked < count:
+                try:
+                    self.judge(at)
+                except Finished:
+                    last = self.checked
+                    self.restore(before)
+                    self.call(start, skip, end, self.count, self.capacity, last)
+                    self.count, self.terminal = int(out[3]), int(out[8])
+                    self.expanding = int(out[1])
+                    self.tally()
+                    raise
+            start, skip = at, step
+            if how == kernel.MISSES:
+                self.answer(self.misses, asked)
+            elif how == kernel.ROOM:
+                self.answer(self.misses, asked)
+                if detail:
+                    self.chosen = np.zeros((2 * len(self.chosen), 2), np.int64)
+                else:
+                    self.make_room(len(self.chosen))
+                    if self.fair is not None:
+                        self.fair.make_room(len(self.chosen))
+            elif how == kernel.STEP_VIOLATED:
+                self.expanding = at
+                self.step_violates(at, step)
+            elif how == kernel.FULL:
+                self.expanding = at
+                self.tally()
+                raise Finished(Cut.STATES)
+
+    def call(self, start: int, skip: int, end: int, count: int, capacity: int, last_new: int) -> None:
+        tries = self.tries
+        tries.make_room(2 * _MOST_ASKED)
+        fair = self.fair
+        if fair is not None:
+            fair.have_states(end + 1)
+        kernel.expanded(
+            start, skip, end, count, capacity, last_new,
+            self.bases, tries.roots, tries.kinds, tries.node_word, tries.keys, tries.codes, tries.used,
+            tries.leaf_start, tries.leaf_items, tries.leaf_flags,
+            self.rows, self.parents, self.table,
+            self.taken, self.enabled, self.new, self.terminal,
+            fair.targets if fair else _NO_TARGETS, fair.starts if fair else _NO_STARTS, fair.count if fair else 0,
+            fair is not None,
+            self.chosen, self.misses, self.out,
+        )  # fmt: skip
+
+    def snapshot(self) -> tuple[Any, ...]:
+        fair = self.fair.count if self.fair else 0
+        return self.taken.copy(), self.enabled.copy(), self.new.copy(), self.count, self.terminal, fair, self.out[9]
+
+    def restore(self, snapshot: tuple[Any, ...]) -> None:
+        self.taken, self.enabled, self.new, self.count, self.terminal, fair, self.out[9] = snapshot
+        if self.fair:
+            self.fair.count = fair
+
+    def tally(self) -> None:
+        """Hand the tallies on."""
+        for kind, place in self.kinds.items():
+            tally = self.counts[kind]
+            tally.taken, tally.enabled = int(self.taken[place]), int(self.enabled[place])
+            tally.found = int(self.new[place])
+
+    def step_violates(self, index: int, place: int) -> None:
+        """A step of a state violates: which one, and what."""
+        state = self.states[index]
+        ((action, after),) = islice(self.machine.successors(state), place, place + 1)
+        kind = self.kinds[type(action)]
+        earlier = {int(self.tries.kinds[program]) for program in self.chosen[:place, 0]}
+        self.taken[kind] += 1
+        self.enabled[kind] += kind not in earlier
+        self.tally()
+        for name, holds in self.step_invariants:
+            if not holds(state, action, after):
+                self.step_violated(name, index, Step(action, after))
+        self.taken[kind] -= 1
+        self.enabled[kind] -= kind not in earlier
+        self.out[9] = index * 65536 + place
+
+    # --- new states --------------------------------------------------------------------------------------------------
+
+    def judge(self, expanding: int) -> None:
+        """Hold each new state against the invariants, and look for goals, in the order in which they were reached."""
+        out, tries = self.out, self.tries
+        place = 0
+        while self.checked < self.count:
+            programs = np.array([program for _, program, _ in self.judges], np.int64)
+            wanted = np.array([self._wanted(name, invariant) for name, _, invariant in self.judges], np.int64)
+            verdicts: Numbers = np.zeros(len(programs), np.int64)
+            tries.make_room(2 * _MOST_ASKED)
+            out[2] = place
+            kernel.judged(
+                self.checked, self.count, programs, tries.roots, tries.node_word, tries.keys, tries.codes, tries.used,
+                self.rows, wanted, verdicts, self.judge_misses, out,
+            )  # fmt: skip
+            for (name, _, _), count in zip(self.judges, verdicts.tolist(), strict=True):
+                if count:
+                    self.violation_counts[name] += count
+            tries.used = int(out[6])
+            how, self.checked, place = int(out[0]), int(out[1]), int(out[2])
+            if how == kernel.MISSES:
+                self.answer(self.judge_misses, int(out[4]))
+            elif self.checked < self.count:
+                name, _, invariant = self.judges[place]
+                if invariant:
+                    self.expanding = expanding
+                    self.violated(name, self.trace(self.checked) if name not in self.found else None)
+                    place += 1
+                else:
+                    self.goals[name] = self.checked
+                    del self.judges[place]
+
+    def _wanted(self, name: str, invariant: bool) -> int:
+        """The leaf at which the kernel is to stop; negative where it is to count."""
+        if not invariant:
+            return kernel.TRUE
+        return -1 - kernel.FALSE if name in self.found and self.stop is not Stop.FIRST else kernel.FALSE
+
+    def converged(self) -> Convergence[S] | None:
+        if self.fair is None or self.found:
+            return None
+        return convergence(self.machine, self.fair.bottom_components(), self.states, self.trace)
+
+
+_NO_TARGETS: npt.NDArray[np.uint32] = np.zeros(1, np.uint32)
+_NO_STARTS: npt.NDArray[np.int64] = np.zeros(1, np.int64)
+
+
+def _nothing(run: Run, state: Any) -> int:
+    raise AssertionError("its outcome is known")
+
+
+class _Decoded(Sequence[S]):
+    """The states, made again when they are asked for."""
+
+    def __init__(self, search: FastSearch[S]) -> None:
+        self._search = search
+
+    def __len__(self) -> int:
+        return self._search.count
+
+    @overload
+    def __getitem__(self, index: int) -> S: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[S]: ...
+    def __getitem__(self, index: int | slice) -> S | Sequence[S]:
+        if isinstance(index, slice):
+            return [self[place] for place in range(*index.indices(len(self)))]
+        found: S = self._search.layout.decoded(self._search.rows[index].tolist())
+        return found

@@ -1,0 +1,113 @@
+"""What has been learned of programs: for each, a trie of the words that it reads, and an outcome at each leaf.
+
+Outcomes are numbered. The first three are the same for all: false, true, and that an action may not happen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tidegauge.spec.kernel.fast import kernel
+
+__all__ = ["Tries"]
+
+_SMALLEST = 1 << 14
+
+
+class UnsteadyError(Exception):
+    """A program that read different words in the same state."""
+
+
+class Tries:
+    """The tries of all programs, in arrays that the kernel walks."""
+
+    def __init__(self) -> None:
+        self.roots: npt.NDArray[np.int64] = np.full(256, kernel.NOWHERE, np.int64)
+        """What each program begins with: a node, or a leaf if it reads nothing."""
+        self.kinds: npt.NDArray[np.int64] = np.zeros(256, np.int64)
+        """The class of each action, by its place."""
+        self.programs = 0
+        self.node_word: npt.NDArray[np.int32] = np.zeros(_SMALLEST, np.int32)
+        self.nodes = 0
+        self.keys: npt.NDArray[np.uint64] = np.full(_SMALLEST, kernel.EMPTY, np.uint64)
+        self.codes: npt.NDArray[np.int64] = np.zeros(_SMALLEST, np.int64)
+        self.used = 0
+        """Slots of `keys` that are taken."""
+        self.leaf_start: npt.NDArray[np.int64] = np.zeros(_SMALLEST, np.int64)
+        self.leaf_flags: npt.NDArray[np.int64] = np.zeros(_SMALLEST, np.int64)
+        self.leaf_items: npt.NDArray[np.int64] = np.zeros(_SMALLEST, np.int64)
+        self.leaves = self.items = 0
+        self._known: dict[tuple[int, tuple[int, ...]], int] = {}
+        for leaf in (kernel.FALSE, kernel.TRUE, kernel.DISABLED):
+            self._added_leaf(())
+            assert self.leaves == leaf + 1
+
+    def program(self, kind: int = 0) -> int:
+        """A new program, of which nothing is known."""
+        if self.programs == len(self.roots):
+            self.roots = np.concatenate([self.roots, np.full_like(self.roots, kernel.NOWHERE)])
+            self.kinds = np.concatenate([self.kinds, np.zeros_like(self.kinds)])
+        self.kinds[self.programs] = kind
+        self.programs += 1
+        return self.programs - 1
+
+    def leaf(self, items: Sequence[int], flags: int = 0) -> int:
+        """The number of an outcome: the programs to run next, or the words that change with their values."""
+        key = flags, tuple(items)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._added_leaf(key[1], flags)
+        return found
+
+    def _added_leaf(self, items: tuple[int, ...], flags: int = 0) -> int:
+        if self.leaves + 1 >= len(self.leaf_start):
+            self.leaf_start = _twice(self.leaf_start)
+            self.leaf_flags = _twice(self.leaf_flags)
+        while self.items + len(items) > len(self.leaf_items):
+            self.leaf_items = _twice(self.leaf_items)
+        self.leaf_items[self.items : self.items + len(items)] = items
+        self.items += len(items)
+        self.leaf_flags[self.leaves] = flags
+        self.leaves += 1
+        self.leaf_start[self.leaves] = self.items
+        return self.leaves - 1
+
+    def learn(self, program: int, words: Sequence[int], values: Sequence[int], leaf: int) -> None:
+        """In a state where these words have these values, which the program read in this order, it comes to `leaf`."""
+        self.make_room(len(words))
+        code = kernel.FIRST_LEAF - leaf
+        root, nodes, used = kernel.learned(
+            self.roots[program], np.array(words, np.int64), np.array(values, np.int64), code,
+            self.node_word, self.nodes, self.keys, self.codes, self.used,
+        )  # fmt: skip
+        if nodes < 0:
+            raise UnsteadyError(f"program {program} reads other words than it did in the same state")
+        self.roots[program], self.nodes, self.used = root, nodes, used
+
+    def make_room(self, more: int) -> None:
+        """Have room for so many more steps, and as many nodes."""
+        while self.nodes + more >= len(self.node_word):
+            self.node_word = _twice(self.node_word)
+        if 2 * (self.used + more) > len(self.keys):
+            size = 2 * len(self.keys)
+            while 2 * (self.used + more) > size:
+                size *= 2
+            keys = np.full(size, kernel.EMPTY, np.uint64)
+            codes = np.zeros(size, np.int64)
+            kernel.rehashed(self.keys, self.codes, keys, codes)
+            self.keys, self.codes = keys, codes
+
+    def known(self, program: int, row: Any) -> bool:
+        """Whether it is known what the program comes to in a state."""
+        code = self.roots[program]
+        if code >= 0:
+            code = kernel.walked(code, row, self.node_word, self.keys, self.codes)
+        return bool(code <= kernel.FIRST_LEAF)
+
+
+def _twice(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return np.concatenate([array, np.zeros_like(array)])

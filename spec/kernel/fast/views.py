@@ -1,0 +1,207 @@
+"""Views of a state that note what is read of it.
+
+An action, a guard, an invariant is plain code over a state. Given a view in place of the state it runs as it is, and
+the *run* learns which words it has read, in their order. What it did depends on those alone, so it need not run again
+in a state that has the same values there.
+
+A view is an instance of a subclass of the state's class, so that its methods and properties work on it. `evolve` of a
+view is a view with changes. Views that are compared, hashed or ordered are read as far as that takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import attrs
+
+from tidegauge.spec.kernel.evolving import evolved_by
+from tidegauge.spec.kernel.fast.layout import NO_WORD, Branch, Layout, Leaf, Node, Row, ShapeError
+
+__all__ = ["Run", "changes", "view"]
+
+_NOT_READ: Final = object()
+_new = object.__new__
+
+
+class Run:
+    """One run over a state: which words it has read."""
+
+    __slots__ = ("is_read", "row", "values", "words")
+
+    def __init__(self, layout: Layout, row: Sequence[int]) -> None:
+        self.values, self.row = layout.values, row
+        self.is_read = bytearray(len(row))
+        self.words: list[int] = []
+        """Those that were read, in the order in which they were read first."""
+
+    def read(self, word: int) -> Any:
+        if not self.is_read[word]:
+            self.is_read[word] = 1
+            self.words.append(word)
+        return self.values[word][self.row[word]]
+
+
+def view(run: Run, node: Node) -> Any:
+    """What is at a node of the layout, read when it is looked at."""
+    if type(node) is Branch:
+        return _made(_view_of(node.kind), run, node, [_NOT_READ] * len(node.children), 0)
+    if type(node) is Row:
+        return tuple([view(run, child) for child in node.children])
+    return run.read(node.word)
+
+
+def changes(run: Run, node: Node, value: Any, found: list[tuple[int, object]]) -> None:
+    """Append to `found` the words that a state differs in from the one that the run views, with their values.
+
+    There may be views in the values. Raises ShapeError for a state that the layout has no place for.
+    """
+    if isinstance(node, Leaf):
+        found.append((node.word, value))
+    elif isinstance(node, Row):
+        if type(value) is not tuple or len(value) != len(node.children):
+            raise ShapeError(node.place)
+        for child, item in zip(node.children, value, strict=True):
+            changes(run, child, item, found)
+    else:
+        kind = type(value)
+        if kind in _VIEWS:
+            if value._run is run and value._node is node:
+                changed, index = value._changed, 0
+                while changed:
+                    if changed & 1:
+                        changes(run, node.children[index], value._fields[index], found)
+                    changed >>= 1
+                    index += 1
+                return
+            kind = _VIEWS[kind]
+        if kind is not node.kind:
+            raise ShapeError(node.place)
+        for name, child in zip(node.names, node.children, strict=True):
+            changes(run, child, getattr(value, name), found)
+
+
+def plain(value: Any) -> Any:
+    """The value without views in it."""
+    kind = type(value)
+    if kind in _SCALARS:
+        return value
+    if kind in _VIEWS:
+        return value._plain()
+    if kind is tuple or kind is frozenset:
+        return kind([plain(item) for item in value]) if _has_views(value) else value
+    if attrs.has(kind) and _has_views(value):
+        return kind(**{field.alias: plain(getattr(value, field.name)) for field in attrs.fields(kind)})
+    return value
+
+
+def _has_views(value: Any) -> bool:
+    kind = type(value)
+    if kind in _SCALARS:
+        return False
+    if kind in _VIEWS:
+        return True
+    if kind is tuple or kind is frozenset:
+        return any(map(_has_views, value))
+    return attrs.has(kind) and any(_has_views(getattr(value, field.name)) for field in attrs.fields(kind))
+
+
+_SCALARS: Final = frozenset((int, bool, str, type(None), float, bytes))
+_VIEWS: Final[dict[type, type]] = {}
+"""The class that each class of views is of."""
+
+
+def _made(kind: type[Any], run: Run, node: Branch, fields: list[Any], changed: int) -> Any:
+    made = _new(kind)
+    made._run = run
+    made._node = node
+    made._fields = fields
+    made._changed = changed
+    return made
+
+
+def _view_of(kind: type[Any]) -> type[Any]:
+    """The class of the views of a class."""
+    found = _VIEWS_OF.get(kind)
+    if found is None:
+        found = _VIEWS_OF[kind] = _made_view_of(kind)
+    return found
+
+
+_VIEWS_OF: Final[dict[type, type[Any]]] = {}
+
+
+def _made_view_of(kind: type[Any]) -> type[Any]:
+    fields = attrs.fields(kind)
+
+    def plain_of(self: Any) -> Any:
+        return kind(**{field.alias: plain(getattr(self, field.name)) for field in fields})
+
+    def is_equal(self: Any, other: Any) -> Any:
+        if self is other:
+            return True
+        other_kind = type(other)
+        if _VIEWS.get(other_kind, other_kind) is not kind:
+            return NotImplemented
+        same = other_kind in _VIEWS and self._run is other._run and self._node is other._node
+        for index, field in enumerate(fields):
+            if same and not (self._changed | other._changed) >> index & 1:
+                continue
+            if getattr(self, field.name) != getattr(other, field.name):
+                return False
+        return True
+
+    def differs(self: Any, other: Any) -> Any:
+        equal = is_equal(self, other)
+        return equal if equal is NotImplemented else not equal
+
+    def ordered(name: str) -> Callable[[Any, Any], Any]:
+        return lambda self, other: getattr(plain_of(self), name)(plain(other))
+
+    body: dict[str, Any] = {
+        "__slots__": ("_changed", "_fields", "_node", "_run"),
+        "__new__": lambda _, *args, **fields: kind(*args, **fields),  # who calls the class of a view means its own
+        "__setattr__": object.__setattr__,  # a frozen class sets its fields in a way that takes long
+        "__eq__": is_equal,
+        "__ne__": differs,
+        "__hash__": lambda self: hash(plain_of(self)),
+        "__repr__": lambda self: repr(plain_of(self)),
+        "_plain": plain_of,
+        **{field.name: property(_reader(index)) for index, field in enumerate(fields)},
+    }
+    if "__lt__" in vars(kind):
+        body |= {name: ordered(name) for name in ("__lt__", "__le__", "__gt__", "__ge__")}
+    found = type(kind.__name__, (kind,), body)
+    _VIEWS[found] = kind
+    places = {field.alias: index for index, field in enumerate(fields)}
+
+    def evolved(instance: Any, given: dict[str, Any]) -> Any:
+        own, changed = [*instance._fields], instance._changed
+        for alias, value in given.items():
+            index = places[alias]
+            own[index] = value
+            changed |= 1 << index
+        return _made(found, instance._run, instance._node, own, changed)
+
+    evolved_by(found, evolved)
+    return found
+
+
+def _reader(index: int) -> Callable[[Any], Any]:
+    def read(self: Any) -> Any:
+        fields = self._fields
+        value = fields[index]
+        if value is _NOT_READ:
+            run, child = self._run, self._node.children[index]
+            word = child.word
+            if word == NO_WORD:
+                value = view(run, child)
+            else:
+                if not run.is_read[word]:
+                    run.is_read[word] = 1
+                    run.words.append(word)
+                value = run.values[word][run.row[word]]
+            fields[index] = value
+        return value
+
+    return read

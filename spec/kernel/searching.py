@@ -1,0 +1,188 @@
+"""What every search does, however it expands a level: levels, traces, violations, limits and what is told of it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Generic, TypeVar
+
+from tidegauge.spec.kernel.changes import plain
+from tidegauge.spec.kernel.convergence import Convergence
+from tidegauge.spec.kernel.coverage import Counts, unreached
+from tidegauge.spec.kernel.evolving import evolve
+from tidegauge.spec.kernel.exploration import Engine, Exploration
+from tidegauge.spec.kernel.machine import Machine
+from tidegauge.spec.kernel.progress import Clock, Cut, Limits, OnProgress, Progress, Stop
+from tidegauge.spec.kernel.traces import Step, Trace, Violation
+
+S = TypeVar("S")
+
+NO_PARENT = -1
+INTERVAL = 4096
+"""States expanded between two looks at the clock."""
+
+
+class Finished(Exception):  # noqa: N818 - how a search ends, not an error
+    """Unwinds the search; says why."""
+
+    def __init__(self, cut: Cut) -> None:
+        super().__init__(cut)
+        self.cut = cut
+
+
+class Search(ABC, Generic[S]):
+    """One run: the states so far, by their numbers, and the tallies."""
+
+    engine: Engine
+    asked: int | None = None
+    """How often the machine ran, where that is counted."""
+
+    def __init__(
+        self,
+        machine: Machine[S],
+        limits: Limits,
+        stop: Stop,
+        clock: Clock | None,
+        progress: OnProgress | None,
+        started: float | None = None,
+    ) -> None:
+        self.machine, self.limits, self.stop = machine, limits, stop
+        self.clock, self.progress = clock, progress
+        self.bounds = [0]
+        self.terminal = 0
+        self.counts = Counts(machine)
+        self.goals: dict[str, int] = {}
+        self.found: dict[str, Violation[S]] = {}
+        self.violation_counts: dict[str, int] = {}
+        self.invariants = list(machine.invariants.items())
+        self.step_invariants = list(machine.step_invariants.items())
+        self.expanding = 0
+        self.started = started if started is not None else clock() if clock else 0.0
+
+    # --- what an engine does -----------------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def states(self) -> Sequence[S]:
+        """Those that were reached, by number."""
+
+    @property
+    @abstractmethod
+    def distinct(self) -> int:
+        """How many they are."""
+
+    @abstractmethod
+    def parent(self, index: int) -> int:
+        """The state from which another one was reached first; NO_PARENT for an initial one."""
+
+    @abstractmethod
+    def begin(self) -> None:
+        """Reach the initial states."""
+
+    @abstractmethod
+    def expand(self, start: int, end: int) -> None:
+        """Take every step out of one level."""
+
+    @abstractmethod
+    def orbit_sum(self) -> int | None:
+        """With symmetry: the states in all orbits."""
+
+    @abstractmethod
+    def converged(self) -> Convergence[S] | None:
+        """Check the goals, unless there is something worse to mend first."""
+
+    # --- what all of them do -----------------------------------------------------------------------------------------
+
+    def run(self) -> Exploration[S]:
+        cut: Cut | None = None
+        try:
+            self.visit()
+        except Finished as finished:
+            cut = finished.cut
+        self.report(self.distinct if cut is None else self.expanding)
+        reached = {goal: self.trace(index) for goal, index in self.goals.items()}
+        converged = self.converged()
+        return Exploration(
+            machine=self.machine.name,
+            engine=self.engine,
+            cut=cut,
+            distinct=self.distinct,
+            generated=self.counts.taken,
+            levels=self.levels(),
+            terminal=self.terminal,
+            coverage=self.counts.summary(),
+            violations=tuple(
+                evolve(violation, count=self.violation_counts[name]) for name, violation in self.found.items()
+            ),
+            reached=reached,
+            unreached=unreached(self.machine, reached),
+            orbits=self.orbit_sum(),
+            convergence=converged,
+            seconds=self.elapsed(),
+            asked=self.asked,
+        )
+
+    def visit(self) -> None:
+        self.begin()
+        while self.bounds[-1] < self.distinct:
+            start, end = self.bounds[-1], self.distinct
+            self.bounds.append(end)
+            self.expanding = start
+            if len(self.bounds) - 1 == self.limits.depth:
+                raise Finished(Cut.DEPTH)
+            try:
+                self.expand(start, end)
+            except Exception as error:
+                if not isinstance(error, Finished):
+                    self.tell_where(error)
+                raise
+
+    def step_violated(self, name: str, index: int, step: Step[S]) -> None:
+        self.violated(name, self.trace(index, step) if name not in self.found else None)
+
+    def violated(self, name: str, trace: Trace[S] | None) -> None:
+        """Count the violation; `trace` is given for the first of its name."""
+        if trace is not None:
+            self.found[name] = Violation(name, self.machine.explain(name, trace.last), trace)
+        self.violation_counts[name] = self.violation_counts.get(name, 0) + 1
+        every = len(self.invariants) + len(self.step_invariants)
+        if self.stop is Stop.FIRST or (self.stop is Stop.EACH and len(self.found) == every):
+            raise Finished(Cut.VIOLATION)
+
+    def trace(self, index: int, *more: Step[S]) -> Trace[S]:
+        """The way by which the state at `index` was reached, then `more`."""
+        path = [index]
+        while (parent := self.parent(path[-1])) != NO_PARENT:
+            path.append(parent)
+        states = [self.states[place] for place in reversed(path)]
+        steps = [self.step_between(before, after) for before, after in pairwise(states)]
+        return Trace(states[0], (*steps, *more))
+
+    def step_between(self, before: S, after: S) -> Step[S]:
+        action = next(action for action, state in self.machine.successors(before) if state == after)
+        return Step(action, after)
+
+    def tell_where(self, error: Exception) -> None:
+        """A rule or an invariant that raises is a mistake in the machine: say how to get there."""
+        actions = ", ".join(map(plain, self.trace(self.expanding).actions)) or "none"
+        error.add_note(f"while {self.machine.name} took steps from the state after these actions: {actions}")
+
+    def levels(self) -> tuple[int, ...]:
+        sizes = [end - start for start, end in pairwise([*self.bounds, self.distinct])]
+        return tuple(size for size in sizes if size)
+
+    def elapsed(self) -> float | None:
+        return self.clock() - self.started if self.clock else None
+
+    def pause(self, expanded: int) -> None:
+        """Between two states: report, and stop if the time is up."""
+        self.report(expanded)
+        limit, elapsed = self.limits.seconds, self.elapsed()
+        if limit is not None and elapsed is not None and elapsed >= limit:
+            raise Finished(Cut.SECONDS)
+
+    def report(self, expanded: int) -> None:
+        if self.progress is not None:
+            depth = len(self.bounds) - 1
+            self.progress(Progress(self.distinct, self.counts.taken, depth, self.distinct - expanded, self.elapsed()))
