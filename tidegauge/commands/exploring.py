@@ -86,22 +86,8 @@ def explore(
         if file is not None:
             check_file(option, file)
     screen.header({"spec": spec, "bug": bug, **settable(machine), "symmetry": symmetry, "stop": stop})
-    with screen.progress(f"exploring {machine.name}") as advance:
-
-        def on_progress(at: Progress) -> None:
-            rate = f"{at.rate:,.0f}/s" if at.rate else ""
-            advance(f"{at.distinct:,} states, depth {at.depth}, {at.frontier:,} to expand {rate}")
-
-        found: Exploration[Any] = search(
-            machine,
-            limits=limits,
-            stop=Stop(stop),
-            symmetry=symmetry,
-            converges=True,
-            clock=time.process_time,
-            progress=on_progress,
-            engine=None if engine == "auto" else Engine(engine),
-        )
+    how = None if engine == "auto" else Engine(engine)
+    found = searched(screen, machine, limits=limits, stop=Stop(stop), symmetry=symmetry, engine=how)
     show(screen, (*machine.invariants, *machine.step_invariants), found)
     if trace is not None and (lines := told_by_line(machine, found)):
         write_text("--trace", trace, "".join(f"{line}\n" for line in lines))
@@ -110,6 +96,17 @@ def explore(
         write_text("--counterexample", counterexample, dumps(saved, replay_line(counterexample)))
         screen.say(f"counterexample written: {replay_line(counterexample)}")
     return screen.finish(Status.HOLDS if found.holds else Status.VIOLATED, document(found))
+
+
+def searched(screen: Screen, machine: Machine[Any], **options: Any) -> Exploration[Any]:
+    """Explore, and show how far it is."""
+    with screen.progress(f"exploring {machine.name}") as advance:
+
+        def on_progress(at: Progress) -> None:
+            rate = f"{at.rate:,.0f}/s" if at.rate else ""
+            advance(f"{at.distinct:,} states, depth {at.depth}, {at.frontier:,} to expand {rate}")
+
+        return search(machine, converges=True, clock=time.process_time, progress=on_progress, **options)
 
 
 def told_by_line(machine: Machine[Any], found: Exploration[Any]) -> list[str]:

@@ -35,6 +35,9 @@ TRUE: Final = 1
 DISABLED: Final = 2
 """The leaf of an action whose guard forbids it."""
 
+INCOMPLETE: Final = -1
+NO_ROOM: Final = -2
+
 FAIR: Final = 1
 VIOLATES: Final = 2
 
@@ -130,7 +133,7 @@ def rehashed(keys, codes, larger_keys, larger_codes):
 
 
 @njit(cache=True)
-def _asked(program, state, base, is_root, roots, keys, codes, missed, misses, count, used):
+def _asked(program, state, is_root, roots, keys, codes, missed, misses, count, used):
     """Note that a program has to run in a state, once for all that come by."""
     if is_root:
         roots[program] = ASKED
@@ -199,6 +202,107 @@ def added(row, rows, table, count):
 
 
 @njit(cache=True)
+def _gathered(
+    state, origin, bases, roots, node_word, keys, codes, used, leaf_start, leaf_items, chosen, missed, misses, asked
+):  # fmt: skip
+    """All steps of a state, into `chosen`: how many, or INCOMPLETE, or NO_ROOM; and `asked` and `used` by now."""
+    steps = 0
+    complete = True
+    for base in bases:
+        code = roots[base]
+        is_root = code < 0
+        if code >= 0:
+            code = _walked(code, origin, node_word, keys, codes, missed)
+        if code > FIRST_LEAF:
+            complete = False
+            if code == NOWHERE:
+                asked, used = _asked(base, state, is_root, roots, keys, codes, missed, misses, asked, used)
+                if asked == len(misses):
+                    return INCOMPLETE, asked, used
+            continue
+        leaf = FIRST_LEAF - code
+        for item in range(leaf_start[leaf], leaf_start[leaf + 1]):
+            program = leaf_items[item]
+            code = roots[program]
+            is_root = code < 0
+            if code >= 0:
+                code = _walked(code, origin, node_word, keys, codes, missed)
+            if code > FIRST_LEAF:
+                complete = False
+                if code == NOWHERE:
+                    asked, used = _asked(program, state, is_root, roots, keys, codes, missed, misses, asked, used)
+                    if asked == len(misses):
+                        return INCOMPLETE, asked, used
+            elif FIRST_LEAF - code != DISABLED:
+                if steps == len(chosen):
+                    return NO_ROOM, asked, used
+                chosen[steps, 0] = program
+                chosen[steps, 1] = FIRST_LEAF - code
+                steps += 1
+    return steps if complete else INCOMPLETE, asked, used
+
+
+@njit(cache=True)
+def _is_first(kinds, chosen, step):
+    """Whether no earlier step of the state is of the same class of action."""
+    kind = kinds[chosen[step, 0]]
+    for earlier in range(step):  # noqa: SIM110 - numba compiles loops
+        if kinds[chosen[earlier, 0]] == kind:
+            return False
+    return True
+
+
+@njit(cache=True)
+def _changed(row, hash_, leaf, leaf_start, leaf_items):
+    """Change the words of a state as a leaf says; its hash."""
+    for item in range(leaf_start[leaf], leaf_start[leaf + 1], 2):
+        word = leaf_items[item]
+        value = leaf_items[item + 1]
+        hash_ ^= _part(word, row[word]) ^ _part(word, value)
+        row[word] = value
+    return hash_
+
+
+@njit(cache=True)
+def _taken(
+    state, origin, row, skip, steps, chosen, kinds, leaf_start, leaf_items, leaf_flags, rows, parents, table,
+    taken, enabled, found, count, capacity, last_new, edge_targets, edges, with_edges, passed,
+):  # fmt: skip
+    """Take the steps of a state from `skip` on: how it ended, at which step, the states and edges by now."""
+    hash_ = hashed(origin)
+    for word in range(len(row)):
+        row[word] = origin[word]
+    for step in range(skip, steps):
+        leaf = chosen[step, 1]
+        if leaf_flags[leaf] & VIOLATES and passed != state * 65536 + step:
+            return STEP_VIOLATED, step, count, edges
+        kind = kinds[chosen[step, 0]]
+        taken[kind] += 1
+        if _is_first(kinds, chosen, step):
+            enabled[kind] += 1
+        after = _changed(row, hash_, leaf, leaf_start, leaf_items)
+        number, slot = _numbered(row, after, rows, table, count)
+        if with_edges and leaf_flags[leaf] & FAIR:
+            edge_targets[edges] = number
+            edges += 1
+        if number == count:
+            found[kind] += 1
+            if count == capacity:
+                return FULL, step, count, edges
+            if table[slot] == EMPTY:
+                for word in range(len(row)):
+                    rows[count, word] = row[word]
+                parents[count] = state
+                table[slot] = (after >> np.uint64(32) << np.uint64(32)) | np.uint64(count)
+            count += 1
+            if number == last_new:
+                return LIMIT, step, count, edges
+        for item in range(leaf_start[leaf], leaf_start[leaf + 1], 2):
+            row[leaf_items[item]] = origin[leaf_items[item]]
+    return DONE, steps, count, edges
+
+
+@njit(cache=True)
 def expanded(
     start, skip, end, count, capacity, last_new,
     bases, roots, kinds, node_word, keys, codes, used,
@@ -211,134 +315,47 @@ def expanded(
     """Take every step out of the states from `start` to `end`; of the first one, the steps from `skip` on.
 
     `capacity` states are kept at most, and the search ends behind the new state `last_new`. Sets `out` to how it ended,
-    the state and the step at which, the number of states, and so on.
+    the state and the step at which, the number of states, what was asked, 1 where `chosen` has no room, and the
+    tallies. Behind a state whose steps are not all known, states are looked at only for what else has to be asked.
     """
-    words = rows.shape[1]
-    row = np.empty(words, rows.dtype)
+    row = np.empty(rows.shape[1], rows.dtype)
     missed = np.zeros(2, np.int64)
     asked = 0
+    missing = -1
+    how = DONE
     state = start
-    first_missing = -1
-    room = len(rows) - count
-    while state < end:
-        origin = rows[state]
-        steps = 0
-        complete = True
-        for base in bases:
-            code = roots[base]
-            is_root = code < 0
-            if code >= 0:
-                code = _walked(code, origin, node_word, keys, codes, missed)
-            if code > FIRST_LEAF:
-                complete = False
-                if code == NOWHERE:
-                    asked, used = _asked(base, state, base, is_root, roots, keys, codes, missed, misses, asked, used)
-                    if asked == len(misses):
-                        break
-                continue
-            leaf = FIRST_LEAF - code
-            for item in range(leaf_start[leaf], leaf_start[leaf + 1]):
-                program = leaf_items[item]
-                code = roots[program]
-                is_root = code < 0
-                if code >= 0:
-                    code = _walked(code, origin, node_word, keys, codes, missed)
-                if code > FIRST_LEAF:
-                    complete = False
-                    if code == NOWHERE:
-                        asked, used = _asked(
-                            program, state, base, is_root, roots, keys, codes, missed, misses, asked, used
-                        )
-                        if asked == len(misses):
-                            break
-                    continue
-                outcome = FIRST_LEAF - code
-                if outcome != DISABLED:
-                    if steps == len(chosen):
-                        out[0] = ROOM
-                        out[1], out[2], out[3], out[4], out[5] = state, skip, count, asked, 1
-                        out[6], out[7], out[8] = used, edges, terminal
-                        return
-                    chosen[steps, 0] = program
-                    chosen[steps, 1] = outcome
-                    steps += 1
-            if asked == len(misses):
+    while state < end and how == DONE and asked < len(misses):
+        steps, asked, used = _gathered(
+            state, rows[state], bases, roots, node_word, keys, codes, used, leaf_start, leaf_items, chosen, missed,
+            misses, asked,
+        )  # fmt: skip
+        out[5] = steps == NO_ROOM
+        if steps == NO_ROOM:
+            if missing < 0:
+                how = ROOM
+            break
+        if steps == INCOMPLETE:
+            if missing < 0:
+                missing = state
+        elif missing < 0:
+            if count + steps > len(rows) or (with_edges and edges + steps > len(edge_targets)):
+                how = ROOM
                 break
-        if not complete:
-            if first_missing < 0:
-                first_missing = state
-            if asked == len(misses):
+            how, step, count, edges = _taken(
+                state, rows[state], row, skip, steps, chosen, kinds, leaf_start, leaf_items, leaf_flags, rows, parents,
+                table, taken, enabled, found, count, capacity, last_new, edge_targets, edges, with_edges, out[9],
+            )  # fmt: skip
+            if how != DONE:
+                skip = step
                 break
-        elif first_missing < 0:
-            if steps > room or (with_edges and edges + steps > len(edge_targets)):
-                out[0] = ROOM
-                out[1], out[2], out[3], out[4], out[5] = state, skip, count, asked, 0
-                out[6], out[7], out[8] = used, edges, terminal
-                return
-            hash_ = hashed(origin)
-            for word in range(words):
-                row[word] = origin[word]
-            for step in range(skip, steps):
-                program = chosen[step, 0]
-                leaf = chosen[step, 1]
-                kind = kinds[program]
-                taken[kind] += 1
-                is_first = True
-                for earlier in range(step):
-                    if kinds[chosen[earlier, 0]] == kind:
-                        is_first = False
-                        break
-                if is_first:
-                    enabled[kind] += 1
-                if leaf_flags[leaf] & VIOLATES and out[9] != state * 65536 + step:
-                    taken[kind] -= 1
-                    if is_first:
-                        enabled[kind] -= 1
-                    out[0] = STEP_VIOLATED
-                    out[1], out[2], out[3], out[4], out[5] = state, step, count, program, leaf
-                    out[6], out[7], out[8] = used, edges, terminal
-                    return
-                after = hash_
-                for item in range(leaf_start[leaf], leaf_start[leaf + 1], 2):
-                    word = leaf_items[item]
-                    value = leaf_items[item + 1]
-                    after ^= _part(word, row[word]) ^ _part(word, value)
-                    row[word] = value
-                number, slot = _numbered(row, after, rows, table, count)
-                if with_edges and leaf_flags[leaf] & FAIR:
-                    edge_targets[edges] = number
-                    edges += 1
-                if number == count:
-                    found[kind] += 1
-                    if count == capacity:
-                        out[0] = FULL
-                        out[1], out[2], out[3], out[4], out[5] = state, step, count, 0, 0
-                        out[6], out[7], out[8] = used, edges, terminal
-                        return
-                    if table[slot] == EMPTY:
-                        for word in range(words):
-                            rows[count, word] = row[word]
-                        parents[count] = state
-                        table[slot] = (after >> np.uint64(32) << np.uint64(32)) | np.uint64(count)
-                    count += 1
-                    room -= 1
-                    if number == last_new:
-                        out[0] = LIMIT
-                        out[1], out[2], out[3], out[4], out[5] = state, step, count, 0, 0
-                        out[6], out[7], out[8] = used, edges, terminal
-                        return
-                for item in range(leaf_start[leaf], leaf_start[leaf + 1], 2):
-                    word = leaf_items[item]
-                    row[word] = origin[word]
             skip = 0
-            if steps == 0:
-                terminal += 1
+            terminal += steps == 0
             if with_edges:
                 edge_starts[state + 1] = edges
         state += 1
-    out[0] = MISSES if first_missing >= 0 else DONE
-    out[1] = first_missing if first_missing >= 0 else end
-    out[2], out[3], out[4], out[5] = skip, count, asked, 0
+    if missing >= 0:
+        how, state = MISSES, missing
+    out[0], out[1], out[2], out[3], out[4] = how, state, skip, count, asked
     out[6], out[7], out[8] = used, edges, terminal
 
 
@@ -365,9 +382,7 @@ def judged(start, end, programs, roots, node_word, keys, codes, used, rows, want
                     first_missing = state
                     out[2] = place
                 if code == NOWHERE:
-                    asked, used = _asked(
-                        program, state, program, is_root, roots, keys, codes, missed, misses, asked, used
-                    )
+                    asked, used = _asked(program, state, is_root, roots, keys, codes, missed, misses, asked, used)
                     if asked == len(misses):
                         break
                 continue

@@ -27,13 +27,15 @@ _new = object.__new__
 class Run:
     """One run over a state: which words it has read."""
 
-    __slots__ = ("is_read", "row", "values", "words")
+    __slots__ = ("is_read", "row", "values", "views", "words")
 
     def __init__(self, layout: Layout, row: Sequence[int]) -> None:
         self.values, self.row = layout.values, row
         self.is_read = bytearray(len(row))
         self.words: list[int] = []
         """Those that were read, in the order in which they were read first."""
+        self.views: dict[Node, Any] = {}
+        """Of each place there is one, so that what is the same is the same."""
 
     def read(self, word: int) -> Any:
         if not self.is_read[word]:
@@ -44,11 +46,16 @@ class Run:
 
 def view(run: Run, node: Node) -> Any:
     """What is at a node of the layout, read when it is looked at."""
-    if type(node) is Branch:
-        return _made(_view_of(node.kind), run, node, [_NOT_READ] * len(node.children), 0)
-    if type(node) is Row:
-        return tuple([view(run, child) for child in node.children])
-    return run.read(node.word)
+    if isinstance(node, Leaf):
+        return run.read(node.word)
+    made = run.views.get(node)
+    if made is None:
+        if isinstance(node, Branch):
+            made = _made(_view_of(node.kind), run, node, [_NOT_READ] * len(node.children), 0)
+        else:
+            made = tuple([view(run, child) for child in node.children])
+        run.views[node] = made
+    return made
 
 
 def changes(run: Run, node: Node, value: Any, found: list[tuple[int, object]]) -> None:
