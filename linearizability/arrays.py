@@ -24,6 +24,12 @@ def runs(first: Ints, counts: Ints) -> Ints:
     return found
 
 
+def expand(first: Ints, counts: Ints) -> Ints:
+    """The same where some count nothing."""
+    filled = counts > 0
+    return runs(first[filled], counts[filled])
+
+
 def ranks(call: Ints, returned: Ints) -> tuple[Ints, Ints, int]:
     """Times replaced by their ranks, for clocks too long to shift."""
     times, rank = np.unique(np.concatenate((call, returned)), return_inverse=True)
@@ -65,3 +71,18 @@ def _sorted_slots(writer: Ints, wrote: Ints, reader: Ints, read: Ints) -> tuple[
     found = np.searchsorted(keys, want)
     known &= (found < len(keys)) & (keys[np.minimum(found, len(keys) - 1)] == want)
     return slot, np.where(known, found, len(keys)), len(keys)
+
+
+def stacked(call: Ints, returned: Ints, group: Ints) -> tuple[Ints, Ints]:
+    """The times such that all of a group lie above those of the group before it; a return of NEVER stays so.
+
+    Times that would leave 64 bits are replaced by their ranks.
+    """
+    if not len(call):
+        return call, returned
+    never = returned == NEVER
+    finite = np.where(never, 0, returned)
+    horizon = int(max(call.max(), finite.max())) + 2
+    if horizon * (int(group.max()) + 2) >= 1 << 62:
+        call, finite, horizon = ranks(call, finite)
+    return call + group * horizon, np.where(never, NEVER, finite + group * horizon)

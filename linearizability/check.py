@@ -12,12 +12,12 @@ import pyarrow as pa
 
 from tidegauge.linearizability.anomaly import Anomaly
 from tidegauge.linearizability.coverage import MOST_NAMED, Coverage, Covering
+from tidegauge.linearizability.findings.looking import HOLE_STEPS, look
 from tidegauge.linearizability.groups.checking import check_groups
 from tidegauge.linearizability.groups.decisions import decide, told
 from tidegauge.linearizability.groups.parts import count_groups, of_the_log, rows_of_groups, with_groups
 from tidegauge.linearizability.history import Codes, Ints, Operations
 from tidegauge.linearizability.log import Level, screen
-from tidegauge.linearizability.partition_check import HOLE_STEPS, check_partition
 from tidegauge.linearizability.transactions.checking import check_transactions
 from tidegauge.linearizability.transactions.table import with_transactions
 
@@ -125,7 +125,7 @@ def check(
 ) -> Verdicts:
     """Check every history in `operations`, which are well formed and sorted by history and index.
 
-    One array pass screens all partitions; those that it flags are checked one by one. With `named` the pass counts what
+    One array pass screens all partitions; all that it flags are looked at together. With `named` the pass counts what
     the verdicts cover as well, and so many partitions are named that they do not; else that is counted when it is
     asked for.
     """
@@ -181,9 +181,7 @@ def _checked_logs(
 ) -> tuple[list[Anomaly], Coverage | None]:
     covering = None if named is None else Covering(operations, starts, named)
     suspects = screen(operations, level, None if covering is None else covering.add)
-    anomalies: list[Anomaly] = []
-    for rows in suspects.rows:
-        anomalies.extend(check_partition(list(operations.take(rows)), level, hole_steps))
+    anomalies = look(operations, suspects.rows, level, hole_steps)
     return anomalies, None if covering is None else covering.coverage()
 
 

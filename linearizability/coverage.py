@@ -5,23 +5,23 @@ It is confirmed by a fetch that was called at or after the last declaration that
 returned it. A log that lost one that is not confirmed could have given the same history, so *valid* does not cover it.
 Likewise the end of a partition is open if the log was known to be longer than any read shows it since it has settled.
 
-The counts are one pass over arrays, as in `log`; the few partitions that a report names are looked at row by row.
+The counts are one pass over arrays, as in `log`; the few partitions that a report names have one of their own.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import lru_cache
 
 import attrs
 import numpy as np
 import pyarrow as pa
 
-from tidegauge.linearizability.evidence import Evidence, is_strong
+from tidegauge.linearizability.findings.elections import exposed_from
 from tidegauge.linearizability.groups.parts import Grouped
-from tidegauge.linearizability.history import NEVER, UNKNOWN, Flags, Ints, Kind, Operation, Operations, blocks
-from tidegauge.linearizability.log import BLOCK, Level
+from tidegauge.linearizability.history import NEVER, UNKNOWN, Flags, Ints, Kind, Operations, blocks
+from tidegauge.linearizability.log import BLOCK
 from tidegauge.linearizability.rows import Rows
 
 MOST_NAMED = 20
@@ -381,54 +381,45 @@ def _extent(rows: Rows) -> tuple[Ints, Ints]:
     return begin, end
 
 
-def exposed_from(rows: Rows) -> Ints:
-    """For each row, the offset from which a declared loss may have taken what it saw; NEVER where there is none."""
-    ops = rows.ops
-    elections = np.flatnonzero(ops.kind == Kind.ELECTION)
-    until, call = ops.returned[elections], ops.call
-    times, rank = np.unique(np.concatenate((until, call)), return_inverse=True)
-    key = rows.group[elections] * (len(times) + 1) + rank[: len(elections)]
-    order = np.argsort(key, kind="stable")
-    lows, low = np.unique(ops.offset[elections], return_inverse=True)
-    # The least offset from each election on: ranks of later partitions are greater, so that none leaks between them.
-    leaks_not = low[order] + rows.group[elections[order]] * len(lows)
-    least = np.minimum.accumulate(leaks_not[::-1])[::-1]
-    at = np.searchsorted(key[order], rows.group * (len(times) + 1) + rank[len(elections) :], side="right")
-    there = np.minimum(at, len(elections) - 1)
-    mine = (at < len(elections)) & (rows.group[elections[order][there]] == rows.group)
-    return np.where(mine, lows[least[there] % len(lows)], NEVER)
-
-
 def _gap(operations: Operations, starts: Ints, first: int) -> Gap:
     """The partition of row `first`; histories begin at `starts`."""
     at = int(np.searchsorted(starts, first, side="right")) - 1
     rows = operations.slice(int(starts[at]), int(starts[at + 1]))
     same = (rows.topic == operations.topic[first]) & (rows.partition == operations.partition[first])
-    return gap(list(rows.take(np.flatnonzero(same))))
+    return gap(rows.take(np.flatnonzero(same)))
 
 
-def gap(rows: Sequence[Operation]) -> Gap:
-    """What is not covered of one partition, given its operations in order of index: the definition, row by row."""
-    evidence = Evidence(rows, Level.KAFKA)
-    must: dict[int, int] = {}
-    confirmed: set[int] = set()
-    for row in (*filter(is_strong, evidence.produces), *evidence.fetches):
-        for value, offset in zip(row.values, row.placed, strict=True):
-            if value in evidence.writes and offset < evidence.exposed_from(row):
-                must[value] = min(offset, must.get(value, NEVER))
-        if row.kind is Kind.FETCH and row.call >= evidence.settled:
-            confirmed.update(row.values)
-    lost = [offset for value, offset in must.items() if value not in confirmed]
-    reads = [one for one in evidence.at_least if one.operation.kind is not Kind.PRODUCE]
-    known = [one.length for one in reads if one.operation.call >= evidence.settled]
-    reached = max((min(one.length, evidence.exposed_from(one.operation)) for one in evidence.at_least), default=0)
+def gap(operations: Operations) -> Gap:
+    """What is not covered of one partition, given its operations in order of index."""
+    rows = Rows.of(operations)
+    part, group = _Parts.of(rows), int(rows.group[0])
+    since = rows.settled()
     return Gap(
-        history=rows[0].history,
-        topic=rows[0].topic,
-        partition=rows[0].partition,
-        records=len(must),
-        unconfirmed=len(lost),
-        first=min(lost, default=None),
-        open_end=reached > max([evidence.log_start, *known]),
-        settled=evidence.settled != NEVER,
+        history=int(operations.history[0]),
+        topic=operations.topics[operations.topic[0]],
+        partition=int(operations.partition[0]),
+        records=int(part.records[group]),
+        unconfirmed=int(part.unconfirmed[group]),
+        first=_lowest(rows, since) if part.unconfirmed[group] else None,
+        open_end=bool(part.open_ends[group]),
+        settled=bool(since[group] != NEVER),
     )
+
+
+def _lowest(rows: Rows, since: Ints) -> int:
+    """The lowest offset of the records that must not be lost and are not confirmed, of which there are some."""
+    ops, offsets, exposed = rows.ops, rows.ops.record_offsets(), exposed_from(rows)
+    (wrote, writer), (read, reader) = rows.written, rows.read
+    slot, found, size = rows.value_slots
+    strong = np.zeros(len(ops), np.bool_)
+    strong[rows.strong] = True
+    low = np.full(size + 1, NEVER, np.int64)
+    for records, row, at in (
+        (wrote[strong[writer]], writer[strong[writer]], slot[strong[writer]]),
+        (read, reader, found),
+    ):
+        kept = offsets[records] < exposed[row]
+        np.minimum.at(low, at[kept], offsets[records[kept]])
+    late = ops.call[reader] >= since[rows.group[reader]]
+    low[found[late]] = NEVER
+    return int(low[slot].min())

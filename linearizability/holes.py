@@ -11,13 +11,12 @@ must not have more offsets than those have records.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 
 import attrs
 
-from tidegauge.linearizability.evidence import Claim, Evidence, is_strong, is_weak
-from tidegauge.linearizability.history import NEVER, UNKNOWN, Operation, Outcome
+from tidegauge.linearizability.history import NEVER
 
 
 class Filling(Enum):
@@ -41,19 +40,8 @@ class Hole:
 class Deadlines:
     """When the log is known to have reached each length: `when[k]` from length `lengths[k - 1] + 1` to `lengths[k]`."""
 
-    lengths: tuple[int, ...]
-    when: tuple[int, ...]
-
-    @classmethod
-    def of(cls, claims: Sequence[Claim]) -> Deadlines:
-        ordered = sorted(claims, key=lambda claim: claim.length)
-        when: list[int] = []
-        earliest = NEVER
-        for claim in reversed(ordered):
-            assert claim.operation.returned is not None
-            earliest = min(earliest, claim.operation.returned)
-            when.append(earliest)
-        return cls(tuple(claim.length for claim in ordered), tuple(reversed(when)))
+    lengths: Sequence[int]
+    when: Sequence[int]
 
     @property
     def end(self) -> int:
@@ -65,56 +53,23 @@ class Deadlines:
         return self.when[at] if at < len(self.when) else NEVER
 
 
-def checked_claims(evidence: Evidence) -> list[Claim]:
-    """The claims on the log's length, each cut to what no declared loss may have taken."""
-    if not evidence.elections:
-        return evidence.at_least
-    return [
-        attrs.evolve(claim, length=min(claim.length, evidence.exposed_from(claim.operation)))
-        for claim in evidence.at_least
-    ]
-
-
-def find_holes(evidence: Evidence, end: int) -> Iterator[Hole]:
-    """The runs of offsets from the log start to `end` without a known record."""
-    at = evidence.log_start
-    for offset in sorted(evidence.holders):
-        if offset > at:
-            yield Hole(at, min(offset, end), offset)
-        at = max(at, offset + 1)
-        if at >= end:
-            return
-    if at < end:
-        yield Hole(at, end, NEVER)
-
-
-def losable(evidence: Evidence) -> frozenset[int]:
-    """The offsets whose known record a declared loss may have taken, so that another one may be there now."""
-    if not evidence.elections:
-        return frozenset()
-    exposed = {row.index: evidence.exposed_from(row) for row in evidence.rows}
-    return frozenset(
-        offset for offset, held in evidence.holders.items() if all(exposed[row.index] <= offset for _, row in held)
-    )
-
-
-Moved = dict[tuple[int, int], int]
+Loose = tuple[int, int]
+"""Size and call of a batch that may be in the log, anywhere."""
+Pinned = tuple[int, int, int]
+"""Base offset, size and call of one that is there, or nowhere."""
+Moved = Mapping[tuple[int, int], int]
 """(size, offset) -> the earliest call of such batches that may be anywhere from the offset on."""
 
 
-def movable(evidence: Evidence) -> list[Operation]:
-    """The batches that somebody has placed, where an election may have lost each of them and brought it elsewhere."""
-    if not evidence.elections:
-        return []
-    exposed = {row.index: evidence.exposed_from(row) for row in evidence.rows}
-    found = []
-    for row in evidence.produces:
-        seen = [one for value in row.values for one in evidence.sightings.get(value, ())]
-        if row.outcome is Outcome.OK and row.offset != UNKNOWN:
-            seen.append((row.offset, row))
-        if seen and all(exposed[one.index] <= offset for offset, one in seen):
-            found.append(row)
-    return found
+@attrs.frozen
+class Batches:
+    """What may fill holes."""
+
+    loose: Sequence[Loose] = ()
+    pinned: Sequence[Pinned] = ()
+    moved: Moved = attrs.Factory(dict)
+    free: frozenset[int] = frozenset()
+    """Offsets whose known record a declared loss may have taken, so that another one may be there now."""
 
 
 def widen(holes: Sequence[Hole], free: frozenset[int]) -> list[Hole]:
@@ -133,47 +88,25 @@ def widen(holes: Sequence[Hole], free: frozenset[int]) -> list[Hole]:
     return wide
 
 
-def fill(evidence: Evidence, limit: int) -> tuple[Filling, Hole | None]:
-    """Fill the holes; if that fails, the first hole that stays open. Gives up after `limit` steps."""
-    deadlines = Deadlines.of(checked_claims(evidence))
-    holes = list(find_holes(evidence, deadlines.end))
-    if not holes:
-        return Filling.FILLED, None
-    loose = [row for row in evidence.produces if row.index not in evidence.base and row.outcome is not Outcome.FAIL]
-    free, start = losable(evidence), evidence.log_start
-    moved = movable(evidence)
-    records = sum(len(row.values) for row in {row.index: row for row in (*loose, *moved)}.values())
-    # More holes than unknown records: no need to enumerate what may be a very long run.
-    if sum(hole.stop - hole.start for hole in holes) > records:
-        return Filling.IMPOSSIBLE, max(holes, key=lambda hole: hole.stop - hole.start)
-    if holes[0].start == start:
-        # A batch may begin below the smallest offset that anybody mentions, and reach over it.
-        longest = max(len(row.values) for row in (*loose, *moved))
-        free |= frozenset(range(max(0, start - longest + 1), start))
-    if free:
-        holes = widen(holes, free)
-    earliest: Moved = {}
-    for row in moved:
-        key = len(row.values), evidence.exposed_from(row)
-        earliest[key] = min(row.call, earliest.get(key, NEVER))
-    return _Search(deadlines, loose, limit, free, earliest).run(holes)
+def fill(holes: Sequence[Hole], batches: Batches, deadlines: Deadlines, limit: int) -> tuple[Filling, Hole | None]:
+    """Fill the holes, one at least; if that fails, the first that stays open. Gives up after `limit` steps."""
+    if batches.free:
+        holes = widen(holes, batches.free)
+    return _Search(deadlines, batches, limit).run(holes)
 
 
 class _Search:
     """Depth first over the holes, from the lowest offset; remembers what failed."""
 
-    def __init__(
-        self, deadlines: Deadlines, loose: Sequence[Operation], limit: int, free: frozenset[int], moved: Moved
-    ) -> None:
-        self.free, self.moved = free, moved
+    def __init__(self, deadlines: Deadlines, batches: Batches, limit: int) -> None:
+        self.free, self.moved = batches.free, batches.moved
         self.deadlines = deadlines
-        self.pinned: dict[int, list[Operation]] = {}
+        self.pinned: dict[int, list[Loose]] = {}
+        for offset, size, call in batches.pinned:
+            self.pinned.setdefault(offset, []).append((size, call))
         calls: dict[int, list[int]] = {}
-        for row in loose:
-            if is_weak(row):
-                self.pinned.setdefault(row.offset, []).append(row)
-            elif not is_strong(row):
-                calls.setdefault(len(row.values), []).append(row.call)
+        for size, call in batches.loose:
+            calls.setdefault(size, []).append(call)
         self.sizes = tuple(sorted(calls))
         self.calls = {size: sorted(calls[size]) for size in self.sizes}
         self.limit = limit
@@ -185,7 +118,7 @@ class _Search:
         room = hole.limit - hole.start
         if hole.start in self.free:
             yield 1, used
-        placed = {len(row.values) for row in self.pinned.get(hole.start, ()) if row.call <= deadline}
+        placed = {size for size, call in self.pinned.get(hole.start, ()) if call <= deadline}
         placed |= {size for (size, at), call in self.moved.items() if at <= hole.start and call <= deadline}
         for size in placed:
             if size <= room:

@@ -24,8 +24,8 @@ Nothing here sorts operations, and every pass is linear. Each takes the values o
     _bound    -> _Reached       by when the log had each length (rule 2)
     _hold                       what holds each offset (rules 1 and 3)
 
-and adds the partitions that break its rule to `_Flagged`. No pass excuses a loss. `partition_check` looks closer at
-what they flag and knows about elections; what they do not flag is valid.
+and adds the partitions that break its rule to `_Flagged`. No pass excuses a loss. `findings` looks closer at what they
+flag and knows about elections; what they do not flag is valid.
 """
 
 from __future__ import annotations

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-
 import attrs
 import numpy as np
 
-from tidegauge.linearizability.evidence import Evidence, is_strong, until
+from tidegauge.linearizability.findings.known import Known
 from tidegauge.linearizability.groups.parts import of_the_log, with_groups
-from tidegauge.linearizability.history import UNKNOWN, Operations
+from tidegauge.linearizability.history import UNKNOWN, Ints, Operations
 from tidegauge.linearizability.log import Level
-from tidegauge.linearizability.rows import partitions
+from tidegauge.linearizability.rows import Rows, partitions
 
 
 @attrs.frozen
@@ -32,40 +30,55 @@ class Measures:
 
 
 def measure(operations: Operations) -> tuple[Measures, ...]:
-    """The measures of every partition of every history, in order of first appearance; deliveries are reads as well."""
+    """The measures of every partition of every history, by history; deliveries are reads as well."""
     whose = with_groups(operations)
     if whose.any():
         operations = of_the_log(operations, whose)
     group, _ = partitions(operations)
-    order = np.argsort(group, kind="stable")
-    cuts = np.flatnonzero(np.diff(group[order])) + 1
-    parts = np.split(order, cuts) if len(order) else []
-    return tuple(_measure(Evidence(list(operations.take(rows)), Level.KAFKA)) for rows in parts)
-
-
-def _measure(evidence: Evidence) -> Measures:
-    acknowledged = [row for row in evidence.produces if is_strong(row)]
-    values = [value for row in acknowledged for value in row.values]
-    lag, laggard = 0, None
-    ends = sorted((row.offset + len(row.values), until(row)) for row in acknowledged)
-    lengths = [length for length, _ in ends]
-    earliest = [time for _, time in ends]
-    for at in range(len(earliest) - 2, -1, -1):
-        earliest[at] = min(earliest[at], earliest[at + 1])
-    for row in evidence.fetches:
-        end = row.placed[-1] + 1 if row.values else evidence.position(row)
-        if end == UNKNOWN:
-            continue
-        at = bisect_left(lengths, end + 1)
-        if at < len(lengths) and row.call - earliest[at] > lag:
-            lag, laggard = row.call - earliest[at], row.index
-    first = evidence.rows[0]
-    return Measures(
-        history=first.history,
-        topic=first.topic,
-        partition=first.partition,
-        acknowledged=len(values),
-        unseen=sum(not evidence.sightings.get(value) for value in values),
-        worst_realtime_lag=lag,
-        laggard=laggard,
+    known = Known(Rows.of(operations.take(np.argsort(group, kind="stable"))), Level.KAFKA)
+    rows, ops = known.rows, known.rows.ops
+    _, writer = rows.written
+    acknowledged = np.flatnonzero(known.strong[writer])
+    unseen = acknowledged[known.first_sighting[known.written_slot[acknowledged]] < 0]
+    counts = [np.bincount(rows.group[writer[records]], minlength=rows.groups) for records in (acknowledged, unseen)]
+    lag, laggard = _lags(known)
+    first = np.flatnonzero(np.concatenate(([True], rows.group[1:] != rows.group[:-1])))[: len(ops)]
+    return tuple(
+        Measures(
+            history=int(ops.history[row]),
+            topic=ops.topics[ops.topic[row]],
+            partition=int(ops.partition[row]),
+            acknowledged=int(counts[0][rows.group[row]]),
+            unseen=int(counts[1][rows.group[row]]),
+            worst_realtime_lag=int(lag[rows.group[row]]),
+            laggard=None if laggard[rows.group[row]] < 0 else int(ops.index[laggard[rows.group[row]]]),
+        )
+        for row in first.tolist()
     )
+
+
+def _lags(known: Known) -> tuple[Ints, Ints]:
+    """The longest lag of each partition, and the first fetch that had it; −1 where none lagged."""
+    rows = known.rows
+    lag, laggard = np.zeros(rows.groups, np.int64), np.full(rows.groups, -1, np.int64)
+    ends = np.where(known.fetch_end != UNKNOWN, known.fetch_end, known.position)
+    fetches, end = rows.fetches[ends != UNKNOWN], ends[ends != UNKNOWN]
+    strong = rows.strong
+    if not len(strong) or not len(fetches):
+        return lag, laggard
+    lengths, rank = np.unique(np.concatenate((known.at_least[strong], end)), return_inverse=True)
+    width = len(lengths) + 1
+    key = rows.group[strong] * width + rank[: len(strong)]
+    order = np.argsort(key, kind="stable")
+    _, returned = known.clock
+    # Each length has the earliest time at which the log was that long; times of later partitions are greater.
+    earliest = np.minimum.accumulate(returned[strong[order]][::-1])[::-1]
+    at = np.searchsorted(key[order], rows.group[fetches] * width + rank[len(strong) :], side="right")
+    safe = np.minimum(at, len(strong) - 1)
+    there = (at < len(strong)) & (rows.group[strong[order[safe]]] == rows.group[fetches])
+    call, _ = known.clock
+    late = np.where(there, call[fetches] - earliest[safe], 0)
+    np.maximum.at(lag, rows.group[fetches], late)
+    worst = np.flatnonzero((late > 0) & (late == lag[rows.group[fetches]]))[::-1]
+    laggard[rows.group[fetches[worst]]] = fetches[worst]
+    return lag, laggard

@@ -6,11 +6,9 @@ anywhere, so after it the position is unknown until a fetch has a position or re
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 
-from tidegauge.linearizability.history import UNKNOWN, Flags, Ints, Kind, Operation, Operations, Outcome
+from tidegauge.linearizability.history import UNKNOWN, Flags, Ints, Kind, Operations, Outcome
 
 
 def positions(ops: Operations, group: Ints, fetches: Ints, rewinds: Flags | None = None) -> Ints:
@@ -18,9 +16,14 @@ def positions(ops: Operations, group: Ints, fetches: Ints, rewinds: Flags | None
 
     After a row of `rewinds` nobody knows the position of its process.
     """
+    return told(ops, group, fetches, rewinds)[0]
+
+
+def told(ops: Operations, group: Ints, fetches: Ints, rewinds: Flags | None = None) -> tuple[Ints, Ints]:
+    """The same, and for each the earlier fetch that tells it; −1 where the request does, or where nobody knows."""
     asked = ops.offset[fetches]
     if not len(asked) or asked.min() != UNKNOWN:
-        return asked
+        return asked, np.full(len(asked), -1, np.int64)
     rows = np.flatnonzero((ops.kind == Kind.FETCH) & (ops.outcome != Outcome.FAIL))
     rows = rows[np.lexsort((ops.index[rows], ops.process[rows], group[rows]))]
     counts = ops.starts[rows + 1] - ops.starts[rows]
@@ -38,30 +41,8 @@ def positions(ops: Operations, group: Ints, fetches: Ints, rewinds: Flags | None
     tells = np.where((end != UNKNOWN) | lost, np.arange(len(rows)), -1)
     last = np.concatenate(([-1], np.maximum.accumulate(tells)[:-1]))
     same = (last >= 0) & (group[rows] == group[rows[last]]) & (ops.process[rows] == ops.process[rows[last]])
-    began = np.full(len(ops), UNKNOWN, np.int64)
+    by_last = same & (ops.offset[rows] == UNKNOWN) & (end[last] != UNKNOWN)
+    began, teller = np.full(len(ops), UNKNOWN, np.int64), np.full(len(ops), -1, np.int64)
     began[rows] = np.where(ops.offset[rows] != UNKNOWN, ops.offset[rows], np.where(same, end[last], UNKNOWN))
-    return began[fetches]
-
-
-def began(rows: Iterable[Operation]) -> dict[int, tuple[int, Operation | None]]:
-    """The same for the operations of one partition, by index: the position, and the earlier fetch that tells it.
-
-    The latter is None where the request has the position; a fetch is left out where nobody knows it.
-    """
-    found: dict[int, tuple[int, Operation | None]] = {}
-    ends: dict[int, tuple[int, Operation]] = {}
-    for row in rows:
-        if row.kind is not Kind.FETCH or row.outcome is Outcome.FAIL:
-            continue
-        if row.outcome is Outcome.INFO:
-            ends.pop(row.process, None)
-            continue
-        if row.offset != UNKNOWN:
-            found[row.index] = (row.offset, None)
-        elif row.process in ends:
-            found[row.index] = ends[row.process]
-        if row.values:
-            ends[row.process] = (row.placed[-1] + 1, row)
-        elif row.offset != UNKNOWN:
-            ends[row.process] = (row.offset, row)
-    return found
+    teller[rows] = np.where(by_last, rows[last], -1)
+    return began[fetches], teller[fetches]

@@ -10,10 +10,11 @@ import pytest
 
 from tidegauge.linearizability import coverage, log
 from tidegauge.linearizability.check import Verdict, check
-from tidegauge.linearizability.coverage import MOST_NAMED, Gap, Totals, cover, gap
+from tidegauge.linearizability.coverage import MOST_NAMED, Gap, Totals, cover
 from tidegauge.linearizability.generator import generate
 from tidegauge.linearizability.history import Operation, Operations, blocks, concatenate
 from tidegauge.linearizability.log import Level
+from tidegauge.model_tests.linearizability.row_by_row.coverage import gap
 from tidegauge.model_tests.linearizability.rows import election, end, fetch, history, produce, settled, unknown
 from tidegauge.model_tests.linearizability.test_elections import with_elections
 from tidegauge.model_tests.linearizability.test_oracle import histories

@@ -10,12 +10,17 @@ import pytest
 
 from tidegauge.linearizability.anomaly import Name
 from tidegauge.linearizability.check import check
-from tidegauge.linearizability.evidence import Evidence, until
+from tidegauge.linearizability.evidence import until
 from tidegauge.linearizability.history import NEVER, Kind, Operation
 from tidegauge.linearizability.log import Level
-from tidegauge.linearizability.partition_check import contradictions, find_disagreements, find_duplicates
 from tidegauge.linearizability.witness import Finding
 from tidegauge.model_tests.linearizability.random_histories import spoiled, valid
+from tidegauge.model_tests.linearizability.row_by_row.evidence import Evidence
+from tidegauge.model_tests.linearizability.row_by_row.finders import (
+    contradictions,
+    find_disagreements,
+    find_duplicates,
+)
 from tidegauge.model_tests.linearizability.rows import (
     election,
     end,

@@ -10,13 +10,13 @@ import attrs
 import pytest
 
 from tidegauge.linearizability.check import Verdict, Verdicts, check
-from tidegauge.linearizability.evidence import Evidence
 from tidegauge.linearizability.history import Kind, Operations
 from tidegauge.linearizability.log import Level
 from tidegauge.linearizability.malformed import find
 from tidegauge.linearizability.model import LogModel, calls
 from tidegauge.linearizability.search import SearchVerdict, search
 from tidegauge.model_tests.linearizability.lossy_log import FAULTS, LossyLog, run
+from tidegauge.model_tests.linearizability.row_by_row.evidence import Evidence
 
 RUNS = 3_000
 DECLARED = ("elect", "forget the start")

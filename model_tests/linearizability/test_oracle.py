@@ -12,9 +12,9 @@ from tidegauge.linearizability.check import Verdict, check
 from tidegauge.linearizability.history import NEVER, Kind, Operation, Operations
 from tidegauge.linearizability.log import Level, screen
 from tidegauge.linearizability.model import LogModel, calls
-from tidegauge.linearizability.partition_check import check_partition
 from tidegauge.linearizability.search import SearchVerdict, search
 from tidegauge.model_tests.linearizability.random_histories import spoiled, valid
+from tidegauge.model_tests.linearizability.row_by_row.finders import check_partition
 
 BATCH = 500
 

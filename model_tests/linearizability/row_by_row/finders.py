@@ -12,15 +12,16 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
 from tidegauge.linearizability.anomaly import Anomaly, Name
-from tidegauge.linearizability.evidence import Claim, Evidence, is_strong, is_weak, until
+from tidegauge.linearizability.evidence import is_strong, is_weak, until
+from tidegauge.linearizability.findings.looking import HOLE_STEPS
 from tidegauge.linearizability.history import NEVER, UNKNOWN, Kind, Operation, Outcome
-from tidegauge.linearizability.holes import Filling, checked_claims, fill
+from tidegauge.linearizability.holes import Filling
 from tidegauge.linearizability.log import Level
-from tidegauge.linearizability.polls import find_poll_anomalies
 from tidegauge.linearizability.witness import Finding, finding
+from tidegauge.model_tests.linearizability.row_by_row.evidence import Claim, Evidence
+from tidegauge.model_tests.linearizability.row_by_row.holes import checked_claims, fill
+from tidegauge.model_tests.linearizability.row_by_row.polls import find_poll_anomalies
 
-HOLE_STEPS = 100_000
-"""How many steps the search for a filling of the holes takes before it gives up: the verdict is then unknown."""
 Seen = tuple[int, Operation]
 """An offset, and the operation that says what is there."""
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from tidegauge.linearizability.anomaly import Name
-from tidegauge.linearizability.evidence import Evidence
 from tidegauge.linearizability.history import Operation
 from tidegauge.linearizability.witness import Finding, finding
+from tidegauge.model_tests.linearizability.row_by_row.evidence import Evidence
 
 
 def find_poll_anomalies(evidence: Evidence) -> Iterator[Finding]:
@@ -39,10 +39,9 @@ def _between(evidence: Evidence, row: Operation, expected: int, earlier: Operati
 
 def _skip(evidence: Evidence, name: Name, row: Operation, start: int, stop: int, *earlier: Operation) -> Finding:
     """A gap is a skip if somebody knows a record in it, and else a hole in the log."""
-    for offset in range(start, min(stop, start + len(evidence.holders) + 1)):
-        held = evidence.holders.get(offset)
-        if held:
-            value, knows = held[0]
-            return finding(name, f"it skipped offset {offset}, where the value {value} is", *earlier, row, knows)
+    offset = min((one for one in evidence.holders if start <= one < stop), default=None)
+    if offset is not None:
+        value, knows = evidence.holders[offset][0]
+        return finding(name, f"it skipped offset {offset}, where the value {value} is", *earlier, row, knows)
     reason = f"it skipped offsets {start} to {stop - 1}, of which nobody knows anything"
     return finding(Name.OFFSET_HOLE, reason, *earlier, row)
