@@ -11,13 +11,15 @@ import numpy as np
 import pyarrow as pa
 
 from tidegauge.linearizability.anomaly import Anomaly
+from tidegauge.linearizability.arrow import HistoryError
 from tidegauge.linearizability.coverage import MOST_NAMED, Coverage, Covering
 from tidegauge.linearizability.findings.looking import HOLE_STEPS, look
 from tidegauge.linearizability.groups.checking import check_groups
 from tidegauge.linearizability.groups.decisions import decide, told
 from tidegauge.linearizability.groups.parts import count_groups, of_the_log, rows_of_groups, with_groups
-from tidegauge.linearizability.history import Codes, Ints, Operations
+from tidegauge.linearizability.history import Codes, Ints, Kind, Operations, Outcome
 from tidegauge.linearizability.log import Level, screen
+from tidegauge.linearizability.malformed import find
 from tidegauge.linearizability.transactions.checking import check_transactions
 from tidegauge.linearizability.transactions.table import with_transactions
 
@@ -125,9 +127,9 @@ def check(
 ) -> Verdicts:
     """Check every history in `operations`, which are well formed and sorted by history and index.
 
-    One array pass screens all partitions; all that it flags are looked at together. With `named` the pass counts what
-    the verdicts cover as well, and so many partitions are named that they do not; else that is counted when it is
-    asked for.
+    Raises HistoryError where they are not. One array pass screens all partitions; all that it flags are looked at
+    together. With `named` the pass counts what the verdicts cover as well, and names so many partitions that they do
+    not; else that is counted when it is asked for.
     """
     if not isinstance(operations, Operations):
         kind = type(operations).__name__
@@ -135,10 +137,30 @@ def check(
             f"check takes Operations, not {kind}: give history.operations(), or what linearizability.files.read read"
         )
     starts = operations.history_starts
+    _refuse_disorder(operations, starts)
     histories = operations.history[starts[:-1]] if len(operations) else np.zeros(0, np.int64)
     anomalies, covered = _checked(operations, starts, level, hole_steps, named)
     found = _verdicts(histories, anomalies)
     return Verdicts(histories, np.diff(starts), found, tuple(anomalies), operations, covered)
+
+
+def _refuse_disorder(operations: Operations, starts: Ints) -> None:
+    """Raise HistoryError for rows whose verdict would mean nothing: out of order, or of a kind or outcome that is none.
+
+    Everything else that a row must be readers check (`malformed.split`).
+    """
+    if not len(operations):
+        return
+    heads, index = operations.history[starts[:-1]], operations.index
+    rises = index[1:] > index[:-1]
+    rises[starts[1:-1] - 1] = True
+    named = all(
+        codes.min() >= 0 and codes.max() < len(names)
+        for codes, names in ((operations.kind, Kind), (operations.outcome, Outcome))
+    )
+    if named and rises.all() and ((heads[1:] > heads[:-1]).all() or len(np.unique(heads)) == len(heads)):
+        return
+    raise HistoryError(str(find(operations)[0]))
 
 
 def _checked(

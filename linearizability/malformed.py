@@ -150,9 +150,18 @@ def _faults(ops: Operations) -> Iterator[tuple[Flags, str]]:
     yield fetch & filled & ~ok, "{count} values on a fetch that is not ok: leave values empty"
     acknowledged = produce & ok & (ops.acks != 0)
     yield acknowledged & (ops.offset == UNKNOWN), "an acknowledged produce without its offset: give it, or make it info"
+    told = (ops.offset != UNKNOWN) | _any_offset(ops)
     yield (
-        produce & ok & (ops.acks == 0) & (ops.offset != UNKNOWN),
-        "acks is 0 and offset is {offset}: no response tells where such a record is, use null",
+        produce & ok & (ops.acks == 0) & told,
+        "acks is 0 and offset is {offset}: no response tells where such a record is, use null, and no offsets",
+    )
+    yield (
+        produce & ~ok & told,
+        "a produce that is not ok has an offset or offsets: who was told where its records are knows that it is ok",
+    )
+    yield (
+        ~(fetch & ok) & (ops.high_watermark != UNKNOWN),
+        "high_watermark is {high_watermark}: only a fetch that is ok has one",
     )
     needs = ((ops.kind == Kind.LIST_OFFSETS) & ok) | (ops.kind == Kind.ELECTION)
     yield (
@@ -184,6 +193,15 @@ def _order(ops: Operations) -> Iterator[tuple[Flags, str]]:
         repeated[first] = False
         again[starts[:-1][repeated]] = True
     yield again, "its history began earlier in the table: sort the rows by history and index"
+
+
+def _any_offset(ops: Operations) -> Flags:
+    """The rows that have an offset of their own for a value."""
+    if ops.offsets is None:
+        return np.zeros(len(ops), np.bool_)
+    there: Ints = np.concatenate(([0], np.cumsum(ops.offsets != UNKNOWN)))
+    any_offset: Flags = there[ops.starts[1:]] > there[ops.starts[:-1]]
+    return any_offset
 
 
 def _offsets_absent(ops: Operations, rows: Flags) -> Flags:

@@ -172,7 +172,9 @@ class Place:
     def open_parquet(self) -> pq.ParquetFile:
         """The Parquet file. Raises OSError and ArrowException."""
         files, path = self.file_system
-        return pq.ParquetFile(path) if self.local else pq.ParquetFile(path, filesystem=files, pre_buffer=True)
+        if self.local:
+            return pq.ParquetFile(path, page_checksum_verification=True)
+        return pq.ParquetFile(path, filesystem=files, pre_buffer=True, page_checksum_verification=True)
 
     def read(self, start: int = 0, stop: int | None = None) -> bytes:
         """The content, or a part of it. Raises OSError."""

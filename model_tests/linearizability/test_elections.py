@@ -134,6 +134,15 @@ ALLOWED: dict[str, Rows] = {
 }
 
 FORBIDDEN: dict[str, tuple[Name, Rows]] = {
+    "a consumer goes back below what was lost": (
+        Name.NONMONOTONIC_POLL,
+        [
+            produce(0, 1, 0, 7, 8),
+            fetch(2, 3, -1, 7, 8, offsets=[0, 1]),
+            election(10, 11, 1),
+            fetch(14, 15, -1, 7, offsets=[0]),
+        ],
+    ),
     "loss below the new end": (
         Name.LOST_WRITE,
         [produce(0, 1, 0, 7), produce(2, 3, 1, 8), election(10, 11, 1), produce(12, 13, 0, 9), fetch(14, 15, 0, 9)],

@@ -16,8 +16,19 @@ import pytest
 
 from tidegauge.linearizability import files, jsonl, malformed
 from tidegauge.linearizability.arrow import SCHEMA, HistoryError, from_arrow, to_arrow
+from tidegauge.linearizability.check import check
 from tidegauge.linearizability.generator import generate
-from tidegauge.linearizability.history import History, Isolation, Kind, Operation, Operations, blocks, concatenate
+from tidegauge.linearizability.history import (
+    UNKNOWN,
+    History,
+    Isolation,
+    Kind,
+    Operation,
+    Operations,
+    Outcome,
+    blocks,
+    concatenate,
+)
 from tidegauge.model_tests.linearizability.rows import (
     election,
     end,
@@ -185,6 +196,8 @@ FAULTY_ROWS: dict[str, tuple[str, int, Any, str]] = {
     "a negative call": ("call", 0, -5, "called at -5: count nanoseconds"),
     "a return before the call": ("return", 4, 3, "returned at 3, before its call at 4"),
     "an ok that never returned": ("return", 0, None, "it is ok but has no return"),
+    "a high watermark of what is no fetch": ("high_watermark", 7, 3, "high_watermark is 3: only a fetch that is ok"),
+    "an offset of a produce that is not ok": ("outcome", 0, 2, "a produce that is not ok has an offset or offsets"),
     "a negative offset": ("offset", 7, -3, "offset is -3: use null"),
     "a negative high watermark": ("high_watermark", 4, -3, "high_watermark is -3: use null"),
     "a produce without values": ("values", 0, [], "a produce without values"),
@@ -219,6 +232,46 @@ def test_well_formed_rows_have_no_fault() -> None:
 def test_a_fetch_needs_the_offset_of_every_value() -> None:
     rows = history([fetch(0, 1, -1, 7)])
     assert "values without offsets" in malformed.find(rows)[0].reason
+
+
+@pytest.mark.parametrize("outcome", [Outcome.FAIL, Outcome.INFO])
+def test_offsets_of_a_produce_that_nobody_acknowledged_are_malformed(outcome: Outcome) -> None:
+    told = attrs.evolve(produce(0, 1, UNKNOWN, 7, offsets=[5]), outcome=outcome)
+    assert "a produce that is not ok has an offset or offsets" in malformed.find(history([told]))[0].reason
+    unacknowledged = produce(0, 1, UNKNOWN, 7, acks=0, offsets=[5])
+    assert "acks is 0" in malformed.find(history([unacknowledged]))[0].reason
+
+
+def test_check_refuses_rows_out_of_order_and_kinds_that_are_none() -> None:
+    whole = mixed()
+    for wrong, reason in (
+        (whole.take(np.arange(len(whole))[::-1]), "does not follow the row before it"),
+        (whole.take(np.array([0, len(whole) - 1, 1])), "its history began earlier"),
+        (attrs.evolve(whole, kind=np.where(np.arange(len(whole)) == 4, 99, whole.kind).astype(np.int8)), "kind is 99"),
+        (attrs.evolve(whole, outcome=np.full(len(whole), -1, np.int8)), "outcome is -1"),
+    ):
+        with pytest.raises(HistoryError, match=reason):
+            check(wrong)
+    backwards = concatenate(
+        [whole.take(np.flatnonzero(whole.history == 5)), whole.take(np.flatnonzero(whole.history == 3))]
+    )
+    assert len(check(backwards).histories) == 2
+
+
+def test_a_flipped_bit_of_a_file_changes_no_row_in_silence(tmp_path: Path) -> None:
+    ((made, _),) = generate(20, 30, 7, 0.2)
+    whole = attrs.evolve(made, process=made.process + 1)
+    files.write(tmp_path / "whole.parquet", whole)
+    sound, flipped = (tmp_path / "whole.parquet").read_bytes(), tmp_path / "flipped.parquet"
+    rows = to_arrow(files.read(tmp_path / "whole.parquet"))
+    refused = 0
+    for place in range(4, len(sound) - 4, 31):
+        flipped.write_bytes(sound[:place] + bytes([sound[place] ^ 1 << place % 8]) + sound[place + 1 :])
+        try:
+            assert to_arrow(files.read(flipped)).equals(rows), f"byte {place}"
+        except HistoryError:
+            refused += 1
+    assert refused > 200
 
 
 def test_a_history_with_a_malformed_row_is_left_out_as_a_whole() -> None:

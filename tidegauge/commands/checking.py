@@ -248,7 +248,7 @@ def write_tables(checked: Sequence[CheckedFile], out: Path) -> None:
             place = out / f"{name}{PARQUET}"
             # Two commands may write into one folder at once: each has files of its own until they are complete.
             part = unfinished[place] = out / f".{place.name}.{os.getpid()}.part"
-            pq.write_table(pa.concat_tables(sourced), part)
+            pq.write_table(pa.concat_tables(sourced), part, write_page_checksum=True)
         for place, part in unfinished.items():
             part.replace(place)
     except OSError as error:
