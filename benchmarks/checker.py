@@ -1,4 +1,4 @@
-"""How fast histories are checked: one of 10k and 100k operations, a million small ones, groups, and loading apart.
+"""How fast histories are checked: one of 10k, 100k and a million operations, the last with each anomaly, small ones.
 
 `python -m benchmarks.checker [--histories N]`; times are CPU time of one core, the best of a few runs where so short
 that others on the machine would show.
@@ -6,8 +6,10 @@ that others on the machine would show.
 
 from __future__ import annotations
 
+import os
 import tempfile
 import time
+import tracemalloc
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from pathlib import Path
@@ -19,7 +21,9 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.options import parser
+from benchmarks.spoiled import spoiled, with_batches
 from tidegauge.linearizability import files
+from tidegauge.linearizability.anomaly import Name
 from tidegauge.linearizability.check import check
 from tidegauge.linearizability.generator import generate
 from tidegauge.linearizability.history import History, Kind, Operations
@@ -55,8 +59,47 @@ def one_history(operations: int, level: Level) -> Row:
     """A valid history of one partition, 30 clients, 1 % unknown outcomes."""
     ((rows, _),) = generate(1, operations, SEED, partitions=1, clients=30, unknown_rate=0.01)
     assert check(rows, level).valid
-    seconds = best_of(30, lambda: screen(rows, level))
-    return Row(f"one history, {level.value}", operations, seconds, "valid; 30 clients, 1 % unknown; kernel")
+    seconds = best_of(30 if operations < 1_000_000 else 5, lambda: screen(rows, level))
+    note = f"valid; kernel, goal {operations / 10_000 * 0.3:g} ms"
+    return Row(f"one history, {level.value}", operations, seconds, note)
+
+
+def anomalies(operations: int) -> list[Row]:
+    """A history of one partition with one anomaly of each kind: time beside the valid one in this run, and memory."""
+    ((rows, _),) = generate(1, operations, SEED, partitions=1, clients=30, unknown_rate=0.01)
+    valid = best_of(3, lambda: check(rows))
+    found = []
+    for name, spoilt in spoiled(rows).items():
+        level = Level.STRICT if name in (Name.STALE_READ, Name.END_OFFSET_REGRESSION) else Level.KAFKA
+        seconds, verdicts = timed(lambda spoilt=spoilt, level=level: check(spoilt, level))  # type: ignore[misc]
+        assert name in {one.name for one in verdicts.anomalies}, f"{name} is not found"
+        tracemalloc.start()
+        check(spoilt, level)
+        peak = tracemalloc.get_traced_memory()[1] >> 20
+        tracemalloc.stop()
+        note = f"{seconds / valid:.1f} × the valid one (goal 2 s); {peak} MiB beside the history"
+        found.append(Row(f"with {name.value}", len(spoilt), seconds, note))
+    batches = with_batches(operations, SEED)
+    seconds, verdicts = timed(lambda: check(batches))
+    assert verdicts.valid
+    return [*found, Row("with holes that batches fill", operations, seconds, f"{seconds / valid:.1f} × the valid one")]
+
+
+def verdict_rows(histories: int) -> Row:
+    """Small histories from a file of Parquet to rows of verdicts."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "histories.parquet"
+        with files.HistoryWriter(path) as writer:
+            for rows, _ in generate(histories, SMALL, SEED, RATE):
+                writer.write(rows)
+
+        def rows_of_verdicts() -> int:
+            operations, malformed = files.read_sound(path)
+            assert not malformed
+            return len(check(operations, named=3).table())
+
+        seconds = best_of(2, rows_of_verdicts)
+    return Row(f"{histories:,} histories of {SMALL}, from Parquet to rows", histories * SMALL, seconds, "goal 10 M/s")
 
 
 def small_histories(histories: int) -> list[Row]:
@@ -161,14 +204,19 @@ def loading(histories: int) -> list[Row]:
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    options = parser("checker", __doc__)
-    options.add_argument("--histories", type=int, default=1_000_000, help="how many small histories")
-    histories = options.parse_args(words).histories
-    rows = [one_history(operations, level) for operations in (10_000, 100_000) for level in Level]
+    arguments = parser("checker", __doc__)
+    arguments.add_argument("--histories", type=int, default=1_000_000, help="how many small histories")
+    arguments.add_argument("--operations", type=int, default=1_000_000, help="of a history with one anomaly")
+    options = arguments.parse_args(words)
+    histories = options.histories
+    rows = [one_history(operations, level) for operations in (10_000, 100_000, 1_000_000) for level in Level]
+    rows += anomalies(options.operations)
+    rows.append(verdict_rows(min(histories, 40_000)))
     rows += small_histories(histories)
     rows += groups(max(100, histories // 50))
     rows += loading(min(histories, 40_000))
-    table = Table(title=f"checker, one core (seed {SEED})")
+    load = ", ".join(f"{one:.1f}" for one in os.getloadavg())
+    table = Table(title=f"checker, one core (seed {SEED}); load of the machine {load}")
     for heading in ("what", "operations", "ms", "M operations/s"):
         table.add_column(heading, justify="left" if heading == "what" else "right")
     table.add_column("")

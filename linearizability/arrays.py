@@ -50,7 +50,7 @@ def value_slots(writer: Ints, wrote: Ints, reader: Ints, read: Ints) -> tuple[In
     span = np.where(high >= low, (high - low).view(np.uint64).astype(np.float64), -1.0) + 1.0
     # Values that are dense in their partition, as counters are, index the table themselves.
     if span.sum() > 8 * len(wrote) + 1024:
-        return _sorted_slots(writer, wrote, reader, read)
+        return _blocked_slots(writer, wrote, reader, read)
     length = span.astype(np.int64)
     size = int(length.sum())
     shift = np.cumsum(length) - length - low
@@ -59,6 +59,30 @@ def value_slots(writer: Ints, wrote: Ints, reader: Ints, read: Ints) -> tuple[In
     if outside.any():
         found[outside] = size
     return wrote + shift[writer], found, size
+
+
+def _blocked_slots(writer: Ints, wrote: Ints, reader: Ints, read: Ints) -> tuple[Ints, Ints, int]:
+    """The same for values that are dense in some ranges, such as counters of several clients."""
+    length = 1 << _BLOCK_BITS
+    blocks = np.unique(wrote >> _BLOCK_BITS)
+    if len(blocks) * length > 8 * len(wrote) + 1024:
+        return _sorted_slots(writer, wrote, reader, read)
+    keys = writer * len(blocks) + np.searchsorted(blocks, wrote >> _BLOCK_BITS)
+    used = np.unique(keys)
+    if len(used) * length > 8 * len(wrote) + 1024:
+        return _sorted_slots(writer, wrote, reader, read)
+    at = np.searchsorted(blocks, read >> _BLOCK_BITS)
+    known = blocks[np.minimum(at, len(blocks) - 1)] == read >> _BLOCK_BITS
+    want = reader * len(blocks) + at
+    found = np.searchsorted(used, want)
+    known &= used[np.minimum(found, len(used) - 1)] == want
+    size, within = len(used) * length, length - 1
+    slot = np.searchsorted(used, keys) * length + (wrote & within)
+    return slot, np.where(known, found * length + (read & within), size), size
+
+
+_BLOCK_BITS = 8
+"""A range of so many bits of values has slots of its own where any value of it was written."""
 
 
 def _sorted_slots(writer: Ints, wrote: Ints, reader: Ints, read: Ints) -> tuple[Ints, Ints, int]:

@@ -42,7 +42,10 @@ def look(
     """All anomalies of `partitions`, each given by its rows in order of index: by partition, in its order, and name."""
     anomalies: list[Anomaly] = []
     for some in _gathered(partitions):
-        anomalies.extend(_look(operations.take(np.concatenate(some)), level, hole_steps))
+        rows = np.concatenate(some)
+        # A large history is often one partition: no copy is made of that.
+        whole = len(rows) == len(operations) and bool((rows == np.arange(len(rows))).all())
+        anomalies.extend(_look(operations if whole else operations.take(rows), level, hole_steps))
     return anomalies
 
 
