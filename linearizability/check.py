@@ -18,6 +18,7 @@ from tidegauge.linearizability.groups.checking import check_groups
 from tidegauge.linearizability.groups.decisions import decide, told
 from tidegauge.linearizability.groups.parts import count_groups, of_the_log, rows_of_groups, with_groups
 from tidegauge.linearizability.history import Codes, Ints, Kind, Operations, Outcome
+from tidegauge.linearizability.judged import Judged, in_words
 from tidegauge.linearizability.log import Level, screen
 from tidegauge.linearizability.malformed import find
 from tidegauge.linearizability.transactions.checking import check_transactions
@@ -41,6 +42,7 @@ VERDICT_SCHEMA = pa.schema(
         ("records", pa.int64()),
         ("unconfirmed", pa.int64()),
         ("open_ends", pa.int64()),
+        ("judged", pa.string()),
         ("note", pa.string()),
     ]
 )
@@ -103,7 +105,8 @@ class Verdicts:
         covered = self.coverage
         columns = [self.histories, self.operations, self.verdicts, counts]
         columns += [covered.records, covered.unconfirmed, covered.open_ends]
-        return pa.Table.from_arrays([*map(pa.array, columns), covered.notes()], schema=VERDICT_SCHEMA)
+        said = [in_words(covered.parts), covered.notes()]
+        return pa.Table.from_arrays([*map(pa.array, columns), *said], schema=VERDICT_SCHEMA)
 
     def anomaly_table(self) -> pa.Table:
         """One row an anomaly, in ANOMALY_SCHEMA."""
@@ -140,6 +143,8 @@ def check(
     _refuse_disorder(operations, starts)
     histories = operations.history[starts[:-1]] if len(operations) else np.zeros(0, np.int64)
     anomalies, covered = _checked(operations, starts, level, hole_steps, named)
+    if covered is not None:
+        covered = attrs.evolve(covered, judged=Judged.of(operations, starts))
     found = _verdicts(histories, anomalies)
     return Verdicts(histories, np.diff(starts), found, tuple(anomalies), operations, covered)
 

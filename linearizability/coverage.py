@@ -21,6 +21,7 @@ import pyarrow as pa
 from tidegauge.linearizability.findings.elections import exposed_from
 from tidegauge.linearizability.groups.parts import Grouped
 from tidegauge.linearizability.history import NEVER, UNKNOWN, Flags, Ints, Kind, Operations, blocks
+from tidegauge.linearizability.judged import Judged
 from tidegauge.linearizability.log import BLOCK
 from tidegauge.linearizability.rows import Rows
 
@@ -145,6 +146,14 @@ class Coverage:
     """What is known of groups; None if no history has any."""
     logs: int | None = None
     """How many histories have more than groups; None: all of them."""
+    judged: Judged | None = None
+    """What was judged of each history; None as long as this is of a part of the operations only."""
+
+    @property
+    def parts(self) -> Ints:
+        """Which of judged.PARTS were judged of each history, as bits."""
+        assert self.judged is not None, "it is counted of all operations together"
+        return self.judged.with_ends(self.open_ends)
 
     @property
     def complete(self) -> Flags:
@@ -178,7 +187,8 @@ class Coverage:
         if self.grouped is not None:
             columns += [np.zeros(len(self.records), np.int64)] * (6 - len(columns))
             columns += attrs.astuple(self.grouped)
-        counts = zip(*(column.tolist() for column in columns), strict=True)
+        unplaced = np.zeros(len(self.records), np.int64) if self.judged is None else self.judged.unplaced
+        counts = zip(unplaced.tolist(), *(column.tolist() for column in columns), strict=True)
         return pa.array((_note(*one) for one in counts), pa.string())
 
     def with_groups(self, mine: Flags, grouped: Grouped) -> Coverage:
@@ -221,6 +231,7 @@ def _columns(promised: Promised) -> tuple[Ints, Ints, Ints]:
 
 @lru_cache(maxsize=1 << 16)
 def _note(
+    unplaced: int,
     unconfirmed: int,
     records: int,
     open_ends: int,
@@ -237,6 +248,8 @@ def _note(
     if unconfirmed:
         of_them = f"{unconfirmed} of {records} records that must not be lost"
         parts.append(f"{of_them}, which nobody read after their partition had settled")
+    if unplaced:
+        parts.append(f"where {unplaced} fetches began, which nobody knows")
     if open_ends:
         parts.append(f"the end of {open_ends} partition(s), which nobody read after it had settled")
     if unnumbered:

@@ -42,13 +42,14 @@ VERDICT_SCHEMA = pa.schema(
         pa.field("records", pa.int64(), nullable=False),
         pa.field("unconfirmed", pa.int64(), nullable=False),
         pa.field("open_ends", pa.int64(), nullable=False),
+        pa.field("judged", pa.string(), nullable=False),
         pa.field("note", pa.string()),
     ]
 )
 """One row for each history. `operations`: its rows in the input; `malformed`: how many of them were set aside;
-`verdict`: an index into NAMES; `records`, `unconfirmed`, `open_ends`: what it covers (linearizability.coverage), and
-`note`: the same in words where that is not everything. Columns that the checker's table has too have the same names
-and types there."""
+`verdict`: an index into NAMES; `records`, `unconfirmed`, `open_ends`: what it covers (linearizability.coverage),
+`judged`: what it is about (linearizability.judged), and `note`: in words what it is not. Columns that the checker's
+table has too have the same names and types there."""
 
 MOST_GAPS = 3
 """How many partitions that a verdict does not cover a unit names."""
@@ -200,6 +201,7 @@ def _verdict_table(verdicts: Verdicts, rows: RowCounts, spoiled: set[int], aside
         "malformed": [malformed[one] for one in ids],
         "verdict": [NAMES.index(MALFORMED)] * len(ids),
         **{name: [0] * len(ids) for name in ("anomalies", "records", "unconfirmed", "open_ends")},
+        "judged": [""] * len(ids),
         "note": [NOT_CHECKED] * len(ids),
     }
     return pa.concat_tables([table, pa.table(left_out, schema=VERDICT_SCHEMA)]).sort_by("history")

@@ -41,8 +41,9 @@ null."""
 
 _DDL = (
     "history bigint, operations bigint, malformed bigint, verdict tinyint, anomalies int, records bigint, "
-    "unconfirmed bigint, open_ends bigint, note string, found array<struct<anomaly: string, topic: string, "
-    "partition: int, operations: array<int>, count: bigint, witness: string>>, reasons array<string>"
+    "unconfirmed bigint, open_ends bigint, judged string, note string, "
+    "found array<struct<anomaly: string, topic: string, partition: int, operations: array<int>, count: bigint, "
+    "witness: string>>, reasons array<string>"
 )
 
 
@@ -130,6 +131,7 @@ def judged(checked: Checked, nameless: int) -> pa.Table:
         "operations": nameless,
         "malformed": nameless,
         "verdict": NAMES.index(MALFORMED),
+        "judged": "",
         "note": NOT_CHECKED,
         "found": [],
         "reasons": why,

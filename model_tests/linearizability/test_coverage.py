@@ -12,7 +12,7 @@ from tidegauge.linearizability import coverage, log
 from tidegauge.linearizability.check import Verdict, check
 from tidegauge.linearizability.coverage import MOST_NAMED, Gap, Totals, cover
 from tidegauge.linearizability.generator import generate
-from tidegauge.linearizability.history import Operation, Operations, blocks, concatenate
+from tidegauge.linearizability.history import UNKNOWN, Kind, Operation, Operations, blocks, concatenate
 from tidegauge.linearizability.log import Level
 from tidegauge.model_tests.linearizability.row_by_row.coverage import gap
 from tidegauge.model_tests.linearizability.rows import election, end, fetch, history, produce, settled, unknown
@@ -141,3 +141,50 @@ def test_verdicts_keep_what_they_cover_without_the_operations() -> None:
     assert detached.rows is None
     assert detached.table() == verdicts.table()
     assert detached.of(0) is Verdict.VALID
+
+
+JUDGED: dict[str, tuple[Rows, str, str]] = {
+    "everything": ([produce(0, 1, 0, 7), AFTER, fetch(11, 12, 0, 7, mark=1)], "records, holes, positions, ends", ""),
+    "no end": ([produce(0, 1, 0, 7), fetch(11, 12, 0, 7)], "records, holes, positions", "the end of 1 partition(s)"),
+    "a position that nobody knows": (
+        [produce(0, 1, 0, 7), AFTER, fetch(11, 12, UNKNOWN, 7, offsets=[0], mark=1)],
+        "records, holes, ends",
+        "where 1 fetches began, which nobody knows",
+    ),
+    "an election": (
+        [produce(0, 1, 0, 7), election(2, 3, 0), AFTER, fetch(11, 12, 0, mark=0)],
+        "records, holes, positions, ends, elections",
+        "",
+    ),
+    "a transaction": (
+        [
+            attrs.evolve(produce(0, 1, 0, 7), transaction=1),
+            attrs.evolve(end(2, 3, UNKNOWN), kind=Kind.COMMIT, transaction=1),
+        ],
+        "records, transactions",
+        "offset holes, stale reads and ends of partitions",
+    ),
+    "a transaction across an election": (
+        [
+            attrs.evolve(produce(0, 1, 0, 7), transaction=1),
+            attrs.evolve(end(2, 3, UNKNOWN), kind=Kind.COMMIT, transaction=1),
+            election(4, 5, 0),
+        ],
+        "records",
+        "offset holes",
+    ),
+    "a group": (
+        [attrs.evolve(produce(0, 1, UNKNOWN), kind=Kind.DELIVER, offset=0, values=(), group=1, member=1)],
+        "groups",
+        "groups",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", JUDGED)
+def test_each_row_says_what_was_judged_and_in_words_what_was_not(what: str) -> None:
+    rows, judged, note = JUDGED[what]
+    (row,) = check(history(rows)).table().to_pylist()
+    assert row["judged"] == judged
+    assert note in (row["note"] or "")
+    assert bool(row["note"]) == bool(note)

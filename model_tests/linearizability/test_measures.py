@@ -59,6 +59,7 @@ def test_the_tables_have_a_row_for_each_history_and_for_each_anomaly() -> None:
         "records": [2, 1, 2],
         "unconfirmed": [2, 1, 2],
         "open_ends": [1, 1, 1],
+        "judged": ["records, holes", "records, holes", "records, holes"],
         "note": [
             f"not checked: {count} of {count} records that must not be lost, which nobody read after their partition "
             "had settled; the end of 1 partition(s), which nobody read after it had settled"

@@ -24,6 +24,7 @@ from tidegauge.linearizability.check import Verdict, Verdicts
 from tidegauge.linearizability.check import check as check_operations
 from tidegauge.linearizability.coverage import Totals
 from tidegauge.linearizability.history import Operations
+from tidegauge.linearizability.judged import counted
 from tidegauge.linearizability.log import Level
 from tidegauge.linearizability.malformed import MalformedRow, split
 from tidegauge.linearizability.tapped.reading import ABOUT, is_recording
@@ -216,6 +217,10 @@ def show(screen: Screen, checked: Sequence[CheckedFile], limit: int) -> None:
     if positions != Positions():
         screen.say(f"\n{positions}")
     if any(len(one.verdicts.histories) for one in checked):
+        histories = sum(len(one.verdicts.histories) for one in checked)
+        parts = counted([one.verdicts.coverage.parts for one in checked])
+        of = (f"{name} of {count:,}" for name, count in parts.items() if count)
+        screen.say(f"\njudged: {', '.join(of)} of {histories:,} histories")
         gaps = islice((gap for one in checked for gap in one.verdicts.coverage.gaps), NAMED)
         screen.say(f"\n{sum((one.verdicts.coverage.totals for one in checked), Totals()).words(gaps)}")
 
@@ -279,6 +284,7 @@ def document(checked: Sequence[CheckedFile]) -> dict[str, Any]:
             for kind in ("logs", "transactions", "groups")
         },
         "verdicts": {verdict.name.lower(): sum(one.count(verdict) for one in checked) for verdict in Verdict},
+        "judged": counted([one.verdicts.coverage.parts for one in checked]),
         "anomalies_by_name": dict(sorted(found.items())),
         "files": [
             {
