@@ -36,6 +36,11 @@ MOST_RECORDS: Final = 1 << 20
 _KEPT: Final = (1 << 62) - 4
 _SENDER = struct.Struct(">qhi")
 _SEQUENCES: Final = 1 << 31
+_DIGEST = struct.Struct(">Q")
+_SMALLEST: Final = 6
+"""Bytes of a record without anything in it: attributes, two deltas, two lengths, and the number of headers."""
+ONE_BYTE: Final = 0x80
+"""A varint below this has one byte."""
 
 
 def identities(batch: Buffer, header: BatchHeader) -> tuple[list[int], list[int]]:
@@ -43,24 +48,38 @@ def identities(batch: Buffer, header: BatchHeader) -> tuple[list[int], list[int]
     if not 0 <= header.records_count <= MOST_RECORDS:
         raise InvalidRecordError(f"{header.records_count} records in one batch")
     payload = _payload(batch, header)
+    try:
+        return _walk(payload, header)
+    except IndexError:
+        raise CorruptRecordError(f"a record runs over the end of {len(payload)} bytes") from None
+
+
+def _walk(payload: bytes, header: BatchHeader) -> tuple[list[int], list[int]]:
+    """The same of the records alone; a varint of one byte, which most are here, is not worth a call."""
     deltas: list[int] = []
     values: list[int] = []
     flags = (IDEMPOTENT if header.producer_id >= 0 else 0) | (TRANSACTIONAL if header.is_transactional else 0)
     position, end = 0, len(payload)
     sender, sequenced = b"", header.producer_id >= 0
     for _ in range(header.records_count):
-        size, start = decode_varint(payload, position)
+        if payload[position] < ONE_BYTE:
+            size, start = (payload[position] >> 1) ^ -(payload[position] & 1), position + 1
+        else:
+            size, start = decode_varint(payload, position)
         position = start + size
-        if size < 0 or position > end:
+        if size < _SMALLEST or position > end:
             raise CorruptRecordError(f"a record of {size} bytes where {end - start} are left")
-        _, start = decode_varint(payload, start + 1)
-        delta, start = decode_varint(payload, start)
+        start = start + 2 if payload[start + 1] < ONE_BYTE else decode_varint(payload, start + 1)[1]
+        if payload[start] < ONE_BYTE:
+            delta, start = (payload[start] >> 1) ^ -(payload[start] & 1), start + 1
+        else:
+            delta, start = decode_varint(payload, start)
         if sequenced:
             sequence = (header.base_sequence + delta) % _SEQUENCES
             sender = _SENDER.pack(header.producer_id, header.producer_epoch, sequence)
-        digest = blake2b(sender + payload[start:position], digest_size=8).digest()
+        (number,) = _DIGEST.unpack(blake2b(sender + payload[start:position], digest_size=_DIGEST.size).digest())
         deltas.append(delta)
-        values.append(int.from_bytes(digest, "big") & _KEPT | flags)
+        values.append(number & _KEPT | flags)
     return deltas, values
 
 

@@ -7,7 +7,7 @@ recording's hands before the request goes on, so that no read of it is recorded 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, Final, Protocol
 
 import attrs
@@ -18,7 +18,7 @@ from tidegauge.impl.tap.exchange import Exchange, Line
 from tidegauge.impl.tap.loading import loaded
 from tidegauge.impl.tap.topic_names import TopicNames
 from tidegauge.impl.wire.apis import ApiKey, versions_of
-from tidegauge.impl.wire.codecs import MalformedMessageError, api_name, decode_canonical
+from tidegauge.impl.wire.codecs import MalformedMessageError, api_name, decode_canonical, decode_quickly
 from tidegauge.impl.wire.fields import NO_ID
 
 LOGGER: Final = logging.getLogger(__name__)
@@ -57,6 +57,11 @@ class Recording(Protocol):
         """Lines of nothing that has begun."""
 
 
+def _decoded(frame: memoryview, api_key: int, version: int) -> tuple[str | None, Any]:
+    """(client id, canonical message) of a request. Raises MalformedMessageError."""
+    return decode_quickly(frame, api_key, version) or decode_canonical(frame, api_key, version)
+
+
 @attrs.define(eq=False)
 class Observer:
     """Reads for all connections; each has its `Sessions`."""
@@ -80,7 +85,7 @@ class Observer:
         """A request, without its length, has been passed on."""
         try:
             kind = exchange.api_key, exchange.version, "request"
-            _, request = loaded(kind, lambda: decode_canonical(frame, exchange.api_key, exchange.version))
+            _, request = loaded(kind, lambda: _decoded(frame, exchange.api_key, exchange.version))
             self._note(exchange, request, sessions)
         except MalformedMessageError as error:
             self.left_out(exchange, str(error))
@@ -136,18 +141,24 @@ class Observer:
             return []
         if exchange.asked is None and exchange.lines is None:
             return []  # the request was not understood
-        told: Callable[[], list[Line]] = {
-            ApiKey.PRODUCE: lambda: produces.responded(exchange, response, at),
-            ApiKey.FETCH: lambda: fetches.responded(exchange, response, at, self.topics, sessions),
-            ApiKey.LIST_OFFSETS: lambda: offset_lookups.responded(exchange, response, at, self.topics),
-            ApiKey.END_TXN: lambda: transactions.ended(exchange, response, at),
-            ApiKey.OFFSET_COMMIT: lambda: transactions.committed(exchange, response, at),
-            ApiKey.TXN_OFFSET_COMMIT: lambda: transactions.committed(exchange, response, at),
-            ApiKey.OFFSET_FETCH: lambda: transactions.found(exchange, response, at, self.topics),
-            ApiKey.SYNC_GROUP: lambda: assignments.synced(exchange, response, at),
-            ApiKey.CONSUMER_GROUP_HEARTBEAT: lambda: assignments.beaten(exchange, response, at, self.topics),
-        }.get(ApiKey(exchange.api_key), list)
-        return told()
+        match exchange.api_key:
+            case ApiKey.PRODUCE:
+                return produces.responded(exchange, response, at)
+            case ApiKey.FETCH:
+                return fetches.responded(exchange, response, at, self.topics, sessions)
+            case ApiKey.LIST_OFFSETS:
+                return offset_lookups.responded(exchange, response, at, self.topics)
+            case ApiKey.END_TXN:
+                return transactions.ended(exchange, response, at)
+            case ApiKey.OFFSET_COMMIT | ApiKey.TXN_OFFSET_COMMIT:
+                return transactions.committed(exchange, response, at)
+            case ApiKey.OFFSET_FETCH:
+                return transactions.found(exchange, response, at, self.topics)
+            case ApiKey.SYNC_GROUP:
+                return assignments.synced(exchange, response, at)
+            case ApiKey.CONSUMER_GROUP_HEARTBEAT:
+                return assignments.beaten(exchange, response, at, self.topics)
+        return []
 
     def lost(self, exchange: Exchange) -> None:
         """No response will come: nobody knows what has become of the request."""

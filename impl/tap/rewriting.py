@@ -7,7 +7,7 @@ leaders of partitions whose leader has changed (KIP-951).
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import attrs
@@ -19,7 +19,7 @@ from tidegauge.impl.wire.primitives import i32
 Local = Callable[[str, int], Address]
 """Where the tap listens for what is at a host and port."""
 
-NAME_LEADERS_FROM: Final = {
+NAME_LEADERS_FROM: Final[Mapping[int, int]] = {
     ApiKey.PRODUCE: 10,
     ApiKey.FETCH: 16,
     ApiKey.SHARE_FETCH: 0,
@@ -31,11 +31,7 @@ NAME_BROKERS: Final = frozenset({ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKe
 
 def may_have_addresses(api_key: int, version: int) -> bool:
     """Whether a response of this API and version can say where a broker is."""
-    first = NAME_LEADERS_FROM.get(ApiKey(api_key)) if api_key in _KEYS else None
-    return api_key in NAME_BROKERS or (first is not None and version >= first)
-
-
-_KEYS: Final = frozenset(int(key) for key in ApiKey)
+    return api_key in NAME_BROKERS or version >= NAME_LEADERS_FROM.get(api_key, version + 1)
 
 
 def rewritten(message: Any, api_key: int, local: Local) -> Any | None:

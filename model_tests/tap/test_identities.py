@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tidegauge.impl.records.batches import BatchHeader, Compression, RecordError, assign
+from tidegauge.impl.records.batches import (
+    HEADER_SIZE,
+    LENGTH_OVERHEAD,
+    BatchHeader,
+    Compression,
+    RecordError,
+    assign,
+)
 from tidegauge.impl.records.markers import TransactionMarker, build_marker
 from tidegauge.impl.records.payload import NO_PRODUCER, ProducerIdentity, Record, RecordHeader, build_batch
 from tidegauge.impl.tap.fetches import Sessions, read_records
@@ -71,6 +80,20 @@ def test_a_batch_that_lies_about_its_records_is_refused() -> None:
     for count in (4, 1 << 30, -1):
         with pytest.raises(RecordError):
             identities(batch, header._replace(records_count=count))
+
+
+@given(payload=st.binary(max_size=40), count=st.integers(0, 5), producer=st.sampled_from([PRODUCER, NO_PRODUCER]))
+def test_whatever_bytes_a_batch_has_it_is_read_or_refused(
+    payload: bytes, count: int, producer: ProducerIdentity
+) -> None:
+    header = BatchHeader.parse(build_batch(RECORDS, producer=producer))
+    batch = bytes(HEADER_SIZE) + payload
+    header = header._replace(records_count=count, batch_length=len(batch) - LENGTH_OVERHEAD)
+    try:
+        deltas, found = identities(batch, header)
+    except RecordError:
+        return
+    assert len(deltas) == len(found) == count
 
 
 def test_a_few_bytes_that_stand_for_many_are_refused() -> None:
