@@ -12,6 +12,7 @@ from typing import Any, Final
 import pytest
 
 from tidegauge.spec.kernel.explorer import explore
+from tidegauge.spec.kernel.machine import Machine
 from tidegauge.spec.replication.extension import ReplicationExtension
 from tidegauge.spec.replication.extensions.damage import Damage
 from tidegauge.spec.replication.extensions.retention import Retention
@@ -19,6 +20,7 @@ from tidegauge.spec.replication.extensions.running_damage import RunningDamage
 from tidegauge.spec.replication.extensions.settings import Settings
 from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.models import MODELS
+from tidegauge.spec.replication.state import State
 
 CATCHES_UP: Final = "a live follower catches up"
 STARTS_FOLLOW: Final = "a live follower's log starts no lower than its leader's"
@@ -35,7 +37,7 @@ LEFT_OUT: Final[tuple[tuple[type[ReplicationExtension], str, str, str], ...]] = 
 """Extension, the rule that it wraps, the model without it, and what fails there."""
 
 
-def without(machine: Replication, kind: type[ReplicationExtension], rule: str) -> Replication:
+def without(machine: Replication, kind: type[ReplicationExtension], rule: str) -> Machine[State]:
     """The machine whose extension leaves a rule as it finds it."""
 
     def unwrapped(
