@@ -45,7 +45,9 @@ def without(machine: Replication, kind: type[ReplicationExtension], rule: str) -
     ) -> Any:
         return inner(*args, **more)
 
-    return machine.exchanged(kind, type(f"{kind.__name__}Without", (kind,), {rule: unwrapped, "__doc__": rule}))
+    found = machine.exchanged(kind, type(f"{kind.__name__}Without", (kind,), {rule: unwrapped, "__doc__": rule}))
+    assert isinstance(found, Replication)
+    return found
 
 
 @pytest.mark.parametrize(
