@@ -112,6 +112,14 @@ TRACE = (
 A, B = name_of("t", "a"), name_of("t", "b")
 
 
+def test_a_log_whose_topic_id_a_crash_has_taken_is_of_the_topic_that_was_there_before() -> None:
+    """Campaign seed 4040: partition.metadata was not on stable storage."""
+    place = next(n for n, one in enumerate(TRACE) if isinstance(one.decision, events.Restart))
+    unnamed = TraceEvent(0, 0, events.Restart("t", 0, state(), NOBODY, (), -1, ""))
+    names = [getattr(one.decision, "topic", None) for one in told_apart((*TRACE[:place], unnamed, *TRACE[place + 1 :]))]
+    assert names == [getattr(one.decision, "topic", None) for one in told_apart(TRACE)]
+
+
 def test_a_decision_is_of_the_topic_whose_log_its_broker_has() -> None:
     apart = list(told_apart(TRACE))
     names = [getattr(event.decision, "topic", None) for event in apart]

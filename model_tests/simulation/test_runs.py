@@ -101,6 +101,7 @@ def without_recreation(options: Options) -> Options:
         pytest.param(1154, "damage is met before metadata are acted on", marks=pytest.mark.deep),
         pytest.param(1298, "a fenced broker reports damage, and nobody is in sync", marks=pytest.mark.deep),
         pytest.param(3626, "a deleted log is in a directory that has failed", marks=pytest.mark.deep),
+        pytest.param(4040, "a crash takes the topic id of a log", marks=pytest.mark.deep),
         pytest.param(1289, "healing cuts short that a clock is wrong", marks=pytest.mark.deep),
     ],
 )

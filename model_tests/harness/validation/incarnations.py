@@ -86,9 +86,10 @@ class _Renaming:
                 self._read[event.node] = offset
             case events.ApplyMetadata() | events.Restart() as decision if decision.topic in self._names:
                 place = event.node, decision.topic, decision.partition
-                self._hosted[place] = decision.topic_id
-                kept = [one for one in self._kept.get(place, []) if one != decision.topic_id]
-                self._kept[place] = [*kept, decision.topic_id]
+                before = self._kept.get(place, [])
+                topic_id = decision.topic_id or (before[-1] if before else NOBODY)  # a crash may have taken the id
+                self._hosted[place] = topic_id
+                self._kept[place] = [*(one for one in before if one != topic_id), topic_id]
 
     def _note_end(self, event: TraceEvent) -> None:
         """What does not hold after an event any more."""
