@@ -105,6 +105,14 @@ def test_a_row_that_goes_over_to_another_history_is_seen_in_its_share(
     assert set(Tally.of(counts_of(rows)).differs(Tally.of(counts_of(wrong)))) == shares
 
 
+def test_a_row_that_goes_to_another_history_of_its_share_is_seen() -> None:
+    ids = np.arange(20_000)
+    mine = ids[share_of(ids) == share_of(ids)[0]]
+    assert len(mine) > 1
+    one, other = (RowCounts(mine[:2], ints(*rows)) for rows in ((2, 1), (1, 2)))
+    assert Tally.of(one).differs(Tally.of(other)) == [int(share_of(ids)[0])]
+
+
 @given(st.lists(ids_or_null, max_size=6))
 def test_tallies_of_parts_add_up_to_the_tally_of_the_whole(columns: list[list[int | None]]) -> None:
     parts = [count_column(pa.chunked_array([pa.array(column, pa.int64())])) for column in columns]

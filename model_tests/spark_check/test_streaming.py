@@ -137,6 +137,8 @@ def test_a_history_is_closed_when_nothing_of_it_has_come_for_long_enough(stream:
         "late": 1, "open": LENGTH, "newest": 1_000_000, "histories": 0,
     }  # fmt: skip
     assert set(written_verdicts(tmp_path / "out")) == {0}
+    assert batch(stream, 4, 0, nothing, limit=3_000_000)["histories"] == 1
+    assert batch(stream, 5, 0, timed.slice(3, 1), limit=3_000_000)["late"] == 1
 
 
 def test_a_batch_that_comes_again_puts_the_same_and_old_states_are_forgotten(stream: Stream, tmp_path: Path) -> None:
