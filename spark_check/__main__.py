@@ -14,6 +14,7 @@ from tidegauge.spark_check.job import open_job
 from tidegauge.spark_check.session import (
     CORES,
     JVM_MEMORY,
+    NAME,
     BadMemory,
     check_pyspark,
     cluster_session,
@@ -64,7 +65,7 @@ def _elsewhere(options: argparse.Namespace) -> bool:
 def _session(options: argparse.Namespace) -> SparkSession:
     if _elsewhere(options):
         return cluster_session(options.master, dict(options.conf))
-    return local_session(options.cores or CORES, options.memory or JVM_MEMORY, settings=dict(options.conf))
+    return local_session(options.cores or CORES, options.memory or JVM_MEMORY, NAME, dict(options.conf))
 
 
 def _setting(text: str) -> tuple[str, str]:

@@ -88,8 +88,8 @@ def test_a_block_cuts_no_history(lengths: list[int], size: int, target: int) -> 
     assert all(len(block) - target < max(lengths) + size for block in blocks)
 
 
-def test_spark_and_arrow_say_the_same_of_the_columns() -> None:
-    pytest.importorskip("pyspark")
+@pytest.mark.spark
+def test_spark_and_arrow_say_the_same_of_the_columns(spark: SparkSession) -> None:
     from pyspark.sql.pandas.types import from_arrow_schema
     from pyspark.sql.types import _parse_datatype_string
 
