@@ -111,10 +111,13 @@ class GroupCoordinator:
             if self.in_flight[key] <= 0:
                 del self.in_flight[key]
 
-    def group_written(self, write: GroupWrite, log_offset: int, now: Moment) -> Outcome:
-        """A group's record is committed, at this offset."""
+    def group_written(
+        self, write: GroupWrite, log_offset: int, now: Moment, beneath: ConsumerGroup | None = None
+    ) -> Outcome:
+        """A group's record is committed, at this offset; `beneath`: the consumer group that it takes away."""
         self.offsets.replay([GroupWritten(log_offset, write.group, write.metadata)])
-        self.migration.landed(write.group)
+        if beneath is not None:
+            self.migration.landed(beneath)
         return self.classic.written(write, now)
 
     def consumers_written(self, write: ConsumerWrite, log_offset: int) -> None:

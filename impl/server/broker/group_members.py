@@ -22,6 +22,7 @@ from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.coordinators.groups.classic.messages import GroupWrite, Outcome, Response
 from tidegauge.impl.coordinators.groups.group_metadata import group_record
+from tidegauge.impl.coordinators.groups.migration.coordinator import tombstones
 from tidegauge.impl.server.broker.coordinator_log import CoordinatorLog, Led
 from tidegauge.impl.server.broker.group_lines import GroupLines
 from tidegauge.impl.server.broker.write_line import WriteLine
@@ -122,15 +123,16 @@ class GroupMembers:
     async def _write(self, led: Led[GroupCoordinator], write: GroupWrite) -> None:
         """Have it in the log, and tell the core what becomes of it."""
         core = led.state
+        beneath = core.migration.beneath(write.group)
 
         def apply(base_offset: int) -> None:
-            self.carry_out(led, core.group_written(write, base_offset, self._now()))
+            self.carry_out(led, core.group_written(write, base_offset, self._now(), beneath))
 
         record = group_record(write.group, write.metadata)
         if len(record.value or b"") > self._max_bytes(led):
             error = ErrorCode.unknown_server_error
         else:
-            records = [record, *core.migration.beneath(write.group)]
+            records = [record, *tombstones(beneath)]
             error = await self._log.append(led, records, apply, timeout_ms=self._append_timeout_ms())
         if error is not ErrorCode.none:
             self.carry_out(led, core.classic.failed(write, error, self._now()))

@@ -11,6 +11,7 @@ from kio.schema.errors import ErrorCode
 from tidegauge.impl.coordinators.groups.classic.messages import (
     Heartbeat,
     JoinGroup,
+    LeaveGroup,
     Leaving,
     Moment,
     Outcome,
@@ -179,6 +180,22 @@ def test_a_classic_member_is_in_its_record_as_kafka_writes_it() -> None:
     found = replayed(None, ConsumerKey(5, GROUP, "m"), value)
     assert found is not None
     assert found.members["m"].classic == side
+
+
+def test_a_classic_record_takes_away_the_consumer_group_that_lay_beneath_and_none_that_came_later() -> None:
+    one = Coordinator()
+    one.stable()
+    (late,) = one.core.classic.leave(LeaveGroup(GROUP, (Leaving("a-"),)), object(), at()).writes
+    assert one.core.migration.beneath(GROUP) is None
+    one.beat()
+    one.beat(epoch=-1)
+    one.join("", version=3, unique="x")
+    one.carry_out(one.core.group_written(late, 0, at()))
+    beneath = one.core.migration.beneath(GROUP)
+    assert beneath is one.group, "the next record has its tombstones"
+    one.carry_out(one.core.group_written(late, 0, at(), beneath))
+    assert one.core.migration.beneath(GROUP) is None
+    assert one.core.consumers.committed == {}
 
 
 # --- what is not written ---------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ from tidegauge.impl.coordinators.groups.consumer.records import MEMBER
 from tidegauge.impl.coordinators.groups.consumer.state import ConsumerHeartbeat, HeartbeatResponse
 from tidegauge.impl.coordinators.groups.coordinator import GroupCoordinator, Limits
 from tidegauge.impl.coordinators.groups.group_metadata import group_record
-from tidegauge.impl.coordinators.groups.migration.coordinator import Decision
+from tidegauge.impl.coordinators.groups.migration.coordinator import Decision, tombstones
 from tidegauge.impl.coordinators.groups.migration.embedded import encode_assignment, read_assignment
 from tidegauge.impl.coordinators.groups.migration.rules import MigrationLimits, MigrationRules, Policy
 from tidegauge.impl.coordinators.groups.record_formats import ConsumerKey, GroupRecord, decode_key
@@ -152,10 +152,11 @@ class MigrationCores(ConsumerCores):
 
     def carry_out(self, outcome: Outcome) -> None:
         for write in outcome.writes:
-            records = (group_record(write.group, write.metadata), *self.core.migration.beneath(write.group))
+            beneath = self.core.migration.beneath(write.group)
+            records = (group_record(write.group, write.metadata), *tombstones(beneath))
 
-            def commit(core: GroupCoordinator, place: int, write=write) -> None:  # type: ignore[no-untyped-def]
-                self.carry_out(core.group_written(write, place, NOW))
+            def commit(core: GroupCoordinator, place: int, write=write, beneath=beneath) -> None:  # type: ignore[no-untyped-def]
+                self.carry_out(core.group_written(write, place, NOW, beneath))
 
             self.appended.append(Batch(records, commit))  # type: ignore[arg-type]
 

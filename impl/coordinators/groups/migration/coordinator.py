@@ -280,18 +280,21 @@ class Migration:
                 self.consumers.watch(member, write.group_id, RETRY_MS, now.timer_ms)
         return outcome
 
-    def beneath(self, group_id: str) -> tuple[GroupRecord, ...]:
-        """The tombstones of a consumer group without members that lies beneath a classic one."""
+    def beneath(self, group_id: str) -> ConsumerGroup | None:
+        """The consumer group without members that lies beneath a classic one: the next record takes it away."""
         group = self.consumers.get(group_id)
-        if group is None or group.members or self.classic.get(group_id) is None:
-            return ()
-        return tuple(changes(group, None, group_id))
+        return None if group is None or group.members or self.classic.get(group_id) is None else group
 
-    def landed(self, group_id: str) -> None:
-        """A record of the classic group is committed, and with it those tombstones."""
-        if self.beneath(group_id):
-            self.consumers.forget(group_id)
-            self.consumers.committed.pop(group_id, None)
+    def landed(self, group: ConsumerGroup) -> None:
+        """A record of the classic group is committed, and with it the tombstones of the group that lay beneath."""
+        if self.consumers.get(group.group_id) is group:
+            self.consumers.forget(group.group_id)
+            self.consumers.committed.pop(group.group_id, None)
+
+
+def tombstones(group: ConsumerGroup | None) -> tuple[GroupRecord, ...]:
+    """The records by which a group without members is no more; none where there is none."""
+    return () if group is None else tuple(changes(group, None, group.group_id))
 
 
 def _side(member: ConsumerMember) -> ClassicSide:
