@@ -170,6 +170,10 @@ def test_a_fetch_of_which_nobody_knows_where_it_began_may_have_begun_anywhere() 
     recorded.sent(A, B, offset=0)
     recorded.read(1, B, position=None)
     assert recorded.verdicts(alone=True).valid
+    recorded.sent(C, offset=2)
+    recorded.read(0, A)
+    recorded.read(2, C, position=None)
+    assert recorded.verdicts(alone=True).valid, "it does not go on from where the one before has ended"
     recorded.read(1, B, position=0)
     assert not recorded.verdicts(alone=True).valid
 
