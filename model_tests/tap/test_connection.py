@@ -269,7 +269,7 @@ def test_a_response_to_nothing_passes_unread() -> None:
 def test_frames_without_headers_pass_between_a_handshake_and_the_first_request() -> None:
     handshake = encode_request(SaslHandshakeRequest(mechanism="PLAIN"), 1, "me")
     accepted = encode_response(SaslHandshakeResponse(error_code=ErrorCode.none, mechanisms=("PLAIN",)), 1)
-    token, empty = frame(b"\x00me\x00secret"), frame(b"")
+    token, empty = frame(b"\x00\x00\x00\x09 secret"), frame(b"")  # as a Produce request begins
     with tapped(in_turn(accepted, empty, produced(2, 3))) as (_, lines, client):
         client.sendall(handshake)
         assert received(client) == accepted
@@ -279,6 +279,7 @@ def test_frames_without_headers_pass_between_a_handshake_and_the_first_request()
         assert received(client) == produced(2, 3)
         (line,) = lines.of("produce")
     assert line["offset"] == 3
+    assert [one["kind"] for one in lines.lines] == ["produce"], "a token is no request"
     assert "secret" not in repr(lines.lines)
 
 
