@@ -3,9 +3,10 @@
 A hole is an offset below the known end of the log that no known record holds. A batch of unknown outcome may fill it if
 it was called before the deadline: the earliest return of an operation that knew the log to reach beyond. Batches
 of one record need no search: deadlines grow with the offset, so the earliest call goes to the lowest hole. Longer
-batches must tile the runs of holes, which is an exact-cover search; it is memoised, and bounded. Two conditions spare
-most of it: each run must fit some batches when it has all to itself, and runs that only batches of certain sizes fit
-must not have more offsets than those have records.
+batches must tile the runs of holes, which is an exact-cover search (bin packing: no fast rule decides it); it is
+memoised, and bounded by its steps. Three conditions spare most of it: each run must fit some batches when it has all to
+itself; by the deadline of each run as many records must have been called as it and the runs before it have offsets;
+and runs that only batches of certain sizes fit must not have more offsets than those have records.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
+from itertools import accumulate
 
 import attrs
 
@@ -135,6 +137,9 @@ class _Search:
                 return Filling.IMPOSSIBLE, stuck
         # What batches with an offset of their own may hold, and where records may be lost, is left to the search.
         apart = self.pinned or self.free or self.moved
+        late = None if apart else self._too_late(holes)
+        if late is not None:
+            return Filling.IMPOSSIBLE, late
         sets, needs = ((), [()] * (len(holes) + 1)) if apart else self._needs(holes)
         failed: set[tuple[int, int, tuple[int, ...]]] = set()
         deepest = (0, holes[0].start)
@@ -178,6 +183,18 @@ class _Search:
             furthest = at
             reachable.update(at + size for size, _ in self.choices(attrs.evolve(hole, start=at), nobody))
         return None if reachable else attrs.evolve(hole, start=furthest)
+
+    def _too_late(self, holes: Sequence[Hole]) -> Hole | None:
+        """The first hole by whose deadline the batches that were called have fewer records than the holes up to it."""
+        calls = sorted((call, size) for size in self.sizes for call in self.calls[size])
+        records = list(accumulate((size for _, size in calls), initial=0))
+        needed = 0
+        for hole in holes:
+            needed += hole.stop - hole.start
+            called = bisect_right(calls, (self.deadlines.beyond(hole.stop - 1), NEVER))
+            if needed > records[called]:
+                return hole
+        return None
 
     def _sums_up(self, hole: Hole) -> bool:
         """Whether some of the batches called by the last deadline are together as long as the hole: a set of bits."""

@@ -40,6 +40,16 @@ IMPOSSIBLE = {
 }
 
 
+def test_holes_whose_batches_were_called_too_late_are_a_violation_at_once() -> None:
+    gaps, sizes = [30] * 60, [10, 11, 9] * 60
+    in_time = holed(gaps, sizes, [10 + number // 3 for number in range(len(sizes))])
+    assert check(in_time).valid
+    late = holed(gaps, sizes, [10 + number // 3 + (number == 44) for number in range(len(sizes))])
+    (anomaly,) = check(late, hole_steps=1_000).anomalies
+    assert anomaly.name is Name.OFFSET_HOLE
+    assert "no produce accounts for offsets 434 to 463. " in anomaly.witness
+
+
 @pytest.mark.parametrize("what", IMPOSSIBLE)
 def test_holes_that_no_batches_fit_are_a_violation_at_once(what: str) -> None:
     gaps, batches = IMPOSSIBLE[what]
