@@ -30,18 +30,23 @@ flag and knows about elections; what they do not flag is valid.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from enum import Enum
+from importlib import import_module
+from types import ModuleType
 
 import attrs
 import numpy as np
 
 from tidegauge.linearizability.arrays import ranks, runs, spread
 from tidegauge.linearizability.history import NEVER, UNKNOWN, Flags, Ints, Kind, Operations, blocks
-from tidegauge.linearizability.rows import Rows
+from tidegauge.linearizability.rows import Rows, partitions
 
 BLOCK = 1 << 17
 """Operations screened at a time: their tables stay in a core's cache."""
+WORTH_COMPILED_CODE = 1 << 18
+"""From so many operations on compiled code is loaded, if numba is installed (`linearizability.compiled`)."""
 
 
 class Level(Enum):
@@ -70,13 +75,47 @@ def screen(
     each block, and where it begins.
     """
     suspects: list[Ints] = []
+    compiled = _compiled(len(operations))
     for start, stop in blocks(operations, BLOCK):
         block = operations if stop - start == len(operations) else operations.slice(start, stop)
-        rows = Rows.of(block)
-        suspects.extend(found + start for found in _suspects(rows, level))
+        rows = None if compiled and also is None else Rows.of(block)
+        some = None if compiled is None else _suspicious(compiled, block, level)
+        if some is None:
+            rows = rows or Rows.of(block)
+            suspects.extend(found + start for found in _suspects(rows, level))
+        elif len(some):
+            suspects.extend(some[found] + start for found in _suspects(Rows.of(block.take(some)), level))
         if also is not None:
+            assert rows is not None, "they are made for it"
             also(rows, start)
     return Suspects(tuple(suspects))
+
+
+def _compiled(operations: int) -> ModuleType | None:
+    """The compiled screening, where numba is there, and loaded or worth the second that loading takes."""
+    name = "tidegauge.linearizability.compiled"
+    if name not in sys.modules and operations < WORTH_COMPILED_CODE:
+        return None
+    try:
+        return import_module(name)
+    except (ImportError, RuntimeError):  # the latter where numba finds no place for what it has compiled
+        return None
+
+
+def _suspicious(compiled: ModuleType, block: Operations, level: Level) -> Ints | None:
+    """The rows of the partitions that compiled code flags, by partition; None for a block that is not for it."""
+    if block.offsets is not None:
+        return None
+    group, groups = partitions(block)
+    columns = (
+        block.kind, block.outcome, block.acks, block.offset, block.starts, block.values, block.high_watermark,
+        block.call, block.returned,
+    )  # fmt: skip
+    flags = compiled.suspicious(group, groups, columns, level is Level.STRICT)
+    if len(flags) < groups:
+        return None
+    rows = np.flatnonzero(flags[group]) if flags.any() else np.zeros(0, np.int64)
+    return rows[np.argsort(group[rows], kind="stable")]
 
 
 @attrs.frozen(eq=False)
