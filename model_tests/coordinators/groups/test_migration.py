@@ -198,6 +198,17 @@ def test_a_classic_record_takes_away_the_consumer_group_that_lay_beneath_and_non
     assert one.core.consumers.committed == {}
 
 
+def test_a_group_that_has_gone_back_and_that_nobody_has_led_rebalances_when_it_is_loaded() -> None:
+    """What the last member of KIP-848 had is nobody's."""
+    one, other = Coordinator(), Coordinator()
+    one.stable()
+    one.beat()
+    one.beat(epoch=-1)
+    other.core.classic.load(GROUP, one.core.offsets.metadata[GROUP], at())
+    assert other.core.classic.groups[GROUP].state is ClassicState.PREPARING_REBALANCE
+    assert other.core.classic.heartbeat(Heartbeat(GROUP, 2, "a-"), at()) is ErrorCode.rebalance_in_progress
+
+
 # --- what is not written ---------------------------------------------------------------------------------------------
 
 
