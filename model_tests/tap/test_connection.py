@@ -320,6 +320,15 @@ def test_what_memory_does_not_suffice_for_passes_unread() -> None:
     assert not lines.open
 
 
+def test_memory_is_given_back() -> None:
+    with tapped(in_turn(produced(1, 0), produced(2, 1)), memory=100_000) as (tap, lines, client):
+        for number in (1, 2):
+            client.sendall(produce(number, value=bytes(70_000)))
+            assert received(client) == produced(number, number - 1)
+        assert len(lines.of("produce", 2)) == 2
+    assert tap.memory.left == 100_000
+
+
 def test_a_client_is_closed_while_the_cluster_cannot_be_reached(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
     with socket.create_server(("127.0.0.1", 0)) as unused:

@@ -85,6 +85,15 @@ def test_what_is_behind_the_last_snapshot_is_left_out(tmp_path: Path) -> None:
         read(tmp_path / "tap")
 
 
+def test_a_snapshot_is_synced_once_it_is_written(tmp_path: Path) -> None:
+    recording = FolderRecording(tmp_path / "tap", {})
+    sizes: list[int] = []
+    with patch("os.fdatasync", lambda file: sizes.append(os.fstat(file).st_size)):
+        recording.emit([(end(1).lines or [])[0]])
+        recording.close()
+    assert sizes == [(tmp_path / "tap" / "part-000001.jsonl").stat().st_size]
+
+
 def test_a_folder_has_one_recording(tmp_path: Path) -> None:
     FolderRecording(tmp_path / "tap", {}).close()
     with pytest.raises(FileExistsError):
