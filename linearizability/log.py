@@ -45,8 +45,8 @@ from tidegauge.linearizability.rows import Rows, partitions
 
 BLOCK = 1 << 17
 """Operations screened at a time: their tables stay in a core's cache."""
-WORTH_COMPILED_CODE = 1 << 18
-"""From so many operations on compiled code is loaded, if numba is installed (`linearizability.compiled`)."""
+WORTH_COMPILED_CODE = 1 << 26
+"""From so many operations on compiled code is loaded, if numba is installed: it takes ten seconds to compile, once."""
 
 
 class Level(Enum):
@@ -92,7 +92,7 @@ def screen(
 
 
 def _compiled(operations: int) -> ModuleType | None:
-    """The compiled screening, where numba is there, and loaded or worth the second that loading takes."""
+    """The compiled screening, where numba is there, and loaded or worth the time that loading takes."""
     name = "tidegauge.linearizability.compiled"
     if name not in sys.modules and operations < WORTH_COMPILED_CODE:
         return None
