@@ -44,7 +44,7 @@ FALSE: Final[Mapping[str, int]] = {
     "idempotence": 391,
     "transactions": 342,
     "classic-groups": 554,
-    "consumer-groups": 341,
+    "consumer-groups": 364,
     "group-migration": 423,
     "committed-reads": 476,
     "unclean-transactions": 401,

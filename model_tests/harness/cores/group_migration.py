@@ -13,6 +13,7 @@ import attrs
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.coordinators.groups.classic.messages import (
+    GroupWrite,
     Heartbeat,
     JoinGroup,
     JoinResponse,
@@ -27,7 +28,7 @@ from tidegauge.impl.coordinators.groups.classic.state import ClassicState, Proto
 from tidegauge.impl.coordinators.groups.classic.turn import ClassicLimits, DeadlineKey, Timer
 from tidegauge.impl.coordinators.groups.consumer.coordinator import ConsumerDeadline, ConsumerTimer, ConsumerWrite
 from tidegauge.impl.coordinators.groups.consumer.records import MEMBER
-from tidegauge.impl.coordinators.groups.consumer.state import ConsumerHeartbeat, HeartbeatResponse
+from tidegauge.impl.coordinators.groups.consumer.state import ConsumerGroup, ConsumerHeartbeat, HeartbeatResponse
 from tidegauge.impl.coordinators.groups.coordinator import GroupCoordinator, Limits
 from tidegauge.impl.coordinators.groups.group_metadata import group_record
 from tidegauge.impl.coordinators.groups.migration.coordinator import Decision, tombstones
@@ -155,10 +156,11 @@ class MigrationCores(ConsumerCores):
             beneath = self.core.migration.beneath(write.group)
             records = (group_record(write.group, write.metadata), *tombstones(beneath))
 
-            def commit(core: GroupCoordinator, place: int, write=write, beneath=beneath) -> None:  # type: ignore[no-untyped-def]
-                self.carry_out(core.group_written(write, place, NOW, beneath))
+            self.appended.append(Batch(records, self.when_written(write, beneath)))
 
-            self.appended.append(Batch(records, commit))  # type: ignore[arg-type]
+    def when_written(self, write: GroupWrite, beneath: ConsumerGroup | None) -> Callable[[GroupCoordinator, int], None]:
+        """What is done once the group's record is committed."""
+        return lambda core, place: self.carry_out(core.group_written(write, place, NOW, beneath))
 
     def decide(self, decision: Decision) -> None:
         self.carry_out(decision.outcome)
@@ -259,8 +261,8 @@ class MigrationCores(ConsumerCores):
             return left.error if decision is None else decision
         outcome = self.core.classic.leave(LeaveGroup(GROUP, (leaving,)), object(), NOW)
         self.carry_out(outcome)
-        answers = [one.responses for one in outcome.writes if one.responses]
-        _, told = outcome.responses[-1] if outcome.responses and not answers else answers[0][0]
+        responses = [one.responses for one in outcome.writes if one.responses]
+        _, told = outcome.responses[-1] if outcome.responses and not responses else responses[0][0]
         return told.members[0].error  # type: ignore[union-attr]
 
     def receive_heartbeat(

@@ -173,7 +173,7 @@ class FastSearch(Search[S]):
             raise FollowError(f"{type(error).__name__}: {error}") from error
         self.tries.learn(program, run.words, [row[word] for word in run.words], leaf)
 
-    def answer(self, misses: Numbers, asked: int) -> None:
+    def ask_all(self, misses: Numbers, asked: int) -> None:
         """Run what the kernel has asked for."""
         for program, index in misses[:asked].tolist():
             self.ask(program, index)
@@ -257,9 +257,9 @@ class FastSearch(Search[S]):
                     raise
             start, skip = at, step
             if how == kernel.MISSES:
-                self.answer(self.misses, asked)
+                self.ask_all(self.misses, asked)
             elif how == kernel.ROOM:
-                self.answer(self.misses, asked)
+                self.ask_all(self.misses, asked)
                 if detail:
                     self.chosen = np.zeros((2 * len(self.chosen), 2), np.int64)
                 else:
@@ -345,7 +345,7 @@ class FastSearch(Search[S]):
             tries.used = int(out[6])
             how, self.checked, place = int(out[0]), int(out[1]), int(out[2])
             if how == kernel.MISSES:
-                self.answer(self.judge_misses, int(out[4]))
+                self.ask_all(self.judge_misses, int(out[4]))
             elif self.checked < self.count:
                 name, _, invariant = self.judges[place]
                 if invariant:
