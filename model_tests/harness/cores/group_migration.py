@@ -156,7 +156,7 @@ class MigrationCores(ConsumerCores):
             beneath = self.core.migration.beneath(write.group)
             records = (group_record(write.group, write.metadata), *tombstones(beneath))
 
-            self.appended.append(Batch(records, self.when_written(write, beneath)))
+            self.appended.append(Batch(records, self.when_written(write, beneath)))  # type: ignore[arg-type]
 
     def when_written(self, write: GroupWrite, beneath: ConsumerGroup | None) -> Callable[[GroupCoordinator, int], None]:
         """What is done once the group's record is committed."""
