@@ -21,13 +21,13 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.options import parser
-from benchmarks.spoiled import spoiled, with_batches
 from tidegauge.linearizability import files
 from tidegauge.linearizability.anomaly import Name
 from tidegauge.linearizability.check import check
 from tidegauge.linearizability.generator import generate
 from tidegauge.linearizability.history import History, Kind, Operations
 from tidegauge.linearizability.log import Level, screen
+from tidegauge.model_tests.linearizability.spoiled import spoiled, with_batches
 
 SEED = 20_260_101
 SMALL = 50

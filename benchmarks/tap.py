@@ -20,7 +20,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -226,10 +226,10 @@ def pour(port: int, kind: Kind, count: int) -> float:
     return count / (time.perf_counter() - began)
 
 
-def main() -> None:
+def main(words: Sequence[str] | None = None) -> None:
     options = parser("tap", __doc__, quick="a fifth of the requests")
     options.add_argument("--service-us", type=int, default=0, help="microseconds that the stand-in takes for a request")
-    given = options.parse_args()
+    given = options.parse_args(words)
     rounds, load = (400, 4_000) if given.quick else (2_000, 40_000)
     out = Console()
     titles = ("direct p50 µs", "p99", "tapped p50", "p99", "added p50", "p99", "CPU")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import ExitStack
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
@@ -77,19 +78,21 @@ ABORTED: set[int] = set()
 
 def copy_by_kafka_python(bootstrap: str, until: int) -> int:
     """Where its coordinator refuses the connection it forgets the request for good: such a process dies soon."""
-    writer = KafkaProducer(
-        bootstrap_servers=bootstrap,
-        transactional_id="kafka-python",
-        transaction_timeout_ms=10_000,
-        retry_backoff_ms=20,
-        reconnect_backoff_max_ms=100,
-        max_block_ms=5_000,
-    )
-    reader = KafkaConsumer(
-        bootstrap_servers=bootstrap, group_id="kafka-python", enable_auto_commit=False, reconnect_backoff_max_ms=100
-    )
-    place = PythonPartition("input", 0)
-    try:
+    with ExitStack() as closing:
+        writer = KafkaProducer(
+            bootstrap_servers=bootstrap,
+            transactional_id="kafka-python",
+            transaction_timeout_ms=10_000,
+            retry_backoff_ms=20,
+            reconnect_backoff_max_ms=100,
+            max_block_ms=5_000,
+        )
+        closing.callback(writer.close, timeout=0)
+        reader = KafkaConsumer(
+            bootstrap_servers=bootstrap, group_id="kafka-python", enable_auto_commit=False, reconnect_backoff_max_ms=100
+        )
+        closing.callback(reader.close)
+        place = PythonPartition("input", 0)
         writer.init_transactions()
         reader.assign([place])
         position = reader.committed(place) or 0
@@ -103,9 +106,6 @@ def copy_by_kafka_python(bootstrap: str, until: int) -> int:
                 writer.commit_transaction()
                 position += 1
         return int(position)
-    finally:
-        writer.close(timeout=0)
-        reader.close()
 
 
 def copy_by_aiokafka(bootstrap: str, until: int) -> int:
@@ -117,9 +117,9 @@ def copy_by_aiokafka(bootstrap: str, until: int) -> int:
             bootstrap_servers=bootstrap, group_id="aiokafka", enable_auto_commit=False, retry_backoff_ms=20
         )
         place = AioPartition("input", 0)
-        await writer.start()
-        await reader.start()
         try:
+            await writer.start()
+            await reader.start()
             reader.assign([place])
             position = await reader.committed(place) or 0
             reader.seek(place, position)
