@@ -177,7 +177,7 @@ def test_a_failed_disk_ends_its_broker_and_the_others_go_on(cluster: RunningClus
 
 def test_a_full_disk_takes_what_fits(cluster: RunningCluster, topic: str) -> None:
     cluster.fill_disk(1, free_bytes=2_000)
-    with producer(cluster.bootstrap_servers) as client:
+    with producer(cluster.bootstrap_servers, enable_idempotence=True) as client:  # it may have to send once more
         for nth in range(3):
             assert produce(client, topic, bytes(1_000)) == nth
         assert cluster.isr(topic) == (0, 2)
