@@ -39,6 +39,7 @@ from tidegauge.spec.recovery.machine import Recovery
 from tidegauge.spec.recovery.state import State as StoredLog
 from tidegauge.spec.replication.control import with_metadata
 from tidegauge.spec.replication.extensions.damage import Damage
+from tidegauge.spec.replication.extensions.directories import Directories
 from tidegauge.spec.replication.extensions.lost_logs import LostLogs
 from tidegauge.spec.replication.extensions.reassignment import Assignment, Reassignment
 from tidegauge.spec.replication.extensions.retention import LogStart, Retention
@@ -281,6 +282,14 @@ def without(machine: Machine[Any], kind: type[Action]) -> Machine[Any]:
     return _with(machine, f"Without{kind.__name__}", actions=actions, successors=successors)
 
 
+@attrs.frozen
+class DeletesWhatFailed(Directories):
+    """A log counts as deleted though its directory has failed: the next process finds it again."""
+
+    def taken_away(self, machine: ReplicationRules, inner: Callable[[Replica], Replica], replica: Replica) -> Replica:
+        return inner(replica)
+
+
 def asked_only(machine: Machine[Any], name: str) -> Machine[Any]:
     """The machine with one property and no other: what else is wrong there ends no search."""
     kinds = ("invariants", "step_invariants", "converges")
@@ -319,6 +328,9 @@ WRONG: Final[tuple[tuple[str, Machine[Any], str], ...]] = (
     ("reassignment", _moving(ListsTheTargetAlone(*_MOVES), _ONCE), "AddingAndRemovingAreReplicas"),
     ("reassignment", _moving(KeepsTheDepartedLog(*_MOVES), _ONCE), "RemovedReplicasAreEmpty"),
     ("reassignment", _moving(LagsOffTheList((0, 1)), Bounds(ShrinkIsr=1)), "ReplicasChangeByReassignment"),
+    ("directories", Replication(brokers=2, max_records=1, bounds=Bounds(FailDirectory=1, StartReassignment=1),
+                                extensions=(ControlledShutdown(), DeletesWhatFailed(), Reassignment(*_MOVES))),
+     "FailedKeepsItsLog"),
     ("retention", Replication(brokers=2, max_records=1, bounds=Bounds(Crash=1, DeleteRecords=1),
                               extensions=(StartsAtZero(),)), "LogStartMonotone"),
     ("controlled-shutdown", Replication(brokers=2, max_records=0, bounds=Bounds(BeginShutdown=1),

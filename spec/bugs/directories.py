@@ -11,7 +11,6 @@ from tidegauge.spec.bugs.bug import Bug
 from tidegauge.spec.kernel.bounds import Bounds
 from tidegauge.spec.kernel.parts import with_part
 from tidegauge.spec.replication.extensions.directories import Directories
-from tidegauge.spec.replication.extensions.reassignment import Reassignment
 from tidegauge.spec.replication.extensions.shutdown import CleanStop, ControlledShutdown
 from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.rules import ReplicationRules
@@ -34,14 +33,6 @@ class NotesAllTheSame(Directories):
 
     def stopped(self, machine: ReplicationRules, inner: Callable[[Replica], Replica], replica: Replica) -> Replica:
         return with_part(super().stopped(machine, inner, replica), CleanStop(replica.broker_epoch))
-
-
-@attrs.frozen
-class DeletesWhatFailed(Directories):
-    """A log counts as deleted though its directory has failed: the next process finds it again."""
-
-    def taken_away(self, machine: ReplicationRules, inner: Callable[[Replica], Replica], replica: Replica) -> Replica:
-        return inner(replica)
 
 
 def _model(bounds: Bounds) -> Replication:
@@ -67,20 +58,6 @@ BUGS: Final = (
         violates=("LeaderCandidateCompleteness",),
         buggy=NotesAllTheSame,
         model=_model(Bounds(BeginShutdown=1, FailDirectory=1)),
-    ),
-    Bug(
-        name="deletes_what_failed",
-        title="a log deleted in a directory that has failed",
-        reference="KIP-112, KIP-858",
-        mechanism="A replica is taken away after its directory failed, and its log counts as deleted.",
-        violates=("FailedKeepsItsLog",),
-        buggy=DeletesWhatFailed,
-        model=Replication(
-            brokers=2,
-            max_records=1,
-            bounds=Bounds(FailDirectory=1, StartReassignment=1),
-            extensions=(ControlledShutdown(), Directories(), Reassignment((0,), ((1,),))),
-        ),
     ),
 )
 """Each overrides a rule of `Directories`."""
