@@ -117,7 +117,7 @@ ROOMS: Final = (
     ),
     Room(
         "consumer groups",
-        _folder("impl/coordinators/groups/consumer"),
+        (*_folder("impl/coordinators/groups/consumer"), *_folder("impl/coordinators/groups/migration")),
         ("model_tests/coordinators/groups",),
         (Ring.CORES, Ring.UNIT),
     ),

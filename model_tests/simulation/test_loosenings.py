@@ -21,7 +21,7 @@ from tidegauge.impl.server.trace import events
 from tidegauge.impl.server.trace.tracer import TraceEvent
 from tidegauge.impl.wire.channel import NoResponseError
 from tidegauge.model_tests.harness.simulation.options import Fault, draw
-from tidegauge.model_tests.harness.simulation.simulation import simulate, traced
+from tidegauge.model_tests.harness.simulation.simulation import simulate
 from tidegauge.model_tests.harness.validation import observed
 from tidegauge.model_tests.harness.validation.followed import Followed, Settings
 from tidegauge.model_tests.harness.validation.incarnations import told_apart, with_values
@@ -312,40 +312,3 @@ def test_a_leader_that_has_waited_for_room_begins_as_a_new_one_in_the_same_epoch
 def test_a_run_needs_it_that_a_leader_forgets_its_followers() -> None:
     with patch.object(ForgetFollowers, "effect", lambda self, machine, state: state):
         assert not simulate(draw(1151)).holds
-
-
-@pytest.mark.parametrize(("kept", "may_be"), [(5, False), (6, True), (7, True), (8, False)])
-def test_a_directory_that_failed_behind_a_cut_may_have_the_log_as_it_was_before(kept: int, may_be: bool) -> None:
-    """The broker died with the directory, and its next process found the log of before the cut."""
-    options = draw(3286)
-    trace = tuple(traced(options))
-    settings = Settings(options.min_insync_replicas, options.unclean_leader_election)
-    assert validate(trace, "orders", 1, settings).holds
-    failed = next(
-        place
-        for place, event in enumerate(trace)
-        if isinstance(event.decision, events.LogDirectoryFailed)
-        and [(one.partition, one.log_end_offset) for one in event.decision.lost] == [(1, 6)]
-    )
-    died, decision = next(
-        (place, event.decision)
-        for place, event in enumerate(trace)
-        if place > failed and event.node == trace[failed].node and isinstance(event.decision, events.Crash)
-    )
-    assert decision.kept["orders", 1] == 7
-    found, decided = next(
-        (place, event.decision)
-        for place, event in enumerate(trace)
-        if place > died and isinstance(event.decision, events.Restart) and event.decision.partition == 1
-    )
-    keeps = attrs.evolve(trace[died], decision=with_values(decision, kept={**decision.kept, ("orders", 1): kept}))
-    state = attrs.evolve(decided.state, log_end_offset=kept)
-    batches = tuple(batch for batch in decided.batches if batch.end_offset <= kept)
-    finds = attrs.evolve(trace[found], decision=with_values(decided, state=state, batches=batches))
-    told = (*trace[:died], keeps, *trace[died + 1 : found], finds)
-    mismatch = validate(told, "orders", 1, settings).mismatch
-    if may_be:
-        assert mismatch is None
-    else:
-        assert mismatch is not None
-        assert mismatch.position == died

@@ -379,8 +379,8 @@ def test_tables_that_cannot_be_written_leave_nothing(
 ) -> None:
     write_table = pq.write_table
 
-    def until_full(table: pa.Table, place: Path) -> None:
-        write_table(table, place)
+    def until_full(table: pa.Table, place: Path, **options: object) -> None:
+        write_table(table, place, **options)
         if "anomalies" in place.name:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
