@@ -28,6 +28,9 @@ ROOM: Final = 2
 STEP_VIOLATED: Final = 3
 FULL: Final = 4
 LIMIT: Final = 5
+NARROW: Final = 6
+"""How a function ended: it is done; programs have to run first; there is no room for states or fair steps; a step
+violates; the most states are kept; the last new state was reached; `chosen` has no room for the steps of a state."""
 
 FALSE: Final = 0
 """The leaf of an invariant that does not hold, or of a goal that is not reached."""
@@ -76,13 +79,6 @@ def _walked(root, row, node_word, keys, codes, missed):
                 return NOWHERE
             slot = (slot + np.uint64(1)) & mask
     return code
-
-
-@njit(cache=True)
-def walked(root, row, node_word, keys, codes):
-    """The code that a program's root leads to in a state."""
-    missed = np.zeros(2, np.int64)
-    return _walked(root, row, node_word, keys, codes, missed)
 
 
 @njit(cache=True)
@@ -266,7 +262,7 @@ def _changed(row, hash_, leaf, leaf_start, leaf_items):
 @njit(cache=True)
 def _taken(
     state, origin, row, skip, steps, chosen, kinds, leaf_start, leaf_items, leaf_flags, rows, parents, table,
-    taken, enabled, found, count, capacity, last_new, edge_targets, edges, with_edges, passed,
+    taken, enabled, found, count, capacity, last_new, edge_targets, edges, with_edges, is_told,
 ):  # fmt: skip
     """Take the steps of a state from `skip` on: how it ended, at which step, the states and edges by now."""
     hash_ = hashed(origin)
@@ -274,7 +270,7 @@ def _taken(
         row[word] = origin[word]
     for step in range(skip, steps):
         leaf = chosen[step, 1]
-        if leaf_flags[leaf] & VIOLATES and passed != state * 65536 + step:
+        if leaf_flags[leaf] & VIOLATES and not (is_told and step == skip):
             return STEP_VIOLATED, step, count, edges
         kind = kinds[chosen[step, 0]]
         taken[kind] += 1
@@ -310,13 +306,14 @@ def expanded(
     rows, parents, table,
     taken, enabled, found, terminal,
     edge_targets, edge_starts, edges, with_edges,
-    chosen, misses, out,
+    chosen, misses, is_told,
 ):  # fmt: skip
     """Take every step out of the states from `start` to `end`; of the first one, the steps from `skip` on.
 
-    `capacity` states are kept at most, and the search ends behind the new state `last_new`. Sets `out` to how it ended,
-    the state and the step at which, the number of states, what was asked, 1 where `chosen` has no room, and the
-    tallies. Behind a state whose steps are not all known, states are looked at only for what else has to be asked.
+    `capacity` states are kept at most, and the search ends behind the new state `last_new`. `is_told`: whether the step
+    at `skip` is known to violate. Behind a state whose steps are not all known, states are looked at only for what else
+    has to run. Gives how it ended, at which state and step, the number of states, of programs that have to run, of used
+    slots, of fair steps, and of states in which nothing can happen.
     """
     row = np.empty(rows.shape[1], rows.dtype)
     missed = np.zeros(2, np.int64)
@@ -329,10 +326,9 @@ def expanded(
             state, rows[state], bases, roots, node_word, keys, codes, used, leaf_start, leaf_items, chosen, missed,
             misses, asked,
         )  # fmt: skip
-        out[5] = steps == NO_ROOM
         if steps == NO_ROOM:
             if missing < 0:
-                how = ROOM
+                how = NARROW
             break
         if steps == INCOMPLETE:
             if missing < 0:
@@ -343,61 +339,54 @@ def expanded(
                 break
             how, step, count, edges = _taken(
                 state, rows[state], row, skip, steps, chosen, kinds, leaf_start, leaf_items, leaf_flags, rows, parents,
-                table, taken, enabled, found, count, capacity, last_new, edge_targets, edges, with_edges, out[9],
+                table, taken, enabled, found, count, capacity, last_new, edge_targets, edges, with_edges, is_told,
             )  # fmt: skip
             if how != DONE:
                 skip = step
                 break
             skip = 0
+            is_told = False
             terminal += steps == 0
             if with_edges:
                 edge_starts[state + 1] = edges
         state += 1
     if missing >= 0:
         how, state = MISSES, missing
-    out[0], out[1], out[2], out[3], out[4] = how, state, skip, count, asked
-    out[6], out[7], out[8] = used, edges, terminal
+    return how, state, skip, count, asked, used, edges, terminal
 
 
 @njit(cache=True)
-def judged(start, end, programs, roots, node_word, keys, codes, used, rows, wanted, verdicts, misses, out):
+def judged(start, place, end, programs, roots, node_word, keys, codes, used, rows, wanted, verdicts, misses):
     """Run each program, an invariant or a goal, on the states from `start` to `end`, up to one that says so.
 
-    `wanted[p]` is the leaf upon which program p ends it; `verdicts[p]` counts the others of its kind where `wanted` is
-    negative: -1 - leaf. Sets `out` to how it ended, the state, and the place of the program.
+    On the first state programs run from `place` on. `wanted[p]` is the leaf upon which program p ends it;
+    `verdicts[p]` counts the others of its kind where `wanted` is negative: -1 - leaf. Gives how it ended, at which
+    state and program, the number of programs that have to run, and of used slots.
     """
     missed = np.zeros(2, np.int64)
     asked = 0
-    first_missing = -1
+    missing = -1
+    missing_place = 0
     for state in range(start, end):
-        row = rows[state]
-        for place in range(out[2] if state == start else 0, len(programs)):
-            program = programs[place]
+        for at in range(place if state == start else 0, len(programs)):
+            program = programs[at]
             code = roots[program]
             is_root = code < 0
             if code >= 0:
-                code = _walked(code, row, node_word, keys, codes, missed)
+                code = _walked(code, rows[state], node_word, keys, codes, missed)
             if code > FIRST_LEAF:
-                if first_missing < 0:
-                    first_missing = state
-                    out[2] = place
+                if missing < 0:
+                    missing, missing_place = state, at
                 if code == NOWHERE:
                     asked, used = _asked(program, state, is_root, roots, keys, codes, missed, misses, asked, used)
                     if asked == len(misses):
-                        break
-                continue
-            if first_missing >= 0:
-                continue
-            leaf = FIRST_LEAF - code
-            if wanted[place] == leaf:
-                out[0], out[1], out[2], out[4], out[6] = DONE, state, place, asked, used
-                return
-            if wanted[place] == -1 - leaf:
-                verdicts[place] += 1
-        if asked == len(misses):
-            break
-    if first_missing >= 0:
-        out[0], out[1] = MISSES, first_missing
-    else:
-        out[0], out[1], out[2] = DONE, end, 0
-    out[4], out[6] = asked, used
+                        return MISSES, missing, missing_place, asked, used
+            elif missing < 0:
+                leaf = FIRST_LEAF - code
+                if wanted[at] == leaf:
+                    return DONE, state, at, asked, used
+                if wanted[at] == -1 - leaf:
+                    verdicts[at] += 1
+    if missing >= 0:
+        return MISSES, missing, missing_place, asked, used
+    return DONE, end, 0, asked, used

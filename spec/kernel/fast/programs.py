@@ -18,10 +18,7 @@ from tidegauge.spec.kernel.guarded import EnumeratedAction, EnumeratingMachine, 
 from tidegauge.spec.kernel.machine import Action, Machine
 
 S = TypeVar("S")
-__all__ = ["Asking", "Outcome", "asking"]
-
-Outcome = tuple[Action, Any]
-"""An action, and the state after it."""
+__all__ = ["Asking", "asking"]
 
 
 class Asking(Generic[S]):

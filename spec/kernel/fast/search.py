@@ -39,7 +39,6 @@ Numbers = npt.NDArray[np.int64]
 _MOST_ASKED = 512
 """Programs that are asked for at once."""
 _NO_LIMIT = 2**62
-_NOT_WANTED = -(2**62)
 
 
 class FollowError(Exception):
@@ -87,7 +86,6 @@ class FastSearch(Search[S]):
         self.chosen: Numbers = np.zeros((1 << 12, 2), np.int64)
         self.misses: Numbers = np.zeros((_MOST_ASKED, 2), np.int64)
         self.judge_misses = self.misses.copy()
-        self.out: Numbers = np.zeros(16, np.int64)
         self.asked: int = 0
         self._decoded = _Decoded(self)
 
@@ -232,71 +230,65 @@ class FastSearch(Search[S]):
 
     def expand_some(self, start: int, end: int) -> None:
         """Take every step out of the states from `start` to `end`."""
-        skip, out = 0, self.out
-        out[9] = -1
+        skip, is_told = 0, False
         while start < end:
             self.make_room(INTERVAL)
             before = self.snapshot()
-            self.call(start, skip, end, self.count, self.capacity, _NO_LIMIT)
-            how, at, step, count, asked = (int(number) for number in out[:5])
-            detail = int(out[5])
-            self.count, self.terminal = count, int(out[8])
-            if self.fair is not None:
-                self.fair.count, self.fair.closed = int(out[7]), at
-            self.tries.used = int(out[6])
-            if self.checked < count:
+            how, at, step, asked = self.call(start, skip, end, is_told)
+            if self.checked < self.count:
                 try:
                     self.judge(at)
                 except Finished:
-                    last = self.checked
                     self.restore(before)
-                    self.call(start, skip, end, self.count, self.capacity, last)
-                    self.count, self.terminal = int(out[3]), int(out[8])
-                    self.expanding = int(out[1])
+                    _, self.expanding, _, _ = self.call(start, skip, end, is_told, last_new=self.checked)
                     self.tally()
                     raise
+            is_told = is_told and (at, step) == (start, skip)
             start, skip = at, step
-            if how == kernel.MISSES:
-                self.ask_all(self.misses, asked)
+            self.ask_all(self.misses, asked)
+            if how == kernel.NARROW:
+                self.chosen = np.zeros((2 * len(self.chosen), 2), np.int64)
             elif how == kernel.ROOM:
-                self.ask_all(self.misses, asked)
-                if detail:
-                    self.chosen = np.zeros((2 * len(self.chosen), 2), np.int64)
-                else:
-                    self.make_room(len(self.chosen))
-                    if self.fair is not None:
-                        self.fair.make_room(len(self.chosen))
+                self.make_room(len(self.chosen))
+                if self.fair is not None:
+                    self.fair.make_room(len(self.chosen))
             elif how == kernel.STEP_VIOLATED:
                 self.expanding = at
                 self.step_violates(at, step)
+                is_told = True
             elif how == kernel.FULL:
                 self.expanding = at
                 self.tally()
                 raise Finished(Cut.STATES)
 
-    def call(self, start: int, skip: int, end: int, count: int, capacity: int, last_new: int) -> None:
-        tries = self.tries
+    def call(
+        self, start: int, skip: int, end: int, is_told: bool, last_new: int = _NO_LIMIT
+    ) -> tuple[int, int, int, int]:
+        """Have the kernel expand: how it ended, at which state and step, and how many programs have to run."""
+        tries, fair = self.tries, self.fair
         tries.make_room(2 * _MOST_ASKED)
-        fair = self.fair
         if fair is not None:
             fair.have_states(end + 1)
-        kernel.expanded(
-            start, skip, end, count, capacity, last_new,
+        how, at, step, self.count, asked, tries.used, edges, self.terminal = kernel.expanded(
+            start, skip, end, self.count, self.capacity, last_new,
             self.bases, tries.roots, tries.kinds, tries.node_word, tries.keys, tries.codes, tries.used,
             tries.leaf_start, tries.leaf_items, tries.leaf_flags,
             self.rows, self.parents, self.table,
             self.taken, self.enabled, self.new, self.terminal,
             fair.targets if fair else _NO_TARGETS, fair.starts if fair else _NO_STARTS, fair.count if fair else 0,
             fair is not None,
-            self.chosen, self.misses, self.out,
+            self.chosen, self.misses, is_told,
         )  # fmt: skip
+        if fair is not None:
+            fair.count, fair.closed = edges, at
+        return how, at, step, asked
 
     def snapshot(self) -> tuple[Any, ...]:
         fair = self.fair.count if self.fair else 0
-        return self.taken.copy(), self.enabled.copy(), self.new.copy(), self.count, self.terminal, fair, self.out[9]
+        return self.taken.copy(), self.enabled.copy(), self.new.copy(), self.count, self.terminal, fair
 
     def restore(self, snapshot: tuple[Any, ...]) -> None:
-        self.taken, self.enabled, self.new, self.count, self.terminal, fair, self.out[9] = snapshot
+        self.taken, self.enabled, self.new, self.count, self.terminal, fair = snapshot
         if self.fair:
             self.fair.count = fair
 
@@ -321,40 +313,35 @@ class FastSearch(Search[S]):
                 self.step_violated(name, index, Step(action, after))
         self.taken[kind] -= 1
         self.enabled[kind] -= kind not in earlier
-        self.out[9] = index * 65536 + place
 
     # --- new states --------------------------------------------------------------------------------------------------
 
     def judge(self, expanding: int) -> None:
         """Hold each new state against the invariants, and look for goals, in the order in which they were reached."""
-        out, tries = self.out, self.tries
-        place = 0
+        tries, place = self.tries, 0
         while self.checked < self.count:
             programs = np.array([program for _, program, _ in self.judges], np.int64)
             wanted = np.array([self._wanted(name, invariant) for name, _, invariant in self.judges], np.int64)
             verdicts: Numbers = np.zeros(len(programs), np.int64)
             tries.make_room(2 * _MOST_ASKED)
-            out[2] = place
-            kernel.judged(
-                self.checked, self.count, programs, tries.roots, tries.node_word, tries.keys, tries.codes, tries.used,
-                self.rows, wanted, verdicts, self.judge_misses, out,
+            how, self.checked, place, asked, tries.used = kernel.judged(
+                self.checked, place, self.count, programs, tries.roots, tries.node_word, tries.keys, tries.codes,
+                tries.used, self.rows, wanted, verdicts, self.judge_misses,
             )  # fmt: skip
             for (name, _, _), count in zip(self.judges, verdicts.tolist(), strict=True):
                 if count:
                     self.violation_counts[name] += count
-            tries.used = int(out[6])
-            how, self.checked, place = int(out[0]), int(out[1]), int(out[2])
-            if how == kernel.MISSES:
-                self.ask_all(self.judge_misses, int(out[4]))
-            elif self.checked < self.count:
-                name, _, invariant = self.judges[place]
-                if invariant:
-                    self.expanding = expanding
-                    self.violated(name, self.trace(self.checked) if name not in self.found else None)
-                    place += 1
-                else:
-                    self.goals[name] = self.checked
-                    del self.judges[place]
+            self.ask_all(self.judge_misses, asked)
+            if how == kernel.MISSES or self.checked == self.count:
+                continue
+            name, _, invariant = self.judges[place]
+            if invariant:
+                self.expanding = expanding
+                self.violated(name, self.trace(self.checked) if name not in self.found else None)
+                place += 1
+            else:
+                self.goals[name] = self.checked
+                del self.judges[place]
 
     def _wanted(self, name: str, invariant: bool) -> int:
         """The leaf at which the kernel is to stop; negative where it is to count."""

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from tidegauge.spec.kernel.fast import kernel
 
-__all__ = ["Tries"]
+__all__ = ["Tries", "UnsteadyError"]
 
 _SMALLEST = 1 << 14
 
@@ -100,13 +100,6 @@ class Tries:
             codes = np.zeros(size, np.int64)
             kernel.rehashed(self.keys, self.codes, keys, codes)
             self.keys, self.codes = keys, codes
-
-    def known(self, program: int, row: Any) -> bool:
-        """Whether it is known what the program comes to in a state."""
-        code = self.roots[program]
-        if code >= 0:
-            code = kernel.walked(code, row, self.node_word, self.keys, self.codes)
-        return bool(code <= kernel.FIRST_LEAF)
 
 
 def _twice(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
