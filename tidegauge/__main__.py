@@ -61,7 +61,7 @@ COMMANDS: Final = {
     ),
     "tap": Command(
         "tapping",
-        "Pass between any Kafka clients and a cluster, and write down what the clients do, to be checked.",
+        "Pass between Kafka clients and a cluster, and write down what the clients do: tidegauge check checks it.",
     ),
     "check": Command(
         "checking",

@@ -31,7 +31,8 @@ EQUIVALENT: Final[Mapping[str, str]] = {
         "a client's request has one batch, or is refused before: none follows that it would be held against"
     ),
     "impl/controller/membership.py Membership.heartbeat: "
-    "guard `if caught_up and (not (want_shut_down or want_fence or broker.fenced))` -> nothing": (
+    "guard `if not asks and (renewal := self.renewal(broker_id, broker_epoch, metadata_offset, now_ms)) is not None` "
+    "-> nothing": (
         "it saves the decision of nearly every heartbeat, which would come to the same response and deadline"
     ),
     "impl/controller/configs.py Configs._apply: `as_text(new) or ''` -> `as_text(new)`": (
