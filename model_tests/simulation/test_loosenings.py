@@ -312,3 +312,49 @@ def test_a_leader_that_has_waited_for_room_begins_as_a_new_one_in_the_same_epoch
 def test_a_run_needs_it_that_a_leader_forgets_its_followers() -> None:
     with patch.object(ForgetFollowers, "effect", lambda self, machine, state: state):
         assert not simulate(draw(1151)).holds
+
+
+@simulated
+async def test_a_directory_that_failed_behind_a_cut_may_have_the_log_as_it_was_before() -> None:
+    """Campaign seed 3286: the broker died with the directory, and its next process found the log of before the cut.
+
+    By this seed of the cluster the disk brings the cut bytes back.
+    """
+    async with Cluster(2, config=FLUSHED, seed=4) as cluster:
+        await cluster.create_topic("t", assignments=[[0, 1]], config={"min.insync.replicas": 1})
+        async with cluster.client("writer") as client:
+            await client.produce("t", b"0")
+            await client.produce("t", b"1")
+            await trio.sleep(1)
+            cluster.block(1, 0)
+            await client.produce("t", b"only the old leader has it", acks=1)
+            await trio.sleep(1)
+            await cluster.crash(0)
+            cluster.heal()
+            await cluster.wait_for_leader("t", other_than=0)
+            await client.produce("t", b"2", acks=1)
+            cluster.block(0, 1)
+            await cluster.restart(0)
+            await cluster.broker(0).unfenced.wait()
+            cluster.host.disk(broker_name(0)).fail("data/t-0", operations={Operation.SYNC})
+            cluster.heal()
+            await trio.sleep(3)
+            cluster.heal_disk(0)
+            await cluster.restart(0)
+        trace = list(cluster.trace)
+    of_0 = [(place, one.decision) for place, one in enumerate(trace) if one.node == 0]
+    (failed,) = (decision for _, decision in of_0 if isinstance(decision, events.LogDirectoryFailed))
+    assert [(one.topic, one.log_end_offset) for one in failed.lost] == [("t", 2)], "it has cut the log"
+    *_, (died, crash) = ((place, decision) for place, decision in of_0 if isinstance(decision, events.Crash))
+    *_, (found, restart) = ((place, decision) for place, decision in of_0 if isinstance(decision, events.Restart))
+    assert crash.kept == {("t", 0): 3}
+    settings = Settings(1)
+    assert validate(trace, "t", 0, settings).holds
+    for kept, may_be in ((1, False), (2, True), (3, True), (4, False)):
+        keeps = attrs.evolve(trace[died], decision=with_values(crash, kept={("t", 0): kept}))
+        state = attrs.evolve(restart.state, log_end_offset=kept)
+        batches = tuple(batch for batch in restart.batches if batch.end_offset <= kept)
+        finds = attrs.evolve(trace[found], decision=with_values(restart, state=state, batches=batches))
+        mismatch = validate((*trace[:died], keeps, *trace[died + 1 : found], finds), "t", 0, settings).mismatch
+        assert (mismatch is None) == may_be, f"{kept}: {mismatch}"
+        assert mismatch is None or mismatch.position == died
