@@ -10,6 +10,7 @@ import gc
 import logging
 import os
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,7 @@ _LONGEST = (
     "storage/test_log_model.py",
 )
 """Files with few tests that take long: they run first, so that none is left to one worker while the others idle."""
+SECONDS_TO_END = 5.0
 _QUIET = (HealthCheck.too_slow, HealthCheck.data_too_large)
 
 settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True, suppress_health_check=_QUIET)
@@ -70,6 +72,24 @@ def _place(item: pytest.Item) -> int:
     """Where the item's file runs: among the longest, or after them."""
     name = item.path.relative_to(_HERE).as_posix() if item.path.is_relative_to(_HERE) else ""
     return _LONGEST.index(name) if name in _LONGEST else len(_LONGEST)
+
+
+@pytest.fixture(autouse=True)
+def no_client_is_left() -> Iterator[None]:
+    """A test closes its clients: one of kafka-python goes on to connect under all tests that come after.
+
+    One that cannot be closed, or is refused as it is made, belongs into a process of its own.
+    """
+    before = set(_client_threads())
+    yield
+    left = set(_client_threads()) - before
+    for thread in left:
+        thread.join(SECONDS_TO_END)
+    assert not any(thread.is_alive() for thread in left), "the test has left a client of kafka-python behind"
+
+
+def _client_threads() -> Iterator[threading.Thread]:
+    return (thread for thread in threading.enumerate() if thread.name.startswith("kafka-io"))
 
 
 @pytest.fixture

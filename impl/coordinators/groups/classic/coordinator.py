@@ -253,12 +253,7 @@ class ClassicGroups:
 
     def dissolve(self, group: ClassicGroup, now: Moment) -> Outcome:
         """The group is a consumer group from now on: who waits for a response joins again."""
-        turn = self._turn(group, now)
-        for member in group.members.values():
-            turn.respond_to_join(member, JoinResponse(ErrorCode.rebalance_in_progress, member.member_id))
-            turn.respond_to_sync(member, SyncResponse(ErrorCode.rebalance_in_progress))
-        self._forget(turn)
-        return turn.outcome()
+        return self._end(group, now, ErrorCode.rebalance_in_progress)
 
     def adopt(self, group: ClassicGroup, now: Moment, why: str) -> Outcome:
         """A group is a classic one from now on, or again: its members have new sessions, and join again."""
@@ -279,10 +274,14 @@ class ClassicGroups:
         group = self.groups.get(group_id)
         if group is None:
             return NOTHING
+        return self._end(group, now, ErrorCode.coordinator_not_available)
+
+    def _end(self, group: ClassicGroup, now: Moment, error: ErrorCode) -> Outcome:
+        """Who waits for a response gets this error, and the group is forgotten."""
         turn = self._turn(group, now)
         for member in group.members.values():
-            turn.respond_to_join(member, JoinResponse(ErrorCode.coordinator_not_available, member.member_id))
-            turn.respond_to_sync(member, SyncResponse(ErrorCode.coordinator_not_available))
+            turn.respond_to_join(member, JoinResponse(error, member.member_id))
+            turn.respond_to_sync(member, SyncResponse(error))
         self._forget(turn)
         return turn.outcome()
 
