@@ -1,4 +1,4 @@
-"""Clusters for real clients: one broker and three, each up for a whole test session; topics are new in every test."""
+"""Clusters for real clients: one broker and three, each up for all tests of the room; topics are new in every test."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def eventually(holds: Callable[[], bool]) -> bool:
 _numbers = itertools.count()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def clusters() -> Iterator[dict[int, Any]]:
     with running_cluster(brokers=1) as one, running_cluster(brokers=3) as three:
         yield {1: one, 3: three}

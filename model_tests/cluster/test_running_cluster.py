@@ -13,8 +13,11 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager, suppress
+from functools import wraps
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Literal
 
@@ -27,7 +30,7 @@ from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.cluster.hosts import UnsupportedFaultError
 from tidegauge.model_tests.cluster.real_clients import produce, producer, read
 
-QUICK = {"broker.session.timeout.ms": 400, "broker.heartbeat.interval.ms": 100, "replica.lag.time.max.ms": 400}
+QUICK = {"broker.session.timeout.ms": 1_500, "broker.heartbeat.interval.ms": 200, "replica.lag.time.max.ms": 1_000}
 
 
 async def produced(cluster: Cluster, topic: str, value: bytes) -> int | None:
@@ -35,25 +38,32 @@ async def produced(cluster: Cluster, topic: str, value: bytes) -> int | None:
         return await client.produce(topic, value)
 
 
+def in_a_process_of_its_own(test: Callable[[], None]) -> Callable[[], None]:
+    """Run a test where no cluster and no client of another one opens and closes connections meanwhile."""
+
+    @wraps(test)
+    def run() -> None:
+        with ProcessPoolExecutor(1, get_context("spawn")) as process:
+            process.submit(_run_wrapped, test.__name__).result()
+
+    return run
+
+
+def _run_wrapped(name: str) -> None:
+    globals()[name].__wrapped__()
+
+
 @contextmanager
 def nothing_left() -> Iterator[None]:
-    """The block leaves no thread, no descriptor and no temporary directory behind, whatever other processes do.
-
-    Other clusters of this process have files of their own, elsewhere. What is there for a moment may be of another
-    thread: a client library of an earlier test that tries to connect.
-    """
+    """The block leaves no thread, no descriptor and no temporary directory behind."""
 
     def belongings() -> tuple[set[str], set[str], set[str]]:
         gc.collect()
         threads = {thread.name for thread in threading.enumerate() if thread.name.startswith("tidegauge")}
         descriptors = set()
         for name in os.listdir("/proc/self/fd"):
-            try:
-                target = os.readlink(f"/proc/self/fd/{name}")
-            except FileNotFoundError:  # the descriptor of the listing itself
-                continue
-            if "/tidegauge-" not in target or target.startswith(tempfile.gettempdir()):
-                descriptors.add(f"{name} {target}")
+            with suppress(FileNotFoundError):  # the descriptor of the listing itself
+                descriptors.add(f"{name} {os.readlink(f'/proc/self/fd/{name}')}")
         return threads, descriptors, set(os.listdir(tempfile.gettempdir()))
 
     with tempfile.TemporaryDirectory() as own, pytest.MonkeyPatch.context() as patch:
@@ -84,6 +94,7 @@ def test_real_clients_produce_and_read_while_the_leader_crashes() -> None:
         assert any(event.name == "Crash" for event in cluster.trace)
 
 
+@in_a_process_of_its_own
 def test_nothing_is_left_of_it() -> None:
     with running_cluster():  # what is imported and made once
         pass
@@ -101,6 +112,7 @@ def test_nothing_is_left_of_it() -> None:
             cluster.run(lambda _: (_ for _ in ()).throw(ValueError("needs a topic")))
 
 
+@in_a_process_of_its_own
 def test_nothing_is_left_of_a_cluster_in_trio_whose_block_fails() -> None:
     async def main() -> None:
         async with Cluster(brokers=2, host="tcp", config=QUICK) as cluster:
@@ -210,7 +222,8 @@ def test_the_failure_of_the_cluster_is_a_note_on_the_failure_of_the_block() -> N
     assert any("ended by itself" in note for note in caught.value.__notes__)
 
 
-def test_a_cluster_that_cannot_start_says_so_and_leaves_nothing(tmp_path: Path) -> None:
+@in_a_process_of_its_own
+def test_a_cluster_that_cannot_start_says_so_and_leaves_nothing() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         with nothing_left(), pytest.raises(OSError, match=f"{port}: something else listens there; choose another port"):
@@ -292,6 +305,7 @@ def test_a_fork_is_told_that_it_has_no_cluster() -> None:
         assert cluster.leader("t") == 0
 
 
+@in_a_process_of_its_own
 def test_a_handle_that_is_lost_ends_its_cluster() -> None:
     def lose() -> None:
         running_cluster().start().create_topic("t")
@@ -381,7 +395,7 @@ def test_the_description_says_how_it_was_made_and_what_was_done() -> None:
         cluster.crash(1)
         cluster.fail_produces("NOT_LEADER_OR_FOLLOWER", topic="t")
         text = cluster.describe(decisions=5)
-    for part in ("seed=9", "'broker.session.timeout.ms': 400", "broker 1: down", "crash(1)", "PRODUCE t", "decisions"):
+    for part in ("seed=9", "'broker.session.timeout.ms': 1500", "broker 1: down", "crash(1)", "PRODUCE t", "decisions"):
         assert part in text
 
 

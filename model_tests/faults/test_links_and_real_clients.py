@@ -13,9 +13,9 @@ from tidegauge import RunningCluster, running_cluster
 from tidegauge.model_tests.cluster.real_clients import WAIT_S, produce, producer, read
 
 QUICK = {
-    "broker.session.timeout.ms": 400,
-    "broker.heartbeat.interval.ms": 100,
-    "replica.lag.time.max.ms": 400,
+    "broker.session.timeout.ms": 1_500,
+    "broker.heartbeat.interval.ms": 200,
+    "replica.lag.time.max.ms": 1_000,
     "replica.socket.timeout.ms": 1_000,
     "replica.fetch.wait.max.ms": 50,
 }
