@@ -7,8 +7,12 @@ from collections import Counter
 
 import pytest
 
+from tidegauge.model_tests.harness.cores.log_recovery import RecoveryCores
+from tidegauge.model_tests.harness.lockstep.checked import CheckedLockstep, failure_of
 from tidegauge.model_tests.harness.registry import HARNESS
-from tidegauge.spec.recovery.machine import LoseSegment, Open, Spoil
+from tidegauge.spec.recovery.actions import Append, Close, LosePoint, LoseSegment, Open, Roll, Spoil
+from tidegauge.spec.recovery.machine import Recovery
+from tidegauge.spec.recovery.state import Rot
 
 HARNESSED = HARNESS["recovery"]
 WALKS = 20
@@ -28,6 +32,21 @@ def test_walks_find_no_difference_and_meet_all_kinds_of_damage() -> None:
     assert set(taken) == {kind.__name__ for kind in walk.machine.action_types}
     assert taken[Open.__name__] > 8 * WALKS
     assert taken[Spoil.__name__] + taken[LoseSegment.__name__] > WALKS
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_the_last_batch_of_a_file_behind_damage_is_refused_whether_or_not_the_recovery_point_is_lost(
+    is_lost: bool,
+) -> None:
+    """Nothing tells that it ends where the log went on: the file that did is gone (walk 97 of seed 1000)."""
+    log = (Open(True), Append(1), Append(1), Append(1), Roll(), Append(1), Roll(), Append(1), Close())
+    damage = (Spoil(0, 0, Rot.LENGTH), Spoil(0, 1, Rot.LENGTH), LoseSegment(3))
+    actions = (*log, *damage, *((LosePoint(),) if is_lost else ()), Open(True))
+    pair = CheckedLockstep(Recovery(max_appends=5, max_damages=4), RecoveryCores(Recovery()))
+    failure = failure_of(pair, actions)
+    assert failure is None, failure.words
+    assert tuple(pair.actions) == actions
+    assert (pair.state.gaps, pair.state.has_note) == (((0, 4),), True)
 
 
 @pytest.mark.deep

@@ -47,7 +47,7 @@ from tidegauge.spec.published.kip320 import actions as kip320
 from tidegauge.spec.published.kip320.machine import Kip320
 from tidegauge.spec.published.kip848 import actions as kip848
 from tidegauge.spec.published.kip848.machine import FirstKip848, Kip848
-from tidegauge.spec.recovery import machine as recovery
+from tidegauge.spec.recovery import actions as recovery
 from tidegauge.spec.recovery.machine import Recovery
 from tidegauge.spec.replication.actions import ReceiveFetch, ReceiveFetchResponse, SendFetch
 from tidegauge.spec.replication.composed import everything

@@ -29,7 +29,7 @@ from tidegauge.model_tests.spec.workers import test_workers
 from tidegauge.spec.groups.migration.machine import GroupMigration
 from tidegauge.spec.kernel.explorer import explore
 from tidegauge.spec.kernel.machine import Machine
-from tidegauge.spec.recovery.machine import WHOLE
+from tidegauge.spec.recovery.properties import WHOLE
 from tidegauge.spec.registry import REGISTRY, Registration
 from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.transactions.machine import Transactions

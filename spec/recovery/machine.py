@@ -9,175 +9,44 @@ Two rules are not innocent. A recovery point that nothing else knows of is not b
 lost tail is not believed either. And what is behind damage that was not flushed is kept in a file of its own, but is no
 part of the log.
 
-How a file is read is in `reading`, how a log is opened in `opening`, what an interrupted cleaner leaves in `replacing`.
+How a file is read is in `reading`, how a log is opened in `opening`, what an interrupted cleaner leaves in `replacing`,
+what has to hold in `properties`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import ClassVar, Final
+from collections.abc import Iterable, Iterator
+from typing import ClassVar
 
 import attrs
 
 from tidegauge.spec.kernel.evolving import evolve
-from tidegauge.spec.kernel.machine import Action, Invariant, Machine, NotEnabled, StepInvariant
+from tidegauge.spec.kernel.machine import Action, Machine, NotEnabled
+from tidegauge.spec.recovery.actions import (
+    DAMAGE,
+    FAR,
+    Append,
+    Close,
+    Crash,
+    Flush,
+    LoseEpochs,
+    LosePoint,
+    LoseSegment,
+    MakeUp,
+    NoteHighWatermark,
+    Open,
+    Repair,
+    Roll,
+    Spoil,
+    SpoilPoint,
+    SpoilStart,
+    StartAt,
+    Truncate,
+)
 from tidegauge.spec.recovery.epoch_lies import Lie, SpoilEpochs, lie_guard
-from tidegauge.spec.recovery.opening import Opening
+from tidegauge.spec.recovery.properties import Properties
 from tidegauge.spec.recovery.replacing import Interrupt, interruption_guard, interruptions
 from tidegauge.spec.recovery.state import NO_EPOCHS, NO_FILE, UNREADABLE, Batch, Replacing, Rot, Segment, State
-
-FAR: Final[int] = 1 << 40
-"""An offset that no log has."""
-WHOLE: Final[str] = "a log is opened again, and one that is damaged is repaired"
-"""What comes true for good."""
-
-
-@attrs.frozen
-class Append(Action):
-    """A batch of so many records, by the leader of before or by a new one."""
-
-    fair: ClassVar[bool] = False
-
-    records: int
-    by_new_leader: bool = False
-
-
-@attrs.frozen
-class Roll(Action):
-    """The active segment is closed."""
-
-    fair: ClassVar[bool] = False
-
-
-@attrs.frozen
-class Flush(Action):
-    """All is brought to stable storage; `noted`: and the recovery point is written down."""
-
-    fair: ClassVar[bool] = False
-
-    noted: bool
-
-
-@attrs.frozen
-class NoteHighWatermark(Action):
-    """The high watermark is written down; here it is the log's end."""
-
-    fair: ClassVar[bool] = False
-
-
-@attrs.frozen
-class StartAt(Action):
-    """The log starts there from now on, and segments before go."""
-
-    fair: ClassVar[bool] = False
-
-    offset: int
-
-
-@attrs.frozen
-class Truncate(Action):
-    """All from a batch on is removed, durably."""
-
-    fair: ClassVar[bool] = False
-
-    offset: int
-
-
-@attrs.frozen
-class Repair(Action):
-    """A damaged log ends before what is damaged, durably; that and all behind it is kept apart."""
-
-
-@attrs.frozen
-class Close(Action):
-    """A shutdown in order: all is flushed, and the recovery point and the log start are written down."""
-
-    fair: ClassVar[bool] = False
-
-
-@attrs.frozen
-class Crash(Action):
-    """The files up to number `file` keep what was not synced; of that one `kept` batches stay, the last one `torn`.
-
-    Of later files nothing stays that was not synced, or, where the disk wrote them `first`, all.
-    """
-
-    fair: ClassVar[bool] = False
-
-    file: int
-    kept: int
-    torn: bool
-    first: bool
-
-
-@attrs.frozen
-class Spoil(Action):
-    """A batch is damaged."""
-
-    fair: ClassVar[bool] = False
-
-    base: int
-    number: int
-    rot: Rot
-
-
-@attrs.frozen
-class LoseSegment(Action):
-    """The files of a segment are gone, but for the snapshot of the producers."""
-
-    fair: ClassVar[bool] = False
-
-    base: int
-
-
-@attrs.frozen
-class MakeUp(Action):
-    """There is a file that nobody has written, empty or with something in it that is no batch."""
-
-    fair: ClassVar[bool] = False
-
-    base: int
-    is_empty: bool
-
-
-@attrs.frozen
-class LoseEpochs(Action):
-    """The file of leader epochs is gone, or holds something else."""
-
-    fair: ClassVar[bool] = False
-
-    is_there: bool
-
-
-@attrs.frozen
-class LosePoint(Action):
-    """The recovery point is gone."""
-
-    fair: ClassVar[bool] = False
-
-
-@attrs.frozen
-class SpoilPoint(Action):
-    """The recovery point that was written down is one that no log has."""
-
-    fair: ClassVar[bool] = False
-
-
-@attrs.frozen
-class SpoilStart(Action):
-    """The log start that was written down is one that no log has."""
-
-    fair: ClassVar[bool] = False
-
-
-@attrs.frozen
-class Open(Action):
-    """A process opens the log; it may choose to read all of it."""
-
-    reads_all: bool
-
-
-DAMAGE = (Spoil, LoseSegment, MakeUp, LoseEpochs, LosePoint, SpoilPoint, SpoilStart, SpoilEpochs)
 
 
 def _is_there(state: State, action: Action) -> bool:
@@ -201,7 +70,7 @@ def _is_there(state: State, action: Action) -> bool:
 
 
 @attrs.frozen
-class Recovery(Opening, Machine[State]):
+class Recovery(Properties, Machine[State]):
     """The constants bound a search."""
 
     action_types: ClassVar[tuple[type[Action], ...]] = (
@@ -484,117 +353,3 @@ class Recovery(Opening, Machine[State]):
             case SpoilEpochs():
                 return evolve(state, is_contradicted=True)
         return evolve(state, start=FAR)
-
-    # Properties
-
-    @property
-    def invariants(self) -> Mapping[str, Invariant[State]]:
-        return {
-            "NothingSpoiltIsServed": self.nothing_spoilt_is_served,
-            "FlushedIsKept": self.flushed_is_kept,
-            "RefusedIsTold": self.refused_is_told,
-            "NothingIsAppendedToDamage": self.nothing_is_appended_to_damage,
-            "TornIsCut": self.torn_is_cut,
-            "NoFileIsTwoSegments": self.no_file_is_two_segments,
-            "StartIsInTheLog": self.start_is_in_the_log,
-            "EpochsAreTheLogs": self.epochs_are_the_logs,
-        }
-
-    def nothing_spoilt_is_served(self, state: State) -> bool:
-        return not state.is_open or all(batch.rot is None for batch in state.served)
-
-    def flushed_is_kept(self, state: State) -> bool:
-        """Without damage, an open log has all from its start to its end, and its end is not before what was flushed."""
-        if not state.is_open or state.damages:
-            return True
-        offset = min((batch.start for batch in state.served), default=state.end)
-        if offset > state.start:
-            return False
-        for batch in state.served:
-            if batch.start != offset:
-                return False
-            offset = batch.end
-        return offset == state.end >= state.point
-
-    def refused_is_told(self, state: State) -> bool:
-        """A log that refuses says so to the next process."""
-        return state.has_note or not state.gaps
-
-    def torn_is_cut(self, state: State) -> bool:
-        """What a crash leaves of an append is no damage, and goes."""
-        return not state.is_open or bool(state.damages) or not any(segment.torn for segment in state.segments)
-
-    def nothing_is_appended_to_damage(self, state: State) -> bool:
-        return not state.is_open or not state.segments[-1].torn
-
-    def no_file_is_two_segments(self, state: State) -> bool:
-        return not state.is_open or len({one.base for one in state.segments}) == len(state.segments)
-
-    def start_is_in_the_log(self, state: State) -> bool:
-        return not state.is_open or state.start <= state.end
-
-    def epochs_are_the_logs(self, state: State) -> bool:
-        """No batch contradicts the leader epochs of an open log."""
-        return not state.is_open or not state.is_contradicted
-
-    @property
-    def step_invariants(self) -> Mapping[str, StepInvariant[State]]:
-        return {
-            "NoOffsetIsGivenTwice": self.no_offset_is_given_twice,
-            "IntactIsKept": self.intact_is_kept,
-            "DeletedIsGone": self.deleted_is_gone,
-            "RepairKeepsWhatIsBefore": self.repair_keeps_what_is_before,
-            "LossIsTold": self.loss_is_told,
-        }
-
-    def no_offset_is_given_twice(self, before: State, action: Action, after: State) -> bool:
-        """A log ends at its recovery point and its start or beyond, unless nothing else knew, or much is damaged.
-
-        One that was closed in order ends where its snapshots do, though the recovery point is lost.
-        """
-        if not isinstance(action, Open) or after.was_rejected or before.start == FAR or before.damages > 2:
-            return True
-        known = max(before.point, before.start if self.is_start_witnessed(before) else 0)
-        if before.is_clean:
-            known = max([known, *before.snapshots])
-        return after.end >= min(known, before.flushed)
-
-    def intact_is_kept(self, before: State, action: Action, after: State) -> bool:
-        """What was flushed, and is intact, stays where it is; between two that are damaged it may be kept apart."""
-        if not isinstance(action, Open) or after.was_rejected:
-            return True
-        batches = {batch for segment in before.segments for batch in segment.batches if batch.rot is None}
-        point = before.point if before.damages else before.flushed
-        flushed = {batch for batch in batches if batch.end <= point and batch.start >= before.start}
-        gone = flushed - {batch for segment in after.segments for batch in segment.batches}
-        return not gone or (before.damages > 1 and all(batch.start in after.aside for batch in gone))
-
-    def deleted_is_gone(self, before: State, action: Action, after: State) -> bool:
-        """A log that nothing has damaged starts where it did."""
-        return not isinstance(action, Open) or bool(before.damages) or after.start == before.start
-
-    def repair_keeps_what_is_before(self, before: State, action: Action, after: State) -> bool:
-        """A repair cuts no intact batch of the log before the first one that is damaged; what was deleted is none."""
-        if not isinstance(action, Repair) or before.gaps[0][0] < before.segments[0].base:
-            return True
-        damaged = min((start for start, end in before.gaps if end > before.start), default=before.end)
-        batches = (batch for one in before.segments for batch in one.batches if batch.rot is None)
-        kept = {batch for one in after.segments for batch in one.batches}
-        return kept.issuperset(batch for batch in batches if before.start < batch.end <= damaged)
-
-    def loss_is_told(self, before: State, action: Action, after: State) -> bool:
-        """A log that was closed in order, and ends earlier than it did, says so, unless much is damaged."""
-        is_told = bool(after.gaps) or after.was_rejected or after.ends_in_damage or before.damages > 2
-        return is_told or not isinstance(action, Open) or not before.is_clean or after.end >= before.flushed
-
-    @property
-    def converges(self) -> Mapping[str, Invariant[State]]:
-        return {WHOLE: lambda state: state.is_open and not state.gaps}
-
-    @property
-    def sometimes(self) -> Mapping[str, Invariant[State]]:
-        return {
-            "a gap is refused": lambda state: bool(state.gaps) and bool(state.served),
-            "a recovery point is rejected": lambda state: state.was_rejected,
-            "something is kept apart": lambda state: bool(state.aside),
-        }

@@ -144,7 +144,7 @@ class Opening(Rules, Replacements):
         self, state: State, taken: Taken, segment: Segment, limit: int | None, point: int, flushed: int
     ) -> None:
         """Read a segment: what is torn is cut, what is damaged is a gap."""
-        reading = self.read(segment, point, limit)
+        reading = self.read(segment, self.ended(state, point), limit)
         torn = next((one for one in reading.damaged if self.is_torn(one, flushed)), None)
         damaged = reading.damaged
         end = reading.end
@@ -203,6 +203,10 @@ class Opening(Rules, Replacements):
     def ends_told(self, state: State, point: int) -> frozenset[int]:
         """What snapshots tell of the end after a clean stop whose recovery point is lost."""
         return state.snapshots if state.is_clean and not point else frozenset()
+
+    def ended(self, state: State, point: int) -> int:
+        """Where the log once ended: at its recovery point or, if a clean stop's is lost, at the newest snapshot."""
+        return max([point, *self.ends_told(state, point)])
 
     def known_flushed(self, state: State, point: int) -> int:
         """Below which nothing was lost by a crash: what lies before a log start is flushed before that is noted.

@@ -8,6 +8,7 @@ The end of the file is not enough where the recovery point lies in what is damag
 began there: either this batch is that one and its base offset has grown, or more than one batch is damaged. Nor is it
 enough where the recovery point lies behind this batch: either the end of the log is missing, or what is damaged before
 it reaches into its base offset. Then the name of the next file tells, or nothing does, and the batch is not believed.
+Where the recovery point of a clean stop is lost, the newest snapshot stands for it: with less known no more is served.
 """
 
 from __future__ import annotations

@@ -44,8 +44,9 @@ from tidegauge.model_tests.harness.cores.recovered_batches import Memory, bytes_
 from tidegauge.model_tests.harness.performing import Steps, on
 from tidegauge.spec.kernel.changes import Change
 from tidegauge.spec.kernel.machine import Action
-from tidegauge.spec.recovery import machine as spec
+from tidegauge.spec.recovery import actions as spec
 from tidegauge.spec.recovery.epoch_lies import Lie, SpoilEpochs
+from tidegauge.spec.recovery.machine import Recovery
 from tidegauge.spec.recovery.opening import Taken
 from tidegauge.spec.recovery.replacing import Interrupt
 from tidegauge.spec.recovery.state import NO_EPOCHS, NO_FILE, UNREADABLE, Batch, Segment, Stage, State
@@ -60,11 +61,11 @@ OTHER: Final = ("ebb", 1)
 CONFIG: Final = LogConfig(index_interval_bytes=150, file_delete_delay_ms=0, retention_ms=-1)
 
 
-def segments_read(machine: spec.Recovery, state: State, *, reads_all: bool) -> int:
+def segments_read(machine: Recovery, state: State, *, reads_all: bool) -> int:
     """How many segments the specification reads when it opens the log; if it does so twice, the second time."""
     read = 0
 
-    class Counting(spec.Recovery):
+    class Counting(Recovery):
         def taken_in(self, state: State, point: int, *, reads_all: bool) -> Taken:
             nonlocal read
             read = 0
@@ -84,7 +85,7 @@ def segments_read(machine: spec.Recovery, state: State, *, reads_all: bool) -> i
 class RecoveryCores:
     """Satisfies `harness.lockstep.lockstep.Binding`: one log, and what its broker writes down beside it."""
 
-    def __init__(self, machine: spec.Recovery, roles: object = None) -> None:
+    def __init__(self, machine: Recovery, roles: object = None) -> None:
         self._disk = SimulatedDisk(Random(0))
         self._disk.make_directory(f"{OTHER_ROOT}/{OTHER[0]}-{OTHER[1]}")
         self._log: Log | None = None

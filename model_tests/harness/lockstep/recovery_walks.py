@@ -9,9 +9,10 @@ from typing import Final
 from tidegauge.model_tests.harness.lockstep.lockstep import Lockstep
 from tidegauge.model_tests.harness.lockstep.walks import WalkPlan
 from tidegauge.spec.kernel.machine import Action
-from tidegauge.spec.recovery import machine as spec
+from tidegauge.spec.recovery import actions as spec
+from tidegauge.spec.recovery.actions import DAMAGE
 from tidegauge.spec.recovery.epoch_lies import Lie, SpoilEpochs
-from tidegauge.spec.recovery.machine import DAMAGE, Recovery
+from tidegauge.spec.recovery.machine import Recovery
 from tidegauge.spec.recovery.replacing import Interrupt
 
 

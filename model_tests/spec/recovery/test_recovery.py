@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+import attrs
 import pytest
 
 from tidegauge.spec.kernel.explorer import explore
 from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.kernel.progress import Limits
-from tidegauge.spec.recovery.machine import WHOLE, Recovery
+from tidegauge.spec.recovery.actions import Open
+from tidegauge.spec.recovery.machine import Recovery
 from tidegauge.spec.recovery.opening import Taken
+from tidegauge.spec.recovery.properties import WHOLE
 from tidegauge.spec.recovery.reading import Damaged
 from tidegauge.spec.recovery.state import Batch, Gap, Rot, Segment, Stage, State
 
@@ -131,6 +134,39 @@ def test_damage_below_the_start_is_the_reason_for_no_repair() -> None:
     assert not explore(RefusesWhatItHas(max_appends=0)).violations
 
 
+class LostBehindDamage(Recovery):
+    """The first of two batches is damaged, the file after them is lost, and then the recovery point, or not."""
+
+    def initial(self) -> Iterable[State]:
+        first = Segment(0, (Batch(0, 1, 0, Rot.LENGTH), Batch(1, 2, 0)), 2)
+        known = State((first, Segment(3, (Batch(3, 4, 0),), 1)), end=4, flushed=4, point=4, first_epoch=0, noted=0)
+        known = attrs.evolve(known, snapshots=frozenset({2, 3, 4}), is_clean=True, damages=3)
+        yield from (known, attrs.evolve(known, point=0))
+
+
+class BelievesWithoutItsRecoveryPoint(LostBehindDamage):
+    def ended(self, state: State, point: int) -> int:
+        return point
+
+
+def test_a_batch_that_only_the_recovery_point_would_doubt_is_not_served_where_that_is_lost() -> None:
+    machine = LostBehindDamage(max_appends=0)
+    assert not explore(machine).violations
+    assert [[b.start for b in machine.step(one, Open(True)).served] for one in machine.initial()] == [[3], [3]]
+
+
+class RefusesAllBehindDamage(Recovery):
+    """The first of three batches is damaged."""
+
+    def initial(self) -> Iterable[State]:
+        batches = tuple(Batch(number, number + 1, 0, None if number else Rot.CONTENT) for number in range(3))
+        log = State((Segment(0, batches, 3),), end=3, flushed=3, point=3, first_epoch=0, noted=0)
+        yield attrs.evolve(log, high_watermark=3, damages=1)
+
+    def is_believed(self, segment: Segment, number: int, *, is_behind_damage: bool) -> bool:
+        return super().is_believed(segment, number, is_behind_damage=False) and not is_behind_damage
+
+
 class KeepsAFileOfDamage(Recovery):
     """The only batch is damaged, and nothing is left that knows of it."""
 
@@ -167,6 +203,8 @@ class BelievesEpochsOfAnotherLog(Recovery):
         (SkipsWhatIsMissing(max_appends=2, max_damages=0), "FlushedIsKept"),
         (TellsNobody(max_appends=1), "RefusedIsTold"),
         (RefusesWhatWasDeleted(max_appends=0), "RepairKeepsWhatIsBefore"),
+        (BelievesWithoutItsRecoveryPoint(max_appends=0), "LostPointServesNoMore"),
+        (RefusesAllBehindDamage(max_appends=0), "FollowedIsServed"),
         (KeepsAFileOfDamage(max_appends=0), "NoFileIsTwoSegments"),
         (DropsWhatIsDecided(max_appends=1, max_damages=0, replaces=True), "IntactIsKept"),
         (BelievesEpochsOfAnotherLog(max_appends=1, lies=True), "EpochsAreTheLogs"),

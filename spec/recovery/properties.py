@@ -1,0 +1,151 @@
+"""What is true of a log that is opened, of each opening and each repair, and what comes true in the end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Final
+
+from tidegauge.spec.kernel.evolving import evolve
+from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant
+from tidegauge.spec.recovery.actions import FAR, Open, Repair
+from tidegauge.spec.recovery.opening import Opening
+from tidegauge.spec.recovery.state import State
+
+WHOLE: Final[str] = "a log is opened again, and one that is damaged is repaired"
+"""What comes true for good."""
+
+
+class Properties(Opening):
+    """The properties of the machine; each has a wrong rule that makes it false."""
+
+    @property
+    def invariants(self) -> Mapping[str, Invariant[State]]:
+        return {
+            "NothingSpoiltIsServed": self.nothing_spoilt_is_served,
+            "FlushedIsKept": self.flushed_is_kept,
+            "RefusedIsTold": self.refused_is_told,
+            "NothingIsAppendedToDamage": self.nothing_is_appended_to_damage,
+            "TornIsCut": self.torn_is_cut,
+            "NoFileIsTwoSegments": self.no_file_is_two_segments,
+            "StartIsInTheLog": self.start_is_in_the_log,
+            "EpochsAreTheLogs": self.epochs_are_the_logs,
+        }
+
+    def nothing_spoilt_is_served(self, state: State) -> bool:
+        return not state.is_open or all(batch.rot is None for batch in state.served)
+
+    def flushed_is_kept(self, state: State) -> bool:
+        """Without damage, an open log has all from its start to its end, and its end is not before what was flushed."""
+        if not state.is_open or state.damages:
+            return True
+        offset = min((batch.start for batch in state.served), default=state.end)
+        if offset > state.start:
+            return False
+        for batch in state.served:
+            if batch.start != offset:
+                return False
+            offset = batch.end
+        return offset == state.end >= state.point
+
+    def refused_is_told(self, state: State) -> bool:
+        """A log that refuses says so to the next process."""
+        return state.has_note or not state.gaps
+
+    def torn_is_cut(self, state: State) -> bool:
+        """What a crash leaves of an append is no damage, and goes."""
+        return not state.is_open or bool(state.damages) or not any(segment.torn for segment in state.segments)
+
+    def nothing_is_appended_to_damage(self, state: State) -> bool:
+        return not state.is_open or not state.segments[-1].torn
+
+    def no_file_is_two_segments(self, state: State) -> bool:
+        return not state.is_open or len({one.base for one in state.segments}) == len(state.segments)
+
+    def start_is_in_the_log(self, state: State) -> bool:
+        return not state.is_open or state.start <= state.end
+
+    def epochs_are_the_logs(self, state: State) -> bool:
+        """No batch contradicts the leader epochs of an open log."""
+        return not state.is_open or not state.is_contradicted
+
+    @property
+    def step_invariants(self) -> Mapping[str, StepInvariant[State]]:
+        return {
+            "NoOffsetIsGivenTwice": self.no_offset_is_given_twice,
+            "IntactIsKept": self.intact_is_kept,
+            "DeletedIsGone": self.deleted_is_gone,
+            "RepairKeepsWhatIsBefore": self.repair_keeps_what_is_before,
+            "LossIsTold": self.loss_is_told,
+            "FollowedIsServed": self.followed_is_served,
+            "LostPointServesNoMore": self.lost_point_serves_no_more,
+        }
+
+    def no_offset_is_given_twice(self, before: State, action: Action, after: State) -> bool:
+        """A log ends at its recovery point and its start or beyond, unless nothing else knew, or much is damaged.
+
+        One that was closed in order ends where its snapshots do, though the recovery point is lost.
+        """
+        if not isinstance(action, Open) or after.was_rejected or before.start == FAR or before.damages > 2:
+            return True
+        known = max(before.point, before.start if self.is_start_witnessed(before) else 0)
+        if before.is_clean:
+            known = max([known, *before.snapshots])
+        return after.end >= min(known, before.flushed)
+
+    def intact_is_kept(self, before: State, action: Action, after: State) -> bool:
+        """What was flushed, and is intact, stays where it is; between two that are damaged it may be kept apart."""
+        if not isinstance(action, Open) or after.was_rejected:
+            return True
+        batches = {batch for segment in before.segments for batch in segment.batches if batch.rot is None}
+        point = before.point if before.damages else before.flushed
+        flushed = {batch for batch in batches if batch.end <= point and batch.start >= before.start}
+        gone = flushed - {batch for segment in after.segments for batch in segment.batches}
+        return not gone or (before.damages > 1 and all(batch.start in after.aside for batch in gone))
+
+    def deleted_is_gone(self, before: State, action: Action, after: State) -> bool:
+        """A log that nothing has damaged starts where it did."""
+        return not isinstance(action, Open) or bool(before.damages) or after.start == before.start
+
+    def repair_keeps_what_is_before(self, before: State, action: Action, after: State) -> bool:
+        """A repair cuts no intact batch of the log before the first one that is damaged; what was deleted is none."""
+        if not isinstance(action, Repair) or before.gaps[0][0] < before.segments[0].base:
+            return True
+        damaged = min((start for start, end in before.gaps if end > before.start), default=before.end)
+        batches = (batch for one in before.segments for batch in one.batches if batch.rot is None)
+        kept = {batch for one in after.segments for batch in one.batches}
+        return kept.issuperset(batch for batch in batches if before.start < batch.end <= damaged)
+
+    def loss_is_told(self, before: State, action: Action, after: State) -> bool:
+        """A log that was closed in order, and ends earlier than it did, says so, unless much is damaged."""
+        is_told = bool(after.gaps) or after.was_rejected or after.ends_in_damage or before.damages > 2
+        return is_told or not isinstance(action, Open) or not before.is_clean or after.end >= before.flushed
+
+    def followed_is_served(self, before: State, action: Action, after: State) -> bool:
+        """Nothing intact is refused without a reason: of two batches that follow each other in a file neither is."""
+        if not isinstance(action, Open):
+            return True
+        return not any(
+            one.rot is None and behind.rot is None and (after.is_refused(one) or after.is_refused(behind))
+            for segment in after.segments
+            for one, behind in pairwise(segment.batches)
+        )
+
+    def lost_point_serves_no_more(self, before: State, action: Action, after: State) -> bool:
+        """A log that was closed in order, and whose recovery point is lost, serves nothing that it refuses with it."""
+        if not isinstance(action, Open) or not before.is_clean or before.point:
+            return True
+        told = self.opened(evolve(before, point=before.flushed), reads_all=action.reads_all)
+        return set(told.served).issuperset(after.served)
+
+    @property
+    def converges(self) -> Mapping[str, Invariant[State]]:
+        return {WHOLE: lambda state: state.is_open and not state.gaps}
+
+    @property
+    def sometimes(self) -> Mapping[str, Invariant[State]]:
+        return {
+            "a gap is refused": lambda state: bool(state.gaps) and bool(state.served),
+            "a recovery point is rejected": lambda state: state.was_rejected,
+            "something is kept apart": lambda state: bool(state.aside),
+        }
