@@ -3,7 +3,8 @@
 `python -m benchmarks.logs [--quick] [--data DIR] [--beside PATH]` prints microseconds of CPU for each log. A round is a
 process of its own, pinned to one core where the system can do that, which does all of it several times; the least of
 all counts, since other work on the machine makes it dearer and never cheaper. Files are in memory, or under DIR. The
-last line is the load of the machine, by `os.getloadavg`.
+last line is the load of the machine, by `os.getloadavg`. `--memory` prints the bytes of Python objects that a partition
+keeps in a broker and its controller instead, which no load changes.
 
 `--beside PATH` compares with another checkout of this project, an earlier one perhaps: its rounds alternate with this
 one's. The figures are taken by `benchmarks/beside/one_life.py`, which runs in both.
@@ -58,6 +59,7 @@ def main(words: Sequence[str] | None = None) -> None:
     options = parser("logs", __doc__, quick="two rounds of 50 logs")
     options.add_argument("--data", metavar="DIR", default=MEMORY, help="where the files are")
     options.add_argument("--beside", metavar="PATH", type=Path, action="append", default=[], help="another checkout")
+    options.add_argument("--memory", action="store_true", help="the bytes of a partition instead")
     options.add_argument("--rounds", metavar="N", type=int, default=6, help="how many (default: 6)")
     options.add_argument("--logs", metavar="N", type=int, default=250, help="how many by themselves (default: 250)")
     options.add_argument("--partitions", metavar="N", type=int, default=500, help="how many of a broker (default: 500)")
@@ -66,12 +68,15 @@ def main(words: Sequence[str] | None = None) -> None:
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     checkouts = [ROOT, *(path.resolve() for path in chosen.beside)]
+    title = f"µs of CPU a log: {logs:,} of one record each, and a broker with {partitions:,} partitions"
+    times = TIMES
+    if chosen.memory:
+        title, times, rounds = f"a broker with {partitions:,} partitions of one record each", 0, 1
     found: dict[Path, list[Figures]] = {path: [] for path in checkouts}
     for number in range(rounds):
         for path in checkouts if number % 2 else reversed(checkouts):
-            found[path].append(one_round(path, chosen.data, logs, partitions, TIMES))
+            found[path].append(one_round(path, chosen.data, logs, partitions, times))
     here, *others = map(least, found.values())
-    title = f"µs of CPU a log: {logs:,} of one record each, and a broker with {partitions:,} partitions"
     console = Console(width=110)
     console.print(table(here, {path.name: one for path, one in zip(chosen.beside, others, strict=True)}, title))
     console.print(f"load {' '.join(f'{load:.1f}' for load in os.getloadavg())}")

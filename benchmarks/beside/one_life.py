@@ -1,4 +1,5 @@
-"""One life of many logs, and of a broker with many partitions, in a checkout of this project: CPU times, as JSON.
+"""One life of many logs, and of a broker with many partitions, in a checkout of this project: CPU times or memory, as
+JSON.
 
 `benchmarks.logs` runs this file in a process of its own, with the checkout's folder on the path; it imports nothing but
 that checkout, which may be one from before everything was under `tidegauge`.
@@ -6,12 +7,14 @@ that checkout, which may be one from before everything was under `tidegauge`.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import resource
 import sys
 import tempfile
 import time
+import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -133,11 +136,48 @@ async def broker(path: str, partitions: int, life: Life) -> None:
             await one.__aexit__(None, None, None)
 
 
+async def kept_by_broker(path: str, partitions: int) -> dict[str, int]:
+    """Bytes of a broker and its controller in one process: with new partitions of one record each, and started again.
+
+    The client is gone when they are counted.
+    """
+    cluster_class = module("cluster.cluster", "cluster").Cluster
+    kept: dict[str, int] = {}
+    for when in ("made", "started again"):
+        tracemalloc.start()
+        async with cluster_class(1, 1, host="tcp", directory=path, trace=False) as one:
+            if when == "made":
+                await one.create_topic("many", partitions)
+            async with one.client() as client:
+                for partition in range(partitions) if when == "made" else (0,):
+                    await client.produce("many", b"x" * 100, partition=partition)
+            gc.collect()
+            kept[when], _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    return kept
+
+
+def memory(directory: str, partitions: int) -> dict[str, float]:
+    """Bytes for each partition, by the difference between a broker with so many and one with a tenth of them."""
+    kept = []
+    for number in (partitions // 10, partitions):
+        place = Path(directory) / f"kept-{number}"
+        place.mkdir()
+        kept.append(trio.run(kept_by_broker, str(place), number))
+    few, many = kept
+    more = partitions - partitions // 10
+    return {f"bytes of a partition, {when}": (many[when] - few[when]) / more for when in many}
+
+
 def main(data: str, count: int, partitions: int, times: int) -> None:
+    """Prints the memory with `times` 0, else the CPU times."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     by_itself, hosted = Life(count), Life(partitions)
     with tempfile.TemporaryDirectory(dir=data) as directory:
+        if not times:
+            print(json.dumps(memory(directory, partitions)))
+            return
         for number in range(times if count else 0):
             logs(os.path.join(directory, f"logs-{number}"), count, by_itself)
         for number in range(times if partitions else 0):

@@ -41,7 +41,7 @@ from tidegauge.impl.metadata.records import (
     UnregisterBrokerRecord,
     UserScramCredentialRecord,
 )
-from tidegauge.impl.partition.registration import PartitionRegistration
+from tidegauge.impl.partition.registration import PartitionRegistration, broker_ids
 
 NO_CONTROLLER: Final = -1
 NO_FIELDS: Final = frozenset[str]()
@@ -77,7 +77,10 @@ class BrokerRegistration(NamedTuple):
         """Where a client that came by a listener reaches this broker; None when it has no such listener."""
         if not self.listeners:
             return self.host, self.port
-        return next(((host, port) for name, host, port, _ in self.listeners if name == listener), None)
+        for name, host, port, _ in self.listeners:
+            if name == listener:
+                return host, port
+        return None
 
 
 @attrs.define
@@ -351,8 +354,8 @@ class ClusterImage:
             leader=record.leader,
             leader_epoch=record.leader_epoch,
             partition_epoch=record.partition_epoch,
-            isr=frozenset(record.isr),
-            elr=frozenset(record.elr),
+            isr=broker_ids(record.isr),
+            elr=broker_ids(record.elr),
             last_known_leader=record.last_known_leader,
         )
 
@@ -412,13 +415,13 @@ def changed(old: PartitionRegistration, record: PartitionChangeRecord) -> Partit
         old.leader if record.leader is None else record.leader,
         old.leader_epoch + new_leader,
         old.partition_epoch + 1,
-        old.isr if record.isr is None else frozenset(record.isr),
-        old.elr if record.elr is None else frozenset(record.elr),
+        old.isr if record.isr is None else broker_ids(record.isr),
+        old.elr if record.elr is None else broker_ids(record.elr),
         old.last_known_leader if record.last_known_leader is None else record.last_known_leader,
         old.adding_replicas if record.adding_replicas is None else record.adding_replicas,
         old.removing_replicas if record.removing_replicas is None else record.removing_replicas,
-        old.offline_replicas if record.offline_replicas is None else frozenset(record.offline_replicas),
-        old.lost_replicas if record.lost_replicas is None else frozenset(record.lost_replicas),
+        old.offline_replicas if record.offline_replicas is None else broker_ids(record.offline_replicas),
+        old.lost_replicas if record.lost_replicas is None else broker_ids(record.lost_replicas),
     )
 
 

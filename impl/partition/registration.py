@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 NO_LEADER: Final = -1
+
+
+@lru_cache(maxsize=4096)
+def broker_ids(ids: tuple[int, ...]) -> frozenset[int]:
+    """These brokers as a set, which partitions on the same brokers share."""
+    return frozenset(ids)
 
 
 class PartitionRegistration(NamedTuple):

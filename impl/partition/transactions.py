@@ -42,6 +42,8 @@ class EndedTransaction(NamedTuple):
 class Transactions:
     """The undecided transactions of one partition."""
 
+    __slots__ = ("ended", "open")
+
     def __init__(self) -> None:
         self.open: dict[int, int] = {}
         """Of each producer with an open one the offset of its first record; the earliest comes first."""

@@ -27,6 +27,8 @@ class Verification:
 class Verifications:
     """What a leader has asked coordinators in its leader epoch, by producer id and epoch."""
 
+    __slots__ = ("_of",)
+
     def __init__(self) -> None:
         self._of: dict[int, dict[int, Verification]] = {}
 

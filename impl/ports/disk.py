@@ -404,8 +404,8 @@ class RealDisk:
         self.descriptors = Descriptors(max_open_files) if descriptors is None else descriptors
         self._open = self.descriptors.open
         self._threads: trio.CapacityLimiter | None = None
-        self._files: dict[str, set[RealFile]] = {}
-        """Files that are in use, with a descriptor or without, by their present names."""
+        self._files: dict[str, tuple[RealFile, ...]] = {}
+        """Files that are in use, with a descriptor or without, by their present names; hardly ever two of one name."""
         self._newest: RealFile | None = None
 
     def open(self, path: str, *, create: bool = False) -> RealFile:
@@ -413,7 +413,7 @@ class RealDisk:
         descriptor = _opened(path, create=create)
         file = RealFile(self, path, descriptor)
         self._open[file] = descriptor
-        self._files.setdefault(path, set()).add(file)
+        self._files[path] = (*self._files.get(path, ()), file)
         self._newest = file
         return file
 
@@ -452,10 +452,8 @@ class RealDisk:
     def release(self, file: RealFile) -> None:
         """Close the file's descriptor for good."""
         self._open.pop(file, None)
-        namesakes = self._files.get(file.path, set())
-        namesakes.discard(file)
-        if not namesakes:
-            self._files.pop(file.path, None)
+        if namesakes := tuple(one for one in self._files.pop(file.path, ()) if one is not file):
+            self._files[file.path] = namesakes
         file.suspend(sync=False)
 
     @property

@@ -17,6 +17,7 @@ import base64
 import json
 import logging
 import re
+import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
@@ -158,7 +159,7 @@ def decode_offsets(text: str) -> dict[TopicPartition, int] | None:
     if found is None:
         return None
     rows = [one.groups() for one in found]
-    offsets = {(topic, int(partition)): int(offset) for topic, partition, offset in rows}
+    offsets = {(sys.intern(topic), int(partition)): int(offset) for topic, partition, offset in rows}
     largest = max((max(partition, offset) for (_, partition), offset in offsets.items()), default=0)
     return offsets if largest <= _LARGEST else None
 

@@ -60,6 +60,8 @@ class Gap:
 class Damage:
     """The gaps of one log, oldest first."""
 
+    __slots__ = ("_directory", "_disk", "gaps")
+
     def __init__(self, disk: Disk, directory: str, gaps: Iterable[Gap] = ()) -> None:
         self.gaps: list[Gap] = sorted(gaps)
         self._disk = disk

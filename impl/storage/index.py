@@ -23,16 +23,18 @@ from typing import Final
 
 _OFFSET_ENTRY = struct.Struct(">ii")
 _TIME_ENTRY = struct.Struct(">qi")
+_NONE: Final = array("q")
+"""The columns of an index without entries, which all of them share: those of most small segments never get one."""
 
 
 class OffsetIndex:
     """Relative offsets of batches' last records, and the positions of those batches."""
 
+    __slots__ = ("_offsets", "_positions")
     ENTRY_SIZE = _OFFSET_ENTRY.size
 
     def __init__(self) -> None:
-        self._offsets = array("i")
-        self._positions = array("i")
+        self._offsets = self._positions = _NONE
 
     def __len__(self) -> int:
         return len(self._offsets)
@@ -52,6 +54,8 @@ class OffsetIndex:
         assert not self._offsets or (relative_offset > self._offsets[-1] and position > self._positions[-1]), (
             f"index entry ({relative_offset}, {position}) is not beyond the last one"
         )
+        if not self._offsets:
+            self._offsets, self._positions = array("i"), array("i")
         self._offsets.append(relative_offset)
         self._positions.append(position)
 
@@ -84,25 +88,27 @@ class OffsetIndex:
         """The index in a file; None unless entries are whole, increasing, and inside a log of `log_size` bytes."""
         if len(data) % _OFFSET_ENTRY.size:
             return None
+        if not data:
+            return cls()
         numbers = array("i", data)
         if sys.byteorder == "little":
             numbers.byteswap()
         index = cls()
         index._offsets, index._positions = numbers[0::2], numbers[1::2]
         for column in (index._offsets, index._positions):
-            if column and (column[0] < 0 or not all(map(lt, column, column[1:]))):
+            if column[0] < 0 or not all(map(lt, column, column[1:])):
                 return None
-        return index if not index._positions or index._positions[-1] < log_size else None
+        return index if index._positions[-1] < log_size else None
 
 
 class TimeIndex:
     """Largest timestamps so far, and the relative offsets of the batches that brought them."""
 
+    __slots__ = ("_offsets", "_timestamps")
     ENTRY_SIZE = _TIME_ENTRY.size
 
     def __init__(self) -> None:
-        self._timestamps = array("q")
-        self._offsets = array("i")
+        self._timestamps = self._offsets = _NONE
 
     def __len__(self) -> int:
         return len(self._timestamps)
@@ -119,9 +125,12 @@ class TimeIndex:
 
     def maybe_append(self, timestamp: int, relative_offset: int) -> None:
         """Add an entry if its timestamp is larger than all others."""
-        if not self._timestamps or (timestamp > self._timestamps[-1] and relative_offset > self._offsets[-1]):
-            self._timestamps.append(timestamp)
-            self._offsets.append(relative_offset)
+        if not self._timestamps:
+            self._timestamps, self._offsets = array("q"), array("i")
+        elif timestamp <= self._timestamps[-1] or relative_offset <= self._offsets[-1]:
+            return
+        self._timestamps.append(timestamp)
+        self._offsets.append(relative_offset)
 
     def offset_before(self, timestamp: int) -> int:
         """A relative offset before which every timestamp is smaller than `timestamp`."""
@@ -141,14 +150,18 @@ class TimeIndex:
         """The index in a file; None unless entries are whole and increasing."""
         if len(data) % _TIME_ENTRY.size:
             return None
-        index = cls()
+        if not data:
+            return cls()
+        timestamps, offsets = array("q"), array("i")
         last_timestamp, last_offset = -(1 << 63), -1
         for timestamp, offset in _TIME_ENTRY.iter_unpack(data):
             if timestamp <= last_timestamp or offset <= last_offset:
                 return None
-            index._timestamps.append(timestamp)
-            index._offsets.append(offset)
+            timestamps.append(timestamp)
+            offsets.append(offset)
             last_timestamp, last_offset = timestamp, offset
+        index = cls()
+        index._timestamps, index._offsets = timestamps, offsets
         return index
 
 

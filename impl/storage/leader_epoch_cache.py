@@ -41,6 +41,8 @@ UNDEFINED = EpochEndOffset(UNDEFINED_EPOCH, UNDEFINED_OFFSET)
 class LeaderEpochCache:
     """Entries in the order of the log: epochs and start offsets both strictly increase."""
 
+    __slots__ = ("_epochs", "_starts")
+
     def __init__(self, entries: Iterable[EpochEntry] = ()) -> None:
         self._epochs: list[int] = []
         self._starts: list[int] = []

@@ -54,7 +54,7 @@ from tidegauge.impl.storage.follower_batches import check_ascending, segment_loa
 from tidegauge.impl.storage.interrupted_replacements import remove_deleted
 from tidegauge.impl.storage.leader_epoch_cache import UNDEFINED_EPOCH, LeaderEpochCache
 from tidegauge.impl.storage.log_names import LogNames
-from tidegauge.impl.storage.log_observer import LogObserver
+from tidegauge.impl.storage.log_observer import NO_UPKEEP, LogObserver
 from tidegauge.impl.storage.log_reads import LogReads
 from tidegauge.impl.storage.partition_directory import create_directory, delete_directory
 from tidegauge.impl.storage.producer_snapshot import ProducerSnapshots
@@ -71,10 +71,6 @@ from tidegauge.impl.storage.validation import validated
 
 SMALL_BYTES = 4096
 """Up to here copying is cheaper than writing from two places."""
-
-
-def _do_nothing() -> None:
-    """The default of `Log.on_roll` and `Log.on_delete`."""
 
 
 class Log(LogReads):
@@ -94,10 +90,8 @@ class Log(LogReads):
         """What opening the log had to mend."""
         self.damage = Damage(disk, directory)
         """Offsets that cannot be read."""
-        self.on_roll: Callable[[], None] = _do_nothing
-        """Is called when a segment has been closed, which may be flushed then."""
-        self.on_delete: Callable[[], None] = _do_nothing
-        """Is called when segments have been deleted, whose files `free_deleted` removes later."""
+        self.upkeep = NO_UPKEEP
+        """Is told of what is to be done later."""
         self._disk = disk
         self._segments = segments
         self._durability = Durability(disk, directory, segments, epochs)
@@ -444,7 +438,7 @@ class Log(LogReads):
                 self.flush()
             start = segments.base_offsets[count]
             with durability.failing():
-                self.on_delete()
+                self.upkeep.segments_deleted()
                 segments.delete_oldest(count, now_ms, self.config.file_delete_delay_ms)
             self._log_start_offset = max(self._log_start_offset, start)  # not of a log that failed: nobody may note it
             durability.log_start_offset = max(durability.log_start_offset, start)
@@ -466,7 +460,7 @@ class Log(LogReads):
         if durability.recovery_point < cleaned.next_offset:
             self.flush()
         with durability.failing():
-            self.on_delete()
+            self.upkeep.segments_deleted()
             segments.replace_files(replaced, cleaned, now_ms, self.config.file_delete_delay_ms)
             self.observer.replaced([segment.base_offset for segment in replaced[1:]])
         segments.replace(replaced, cleaned)
@@ -484,7 +478,7 @@ class Log(LogReads):
         """Close the active segment and begin a new one at the log end offset."""
         segment = self._segments.roll(self.config, now_ms or 0)
         self.observer.rolled(segment.base_offset)
-        self.on_roll()
+        self.upkeep.rolled()
 
     def _trim_epochs(self) -> None:
         """Forget epochs outside the log, but for that of the last record before its start."""

@@ -1,8 +1,9 @@
-"""What is told of the changes to a log, so that state beside it (the producers' snapshots) follows."""
+"""What is told of the changes to a log, so that state beside it (the producers' snapshots) and its upkeep follow."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Final
 
 from tidegauge.impl.partition.transactions import AbortedTransaction
 from tidegauge.impl.ports.disk import PendingSync
@@ -49,3 +50,18 @@ class LogObserver:
 
     def flushed(self, offset: int) -> None:
         """Every record below `offset` is on stable storage, with what `unsynced` returned for it."""
+
+
+class LogUpkeep:
+    """What is to be done for a log later; this one does nothing."""
+
+    __slots__ = ()
+
+    def rolled(self) -> None:
+        """A segment has been closed, which may be flushed."""
+
+    def segments_deleted(self) -> None:
+        """Segments have been deleted, whose files `Log.free_deleted` removes later."""
+
+
+NO_UPKEEP: Final = LogUpkeep()

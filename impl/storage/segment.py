@@ -76,7 +76,7 @@ class Segment:
         self._directory = directory
         self._index_interval_bytes = index_interval_bytes
         self._suffix = suffix
-        self.transaction_index = TransactionIndex(disk, lambda: self.path(TRANSACTION_INDEX_SUFFIX))
+        self.transaction_index = TransactionIndex(disk, self.path)
         self._file = disk.open(self.path(LOG_SUFFIX), create=True)
         self.size = self._file.size
         self._untrusted_bytes = self.size  # what was in the file before this process appended to it

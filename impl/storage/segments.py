@@ -46,7 +46,7 @@ class Segments:
         """How often names in the log's directory have changed."""
         self._disk = disk
         self._directory = directory
-        self._deleted: list[Deleted] = []
+        self._deleted: tuple[Deleted, ...] = ()
         """Segments that are no longer part of the log, and when their files are to be removed, in ms."""
 
     @property
@@ -224,7 +224,7 @@ class Segments:
     def _delete(self, segments: Sequence[Segment], now_ms: int, delay_ms: int) -> None:
         for segment in segments:
             segment.rename(DELETED_SUFFIX)
-            self._deleted.append(Deleted(segment, now_ms, delay_ms))
+            self._deleted += (Deleted(segment, now_ms, delay_ms),)
             self.names_version += 1
 
     @property
@@ -238,7 +238,7 @@ class Segments:
         Returns how many segments.
         """
         due = [one for one in self._deleted if one.is_due(now_ms)]
-        self._deleted = [one for one in self._deleted if not one.is_due(now_ms)]
+        self._deleted = tuple(one for one in self._deleted if not one.is_due(now_ms))
         for deleted in due:
             deleted.segment.remove()
         return len(due)

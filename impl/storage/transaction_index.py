@@ -46,8 +46,10 @@ class TransactionIndex:
 
     ENTRY_SIZE: Final = _ENTRY.size
 
-    def __init__(self, disk: Disk, path: Callable[[], str]) -> None:
-        """`path` says what the file is called now."""
+    __slots__ = ("_disk", "_entries", "_is_missing", "_path", "_unsynced", "_written")
+
+    def __init__(self, disk: Disk, path: Callable[[str], str]) -> None:
+        """`path` says what the segment's file with a suffix is called now."""
         self._disk = disk
         self._path = path
         self._entries: list[AbortedTransaction] | None = None
@@ -59,14 +61,15 @@ class TransactionIndex:
 
     def found_missing(self) -> None:
         """The log's directory has been looked at, and has no such file."""
-        self._entries, self._is_missing = [], True
+        self._is_missing = True
 
     @property
     def entries(self) -> list[AbortedTransaction]:
         """In the order of their markers; what follows an entry that cannot be is left out."""
         if self._entries is None:
-            data = self._disk.read_whole(self._path()) if self._disk.exists(self._path()) else None
-            self._entries = list(decode_entries(data or b""))
+            path = self._path(TRANSACTION_INDEX_SUFFIX)
+            has_file = not self._is_missing and self._disk.exists(path)
+            self._entries = list(decode_entries((self._disk.read_whole(path) if has_file else None) or b""))
             self._written = len(self._entries)
         return self._entries
 
@@ -101,10 +104,12 @@ class TransactionIndex:
     def replace(self, entries: Iterable[AbortedTransaction]) -> bool:
         """Hold these entries and no others (not synced); False when that is so already."""
         entries = list(entries)
+        if self._is_missing and not entries and not self._entries:
+            return False
         if entries == self.entries and self._written == len(entries) and not self._is_damaged():
             return False
         self._is_missing = False
-        file = self._disk.open(self._path(), create=True)
+        file = self._disk.open(self._path(TRANSACTION_INDEX_SUFFIX), create=True)
         try:
             file.truncate(0)
             file.append(encode_entries(entries))
@@ -117,7 +122,8 @@ class TransactionIndex:
     def _is_damaged(self) -> bool:
         if self._is_missing:
             return False
-        size = self._disk.size(self._path()) if self._disk.exists(self._path()) else 0
+        path = self._path(TRANSACTION_INDEX_SUFFIX)
+        size = self._disk.size(path) if self._disk.exists(path) else 0
         return size != self._written * _ENTRY.size
 
     def begin_sync(self) -> list[PendingSync]:
@@ -125,7 +131,7 @@ class TransactionIndex:
         if not self._unsynced:
             return []
         self._is_missing = False
-        file = self._disk.open_apart(self._path(), create=True)
+        file = self._disk.open_apart(self._path(TRANSACTION_INDEX_SUFFIX), create=True)
         try:
             if file.size > self._written * _ENTRY.size:
                 file.truncate(self._written * _ENTRY.size)

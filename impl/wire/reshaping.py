@@ -4,8 +4,9 @@
 where one version has one key, group, member or transaction at the top of the message and later ones have a list of
 them, or where a list of names became a list of structures.
 
-Requests are converted to the canonical version, and responses from it. Each function makes one field of the target. The
-classes of the messages are imported when the first such message comes.
+Requests are converted to the canonical version, and responses from it. Each function makes one field of the target: at
+once (`TAKEN`), or in slices where there may be many elements (`MADE`). The classes of the messages are imported when
+the first such message comes.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from kio.schema.delete_topics.v5.request import DeleteTopicsRequest as DeleteTopicsRequestV5
     from kio.schema.delete_topics.v6.request import DeleteTopicState
     from kio.schema.errors import ErrorCode
-    from kio.schema.find_coordinator.v6.response import Coordinator, FindCoordinatorResponse
+    from kio.schema.find_coordinator.v6.response import FindCoordinatorResponse
     from kio.schema.leave_group.v2.request import LeaveGroupRequest as LeaveGroupRequestV2
     from kio.schema.leave_group.v5.request import MemberIdentity
     from kio.schema.leave_group.v5.response import LeaveGroupResponse
@@ -42,6 +43,10 @@ Make: TypeAlias = Callable[[Any, type[Any], Convert], Sliced[object]]
 """(source message, class of the items of the target's field if it is an array of structures, convert) -> the value."""
 
 
+Take: TypeAlias = Callable[[Any], object]
+"""Source message -> the value."""
+
+
 def mapped(function: Callable[[Any], Any], items: Iterable[Any]) -> Sliced[tuple[Any, ...]]:
     """What a function, in slices or not, makes of each of the items."""
     results: list[Any] = []
@@ -53,16 +58,6 @@ def mapped(function: Callable[[Any], Any], items: Iterable[Any]) -> Sliced[tuple
         if number % STEP == STEP - 1:
             yield STEP * READ_UNITS
     return tuple(results)
-
-
-def _made(function: Callable[[Any], object]) -> Make:
-    """A `Make` of what takes no time."""
-
-    def make(message: Any, _: type[Any], __: Convert) -> Sliced[object]:
-        return function(message)
-        yield
-
-    return make
 
 
 # --- OffsetFetch: one group before version 8 -------------------------------------------------------------------------
@@ -140,23 +135,28 @@ def _error_of_member(message: LeaveGroupResponse) -> ErrorCode:
 # --- FindCoordinator: one key before version 4 -----------------------------------------------------------------------
 
 
-def _of_coordinator(get: Callable[[Coordinator], object]) -> Make:
-    def first(message: FindCoordinatorResponse) -> object:
-        return get(message.coordinators[0])
+def _found(take: Callable[[FindCoordinatorResponse], object]) -> Take:
+    """The function itself, whose argument has a type by this."""
+    return take
 
-    return _made(first)
 
+TAKEN: Final[dict[tuple[int, str], tuple[str, Take]]] = {
+    (ApiKey.FIND_COORDINATOR, "coordinator_keys"): ("key", lambda message: (message.key,)),
+    (ApiKey.FIND_COORDINATOR, "error_code"): ("coordinators", _found(lambda one: one.coordinators[0].error_code)),
+    (ApiKey.FIND_COORDINATOR, "error_message"): ("coordinators", _found(lambda one: one.coordinators[0].error_message)),
+    (ApiKey.FIND_COORDINATOR, "node_id"): ("coordinators", _found(lambda one: one.coordinators[0].node_id)),
+    (ApiKey.FIND_COORDINATOR, "host"): ("coordinators", _found(lambda one: one.coordinators[0].host)),
+    (ApiKey.FIND_COORDINATOR, "port"): ("coordinators", _found(lambda one: one.coordinators[0].port)),
+    (ApiKey.OFFSET_FETCH, "error_code"): ("groups", lambda message: message.groups[0].error_code),
+    (ApiKey.LEAVE_GROUP, "members"): ("member_id", _members),
+    (ApiKey.LEAVE_GROUP, "error_code"): ("members", _error_of_member),
+}
+"""(API, field of the target) -> the source's field that it is taken from, and how; only where the target has no field
+of the source's name."""
 
 MADE: Final[dict[tuple[int, str], tuple[str, Make]]] = {
-    (ApiKey.FIND_COORDINATOR, "coordinator_keys"): ("key", _made(lambda message: (message.key,))),
-    (ApiKey.FIND_COORDINATOR, "error_code"): ("coordinators", _of_coordinator(lambda one: one.error_code)),
-    (ApiKey.FIND_COORDINATOR, "error_message"): ("coordinators", _of_coordinator(lambda one: one.error_message)),
-    (ApiKey.FIND_COORDINATOR, "node_id"): ("coordinators", _of_coordinator(lambda one: one.node_id)),
-    (ApiKey.FIND_COORDINATOR, "host"): ("coordinators", _of_coordinator(lambda one: one.host)),
-    (ApiKey.FIND_COORDINATOR, "port"): ("coordinators", _of_coordinator(lambda one: one.port)),
     (ApiKey.OFFSET_FETCH, "groups"): ("group_id", _groups),
     (ApiKey.OFFSET_FETCH, "topics"): ("groups", _topics_of_group),
-    (ApiKey.OFFSET_FETCH, "error_code"): ("groups", _made(lambda message: message.groups[0].error_code)),
     (ApiKey.ADD_PARTITIONS_TO_TXN, "transactions"): ("v3_and_below_transactional_id", _transactions),
     (ApiKey.ADD_PARTITIONS_TO_TXN, "results_by_topic_v3_and_below"): (
         "results_by_transaction",
@@ -164,8 +164,5 @@ MADE: Final[dict[tuple[int, str], tuple[str, Make]]] = {
     ),
     (ApiKey.DELETE_TOPICS, "topics"): ("topic_names", _topics_by_name),
     (ApiKey.ALTER_PARTITION, "new_isr_with_epochs"): ("new_isr", _any_process_of_each),
-    (ApiKey.LEAVE_GROUP, "members"): ("member_id", _made(_members)),
-    (ApiKey.LEAVE_GROUP, "error_code"): ("members", _made(_error_of_member)),
 }
-"""(API, field of the target) -> the source's field that it is made from, and how; only where the target has no field
-of the source's name."""
+"""The same of what is made in slices."""

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidegauge.impl.records.slices import Sliced, at_once
 from tidegauge.impl.wire.message_classes import default, is_array, is_flat, nested_class
-from tidegauge.impl.wire.reshaping import MADE, mapped
+from tidegauge.impl.wire.reshaping import MADE, TAKEN, mapped
 
 if TYPE_CHECKING:
     from kio.static.protocol import Payload
@@ -71,7 +71,7 @@ def converter(source: type, target: type) -> Converting:
     source_hints = typing.get_type_hints(source)
     given = {field.name for field in dataclasses.fields(source)}
     copied: list[str] = []
-    converted: list[tuple[str, Converting]] = []
+    converted: list[tuple[str, Convert | Converting]] = []
     constants: dict[str, Any] = {}
     for field in dataclasses.fields(target):
         if (making := reshaped(target, field.name, given)) is not None:
@@ -91,7 +91,8 @@ def converter(source: type, target: type) -> Converting:
         for name in copied:
             values[name] = getattr(message, name)
         for name, convert_field in converted:
-            values[name] = yield from convert_field(message)
+            made = convert_field(message)
+            values[name] = (yield from made) if isinstance(made, GeneratorType) else made
         return target(**values)
 
     return converting_message
@@ -108,13 +109,18 @@ def converter_of_items(source: type, target: type) -> Convert | Converting:
     return converting_one
 
 
-def reshaped(target: type, field: str, given: Collection[str]) -> Converting | None:
+def reshaped(target: type, field: str, given: Collection[str]) -> Convert | Converting | None:
     """What makes a field that stands in another place in the source, which has the fields `given`; else None."""
-    source_field, make = MADE.get((getattr(target, "__api_key__", -1), field), ("", None))
-    hints = typing.get_type_hints(target)
-    if make is None or source_field not in given or source_field in hints:
+    place, hints = (getattr(target, "__api_key__", -1), field), typing.get_type_hints(target)
+
+    def is_moved(source_field: str) -> bool:
+        return source_field in given and source_field not in hints
+
+    if place in TAKEN and is_moved(TAKEN[place][0]):
+        return TAKEN[place][1]
+    if place not in MADE or not is_moved(MADE[place][0]):
         return None
-    item = nested_class(hints[field]) or object
+    item, make = nested_class(hints[field]) or object, MADE[place][1]
     return lambda message: make(message, item, converting)
 
 

@@ -30,7 +30,7 @@ SECOND = AbortedTransaction(producer_id=8, first_offset=2, last_offset=9, last_s
 
 def index(disk: SimulatedDisk) -> TransactionIndex:
     disk.make_directory(DIRECTORY)
-    return TransactionIndex(disk, lambda: PATH)
+    return TransactionIndex(disk, lambda _: PATH)
 
 
 def sync(written: TransactionIndex) -> None:

@@ -65,17 +65,17 @@ async def _coordinator(
             return _nobody(key, ErrorCode.coordinator_not_available, message)
     topic = metadata.image.topics[name]
     broker_id = topic.partitions[partition_for(key, len(topic.partitions))].leader
-    for known, address, _ in metadata.endpoints(context.listener):
-        if known == broker_id:
-            return Coordinator(
-                key=key,
-                node_id=BrokerId(broker_id),
-                host=address.host,
-                port=i32(address.port),
-                error_code=ErrorCode.none,
-                error_message=None,
-            )
-    return _nobody(key, ErrorCode.coordinator_not_available, "the coordinator has no live broker now: ask again")
+    address = metadata.endpoint(broker_id, context.listener)
+    if address is None:
+        return _nobody(key, ErrorCode.coordinator_not_available, "the coordinator has no live broker now: ask again")
+    return Coordinator(
+        key=key,
+        node_id=BrokerId(broker_id),
+        host=address.host,
+        port=i32(address.port),
+        error_code=ErrorCode.none,
+        error_message=None,
+    )
 
 
 def _nobody(key: str, error: ErrorCode, message: str) -> Coordinator:

@@ -248,7 +248,7 @@ class DirectoryMoves:
         except (OSError, RecordError) as error:
             self._replicas.hosted.lost_while_moving(partition, move.target, error)
             return
-        log.on_roll, log.on_delete = partition.log.on_roll, partition.log.on_delete
+        log.upkeep = partition.log.upkeep
         partition.log = partition.replica.log = log
 
 

@@ -42,7 +42,7 @@ from tidegauge.impl.server.broker.departures import departure
 from tidegauge.impl.server.broker.doubled_replicas import DoubledReplicas
 from tidegauge.impl.server.broker.high_watermark_checkpoint import HighWatermarkCheckpoint
 from tidegauge.impl.server.broker.partition import Partition, TopicPartition
-from tidegauge.impl.server.broker.replica_effects import ReplicaEffects
+from tidegauge.impl.server.broker.replica_effects import HostedLogUpkeep, ReplicaEffects
 from tidegauge.impl.server.broker.replicas_without_room import ReplicasWithoutRoom
 from tidegauge.impl.server.broker.withdrawn_replicas import WithdrawnReplicas
 from tidegauge.impl.server.config import ServerConfig
@@ -483,8 +483,7 @@ class HostedPartitions:
 
     def _hosting(self, partition: Partition) -> Partition:
         self._hosted[partition.key] = partition
-        partition.log.on_roll = lambda: self._effects.rolled(partition)
-        partition.log.on_delete = lambda: self._effects.segments_deleted(partition)
+        partition.log.upkeep = HostedLogUpkeep(self._effects, partition)
         return partition
 
     def _setting(self, topic: TopicImage, name: str) -> Any:

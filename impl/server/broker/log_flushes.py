@@ -89,5 +89,6 @@ class LogFlushes:
                 self._hosted.storage_failed(partition, error)
             else:
                 ready[partition] = offset
-        self._directories.write_log_starts({one.key: offset for one, offset in ready.items() if not one.is_gone})
+        if ready:
+            self._directories.write_log_starts({one.key: offset for one, offset in ready.items() if not one.is_gone})
         return {one for one, offset in starts.items() if not one.is_gone and one.log.is_durable_start(offset)}

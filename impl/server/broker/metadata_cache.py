@@ -103,6 +103,12 @@ class MetadataCache:
             if endpoint is not None and (fenced or not broker.fenced):
                 yield broker_id, Address(*endpoint), broker.rack
 
+    def endpoint(self, broker_id: int, listener: str) -> Address | None:
+        """Where clients of a listener reach a broker; None when it is fenced, unknown or has no such listener."""
+        broker = self.image.brokers.get(broker_id)
+        found = None if broker is None or broker.fenced else broker.endpoint(listener)
+        return None if found is None else Address(*found)
+
     def address(self, broker_id: int) -> Address | None:
         """Where a broker listens for other brokers; None when it never registered."""
         broker = self.image.brokers.get(broker_id)

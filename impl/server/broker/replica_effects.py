@@ -18,6 +18,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+import attrs
+
 from tidegauge.impl.partition.messages import (
     FollowerLogStartMoved,
     HighWatermarkAdvanced,
@@ -30,6 +32,7 @@ from tidegauge.impl.ports.clock import Clock
 from tidegauge.impl.server.broker.partition import Partition, TopicPartition
 from tidegauge.impl.server.purgatory import Purgatory
 from tidegauge.impl.storage.log_directory import LogDirectory
+from tidegauge.impl.storage.log_observer import LogUpkeep
 
 
 class IsrProposer(Protocol):
@@ -216,3 +219,17 @@ class ReplicaEffects:
             self.gone(partition)
         if self._failures is not None:
             self._failures.directory_failed(directory, lost)
+
+
+@attrs.frozen(eq=False, repr=False)
+class HostedLogUpkeep(LogUpkeep):
+    """The upkeep of a hosted partition's log."""
+
+    effects: ReplicaEffects
+    partition: Partition
+
+    def rolled(self) -> None:
+        self.effects.rolled(self.partition)
+
+    def segments_deleted(self) -> None:
+        self.effects.segments_deleted(self.partition)

@@ -83,8 +83,7 @@ class StoredMetadataLog:
         beside = directory.rpartition("/")[0] or "."
         note = read_note(disk, beside, COMMITTED)
         found = examine(disk, directory, NOTHING if note is None else note)
-        self.found = found.records
-        """What the log held when it was opened."""
+        self._found = found.records
         if found.torn is not None:
             torn = found.torn
             log_event(
@@ -115,6 +114,11 @@ class StoredMetadataLog:
         self._lines = RepeatedLines()
         self._disk = disk
         self._clock = clock
+
+    def take_found(self) -> Sequence[MetadataRecord]:
+        """What the log held when it was opened; handed out once, for the controller's image has it from then on."""
+        found, self._found = self._found, ()
+        return found
 
     @property
     def leadership(self) -> Leadership:

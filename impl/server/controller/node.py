@@ -102,7 +102,7 @@ class ControllerNode:
                 group_settings(node.config.properties),
             ),
         )
-        self.controller.replay(self.log.found if isinstance(self.log, StoredMetadataLog) else self.log.read(0))
+        self.controller.replay(self.log.take_found() if isinstance(self.log, StoredMetadataLog) else self.log.read(0))
         self.decisions = Decisions(
             self.controller, self.log, node.tracer, on_commit=lambda: self.fetches.wake(), on_failure=self.halt
         )

@@ -49,7 +49,7 @@ def decided(disk: Disk, root: str = "c", controllers: int = 2) -> list[MetadataR
         append(log, TopicRecord(f"t{number}", f"id-{number}"), TopicRecord(f"u{number}", f"id-u{number}"))
         log.close()
     log = opened(disk, root)
-    records = list(log.found)
+    records = list(log.take_found())
     log.abandon()
     return records
 
@@ -162,7 +162,7 @@ def test_a_tail_that_nobody_was_told_of_is_cut_with_a_line(
         caplog.clear()
         with caplog.at_level(logging.WARNING):
             log = opened(disk, root)
-        assert list(log.found) == records == log.read(0)
+        assert list(log.take_found()) == records == log.read(0)
         log.abandon()
         assert disk.size(segment) == whole
         (line,) = [text for record in caplog.records if not (text := record.getMessage()).startswith("torn tail cut")]
@@ -174,7 +174,7 @@ def test_a_whole_batch_that_was_not_acknowledged_is_a_decision(disk: SimulatedDi
     assign(batch, 0, 6, 1)
     with changed(disk, SEGMENT, disk.files()[SEGMENT] + bytes(batch)):
         log = opened(disk)
-        assert log.found[-1] == TopicRecord("new", "id-new")
+        assert log.take_found()[-1] == TopicRecord("new", "id-new")
         log.abandon()
 
 
@@ -187,9 +187,14 @@ def test_a_damaged_note_loses_nothing_of_the_log(disk: SimulatedDisk, caplog: py
     for content in changes:
         with changed(disk, NOTE, content):
             log = opened(disk)
-            assert (len(log.found), log.leadership.epoch) == (6, 2)
+            assert (len(log.take_found()), log.leadership.epoch) == (6, 2)
             log.abandon()
     assert {record.getMessage().partition(":")[0] for record in caplog.records} == {"metadata note missing"}
+
+
+def test_the_records_of_a_log_that_is_opened_are_handed_out_once(disk: SimulatedDisk) -> None:
+    log = opened(disk)
+    assert (len(log.take_found()), log.take_found(), len(log.read(0))) == (6, (), 6)
 
 
 def test_no_epoch_is_used_twice_though_the_note_is_lost() -> None:
@@ -210,7 +215,7 @@ def test_what_was_acknowledged_is_there_after_every_crash(tails: CrashOutcome) -
         records = decided(disk, controllers=1)
         for number in range(6):
             log = opened(disk)
-            assert list(log.found) == records
+            assert list(log.take_found()) == records
             news = [ControllerEpochRecord(3000, log.leadership.epoch)]
             append(log, *news)
             records += news
