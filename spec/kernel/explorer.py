@@ -63,28 +63,27 @@ def explore(
         raise TypeError(f"explore takes a machine, not {machine!r}: for example tidegauge.Replication(brokers=3)")
     if limits.seconds is not None and clock is None:
         raise ValueError(f"a limit of {limits.seconds} seconds needs a clock: pass clock=time.process_time")
-    if engine is Engine.FAST:
-        if symmetry:
-            raise ValueError("the fast engine has no symmetry: explore without it, or with the plain engine")
-        if not _fast_is_there():
-            raise ValueError("the fast engine needs numba: pip install 'tidegauge[fast]', or take the plain engine")
+    if engine is Engine.FAST and not _fast_is_there():
+        raise ValueError("the fast engine needs numba: pip install 'tidegauge[fast]', or take the plain engine")
     with _collector_paused():
         if engine is Engine.FAST:
-            found = _fast(machine, _samples(machine), limits, stop, clock, progress, converges)
+            samples = _samples(machine, limits, symmetry)
+            found = _fast(machine, samples, limits, stop, clock, progress, symmetry, converges)
             if isinstance(found, Exploration):
                 return found
             raise ValueError(f"the fast engine cannot follow {machine.name}, take the plain one: {found}") from found
-        may_be_fast = engine is None and not symmetry and _fast_is_there()
+        may_be_fast = engine is None and _fast_is_there()
         is_trial = may_be_fast and (limits.states is None or limits.states > TRIAL)
         bounds = evolve(limits, states=TRIAL) if is_trial else limits
         plain = PlainSearch(machine, bounds, stop, clock, progress, symmetry=symmetry, converges=converges)
         tried = plain.run()
         if not is_trial or tried.cut is not Cut.STATES:
             return tried
-        found = _fast(machine, plain.states[:_SAMPLES], limits, stop, clock, progress, converges, plain.started)
+        samples = plain.states[:_SAMPLES]
+        found = _fast(machine, samples, limits, stop, clock, progress, symmetry, converges, plain.started)
         if isinstance(found, Exploration):
             return found
-        return PlainSearch(machine, limits, stop, clock, progress, converges=converges).run()
+        return PlainSearch(machine, limits, stop, clock, progress, symmetry=symmetry, converges=converges).run()
 
 
 TRIAL = 10_000
@@ -102,9 +101,10 @@ def _fast_is_there() -> bool:
     return bool(search)
 
 
-def _samples(machine: Machine[S]) -> Sequence[S]:
+def _samples(machine: Machine[S], limits: Limits, symmetry: bool) -> Sequence[S]:
     """Some states of the machine, up to where it makes a mistake."""
-    search = PlainSearch(machine, Limits(states=_SAMPLES), Stop.NEVER, None, None)
+    most = min(limits.states or _SAMPLES, _SAMPLES)
+    search = PlainSearch(machine, Limits(states=most), Stop.NEVER, None, None, symmetry=symmetry)
     with suppress(Exception):
         search.run()
     return search.states
@@ -117,20 +117,25 @@ def _fast(
     stop: Stop,
     clock: Clock | None,
     progress: OnProgress | None,
+    symmetry: bool,
     converges: bool,
     started: float | None = None,
 ) -> Exploration[S] | Exception:
     """What the fast engine finds, or why it cannot follow the machine."""
     from tidegauge.spec.kernel.fast.layout import Layout, ShapeError
-    from tidegauge.spec.kernel.fast.search import FastSearch, FollowError
+    from tidegauge.spec.kernel.fast.programs import FollowError
+    from tidegauge.spec.kernel.fast.search import FastSearch
     from tidegauge.spec.kernel.fast.tries import UnsteadyError
 
     if not samples:
         return FollowError("it has no initial state")
     layout = Layout(samples)
     while True:
-        search = FastSearch(machine, limits, stop, clock, progress, layout=layout, converges=converges, started=started)
         try:
+            search = FastSearch(
+                machine, limits, stop, clock, progress,
+                layout=layout, samples=samples, symmetry=symmetry, converges=converges, started=started,
+            )  # fmt: skip
             return search.run()
         except ShapeError as error:
             layout = layout.reshaped(samples, error.place)

@@ -69,8 +69,8 @@ def explore(
     stop
         When a violation ends the search: at the first, once each invariant is violated, or never.
     engine
-        How states are found; what is found is the same. `fast` needs numba (`pip install 'tidegauge[fast]'`) and has no
-        symmetry; `auto` takes it for large searches, where it can.
+        How states are found; what is found is the same. `fast` needs numba (`pip install 'tidegauge[fast]'`);
+        `auto` takes it for large searches, where it can.
     trace
         Write the first counterexample to this file, as JSON lines with every state.
     counterexample

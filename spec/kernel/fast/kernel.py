@@ -152,11 +152,52 @@ def hashed(row):
 
 
 @njit(cache=True)
-def replaced(table, larger, rows, count):
+def _image(row, place, targets, starts, image_of, image):
+    """Make `image`, the renamed initial state, the renamed row."""
+    for word in range(len(row)):
+        target = targets[place, word]
+        if target >= 0:
+            image[target] = image_of[place, starts[word] + row[word]]
+
+
+@njit(cache=True)
+def _orbit(row, own, initials, targets, starts, image_of, images, hashes):
+    """Rename a row in all ways, into `images`, with their hashes: the least of them and the row's own."""
+    least = own
+    for place in range(len(initials)):
+        for word in range(len(row)):
+            images[place, word] = initials[place, word]
+        _image(row, place, targets, starts, image_of, images[place])
+        hashes[place] = hashed(images[place])
+        least = min(least, hashes[place])
+    return least
+
+
+@njit(cache=True)
+def _orbit_size(row, images):
+    """How many states there are in an orbit: the renamings by those that leave the row as it is."""
+    same = 1
+    for place in range(len(images)):
+        same += _is_same(images[place], row)
+    return (len(images) + 1) // same
+
+
+@njit(cache=True)
+def _is_same(row, other):
+    for word in range(len(row)):  # noqa: SIM110 - numba compiles loops
+        if row[word] != other[word]:
+            return False
+    return True
+
+
+@njit(cache=True)
+def replaced(larger, rows, count, initials, targets, starts, image_of):
     """Number the states in a larger table."""
     mask = np.uint64(len(larger) - 1)
+    images = np.zeros_like(initials)
+    hashes = np.zeros(len(initials), np.uint64)
     for number in range(count):
-        hash_ = hashed(rows[number])
+        hash_ = _orbit(rows[number], hashed(rows[number]), initials, targets, starts, image_of, images, hashes)
         slot = hash_ & mask
         while larger[slot] != EMPTY:
             slot = (slot + np.uint64(1)) & mask
@@ -164,8 +205,8 @@ def replaced(table, larger, rows, count):
 
 
 @njit(cache=True)
-def _numbered(row, hash_, rows, table, count):
-    """The number of a state: `count` if it is new. Returns its slot as well."""
+def _numbered(row, hash_, images, rows, table, count):
+    """The number of a state or of its orbit, known by the least hash in it, and its slot: `count` if it is new."""
     mask = np.uint64(len(table) - 1)
     slot = hash_ & mask
     high = hash_ >> np.uint64(32)
@@ -175,26 +216,26 @@ def _numbered(row, hash_, rows, table, count):
             return count, slot
         if entry >> np.uint64(32) == high:
             number = np.int64(entry & np.uint64(0xFFFFFFFF))
-            same = True
-            for word in range(len(row)):
-                if rows[number, word] != row[word]:
-                    same = False
-                    break
-            if same:
+            if _is_same(row, rows[number]):
                 return number, slot
+            for place in range(len(images)):
+                if _is_same(images[place], rows[number]):
+                    return number, slot
         slot = (slot + np.uint64(1)) & mask
 
 
 @njit(cache=True)
-def added(row, rows, table, count):
-    """The number of a state, which is kept if it is new."""
-    hash_ = hashed(row)
-    number, slot = _numbered(row, hash_, rows, table, count)
+def added(row, rows, table, count, initials, targets, starts, image_of):
+    """The number of a state, which is kept if it is new, and the size of its orbit."""
+    images = np.zeros_like(initials)
+    hashes = np.zeros(len(initials), np.uint64)
+    hash_ = _orbit(row, hashed(row), initials, targets, starts, image_of, images, hashes)
+    number, slot = _numbered(row, hash_, images, rows, table, count)
     if number == count:
         for word in range(len(row)):
             rows[count, word] = row[word]
         table[slot] = (hash_ >> np.uint64(32) << np.uint64(32)) | np.uint64(count)
-    return number
+    return number, _orbit_size(row, images)
 
 
 @njit(cache=True)
@@ -260,31 +301,53 @@ def _changed(row, hash_, leaf, leaf_start, leaf_items):
 
 
 @njit(cache=True)
+def _changed_orbit(after, leaf, leaf_start, leaf_items, targets, starts, image_of, images, hashes):
+    """Change all images of a state as a leaf says; the least hash of them and `after`."""
+    least = after
+    for place in range(len(images)):
+        hash_ = hashes[place]
+        for item in range(leaf_start[leaf], leaf_start[leaf + 1], 2):
+            word = leaf_items[item]
+            target = targets[place, word]
+            if target >= 0:
+                value = image_of[place, starts[word] + leaf_items[item + 1]]
+                hash_ ^= _part(target, images[place, target]) ^ _part(target, value)
+                images[place, target] = value
+        least = min(least, hash_)
+    return least
+
+
+@njit(cache=True)
 def _taken(
     state, origin, row, skip, steps, chosen, kinds, leaf_start, leaf_items, leaf_flags, rows, parents, table,
     taken, enabled, found, count, capacity, last_new, edge_targets, edges, with_edges, is_told,
+    initials, targets, starts, image_of, images, hashes, orbit_states,
 ):  # fmt: skip
-    """Take the steps of a state from `skip` on: how it ended, at which step, the states and edges by now."""
+    """Take the steps of a state from `skip` on: how it ended, at which step, the states, edges and all orbits' states
+    by now."""
     hash_ = hashed(origin)
+    _orbit(origin, hash_, initials, targets, starts, image_of, images, hashes)
     for word in range(len(row)):
         row[word] = origin[word]
     for step in range(skip, steps):
         leaf = chosen[step, 1]
         if leaf_flags[leaf] & VIOLATES and not (is_told and step == skip):
-            return STEP_VIOLATED, step, count, edges
+            return STEP_VIOLATED, step, count, edges, orbit_states
         kind = kinds[chosen[step, 0]]
         taken[kind] += 1
         if _is_first(kinds, chosen, step):
             enabled[kind] += 1
         after = _changed(row, hash_, leaf, leaf_start, leaf_items)
-        number, slot = _numbered(row, after, rows, table, count)
+        after = _changed_orbit(after, leaf, leaf_start, leaf_items, targets, starts, image_of, images, hashes)
+        number, slot = _numbered(row, after, images, rows, table, count)
         if with_edges and leaf_flags[leaf] & FAIR:
             edge_targets[edges] = number
             edges += 1
         if number == count:
             found[kind] += 1
+            orbit_states += _orbit_size(row, images)
             if count == capacity:
-                return FULL, step, count, edges
+                return FULL, step, count, edges, orbit_states
             if table[slot] == EMPTY:
                 for word in range(len(row)):
                     rows[count, word] = row[word]
@@ -292,10 +355,15 @@ def _taken(
                 table[slot] = (after >> np.uint64(32) << np.uint64(32)) | np.uint64(count)
             count += 1
             if number == last_new:
-                return LIMIT, step, count, edges
+                return LIMIT, step, count, edges, orbit_states
         for item in range(leaf_start[leaf], leaf_start[leaf + 1], 2):
-            row[leaf_items[item]] = origin[leaf_items[item]]
-    return DONE, steps, count, edges
+            word = leaf_items[item]
+            row[word] = origin[word]
+            for place in range(len(images)):
+                target = targets[place, word]
+                if target >= 0:
+                    images[place, target] = image_of[place, starts[word] + origin[word]]
+    return DONE, steps, count, edges, orbit_states
 
 
 @njit(cache=True)
@@ -307,15 +375,19 @@ def expanded(
     taken, enabled, found, terminal,
     edge_targets, edge_starts, edges, with_edges,
     chosen, misses, is_told,
+    initials, targets, starts, image_of, orbit_states,
 ):  # fmt: skip
     """Take every step out of the states from `start` to `end`; of the first one, the steps from `skip` on.
 
     `capacity` states are kept at most, and the search ends behind the new state `last_new`. `is_told`: whether the step
     at `skip` is known to violate. Behind a state whose steps are not all known, states are looked at only for what else
     has to run. Gives how it ended, at which state and step, the number of states, of programs that have to run, of used
-    slots, of fair steps, and of states in which nothing can happen.
+    slots, of fair steps, of states in which nothing can happen, and of states in all orbits. The renamings are those of
+    `tidegauge.spec.kernel.fast.renaming`; where there are none each state is its own orbit.
     """
     row = np.empty(rows.shape[1], rows.dtype)
+    images = np.zeros_like(initials)
+    hashes = np.zeros(len(initials), np.uint64)
     missed = np.zeros(2, np.int64)
     asked = 0
     missing = -1
@@ -337,9 +409,10 @@ def expanded(
             if count + steps > len(rows) or (with_edges and edges + steps > len(edge_targets)):
                 how = ROOM
                 break
-            how, step, count, edges = _taken(
+            how, step, count, edges, orbit_states = _taken(
                 state, rows[state], row, skip, steps, chosen, kinds, leaf_start, leaf_items, leaf_flags, rows, parents,
                 table, taken, enabled, found, count, capacity, last_new, edge_targets, edges, with_edges, is_told,
+                initials, targets, starts, image_of, images, hashes, orbit_states,
             )  # fmt: skip
             if how != DONE:
                 skip = step
@@ -352,7 +425,7 @@ def expanded(
         state += 1
     if missing >= 0:
         how, state = MISSES, missing
-    return how, state, skip, count, asked, used, edges, terminal
+    return how, state, skip, count, asked, used, edges, terminal, orbit_states
 
 
 @njit(cache=True)

@@ -18,7 +18,11 @@ from tidegauge.spec.kernel.guarded import EnumeratedAction, EnumeratingMachine, 
 from tidegauge.spec.kernel.machine import Action, Machine
 
 S = TypeVar("S")
-__all__ = ["Asking", "asking"]
+__all__ = ["Asking", "FollowError", "asking"]
+
+
+class FollowError(Exception):
+    """A machine that the fast engine cannot follow, and why."""
 
 
 class Asking(Generic[S]):

@@ -23,15 +23,17 @@ from tidegauge.spec.kernel.exploration import Engine
 from tidegauge.spec.kernel.fast import kernel
 from tidegauge.spec.kernel.fast.components import FairSteps
 from tidegauge.spec.kernel.fast.layout import Layout, ShapeError
-from tidegauge.spec.kernel.fast.programs import asking
+from tidegauge.spec.kernel.fast.programs import FollowError, asking
+from tidegauge.spec.kernel.fast.renaming import Renaming
 from tidegauge.spec.kernel.fast.tries import Tries
 from tidegauge.spec.kernel.fast.views import Run, changes, plain, view
 from tidegauge.spec.kernel.machine import Action, Machine
 from tidegauge.spec.kernel.progress import Clock, Cut, Limits, OnProgress, Stop
 from tidegauge.spec.kernel.searching import INTERVAL, NO_PARENT, Finished, Search
+from tidegauge.spec.kernel.symmetry import Orbits
 from tidegauge.spec.kernel.traces import Step
 
-__all__ = ["FastSearch", "FollowError"]
+__all__ = ["FastSearch"]
 
 S = TypeVar("S")
 Numbers = npt.NDArray[np.int64]
@@ -39,10 +41,6 @@ Numbers = npt.NDArray[np.int64]
 _MOST_ASKED = 512
 """Programs that are asked for at once."""
 _NO_LIMIT = 2**62
-
-
-class FollowError(Exception):
-    """A machine that the fast engine cannot follow, and why."""
 
 
 class FastSearch(Search[S]):
@@ -59,6 +57,8 @@ class FastSearch(Search[S]):
         progress: OnProgress | None,
         *,
         layout: Layout,
+        samples: Sequence[S] = (),
+        symmetry: bool = False,
         converges: bool = False,
         started: float | None = None,
     ) -> None:
@@ -69,6 +69,10 @@ class FastSearch(Search[S]):
         self.parents: npt.NDArray[np.uint32] = np.zeros(1 << 12, np.uint32)
         self.table: npt.NDArray[np.uint64] = np.full(1 << 13, kernel.EMPTY, np.uint64)
         self.count = self.checked = self.first = 0
+        self.renamings = Orbits(machine).renamings if symmetry else ()
+        self.renaming = Renaming(machine, layout, self.renamings)
+        self.renaming.begin([layout.encoded(state) for state in samples] if symmetry else [])
+        self.orbit_states: int = 0
         self.tries = Tries()
         self.runs: list[Callable[[Run, Any], int]] = []
         """What each program is, by its number: it gives the leaf that it comes to."""
@@ -146,8 +150,13 @@ class FastSearch(Search[S]):
             flags |= kernel.FAIR
         found: list[tuple[int, object]] = []
         changes(run, self.layout.root, after, found)
-        items = [number for word, value in found for number in (word, self._number(word, value))]
-        return self.tries.leaf(items, flags)
+        changed = [(word, self._number(word, value)) for word, value in found]
+        if self.renamings:
+            row = [*run.row]
+            for word, number in changed:
+                row[word] = number
+            self.renaming.met(row, [word for word, _ in changed])
+        return self.tries.leaf([number for change in changed for number in change], flags)
 
     def _number(self, word: int, value: object) -> int:
         number = self.layout.numbers[word].get(value)  # a view counts as equal to what it is a view of
@@ -165,7 +174,7 @@ class FastSearch(Search[S]):
         self.asked += 1
         try:
             leaf = self.runs[program](run, view(run, self.layout.root))
-        except ShapeError:
+        except (ShapeError, FollowError):
             raise
         except Exception as error:
             raise FollowError(f"{type(error).__name__}: {error}") from error
@@ -190,14 +199,17 @@ class FastSearch(Search[S]):
         return int(self.parents[index]) if index >= self.first else NO_PARENT
 
     def orbit_sum(self) -> int | None:
-        return None
+        return self.orbit_states if self.renamings else None
 
     def begin(self) -> None:
         for state in self.machine.initial():
             numbers = self.layout.encoded(state)
+            self.renaming.met(numbers, range(len(numbers)))
             row = np.array(numbers, np.uint32)
             self.make_room(1)
-            if kernel.added(row, self.rows, self.table, self.count) == self.count:
+            number, size = kernel.added(row, self.rows, self.table, self.count, *self.renamed_words())
+            if number == self.count:
+                self.orbit_states += size
                 if self.count == self.capacity:
                     raise Finished(Cut.STATES)
                 self.count += 1
@@ -213,8 +225,12 @@ class FastSearch(Search[S]):
             self.parents = np.concatenate([self.parents, np.zeros_like(self.parents)])
         if len(self.table) < 2 * len(self.rows):
             larger_table = np.full(2 * len(self.rows), kernel.EMPTY, np.uint64)
-            kernel.replaced(self.table, larger_table, self.rows, self.count)
+            kernel.replaced(larger_table, self.rows, self.count, *self.renamed_words())
             self.table = larger_table
+
+    def renamed_words(self) -> tuple[Any, ...]:
+        """What the kernel has to know of renamings."""
+        return self.renaming.initials, self.renaming.targets, self.renaming.starts, self.renaming.images
 
     # --- a level -----------------------------------------------------------------------------------------------------
 
@@ -269,7 +285,7 @@ class FastSearch(Search[S]):
         tries.make_room(2 * _MOST_ASKED)
         if fair is not None:
             fair.have_states(end + 1)
-        how, at, step, self.count, asked, tries.used, edges, self.terminal = kernel.expanded(
+        how, at, step, self.count, asked, tries.used, edges, self.terminal, self.orbit_states = kernel.expanded(
             start, skip, end, self.count, self.capacity, last_new,
             self.bases, tries.roots, tries.kinds, tries.node_word, tries.keys, tries.codes, tries.used,
             tries.leaf_start, tries.leaf_items, tries.leaf_flags,
@@ -278,6 +294,7 @@ class FastSearch(Search[S]):
             fair.targets if fair else _NO_TARGETS, fair.starts if fair else _NO_STARTS, fair.count if fair else 0,
             fair is not None,
             self.chosen, self.misses, is_told,
+            *self.renamed_words(), self.orbit_states,
         )  # fmt: skip
         if fair is not None:
             fair.count, fair.closed = edges, at
@@ -285,10 +302,18 @@ class FastSearch(Search[S]):
 
     def snapshot(self) -> tuple[Any, ...]:
         fair = self.fair.count if self.fair else 0
-        return self.taken.copy(), self.enabled.copy(), self.new.copy(), self.count, self.terminal, fair
+        return (
+            self.taken.copy(),
+            self.enabled.copy(),
+            self.new.copy(),
+            self.count,
+            self.terminal,
+            self.orbit_states,
+            fair,
+        )
 
     def restore(self, snapshot: tuple[Any, ...]) -> None:
-        self.taken, self.enabled, self.new, self.count, self.terminal, fair = snapshot
+        self.taken, self.enabled, self.new, self.count, self.terminal, self.orbit_states, fair = snapshot
         if self.fair:
             self.fair.count = fair
 
@@ -352,7 +377,7 @@ class FastSearch(Search[S]):
     def converged(self) -> Convergence[S] | None:
         if self.fair is None or self.found:
             return None
-        return convergence(self.machine, self.fair.bottom_components(), self.states, self.trace)
+        return convergence(self.machine, self.fair.bottom_components(), self.states, self.trace, self.renamings)
 
 
 _NO_TARGETS: npt.NDArray[np.uint32] = np.zeros(1, np.uint32)

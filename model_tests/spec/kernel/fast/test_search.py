@@ -189,8 +189,3 @@ def test_a_violation_beyond_the_trial_has_a_shortest_trace() -> None:
     found = explore(Small(30_000))
     assert found.engine is Engine.FAST
     assert len(found.violations[0].trace) == 10_001
-
-
-def test_what_the_fast_engine_cannot_do_is_refused_with_the_way_out() -> None:
-    with pytest.raises(ValueError, match="the fast engine has no symmetry: explore without it, or with the plain"):
-        explore(DieHard(), symmetry=True, engine=Engine.FAST)
