@@ -53,6 +53,8 @@ class Exploration(Generic[S]):
     seconds: float | None
     asked: int | None = attrs.field(default=None, eq=False)
     """By the fast engine: how often the machine ran; all else was looked up."""
+    bytes: int | None = attrs.field(default=None, eq=False)
+    """By the fast engine: memory that its states take, without what is known of rules and of fair steps."""
 
     @property
     def complete(self) -> bool:

@@ -88,6 +88,10 @@ class Search(ABC, Generic[S]):
     def orbit_sum(self) -> int | None:
         """With symmetry: the states in all orbits."""
 
+    def kept_bytes(self) -> int | None:
+        """The memory that the states take, where that is counted."""
+        return None
+
     @abstractmethod
     def converged(self) -> Convergence[S] | None:
         """Check the goals, unless there is something worse to mend first."""
@@ -121,6 +125,7 @@ class Search(ABC, Generic[S]):
             convergence=converged,
             seconds=self.elapsed(),
             asked=self.asked,
+            bytes=self.kept_bytes(),
         )
 
     def visit(self) -> None:

@@ -18,7 +18,7 @@ from tidegauge.spec.replication.machine import Replication
 
 MACHINE: Final = Replication(brokers=3, max_records=2, bounds=Bounds(ExpireSession=2))
 STATES: Final = 3_000_000
-"""2 GB of memory, and seven minutes of CPU."""
+"""1 GB of memory, and a minute of CPU, by the fast engine."""
 
 
 @pytest.mark.deep

@@ -4,6 +4,8 @@ A *trie* node asks for one word of the state; the word's value leads on to the n
 to node are kept in one hash table for all tries, under (node, value). A *code* is what a step leads to: a node from 0
 on; NOWHERE where nothing has been learned; ASKED where it is being learned; and from FIRST_LEAF down the leaves.
 
+States are kept packed: `places` says where each word of a row lies (`tidegauge.spec.kernel.fast.packing`).
+
 A level is expanded from states that are complete: all that happens in one of them is looked up before any of it is
 done, so that a state whose outcome is not yet known leaves nothing behind. All arrays are the caller's; a function that
 lacks room says so, and is called again.
@@ -191,13 +193,49 @@ def _is_same(row, other):
 
 
 @njit(cache=True)
-def replaced(larger, rows, count, initials, targets, starts, image_of):
+def unpacked(kept, places, row):
+    """Take a state that is kept apart, into `row`."""
+    for word in range(len(row)):
+        row[word] = (kept[places[0, word]] >> places[1, word]) & places[2, word]
+
+
+@njit(cache=True)
+def _packed(row, places, kept):
+    """Put a row into `kept`."""
+    for lane in range(len(kept)):
+        kept[lane] = 0
+    for word in range(len(row)):
+        kept[places[0, word]] |= np.uint64(row[word]) << places[1, word]
+
+
+@njit(cache=True)
+def repacked(rows, places, count, other_rows, other_places):
+    """Pack all states in another way."""
+    row = np.zeros(places.shape[1], np.uint32)
+    for number in range(count):
+        unpacked(rows[number], places, row)
+        _packed(row, other_places, other_rows[number])
+
+
+@njit(cache=True)
+def _is_kept(row, kept, places):
+    """Whether a row is the state that is kept there."""
+    for word in range(len(row)):  # noqa: SIM110 - numba compiles loops
+        if row[word] != (kept[places[0, word]] >> places[1, word]) & places[2, word]:
+            return False
+    return True
+
+
+@njit(cache=True)
+def replaced(larger, rows, places, count, initials, targets, starts, image_of):
     """Number the states in a larger table."""
     mask = np.uint64(len(larger) - 1)
+    row = np.zeros(places.shape[1], np.uint32)
     images = np.zeros_like(initials)
     hashes = np.zeros(len(initials), np.uint64)
     for number in range(count):
-        hash_ = _orbit(rows[number], hashed(rows[number]), initials, targets, starts, image_of, images, hashes)
+        unpacked(rows[number], places, row)
+        hash_ = _orbit(row, hashed(row), initials, targets, starts, image_of, images, hashes)
         slot = hash_ & mask
         while larger[slot] != EMPTY:
             slot = (slot + np.uint64(1)) & mask
@@ -205,8 +243,11 @@ def replaced(larger, rows, count, initials, targets, starts, image_of):
 
 
 @njit(cache=True)
-def _numbered(row, hash_, images, rows, table, count):
-    """The number of a state or of its orbit, known by the least hash in it, and its slot: `count` if it is new."""
+def _numbered(kept, hash_, images, rows, places, table, count):
+    """The number of a state, packed as `kept`, or of its orbit, and its slot: `count` if it is new.
+
+    An orbit is known by the least hash in it.
+    """
     mask = np.uint64(len(table) - 1)
     slot = hash_ & mask
     high = hash_ >> np.uint64(32)
@@ -216,24 +257,26 @@ def _numbered(row, hash_, images, rows, table, count):
             return count, slot
         if entry >> np.uint64(32) == high:
             number = np.int64(entry & np.uint64(0xFFFFFFFF))
-            if _is_same(row, rows[number]):
+            if _is_same(kept, rows[number]):
                 return number, slot
             for place in range(len(images)):
-                if _is_same(images[place], rows[number]):
+                if _is_kept(images[place], rows[number], places):
                     return number, slot
         slot = (slot + np.uint64(1)) & mask
 
 
 @njit(cache=True)
-def added(row, rows, table, count, initials, targets, starts, image_of):
+def added(row, rows, places, table, count, initials, targets, starts, image_of):
     """The number of a state, which is kept if it is new, and the size of its orbit."""
     images = np.zeros_like(initials)
     hashes = np.zeros(len(initials), np.uint64)
     hash_ = _orbit(row, hashed(row), initials, targets, starts, image_of, images, hashes)
-    number, slot = _numbered(row, hash_, images, rows, table, count)
+    kept = np.zeros(rows.shape[1], np.uint64)
+    _packed(row, places, kept)
+    number, slot = _numbered(kept, hash_, images, rows, places, table, count)
     if number == count:
-        for word in range(len(row)):
-            rows[count, word] = row[word]
+        for lane in range(len(kept)):
+            rows[count, lane] = kept[lane]
         table[slot] = (hash_ >> np.uint64(32) << np.uint64(32)) | np.uint64(count)
     return number, _orbit_size(row, images)
 
@@ -290,12 +333,13 @@ def _is_first(kinds, chosen, step):
 
 
 @njit(cache=True)
-def _changed(row, hash_, leaf, leaf_start, leaf_items):
-    """Change the words of a state as a leaf says; its hash."""
+def _changed(row, kept, places, hash_, leaf, leaf_start, leaf_items):
+    """Change the words of a state as a leaf says, in its row and as it is kept; its hash."""
     for item in range(leaf_start[leaf], leaf_start[leaf + 1], 2):
         word = leaf_items[item]
         value = leaf_items[item + 1]
         hash_ ^= _part(word, row[word]) ^ _part(word, value)
+        kept[places[0, word]] ^= np.uint64(row[word] ^ value) << places[1, word]
         row[word] = value
     return hash_
 
@@ -319,7 +363,7 @@ def _changed_orbit(after, leaf, leaf_start, leaf_items, targets, starts, image_o
 
 @njit(cache=True)
 def _taken(
-    state, origin, row, skip, steps, chosen, kinds, leaf_start, leaf_items, leaf_flags, rows, parents, table,
+    state, origin, row, skip, steps, chosen, kinds, leaf_start, leaf_items, leaf_flags, rows, places, parents, table,
     taken, enabled, found, count, capacity, last_new, edge_targets, edges, with_edges, is_told,
     initials, targets, starts, image_of, images, hashes, orbit_states,
 ):  # fmt: skip
@@ -329,6 +373,7 @@ def _taken(
     _orbit(origin, hash_, initials, targets, starts, image_of, images, hashes)
     for word in range(len(row)):
         row[word] = origin[word]
+    kept = rows[state].copy()
     for step in range(skip, steps):
         leaf = chosen[step, 1]
         if leaf_flags[leaf] & VIOLATES and not (is_told and step == skip):
@@ -337,9 +382,9 @@ def _taken(
         taken[kind] += 1
         if _is_first(kinds, chosen, step):
             enabled[kind] += 1
-        after = _changed(row, hash_, leaf, leaf_start, leaf_items)
+        after = _changed(row, kept, places, hash_, leaf, leaf_start, leaf_items)
         after = _changed_orbit(after, leaf, leaf_start, leaf_items, targets, starts, image_of, images, hashes)
-        number, slot = _numbered(row, after, images, rows, table, count)
+        number, slot = _numbered(kept, after, images, rows, places, table, count)
         if with_edges and leaf_flags[leaf] & FAIR:
             edge_targets[edges] = number
             edges += 1
@@ -349,13 +394,15 @@ def _taken(
             if count == capacity:
                 return FULL, step, count, edges, orbit_states
             if table[slot] == EMPTY:
-                for word in range(len(row)):
-                    rows[count, word] = row[word]
+                for lane in range(len(kept)):
+                    rows[count, lane] = kept[lane]
                 parents[count] = state
                 table[slot] = (after >> np.uint64(32) << np.uint64(32)) | np.uint64(count)
             count += 1
             if number == last_new:
                 return LIMIT, step, count, edges, orbit_states
+        for lane in range(len(kept)):
+            kept[lane] = rows[state, lane]
         for item in range(leaf_start[leaf], leaf_start[leaf + 1], 2):
             word = leaf_items[item]
             row[word] = origin[word]
@@ -371,11 +418,11 @@ def expanded(
     start, skip, end, count, capacity, last_new,
     bases, roots, kinds, node_word, keys, codes, used,
     leaf_start, leaf_items, leaf_flags,
-    rows, parents, table,
+    rows, places, parents, table,
     taken, enabled, found, terminal,
     edge_targets, edge_starts, edges, with_edges,
     chosen, misses, is_told,
-    initials, targets, starts, image_of, orbit_states,
+    orbit_states, initials, targets, starts, image_of,
 ):  # fmt: skip
     """Take every step out of the states from `start` to `end`; of the first one, the steps from `skip` on.
 
@@ -385,7 +432,8 @@ def expanded(
     slots, of fair steps, of states in which nothing can happen, and of states in all orbits. The renamings are those of
     `tidegauge.spec.kernel.fast.renaming`; where there are none each state is its own orbit.
     """
-    row = np.empty(rows.shape[1], rows.dtype)
+    origin = np.empty(places.shape[1], np.uint32)
+    row = np.empty_like(origin)
     images = np.zeros_like(initials)
     hashes = np.zeros(len(initials), np.uint64)
     missed = np.zeros(2, np.int64)
@@ -394,8 +442,9 @@ def expanded(
     how = DONE
     state = start
     while state < end and how == DONE and asked < len(misses):
+        unpacked(rows[state], places, origin)
         steps, asked, used = _gathered(
-            state, rows[state], bases, roots, node_word, keys, codes, used, leaf_start, leaf_items, chosen, missed,
+            state, origin, bases, roots, node_word, keys, codes, used, leaf_start, leaf_items, chosen, missed,
             misses, asked,
         )  # fmt: skip
         if steps == NO_ROOM:
@@ -406,13 +455,14 @@ def expanded(
             if missing < 0:
                 missing = state
         elif missing < 0:
-            if count + steps > len(rows) or (with_edges and edges + steps > len(edge_targets)):
+            room = min(len(rows), len(table) // 4 * 3)
+            if count + steps > room or (with_edges and edges + steps > len(edge_targets)):
                 how = ROOM
                 break
             how, step, count, edges, orbit_states = _taken(
-                state, rows[state], row, skip, steps, chosen, kinds, leaf_start, leaf_items, leaf_flags, rows, parents,
-                table, taken, enabled, found, count, capacity, last_new, edge_targets, edges, with_edges, is_told,
-                initials, targets, starts, image_of, images, hashes, orbit_states,
+                state, origin, row, skip, steps, chosen, kinds, leaf_start, leaf_items, leaf_flags, rows, places,
+                parents, table, taken, enabled, found, count, capacity, last_new, edge_targets, edges, with_edges,
+                is_told, initials, targets, starts, image_of, images, hashes, orbit_states,
             )  # fmt: skip
             if how != DONE:
                 skip = step
@@ -429,7 +479,7 @@ def expanded(
 
 
 @njit(cache=True)
-def judged(start, place, end, programs, roots, node_word, keys, codes, used, rows, wanted, verdicts, misses):
+def judged(start, place, end, programs, roots, node_word, keys, codes, used, rows, places, wanted, verdicts, misses):
     """Run each program, an invariant or a goal, on the states from `start` to `end`, up to one that says so.
 
     On the first state programs run from `place` on. `wanted[p]` is the leaf upon which program p ends it;
@@ -440,13 +490,15 @@ def judged(start, place, end, programs, roots, node_word, keys, codes, used, row
     asked = 0
     missing = -1
     missing_place = 0
+    row = np.empty(places.shape[1], np.uint32)
     for state in range(start, end):
+        unpacked(rows[state], places, row)
         for at in range(place if state == start else 0, len(programs)):
             program = programs[at]
             code = roots[program]
             is_root = code < 0
             if code >= 0:
-                code = _walked(code, rows[state], node_word, keys, codes, missed)
+                code = _walked(code, row, node_word, keys, codes, missed)
             if code > FIRST_LEAF:
                 if missing < 0:
                     missing, missing_place = state, at

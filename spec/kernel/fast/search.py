@@ -23,6 +23,7 @@ from tidegauge.spec.kernel.exploration import Engine
 from tidegauge.spec.kernel.fast import kernel
 from tidegauge.spec.kernel.fast.components import FairSteps
 from tidegauge.spec.kernel.fast.layout import Layout, ShapeError
+from tidegauge.spec.kernel.fast.packing import Packing
 from tidegauge.spec.kernel.fast.programs import FollowError, asking
 from tidegauge.spec.kernel.fast.renaming import Renaming
 from tidegauge.spec.kernel.fast.tries import Tries
@@ -36,6 +37,7 @@ from tidegauge.spec.kernel.traces import Step
 __all__ = ["FastSearch"]
 
 S = TypeVar("S")
+T = TypeVar("T", bound=np.generic)
 Numbers = npt.NDArray[np.int64]
 
 _MOST_ASKED = 512
@@ -65,7 +67,8 @@ class FastSearch(Search[S]):
         super().__init__(machine, limits, stop, clock, progress, started)
         self.layout = layout
         self.capacity = limits.states or sys.maxsize
-        self.rows: npt.NDArray[np.uint32] = np.zeros((1 << 12, layout.words), np.uint32)
+        self.packing = Packing([0] * layout.words)
+        self.rows: npt.NDArray[np.uint64] = np.zeros((1 << 12, self.packing.lanes), np.uint64)
         self.parents: npt.NDArray[np.uint32] = np.zeros(1 << 12, np.uint32)
         self.table: npt.NDArray[np.uint64] = np.full(1 << 13, kernel.EMPTY, np.uint64)
         self.count = self.checked = self.first = 0
@@ -169,7 +172,7 @@ class FastSearch(Search[S]):
 
     def ask(self, program: int, index: int) -> None:
         """Run a program in a state, and keep what it came to."""
-        row = self.rows[index].tolist()
+        row = self.row(index)
         run = Run(self.layout, row)
         self.asked += 1
         try:
@@ -198,6 +201,9 @@ class FastSearch(Search[S]):
     def parent(self, index: int) -> int:
         return int(self.parents[index]) if index >= self.first else NO_PARENT
 
+    def kept_bytes(self) -> int:
+        return self.count * (self.rows.itemsize * self.packing.lanes + self.parents.itemsize) + self.table.nbytes
+
     def orbit_sum(self) -> int | None:
         return self.orbit_states if self.renamings else None
 
@@ -205,9 +211,11 @@ class FastSearch(Search[S]):
         for state in self.machine.initial():
             numbers = self.layout.encoded(state)
             self.renaming.met(numbers, range(len(numbers)))
-            row = np.array(numbers, np.uint32)
             self.make_room(1)
-            number, size = kernel.added(row, self.rows, self.table, self.count, *self.renamed_words())
+            number, size = kernel.added(
+                np.array(numbers, np.uint32), self.rows, self.packing.places, self.table, self.count,
+                *self.renamed_words(),
+            )  # fmt: skip
             if number == self.count:
                 self.orbit_states += size
                 if self.count == self.capacity:
@@ -217,16 +225,25 @@ class FastSearch(Search[S]):
                 self.judge(0)
 
     def make_room(self, more: int) -> None:
-        """Have room for so many more states."""
+        """Have room for so many more states, and for all values that are known."""
+        packing = self.packing.for_values([len(values) for values in self.layout.values])
+        if packing is not self.packing:
+            rows = np.zeros((len(self.rows), packing.lanes), np.uint64)
+            kernel.repacked(self.rows, self.packing.places, self.count, rows, packing.places)
+            self.rows, self.packing = rows, packing
         while self.count + more > len(self.rows):
-            larger = np.zeros((2 * len(self.rows), self.layout.words), np.uint32)
-            larger[: self.count] = self.rows[: self.count]
-            self.rows = larger
-            self.parents = np.concatenate([self.parents, np.zeros_like(self.parents)])
-        if len(self.table) < 2 * len(self.rows):
-            larger_table = np.full(2 * len(self.rows), kernel.EMPTY, np.uint64)
-            kernel.replaced(larger_table, self.rows, self.count, *self.renamed_words())
-            self.table = larger_table
+            self.rows = _twice(self.rows, self.count)
+            self.parents = _twice(self.parents, self.count)
+        while self.count + more > len(self.table) // 4 * 3:
+            self.table = np.full(2 * len(self.table), kernel.EMPTY, np.uint64)
+            kernel.replaced(self.table, self.rows, self.packing.places, self.count, *self.renamed_words())
+
+    def row(self, index: int) -> list[int]:
+        """The numbers of a state's words."""
+        row = np.zeros(self.layout.words, np.uint32)
+        kernel.unpacked(self.rows[index], self.packing.places, row)
+        found: list[int] = row.tolist()
+        return found
 
     def renamed_words(self) -> tuple[Any, ...]:
         """What the kernel has to know of renamings."""
@@ -283,18 +300,19 @@ class FastSearch(Search[S]):
         """Have the kernel expand: how it ended, at which state and step, and how many programs have to run."""
         tries, fair = self.tries, self.fair
         tries.make_room(2 * _MOST_ASKED)
+        self.make_room(0)
         if fair is not None:
             fair.have_states(end + 1)
         how, at, step, self.count, asked, tries.used, edges, self.terminal, self.orbit_states = kernel.expanded(
             start, skip, end, self.count, self.capacity, last_new,
             self.bases, tries.roots, tries.kinds, tries.node_word, tries.keys, tries.codes, tries.used,
             tries.leaf_start, tries.leaf_items, tries.leaf_flags,
-            self.rows, self.parents, self.table,
+            self.rows, self.packing.places, self.parents, self.table,
             self.taken, self.enabled, self.new, self.terminal,
             fair.targets if fair else _NO_TARGETS, fair.starts if fair else _NO_STARTS, fair.count if fair else 0,
             fair is not None,
             self.chosen, self.misses, is_told,
-            *self.renamed_words(), self.orbit_states,
+            self.orbit_states, *self.renamed_words(),
         )  # fmt: skip
         if fair is not None:
             fair.count, fair.closed = edges, at
@@ -351,7 +369,7 @@ class FastSearch(Search[S]):
             tries.make_room(2 * _MOST_ASKED)
             how, self.checked, place, asked, tries.used = kernel.judged(
                 self.checked, place, self.count, programs, tries.roots, tries.node_word, tries.keys, tries.codes,
-                tries.used, self.rows, wanted, verdicts, self.judge_misses,
+                tries.used, self.rows, self.packing.places, wanted, verdicts, self.judge_misses,
             )  # fmt: skip
             for (name, _, _), count in zip(self.judges, verdicts.tolist(), strict=True):
                 if count:
@@ -380,6 +398,13 @@ class FastSearch(Search[S]):
         return convergence(self.machine, self.fair.bottom_components(), self.states, self.trace, self.renamings)
 
 
+def _twice(array: npt.NDArray[T], count: int) -> npt.NDArray[T]:
+    """An array for twice as many, with the first `count`; pages that are not used yet take no memory."""
+    larger = np.zeros((2 * len(array), *array.shape[1:]), array.dtype)
+    larger[:count] = array[:count]
+    return larger
+
+
 _NO_TARGETS: npt.NDArray[np.uint32] = np.zeros(1, np.uint32)
 _NO_STARTS: npt.NDArray[np.int64] = np.zeros(1, np.int64)
 
@@ -404,5 +429,5 @@ class _Decoded(Sequence[S]):
     def __getitem__(self, index: int | slice) -> S | Sequence[S]:
         if isinstance(index, slice):
             return [self[place] for place in range(*index.indices(len(self)))]
-        found: S = self._search.layout.decoded(self._search.rows[index].tolist())
+        found: S = self._search.layout.decoded(self._search.row(index))
         return found

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from random import Random
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import attrs
 
@@ -171,7 +171,7 @@ def _read(random: Random) -> Read:
 
 
 def _write(random: Random) -> Write:
-    def changed(crowd: Crowd, which: int, **fields: object) -> Crowd:
+    def changed(crowd: Crowd, which: int, **fields: Any) -> Crowd:
         processes = [*crowd.processes]
         processes[which] = attrs.evolve(processes[which], **fields)
         return evolve(crowd, processes=tuple(processes))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar
 
 import attrs
@@ -10,13 +10,14 @@ import pytest
 
 from tidegauge.model_tests.spec.kernel.fast.random_crowds import RandomCrowd
 from tidegauge.model_tests.spec.kernel.fast.test_search import both
+from tidegauge.model_tests.spec.kernel.test_convergence import Lamps, NobodyRaises
 from tidegauge.model_tests.spec.kernel.toys import DieHard
 from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.exploration import Engine
-from tidegauge.spec.kernel.explorer import check_symmetry, explore
-from tidegauge.spec.kernel.fast.layout import Layout
+from tidegauge.spec.kernel.explorer import AsymmetryError, check_symmetry, explore
+from tidegauge.spec.kernel.fast.layout import Layout, ShapeError
 from tidegauge.spec.kernel.fast.renaming import Renaming
-from tidegauge.spec.kernel.machine import Action, Machine, NotEnabled
+from tidegauge.spec.kernel.machine import Action, Invariant, Machine, NotEnabled
 from tidegauge.spec.kernel.progress import Limits, Stop
 from tidegauge.spec.published.kip320.machine import Kip320
 from tidegauge.spec.registry import REGISTRY
@@ -89,6 +90,19 @@ def test_a_large_search_takes_the_fast_engine_by_itself(monkeypatch: pytest.Monk
     assert (found.engine, found.distinct, found.orbits) == (Engine.FAST, 6713, 39_619)
 
 
+@attrs.frozen
+class Favourite(NobodyRaises):
+    @property
+    def converges(self) -> Mapping[str, Invariant[Lamps]]:
+        return {"the first lamp burns": lambda state: state.burning[0]}
+
+
+@pytest.mark.parametrize("engine", Engine)
+def test_a_goal_that_tells_processes_apart_is_refused(engine: Engine) -> None:
+    with pytest.raises(AsymmetryError, match="'the first lamp burns' of Favourite tells interchangeable"):
+        explore(Favourite(), converges=True, symmetry=True, engine=engine)
+
+
 def test_the_orbits_hold_all_states() -> None:
     assert check_symmetry(REGISTRY.machine("shrink"), limits=Limits(depth=9)) > 500
 
@@ -145,9 +159,23 @@ def test_words_that_hang_together_are_kept_as_one() -> None:
     assert (plain.distinct, plain.orbits) == (5, 6)
 
 
-def test_a_word_that_turns_out_to_depend_on_another_one_ends_the_fast_engine() -> None:
+def test_two_words_that_become_one_are_kept_as_one() -> None:
+    machine = RandomCrowd(next(seed for seed in range(9) if RandomCrowd(seed).interchangeable == 2))
+    layout = Layout([next(iter(machine.initial()))], {".processes[0].notes"})
+    renaming = Renaming(machine, layout, ((1, 0),))
+    one, other = (layout.places.index(f".processes[1].notes[{i}].value") for i in range(2))
+    renaming.learn(one, layout.number(one, 1))
+    with pytest.raises(ShapeError) as raised:
+        renaming.learn(other, layout.number(other, 1))
+    assert raised.value.place == ".processes[1].notes"
+
+
+def test_a_word_that_turns_out_to_depend_on_another_one_ends_the_fast_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match=r"cannot follow Numbers, .*: what its renamings make of a word depends on"):
         explore(Numbers(-1), symmetry=True, engine=Engine.FAST)
+    monkeypatch.setattr("tidegauge.spec.kernel.explorer.TRIAL", 2)
+    found = explore(Numbers(-1), symmetry=True)
+    assert (found.engine, found.distinct, found.orbits) == (Engine.PLAIN, 5, 6)
 
 
 @attrs.frozen
