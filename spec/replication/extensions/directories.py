@@ -246,7 +246,7 @@ class Directories(ReplicationExtension):
         }
 
     def converges(self, machine: ReplicationRules) -> Mapping[str, Invariant[State]]:
-        return {"the controller knows which directories work": directories_are_known}
+        return {"the controller knows which directories work": directories_are_known(machine)}
 
     # --- rules of the broker -----------------------------------------------------------------------------------------
 
@@ -323,13 +323,17 @@ class Directories(ReplicationExtension):
         return inner(controller, broker, broker_epoch) and broker not in offline(controller)
 
 
-def directories_are_known(state: State) -> bool:
-    """A replica of a live broker is offline if, and only if, its directory has failed."""
-    return all(
-        has_failed(replica) == (broker in offline(state.controller))
-        for broker, replica in enumerate(state.replicas)
-        if replica.running
-    )
+def directories_are_known(machine: ReplicationRules) -> Invariant[State]:
+    """A replica of a live broker is offline if, and only if, its directory has failed; who has none reports nothing."""
+
+    def holds(state: State) -> bool:
+        return all(
+            has_failed(state.replicas[broker]) == (broker in offline(state.controller))
+            for broker in machine.replica_order(state.controller)
+            if state.replicas[broker].running
+        )
+
+    return holds
 
 
 def offline_is_out_of_sync(state: State) -> bool:

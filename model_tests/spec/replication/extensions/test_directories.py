@@ -90,7 +90,7 @@ def test_the_controller_is_told_the_truth(walk: Walk) -> None:
 )
 def test_every_reachable_state_satisfies_every_invariant(machine: Replication) -> None:
     found = explore(machine, converges=True)
-    assert (found.violations, found.cut, found.unreached) == ((), None, ())
+    assert (found.holds, found.cut, found.unreached) == (True, None, ()), found.violations
 
 
 @pytest.mark.parametrize("bug", directories.BUGS, ids=lambda bug: bug.name)
@@ -157,7 +157,18 @@ def test_a_replica_that_is_given_back_is_made_anew_beside_the_directory_that_has
     assert moving.state.replicas[1].log == (), "what the failed directory had is a stray"
 
 
+def test_a_directory_that_fails_where_a_broker_has_no_replica_is_nobodys_to_report(moving: Walk) -> None:
+    known = moving.machine.converges["the controller knows which directories work"]
+    moving.do(FailDirectory(2))
+    assert known(moving.state)
+    assert not moving.enabled(ReplicaOffline(2))
+    moving.do(StartReassignment((0, 2)))
+    assert not known(moving.state), "it is to have one now"
+    moving.do(ReplicaOffline(2))
+    assert known(moving.state)
+
+
 def test_a_topic_deleted_beside_failing_directories_holds_in_every_state() -> None:
     bounds = Bounds(DeleteTopic=1, FailDirectory=1)
     found = explore(Replication(brokers=2, max_records=1, bounds=bounds, extensions=MOVING), converges=True)
-    assert (found.violations, found.cut, found.unreached) == ((), None, ())
+    assert (found.holds, found.cut, found.unreached) == (True, None, ()), found.violations

@@ -166,7 +166,7 @@ def test_deleting_at_the_leader_flushes_up_to_there(two: Walk) -> None:
 @pytest.mark.parametrize("name", ["retention-shrink", "retention-crash", "retention-unclean"])
 def test_explored_to_the_end_every_invariant_holds(name: str) -> None:
     found = explore(MODELS[name].machine, converges=True)
-    assert (found.violations, found.cut, found.unreached) == ((), None, ())
+    assert (found.holds, found.cut, found.unreached) == (True, None, ()), found.violations
     assert counted(found) == COUNTS[name]
     taken = {coverage.action for coverage in found.coverage if coverage.taken}
     assert {"DeleteRecords", "Retain"} <= taken
@@ -184,7 +184,7 @@ def test_no_process_that_dies_while_its_log_starts_over_breaks_an_invariant(is_u
         extensions=(Retention(), InterruptedStarts()),
     )
     found = explore(machine, converges=True)
-    assert (found.violations, found.cut, found.unreached) == ((), None, ())
+    assert (found.holds, found.cut, found.unreached) == (True, None, ()), found.violations
     assert "DieStartingOver" in {coverage.action for coverage in found.coverage if coverage.taken}
 
 
