@@ -40,7 +40,7 @@ FALSE: Final[Mapping[str, int]] = {
     "deletion": 789,
     "reads": 941,
     "settings": 962,
-    "composed-replication": 1177,
+    "composed-replication": 1145,
     "idempotence": 391,
     "transactions": 342,
     "classic-groups": 554,
