@@ -1,7 +1,7 @@
 """A rule that an extension of replication wraps matters: where the machine's own rule stands alone, a property fails.
 
-Of wrapped rules that no bug and no other wrong rule overrides, those of which a small model shows it. The others
-(docs/mutants.md says how many) violate nothing in so small a model.
+Of wrapped rules that no bug and no other wrong rule overrides, those of which a small model shows it. The others are in
+`rule_mutants`, with a wrong rule that is not simply left out.
 """
 
 from __future__ import annotations
