@@ -370,11 +370,7 @@ class _Recovering:
         if not known.clean_shutdown and limit > known.recovery_point:
             return False
         end = segment.load_closed(limit)
-        if end is None or end > limit:
-            return False
-        if end < limit and not known.may_have_gaps:
-            segment.next_offset = end
-        return True
+        return end == limit or (known.may_have_gaps and end is not None and end < limit)
 
     def _read(self, segment: Segment, waiting: list[int]) -> Segment:
         """Read a segment from its start; what is torn of it is cut, what is damaged becomes gaps."""

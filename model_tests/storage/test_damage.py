@@ -111,6 +111,20 @@ def test_a_damaged_byte_in_a_closed_segment_costs_its_batch_and_no_other(field: 
 
 
 @pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize(("field", "bit"), [("last offset delta", 31), ("base offset", 1)])
+def test_a_closed_segment_that_seems_to_end_earlier_is_read_and_loses_its_last_batch_alone(
+    field: str, bit: int, clean: bool
+) -> None:
+    """Its end was believed, and that it was missing up to the next one: all below a negative offset was refused."""
+    disk = written(clean=clean)
+    last_byte = {"last offset delta": 26, "base offset": 7}[field]
+    flip(disk, CLOSED, BATCHES_A_SEGMENT - 1, last_byte - bit // 8, bit % 8)
+    log = opened(disk, clean=clean)
+    assert [(gap.start, gap.end) for gap in log.damage.gaps] == [(7, 8)]
+    assert readable(log) == without(7)
+
+
+@pytest.mark.parametrize("clean", [True, False])
 def test_a_leader_epoch_that_has_grown_in_a_closed_segment_is_damage(clean: bool) -> None:
     disk = written(clean=clean)
     flip(disk, CLOSED, 1, 14, bit=5)

@@ -138,7 +138,7 @@ class Opening(Rules, Replacements):
             return state.is_clean and segment.end == point
         if not state.is_clean and limit > point:
             return False
-        return segment.end <= limit
+        return segment.end == limit
 
     def take_in_read(
         self, state: State, taken: Taken, segment: Segment, limit: int | None, point: int, flushed: int
