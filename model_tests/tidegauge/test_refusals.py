@@ -45,7 +45,11 @@ MANY = "give at least 1 and at most"
         ((*VERIFY, "--bug", "none"), "--bug none: there is no bug 'none': choose one of kafka_1211"),
         (("simulate", "--groups", "--transactions"), "--groups with --transactions: leave one of them out"),
         (("simulate", "--groups", "--breed"), "--groups: these runs are drawn from their seeds alone"),
-        (("simulate", "--groups", "--bug", "kafka_9823"), "--bug kafka_9823: it is one of the client"),
+        (("simulate", "--groups", "--bug", "kafka_9823"), "switches on others: it is one of the client, and simulated"),
+        (
+            ("simulate", "--bug", "kafka_6119"),
+            "kafka_6119 is a bug of transactions; simulate switches on others: simulate --tr",
+        ),
         (("simulate", "--bug", "none"), "--bug none: there is no bug 'none': choose one of kafka_1211"),
         ((*VERIFY, "--bug", "kafka_3197"), f"kafka_3197 is a bug of idempotence; verify {OF_REPLICATION}"),
         (

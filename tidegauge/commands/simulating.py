@@ -14,10 +14,10 @@ from cyclopts import Parameter
 
 from tidegauge.commands.outputs import check_folder
 from tidegauge.exits import Status, Unusable
-from tidegauge.model_tests.harness.registry import HARNESS
 from tidegauge.model_tests.harness.report.model import CampaignRun, Verdict
 from tidegauge.model_tests.harness.simulation.options import Options, read_turns
 from tidegauge.model_tests.harness.verification.breeding import Corpus
+from tidegauge.model_tests.harness.verification.bugs_of_campaigns import check_bug_of
 from tidegauge.model_tests.harness.verification.campaigning import (
     Campaign,
     Clients,
@@ -27,20 +27,12 @@ from tidegauge.model_tests.harness.verification.campaigning import (
     ran_with,
 )
 from tidegauge.model_tests.harness.verification.campaigning import breed as bred
-from tidegauge.model_tests.harness.verification.plan import (
-    CAMPAIGNS,
-    WITH_GROUPS,
-    WITH_TRANSACTIONS,
-    check_bug,
-    check_seeds,
-)
+from tidegauge.model_tests.harness.verification.plan import check_seeds
 from tidegauge.model_tests.harness.verification.run import check_twice, with_verdicts
 from tidegauge.screen import Screen
 
 Flag = Annotated[bool, Parameter(negative="")]
 
-BUGS_OF = {Clients.PLAIN: CAMPAIGNS, Clients.TRANSACTIONS: WITH_TRANSACTIONS, Clients.GROUPS: WITH_GROUPS}
-"""The machines whose bugs such a campaign can have."""
 MOST_WORKERS = 64
 """Each is a process of some hundred megabytes."""
 
@@ -136,15 +128,6 @@ def clients_of(*, transactions: bool, groups: bool) -> Clients:
     if groups and transactions:
         raise Unusable("--groups with --transactions: leave one of them out")
     return Clients.GROUPS if groups else Clients.TRANSACTIONS if transactions else Clients.PLAIN
-
-
-def check_bug_of(clients: Clients, bug: str | None) -> None:
-    """Raise ValueError for a bug that such a campaign cannot have: simulated members are not the native client's."""
-    if bug is None:
-        return
-    check_bug(bug, f"simulate{clients.option}", BUGS_OF[clients])
-    if clients is Clients.GROUPS and not HARNESS.bug(bug).on_cluster:
-        raise ValueError(f"bug {bug}: it is one of the client, and simulated members are others: explore has it")
 
 
 def checked(ran: Campaign, folder: Path) -> tuple[CampaignRun, ...]:

@@ -1,0 +1,59 @@
+"""Which campaign can have which bug, and why some bugs are in none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from tidegauge.model_tests.bugs import offsets, transactions
+from tidegauge.model_tests.harness.registry import HARNESS
+from tidegauge.model_tests.harness.verification.campaigning import Clients
+from tidegauge.model_tests.harness.verification.plan import CAMPAIGNS, WITH_GROUPS, WITH_TRANSACTIONS, check_bug
+from tidegauge.spec.registry import REGISTRY
+
+BUGS_OF: Final[Mapping[Clients, tuple[str, ...]]] = {
+    Clients.PLAIN: CAMPAIGNS,
+    Clients.TRANSACTIONS: WITH_TRANSACTIONS,
+    Clients.GROUPS: WITH_GROUPS,
+}
+"""The machines whose bugs such a campaign can have."""
+NO_PART: Final[Mapping[str, str]] = {
+    "consumer-groups": "the members of a campaign's group speak the classic protocol",
+    "offsets": "campaigns do not exchange who keeps offsets; their clients commit in transactions alone, "
+    "for a group without members",
+    "transactional-compaction": "no campaign cleans logs",
+    "workers": "no client of a campaign shares its records among workers",
+}
+"""Machines whose bugs the implementation has and no campaign, and why."""
+ELSEWHERE: Final[Mapping[str, str]] = {**transactions.WITHOUT_A_CORE, **offsets.WITHOUT_A_CORE}
+"""Bugs that no core has, and whose they are."""
+
+
+def owner_of(bug: str) -> str | None:
+    """The machine that has the bug in the specification; None if none has."""
+    return next((one.name for one in REGISTRY if bug in {each.name for each in one.bugs}), None)
+
+
+def check_bug_of(clients: Clients, bug: str | None) -> None:
+    """Raise ValueError, with the reason in words, for a bug that such a campaign cannot have."""
+    if bug is None:
+        return
+    owner = owner_of(bug)
+    if owner is not None and (why := why_not(bug, owner, clients)):
+        raise ValueError(f"bug {bug}: {bug} is a bug of {owner}; simulate{clients.option} switches on others: {why}")
+    check_bug(bug, f"simulate{clients.option}", BUGS_OF[clients])
+
+
+def why_not(bug: str, owner: str, clients: Clients) -> str:
+    """Why such a campaign cannot have a bug of a machine; empty if it can, or if only the specification has it."""
+    shown = f"tidegauge explore {owner} --bug {bug} shows it"
+    if bug in ELSEWHERE:
+        return f"it is in no core, but in {ELSEWHERE[bug]}: {shown}"
+    if owner in NO_PART:
+        return f"{NO_PART[owner]}: {shown}"
+    having = [one for one in Clients if owner in BUGS_OF[one]]
+    if not having:
+        return f"no core has it: {shown}"
+    if owner in WITH_GROUPS and bug in HARNESS.bugs and not HARNESS.bug(bug).on_cluster:
+        return f"it is one of the client, and simulated members are others: {shown}"
+    return "" if clients in having else f"simulate{having[0].option} has it"
