@@ -17,6 +17,7 @@ from typing import Annotated, Any, ClassVar, Final, Self, TypeVar
 import attrs
 
 from tidegauge.spec.kernel.bounds import Spent, spend
+from tidegauge.spec.kernel.messages import MESSAGES, one_at_a_time
 from tidegauge.spec.kernel.naming import named
 from tidegauge.spec.kernel.parts import Part, Parts
 
@@ -169,7 +170,7 @@ class Replica:
     epoch_start_offset: int = NONE
     remote: tuple[RemoteReplica, ...] = ()
     pending_isr: tuple[int, ...] = ()
-    outstanding: tuple[FetchRequest, ...] = ()
+    outstanding: tuple[FetchRequest, ...] = attrs.field(default=(), metadata=MESSAGES)
     pulled: PartitionMetadata | None = None
     parts: Parts = ()
 
@@ -233,10 +234,10 @@ class ControllerPart(Part):
 class Network:
     """Messages on their way, each kind sorted; any of them may be the next to arrive."""
 
-    fetches: tuple[FetchRequest, ...] = ()
-    fetch_responses: tuple[FetchResponse, ...] = ()
-    alters: tuple[AlterPartitionRequest, ...] = ()
-    alter_responses: tuple[AlterPartitionResponse, ...] = ()
+    fetches: tuple[FetchRequest, ...] = attrs.field(default=(), metadata=MESSAGES)
+    fetch_responses: tuple[FetchResponse, ...] = attrs.field(default=(), metadata=MESSAGES)
+    alters: tuple[AlterPartitionRequest, ...] = attrs.field(default=(), metadata=MESSAGES)
+    alter_responses: tuple[AlterPartitionResponse, ...] = attrs.field(default=(), metadata=MESSAGES)
 
     def has_alter_of(self, leader: int) -> bool:
         """Whether a proposal of this leader or the response to one is on its way."""
@@ -276,11 +277,13 @@ def in_order(messages: Iterable[M]) -> tuple[M, ...]:
     return found if len(found) < 2 else tuple(sorted(found, key=_FIELDS[type(found[0])]))
 
 
+@one_at_a_time
 def sent(messages: tuple[M, ...], message: M) -> tuple[M, ...]:
     """`messages` with one more; one equal to another on its way is the same message."""
     return messages if message in messages else in_order((*messages, message))
 
 
+@one_at_a_time
 def received(messages: tuple[M, ...], message: M) -> tuple[M, ...]:
     return tuple([m for m in messages if m is not message and m != message])
 

@@ -63,12 +63,18 @@ def _part(word, value):
 
 
 @njit(cache=True)
-def _walked(root, row, node_word, keys, codes, missed):
+def _walked(root, row, node_word, keys, codes, presence_words, presences, missed):
     """The leaf to which a state leads; where nothing is known, what is asked is marked, and `missed` has its slot."""
     mask = np.uint64(len(keys) - 1)
     code = root
     while code >= 0:
-        key = (np.uint64(code) << np.uint64(32)) | np.uint64(row[node_word[code]])
+        word = node_word[code]
+        if word < len(row):
+            value = np.uint64(row[word])
+        else:
+            presence = word - len(row)
+            value = np.uint64(presences[presence, row[presence_words[presence]]])
+        key = (np.uint64(code) << np.uint64(32)) | value
         slot = _mixed(key) & mask
         while True:
             found = keys[slot]
@@ -81,6 +87,35 @@ def _walked(root, row, node_word, keys, codes, missed):
                 return NOWHERE
             slot = (slot + np.uint64(1)) & mask
     return code
+
+
+@njit(cache=True)
+def _came_to(change, value, keys, codes, missed):
+    """The number of what a change of messages makes of a value: NOWHERE or ASKED if that is not known."""
+    mask = np.uint64(len(keys) - 1)
+    key = (np.uint64(-1 - change) << np.uint64(32)) | np.uint64(value)
+    slot = _mixed(key) & mask
+    while keys[slot] != key:
+        if keys[slot] == EMPTY:
+            missed[0] = slot
+            missed[1] = np.int64(key)
+            return NOWHERE
+        slot = (slot + np.uint64(1)) & mask
+    return codes[slot]
+
+
+@njit(cache=True)
+def put(node, value, code, keys, codes):
+    """Keep what a node leads to; how many slots that takes."""
+    mask = np.uint64(len(keys) - 1)
+    key = (np.uint64(node) << np.uint64(32)) | np.uint64(value)
+    slot = _mixed(key) & mask
+    while keys[slot] != key and keys[slot] != EMPTY:
+        slot = (slot + np.uint64(1)) & mask
+    new = keys[slot] == EMPTY
+    keys[slot] = key
+    codes[slot] = code
+    return new
 
 
 @njit(cache=True)
@@ -283,7 +318,8 @@ def added(row, rows, places, table, count, initials, targets, starts, image_of):
 
 @njit(cache=True)
 def _gathered(
-    state, origin, bases, roots, node_word, keys, codes, used, leaf_start, leaf_items, chosen, missed, misses, asked
+    state, origin, bases, roots, node_word, keys, codes, presence_words, presences, used, leaf_start, leaf_items,
+    chosen, missed, misses, asked,
 ):  # fmt: skip
     """All steps of a state, into `chosen`: how many, or INCOMPLETE, or NO_ROOM; and `asked` and `used` by now."""
     steps = 0
@@ -292,7 +328,7 @@ def _gathered(
         code = roots[base]
         is_root = code < 0
         if code >= 0:
-            code = _walked(code, origin, node_word, keys, codes, missed)
+            code = _walked(code, origin, node_word, keys, codes, presence_words, presences, missed)
         if code > FIRST_LEAF:
             complete = False
             if code == NOWHERE:
@@ -306,7 +342,7 @@ def _gathered(
             code = roots[program]
             is_root = code < 0
             if code >= 0:
-                code = _walked(code, origin, node_word, keys, codes, missed)
+                code = _walked(code, origin, node_word, keys, codes, presence_words, presences, missed)
             if code > FIRST_LEAF:
                 complete = False
                 if code == NOWHERE:
@@ -316,9 +352,21 @@ def _gathered(
             elif FIRST_LEAF - code != DISABLED:
                 if steps == len(chosen):
                     return NO_ROOM, asked, used
+                leaf = FIRST_LEAF - code
                 chosen[steps, 0] = program
-                chosen[steps, 1] = FIRST_LEAF - code
+                chosen[steps, 1] = leaf
                 steps += 1
+                for change in range(leaf_start[leaf] + 1, leaf_start[leaf + 1], 2):
+                    if leaf_items[change] < 0:
+                        value = origin[leaf_items[change - 1]]
+                        code = _came_to(leaf_items[change], value, keys, codes, missed)
+                        complete = complete and code >= 0
+                        if code == NOWHERE:
+                            asked, used = _asked(
+                                leaf_items[change], state, False, roots, keys, codes, missed, misses, asked, used
+                            )
+                            if asked == len(misses):
+                                return INCOMPLETE, asked, used
     return steps if complete else INCOMPLETE, asked, used
 
 
@@ -333,11 +381,13 @@ def _is_first(kinds, chosen, step):
 
 
 @njit(cache=True)
-def _changed(row, kept, places, hash_, leaf, leaf_start, leaf_items):
+def _changed(row, kept, places, hash_, leaf, leaf_start, leaf_items, keys, codes, missed):
     """Change the words of a state as a leaf says, in its row and as it is kept; its hash."""
     for item in range(leaf_start[leaf], leaf_start[leaf + 1], 2):
         word = leaf_items[item]
         value = leaf_items[item + 1]
+        if value < 0:
+            value = _came_to(value, row[word], keys, codes, missed)
         hash_ ^= _part(word, row[word]) ^ _part(word, value)
         kept[places[0, word]] ^= np.uint64(row[word] ^ value) << places[1, word]
         row[word] = value
@@ -345,7 +395,7 @@ def _changed(row, kept, places, hash_, leaf, leaf_start, leaf_items):
 
 
 @njit(cache=True)
-def _changed_orbit(after, leaf, leaf_start, leaf_items, targets, starts, image_of, images, hashes):
+def _changed_orbit(row, after, leaf, leaf_start, leaf_items, targets, starts, image_of, images, hashes):
     """Change all images of a state as a leaf says; the least hash of them and `after`."""
     least = after
     for place in range(len(images)):
@@ -354,7 +404,7 @@ def _changed_orbit(after, leaf, leaf_start, leaf_items, targets, starts, image_o
             word = leaf_items[item]
             target = targets[place, word]
             if target >= 0:
-                value = image_of[place, starts[word] + leaf_items[item + 1]]
+                value = image_of[place, starts[word] + row[word]]
                 hash_ ^= _part(target, images[place, target]) ^ _part(target, value)
                 images[place, target] = value
         least = min(least, hash_)
@@ -365,7 +415,7 @@ def _changed_orbit(after, leaf, leaf_start, leaf_items, targets, starts, image_o
 def _taken(
     state, origin, row, skip, steps, chosen, kinds, leaf_start, leaf_items, leaf_flags, rows, places, parents, table,
     taken, enabled, found, count, capacity, last_new, edge_targets, edges, with_edges, is_told,
-    initials, targets, starts, image_of, images, hashes, orbit_states,
+    initials, targets, starts, image_of, images, hashes, orbit_states, keys, codes, missed,
 ):  # fmt: skip
     """Take the steps of a state from `skip` on: how it ended, at which step, the states, edges and all orbits' states
     by now."""
@@ -382,8 +432,8 @@ def _taken(
         taken[kind] += 1
         if _is_first(kinds, chosen, step):
             enabled[kind] += 1
-        after = _changed(row, kept, places, hash_, leaf, leaf_start, leaf_items)
-        after = _changed_orbit(after, leaf, leaf_start, leaf_items, targets, starts, image_of, images, hashes)
+        after = _changed(row, kept, places, hash_, leaf, leaf_start, leaf_items, keys, codes, missed)
+        after = _changed_orbit(row, after, leaf, leaf_start, leaf_items, targets, starts, image_of, images, hashes)
         number, slot = _numbered(kept, after, images, rows, places, table, count)
         if with_edges and leaf_flags[leaf] & FAIR:
             edge_targets[edges] = number
@@ -422,7 +472,7 @@ def expanded(
     taken, enabled, found, terminal,
     edge_targets, edge_starts, edges, with_edges,
     chosen, misses, is_told,
-    orbit_states, initials, targets, starts, image_of,
+    orbit_states, presence_words, presences, initials, targets, starts, image_of,
 ):  # fmt: skip
     """Take every step out of the states from `start` to `end`; of the first one, the steps from `skip` on.
 
@@ -444,8 +494,8 @@ def expanded(
     while state < end and how == DONE and asked < len(misses):
         unpacked(rows[state], places, origin)
         steps, asked, used = _gathered(
-            state, origin, bases, roots, node_word, keys, codes, used, leaf_start, leaf_items, chosen, missed,
-            misses, asked,
+            state, origin, bases, roots, node_word, keys, codes, presence_words, presences, used, leaf_start,
+            leaf_items, chosen, missed, misses, asked,
         )  # fmt: skip
         if steps == NO_ROOM:
             if missing < 0:
@@ -462,7 +512,7 @@ def expanded(
             how, step, count, edges, orbit_states = _taken(
                 state, origin, row, skip, steps, chosen, kinds, leaf_start, leaf_items, leaf_flags, rows, places,
                 parents, table, taken, enabled, found, count, capacity, last_new, edge_targets, edges, with_edges,
-                is_told, initials, targets, starts, image_of, images, hashes, orbit_states,
+                is_told, initials, targets, starts, image_of, images, hashes, orbit_states, keys, codes, missed,
             )  # fmt: skip
             if how != DONE:
                 skip = step
@@ -479,7 +529,9 @@ def expanded(
 
 
 @njit(cache=True)
-def judged(start, place, end, programs, roots, node_word, keys, codes, used, rows, places, wanted, verdicts, misses):
+def judged(start, place, end, programs, roots, node_word, keys, codes, used, rows, places, wanted, verdicts, misses,
+    presence_words, presences,
+):  # fmt: skip
     """Run each program, an invariant or a goal, on the states from `start` to `end`, up to one that says so.
 
     On the first state programs run from `place` on. `wanted[p]` is the leaf upon which program p ends it;
@@ -498,7 +550,7 @@ def judged(start, place, end, programs, roots, node_word, keys, codes, used, row
             code = roots[program]
             is_root = code < 0
             if code >= 0:
-                code = _walked(code, row, node_word, keys, codes, missed)
+                code = _walked(code, row, node_word, keys, codes, presence_words, presences, missed)
             if code > FIRST_LEAF:
                 if missing < 0:
                     missing, missing_place = state, at

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Final, TypeAlias
 
 import attrs
 
+from tidegauge.spec.kernel.fast.presences import Presences
 from tidegauge.spec.kernel.parts import Part
 
 __all__ = ["NO_WORD", "Branch", "Layout", "Leaf", "Node", "Row", "ShapeError"]
@@ -38,6 +39,8 @@ class Leaf:
 
     place: str
     word: int
+    messages: bool = False
+    """Whether it is a tuple of messages, which rules look at one by one (`tidegauge.spec.kernel.messages`)."""
 
 
 @attrs.frozen(eq=False)
@@ -45,6 +48,7 @@ class Branch:
     """An instance of one attrs class, by its fields."""
 
     word: ClassVar[int] = NO_WORD
+    messages: ClassVar[bool] = False
 
     place: str
     kind: type[Any]
@@ -59,6 +63,7 @@ class Row:
     """A tuple of fixed length."""
 
     word: ClassVar[int] = NO_WORD
+    messages: ClassVar[bool] = False
 
     place: str
     children: tuple[Node, ...]
@@ -76,27 +81,37 @@ class Layout:
     def __init__(self, samples: Sequence[object], whole: Iterable[str] = ()) -> None:
         self.whole = frozenset(whole)
         self.places: list[str] = []
+        self._of_messages: set[int] = set()
         self.root = self._node("", samples)
         self.words = len(self.places)
         self.numbers: list[dict[object, int]] = [{} for _ in self.places]
         self.values: list[list[object]] = [[] for _ in self.places]
         """By word and number."""
+        self.presences = Presences(self.words)
 
-    def _node(self, place: str, samples: Sequence[Any]) -> Node:
+    def _node(self, place: str, samples: Sequence[Any], messages: bool = False) -> Node:
         first = samples[0]
         kind = type(first)
-        if place not in self.whole and all(type(sample) is kind for sample in samples):
+        if messages:
+            self._of_messages.add(len(self.places))
+        elif place not in self.whole and all(type(sample) is kind for sample in samples):
             if _is_taken_apart(kind):
                 fields = attrs.fields(kind)
                 names = tuple(field.name for field in fields)
-                values = [(f"{place}.{name}", [getattr(sample, name) for sample in samples]) for name in names]
-                children = tuple(self._node(*value) for value in values)
+                children = tuple(
+                    self._node(
+                        f"{place}.{field.name}",
+                        [getattr(sample, field.name) for sample in samples],
+                        bool(field.metadata.get("messages")),
+                    )
+                    for field in fields
+                )
                 return Branch(place, kind, names, tuple(field.alias for field in fields), children)
             if kind is tuple and first and _are_taken_apart(samples):
                 items = [(f"{place}[{i}]", [sample[i] for sample in samples]) for i in range(len(first))]
                 return Row(place, tuple(self._node(*item) for item in items))
         self.places.append(place)
-        return Leaf(place, len(self.places) - 1)
+        return Leaf(place, len(self.places) - 1, messages)
 
     def reshaped(self, samples: Sequence[object], place: str) -> Layout:
         """A layout whose `place` is one word."""
@@ -111,6 +126,8 @@ class Layout:
         if found is None:
             found = numbers[value] = len(numbers)
             self.values[word].append(value)
+            if word in self._of_messages:
+                self.presences.met(word, found, value)
         return found
 
     def encoded(self, state: object) -> list[int]:

@@ -27,7 +27,7 @@ from tidegauge.spec.kernel.fast.packing import Packing
 from tidegauge.spec.kernel.fast.programs import FollowError, asking
 from tidegauge.spec.kernel.fast.renaming import Renaming
 from tidegauge.spec.kernel.fast.tries import Tries
-from tidegauge.spec.kernel.fast.views import Run, changes, plain, view
+from tidegauge.spec.kernel.fast.views import Messages, Run, changes, plain, view
 from tidegauge.spec.kernel.machine import Action, Machine
 from tidegauge.spec.kernel.progress import Clock, Cut, Limits, OnProgress, Stop
 from tidegauge.spec.kernel.searching import INTERVAL, NO_PARENT, Finished, Search
@@ -81,6 +81,9 @@ class FastSearch(Search[S]):
         """What each program is, by its number: it gives the leaf that it comes to."""
         self.kinds = {kind: place for place, kind in enumerate(machine.action_types)}
         self.actions: dict[Action, int] = {}
+        self._changes: dict[tuple[int, tuple[tuple[Any, Any], ...]], int] = {}
+        """By word and what is done to its messages, one by one: the node that leads from their number to the next."""
+        self._changed_by: dict[int, tuple[int, tuple[tuple[Any, Any], ...]]] = {}
         self.taken: Numbers = np.zeros(len(self.kinds), np.int64)
         self.enabled, self.new = self.taken.copy(), self.taken.copy()
         self.bases = np.array(self._bases(), np.int64)
@@ -153,13 +156,33 @@ class FastSearch(Search[S]):
             flags |= kernel.FAIR
         found: list[tuple[int, object]] = []
         changes(run, self.layout.root, after, found)
-        changed = [(word, self._number(word, value)) for word, value in found]
+        changed = [(word, self._number(word, value)) for word, value in found if type(value) is not Messages]
+        outcome = [number for change in changed for number in change]
+        for word, value in found:
+            if isinstance(value, Messages):
+                number = self._change(run.row[word], word, value.changes)
+                changed.append((word, number))
+                change = self._changes[word, value.changes]
+                outcome += [word, number if run.is_read[word] else -1 - change]
         if self.renamings:
             row = [*run.row]
             for word, number in changed:
                 row[word] = number
             self.renaming.met(row, [word for word, _ in changed])
-        return self.tries.leaf([number for change in changed for number in change], flags)
+        return self.tries.leaf(outcome, flags)
+
+    def _change(self, before: int, word: int, changes: tuple[tuple[Any, Any], ...]) -> int:
+        """The number of what changes make of a value of a word of messages, which the kernel knows from now on."""
+        node = self._changes.get((word, changes))
+        if node is None:
+            node = self._changes[word, changes] = self.tries.node(word)
+            self._changed_by[node] = word, changes
+        messages: Any = self.layout.values[word][before]
+        for change, message in changes:
+            messages = change(messages, message)
+        number = self.layout.number(word, messages)
+        self.tries.put(node, before, number)
+        return number
 
     def _number(self, word: int, value: object) -> int:
         number = self.layout.numbers[word].get(value)  # a view counts as equal to what it is a view of
@@ -171,8 +194,12 @@ class FastSearch(Search[S]):
         return lambda run, state: kernel.TRUE if holds(state) else kernel.FALSE
 
     def ask(self, program: int, index: int) -> None:
-        """Run a program in a state, and keep what it came to."""
+        """Run a program in a state, and keep what it came to; a negative one is a change of messages."""
         row = self.row(index)
+        if program < 0:
+            word, changes = self._changed_by[-1 - program]
+            self.renaming.learn(word, self._change(row[word], word, changes))
+            return
         run = Run(self.layout, row)
         self.asked += 1
         try:
@@ -181,7 +208,8 @@ class FastSearch(Search[S]):
             raise
         except Exception as error:
             raise FollowError(f"{type(error).__name__}: {error}") from error
-        self.tries.learn(program, run.words, [row[word] for word in run.words], leaf)
+        value = self.layout.presences.value
+        self.tries.learn(program, run.words, [value(row, word) for word in run.words], leaf)
 
     def ask_all(self, misses: Numbers, asked: int) -> None:
         """Run what the kernel has asked for."""
@@ -312,7 +340,7 @@ class FastSearch(Search[S]):
             fair.targets if fair else _NO_TARGETS, fair.starts if fair else _NO_STARTS, fair.count if fair else 0,
             fair is not None,
             self.chosen, self.misses, is_told,
-            self.orbit_states, *self.renamed_words(),
+            self.orbit_states, self.layout.presences.words, self.layout.presences.table, *self.renamed_words(),
         )  # fmt: skip
         if fair is not None:
             fair.count, fair.closed = edges, at
@@ -370,6 +398,7 @@ class FastSearch(Search[S]):
             how, self.checked, place, asked, tries.used = kernel.judged(
                 self.checked, place, self.count, programs, tries.roots, tries.node_word, tries.keys, tries.codes,
                 tries.used, self.rows, self.packing.places, wanted, verdicts, self.judge_misses,
+                self.layout.presences.words, self.layout.presences.table,
             )  # fmt: skip
             for (name, _, _), count in zip(self.judges, verdicts.tolist(), strict=True):
                 if count:

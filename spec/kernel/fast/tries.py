@@ -88,6 +88,18 @@ class Tries:
             raise UnsteadyError(f"program {program} reads other words than it did in the same state")
         self.roots[program], self.nodes, self.used = root, nodes, used
 
+    def node(self, word: int) -> int:
+        """A node of its own, of no trie, that leads from values of a word to others."""
+        self.make_room(1)
+        self.node_word[self.nodes] = word
+        self.nodes += 1
+        return self.nodes - 1
+
+    def put(self, node: int, value: int, code: int) -> None:
+        """From now on `node` leads from `value` to `code`."""
+        self.make_room(1)
+        self.used += kernel.put(node, value, code, self.keys, self.codes)
+
     def make_room(self, more: int) -> None:
         """Have room for so many more steps, and as many nodes."""
         while self.nodes + more >= len(self.node_word):

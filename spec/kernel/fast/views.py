@@ -10,7 +10,7 @@ view is a view with changes. Views that are compared, hashed or ordered are read
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import attrs
@@ -27,10 +27,10 @@ _new = object.__new__
 class Run:
     """One run over a state: which words it has read."""
 
-    __slots__ = ("is_read", "row", "values", "views", "words")
+    __slots__ = ("is_read", "presences", "row", "values", "views", "words")
 
     def __init__(self, layout: Layout, row: Sequence[int]) -> None:
-        self.values, self.row = layout.values, row
+        self.values, self.row, self.presences = layout.values, row, layout.presences
         self.is_read = bytearray(len(row))
         self.words: list[int] = []
         """Those that were read, in the order in which they were read first."""
@@ -43,14 +43,80 @@ class Run:
             self.words.append(word)
         return self.values[word][self.row[word]]
 
+    def has(self, word: int, message: object) -> bool:
+        """Whether a message is among those of a word; all that is read of them."""
+        if self.is_read[word]:
+            messages: Any = self.values[word][self.row[word]]
+            return message in messages
+        presence = self.presences.word(word, message)
+        if presence not in self.words:
+            self.words.append(presence)
+        return self.presences.value(self.row, presence) == 1
+
+
+class Messages:
+    """The messages of a word, with changes one by one. They are read when more is asked than whether one is there."""
+
+    __slots__ = ("_all", "changes", "run", "word")
+
+    def __init__(self, run: Run, word: int, changes: tuple[tuple[Any, Any], ...] = ()) -> None:
+        self.run, self.word, self.changes = run, word, changes
+        """`changes`: functions, each with the message that it is given."""
+        self._all: tuple[Any, ...] | None = None
+
+    def changed(self, change: Any, message: object) -> Messages:
+        """The messages after one more change."""
+        return Messages(self.run, self.word, (*self.changes, (change, plain(message))))
+
+    def after(self, messages: Any) -> Any:
+        """What the changes make of messages."""
+        for change, message in self.changes:
+            messages = change(messages, message)
+        return messages
+
+    def all(self) -> tuple[Any, ...]:
+        if self._all is None:
+            self._all = self.after(self.run.read(self.word))
+        return self._all
+
+    def __contains__(self, message: object) -> bool:
+        message = plain(message)
+        return message in self.all() if self.changes else self.run.has(self.word, message)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.all())
+
+    def __len__(self) -> int:
+        return len(self.all())
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.all()[index]
+
+    def __add__(self, other: Iterable[Any]) -> tuple[Any, ...]:
+        return (*self.all(), *other)
+
+    def __radd__(self, other: Iterable[Any]) -> tuple[Any, ...]:
+        return (*other, *self.all())
+
+    def __eq__(self, other: object) -> bool:
+        return self.all() == (other.all() if isinstance(other, Messages) else other)
+
+    def __hash__(self) -> int:
+        return hash(self.all())
+
+    def __repr__(self) -> str:
+        return repr(self.all())
+
 
 def view(run: Run, node: Node) -> Any:
     """What is at a node of the layout, read when it is looked at."""
-    if isinstance(node, Leaf):
+    if isinstance(node, Leaf) and not node.messages:
         return run.read(node.word)
     made = run.views.get(node)
     if made is None:
-        if isinstance(node, Branch):
+        if isinstance(node, Leaf):
+            made = Messages(run, node.word)
+        elif isinstance(node, Branch):
             made = _made(_view_of(node.kind), run, node, [_NOT_READ] * len(node.children), 0)
         else:
             made = tuple([view(run, child) for child in node.children])
@@ -64,6 +130,11 @@ def changes(run: Run, node: Node, value: Any, found: list[tuple[int, object]]) -
     There may be views in the values. Raises ShapeError for a state that the layout has no place for.
     """
     if isinstance(node, Leaf):
+        if type(value) is Messages:
+            if value.run is not run or value.word != node.word:
+                value = value.all()
+            elif not value.changes:
+                return
         found.append((node.word, value))
     elif isinstance(node, Row):
         if type(value) is not tuple or len(value) != len(node.children):
@@ -95,6 +166,8 @@ def plain(value: Any) -> Any:
         return value
     if kind in _VIEWS:
         return value._plain()
+    if kind is Messages:
+        return plain(value.all())
     if kind is tuple or kind is frozenset:
         return kind([plain(item) for item in value]) if _has_views(value) else value
     if attrs.has(kind) and _has_views(value):
@@ -106,7 +179,7 @@ def _has_views(value: Any) -> bool:
     kind = type(value)
     if kind in _SCALARS:
         return False
-    if kind in _VIEWS:
+    if kind in _VIEWS or kind is Messages:
         return True
     if kind is tuple or kind is frozenset:
         return any(map(_has_views, value))
@@ -201,7 +274,7 @@ def _reader(index: int) -> Callable[[Any], Any]:
         if value is _NOT_READ:
             run, child = self._run, self._node.children[index]
             word = child.word
-            if word == NO_WORD:
+            if word == NO_WORD or child.messages:
                 value = view(run, child)
             else:
                 if not run.is_read[word]:

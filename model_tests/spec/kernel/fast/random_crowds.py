@@ -1,8 +1,9 @@
 """Small random machines whose processes are alike: for holding two engines together under symmetry.
 
 A process has a value, a mark and a note of every process; beside them there are a leader, a set of members, two
-processes in the order of their names, and a counter. A random command is the same for every process, or every pair of
-them: what it compares and writes is said of the process itself (`me`) and the other one (`it`).
+processes in the order of their names, letters on their way, and a counter. A random command is the same for every
+process, or every pair of them: what it compares and writes is said of the process itself (`me`) and the other one
+(`it`).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import attrs
 
 from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.machine import Action, Invariant, Machine, NotEnabled, StepInvariant
+from tidegauge.spec.kernel.messages import MESSAGES, one_at_a_time
 
 MOST = 2
 """The largest value of a process."""
@@ -42,6 +44,22 @@ class Pair:
     high: int
 
 
+@attrs.frozen(order=True)
+class Letter:
+    sender: int
+    receiver: int
+
+
+@one_at_a_time
+def sent(letters: tuple[Letter, ...], letter: Letter) -> tuple[Letter, ...]:
+    return letters if letter in letters else tuple(sorted((*letters, letter)))
+
+
+@one_at_a_time
+def received(letters: tuple[Letter, ...], letter: Letter) -> tuple[Letter, ...]:
+    return tuple(each for each in letters if each != letter)
+
+
 @attrs.frozen
 class Crowd:
     processes: tuple[Process, ...]
@@ -49,6 +67,7 @@ class Crowd:
     members: tuple[int, ...]
     pair: Pair
     counter: int
+    letters: tuple[Letter, ...] = attrs.field(default=(), metadata=MESSAGES)
 
 
 @attrs.frozen
@@ -122,8 +141,8 @@ class RandomCrowd(Machine[Crowd]):
     @property
     def step_invariants(self) -> Mapping[str, StepInvariant[Crowd]]:
         random = Random(f"steps {self.seed}")
-        count = random.randint(2, self._size + 1)
-        return {"step": lambda before, action, after: len(after.members) < count} if random.random() < 0.3 else {}
+        count = random.randint(1, self._size)
+        return {"step": lambda before, action, after: len(after.members) < count} if random.random() < 0.5 else {}
 
     @property
     def sometimes(self) -> Mapping[str, Invariant[Crowd]]:
@@ -149,7 +168,8 @@ class RandomCrowd(Machine[Crowd]):
         low, high = sorted((permutation[state.pair.low], permutation[state.pair.high]))
         leader = state.leader if state.leader == NOBODY else permutation[state.leader]
         members = tuple(sorted(permutation[member] for member in state.members))
-        return Crowd(tuple(processes), leader, members, Pair(low, high), state.counter)
+        letters = sorted(Letter(permutation[each.sender], permutation[each.receiver]) for each in state.letters)
+        return Crowd(tuple(processes), leader, members, Pair(low, high), state.counter, tuple(letters))
 
 
 def _read(random: Random) -> Read:
@@ -166,6 +186,7 @@ def _read(random: Random) -> Read:
         lambda crowd, me, it: int(me in (crowd.pair.low, crowd.pair.high)),
         lambda crowd, me, it: min(crowd.processes[me].value + 1, MOST),
         lambda crowd, me, it: crowd.counter,
+        lambda crowd, me, it: int(Letter(me, it) in crowd.letters),
     ]
     return random.choice(reads)
 
@@ -192,6 +213,8 @@ def _write(random: Random) -> Write:
         lambda crowd, me, it, value: evolve(crowd, leader=it if value else NOBODY),
         lambda crowd, me, it, value: evolve(crowd, pair=Pair(min(me, it), max(me, it))) if me != it else crowd,
         lambda crowd, me, it, value: evolve(crowd, counter=min(value, MOST)),
+        lambda crowd, me, it, value: evolve(crowd, letters=sent(crowd.letters, Letter(me, it))),
+        lambda crowd, me, it, value: evolve(crowd, letters=received(crowd.letters, Letter(it, me))),
     ]
     return random.choice(writes)
 

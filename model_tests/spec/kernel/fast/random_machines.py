@@ -1,6 +1,7 @@
 """Small random machines of guarded commands: what no specification would think of, for holding two engines together.
 
-A state has counters, flags, and cells, each with a value and a mark, in a tuple; and a set of words in no order. An
+A state has counters, flags, and cells, each with a value and a mark, in a tuple; a set of words in no order; and two
+heaps of messages, which are cells as well. An
 action of a random machine compares some of these, and if all agree writes some others, from constants or from what it
 has read. Invariants, goals and fairness are as random.
 """
@@ -16,6 +17,7 @@ import attrs
 
 from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.machine import Action, Invariant, Machine, NotEnabled, StepInvariant
+from tidegauge.spec.kernel.messages import MESSAGES, one_at_a_time
 
 MOST = 3
 """The largest value of a counter."""
@@ -33,6 +35,18 @@ class Board:
     cells: tuple[Cell, ...]
     words: frozenset[int]
     flag: bool
+    post: tuple[Cell, ...] = attrs.field(default=(), metadata=MESSAGES)
+    desk: tuple[Cell, ...] = attrs.field(default=(), metadata=MESSAGES)
+
+
+@one_at_a_time
+def sent(messages: tuple[Cell, ...], message: Cell) -> tuple[Cell, ...]:
+    return messages if message in messages else tuple(sorted((*messages, message)))
+
+
+@one_at_a_time
+def received(messages: tuple[Cell, ...], message: Cell) -> tuple[Cell, ...]:
+    return tuple(each for each in messages if each != message)
 
 
 @attrs.frozen
@@ -134,6 +148,13 @@ def _read(random: Random) -> Read:
         lambda board: int(board.cells[0] == board.cells[1]),
         lambda board: int(board.cells[index] in (Cell(1, 1), Cell(2, 0))),
         lambda board: hash(board.cells) % (MOST + 1),
+        lambda board: int(Cell(1, index) in board.post),
+        lambda board: int(board.cells[index] in board.desk),
+        lambda board: 2 * (Cell(0, index) not in board.post) + (Cell(0, index) in sent(board.desk, Cell(0, 1))),
+        lambda board: min(len(board.post), MOST),
+        lambda board: board.desk[0].value if board.desk else 0,
+        lambda board: int(board.post == board.desk),
+        lambda board: sum(cell.mark for cell in received(board.post, Cell(1, 0))) % (MOST + 1),
     ]
     return random.choice(reads)
 
@@ -158,7 +179,7 @@ def _write(random: Random) -> Write:
     def marked(board: Board, value: int) -> Board:
         cells = [*board.cells]
         cells[index] = Cell(cells[1 - index].value, value)
-        return Board(board.counters, tuple(cells), board.words, board.flag)
+        return Board(board.counters, tuple(cells), board.words, board.flag, board.post, board.desk)
 
     def swapped(board: Board, value: int) -> Board:
         return evolve(board, cells=(board.cells[1], board.cells[0]))
@@ -172,7 +193,21 @@ def _write(random: Random) -> Write:
     def flagged(board: Board, value: int) -> Board:
         return attrs.evolve(board, flag=bool(value))
 
-    return random.choice([counter, cell, marked, swapped, copied, worded, flagged])
+    def posted(board: Board, value: int) -> Board:
+        return evolve(board, post=sent(board.post, Cell(value, index)))
+
+    def kept(board: Board, value: int) -> Board:
+        return evolve(board, desk=sent(board.desk, board.cells[index]))
+
+    def taken(board: Board, value: int) -> Board:
+        message = Cell(value, index)
+        return evolve(board, post=received(board.post, message), desk=sent(received(board.desk, Cell(0, 0)), message))
+
+    def delivered(board: Board, value: int) -> Board:
+        return evolve(board, post=board.desk, desk=sent(board.post, Cell(value, 1)) if index else ())
+
+    plain = [counter, cell, marked, swapped, copied, worded, flagged]
+    return random.choice([*plain, posted, kept, taken, delivered])
 
 
 def _property(random: Random) -> Invariant[Board]:

@@ -11,6 +11,7 @@ import pytest
 from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.fast.layout import Layout, ShapeError
 from tidegauge.spec.kernel.fast.views import Run, changes, plain, view
+from tidegauge.spec.kernel.messages import MESSAGES, one_at_a_time
 from tidegauge.spec.kernel.parts import Part, Parts
 
 
@@ -35,9 +36,21 @@ class Shelf:
     items: tuple[Item, ...]
     top: Item
     notes: tuple[int, ...] = ()
+    orders: tuple[Item, ...] = attrs.field(default=(), metadata=MESSAGES)
 
 
-SHELF = Shelf((Item(1, "a"), Item(7, "b", (Mark(3),))), Item(2, "c"))
+@one_at_a_time
+def sent(orders: tuple[Item, ...], order: Item) -> tuple[Item, ...]:
+    return orders if order in orders else tuple(sorted((*orders, order)))
+
+
+@one_at_a_time
+def received(orders: tuple[Item, ...], order: Item) -> tuple[Item, ...]:
+    return tuple(each for each in orders if each != order)
+
+
+ORDER, OTHER = Item(1, "a"), Item(2, "c")
+SHELF = Shelf((ORDER, Item(7, "b", (Mark(3),))), OTHER, orders=(ORDER,))
 
 
 def viewed() -> tuple[Layout, Run, Any]:
@@ -47,7 +60,7 @@ def viewed() -> tuple[Layout, Run, Any]:
 
 
 def places(layout: Layout, run: Run) -> list[str]:
-    return [layout.places[word] for word in run.words]
+    return [layout.places[word] if word < layout.words else "a presence" for word in run.words]
 
 
 @pytest.mark.parametrize(
@@ -64,6 +77,12 @@ def places(layout: Layout, run: Run) -> list[str]:
         (lambda s: s.top in {Item(2, "c")}, [".top.size", ".top.name", ".top.parts"]),
         (lambda s: Mark.of(s.items[1]).value, [".items[1].parts"]),
         (lambda s: s.notes or s.notes, [".notes"]),
+        (lambda s: ORDER in s.orders and ORDER in s.orders, ["a presence"]),
+        (lambda s: (OTHER in s.orders, ORDER not in s.orders), ["a presence", "a presence"]),
+        (lambda s: s.top in s.orders, [".top.size", ".top.name", ".top.parts", "a presence"]),
+        (lambda s: len(s.orders) and ORDER in s.orders, [".orders"]),
+        (lambda s: ORDER in received(s.orders, OTHER), [".orders"]),
+        (lambda s: evolve(s, orders=sent(s.orders, OTHER)).top.size, [".top.size"]),
     ],
 )
 def test_what_is_read_is_noted_once_in_its_order(look: Callable[[Shelf], object], read: list[str]) -> None:
@@ -89,6 +108,21 @@ def test_what_is_read_is_noted_once_in_its_order(look: Callable[[Shelf], object]
         lambda s: attrs.evolve(s.top, size=4),
         lambda s: {s.top, Item(2, "c")},
         lambda s: frozenset(s.items) - {Item(1, "a")},
+        lambda s: [*s.orders],
+        lambda s: (*s.orders, OTHER),
+        lambda s: (OTHER, *s.orders)[:1] + s.orders,
+        lambda s: s.orders + s.notes,
+        lambda s: s.orders == (ORDER,),
+        lambda s: [ORDER, (ORDER,)].index(s.orders),
+        lambda s: s.orders != s.orders,
+        lambda s: s.orders == received(sent(s.orders, OTHER), OTHER),
+        lambda s: s.orders[0].name,
+        lambda s: bool(s.orders) and not received(s.orders, ORDER),
+        lambda s: hash(s.orders),
+        lambda s: repr(s.orders),
+        lambda s: sent(received(s.orders, ORDER), s.top),
+        lambda s: {s.orders: 1}[(ORDER,)],
+        lambda s: evolve(s, orders=received(s.orders, ORDER)),
     ],
 )
 def test_a_view_behaves_as_what_it_is_a_view_of(look: Callable[[Shelf], object]) -> None:
@@ -103,6 +137,24 @@ def test_a_step_is_the_words_that_change() -> None:
     changes(run, layout.root, after, found)
     assert [(layout.places[word], value) for word, value in found] == [(".items[1].size", 8)]
     assert run.words == []
+
+
+def test_a_message_that_is_sent_or_received_is_a_change_of_the_others_whatever_they_are() -> None:
+    layout, run, shelf = viewed()
+    found: list[tuple[int, Any]] = []
+    changes(run, layout.root, evolve(shelf, orders=received(sent(shelf.orders, OTHER), ORDER)), found)
+    ((word, orders),) = found
+    assert (layout.places[word], run.words) == (".orders", [])
+    assert [message for _, message in orders.changes] == [OTHER, ORDER]
+    assert orders.after((ORDER, Item(9, "z"))) == (OTHER, Item(9, "z"))
+
+
+def test_messages_that_stay_as_they_are_change_nothing() -> None:
+    layout, run, shelf = viewed()
+    found: list[tuple[int, object]] = []
+    changes(run, layout.root, attrs.evolve(shelf, notes=(1,)), found)
+    assert "notes" in "".join(layout.places[word] for word, _ in found)
+    assert ".orders" not in {layout.places[word] for word, _ in found}
 
 
 def test_what_moves_to_another_place_is_read() -> None:
@@ -124,7 +176,7 @@ def test_a_step_to_another_shape_names_the_place() -> None:
     assert raised.value.place == ".items"
     whole = layout.reshaped([SHELF], ".items")
     assert ".items" in whole.places
-    assert whole.decoded(whole.encoded(evolve(SHELF, items=(SHELF.top,)))) == Shelf((SHELF.top,), SHELF.top)
+    assert whole.decoded(whole.encoded(evolve(SHELF, items=(SHELF.top,)))) == evolve(SHELF, items=(OTHER,))
 
 
 def test_a_view_in_a_value_is_made_plain() -> None:
