@@ -31,6 +31,8 @@ def synced(exchange: Exchange, response: Any, at: int) -> list[Line]:
     if topics is None:
         return []
     group, member, generation = exchange.asked
+    if member is None:
+        return []
     line = exchange.line("assign", group=group, member=member, generation=generation, topics=topics)
     return [{**line, "return": at}]
 
@@ -58,22 +60,25 @@ def member_name(instance_id: str | None, member_id: str) -> str | None:
 
 
 def note_heartbeat(exchange: Exchange, request: Any) -> None:
-    """Note of which group a member is."""
-    exchange.asked = (request.group_id, request.instance_id)
+    """Note of which group a member is, and who: responses need not name it again once it has joined."""
+    exchange.asked = (request.group_id, request.instance_id, request.member_id)
 
 
 def beaten(exchange: Exchange, response: Any, at: int, topics: TopicNames) -> list[Line]:
     """The assignment of a member of a consumer group, where the response has a new one."""
     if response.error_code or response.assignment is None:
         return []
+    group, instance, member_id = exchange.asked
+    member = member_name(instance, response.member_id or member_id)
+    if member is None:
+        return []
     told: dict[str, list[int]] = {}
     for topic in response.assignment.topic_partitions:
         told[topics.label("", str(topic.topic_id))] = list(topic.partitions)
-    group, instance = exchange.asked
     line = exchange.line(
         "assign",
         group=group,
-        member=member_name(instance, response.member_id),
+        member=member,
         generation=response.member_epoch,
         protocol="consumer",
         topics=told,
