@@ -39,6 +39,7 @@ Not among them: NOT_LEADER_OR_FOLLOWER, for a leader that is deposed while its a
 """
 
 Key = tuple[str, int, int, int, int, int]
+_CERTAINTY: Final = {Outcome.OK: 0, Outcome.INFO: 1, Outcome.FAIL: 2}
 
 
 @attrs.define(eq=False)
@@ -97,18 +98,17 @@ def _of(attempts: Sequence[Sent]) -> Produce:
 
 
 def _without_shapes_that_failed(found: list[Produce]) -> list[Produce]:
-    """A batch that was too large is sent again as several: what of it was never appended is left out."""
-    counts: dict[tuple[str, int, int], int] = {}
-    for one in found:
-        if one.sent.producer is not None:
-            for value in one.sent.values:
-                key = one.sent.topic, one.sent.partition, value
-                counts[key] = counts.get(key, 0) + 1
+    """A batch that was too large is sent again as several: each record stays in the one batch that tells most of it.
 
-    def is_superseded(one: Produce) -> bool:
-        sent = one.sent
-        if sent.producer is None or one.outcome is Outcome.OK:
-            return False
-        return any(counts[sent.topic, sent.partition, value] > 1 for value in sent.values)
-
-    return [one for one in found if not is_superseded(one)]
+    That is one that was appended, else one that may have been, else the last one that failed.
+    """
+    told: set[tuple[str, int, int]] = set()
+    superseded: set[int] = set()
+    numbered = [(number, one) for number, one in enumerate(found) if one.sent.producer is not None]
+    for number, one in sorted(numbered, key=lambda each: (_CERTAINTY[each[1].outcome], -each[1].call)):
+        records = {(one.sent.topic, one.sent.partition, value) for value in one.sent.values}
+        if one.outcome is not Outcome.OK and not told.isdisjoint(records):
+            superseded.add(number)
+        else:
+            told |= records
+    return [one for number, one in enumerate(found) if number not in superseded]

@@ -70,11 +70,13 @@ def names(produces: Sequence[Produce], sightings: Sightings) -> list[tuple[int, 
     # Who sent first is where the lowest of the places is that are left; what failed may have what nobody else has.
     left = [number for number, one in enumerate(found) if one is None]
     left.sort(key=lambda number: (produces[number].outcome is Outcome.FAIL, produces[number].call))
+    nowhere = _NOWHERE
     for number in left:
         one = produces[number]
         base = _place(one, sightings, claimed)
         if base is None:
-            base = _NOWHERE + number * len(one.sent.values)
+            base = nowhere
+            nowhere += len(one.sent.values)
         else:
             claimed.update(_placed(one.sent.values, base))
         found[number] = _named(one.sent.values, base)

@@ -65,6 +65,26 @@ def test_more_copies_than_were_sent_are_an_anomaly_where_nobody_else_sends() -> 
     assert recorded.verdicts().valid, "another may have sent the third"
 
 
+def test_lost_batches_of_equal_contents_are_no_record_twice() -> None:
+    recorded = Recorded()
+    recorded.lost(B)
+    recorded.lost(*[A] * 6)
+    recorded.lost(*[A] * 3)
+    values = [value for row in recorded.rows() for value in row.values]
+    assert len(set(values)) == len(values) == 10
+
+
+def test_a_part_of_a_batch_that_was_too_large_may_be_there_without_a_response() -> None:
+    recorded = Recorded()
+    first, second = A | IDEMPOTENT, B | IDEMPOTENT
+    recorded.sent(first, second, error=10, producer=(7, 0, 0))
+    recorded.lost(first, producer=(7, 0, 0))
+    recorded.sent(second, offset=1, producer=(7, 0, 1))
+    recorded.read(0, first, second)
+    assert recorded.resolved(alone=True).others == 0
+    assert recorded.verdicts(alone=True).valid
+
+
 def test_an_idempotent_producers_attempts_are_one_operation() -> None:
     recorded = Recorded()
     value, producer = A | IDEMPOTENT, [7, 0, 0]
