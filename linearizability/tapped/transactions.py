@@ -19,9 +19,6 @@ from tidegauge.linearizability.tapped.numbering import Numbering
 
 CERTAINLY_NOT: Final = frozenset(
     {
-        14,  # COORDINATOR_LOAD_IN_PROGRESS
-        15,  # COORDINATOR_NOT_AVAILABLE
-        16,  # NOT_COORDINATOR
         47,  # INVALID_PRODUCER_EPOCH
         48,  # INVALID_TXN_STATE
         49,  # INVALID_PRODUCER_ID_MAPPING
@@ -30,7 +27,11 @@ CERTAINLY_NOT: Final = frozenset(
         90,  # PRODUCER_FENCED
     }
 )
-"""Errors with which a coordinator says that it has not ended the transaction."""
+"""Errors with which a coordinator says that it has not ended the transaction.
+
+Not among them: COORDINATOR_NOT_AVAILABLE and NOT_COORDINATOR, with which it also answers when it has appended the end
+and does not know what becomes of it, and COORDINATOR_LOAD_IN_PROGRESS, when it loads the log again after that.
+"""
 ProducerEpoch = tuple[int, int]
 
 
