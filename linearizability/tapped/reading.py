@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import attrs
 
@@ -44,6 +44,8 @@ class Reader:
     """The time of the last snapshot, in nanoseconds since the recording began."""
     incomplete: bool = False
     """Whether there are lines behind the last snapshot, which are left out."""
+    lacks_parts: bool = False
+    """Whether parts are gone that may not have been read to their end: the tap keeps so many only."""
     _part: int = 0
     _position: int = 0
     _held: list[Line] = attrs.field(factory=list)
@@ -68,6 +70,8 @@ class Reader:
                 self._read(self._path(self._part))
             if following is None:
                 return self.until != before
+            if following != self._part + 1:
+                self._lack_parts()
             self._part, self._position = following, 0
 
     def forget(self, most: int) -> None:
@@ -82,6 +86,11 @@ class Reader:
             for operation in oldest:
                 if not is_open(self.lines[operation]):
                     del self.lines[operation]
+
+    def _lack_parts(self) -> None:
+        """Go on without parts: records that were sent in them are taken for those of others."""
+        self.lacks_parts = True
+        self.alone = False
 
     def _parts(self) -> list[int]:
         try:
@@ -100,20 +109,24 @@ class Reader:
         """Read the snapshots of a part that are whole by now."""
         self._held = []
         self.incomplete = False
-        if not part.exists():
-            return  # the tap keeps so many parts only
-        with open(part, "rb") as file:
-            file.seek(self._position)
-            position = self._position
-            for line in file:
-                if not line.endswith(b"\n"):
-                    self.incomplete = True
-                    break
-                position += len(line)
-                if self._take(part, line):
-                    self._position = position
+        try:
+            with open(part, "rb") as file:
+                self._read_lines(part, file)
+        except FileNotFoundError:
+            self._lack_parts()
         self.incomplete |= bool(self._held)
         self._held = []
+
+    def _read_lines(self, part: Path, file: BinaryIO) -> None:
+        file.seek(self._position)
+        position = self._position
+        for line in file:
+            if not line.endswith(b"\n"):
+                self.incomplete = True
+                break
+            position += len(line)
+            if self._take(part, line):
+                self._position = position
 
     def _take(self, part: Path, line: bytes) -> bool:
         """Take a line; whether it ends a snapshot."""

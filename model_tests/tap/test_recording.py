@@ -54,7 +54,7 @@ def test_what_has_ended_replaces_what_had_begun(tmp_path: Path) -> None:
 
 
 def test_parts_follow_each_other_and_the_oldest_are_deleted(tmp_path: Path) -> None:
-    recording = FolderRecording(tmp_path / "tap", {}, Rotation(most_bytes=1, keep=2))
+    recording = FolderRecording(tmp_path / "tap", {"alone": True}, Rotation(most_bytes=1, keep=2))
     reader = Reader.of(tmp_path / "tap")
     for number in range(4):
         recording.emit([{**(end(number).lines or [])[0], "return": 5, "error": 0}])
@@ -64,7 +64,19 @@ def test_parts_follow_each_other_and_the_oldest_are_deleted(tmp_path: Path) -> N
     parts = sorted(path.name for path in (tmp_path / "tap").glob("part-*"))
     assert len(parts) == 2
     assert len(reader.lines) == 4, "who follows has read them all"
-    assert len(read(tmp_path / "tap").lines) < 4
+    assert (reader.alone, reader.lacks_parts) == (True, False)
+    late = read(tmp_path / "tap")
+    assert len(late.lines) < 4
+    assert (late.alone, late.lacks_parts) == (False, True), "what was sent before counts as that of others"
+
+
+def test_a_part_that_was_deleted_before_its_end_was_read_is_lacking(tmp_path: Path) -> None:
+    recording = FolderRecording(tmp_path / "tap", {"alone": True})
+    recording.close()
+    reader = read(tmp_path / "tap")
+    (tmp_path / "tap" / "part-000001.jsonl").rename(tmp_path / "tap" / "part-000002.jsonl")
+    reader.read_on()
+    assert (reader.alone, reader.lacks_parts) == (False, True)
 
 
 def test_what_is_behind_the_last_snapshot_is_left_out(tmp_path: Path) -> None:

@@ -18,8 +18,12 @@ import pytest
 
 from tidegauge import running_cluster
 from tidegauge.__main__ import run
+from tidegauge.commands import tapping as tapping_command
+from tidegauge.impl.tap.recording import FolderRecording
+from tidegauge.impl.tap.tap import Tap
 from tidegauge.linearizability.tapped.reading import Reader
 from tidegauge.model_tests.tap.test_clients import consume, produce
+from tidegauge.screen import Screen
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +105,8 @@ def test_who_follows_a_recording_tells_each_anomaly_once(
     write(folder, sent(100, 0, 10))
 
     def go_on(number: int) -> None:
-        text = lines(sent(100, 0, 10), sent(200, 0, 20), at=number * 10**9)
+        unread = {"kind": "unread", "call": 5, "api": "SHARE_FETCH", "version": 1, "why": "nothing of it is recorded"}
+        text = lines(sent(100, 0, 10), sent(200, 0, 20), unread, at=number * 10**9)
         (folder / f"part-{number:06}.jsonl").write_text(text)
 
     steps: Iterator[Callable[[], None]] = iter([lambda: None, partial(go_on, 2), partial(go_on, 3)])
@@ -116,7 +121,24 @@ def test_who_follows_a_recording_tells_each_anomaly_once(
     assert run(("check", "--follow", str(folder))) == 1
     told = capsys.readouterr().out
     assert told.count("inconsistent-offsets") == 1
+    assert told.count("passed unread: SHARE_FETCH 1") == 1
     assert "anomalies told" in told
+
+
+def test_a_tap_that_breaks_off_writes_down_what_it_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    recording = FolderRecording(tmp_path / "tap", {})
+    recording.emit([{"kind": "compacted", "op": [1, 0], "process": 0, "call": 1, "topic": "orders"}])
+    running = Tap((), recording, recording.now)
+    monkeypatch.setattr(tapping_command, "warn_if_unreachable", interrupted)
+    monkeypatch.setattr(sys, "setswitchinterval", lambda _: None)
+    with pytest.raises(KeyboardInterrupt):
+        tapping_command.run(Screen("tap", json=True), running, recording, "0", until_eof=False)
+    reader = Reader.of(tmp_path / "tap")
+    assert reader.read_on(), "a snapshot was written"
+    assert recording._file < 0
 
 
 @pytest.mark.parametrize(

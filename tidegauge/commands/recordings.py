@@ -35,6 +35,8 @@ def remarks_of(reader: Reader, resolved: Resolved) -> list[str]:
     if resolved.others and not reader.alone:
         many = "1 record was" if resolved.others == 1 else f"{resolved.others:,} records were"
         remarks.append(f"{many} read that nobody sent through the tap: taken to be sent by others (tap --alone)")
+    if reader.lacks_parts:
+        remarks.append("parts are gone (tap --keep): records that were sent in them are taken to be sent by others")
     if reader.incomplete:
         remarks.append("it ends in the middle of a snapshot, as after a crash: what is behind the last one is left out")
     return [*remarks, *(f"passed unread: {text}" for text in resolved.remarks)]
@@ -53,6 +55,7 @@ def follow_recording(
     screen.header({"histories": folders[0], "level": level.value, "window": window})
     reader = Reader.of(folders[0])
     told: set[tuple[object, ...]] = set()
+    remarked: set[str] = set()
     operations = 0
     try:
         while True:
@@ -63,6 +66,11 @@ def follow_recording(
                 verdicts = check_operations(resolved.operations, level)
                 operations = len(resolved.operations)
                 tell_new(screen, verdicts, told, reader.until)
+                for remark in resolved.remarks:
+                    if remark not in remarked:
+                        remarked.add(remark)
+                        screen.say(f"passed unread: {remark}")
+                        screen.out.file.flush()
             time.sleep(max(BETWEEN_CHECKS, time.monotonic() - began))
     except KeyboardInterrupt:
         screen.say(f"\n{operations:,} operations were looked at in the end, {len(told):,} anomalies told")

@@ -123,13 +123,21 @@ def tap(
 
 
 def run(screen: Screen, running: Tap, recording: FolderRecording, listen: str, *, until_eof: bool) -> None:
-    """Serve clients until told to end. Raises Unusable where nobody can listen."""
+    """Serve clients until told to end; the recording is closed then. Raises Unusable where nobody can listen."""
+    try:
+        serve(screen, running, recording, listen, until_eof=until_eof)
+    finally:
+        running.stop()
+        recording.close()
+
+
+def serve(screen: Screen, running: Tap, recording: FolderRecording, listen: str, *, until_eof: bool) -> None:
+    """The same, but that it leaves all open."""
     load_messages()
     sys.setswitchinterval(THREAD_TURN_SECONDS)
     try:
         address = running.start()
     except OSError as error:
-        recording.close()
         raise Unusable(f"--listen {listen}: {error.strerror or error}; name a port that is free") from error
     warn_if_unreachable(screen, running.upstream)
     if screen.json:
@@ -139,8 +147,6 @@ def run(screen: Screen, running: Tap, recording: FolderRecording, listen: str, *
         screen.say(f"clients connect to {address}; recording in {recording.folder}")
         sys.stdout.flush()
     until_told(until_eof=until_eof)
-    running.stop()
-    recording.close()
 
 
 def address_of(name: str, text: str, default_host: str | None = None) -> Address:
