@@ -29,7 +29,7 @@ CERTAINLY_NOT: Final = frozenset(
 )
 """Errors with which a coordinator says that it has not ended the transaction.
 
-Not among them: COORDINATOR_NOT_AVAILABLE and NOT_COORDINATOR, with which it also answers when it has appended the end
+Not among them: COORDINATOR_NOT_AVAILABLE and NOT_COORDINATOR, with which it also responds when it has appended the end
 and does not know what becomes of it, and COORDINATOR_LOAD_IN_PROGRESS, when it loads the log again after that.
 """
 ProducerEpoch = tuple[int, int]
