@@ -157,7 +157,7 @@ class Connection:
             self._pass(stream, self.broker)
             return
         try:
-            frame = memoryview(self._collect(stream, self.broker))[LENGTH.size :]
+            frame = memoryview(self._collect(stream, self.broker, exchange))[LENGTH.size :]
             with self._reading:
                 self._read(exchange, frame, handshake=handshake)
         finally:
@@ -288,10 +288,12 @@ class Connection:
         for piece in stream.pieces():
             to.sendall(piece)
 
-    def _collect(self, stream: FrameStream, to: socket.socket) -> bytes:
-        """Pass a frame on as it comes; returns it as a whole."""
+    def _collect(self, stream: FrameStream, to: socket.socket, request: Exchange | None = None) -> bytes:
+        """Pass a frame on as it comes; returns it as a whole. `request` is told before its last piece is sent."""
         pieces = []
         for piece in stream.pieces():
+            if request is not None and stream.is_taken:
+                request.is_passed = True
             to.sendall(piece)
             pieces.append(piece)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)

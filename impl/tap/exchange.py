@@ -25,6 +25,8 @@ class Exchange:
     """Before the first byte of the request is passed on."""
     responds: bool = True
     """Whether a response is due: there is none to a produce with acks=0."""
+    is_passed: bool = False
+    """Whether a broker may have all of the request; only of those that are read."""
     is_read: bool = False
     """Whether the request has been read, or never will be."""
     asked: Any = None

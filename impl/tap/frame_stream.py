@@ -44,6 +44,11 @@ class FrameStream:
         self._left = LENGTH.size + int(size)
         return int(size)
 
+    @property
+    def is_taken(self) -> bool:
+        """Whether all of the frame in hand has been taken."""
+        return not self._left
+
     def peek(self, count: int) -> bytes:
         """The first bytes of the frame, its length not counted, as many as it has of these."""
         wanted = min(self._left, LENGTH.size + count)

@@ -97,6 +97,44 @@ def test_what_is_behind_the_last_snapshot_is_left_out(tmp_path: Path) -> None:
         read(tmp_path / "tap")
 
 
+def fetched(number: int) -> dict[str, object]:
+    return {**end(number).line("end", producer=[number, 0], commit=True), "return": 5, "error": 0}
+
+
+def test_a_snapshot_waits_until_what_was_passed_on_is_read(tmp_path: Path) -> None:
+    """What somebody has read of it may be in the snapshot already."""
+    recording = FolderRecording(tmp_path / "tap", {})
+    passed, lines = end(1), end(1).lines
+    passed.lines, passed.is_passed = None, True
+    recording.begin(passed)
+    recording.emit([fetched(2)])
+
+    def is_read_now(_: float) -> None:
+        passed.lines, passed.is_read = lines, True
+
+    with patch("tidegauge.impl.tap.recording.time.sleep", is_read_now):
+        deadline = time.monotonic() + 20
+        while not (reader := read(tmp_path / "tap")).lines and time.monotonic() < deadline:
+            recording._wake.wait(0.02)
+    assert set(reader.lines) == {(1, 0), (2, 0)}
+    recording.close()
+
+
+def test_a_request_that_is_never_read_holds_up_neither_snapshots_nor_other_requests(tmp_path: Path) -> None:
+    recording = FolderRecording(tmp_path / "tap", {})
+    passed = end(1)
+    passed.lines, passed.is_passed = None, True
+    recording.begin(passed)
+    recording.emit([fetched(2)])
+    deadline = time.monotonic() + 20
+    while not (reader := read(tmp_path / "tap")).lines and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert set(reader.lines) == {(2, 0)}
+    recording.begin(end(3))
+    recording.close()
+    assert set(read(tmp_path / "tap").lines) == {(2, 0), (3, 0)}
+
+
 def test_a_snapshot_is_synced_once_it_is_written(tmp_path: Path) -> None:
     recording = FolderRecording(tmp_path / "tap", {})
     sizes: list[int] = []
