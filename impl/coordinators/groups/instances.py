@@ -7,13 +7,11 @@ from collections.abc import Mapping
 from kio.schema.errors import ErrorCode
 
 
-def instance_error(instances: Mapping[str, str], instance_id: str | None, member_id: str) -> ErrorCode:
+def instance_error(instances: Mapping[str, str], instance_id: str, member_id: str) -> ErrorCode:
     """Why a member is not the one of its instance id: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID.
 
-    `instances` has the member id of each instance id; None as instance id is a dynamic member's.
+    `instances` has the member id of each instance id.
     """
-    if instance_id is None:
-        return ErrorCode.none
     known = instances.get(instance_id)
     if known is None:
         return ErrorCode.unknown_member_id

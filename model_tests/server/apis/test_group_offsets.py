@@ -310,7 +310,7 @@ async def test_a_broker_that_knows_of_nobody_says_that_there_is_no_coordinator()
         found = (await asked.peer.ask(FindCoordinatorRequestV3(key=GROUP))).node_id
         assert found == asked.coordinator
         metadata: Any = asked.cluster.broker(0).metadata
-        metadata.endpoints = lambda listener: iter(())
+        metadata.endpoint = lambda broker_id, listener: None
         (refused,) = (await asked.peer.ask(request)).coordinators
         assert refused.error_code is ErrorCode.coordinator_not_available
 

@@ -280,9 +280,10 @@ class ClassicRules(RebalanceRules):
 
     def member_error(self, group: ClassicGroup, member_id: str, instance_id: str | None) -> ErrorCode:
         """Why one that says it is a member is none: FENCED_INSTANCE_ID, UNKNOWN_MEMBER_ID."""
-        error = instance_error(group.instances, instance_id, member_id)
-        if error is not NONE:
-            return error
+        if instance_id is not None:
+            error = instance_error(group.instances, instance_id, member_id)
+            if error is not NONE:
+                return error
         return NONE if member_id in group.members else ErrorCode.unknown_member_id
 
     def generation_error(

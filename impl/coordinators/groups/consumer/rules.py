@@ -57,9 +57,10 @@ class ConsumerRules:
 
     def member_error(self, group: ConsumerGroup, instance_id: str | None, member_id: str) -> ErrorCode:
         """Why one that says it is a member is none."""
-        error = instance_error(group.instances, instance_id, member_id)
-        if error is not NONE:
-            return error
+        if instance_id is not None:
+            error = instance_error(group.instances, instance_id, member_id)
+            if error is not NONE:
+                return error
         member = group.members.get(member_id)
         is_one = member is not None and member.classic is None
         return NONE if is_one else ErrorCode.unknown_member_id

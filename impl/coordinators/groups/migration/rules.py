@@ -160,9 +160,10 @@ class MigrationRules:
 
     def member_error(self, group: ConsumerGroup, member_id: str, instance_id: str | None) -> ErrorCode:
         """Why one that says it is a classic member is none: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID."""
-        error = instance_error(group.instances, instance_id, member_id)
-        if error is not NONE:
-            return error
+        if instance_id is not None:
+            error = instance_error(group.instances, instance_id, member_id)
+            if error is not NONE:
+                return error
         member = group.members.get(member_id)
         return NONE if member is not None and member.classic is not None else ErrorCode.unknown_member_id
 
