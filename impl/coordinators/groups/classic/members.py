@@ -32,7 +32,6 @@ from tidegauge.impl.coordinators.groups.classic.messages import (
 from tidegauge.impl.coordinators.groups.classic.rebalances import IN_GENERATION, NONE, RebalanceRules
 from tidegauge.impl.coordinators.groups.classic.state import ClassicGroup, ClassicMember, ClassicState, Token
 from tidegauge.impl.coordinators.groups.classic.turn import Turn
-from tidegauge.impl.coordinators.groups.instances import instance_error
 from tidegauge.impl.coordinators.groups.requests import Commit
 
 TOKEN_TAKEN = ErrorCode.rebalance_in_progress
@@ -281,9 +280,11 @@ class ClassicRules(RebalanceRules):
     def member_error(self, group: ClassicGroup, member_id: str, instance_id: str | None) -> ErrorCode:
         """Why one that says it is a member is none: FENCED_INSTANCE_ID, UNKNOWN_MEMBER_ID."""
         if instance_id is not None:
-            error = instance_error(group.instances, instance_id, member_id)
-            if error is not NONE:
-                return error
+            known = group.instances.get(instance_id)
+            if known is None:
+                return ErrorCode.unknown_member_id
+            if known != member_id:
+                return ErrorCode.fenced_instance_id
         return NONE if member_id in group.members else ErrorCode.unknown_member_id
 
     def generation_error(

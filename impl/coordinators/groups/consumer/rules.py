@@ -25,7 +25,6 @@ from tidegauge.impl.coordinators.groups.consumer.state import (
     Resolved,
     Topics,
 )
-from tidegauge.impl.coordinators.groups.instances import instance_error
 from tidegauge.impl.coordinators.groups.requests import Commit
 
 NONE = ErrorCode.none
@@ -58,9 +57,11 @@ class ConsumerRules:
     def member_error(self, group: ConsumerGroup, instance_id: str | None, member_id: str) -> ErrorCode:
         """Why one that says it is a member is none."""
         if instance_id is not None:
-            error = instance_error(group.instances, instance_id, member_id)
-            if error is not NONE:
-                return error
+            known = group.instances.get(instance_id)
+            if known is None:
+                return ErrorCode.unknown_member_id
+            if known != member_id:
+                return ErrorCode.fenced_instance_id
         member = group.members.get(member_id)
         is_one = member is not None and member.classic is None
         return NONE if is_one else ErrorCode.unknown_member_id

@@ -27,7 +27,6 @@ from tidegauge.impl.coordinators.groups.consumer.state import (
     Topics,
 )
 from tidegauge.impl.coordinators.groups.group_metadata import GroupMember, GroupMetadata
-from tidegauge.impl.coordinators.groups.instances import instance_error
 from tidegauge.impl.coordinators.groups.migration.embedded import (
     NamedPlace,
     encode_assignment,
@@ -161,9 +160,11 @@ class MigrationRules:
     def member_error(self, group: ConsumerGroup, member_id: str, instance_id: str | None) -> ErrorCode:
         """Why one that says it is a classic member is none: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID."""
         if instance_id is not None:
-            error = instance_error(group.instances, instance_id, member_id)
-            if error is not NONE:
-                return error
+            known = group.instances.get(instance_id)
+            if known is None:
+                return ErrorCode.unknown_member_id
+            if known != member_id:
+                return ErrorCode.fenced_instance_id
         member = group.members.get(member_id)
         return NONE if member is not None and member.classic is not None else ErrorCode.unknown_member_id
 
