@@ -12,7 +12,6 @@ import json
 import logging
 import os
 import threading
-import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final
@@ -31,6 +30,8 @@ BETWEEN_SNAPSHOTS: Final = 0.4
 """Seconds."""
 MOST_HELD: Final = 4 << 20
 """Bytes of lines that bring about a snapshot; with four times as many, who brings more waits for it."""
+BETWEEN_LOOKS: Final = 0.0002
+"""Seconds."""
 UNTIL_READ: Final = 0.05
 """Seconds that a snapshot waits at most until what has been passed on is read, and requests that begin wait for it."""
 _encode: Final = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True).encode
@@ -171,12 +172,10 @@ class FolderRecording:
     def _settle(self) -> None:
         """Let no request begin, and wait until those are read that have been passed on: not long, whatever happens."""
         until = steady_ns() + int(UNTIL_READ * 1e9)
-        while True:
-            with self._lock:
-                self._settling = True
-                if all(one.is_read or not one.is_passed for one in self._open.values()) or steady_ns() > until:
-                    return
-            time.sleep(0.0002)
+        with self._lock:
+            self._settling = True
+            while any(one.is_passed and not one.is_read for one in self._open.values()) and steady_ns() < until:
+                self._settled.wait(BETWEEN_LOOKS)
 
     def _write(self, data: bytes) -> None:
         left = memoryview(data)

@@ -51,7 +51,7 @@ FALSE: Final[Mapping[str, int]] = {
     "offsets": 306,
     "compaction": 482,
     "transactional-compaction": 444,
-    "recovery": 168,
+    "recovery": 171,
     "lag": 37,
     "administration": 162,
     "authentication": 240,

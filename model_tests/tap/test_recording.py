@@ -112,7 +112,7 @@ def test_a_snapshot_waits_until_what_was_passed_on_is_read(tmp_path: Path) -> No
     def is_read_now(_: float) -> None:
         passed.lines, passed.is_read = lines, True
 
-    with patch("tidegauge.impl.tap.recording.time.sleep", is_read_now):
+    with patch.object(recording._settled, "wait", is_read_now):
         deadline = time.monotonic() + 20
         while not (reader := read(tmp_path / "tap")).lines and time.monotonic() < deadline:
             recording._wake.wait(0.02)
