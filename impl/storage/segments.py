@@ -222,10 +222,14 @@ class Segments:
         self.base_offsets[first : first + len(replaced)] = [cleaned.base_offset]
 
     def _delete(self, segments: Sequence[Segment], now_ms: int, delay_ms: int) -> None:
-        for segment in segments:
-            segment.rename(DELETED_SUFFIX)
-            self._deleted += (Deleted(segment, now_ms, delay_ms),)
-            self.names_version += 1
+        renamed: list[Deleted] = []
+        try:
+            for segment in segments:
+                segment.rename(DELETED_SUFFIX)
+                renamed.append(Deleted(segment, now_ms, delay_ms))
+                self.names_version += 1
+        finally:  # one that cannot be renamed hides none of those before it
+            self._deleted += tuple(renamed)
 
     @property
     def has_deleted(self) -> bool:
