@@ -30,11 +30,11 @@ import stat
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from itertools import islice
 from typing import Final, Protocol, TypeAlias, TypeVar
 
 import trio
+
+from tidegauge.impl.ports.side_by_side import do_side_by_side
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
@@ -44,13 +44,8 @@ MAX_VECTORS = 512
 """Buffers handed to one vectored write; every POSIX system takes at least 16, Linux and macOS 1024."""
 BACKGROUND_THREADS: Final = 4
 """What one disk does in the background at a time."""
-THREADS_AT_ONCE: Final = 16
-"""Syncs under way at a time where many are due: file systems commit those that come together as one."""
-FEW: Final = 4
-"""Up to so many are not worth a thread."""
 ENDLESS: Final = 1 << 63
 """More bytes than any file has."""
-_CHUNK = 64
 _MOST_LATE = 8
 
 
@@ -514,16 +509,7 @@ class RealDisk:
         return await trio.to_thread.run_sync(work, limiter=self._threads)
 
     def all_at_once(self, works: Iterable[Callable[[], None]]) -> None:
-        due = iter(works)
-        while chunk := list(islice(due, _CHUNK)):  # a sync that waits for its turn has a descriptor
-            if len(chunk) <= FEW:
-                errors = [_error_of(work) for work in chunk]
-            else:
-                with ThreadPoolExecutor(min(THREADS_AT_ONCE, len(chunk))) as threads:
-                    errors = list(threads.map(_error_of, chunk))
-            for error in errors:
-                if error is not None:
-                    raise error
+        do_side_by_side(works)
 
     def wait(self, seconds: float) -> None:
         """Let time pass, for a disk that is told to be slow."""
@@ -566,15 +552,6 @@ def _size_of(descriptor: int, path: str) -> int:
         return found.st_size
     os.close(descriptor)
     raise PermissionError(errno.EPERM, "it is no regular file", path)
-
-
-def _error_of(work: Callable[[], None]) -> OSError | None:
-    """What the disk said when it was done."""
-    try:
-        work()
-    except OSError as error:
-        return error
-    return None
 
 
 class RealLock:

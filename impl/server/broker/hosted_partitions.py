@@ -32,9 +32,10 @@ from tidegauge.impl.partition.messages import PartitionConfig
 from tidegauge.impl.partition.registration import PartitionRegistration
 from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.impl.ports.clock import Clock
-from tidegauge.impl.ports.disk import FEW, PendingSync
+from tidegauge.impl.ports.disk import PendingSync
 from tidegauge.impl.ports.disk_errors import Extent, extent_of
 from tidegauge.impl.ports.log_lines import log_event
+from tidegauge.impl.ports.side_by_side import FEW
 from tidegauge.impl.records.batches import RecordError
 from tidegauge.impl.server import trace
 from tidegauge.impl.server.broker.damaged_replicas import DamagedReplicas
