@@ -88,7 +88,8 @@ class RecordDeletions:
             some = deletions[first : first + AT_ONCE]
             outcomes += self._delete_some(some, open_ones)
             await pace.did(ELEMENT * len(some))
-        await self._all_settled(open_ones, timeout_ms, wait, pace)
+        if open_ones:
+            await self._all_settled(open_ones, timeout_ms, wait, pace)
         return outcomes
 
     async def _all_settled(self, open_ones: list[_Open], timeout_ms: float, wait: Wait, pace: Pace) -> None:
@@ -112,7 +113,8 @@ class RecordDeletions:
         new_ones: list[_Open] = []
         outcomes = [self._delete(deletion, new_ones) for deletion in deletions]
         self._move(new_ones)
-        open_ones += new_ones
+        self._settle(new_ones)  # often nobody is waited for
+        open_ones += [one for one in new_ones if one.outcome.is_pending]
         return outcomes
 
     def _delete(self, deletion: PartitionDeletion, open_ones: list[_Open]) -> DeletionOutcome:
