@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
 import resource
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,16 +17,19 @@ import attrs
 from tidegauge.model_tests.harness.cores.replication import Roles
 from tidegauge.model_tests.mutants.equivalents import refuse_gone, refuse_killed
 from tidegauge.model_tests.mutants.kept import Played, Replaced, played, replaced
+from tidegauge.model_tests.mutants.measurements import Measurements
 from tidegauge.model_tests.mutants.operators import Mutant
 from tidegauge.model_tests.mutants.patching import ROOT, Patcher, patcher_of
 from tidegauge.model_tests.mutants.results import Result, append, digest, digest_of_everything, read
 from tidegauge.model_tests.mutants.rings import Part, Ring
 from tidegauge.model_tests.mutants.rooms import ROOMS, mutants
-from tidegauge.model_tests.mutants.trials import Measured, measured, trial
+from tidegauge.model_tests.mutants.trials import Measured, trial
+from tidegauge.model_tests.mutants.workers import in_workers
 
 CLASSES: Final = "classes that play a part"
 """The room of the kept mutants that are no change of a file."""
 
+_ROOMS: Final = {room.name: room for room in ROOMS}
 AnyMutant = Mutant | Replaced | Played
 
 
@@ -113,9 +113,9 @@ class Campaign:
         self._parts = parts
         folder.mkdir(parents=True, exist_ok=True)
         self._file = folder / "results.jsonl"
-        self._measured_file = folder / "measured.json"
+        self._measurements = Measurements(folder / "measured.jsonl", digest_of_everything(), wanted.workers, tell)
         self._kills = Counter[tuple[str, str]]()
-        self._by = "/".join([digest_of_everything(), *_terms(wanted)])
+        self._by = "/".join([self._measurements.tree, *_terms(wanted)])
 
     def run(self) -> list[Result]:
         """Try them; returns the results of all that are wanted, former ones included."""
@@ -127,8 +127,7 @@ class Campaign:
         waiting.sort(key=lambda one: _lot(one[1], self._wanted.seed))  # so what is tried before a stop is a fair sample
         functions = [one.function for _, one in everything if not isinstance(one, Played)]
         patcher = patcher_of(function.module for function in functions)
-        without = self._measure(patcher)
-        self._try_in_workers(waiting, patcher, without)
+        self._try_in_workers(waiting, patcher)
         known = read(self._file)
         results = [known[mutant.name] for _, mutant in due if self._still_counts(known.get(mutant.name), mutant)]
         for result in results:
@@ -140,29 +139,21 @@ class Campaign:
         others = {room for room, _ in everything}
         return [*results, *(one for one in known.values() if one.room not in others)]
 
-    def _try_in_workers(
-        self, waiting: Sequence[tuple[str, AnyMutant]], patcher: Patcher, without: Mapping[str, Measured]
-    ) -> None:
-        """Each worker is a process, takes every so many-th mutant, and appends to the file of results."""
+    def _try_in_workers(self, waiting: Sequence[tuple[str, AnyMutant]], patcher: Patcher) -> None:
+        """Measure the parts; then each worker is a process, takes every so many-th mutant, and appends its results."""
         workers = self._wanted.workers
+        deadline = time.monotonic() + self._wanted.seconds
+
+        def goes_on() -> bool:
+            return time.monotonic() < deadline
+
+        parts = [part for part in self._parts if any(_may_kill(part, room, mutant) for room, mutant in waiting)]
+        paths = {mutant.function.module.path for _, mutant in waiting if not isinstance(mutant, Played)}
+        without = self._measurements.of(parts, paths, patcher, goes_on)
+        if without is None:
+            return
         before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
-        others = []
-        for number in range(1, workers):
-            sys.stdout.flush()
-            child = os.fork()
-            if child == 0:
-                status = 1
-                try:
-                    self._try(waiting[number::workers], patcher, without, began)
-                    status = 0
-                finally:
-                    sys.stdout.flush()
-                    os._exit(status)
-            others.append(child)
-        self._try(waiting[::workers], patcher, without, began)
-        ends = [os.waitpid(child, 0)[1] for child in others]
-        if any(ends):
-            raise RuntimeError("a worker ended with an error, which it has printed: what it has tried is kept")
+        in_workers(workers, lambda number: self._try(waiting[number::workers], parts, patcher, without, goes_on))
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         tried = read(self._file).keys() & {mutant.name for _, mutant in waiting}
@@ -174,14 +165,15 @@ class Campaign:
     def _try(
         self,
         waiting: Sequence[tuple[str, AnyMutant]],
+        parts: Sequence[Part],
         patcher: Patcher,
         without: Mapping[str, Measured],
-        began: float,
+        goes_on: Callable[[], bool],
     ) -> None:
         for room, mutant in waiting:
-            if time.monotonic() - began > self._wanted.seconds:
+            if not goes_on():
                 return
-            result = self._tried(room, mutant, patcher, without)
+            result = self._tried(room, mutant, parts, patcher, without)
             result = attrs.evolve(result, by=self._by, of=_digest_of(mutant))
             append(self._file, result)
             self._tell(f"{result.ring or 'SURVIVES'}, {result.seconds:.1f} s: {mutant.name}")
@@ -191,9 +183,16 @@ class Campaign:
             return result is not None
         return self._wanted.only_survivors and result.is_killed and result.of == _digest_of(mutant)
 
-    def _tried(self, room: str, mutant: AnyMutant, patcher: Patcher, without: Mapping[str, Measured]) -> Result:
+    def _tried(
+        self,
+        room: str,
+        mutant: AnyMutant,
+        among: Sequence[Part],
+        patcher: Patcher,
+        without: Mapping[str, Measured],
+    ) -> Result:
         began = time.monotonic()
-        parts = list(parts_for(room, mutant, self._parts, without, self._kills))
+        parts = list(parts_for(room, mutant, among, without, self._kills))
         if self._wanted.unit_tests_first:
             parts.sort(key=lambda one: one[0].ring is not Ring.UNIT)
         killed = trial(installer(mutant, patcher), parts) if parts else None
@@ -203,19 +202,6 @@ class Campaign:
         if not isinstance(mutant, Played):
             self._kills[mutant.function.module.path, killed.part] += 1
         return Result(mutant.name, room, killed.ring.value, killed.part, killed.why, seconds)
-
-    def _measure(self, patcher: Patcher) -> dict[str, Measured]:
-        """What each part takes and calls; measured once for each state of the tree."""
-        names = sorted(part.name for part in self._parts)
-        if self._measured_file.exists():
-            kept = json.loads(self._measured_file.read_text("utf-8"))
-            if kept["by"] == self._by and kept["parts"].keys() >= set(names):
-                return {name: Measured(*one) for name, one in kept["parts"].items()}
-        self._tell(f"{len(names)} parts are run without a mutant")
-        found = measured(self._parts, patcher)
-        parts = {name: (one.seconds, one.lines) for name, one in found.items()}
-        self._measured_file.write_text(json.dumps({"by": self._by, "parts": parts}), "utf-8")
-        return found
 
 
 def installer(mutant: AnyMutant, patcher: Patcher) -> Callable[[], Roles | None]:
@@ -242,14 +228,21 @@ def parts_for(
     In a ring, first what has killed most of this file (`kills`: path and part -> how many), then what is quickest.
     """
     if isinstance(mutant, Played):
-        yield from ((part, without[part.name].seconds) for part in parts if part.machine == mutant.machine)
+        yield from ((part, without[part.name].seconds) for part in parts if _may_kill(part, room, mutant))
         return
-    of = next(one for one in ROOMS if one.name == room)
     path, lines = mutant.function.module.path, mutant.lines
-    for ring in of.rings:
+    for ring in _ROOMS[room].rings:
         running = [
             (part, without[part.name].seconds)
             for part in parts
-            if part.ring is ring and of.has(part.tests_of) and without[part.name].runs(path, lines)
+            if part.ring is ring and _may_kill(part, room, mutant) and without[part.name].runs(path, lines)
         ]
         yield from sorted(running, key=lambda one: (-kills.get((path, one[0].name), 0), one[1]))
+
+
+def _may_kill(part: Part, room: str, mutant: AnyMutant) -> bool:
+    """Whether a part is of a ring and of tests that try mutants of the room."""
+    if isinstance(mutant, Played):
+        return part.machine == mutant.machine
+    of = _ROOMS[room]
+    return part.ring in of.rings and of.has(part.tests_of)

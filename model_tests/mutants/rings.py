@@ -63,6 +63,8 @@ class Part:
     """The machine of a lockstep."""
     tests_of: str | None = None
     """The file of a test, or one of `LOCKSTEP_TESTS`."""
+    after: str | None = None
+    """The name of the first part of the same walks: what that one does not run, this one hardly does."""
 
 
 def lockstep_parts(rounds: int) -> Iterator[Part]:
@@ -91,8 +93,12 @@ def _walks(machine: str, side: Side, count: int, turn: int, *, stored: bool = Fa
         return ""
 
     ring = Ring.CORES if side is Side.CORES else Ring.CLUSTER
-    name = f"walks {turn * count}-{(turn + 1) * count - 1} of {machine}{' over stored logs' if stored else ''}"
-    return Part(ring, f"{ring.value}: {name}", checked, machine)
+
+    def name(turn: int) -> str:
+        walks = f"walks {turn * count}-{(turn + 1) * count - 1}"
+        return f"{ring.value}: {walks} of {machine}{' over stored logs' if stored else ''}"
+
+    return Part(ring, name(turn), checked, machine, after=name(0) if turn else None)
 
 
 def often(machine: str) -> Registration:

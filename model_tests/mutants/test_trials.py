@@ -15,8 +15,10 @@ import pytest
 
 from tidegauge.impl.partition.high_watermark import HighWatermark
 from tidegauge.model_tests.mutants import campaign, trials
+from tidegauge.model_tests.mutants import measurements as measurement_files
 from tidegauge.model_tests.mutants.campaign import Campaign, Wanted, all_mutants, drawn, installer, parts_for
 from tidegauge.model_tests.mutants.equivalents import EQUIVALENT, StaleError, refuse_gone, refuse_killed
+from tidegauge.model_tests.mutants.measurements import Measurements
 from tidegauge.model_tests.mutants.patching import ROOT, Patcher, patcher_of
 from tidegauge.model_tests.mutants.results import Result, append, digest, read, scores, table
 from tidegauge.model_tests.mutants.rings import Part, Ring, lockstep_parts
@@ -61,14 +63,18 @@ def test_lockstep_on_cores_kills_a_mutant_which_leaves_no_trace(words: str) -> N
 
 def test_without_a_mutant_the_same_part_holds_and_names_the_lines_that_it_runs() -> None:
     function = mutant(GUARD).function
-    found = measured([first_walks(), part(lambda: ""), part(_calls_and_checks_nothing, name="another")], _patcher())
+    another = part(_calls_and_checks_nothing, name="another")
+    found = measured([first_walks(), part(lambda: ""), another], _patcher())
+    walks, nothing, other = (one for one in found.values() if isinstance(one, Measured))
     path, lines = function.module.path, mutant(GUARD).lines
-    assert found[FIRST_WALKS].runs(path, lines)
-    assert found[FIRST_WALKS].runs(path, function.lines)
-    assert not found["another"].runs(path, function.lines)
-    assert found["another"].runs(path, mutant(OFF_BY_ONE).lines)
-    assert not found["a part"].lines
-    assert found[FIRST_WALKS].seconds > 0
+    assert walks.runs(path, lines)
+    assert walks.runs(path, function.lines)
+    assert walks.runs_any([path])
+    assert walks.seconds > 0
+    assert not other.runs(path, function.lines)
+    assert other.runs(path, mutant(OFF_BY_ONE).lines)
+    assert not nothing.lines
+    assert not nothing.runs_any([path])
 
 
 def _patcher() -> Patcher:
@@ -76,10 +82,10 @@ def _patcher() -> Patcher:
 
 
 def test_a_part_that_fails_without_a_mutant_is_told_of() -> None:
-    with pytest.raises(UnsoundError, match="a part fails without any mutant: it rained"):
-        measured([part(lambda: "it rained")], patcher_of([]))
-    with pytest.raises(UnsoundError, match="a part ends its process"):
-        measured([part(lambda: os._exit(3))], patcher_of([]))
+    parts = [part(lambda: "it rained"), part(lambda: os._exit(3), name="the end"), part(lambda: "", name="not begun")]
+    rained, ended = measured(parts, patcher_of([])).values()
+    assert rained == "a part fails without any mutant: it rained"
+    assert str(ended).startswith("the end ends its process without any mutant")
 
 
 def test_a_mutant_that_computes_for_ever_is_killed_by_its_ring(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,9 +185,10 @@ def test_unit_tests_go_first_where_only_the_kill_counts(tmp_path: Path) -> None:
         states["begun"] = False
         wanted = Wanted(words=OFF_BY_ONE, unit_tests_first=unit_tests_first)
         one = Campaign(wanted, folder, parts, lambda line: None)
-        without = one._measure(patcher)
+        without = one._measurements.of(parts, (), patcher, lambda: True)
+        assert without is not None
         states["begun"] = True
-        found = one._tried("partition", mutant(OFF_BY_ONE), patcher, without)
+        found = one._tried("partition", mutant(OFF_BY_ONE), parts, patcher, without)
         assert found.ring == ring.value
 
 
@@ -248,6 +255,92 @@ def test_a_share_is_drawn_by_seed_and_each_mutant_by_its_name() -> None:
     assert tenth <= names(20, 1)
     assert names(10, 1, everything[::2]) == tenth & {one.name for _, one in everything[::2]}
     assert names(100, 1) == {one.name for _, one in everything}
+
+
+# --- what is measured without a mutant --------------------------------------------------------------------------------
+
+
+def measurements(folder: Path, tree: str = "now", workers: int = 1) -> tuple[Measurements, list[str]]:
+    lines: list[str] = []
+    return Measurements(folder / "measured.jsonl", tree, workers, lines.append), lines
+
+
+def always() -> bool:
+    return True
+
+
+@pytest.fixture
+def _measured_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without processes, and without the half second that tracing takes to begin."""
+
+    def at_once(parts: Sequence[Part], patcher: Patcher) -> dict[str, Measured | str]:
+        return {one.name: trials.outcome(one, None) or Measured(1.0, {}) for one in parts}
+
+    monkeypatch.setattr(measurement_files, "measured", at_once)
+
+
+@pytest.mark.usefixtures("_measured_at_once")
+def test_a_measurement_is_kept_as_it_comes_and_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    parts = [part(lambda: "", name=f"part {number}") for number in range(4)]
+    one, lines = measurements(tmp_path)
+    turns = iter([True, True, False])
+    assert one.of(parts, (), patcher_of([]), lambda: next(turns)) is None
+    assert sorted(one.known()) == ["part 0", "part 1"]
+    with (tmp_path / "measured.jsonl").open("a") as cut_short:
+        cut_short.write('{"tree": "now", "part": "par\n')
+    found = one.of(parts, (), patcher_of([]), always)
+    assert found is not None
+    assert sorted(found) == [f"part {number}" for number in range(4)]
+    assert lines[::3] == ["4 parts are run without a mutant", "2 parts are run without a mutant"]
+    assert lines[1] == "1 of 4 parts are measured"
+    assert measurements(tmp_path, "another tree")[0].known() == {}
+
+
+@pytest.mark.usefixtures("_measured_at_once")
+def test_workers_share_what_is_measured(tmp_path: Path) -> None:
+    parts = [part(lambda: "", name=f"part {number}") for number in range(5)]
+    one, _ = measurements(tmp_path, workers=2)
+    found = one.of(parts, (), patcher_of([]), always)
+    assert found is not None
+    assert len(found) == len((tmp_path / "measured.jsonl").read_text().splitlines()) == len(parts)
+
+
+@pytest.mark.usefixtures("_measured_at_once")
+def test_parts_that_fail_are_told_together_when_the_others_are_measured(tmp_path: Path) -> None:
+    snow = Part(Ring.UNIT, "a test", lambda roles: "it snowed", tests_of="model_tests/partition/test_isr.py")
+    good = Part(Ring.UNIT, "good", lambda roles: "", tests_of="model_tests/partition/test_isr.py")
+    parts = [part(lambda: "it rained"), snow, good]
+    one, _ = measurements(tmp_path)
+    words = "it rained; it snowed"
+    for _ in range(2):  # what failed is tried again
+        with pytest.raises(UnsoundError, match=words):
+            one.of(parts, (), patcher_of([]), always)
+    assert sorted(one.known()) == ["good"]
+
+
+def test_later_walks_are_measured_only_where_the_first_ones_run_what_is_changed(tmp_path: Path) -> None:
+    run: list[Part] = [
+        part(_calls_and_checks_nothing, name="first"),
+        Part(Ring.CORES, "second", lambda roles: _calls_and_checks_nothing(), after="first"),
+    ]
+    one, _ = measurements(tmp_path)
+    found = one.of(run, {"impl/partition/isr.py"}, _patcher(), always)
+    assert found is not None
+    assert not found["second"].lines
+    assert sorted(one.known()) == ["first"]
+    found = one.of(run, {"impl/partition/high_watermark.py"}, _patcher(), always)
+    assert found is not None
+    assert found["second"].lines == found["first"].lines
+    turns = {one.name: one.after for one in lockstep_parts(1) if one.machine == "replication"}
+    assert turns["lockstep on cores: walks 10-19 of replication over stored logs"] == f"{FIRST_WALKS} over stored logs"
+    assert turns[FIRST_WALKS] is None
+
+
+def test_only_parts_of_the_rooms_that_are_tried_are_measured(tmp_path: Path) -> None:
+    elsewhere = Part(Ring.UNIT, "another room's", lambda roles: "it rained", tests_of="model_tests/storage/test_log.py")
+    (survivor,), lines = run(Wanted(words=OFF_BY_ONE), tmp_path, part(_calls_and_checks_nothing), elsewhere)
+    assert not survivor.is_killed
+    assert lines[0] == "1 parts are run without a mutant"
 
 
 # --- the score -------------------------------------------------------------------------------------------------------
