@@ -21,6 +21,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -60,6 +61,8 @@ from tidegauge.model_tests.tidy import ROOT
 BASE: Final = "DescribeCluster"
 """The kind to which the others are compared: it costs little beyond what every request costs."""
 LARGE: Final = 1_000_000
+LARGE_BATCHES: Final = 2
+"""With which the log begins; two small ones follow."""
 CONSUMER: Final = BrokerId(-1)
 WARM: Final = 30
 """Requests of a kind before anything is measured."""
@@ -67,9 +70,9 @@ WARM: Final = 30
 
 @attrs.frozen
 class Kind:
-    """A kind of request: its frame, and how many are sent in a round."""
+    """A kind of request: the frames that are sent in turn, and how many in a round."""
 
-    frame: bytes
+    frames: Sequence[bytes]
     times: int
 
 
@@ -98,8 +101,8 @@ class Broker:
     def microseconds(self, kind: Kind) -> float:
         """CPU time of one request."""
         begun = self._cpu_ns()
-        for _ in range(kind.times):
-            self.respond(kind.frame)
+        for one_frame in islice(cycle(kind.frames), kind.times):
+            self.respond(one_frame)
         return (self._cpu_ns() - begun) / kind.times / 1e3
 
     def _cpu_ns(self) -> int:
@@ -184,20 +187,31 @@ def kinds() -> dict[str, Kind]:
         "Produce, 100 B, acks=all": produce(100, -1),
         "Produce, 100 B, acks=1": produce(100, 1),
         "Produce 7, 100 B, acks=all": produce(100, -1, 7),
-        "Fetch, 1 record": fetch(1, 1),
         **administrative(),
     }
-    large = {"Produce, 1 MB, acks=all": Kind(produce(LARGE, -1), 5), "Fetch, 1 MB": Kind(fetch(0, LARGE), 5)}
-    return {**{name: Kind(one, 50) for name, one in small.items()}, **large}
+    # A broker looks at the checksum of what a consumer asks for again: one that goes on asks for another offset.
+    fetches = [fetch(offset, 1) for offset in (LARGE_BATCHES, LARGE_BATCHES + 1)]
+    large = [fetch(offset, LARGE) for offset in range(LARGE_BATCHES)]
+    return {
+        **{name: Kind([one], 50) for name, one in small.items()},
+        "Fetch, 1 record": Kind(fetches, 50),
+        "Fetch, 1 record again": Kind(fetches[:1], 50),
+        "Produce, 1 MB, acks=all": Kind([produce(LARGE, -1)], 5),
+        "Fetch, 1 MB": Kind(large, 6),
+        "Fetch, 1 MB again": Kind(large[:1], 5),
+    }
 
 
 def measure(brokers: Sequence[Broker], measured: Mapping[str, Kind], rounds: int) -> dict[str, list[list[float]]]:
     """For each kind and each broker the microseconds of each round."""
     for one in brokers:
-        one.respond(produce(LARGE, -1))
+        for _ in range(LARGE_BATCHES):
+            one.respond(produce(LARGE, -1))
+        one.respond(produce(100, -1))
+        one.respond(produce(100, -1))
         for kind in measured.values():
-            for _ in range(min(WARM, kind.times)):
-                one.respond(kind.frame)
+            for one_frame in islice(cycle(kind.frames), min(WARM, kind.times)):
+                one.respond(one_frame)
     found: dict[str, list[list[float]]] = {name: [[] for _ in brokers] for name in measured}
     for number in range(rounds):
         for name, kind in measured.items():
