@@ -44,9 +44,11 @@ class Gap:
     first: int | None
     open_end: bool
     settled: bool
+    whose: str = ""
+    """The history in words, where they say more than its id."""
 
     def __str__(self) -> str:
-        where = f"{self.topic}-{self.partition} of history {self.history}"
+        where = f"{self.topic}-{self.partition} of {self.whose or f'history {self.history}'}"
         of_records = f"{self.unconfirmed} of {self.records} records, the first at offset {self.first}"
         what = [of_records] * bool(self.unconfirmed) + ["its end"] * self.open_end
         why = "nobody read it since it settled" if self.settled else "nobody declared it settled"

@@ -34,7 +34,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if _elsewhere(options) and (options.cores is not None or options.memory is not None):
         parser.error("--cores and --memory are for this machine alone: use --conf, such as spark.executor.memory=4g")
     try:
-        job = open_job(options.histories, options.out, level=Level(options.level), resume=options.resume)
+        job = open_job(
+            options.histories,
+            options.out,
+            level=Level(options.level),
+            resume=options.resume,
+            across_files=options.across_files,
+        )
         summary = job.finished
         if summary is None:
             check_pyspark()
@@ -111,6 +117,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     levels = [level.value for level in Level]
     parser.add_argument("--level", choices=levels, default=Level.KAFKA.value, help="what a short read proves")
+    parser.add_argument(
+        "--across-files",
+        action="store_true",
+        help="the files are parts of one table: an id that two of them have is one history (default: two)",
+    )
     parser.add_argument("--json", action="store_true", help="print the summary as one JSON object")
     parser.add_argument("--resume", action="store_true", help="continue the job that was begun in DIR")
     parser.add_argument("--cores", type=_cores, metavar="N", help=f"workers on this machine (default: {CORES})")

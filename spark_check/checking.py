@@ -20,6 +20,7 @@ from tidegauge.linearizability.log import Level
 from tidegauge.linearizability.malformed import MalformedRow, find, sieve
 from tidegauge.spark_check.errors import BadInput
 from tidegauge.spark_check.footers import KEY
+from tidegauge.spark_check.origins import Origins
 from tidegauge.spark_check.reading import Part
 from tidegauge.spark_check.row_counts import RowCounts, add, count_column
 
@@ -50,6 +51,9 @@ VERDICT_SCHEMA = pa.schema(
 `verdict`: an index into NAMES; `records`, `unconfirmed`, `open_ends`: what it covers (linearizability.coverage),
 `judged`: what it is about (linearizability.judged), and `note`: in words what it is not. Columns that the checker's
 table has too have the same names and types there."""
+
+FILE = pa.field("file", pa.string())
+"""In the verdicts and anomalies of a job: the file that the history is from; null if histories go on across files."""
 
 MOST_GAPS = 3
 """How many partitions that a verdict does not cover a unit names."""
@@ -90,8 +94,11 @@ class Checked:
     """The first partitions of which they do not say everything, in words."""
 
 
-def check_parts(parts: Sequence[Part], level: Level) -> Checked:
-    """Check the histories in `parts`, which hold all their rows. Raises BadInput for a table without histories."""
+def check_parts(parts: Sequence[Part], level: Level, origins: Origins | None = None) -> Checked:
+    """Check the histories in `parts`, which hold all their rows. Raises BadInput for a table without histories.
+
+    With `origins` the rows have numbers of histories, and the tables their ids and files.
+    """
     rows = add(count_column(part.table.column(KEY)) for part in parts)
     sound, aside, spoiled = _sieve(parts)
     operations, order = _combine(sound)
@@ -105,18 +112,39 @@ def check_parts(parts: Sequence[Part], level: Level) -> Checked:
     first: dict[str, Anomaly] = {}
     for one in verdicts.anomalies:
         first.setdefault(one.name.value, one)
-    table = _verdict_table(verdicts, rows, spoiled, aside)
+    tables = [
+        _verdict_table(verdicts, rows, spoiled, aside),
+        verdicts.anomaly_table(),
+        pa.Table.from_pylist(aside, schema=MALFORMED_SCHEMA),
+    ]
+    if origins is not None:
+        tables = [_named(table, origins) for table in tables]
     return Checked(
-        verdicts=table,
-        anomalies=verdicts.anomaly_table(),
-        malformed=pa.Table.from_pylist(aside, schema=MALFORMED_SCHEMA),
+        verdicts=tables[0],
+        anomalies=tables[1],
+        malformed=tables[2],
         counts=Counter({NAMES[code]: int(n) for code, n in enumerate(np.bincount(verdicts.verdicts)) if n})
         + Counter({MALFORMED: len(spoiled)}),
         kinds=Counter(one.name.value for one in verdicts.anomalies),
         examples=tuple(first.values()),
         covered=verdicts.coverage.totals,
-        gaps=tuple(str(one) for one in verdicts.coverage.gaps),
+        gaps=tuple(
+            str(one if origins is None else attrs.evolve(one, whose=origins.words(one.history)))
+            for one in verdicts.coverage.gaps
+        ),
     )
+
+
+def _named(table: pa.Table, origins: Origins) -> pa.Table:
+    """A table with the ids of its histories in place of their numbers; and with their files, unless it names files."""
+    at = table.schema.get_field_index(KEY)
+    column = table.column(at)
+    blank = column.is_null().to_numpy()
+    numbers = column.drop_null().to_numpy()
+    ids = np.zeros(len(table), np.int64)
+    ids[~blank] = origins.ids(numbers)
+    table = table.set_column(at, table.schema.field(at), pa.array(ids, mask=blank))
+    return table if FILE.name in table.column_names else table.append_column(FILE, origins.files_of(numbers))
 
 
 def _sieve(parts: Iterable[Part]) -> tuple[list[Part], list[Aside], set[int]]:
@@ -139,13 +167,16 @@ def _sieve(parts: Iterable[Part]) -> tuple[list[Part], list[Aside], set[int]]:
 
 
 def _aside(part: Part, at: int, reason: str) -> Aside:
-    """Describe row `at` of `part`, under MALFORMED_SCHEMA."""
+    """Describe row `at` of `part`, under MALFORMED_SCHEMA, by the number of its history."""
     content = part.table.slice(at, 1).to_pylist()[0]
+    number = content[KEY]
+    if number is not None:
+        content[KEY] = number - part.move
     return {
         "file": part.file,
         "row_group": part.row_group,
         "row": int(part.rows[at]),
-        "history": content[KEY],
+        "history": number,
         "reason": reason,
         "content": json.dumps(content),
     }

@@ -26,18 +26,24 @@ class Tables(NamedTuple):
 
 
 def check_histories(
-    spark: SparkSession, paths: Iterable[str | Path], *, out: str | Path | None = None, level: Level = Level.KAFKA
+    spark: SparkSession,
+    paths: Iterable[str | Path],
+    *,
+    out: str | Path | None = None,
+    level: Level = Level.KAFKA,
+    across_files: bool = False,
 ) -> Tables:
     """Check all histories in `paths` (files, folders, patterns, URIs) now, and read the tables back from `out`.
 
-    Without `out` they are in a temporary folder until the process ends. On a cluster, `paths` and `out` must be what
-    all executors reach: URIs, or folders that they share. Raises CannotRun.
+    Ids that two files share are two histories, unless histories go on `across_files`. Without `out` the tables are in a
+    temporary folder until the process ends. On a cluster, `paths` and `out` must be what all executors reach: URIs, or
+    folders that they share. Raises CannotRun.
     """
     if out is None:
         kept = tempfile.mkdtemp(prefix="spark_check-")
         register(shutil.rmtree, kept, ignore_errors=True)
         out = Path(kept, "tables")
-    open_job(paths, out, level=level).run(spark)
+    open_job(paths, out, level=level, across_files=across_files).run(spark)
     return read_tables(spark, out)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread
@@ -17,13 +17,14 @@ import attrs
 import pyarrow as pa
 
 from tidegauge.linearizability.log import Level
-from tidegauge.spark_check.checking import VERDICT_SCHEMA, check_parts
-from tidegauge.spark_check.converting import SPLIT, Counted, Failed, convert, converted, count, numbered, split
+from tidegauge.spark_check.checking import check_parts
+from tidegauge.spark_check.converting import SPLIT, Counted, Failed, Split, convert, converted, count, numbered, split
 from tidegauge.spark_check.errors import BadInput
 from tidegauge.spark_check.footers import PARQUET, find_files, first_pieces, pieces_of
+from tidegauge.spark_check.origins import Origins, extents_of, origins_of
 from tidegauge.spark_check.output import (
+    JOB_TABLES,
     SUMMARY,
-    TABLES,
     Commit,
     begin,
     commit,
@@ -93,7 +94,7 @@ class Work:
         began = time.perf_counter()
         try:
             parts = read()
-            checked = check_parts(parts, self.level)
+            checked = check_parts(parts, self.level, unit.origins)
         except BadInput as error:
             return Failed(str(error))
         nameless = sum(part.table.column("history").null_count for part in parts)
@@ -114,6 +115,7 @@ class Job:
     target: int
     largest: int
     split: int
+    across_files: bool
 
     @property
     def finished(self) -> Summary | None:
@@ -132,13 +134,13 @@ class Job:
     def _run(self, spark: SparkSession, progress: Progress | None) -> Summary:
         began = time.perf_counter()
         out = self.work.out
-        files, planned = self._plan(spark)
+        files, planned, origins = self._plan(spark)
         done = commits(out)
         todo = [unit for unit in planned.units if unit.name not in done]
         with _watched(out, len(planned.units), progress):
             done |= {one.unit: one for one in _check_all(spark, todo, self.work)}
         nameless = sum(done[unit.name].nameless for unit in planned.units)
-        reconcile_job(spark, files, _verdict_files(self.work, planned), planned, nameless)
+        reconcile_job(spark, files, _verdict_files(self.work, planned), planned, nameless, origins)
         summary = summarize(
             [done[unit.name] for unit in planned.units],
             out=str(out),
@@ -151,18 +153,25 @@ class Job:
         _complete(self.work, summary)
         return summary
 
-    def _plan(self, spark: SparkSession) -> tuple[list[Place], Plan]:
-        """Convert the files that are not Parquet, then plan from the footers of all files."""
-        added = self._convert(spark, [file for file in self.files if file.suffix != PARQUET])
+    def _plan(self, spark: SparkSession) -> tuple[list[tuple[Place, int]], Plan, Origins]:
+        """Convert the files that are not Parquet, then plan from the footers of all files.
+
+        The files of Parquet come with what is added to their ids.
+        """
+        splits = self._convert(spark, [file for file in self.files if file.suffix != PARQUET])
+        added = [converted(part, self.work.out) for part in splits]
+        sources = {str(file): str(part.file) for file, part in zip(added, splits, strict=True)}
         files = [file for file in self.files if file.suffix == PARQUET] + added
         pieces = list(self.pieces)
         tasks = chunks([*self.unread, *added], FOOTERS)
         if tasks:
             for found in succeed(spark.sparkContext.parallelize(tasks, len(tasks)).map(read_footers)):
                 pieces += found
-        return files, plan(pieces, self.target, self.largest)
+        planned, origins = plan_files(pieces, sources, self.target, self.largest, across_files=self.across_files)
+        moves = dict(zip(origins.files, origins.moves, strict=True))
+        return [(file, moves.get(sources.get(str(file), str(file)), 0)) for file in files], planned, origins
 
-    def _convert(self, spark: SparkSession, files: Sequence[Place]) -> list[Place]:
+    def _convert(self, spark: SparkSession, files: Sequence[Place]) -> list[Split]:
         """Convert JSON lines: count the lines of large files split by split, then convert each split."""
         out = self.work.out
         by_file = [split(file, self.split) for file in files]
@@ -173,7 +182,7 @@ class Job:
             splits += numbered(counts)
         if splits:
             succeed(spark.sparkContext.parallelize(splits, len(splits)).map(lambda part: convert(part, out)))
-        return [converted(part, out) for part in splits]
+        return splits
 
 
 def open_job(
@@ -185,11 +194,13 @@ def open_job(
     target: int = TARGET,
     largest: int = LARGEST,
     split: int = SPLIT,
+    across_files: bool = False,
 ) -> Job:
     """Prepare the job of checking all histories in `paths`: files, folders, patterns, URIs. Writes nothing.
 
-    A unit should hold about `target` operations, and at most `largest`. Files of JSON lines are split into parts of
-    `split` bytes. Raises BadInput and BadOutput.
+    Ids that two files share are two histories, unless histories go on `across_files`. A unit should hold about `target`
+    operations, and at most `largest`. Files of JSON lines are split into parts of `split` bytes. Raises BadInput and
+    BadOutput.
     """
     out = Place.of(out)
     files = find_files(paths)
@@ -201,12 +212,35 @@ def open_job(
         "files": inputs,
         "level": level.value,
         "unit sizes": [target, largest, split],
-        "columns": VERDICT_SCHEMA.names,
+        "columns": JOB_TABLES["verdicts"].names,
+        "across files": across_files,
     }
     examine(out, manifest, resume)
-    return Job(
-        files, tuple(pieces), tuple(unread), Work(out, level, job_of(manifest)), manifest, target, largest, split
-    )
+    work = Work(out, level, job_of(manifest))
+    return Job(files, tuple(pieces), tuple(unread), work, manifest, target, largest, split, across_files)
+
+
+def plan_files(
+    pieces: Sequence[Piece],
+    sources: Mapping[str, str],
+    target: int = TARGET,
+    largest: int = LARGEST,
+    *,
+    across_files: bool = False,
+) -> tuple[Plan, Origins]:
+    """Number the histories of all files, then plan. `sources`: the file from which a converted file comes."""
+    extents = extents_of((sources.get(piece.file, piece.file), piece.low, piece.high) for piece in pieces)
+    origins, notes = origins_of(extents, across_files=across_files)
+    moves = dict(zip(origins.files, origins.moves, strict=True))
+    moved = (_moved(piece, moves.get(sources.get(piece.file, piece.file), 0)) for piece in pieces)
+    planned = plan(moved, target, largest, origins)
+    return attrs.evolve(planned, notes=(*notes, *planned.notes)), origins
+
+
+def _moved(piece: Piece, move: int) -> Piece:
+    if not move or piece.low is None or piece.high is None:
+        return piece
+    return attrs.evolve(piece, low=piece.low + move, high=piece.high + move, move=move)
 
 
 def read_footers(files: Iterable[Place]) -> list[Piece] | Failed:
@@ -284,7 +318,7 @@ def _verdict_files(work: Work, planned: Plan) -> list[VerdictFile]:
 def _complete(work: Work, summary: Summary) -> None:
     """Give each table at least one file, so that Spark finds its schema; then put the summary, last of all."""
     sweep(work.out, work.job)
-    for name, schema in TABLES.items():
+    for name, schema in JOB_TABLES.items():
         if not any(file.suffix == PARQUET for file in (work.out / name).files()):
             put_table(work.out / name / f"none-{work.job}{PARQUET}", schema.empty_table())
     (work.out / SUMMARY).put(json.dumps(summary.to_json(), indent=1).encode())

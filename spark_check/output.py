@@ -37,12 +37,14 @@ import pyarrow.parquet as pq
 from tidegauge.linearizability.check import ANOMALY_SCHEMA
 from tidegauge.linearizability.coverage import Totals
 from tidegauge.linearizability.json_objects import each_name_once
-from tidegauge.spark_check.checking import MALFORMED_SCHEMA, VERDICT_SCHEMA, Checked
+from tidegauge.spark_check.checking import FILE, MALFORMED_SCHEMA, VERDICT_SCHEMA, Checked
 from tidegauge.spark_check.errors import BadOutput
 from tidegauge.spark_check.places import PARTIAL, Place
 from tidegauge.spark_check.planner import Unit
 
 TABLES = {"verdicts": VERDICT_SCHEMA, "anomalies": ANOMALY_SCHEMA, "malformed": MALFORMED_SCHEMA}
+JOB_TABLES = TABLES | {name: TABLES[name].append(FILE) for name in ("verdicts", "anomalies")}
+"""The same of a job over files."""
 MANIFEST = "_manifest.json"
 UNITS = "_units"
 ATTEMPTS = "_attempts"
@@ -54,6 +56,8 @@ class Example:
     """An anomaly with its witness: the operations that prove it, and the reason as text."""
 
     history: int
+    """Its id in the file."""
+    file: str | None
     anomaly: str
     topic: str
     partition: int
@@ -170,7 +174,16 @@ def commit(out: Place, job: str, unit: Unit, checked: Checked, nameless: int, se
         malformed=by_kind(Counter(checked.malformed.column("reason").to_pylist())),
         nameless=nameless,
         examples=tuple(
-            Example(one.history, one.name.value, one.topic, one.partition, one.operations, one.count, one.witness)
+            Example(
+                unit.origins.id(one.history),
+                unit.origins.file(one.history),
+                one.name.value,
+                one.topic,
+                one.partition,
+                one.operations,
+                one.count,
+                one.witness,
+            )
             for one in checked.examples
         ),
         covered=checked.covered,

@@ -2,7 +2,8 @@
 
 Theory of operation
 -------------------
-A *piece* is a row group of a file, with the smallest and the largest history id in it (from its footer). Pieces in
+A *piece* is a row group of a file, with the smallest and the largest history id in it (from its footer), moved so that
+files have none in common (`origins`). Pieces in
 order of their ids form *runs*: pieces whose id ranges share more than an endpoint belong to one run, since any of them
 may hold rows of their histories. So two neighbouring runs have at most one history in common: the last of the first
 run, which may continue in the pieces of the second.
@@ -27,6 +28,7 @@ import attrs
 import numpy as np
 
 from tidegauge.linearizability.history import Flags, Ints
+from tidegauge.spark_check.origins import NO_FILES, Origins
 
 TARGET = 500_000
 """Operations that a unit should have: enough to outweigh the cost of a task, few enough for a worker's memory."""
@@ -44,6 +46,8 @@ class Piece:
     rows: int
     low: int | None
     high: int | None
+    move: int = 0
+    """What was added to its ids (`origins`)."""
 
 
 @attrs.frozen
@@ -60,6 +64,8 @@ class Unit:
     borrowed: tuple[Piece, ...] = ()
     bucket: int = 0
     buckets: int = 1
+    origins: Origins = NO_FILES
+    """The files of its histories."""
 
     @property
     def name(self) -> str:
@@ -104,7 +110,7 @@ class _Run:
         return sum(piece.rows for piece in self.pieces)
 
 
-def plan(pieces: Iterable[Piece], target: int = TARGET, largest: int = LARGEST) -> Plan:
+def plan(pieces: Iterable[Piece], target: int = TARGET, largest: int = LARGEST, origins: Origins = NO_FILES) -> Plan:
     """Divide `pieces` into units of about `target` operations, none over `largest` except for a single history."""
     ordered = sorted((piece for piece in pieces), key=_by_ids)
     blank = tuple(piece for piece in ordered if piece.low is None)
@@ -123,12 +129,15 @@ def plan(pieces: Iterable[Piece], target: int = TARGET, largest: int = LARGEST) 
         if rows > largest and first < last:
             buckets = -(-rows // target)
             notes.append(
-                f"the ids {first} to {last} are unclustered: {len(own)} row groups with {rows:,} operations overlap. "
+                f"{origins.words(first)} to {origins.words(last)} are unclustered: {len(own)} row groups with {rows:,} "
+                "operations overlap. "
                 "They are shuffled by history, which is several times slower; write each history's rows together"
             )
         elif rows > largest:
-            notes.append(f"history {last} alone has about {rows:,} operations: it is one unit")
-        units.extend(Unit(len(units) + at, first, last, own, borrowed, at, buckets) for at in range(buckets))
+            notes.append(f"{origins.words(last)} alone has about {rows:,} operations: it is one unit")
+        files = origins.between(first, last)
+        number = len(units)
+        units += [Unit(number + at, first, last, own, borrowed, at, buckets, files) for at in range(buckets)]
     if blank:
         units.append(Unit(len(units), None, None, blank))
     return Plan(tuple(units), tuple(notes))

@@ -19,6 +19,7 @@ from tidegauge.linearizability.json_objects import each_name_once
 from tidegauge.linearizability.malformed import REASON
 from tidegauge.spark_check.errors import BadInput
 from tidegauge.spark_check.footers import KEY
+from tidegauge.spark_check.origins import numbered
 from tidegauge.spark_check.places import Place
 from tidegauge.spark_check.planner import Piece, Unit, bucket_of
 
@@ -37,6 +38,7 @@ ROWS_AT_A_TIME = 16_384
 _ROW = "spark_check.row"
 _FILE = b"spark_check.file"
 _GROUP = b"spark_check.row_group"
+_MOVE = b"spark_check.move"
 _TOPICS = b"spark_check.topics"
 
 
@@ -49,6 +51,8 @@ class Part:
     rows: Ints
     table: pa.Table
     topics: tuple[str, ...] | None
+    move: int = 0
+    """What was added to the ids of the file (`origins`)."""
 
     def of(self, kept: Flags) -> Part:
         """The rows for which `kept` holds."""
@@ -81,19 +85,30 @@ def read_piece(piece: Piece) -> Part:
     """Read a row group."""
     with _open(piece) as file:
         table = file.read_row_group(piece.row_group, columns=_columns(file, piece.row_group), use_threads=False)
-        return Part(piece.file, piece.row_group, np.arange(len(table)), table, _topics(file, piece.file))
+        return _part(piece, file, np.arange(len(table)), table)
 
 
-def _read_history(piece: Piece, history: int) -> Part:
+def _part(piece: Piece, file: pq.ParquetFile, rows: Ints, table: pa.Table) -> Part:
+    """The rows with the numbers of their histories. Raises BadInput for an id that the footer does not know of."""
+    at = table.schema.get_field_index(KEY)
+    extremes = pc.min_max(table.column(at))
+    low, high = extremes["min"].as_py(), extremes["max"].as_py()
+    if low is not None and (piece.low is None or low + piece.move < piece.low or high + piece.move > (piece.high or 0)):
+        raise _wrong_footer(piece)
+    if piece.move:
+        table = table.set_column(at, KEY, numbered(table.column(at), piece.move))
+    return Part(piece.file, piece.row_group, rows, table, _topics(file, piece.file), piece.move)
+
+
+def _read_history(piece: Piece, number: int) -> Part:
     """Read the rows of one history in a row group, and nothing behind them."""
+    history = number - piece.move
     with _open(piece) as file:
         group = [piece.row_group]
         ids = file.read_row_group(piece.row_group, columns=[KEY], use_threads=False).column(0)
         rows = np.flatnonzero(pc.equal(ids, history).fill_null(False).to_numpy())
         if not len(rows):
-            raise BadInput(
-                f"{piece.file}, row group {piece.row_group}: its footer is wrong about its histories: write it again"
-            )
+            raise _wrong_footer(piece)
         columns, end, at = _columns(file, piece.row_group), int(rows[-1]) + 1, 0
         batches: list[pa.RecordBatch] = []
         for batch in file.iter_batches(ROWS_AT_A_TIME, row_groups=group, columns=columns, use_threads=False):
@@ -102,7 +117,13 @@ def _read_history(piece: Piece, history: int) -> Part:
             if at >= end:
                 break
         table = pa.Table.from_batches(batches).take(pa.array(rows))
-        return Part(piece.file, piece.row_group, rows, table, _topics(file, piece.file))
+        return _part(piece, file, rows, table)
+
+
+def _wrong_footer(piece: Piece) -> BadInput:
+    return BadInput(
+        f"{piece.file}, row group {piece.row_group}: its footer is wrong about its histories: write it again"
+    )
 
 
 @contextmanager
@@ -142,7 +163,7 @@ def _topics(file: pq.ParquetFile, source: str) -> tuple[str, ...] | None:
 def split_by_bucket(part: Part, buckets: int, wanted: Iterable[int]) -> Iterator[tuple[int, bytes]]:
     """Split the rows of `part` into `buckets`, as (bucket, Arrow stream) for each bucket that is wanted."""
     table = part.table.append_column(_ROW, pa.array(part.rows))
-    metadata: dict[bytes, str] = {_FILE: part.file, _GROUP: str(part.row_group)}
+    metadata: dict[bytes, str] = {_FILE: part.file, _GROUP: str(part.row_group), _MOVE: str(part.move)}
     if part.topics is not None:
         metadata[_TOPICS] = json.dumps(part.topics)
     table = table.replace_schema_metadata(metadata)
@@ -170,5 +191,6 @@ def join_bucket(streams: Iterable[bytes]) -> list[Part]:
         topics = tuple(json.loads(metadata[_TOPICS], object_pairs_hook=each_name_once)) if _TOPICS in metadata else None
         rows = table.column(_ROW).to_numpy()
         table = table.drop_columns([_ROW])
-        parts.append(Part(metadata[_FILE].decode(), int(metadata[_GROUP]), rows, table, topics))
+        place = (metadata[_FILE].decode(), int(metadata[_GROUP]))
+        parts.append(Part(*place, rows, table, topics, int(metadata[_MOVE])))
     return sorted(parts, key=lambda part: (part.file, part.row_group))

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
+from tidegauge.spark_check.checking import FILE
 from tidegauge.spark_check.errors import NotReconciled
 from tidegauge.spark_check.footers import KEY
+from tidegauge.spark_check.origins import Origins
 from tidegauge.spark_check.places import Place
 from tidegauge.spark_check.planner import Plan, Unit
 from tidegauge.spark_check.row_counts import RowCounts, Tally, add, count_part, count_verdicts, reconcile
@@ -37,6 +39,8 @@ class InputPart:
     file: Place
     part: int
     parts: int
+    move: int = 0
+    """What is added to its ids (`origins`)."""
 
 
 @attrs.frozen
@@ -48,15 +52,20 @@ class VerdictFile:
 
 
 def reconcile_job(
-    spark: SparkSession, files: Sequence[Place], verdicts: Sequence[VerdictFile], planned: Plan, nameless: int
+    spark: SparkSession,
+    files: Sequence[tuple[Place, int]],
+    verdicts: Sequence[VerdictFile],
+    planned: Plan,
+    nameless: int,
+    origins: Origins,
 ) -> None:
     """Raise NotReconciled unless the tables on disk account for the input, and the input is what the footers said.
 
-    `nameless` is how many rows without a history id were set aside.
+    `files` come with what is added to their ids; `nameless` is how many rows without a history id were set aside.
     """
     check_owners(planned.units)
     context = spark.sparkContext
-    read = chunks([part for file in files for part in parts_of(file)])
+    read = chunks([part for file, move in files for part in parts_of(file, move)])
     written = chunks(verdicts, FILES)
     found, said = Tally.none(), Tally.none()
     if read:
@@ -79,13 +88,13 @@ def reconcile_job(
     if written:
         judged += succeed(context.parallelize(written, len(written)).map(lambda one: _verdicts_of(one, share)))
     ids, rows = (np.concatenate([getattr(one, name) for one in judged]) for name in ("ids", "counts"))
-    reconcile(attrs.evolve(counts, nameless=found.nameless), ids, rows, nameless)
+    reconcile(attrs.evolve(counts, nameless=found.nameless), ids, rows, nameless, origins)
 
 
-def parts_of(file: Place) -> list[InputPart]:
+def parts_of(file: Place, move: int = 0) -> list[InputPart]:
     """The parts of a file by its size; more of them than it has row groups are empty."""
     parts = max(1, (file.size or 0) // PART)
-    return [InputPart(file, part, parts) for part in range(parts)]
+    return [InputPart(file, part, parts, move) for part in range(parts)]
 
 
 def tally_input(chunk: Iterable[InputPart]) -> Tally:
@@ -111,10 +120,17 @@ def tally_verdicts(chunk: Iterable[VerdictFile]) -> Tally | str:
 def read_verdicts(one: VerdictFile) -> RowCounts:
     """The counts in a file of verdicts. Raises NotReconciled if it has a history twice, or another unit's."""
     with one.file.open_parquet() as file:
-        counts = count_verdicts(file.read(columns=[KEY, "operations"], use_threads=False))
+        table = file.read(columns=[KEY, "operations", FILE.name], use_threads=False)
+    origins = one.unit.origins
+    try:
+        numbers = origins.numbers(table.column(KEY).to_numpy(), table.column(FILE.name).combine_chunks())
+    except KeyError as error:
+        raise NotReconciled(f"{one.file} has a verdict about a history of {error}, which is another unit's") from None
+    counts = count_verdicts(numbers, table)
     strange = ~one.unit.owns(counts.ids)
     if strange.any():
-        raise NotReconciled(f"{one.file} has a verdict about history {counts.ids[strange][0]}, which is another unit's")
+        whose = origins.words(int(counts.ids[strange][0]))
+        raise NotReconciled(f"{one.file} has a verdict about {whose}, which is another unit's")
     return counts
 
 
@@ -136,7 +152,7 @@ def count_share(parts: Iterable[RowCounts], share: int) -> RowCounts:
 
 def _counts(chunk: Iterable[InputPart]) -> Iterator[RowCounts]:
     for one in chunk:
-        yield from count_part(one.file, one.part, one.parts)
+        yield from count_part(one.file, one.part, one.parts, one.move)
 
 
 def _verdicts_of(chunk: Iterable[VerdictFile], share: int) -> RowCounts:

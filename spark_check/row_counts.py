@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 from tidegauge.linearizability.history import Ints
 from tidegauge.spark_check.errors import NotReconciled
 from tidegauge.spark_check.footers import KEY
+from tidegauge.spark_check.origins import NO_FILES, Origins, numbered
 from tidegauge.spark_check.places import Place
 
 _MERGE_AT = 4_000_000
@@ -110,11 +111,12 @@ def count_rows(files: Iterable[str | Path | Place]) -> RowCounts:
     return add(counts for file in map(Place.of, files) for counts in count_part(file))
 
 
-def count_part(file: Place, part: int = 0, parts: int = 1) -> Iterator[RowCounts]:
-    """The counts of row groups of a file: of all, or of every `parts`-th from `part` on."""
+def count_part(file: Place, part: int = 0, parts: int = 1, move: int = 0) -> Iterator[RowCounts]:
+    """The counts of row groups of a file: of all, or of every `parts`-th from `part` on. `move` is added to its ids."""
     with file.open_parquet() as opened:
         for group in range(part, opened.num_row_groups, parts):
-            yield count_column(opened.read_row_group(group, columns=[KEY], use_threads=False).column(0))
+            column = opened.read_row_group(group, columns=[KEY], use_threads=False).column(0)
+            yield count_column(numbered(column, move))
 
 
 def count_column(column: pa.ChunkedArray) -> RowCounts:
@@ -123,9 +125,8 @@ def count_column(column: pa.ChunkedArray) -> RowCounts:
     return _sum(present, np.ones(len(present), np.int64), column.null_count)
 
 
-def count_verdicts(table: pa.Table) -> RowCounts:
-    """How many rows of the input the verdicts of a table are about. Raises NotReconciled unless ids ascend."""
-    ids = table.column(KEY).to_numpy()
+def count_verdicts(ids: Ints, table: pa.Table) -> RowCounts:
+    """How many rows of the input the verdicts of a table are about. Raises NotReconciled unless `ids` ascend."""
     if (ids[1:] <= ids[:-1]).any():
         at = int(np.flatnonzero(ids[1:] <= ids[:-1])[0])
         raise NotReconciled(f"{_TROUBLE}: history {ids[at + 1]} has more than one verdict, or its table is unsorted")
@@ -165,28 +166,31 @@ def _sum(ids: Ints, counts: Ints, nameless: int) -> RowCounts:
     return RowCounts(ids[first], np.add.reduceat(counts, first) if len(first) else counts[:0], nameless)
 
 
-def reconcile(found: RowCounts, ids: Ints, counts: Ints, nameless: int) -> None:
+def reconcile(found: RowCounts, ids: Ints, counts: Ints, nameless: int, origins: Origins = NO_FILES) -> None:
     """Raise NotReconciled unless the verdict table covers exactly the input.
 
     `ids` and `counts` are columns of the verdict table: the histories, duplicates included, and how many rows of the
-    input each verdict is about. `nameless` is how many rows without a history id were set aside.
+    input each verdict is about. `nameless` is how many rows without a history id were set aside. `origins` names
+    histories.
     """
+    words = origins.words
     order = np.argsort(ids, kind="stable")
     ids, counts = ids[order], counts[order]
     wrong: list[str] = []
     double = ids[1:][ids[1:] == ids[:-1]]
     if len(double):
-        wrong.append(f"{len(double):,} histories have more than one verdict, history {double[0]} for one")
+        wrong.append(f"{len(double):,} histories have more than one verdict, {words(int(double[0]))} for one")
     missing = np.setdiff1d(found.ids, ids)
     if len(missing):
-        wrong.append(f"{len(missing):,} histories of the input have no verdict, history {missing[0]} for one")
+        wrong.append(f"{len(missing):,} histories of the input have no verdict, {words(int(missing[0]))} for one")
     extra = np.setdiff1d(ids, found.ids)
     if len(extra):
-        wrong.append(f"{len(extra):,} verdicts are about histories that the input does not have, {extra[0]} for one")
+        first = words(int(extra[0]))
+        wrong.append(f"{len(extra):,} verdicts are about histories that the input does not have, {first} for one")
     if not wrong and (counts != found.counts).any():
         at = int(np.flatnonzero(counts != found.counts)[0])
         wrong.append(
-            f"history {ids[at]} has {found.counts[at]:,} rows in the input and {counts[at]:,} in its verdict "
+            f"{words(int(ids[at]))} has {found.counts[at]:,} rows in the input and {counts[at]:,} in its verdict "
             f"({int((counts != found.counts).sum()):,} histories differ)"
         )
     if nameless != found.nameless:

@@ -78,7 +78,8 @@ class Summary:
         for name, count in sorted(self.anomalies.items()):
             yield f"  {name}: {count:,}"
             for one in (one for one in self.examples if one.anomaly == name):
-                yield f"    history {one.history}, {one.topic}-{one.partition}: {one.witness}"
+                of = f" of {one.file}" if self.files > 1 and one.file is not None else ""
+                yield f"    history {one.history}{of}, {one.topic}-{one.partition}: {one.witness}"
         for reason, count in sorted(self.malformed.items(), key=lambda item: -item[1]):
             yield f"  malformed rows: {count:,}, as: {reason}"
         yield self.covered.words(self.gaps)

@@ -39,10 +39,9 @@ from tidegauge.spark_check.__main__ import main
 from tidegauge.spark_check.checking import NAMES
 from tidegauge.spark_check.errors import BadInput, BadOutput, CannotRun, NotReconciled
 from tidegauge.spark_check.frames import check_histories
-from tidegauge.spark_check.job import open_job
-from tidegauge.spark_check.output import ATTEMPTS, MANIFEST, SUMMARY, UNITS, begin
+from tidegauge.spark_check.job import open_job, plan_files
+from tidegauge.spark_check.output import ATTEMPTS, JOB_TABLES, MANIFEST, SUMMARY, UNITS, begin
 from tidegauge.spark_check.places import Place
-from tidegauge.spark_check.planner import plan
 from tidegauge.spark_check.session import local_session
 
 if TYPE_CHECKING:
@@ -72,7 +71,8 @@ def test_unclustered_input_is_shuffled_and_a_note_says_so(spark: SparkSession, t
     write(tmp_path / "mixed.parquet", shuffled(mixed, seed=4), 100)
     summary = open_job([tmp_path], tmp_path / "out", target=100, largest=300).run(spark)
     assert len(summary.notes) == 1
-    assert "the ids 20 to 59 are unclustered" in summary.notes[0]
+    mixed_file = tmp_path / "mixed.parquet"
+    assert f"history 20 of {mixed_file} to history 59 of {mixed_file} are unclustered" in summary.notes[0]
     assert written_verdicts(tmp_path / "out") == expected(operations)
     assert written_anomalies(tmp_path / "out") == expected_anomalies(operations)
     covered = expected_coverage(operations)
@@ -146,11 +146,40 @@ def test_footers_are_read_by_tasks_where_there_are_many_or_columns_are_needed(
     write(tmp_path / "b.parquet", rows.slice(70, 70), 33)
     write(tmp_path / "c.parquet", rows.slice(140), 33)
     monkeypatch.setattr(job_module, "READ_HERE", 2)
-    job = open_job([tmp_path], tmp_path / "out", target=50)
+    job = open_job([tmp_path], tmp_path / "out", target=50, across_files=True)
     assert {Path(piece.file).name for piece in job.pieces} == {"b.parquet"}
     assert [file.name for file in job.unread] == ["a.parquet", "c.parquet"]
     job.run(spark)
     assert written_verdicts(tmp_path / "out") == expected(operations)
+
+
+def test_ids_that_files_share_are_histories_of_their_own_unless_they_go_on_across_files(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two recordings begin with history 0. Lines of a large file are converted in parts, which are one file."""
+    by_file = {"a.parquet": histories(20, seed=5), "b.jsonl": histories(20, seed=6)}
+    write(tmp_path / "a.parquet", shuffled(to_arrow(by_file["a.parquet"]), seed=2), 100)
+    jsonl.write(tmp_path / "b.jsonl", by_file["b.jsonl"])
+    out = tmp_path / "out"
+    summary = open_job([tmp_path], out, target=90, largest=150, split=8_000).run(spark)
+    assert len(list((out / "_converted").iterdir())) > 2
+    assert summary.histories == 40
+    assert summary.notes[0].startswith(f"the ids of 2 files overlap, such as those of {tmp_path / 'a.parquet'} and ")
+    verdicts = pq.read_table(out / "verdicts", schema=JOB_TABLES["verdicts"]).to_pylist()
+    for name, operations in by_file.items():
+        mine = [row for row in verdicts if row["file"] == str(tmp_path / name)]
+        assert {row["history"]: (row["operations"], NAMES[row["verdict"]]) for row in mine} == expected(operations)
+    assert any(f" of {tmp_path / 'b.jsonl'}, " in line for line in summary.lines())
+
+    halves = histories(3)
+    for name, half in (("c", halves.slice(0, LENGTH + 5)), ("d", halves.slice(LENGTH + 5, 3 * LENGTH))):
+        write(tmp_path / f"{name}.parquet", to_arrow(half), 100)
+    whole = tmp_path / "whole"
+    command(capsys, tmp_path / "c.parquet", tmp_path / "d.parquet", "--out", whole, "--across-files")
+    assert written_verdicts(whole) == expected(halves)
+    files = [tmp_path / "c.parquet", tmp_path / "d.parquet"]
+    with pytest.raises(BadOutput, match="its across files were different"):
+        open_job(files, whole, resume=True)
 
 
 def test_a_verdict_that_went_missing_fails_the_job(spark: SparkSession, tmp_path: Path) -> None:
@@ -407,7 +436,7 @@ def test_two_runs_of_one_job_put_the_same_in_the_same_places(spark: SparkSession
     job = open_job([file], tmp_path / "out", target=200)
     job.run(spark)
     tables = {place: place.read_bytes() for place in (tmp_path / "out").rglob("unit-*.parquet")}
-    for unit in plan(job.pieces, job.target).units:
+    for unit in plan_files(job.pieces, {}, job.target)[0].units:
         job.work.do(unit)
     assert {place: place.read_bytes() for place in (tmp_path / "out").rglob("unit-*.parquet")} == tables
 

@@ -114,6 +114,13 @@ def test_buckets_are_even_for_ids_in_a_pattern() -> None:
         assert counts.min() > 1000, f"ids {stride} apart: {counts}"
 
 
+@given(layouts, sizes)
+def test_units_are_numbered_one_by_one(layout: Layout, size: tuple[int, int]) -> None:
+    """Two units with one name would put their tables in the same place."""
+    planned = plan(pieces(layout), *size)
+    assert [unit.number for unit in planned.units] == list(range(len(planned.units)))
+
+
 def test_units_have_names_in_order() -> None:
     planned = plan([Piece("a", group, 10, group, group) for group in range(12)], target=10, largest=10)
     names = [unit.name for unit in planned.units]

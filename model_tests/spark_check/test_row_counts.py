@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tidegauge.linearizability.history import Ints
 from tidegauge.spark_check import row_counts as module
 from tidegauge.spark_check.errors import NotReconciled
+from tidegauge.spark_check.origins import origins_of
 from tidegauge.spark_check.places import Place
 from tidegauge.spark_check.planner import Unit
 from tidegauge.spark_check.reconciling import VerdictFile, check_owners, read_verdicts, tally_verdicts
@@ -69,7 +70,12 @@ def test_verdicts_that_account_for_the_input_pass_in_any_order() -> None:
     [
         (ints(4, 5, 6, 6), ints(10, 20, 10, 20), 2, "1 histories have more than one verdict, history 6 for one"),
         (ints(4, 6), ints(10, 30), 2, "1 histories of the input have no verdict, history 5 for one"),
-        (ints(4, 5, 6, 7), ints(10, 20, 30, 1), 2, "1 verdicts are about histories that the input does not have, 7"),
+        (
+            ints(4, 5, 6, 7),
+            ints(10, 20, 30, 1),
+            2,
+            "1 verdicts are about histories that the input does not have, history 7",
+        ),
         (ints(4, 5, 6), ints(10, 19, 31), 2, "history 5 has 20 rows in the input and 19 in its verdict (2 histories"),
         (ints(4, 5, 6), ints(10, 20, 30), 1, "2 rows of the input have no history id, 1 were kept aside"),
     ],
@@ -133,17 +139,31 @@ def test_each_row_group_is_in_one_part(parts: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize("ids", [[1, 1], [1, 3, 2]])
 def test_a_history_that_is_twice_in_a_table_is_named(ids: list[int]) -> None:
     with pytest.raises(NotReconciled, match=f"history {ids[-1]} has more than one verdict"):
-        count_verdicts(pa.table({"history": ids, "operations": ids}))
+        count_verdicts(np.array(ids), pa.table({"operations": ids}))
 
 
 def test_a_verdict_of_a_unit_that_does_not_own_the_history_is_named(tmp_path: Path) -> None:
     """As when a row group that cuts a history were judged by both its neighbours."""
     place = Place.of(tmp_path / "verdicts.parquet")
-    pq.write_table(pa.table({"history": [4, 5, 6], "operations": [1, 1, 1]}), place.uri)
+    pq.write_table(
+        pa.table({"history": [4, 5, 6], "operations": [1, 1, 1], "file": pa.nulls(3, pa.string())}), place.uri
+    )
     assert read_verdicts(VerdictFile(place, Unit(0, 4, 6, ()))).rows == 3
     with pytest.raises(NotReconciled, match="a verdict about history 6, which is another unit's"):
         read_verdicts(VerdictFile(place, Unit(0, 4, 5, ())))
     assert "about history 4" in str(tally_verdicts([VerdictFile(place, Unit(0, 5, 6, ()))]))
+
+
+def test_a_verdict_about_a_history_of_another_file_is_named(tmp_path: Path) -> None:
+    place = Place.of(tmp_path / "verdicts.parquet")
+    table = {"history": [0, 0], "operations": [1, 1], "file": ["a.parquet", "b.parquet"]}
+    pq.write_table(pa.table(table), place.uri)
+    both, _ = origins_of({"a.parquet": (0, 0), "b.parquet": (0, 0)}, across_files=False)
+    assert read_verdicts(VerdictFile(place, Unit(0, 0, 1, (), origins=both))).ids.tolist() == [0, 1]
+    with pytest.raises(NotReconciled, match=r"about history 0 of b\.parquet, which is another unit's"):
+        read_verdicts(VerdictFile(place, Unit(0, 0, 0, (), origins=both)))
+    with pytest.raises(NotReconciled, match=r"about a history of 'b\.parquet', which is another unit's"):
+        read_verdicts(VerdictFile(place, Unit(0, 0, 0, (), origins=both.between(0, 0))))
 
 
 def test_units_that_own_the_same_history_are_named() -> None:

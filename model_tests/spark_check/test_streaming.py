@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,7 +52,9 @@ def stream_of(spark: SparkSession, folder: Path, parts: Sequence[pa.Table]) -> D
     """A stream that brings a part in each batch."""
     folder.mkdir(exist_ok=True)
     for number, part in enumerate(parts):
-        pq.write_table(part, folder / f"{number:03d}.parquet")
+        file = folder / f"{number:03d}.parquet"
+        pq.write_table(part, file)
+        os.utime(file, (1_700_000_000 + number,) * 2)  # Spark takes the oldest first, and two may have one millisecond
     schema = spark.read.parquet(str(folder / "000.parquet")).schema
     return spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(folder))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidegauge.linearizability.anomaly import Name
 from tidegauge.linearizability.arrow import ONLY_MEMBERS, ONLY_TRANSACTIONS, to_arrow
 from tidegauge.linearizability.history import concatenate
 from tidegauge.linearizability.log import Level
@@ -24,17 +26,19 @@ from tidegauge.model_tests.spark_check.layouts import (
     expected_anomalies,
     histories,
     replaced,
+    settled,
     shuffled,
     write,
     written_anomalies,
     written_malformed,
     written_verdicts,
 )
+from tidegauge.spark_check.checking import NAMES
 from tidegauge.spark_check.converting import Failed
 from tidegauge.spark_check.errors import BadInput, BadOutput
 from tidegauge.spark_check.footers import find_files, pieces_of
-from tidegauge.spark_check.job import Work
-from tidegauge.spark_check.output import UNITS, begin, commits, job_of
+from tidegauge.spark_check.job import Work, plan_files
+from tidegauge.spark_check.output import JOB_TABLES, UNITS, begin, commits, job_of
 from tidegauge.spark_check.places import Place
 from tidegauge.spark_check.planner import plan
 from tidegauge.spark_check.reading import join_bucket, read_piece, read_unit, split_by_bucket
@@ -67,11 +71,14 @@ def test_a_column_for_few_histories_is_read_of_the_row_groups_that_say_something
     assert {*ONLY_TRANSACTIONS} <= set.union(*others)
 
 
-def check_here(paths: list[Path], out: str | Path, target: int = 200, largest: int = 1_000_000) -> None:
+def check_here(
+    paths: list[Path], out: str | Path, target: int = 200, largest: int = 1_000_000, *, across_files: bool = False
+) -> None:
     """Plan and do all units in this process, buckets included."""
     work = Work(Place.of(out), Level.KAFKA, job_of({}))
     begin(work.out, {})
-    for unit in plan(pieces_of(find_files(paths)), target, largest).units:
+    pieces = list(pieces_of(find_files(paths)))
+    for unit in plan_files(pieces, {}, target, largest, across_files=across_files)[0].units:
         if unit.buckets == 1:
             done = work.do(unit)
         else:
@@ -99,9 +106,67 @@ def test_files_that_cut_histories_change_no_verdict(tmp_path: Path) -> None:
         write(tmp_path / f"{number}.parquet", rows.slice(start, stop - start), 64)
         for number, (start, stop) in enumerate(pairwise(cuts))
     ]
-    check_here([*reversed(files)], tmp_path / "out")
+    check_here([*reversed(files)], tmp_path / "out", across_files=True)
     assert written_verdicts(tmp_path / "out") == expected(operations)
     assert written_anomalies(tmp_path / "out") == expected_anomalies(operations)
+
+
+@pytest.mark.parametrize("largest", [100, 1_000_000])
+def test_ids_that_files_share_are_histories_of_their_own(largest: int, tmp_path: Path) -> None:
+    """Sorted and in no order, in small units and in one; each file's rows are as in a job of its own."""
+    by_file = {f"{seed}.parquet": histories(30, seed=seed) for seed in (5, 6, 7)}
+    for name, operations in by_file.items():
+        rows = to_arrow(operations)
+        write(tmp_path / name, rows if name == "5.parquet" else shuffled(rows, seed=1), 64)
+    check_here([tmp_path], tmp_path / "out", target=90, largest=largest)
+    verdicts = pq.read_table(tmp_path / "out" / "verdicts", schema=JOB_TABLES["verdicts"]).to_pylist()
+    anomalies = pq.read_table(tmp_path / "out" / "anomalies", schema=JOB_TABLES["anomalies"]).to_pylist()
+    assert len(verdicts) == 90
+    for name, operations in by_file.items():
+        mine = [row for row in verdicts if row["file"] == str(tmp_path / name)]
+        found = {row["history"]: (row["operations"], NAMES[row["verdict"]]) for row in mine}
+        assert found == expected(operations)
+        named = {
+            (row["history"], Name(row["anomaly"]), row["topic"], row["partition"], row["witness"])
+            for row in anomalies
+            if row["file"] == str(tmp_path / name)
+        }
+        assert named == expected_anomalies(operations) != set()
+
+
+def test_a_malformed_row_spoils_the_history_of_its_file_alone(tmp_path: Path) -> None:
+    rows = to_arrow(histories(3, rate=0.0))
+    for name in ("a", "b", "c"):
+        write(tmp_path / f"{name}.parquet", replaced(rows, "kind", LENGTH + 4, 99) if name == "b" else rows, 17)
+    check_here([tmp_path], tmp_path / "out", target=1_000)
+    verdicts = pq.read_table(tmp_path / "out" / "verdicts", schema=JOB_TABLES["verdicts"]).to_pylist()
+    malformed = [(row["file"][-9:], row["history"]) for row in verdicts if NAMES[row["verdict"]] == "malformed"]
+    assert malformed == [("b.parquet", 1)]
+    (aside,) = written_malformed(tmp_path / "out")
+    assert (aside["file"], aside["history"]) == (str(tmp_path / "b.parquet"), 1)
+    assert json.loads(str(aside["content"]))["history"] == 1
+    (done,) = commits(Place.of(tmp_path / "out")).values()
+    assert done.histories == 9
+
+
+def test_words_about_a_history_name_its_file_where_there_are_several(tmp_path: Path) -> None:
+    operations = settled(histories(12))
+    for name in ("a", "b"):
+        write(tmp_path / f"{name}.parquet", to_arrow(operations), 100)
+    check_here([tmp_path], tmp_path / "out", target=10_000)
+    (done,) = commits(Place.of(tmp_path / "out")).values()
+    assert {one.file for one in done.examples} <= {str(tmp_path / "a.parquet"), str(tmp_path / "b.parquet")}
+    assert all(0 <= one.history < 12 for one in done.examples)
+    assert f"of history 0 of {tmp_path / 'a.parquet'}: " in done.gaps[0]
+
+
+def test_an_id_that_the_footer_does_not_know_of_is_an_error(tmp_path: Path) -> None:
+    """Moved by as much as its file, it could be a history of the next file."""
+    file = write(tmp_path / "a.parquet", to_arrow(histories(3)), 1_000)
+    (piece,) = pieces_of([file])
+    for wrong in (attrs.evolve(piece, high=1), attrs.evolve(piece, low=1), attrs.evolve(piece, low=None, high=None)):
+        with pytest.raises(BadInput, match=r"a\.parquet, row group 0: its footer is wrong about its histories"):
+            read_piece(wrong)
 
 
 @given(st.lists(st.integers(1, 90), min_size=1, max_size=12))
@@ -186,7 +251,7 @@ def test_topics_of_several_files_are_told_apart_by_name(tmp_path: Path) -> None:
     second = attrs.evolve(operations, topics=("second",)).slice(LENGTH + 5, 2 * LENGTH)
     one = write(tmp_path / "a.parquet", to_arrow(first), 8)
     two = write(tmp_path / "b.parquet", to_arrow(second), 8)
-    check_here([one, two], tmp_path / "out")
+    check_here([one, two], tmp_path / "out", across_files=True)
     both = concatenate([first, second])
     assert written_verdicts(tmp_path / "out") == expected(both)
     assert written_anomalies(tmp_path / "out") == expected_anomalies(both) != set()

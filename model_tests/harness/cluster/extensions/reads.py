@@ -10,6 +10,7 @@ from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.client import requests
 from tidegauge.impl.client.route import Route
+from tidegauge.impl.partition.registration import PartitionRegistration
 from tidegauge.impl.records.lazy import in_memory
 from tidegauge.impl.server.apis.offsets import LATEST
 from tidegauge.model_tests.harness.cluster.binding import TOPIC, ClusterBinding, ClusterExtension
@@ -59,11 +60,22 @@ async def latest(binding: ClusterBinding, broker: int, leader_epoch: int) -> int
 
 
 async def learn_leader(binding: ClusterBinding, action: LearnLeader, before: State) -> None:
-    route = binding.route_to(binding.broker(action.broker))
-    response = await at_once(binding, route, requests.metadata((TOPIC,)))
-    leader_epoch = response.topics[0].partitions[0].leader_epoch
+    broker = binding.broker(action.broker)
+    route = binding.route_to(broker)
+    if broker.metadata.has_known_of_a_broker():
+        response = await at_once(binding, route, requests.metadata((TOPIC,)))
+        leader_epoch = response.topics[0].partitions[0].leader_epoch
+    else:
+        # It responds only once it knows of a broker that is not fenced, with no less than it knows now.
+        assert await binding.told_at_once(route.address, requests.metadata((TOPIC,))) is None
+        leader_epoch = known(broker.metadata.image.partition(TOPIC, 0)).leader_epoch
     consumers = binding.extension(ReadsOnCluster).consumers
     consumers[action.consumer] = attrs.evolve(consumers[action.consumer], leader_epoch=int(leader_epoch))
+
+
+def known(partition: PartitionRegistration | None) -> PartitionRegistration:
+    assert partition is not None, "the specification knows a leader epoch, so there is a partition"
+    return partition
 
 
 async def consume(binding: ClusterBinding, action: Consume, before: State) -> None:
