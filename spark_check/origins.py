@@ -121,7 +121,7 @@ def _moved(ids: Ints, moves: np.ndarray[tuple[int, ...], np.dtype[np.uint64]] | 
 
 
 def origins_of(extents: Extents, *, across_files: bool) -> tuple[Origins, tuple[str, ...]]:
-    """The files by their ids, and notes for a reader of the summary. Raises BadInput for ids that no numbers are left for.
+    """The files by their ids, and notes for the summary. Raises BadInput for ids that no numbers are left for.
 
     `extents` has the ids as they are in the files.
     """
