@@ -89,6 +89,8 @@ class Totals:
         return "; ".join(parts)
 
     def _of_records(self, gaps: Iterable[object]) -> str:
+        if not self.records and not self.partial:
+            return "checked: no record that must not be lost, for there is none"
         all_of_them = f"{self.records:,} records that must not be lost"
         if not self.partial:
             return f"checked: {all_of_them}; each was read after its partition had settled"

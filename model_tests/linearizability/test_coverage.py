@@ -80,6 +80,11 @@ def test_a_verdict_that_covers_everything_has_no_note(what: str) -> None:
     assert verdicts.coverage.totals == Totals(records)
 
 
+def test_where_there_is_no_record_none_is_said_to_have_been_read() -> None:
+    assert Totals().words(()) == "checked: no record that must not be lost, for there is none"
+    assert Totals(2).words(()).startswith("checked: 2 records that must not be lost; each was read")
+
+
 def test_the_first_partitions_are_named() -> None:
     elsewhere = attrs.evolve(produce(0, 1, 5, 7), partition=1)
     covered = check(history([*TWO, elsewhere, AFTER, fetch(11, 12, 0, 7, 8)], 4)).coverage
