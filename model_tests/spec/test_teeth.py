@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import pytest
 
+from tidegauge.model_tests.spec.administration import rule_mutants as administration_mutants
 from tidegauge.model_tests.spec.administration import test_administration
 from tidegauge.model_tests.spec.authentication import test_authentication
 from tidegauge.model_tests.spec.compaction import test_compaction, test_transactional
@@ -18,6 +19,7 @@ from tidegauge.model_tests.spec.groups import consumer_mutants, migration_mutant
 from tidegauge.model_tests.spec.groups import rule_mutants as group_mutants
 from tidegauge.model_tests.spec.idempotence import test_idempotence
 from tidegauge.model_tests.spec.lag import test_lag
+from tidegauge.model_tests.spec.membership import rule_mutants as membership_mutants
 from tidegauge.model_tests.spec.membership import test_membership, test_moves, test_placement, test_succession
 from tidegauge.model_tests.spec.offsets import test_offsets
 from tidegauge.model_tests.spec.recovery import test_recovery
@@ -120,6 +122,8 @@ TABLES: Final[Mapping[str, set[str]]] = {
     "transactions": {mutant.violates for mutant in transaction_mutants.MUTANTS},
     "classic-groups": {name for one in group_mutants.MUTANTS for name in (one.violates, *one.also)},
     "group-migration": {name for one in migration_mutants.MUTANTS for name in (one.violates, *one.also)},
+    "administration": {mutant.violates for mutant in administration_mutants.MUTANTS},
+    "membership": {mutant.violates for mutant in membership_mutants.MUTANTS},
     "consumer-groups": {name for one in consumer_mutants.MUTANTS for name in (one.violates, *one.also)},
 }
 """Tables that a test goes through row by row."""

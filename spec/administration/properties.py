@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from tidegauge.spec.administration.altering import AlterSettings
 from tidegauge.spec.administration.brokers import AllocateBlock, Register, Restart, Unregister
 from tidegauge.spec.administration.replicas import CancelReassignment, ElectUncleanly, JoinIsr
 from tidegauge.spec.administration.rules import AdministrationRules
 from tidegauge.spec.administration.settings import MIN_INSYNC, UNCLEAN, VALUES, Kind
-from tidegauge.spec.administration.state import NONE, Partition, State, Topic
+from tidegauge.spec.administration.state import NONE, Partition, Settings, State, Topic
 from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant
 
 
@@ -153,6 +154,21 @@ def blocks_are_given_once(before: State, action: Action, after: State) -> bool:
     return asked and after.blocks == before.blocks - 1 >= 0
 
 
+def others_stay(before: State, action: Action, after: State) -> bool:
+    """Operations on settings leave every setting of another name as it was, wherever."""
+    if not isinstance(action, AlterSettings):
+        return True
+    named = {change.name for change in action.changes}
+
+    def others(settings: Settings) -> list[tuple[str, str]]:
+        return sorted(pair for pair in settings if pair[0] not in named)
+
+    pairs = [(old.settings, new.settings) for old, new in both(before, after)]
+    pairs.append((before.of_all_brokers, after.of_all_brokers))
+    pairs += [(before.of_a_broker, after.of_a_broker), (before.of_a_group, after.of_a_group)]
+    return all(others(old) == others(new) for old, new in pairs)
+
+
 def step_invariants() -> Mapping[str, StepInvariant[State]]:
     def epochs_grow(before: State, after: State) -> bool:
         return all(
@@ -199,6 +215,7 @@ def step_invariants() -> Mapping[str, StepInvariant[State]]:
         "AllWhoMovedAreInSync": all_who_moved_are_in_sync,
         "NothingGrowsOnItsWay": lambda before, _, after: nothing_grows_on_its_way(before, after),
         "EpochsGrow": lambda before, _, after: epochs_grow(before, after),
+        "OtherSettingsStay": others_stay,
         "NumbersAreFenced": lambda before, _, after: numbers_are_fenced(before, after),
         "NamesAreNoIds": lambda before, _, after: names_are_no_ids(before, after),
         "TopicsOnlyGrow": lambda before, _, after: all(

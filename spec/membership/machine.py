@@ -66,6 +66,12 @@ class World:
     losses: int = 0
 
 
+def created_in(log: tuple[Decision, ...]) -> frozenset[int]:
+    """The topics that a log creates and does not delete; none is created twice."""
+    deleted = {decision.topic for decision in log if not decision.created}
+    return frozenset(decision.topic for decision in log if decision.created) - deleted
+
+
 def goes_on_from(noted: tuple[Decision, ...], log: tuple[Decision, ...]) -> bool:
     """Whether a log has what was noted: it is as long, and its record there is of the same epoch."""
     if not noted:
@@ -236,6 +242,7 @@ class Membership(Machine[World]):
     def invariants(self) -> Mapping[str, Invariant[World]]:
         return {
             "NothingIsDeletedOnHearsay": lambda state: state.destroyed <= state.deleted,
+            "WhatWasCreatedIsThere": lambda state: state.read is None or created_in(state.read) <= state.replicas,
         }
 
     @property

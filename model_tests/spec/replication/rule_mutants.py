@@ -200,6 +200,9 @@ MUTANTS: tuple[RuleMutant, ...] = (
                lambda m, right, controller: attrs.evolve(
                    right(controller), isr=() if controller.leader == NONE else (controller.leader,)),
                _once(SMALL, "ShrinkIsr"), "ReplicationQuorumSuperset"),
+    RuleMutant("keeps_metadata_and_applies_nothing", "metadata_applied",
+               lambda m, right, state, broker, replica, metadata: state.with_replica(broker, replica),
+               _once(SMALL, "ShrinkIsr"), "a live broker has the metadata"),
     RuleMutant("forgets_who_left", "with_isr", lambda m, right, controller, isr: attrs.evolve(controller, isr=isr),
                _once(BOTH_NEEDED, "ShrinkIsr"), "EligibleLeadersKept"),
     RuleMutant("leaves_a_new_process_in_sync", "with_registration",

@@ -1,0 +1,97 @@
+"""A wrong rule for the rules of the published KIP-848 models that no variant has one for.
+
+Some are noticed by a property; others leave the protocol as safe and live as it was and change what it does, which
+shows in how many states TLC has found at each level (`COUNTED`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import attrs
+
+from tidegauge.model_tests.spec.published.test_kip848 import FOUND, LARGE
+from tidegauge.model_tests.spec.rule_mutant import RuleMutant, Wrong, always
+from tidegauge.spec.published.kip848.machine import FirstKip848, Kip848
+
+ONE: Final = Kip848(clients=1)
+FIRST: Final = FirstKip848(clients=1)
+TWO: Final = FirstKip848()
+CONVERGED: Final = "the group has converged"
+SECOND: Final = "second"
+PERTURBED: Final = "second, 1 perturbation"
+
+
+def _given_back(place: int) -> Wrong:
+    """What was given, as it was."""
+    return lambda machine, right, *args: args[place]
+
+
+# fmt: off
+MUTANTS: Final[tuple[RuleMutant, ...]] = (
+    RuleMutant("loses_every_message", "put", _given_back(0), ONE, CONVERGED),
+    RuleMutant("brings_every_message_for_ever", "taken", _given_back(0), ONE, "ValidMemberEpoch"),
+    RuleMutant("loses_every_request", "sent", _given_back(0), ONE, CONVERGED),
+    RuleMutant("loses_every_response", "responded",
+               lambda m, r, state, request, response: attrs.evolve(
+                   r(state, request, response), responses=state.network.responses), ONE, CONVERGED),
+    RuleMutant("sends_nothing", "subscriptions", always(()), ONE, CONVERGED),
+    RuleMutant("owns_what_it_had", "reconciled", _given_back(0), ONE, CONVERGED),
+    RuleMutant("never_reconciles", "reconciling", _given_back(0), ONE, CONVERGED),
+    RuleMutant("knows_nobody", "is_unknown", always(True), ONE, CONVERGED),
+    RuleMutant("subscribes_to_nothing", "described",
+               lambda m, r, group, request: attrs.evolve(r(group, request), subscribed=()), ONE, CONVERGED),
+    RuleMutant("has_every_partition_free", "is_free", always(True), ONE, "ValidPartitionEpoch"),
+    RuleMutant("calls_everybody_settled", "is_settled", always(True), ONE, "ValidStableGroupState"),
+    RuleMutant("goes_nowhere", "advanced", _given_back(1), ONE, CONVERGED),
+    # --- version 1
+    RuleMutant("loses_every_message", "put", _given_back(0), FIRST, CONVERGED),
+    RuleMutant("brings_every_message_for_ever", "taken", _given_back(0), FIRST, "ValidMemberEpoch"),
+    RuleMutant("sends_nothing", "subscriptions", always(()), FIRST, CONVERGED),
+    RuleMutant("never_tells_what_it_owns", "tells_partitions", always(False), FIRST, CONVERGED),
+    RuleMutant("owns_what_it_had", "reconciled", _given_back(0), FIRST, CONVERGED),
+    RuleMutant("subscribes_to_nothing", "described",
+               lambda m, r, group, request: attrs.evolve(r(group, request), subscribed=()), FIRST, CONVERGED),
+    RuleMutant("calls_everybody_settled", "is_settled", always(True), FIRST, "ValidStableGroupState"),
+    RuleMutant("goes_nowhere", "advanced", _given_back(1), FIRST, CONVERGED),
+    RuleMutant("never_tells_what_is_assigned", "tells_assignment", always(False), FIRST, CONVERGED),
+    RuleMutant("notes_no_epochs", "partition_epochs",
+               lambda m, r, group, before, after: group.partition_epochs, TWO, "NoDoubleClientAssignment"),
+)
+
+
+def _counted(name: str, rule: str, wrong: Wrong, search: str) -> RuleMutant:
+    machine: Any = {**FOUND, **LARGE}[search].machine
+    return RuleMutant(name, rule, wrong, machine, search)
+
+
+COUNTED: Final[tuple[tuple[RuleMutant, int], ...]] = (
+    (_counted("reads_a_response_for_ever", "received", _given_back(0), SECOND), 5),
+    (_counted("never_tells_what_it_owns", "tells_partitions", always(False), SECOND), 7),
+    (_counted("is_never_reconciled", "is_reconciled", always(False), SECOND), 12),
+    (_counted("begins_again_what_it_has", "assignment_unsaid",
+              lambda m, r, before, client: m.reconciling(client), SECOND), 9),
+    (_counted("fences_everybody", "is_fenced", always(True), SECOND), 4),
+    (_counted("never_tells_what_is_assigned", "tells_assignment", always(False), SECOND), 4),
+    (_counted("remembers_no_message", "noted", always(()), SECOND), 3),
+    (_counted("lets_nobody_leave", "is_leaving", always(False), PERTURBED), 7),
+    (_counted("keeps_what_the_departed_had", "without_member",
+              lambda m, r, group, member: attrs.evolve(r(group, member), partition_epochs=group.partition_epochs),
+              PERTURBED), 7),
+    (_counted("is_never_perturbed", "may_perturb", always(False), PERTURBED), 3),
+    # --- version 1
+    (_counted("is_never_reconciled", "is_reconciled", always(False), "first"), 11),
+    (_counted("begins_again_what_it_has", "assignment_unsaid",
+              lambda m, r, before, client: m.reconciling(client), "first"), 9),
+    (_counted("remembers_a_message", "noted", lambda m, r, message: (message,), "first"), 3),
+)
+"""A wrong rule, by the search of TLC's that differs, and the first level that does."""
+# fmt: on
+_BOUND: Final = "a bound of the model: which subscriptions count as perturbations"
+NOT_MUTATED: Final[Mapping[tuple[str, str], str]] = {
+    ("Kip848Rules", "is_perturbed"): _BOUND,
+    ("FirstRules", "is_perturbed"): _BOUND,
+    ("Kip320", "type_ok"): "a property, which a test asks of walks: as an invariant it would double each search",
+}
+"""Why a rule has no wrong one."""

@@ -1,0 +1,114 @@
+"""A wrong rule for the rules of recovery that `test_recovery` has none for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import attrs
+
+from tidegauge.model_tests.spec.recovery.test_recovery import RefusesWhatItHas
+from tidegauge.model_tests.spec.rule_mutant import RuleMutant, Wrong, always
+from tidegauge.spec.recovery.machine import Recovery
+from tidegauge.spec.recovery.reading import Reading
+from tidegauge.spec.recovery.state import NO_EPOCHS, NO_FILE, Batch, Rot, Segment, Stage, State
+
+NEVER_OPENED: Final = State()
+
+
+@attrs.frozen
+class Stored(Recovery):
+    """A log that is closed, and no more than one damage that it has."""
+
+    log: State = NEVER_OPENED
+
+    def initial(self) -> Iterable[State]:
+        yield self.log
+
+
+def _stored(**log: Any) -> Stored:
+    known = {"is_open": False, "is_clean": True, "damages": 1, "first_epoch": 0, "noted": 0, **log}
+    return Stored(max_appends=0, max_crashes=0, max_damages=0, log=State(**known))
+
+
+ONE: Final = Recovery(max_appends=1)
+LOST: Final = _stored(segments=(), end=2, flushed=2, point=2, is_clean=False)
+FIRST_SPOILT: Final = _stored(
+    segments=(Segment(0, (Batch(0, 2, 0, Rot.LENGTH), Batch(2, 4, 0)), 2),),
+    end=4,
+    flushed=4,
+    point=4,
+    snapshots=frozenset({4}),
+)
+STARTED: Final = _stored(
+    segments=(Segment(1, (Batch(1, 2, 0, Rot.LENGTH), Batch(2, 3, 0)), 2, torn=True),),
+    start=3,
+    end=4,
+    flushed=3,
+    point=2,
+    is_clean=False,
+    first_epoch=2,
+    noted=2,
+)
+"""After a crash; the records before the start are flushed."""
+FIRST_OF_THREE: Final = _stored(
+    segments=(Segment(0, (Batch(0, 1, 0, Rot.CONTENT), Batch(1, 2, 0), Batch(2, 3, 0)), 3),),
+    end=3,
+    flushed=3,
+    point=3,
+    snapshots=frozenset({3}),
+)
+CRASHED: Final = _stored(
+    segments=(Segment(0), Segment(1)),
+    end=1,
+    is_clean=False,
+    first_epoch=NO_EPOCHS,
+    noted=NO_FILE,
+    snapshots=frozenset({1}),
+    damages=0,
+)
+"""A crash has taken the only batch, and what tells of its end is left."""
+REPLACES: Final = Recovery(max_appends=1, max_damages=0, replaces=True)
+
+
+def _to_the_first(machine: Any, right: Wrong, segment: Segment, *ends: object) -> Reading:
+    """Only the first damaged place of a file is noticed."""
+    reading: Reading = right(segment, *ends)
+    return attrs.evolve(reading, damaged=reading.damaged[:1])
+
+
+def _without_the_new(machine: Any, right: Wrong, state: State) -> State:
+    """A new segment that has its proper name already is taken for one of the old ones, and goes."""
+    after: State = right(state)
+    left = state.replacing
+    if left is None or left.stage is not Stage.PLACED:
+        return after
+    return attrs.evolve(after, segments=tuple(one for one in after.segments if one.base != left.first))
+
+
+# fmt: off
+MUTANTS: Final[tuple[RuleMutant, ...]] = (
+    RuleMutant("knows_no_recovery_point", "taken_in",
+               lambda m, r, state, point, **how: r(state, 0, **how), LOST, "NoOffsetIsGivenTwice"),
+    RuleMutant("rejects_no_recovery_point", "is_rejected", always(False), ONE, "NoOffsetIsGivenTwice"),
+    RuleMutant("takes_what_was_flushed_for_torn", "take_in_read",
+               lambda m, r, state, taken, segment, limit, point, flushed: r(state, taken, segment, limit, point, 0),
+               FIRST_SPOILT, "IntactIsKept"),
+    RuleMutant("believes_no_log_start", "is_start_witnessed", always(False), STARTED, "NoOffsetIsGivenTwice"),
+    RuleMutant("keeps_every_snapshot", "kept_snapshots",
+               lambda m, r, state, *where: state.snapshots, CRASHED, "FlushedIsKept"),
+    RuleMutant("follows_nothing", "is_followed", always(False), FIRST_OF_THREE, "FollowedIsServed"),
+    RuleMutant("finds_nothing_borne_out", "is_borne_out", always(False),
+               RefusesWhatItHas(max_appends=0), "FollowedIsServed"),
+    RuleMutant("notices_the_first_damage_alone", "read", _to_the_first,
+               RefusesWhatItHas(max_appends=0), "NothingSpoiltIsServed"),
+    RuleMutant("removes_what_has_its_name", "replaced", _without_the_new, REPLACES, "IntactIsKept"),
+)
+# fmt: on
+NOT_MUTATED: Final[Mapping[tuple[str, str], str]] = {
+    ("Opening", "is_known_end"): (
+        "of a log that was closed in order, and of which not more than two things are damaged, a snapshot or the "
+        "recovery point tells the end: no closed log of 37,580, of up to four batches, says less or more without it"
+    ),
+}
+"""Why a rule has no wrong one."""
