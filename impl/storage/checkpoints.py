@@ -43,6 +43,8 @@ CLEANER_OFFSET_CHECKPOINT = "cleaner-offset-checkpoint"
 PARTITION_METADATA = "partition.metadata"
 META_PROPERTIES = "meta.properties"
 
+RANDOM: Final = 4
+"""The version of a UUID that was drawn."""
 _VERSION = "0"
 _LARGEST = (1 << 63) - 1
 _NUMBER = r"(\d{1,19})"
@@ -166,6 +168,11 @@ def decode_offsets(text: str) -> dict[TopicPartition, int] | None:
 
 def read_offsets(disk: Disk, directory: str, name: str) -> dict[TopicPartition, int]:
     """Offsets by partition from a checkpoint; none when the file is missing or damaged."""
+    return read_known_offsets(disk, directory, name) or {}
+
+
+def read_known_offsets(disk: Disk, directory: str, name: str) -> dict[TopicPartition, int] | None:
+    """The same; None when the file is missing or damaged."""
     text = read_text(disk, directory, name)
     offsets = decode_offsets(text) if text is not None else None
     if offsets is None and disk.exists(f"{directory}/{name}"):
@@ -177,7 +184,7 @@ def read_offsets(disk: Disk, directory: str, name: str) -> dict[TopicPartition, 
             why="it is no list of partitions and offsets",
             next="its partitions count as if nothing had been written down for them",
         )
-    return offsets or {}
+    return offsets
 
 
 def encode_uuid(value: UUID) -> str:
@@ -191,6 +198,12 @@ def decode_uuid(text: str) -> UUID | None:
         return UUID(bytes=base64.b64decode(text + "==", altchars=b"-_", validate=True))
     except ValueError:
         return None
+
+
+def is_almost(one: UUID, other: UUID) -> bool:
+    """Whether one differs from the other, a random UUID, in a character or two as they are printed: none drawn does."""
+    pairs = zip(encode_uuid(one), encode_uuid(other), strict=True)
+    return other.version == RANDOM and one != other and sum(a != b for a, b in pairs) <= 2
 
 
 def encode_partition_metadata(topic_id: UUID) -> str:

@@ -56,12 +56,13 @@ from tidegauge.impl.storage.leader_epoch_cache import UNDEFINED_EPOCH, LeaderEpo
 from tidegauge.impl.storage.log_names import LogNames
 from tidegauge.impl.storage.log_observer import NO_UPKEEP, LogObserver
 from tidegauge.impl.storage.log_reads import LogReads
+from tidegauge.impl.storage.log_starts import where_it_starts
 from tidegauge.impl.storage.partition_directory import create_directory, delete_directory
 from tidegauge.impl.storage.producer_snapshot import ProducerSnapshots
 from tidegauge.impl.storage.recovery import (
     NOTHING_RECOVERED,
     Checkpointed,
-    believed_log_start,
+    Recovery,
     next_segment,
     recover_segments,
 )
@@ -112,6 +113,7 @@ class Log(LogReads):
         high_watermark: int = 0,
         may_have_gaps: bool = False,
         clean_shutdown: bool = False,
+        knows_log_start: bool = False,
         reads_all: bool = False,
         names: LogNames | None = None,
         before_lowering: Callable[[int], None] | None = None,
@@ -122,6 +124,7 @@ class Log(LogReads):
         recovery_point, log_start_offset, high_watermark: the checkpointed ones.
         may_have_gaps: the cleaner was at the log, and Kafka's leaves segments that end before the next one begins.
         clean_shutdown: `close` was the last thing that happened to the log, so nothing is scanned.
+        knows_log_start: after a clean shutdown `log_start_offset` is there even if the first segment's name says it.
         reads_all: look at all checksums all the same.
         names: those in the directory, if it is there and they are known.
         before_lowering: is called with the new recovery point before records below the old are removed.
@@ -141,17 +144,12 @@ class Log(LogReads):
         log = cls(disk, directory, config, Segments(disk, directory, segments), epochs)
         durability = log._durability
         durability.before_lowering = before_lowering
-        first, end = segments[0].base_offset, log.log_end_offset
-        log._log_start_offset = believed_log_start(directory, log_start_offset, first, end, recovery)
-        durability.log_start_offset = log._log_start_offset
-        log.recovery = recovery
-        if recovery.gaps:
-            kept = tuple(gap for gap in recovery.gaps if gap.end > log._log_start_offset or gap.start < first)
-            log.recovery, log.damage = attrs.evolve(recovery, gaps=kept), Damage(disk, directory, kept)
-            log.damage.tell_found(gap for gap in recovery.gaps if gap not in kept)
+        is_known = knows_log_start and clean_shutdown
+        recovery = log._take_in_start(log_start_offset, recovery, is_new=is_new, is_known=is_known)
         log._trim_epochs()
         known = recovery.checkpointed_epochs  # a file that is not believed is written anew
         is_believed = known is not None or LEADER_EPOCH_CHECKPOINT not in names.all
+        is_believed &= not recovery.is_start_in_doubt  # the next process is not to doubt it again
         durability.epochs_version = int(not is_believed or epochs.entries != tuple(known or ()))
         durability.is_new = is_created
         log._segments.names_version = int(is_new or not clean_shutdown or recovery.has_changed_files)
@@ -169,6 +167,20 @@ class Log(LogReads):
         for segment in segments:
             segment.opened()
         return log
+
+    def _take_in_start(self, written: int, recovery: Recovery, *, is_new: bool, is_known: bool) -> Recovery:
+        """Start where all that is known says, keep the gaps of the log, and tell all; returns what is found."""
+        first, end = self._segments.base_offsets[0], self.log_end_offset
+        start, recovery = where_it_starts(
+            self.directory, written, first, end, recovery, is_new=is_new, is_known=is_known
+        )
+        self._log_start_offset = self._durability.log_start_offset = start
+        self.recovery = recovery
+        if recovery.gaps:
+            kept = tuple(gap for gap in recovery.gaps if gap.end > start or gap.start < first)
+            self.recovery, self.damage = attrs.evolve(recovery, gaps=kept), Damage(self._disk, self.directory, kept)
+            self.damage.tell_found(gap for gap in recovery.gaps if gap not in kept)
+        return recovery
 
     # --- appending ---------------------------------------------------------------------------------------------------
 
@@ -372,7 +384,8 @@ class Log(LogReads):
                 self._segments.start_anew(offset, self.config, now_ms)
             self._log_start_offset = durability.log_start_offset = offset
             self.damage.forget()
-            durability.epochs_version += self.epochs.clear()
+            self.epochs.clear()
+            durability.epochs_version += 1  # written even if there are none: without them the start would be in doubt
             if epoch >= 0 and offset:
                 durability.epochs_version += self.epochs.assign(epoch, offset - 1)
             durability.sync(self.observer)

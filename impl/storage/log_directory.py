@@ -31,6 +31,7 @@ from tidegauge.impl.ports.disk import Disk, PendingSync
 from tidegauge.impl.ports.disk_errors import Extent, extent_of, told
 from tidegauge.impl.ports.log_lines import log_event
 from tidegauge.impl.storage import checkpoints
+from tidegauge.impl.storage.absent_checkpoints import settle_absent
 from tidegauge.impl.storage.checkpoints import Checkpoint, TopicPartition
 from tidegauge.impl.storage.closing import close_logs
 from tidegauge.impl.storage.config import LogConfig
@@ -82,6 +83,8 @@ class LogDirectory:
         self._high_watermarks: dict[TopicPartition, int] = {}
         """As they were checkpointed when the directory was opened."""
         self._log_start_offsets: dict[TopicPartition, int] = {}
+        self._knows_log_starts = False
+        """Whether the checkpoint has every log start but 0, as a clean stop leaves it."""
         self._cleaned: dict[TopicPartition, int] = {}
         self._notes: OffsetNotes | None = None
         self._doomed: list[tuple[int, str]] = []
@@ -117,7 +120,8 @@ class LogDirectory:
     def _opened(cls, disk: Disk, path: str, directory_id: UUID) -> LogDirectory:
         directory = cls(disk, path, directory_id)
         directory._recovery_points = checkpoints.read_offsets(disk, path, checkpoints.RECOVERY_POINT_CHECKPOINT)
-        directory._log_start_offsets = checkpoints.read_offsets(disk, path, checkpoints.LOG_START_OFFSET_CHECKPOINT)
+        starts = checkpoints.read_known_offsets(disk, path, checkpoints.LOG_START_OFFSET_CHECKPOINT)
+        directory._log_start_offsets, directory._knows_log_starts = starts or {}, starts is not None
         directory._high_watermarks = directory.high_watermarks()
         directory._cleaned = checkpoints.read_offsets(disk, path, checkpoints.CLEANER_OFFSET_CHECKPOINT)
         for name, offsets in (
@@ -127,14 +131,14 @@ class LogDirectory:
             (checkpoints.CLEANER_OFFSET_CHECKPOINT, directory._cleaned),
         ):
             directory._files[name].on_disk = dict(offsets)
-        directory._tell_missing_checkpoints()
         marker = f"{path}/{CLEAN_SHUTDOWN}"
         directory.was_clean = disk.exists(marker)
+        settle_absent(disk, path, was_clean=directory.was_clean, has_logs=bool(directory.partitions()))
         if directory.was_clean:
             directory.stopped_cleanly_in = checkpoints.decode_clean_shutdown(
                 checkpoints.read_text(disk, path, CLEAN_SHUTDOWN) or ""
             )
-            if not directory._recovery_points and directory._has_data():
+            if not (directory._recovery_points and directory._knows_log_starts) and directory.partitions():
                 directory.stopped_cleanly_in = -1  # a clean stop notes them: nobody can tell what else is lost
             disk.remove(marker)
             disk.sync_directory(path)
@@ -147,25 +151,6 @@ class LogDirectory:
             if key is not None and key not in here:
                 directory._forget(key)  # without room for a checkpoint, it may still be remembered
         return directory
-
-    def _tell_missing_checkpoints(self) -> None:
-        """Of the checkpoints that a broker writes while it runs: recovery points together with log starts."""
-        high_watermarks, points = checkpoints.HIGH_WATERMARK_CHECKPOINT, checkpoints.RECOVERY_POINT_CHECKPOINT
-        names = [high_watermarks]
-        if self._disk.exists(f"{self.path}/{checkpoints.LOG_START_OFFSET_CHECKPOINT}"):
-            names.append(points)
-        for name in names:
-            if not self._disk.exists(f"{self.path}/{name}") and self._has_data():
-                log_event(
-                    LOGGER,
-                    logging.WARNING,
-                    "checkpoint missing",
-                    file=f"{self.path}/{name}",
-                    next="its partitions count as if nothing had been written down for them",
-                )
-
-    def _has_data(self) -> bool:
-        return any(map(self.has_records, self.partitions()))
 
     def missing(self) -> dict[TopicPartition, int]:
         """Partitions without a directory whose logs had records when they were used last; and how many, at least."""
@@ -222,13 +207,13 @@ class LogDirectory:
             high_watermark=self._high_watermarks.get(key, 0),
             may_have_gaps=key in self._cleaned,
             clean_shutdown=(self.was_clean and key not in self._in_doubt) or was_closed,
+            knows_log_start=self._knows_log_starts and not was_closed,
             reads_all=names is not None and bool(self.check_bytes) and not was_closed and self._may_check(path, names),
             names=names,
             before_lowering=lambda offset: self._lower_recovery_point(key, offset),
         )
         if not log.recovery.lost_nothing:
-            rejected = "its recovery point is damaged" if log.recovery.is_point_rejected else "it ends in damage"
-            self.suspects[key] = str(log.damage.gaps[0]) if log.damage else rejected
+            self.suspects[key] = str(log.damage.gaps[0]) if log.damage else log.recovery.doubt
         self.logs[key] = log
         self._in_doubt.discard(key)
         return log
@@ -247,15 +232,18 @@ class LogDirectory:
         text = checkpoints.read_text(self._disk, path, checkpoints.PARTITION_METADATA)
         found = None if text is None else checkpoints.decode_partition_metadata(text)
         if found is None and self._disk.exists(f"{path}/{checkpoints.PARTITION_METADATA}"):
-            log_event(
-                LOGGER,
-                logging.ERROR,
-                "topic id rejected",
-                file=f"{path}/{checkpoints.PARTITION_METADATA}",
-                why="it is no topic id",
-                next="the id is taken from the metadata",
-            )
+            self._tell_damaged_id(path, "it is no topic id")
         return found
+
+    def _tell_damaged_id(self, path: str, why: str) -> None:
+        log_event(
+            LOGGER,
+            logging.ERROR,
+            "topic id rejected",
+            file=f"{path}/{checkpoints.PARTITION_METADATA}",
+            why=why,
+            next="the id is taken from the metadata",
+        )
 
     def claim(self, topic: str, partition: int, topic_id: UUID) -> PendingSync | None:
         """Make the directory of a new partition, with the topic's id in it; None when there is such a directory.
@@ -292,7 +280,14 @@ class LogDirectory:
         found = self.topic_id(*key)
         if found == topic_id:
             return
-        if found is not None:
+        if found is not None and checkpoints.is_almost(found, topic_id):
+            self._tell_damaged_id(
+                path, f"it is one of the topic's, {checkpoints.encode_uuid(topic_id)}, that has changed"
+            )
+        elif found is not None:
+            if self.has_records(key):  # the file may be damaged: then others count on what the stray has
+                self.suspects[key] = "what lay in its place became a stray"
+                self.lost.note({key: 0})
             was, wanted = checkpoints.encode_uuid(found), checkpoints.encode_uuid(topic_id)
             name = self._set_aside(path, key, STRAY_SUFFIX)
             log_event(
@@ -509,11 +504,13 @@ class LogDirectory:
         """Write the recovery points and log start offsets of the open logs down, and forget logs that are gone."""
         self.begin_checkpoint()()
 
-    def begin_checkpoint(self) -> Callable[[], None]:
-        """What does `checkpoint`, in any thread."""
+    def begin_checkpoint(self, *, is_last: bool = False) -> Callable[[], None]:
+        """What does `checkpoint`, in any thread; the last one of a clean stop has log starts that files say, too."""
         for key, log in self.logs.items():
             self._recovery_points[key] = log.flushed_end_offset
             self._note_log_start(key, log)
+            if is_last and log.log_start_offset:
+                self._log_start_offsets[key] = log.log_start_offset
         files, cleaned = self._files, self._files[checkpoints.CLEANER_OFFSET_CHECKPOINT]
         writes = [
             files[checkpoints.RECOVERY_POINT_CHECKPOINT].begin_write(self._recovery_points),
@@ -574,7 +571,7 @@ class LogDirectory:
             self.drop_future(key)
         for key in close_logs(self._disk, self.logs):
             self.let_go(key)
-        self.checkpoint()
+        self.begin_checkpoint(is_last=True)()
         self.logs.clear()
         for _, name in self._doomed:
             self._remove(name)

@@ -9,6 +9,9 @@ was truncated, reading fails.
 from __future__ import annotations
 
 import errno
+import struct
+from collections.abc import Container
+from typing import Final
 
 import attrs
 
@@ -18,6 +21,7 @@ from tidegauge.impl.records.lazy import LazyRecords
 
 LAZY_BYTES = 64 << 10
 """From here on handing out a place is cheaper than reading."""
+BASE_OFFSET: Final = struct.Struct(">q")
 MOST_VERIFIED_BYTES = 1 << 20
 """Bytes whose checksums one read looks at; what it does not reach comes with the next."""
 
@@ -57,26 +61,37 @@ def region(file: File, position: int, size: int) -> Buffer | FileRegion:
     return file.read(position, size)
 
 
-def verified_size(file: File, start: int, end: int, end_offset: int) -> int:
+def verified_size(
+    file: File, start: int, end: int, end_offset: int, *, size: int = 0, damaged: Container[int] = ()
+) -> int:
     """How many bytes of [start, end) are intact batches in order, all below an offset; of a MiB at most, or one batch.
 
-    0 when not even the first one is.
+    No checksum covers where a batch begins, so the one behind it has a say: it begins no earlier than that one ends. It
+    is looked at if it lies in the first `size` bytes of the file and is not `damaged`, as known by positions. 0 when
+    not even the first one is intact.
     """
     data = file.read(start, min(end - start, MOST_VERIFIED_BYTES))
     position = next_offset = 0
     while position + HEADER_SIZE <= len(data):
-        size = BatchHeader.parse(data, position).size
-        if position + size > len(data):
-            if position or start + size > end:
+        taken = BatchHeader.parse(data, position).size
+        if position + taken > len(data):
+            if position or start + taken > end:
                 break
-            data = file.read(start, size)
+            data = file.read(start, taken)
         try:
             header = checked_header(data, position)
         except RecordError:
             break
         if header.base_offset < next_offset or header.next_offset > end_offset:
             break
-        position, next_offset = position + header.size, header.next_offset
+        behind = position + header.size
+        if start + behind + BASE_OFFSET.size <= size and start + behind not in damaged:
+            ahead = data[behind : behind + BASE_OFFSET.size]
+            if len(ahead) < BASE_OFFSET.size:
+                ahead = file.read(start + behind, BASE_OFFSET.size)
+            if BASE_OFFSET.unpack(ahead)[0] < header.next_offset:
+                break
+        position, next_offset = behind, header.next_offset
     return position
 
 

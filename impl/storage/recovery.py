@@ -82,6 +82,10 @@ class Recovery:
     """Whether the recovery point was beyond all that is known of the log."""
     ends_in_damage: bool = False
     """Whether a file ended in damage, and nothing told which offsets beyond that it held."""
+    is_start_in_doubt: bool = False
+    """Whether nothing told if there were segments before the first one."""
+    was_damaged: bool = False
+    """Whether there was a note of damage."""
     checkpointed_epochs: Sequence[EpochEntry] | None = None
     """The leader epochs as the checkpoint has them; None when there is none."""
 
@@ -98,7 +102,16 @@ class Recovery:
     @property
     def lost_nothing(self) -> bool:
         """Whether everything that was on stable storage is there, as far as can be told."""
-        return not self.gaps and not self.is_point_rejected and not self.ends_in_damage
+        return not self.gaps and not self.doubt
+
+    @property
+    def doubt(self) -> str:
+        """Why records may be missing that no gap tells of; "" where they are not."""
+        if self.is_point_rejected:
+            return "its recovery point is damaged"
+        if self.ends_in_damage:
+            return "it ends in damage"
+        return "nothing tells where it starts" if self.is_start_in_doubt else ""
 
 
 NOTHING_RECOVERED: Final = Recovery()
@@ -159,21 +172,12 @@ def recover_segments(
         disk, directory, config, now_ms, checkpointed, epochs, reads_all=reads_all, witnessed_start=witnessed
     )
     work.load(names, entries or (), starts_below, believes=True)
-    is_rejected = work.is_point_rejected
     reason = work.contradiction or ("" if reads_all else contradiction(work.segments, entries or (), is_clean=is_clean))
-    if is_rejected:
-        log_event(
-            LOGGER,
-            logging.ERROR,
-            "recovery point rejected",
-            log=directory,
-            recovery_point=checkpointed.recovery_point,
-            log_end=work.end_offset,
-            why="nothing else knows of records up to there",
-            next="the whole log is read",
-        )
-        checkpointed = checkpointed._replace(recovery_point=0)
-    if is_rejected or reason:  # an epoch that a batch contradicts may be right, and the batch damaged
+    if work.is_point_rejected:
+        why = "nothing else knows of records up to there"
+        checkpointed = _without_point(directory, checkpointed, work.end_offset, why)
+    is_rejected = work.is_point_rejected
+    if work.is_point_rejected or reason:  # an epoch that a batch contradicts may be right, and the batch damaged
         work = again(work, checkpointed)
         doubt = reason and contradiction(work.segments, entries or (), is_clean=is_clean)
         reason = work.contradiction or doubt
@@ -181,7 +185,22 @@ def recover_segments(
         reject(directory, reason)
         work = again(work, checkpointed, believes=False)
     believed = None if entries is None or reason else tuple(entries)
-    return work.segments, work.found(is_point_rejected=is_rejected, checkpointed_epochs=believed)
+    found = work.found(is_point_rejected=is_rejected, checkpointed_epochs=believed)
+    return work.segments, attrs.evolve(found, was_damaged=DAMAGE_NOTE in names)
+
+
+def _without_point(directory: str, checkpointed: Checkpointed, log_end: int, why: str) -> Checkpointed:
+    log_event(
+        LOGGER,
+        logging.ERROR,
+        "recovery point rejected",
+        log=directory,
+        recovery_point=checkpointed.recovery_point,
+        log_end=log_end,
+        why=why,
+        next="the whole log is read",
+    )
+    return checkpointed._replace(recovery_point=0)
 
 
 def next_segment(segments: Sequence[Segment], recovery: Recovery, log_start_offset: int) -> int | None:
@@ -191,28 +210,6 @@ def next_segment(segments: Sequence[Segment], recovery: Recovery, log_start_offs
     last = segments[-1]
     ends_in_gap = bool(recovery.gaps) and recovery.gaps[-1].end > last.base_offset
     return last.next_offset if last.ends_damaged or ends_in_gap else None
-
-
-def believed_log_start(directory: str, log_start_offset: int, first: int, end: int, recovery: Recovery) -> int:
-    """Where a log starts whose segments hold [first, end), and whose checkpoint says `log_start_offset`.
-
-    Before a log start is written down the leader epochs are, without those that ended before it. So a log start beyond
-    the offset after the first epoch's is damaged, and would hide records.
-    """
-    epochs = recovery.checkpointed_epochs
-    latest = min(end, epochs[0].start_offset + 1) if epochs else end
-    if log_start_offset > max(first, latest):
-        log_event(
-            LOGGER,
-            logging.ERROR,
-            "log start rejected",
-            log=directory,
-            log_start=log_start_offset,
-            why=f"nothing else says that the log starts beyond {max(first, latest)}",
-            next=f"the log starts at {first}",
-        )
-        return min(first, end)
-    return min(max(log_start_offset, first), end)
 
 
 class _Recovering:
@@ -268,7 +265,8 @@ class _Recovering:
         """What was found and done."""
         strays, gaps = tuple(self.strays), tuple(sorted(self.gaps))
         cut, damaged_end = self.cut_bytes, self.ends_in_damage
-        return Recovery(self.scanned, cut, strays, gaps, is_point_rejected, damaged_end, checkpointed_epochs)
+        epochs = checkpointed_epochs
+        return Recovery(self.scanned, cut, strays, gaps, is_point_rejected, damaged_end, checkpointed_epochs=epochs)
 
     def go_on_from(self, before: _Recovering) -> None:
         """Take over what was done to files, which are not as they were when the log is read again.
@@ -317,8 +315,11 @@ class _Recovering:
             )
 
     def _drop_early_strays(self, waiting: list[int], starts_below: int) -> None:
-        """Set aside first segments that lie below the log start as a whole and hold nothing."""
-        while len(waiting) > 1 and waiting[1] <= starts_below:
+        """Set aside first segments that lie below the log start as a whole and hold nothing.
+
+        In a log that is known to be damaged the leader epochs may begin behind what is damaged.
+        """
+        while DAMAGE_NOTE not in self._names and len(waiting) > 1 and waiting[1] <= starts_below:
             if self._holds_batches(waiting[0]):
                 return
             self._set_aside(waiting.pop(0), f"the log starts at {starts_below + 1}, and it holds no batch")
@@ -356,6 +357,7 @@ class _Recovering:
         limit = waiting[0] if waiting else None
         segment = self._segment(base)
         segment.found_beside(self._names)
+        segment.may_begin_before = not self.segments
         if not self._is_believed(segment, limit):
             segment = self._read(segment, waiting)
         self.segments.append(segment)
@@ -379,7 +381,9 @@ class _Recovering:
         if self._noted is None and self._entries:
             self._noted = NotedEpochs(self._entries, self._flushed)
         around = self._around(waiting)
-        found = self._recover(segment, Bounds(base, None, self._ended(base), waiting, around))
+        is_last_end = self._known.clean_shutdown and self._known.recovery_point > 0
+        bounds = Bounds(base, None, self._ended(base), is_last_end, waiting, around)
+        found = self._recover(segment, bounds)
         if waiting and segment.next_offset > waiting[0]:
             while waiting and waiting[0] < found.contiguous_end:
                 self._set_aside(waiting.pop(0), f"the segment before it ends at {found.contiguous_end}")

@@ -86,12 +86,14 @@ class Segment:
         """The headers of all batches of a small file, while its log is being opened; None where they are to be read."""
         self.damaged: dict[int, DamagedExtent] = {}
         """Damaged places by their positions."""
+        self.may_begin_before = True
+        """Whether the first batch may begin before the segment, as in a log that starts inside a batch."""
         self._is_examined = False
         """Whether all damaged places are known."""
         self._indexes_loaded = True
         self._indexes_on_disk = False
         self._has_index_files = False
-        """Whether both were there when the log was opened, and nothing was appended or cut since."""
+        """Whether both were there at the start, and nothing was appended or cut since."""
         self.indexes_were_flushed = False
         """Whether no file of an index has changed since a clean shutdown."""
         self._reset()
@@ -217,13 +219,11 @@ class Segment:
         """
         self.next_offset = next_offset
         self._indexes_loaded = False
-        found = self.base_offset
         try:
-            for extent in self._extents(self._indexed_position(MAX_RELATIVE_OFFSET)):
-                found = extent.next_offset
+            ends = [one.next_offset for one in self._extents(self._indexed_position(MAX_RELATIVE_OFFSET))]
         except CorruptLogError:
             return None
-        return found
+        return ends[-1] if ends else self.base_offset
 
     def load_active(self) -> bool:
         """Take in a segment after a clean shutdown; False when it does not end with a batch, so `recover` is due."""
@@ -418,22 +418,22 @@ class Segment:
         first, last = self._verified_bytes
         if first <= start and end <= last:
             return end
-        size = verified_size(self._file, start, end, self.next_offset)
+        size = self._verified_size(start, end)
         if not size:
             raise CorruptLogError(self.path(LOG_SUFFIX), start)
         self._verified_bytes = (first if first <= start <= last else start, start + size)
         return start + size
+
+    def _verified_size(self, start: int, end: int) -> int:
+        return verified_size(self._file, start, end, self.next_offset, size=self.size, damaged=self.damaged)
 
     def _position_of(self, offset: int) -> int | None:
         """Where the first batch begins that reaches beyond `offset`; None when the segment has none."""
         known = self._known_positions.get(offset)
         if known is not None:
             return known
-        position = self._indexed_position(offset - self.base_offset)
-        for extent in self._extents(position):
-            if extent.next_offset > offset:
-                return extent.position
-        return None
+        pieces = self._extents(self._indexed_position(offset - self.base_offset))
+        return next((extent.position for extent in pieces if extent.next_offset > offset), None)
 
     def _end_position(self, start: int, max_bytes: int, end_offset: int) -> int:
         limit = start + max_bytes
@@ -477,7 +477,9 @@ class Segment:
 
     def _extents(self, position: int, window: Window | None = None) -> Iterator[BatchExtent]:
         """The batches from `position` to the end, by their headers alone. Raises CorruptLogError."""
-        return walk(self._file, self.path(LOG_SUFFIX), position, self.size, self.damaged, window)
+        beyond = 0 if position else self.base_offset
+        least, path = 0 if self.may_begin_before else beyond, self.path(LOG_SUFFIX)
+        return walk(self._file, path, position, self.size, self.damaged, window, least=least, beyond=beyond)
 
     def headers(self) -> Iterator[BatchHeader]:
         """Headers of all batches. Raises CorruptLogError."""
@@ -499,7 +501,7 @@ class Segment:
             if position in self.damaged or extent.next_offset <= offset:
                 continue
             if intact <= position < unsure:
-                intact = position + verified_size(self._file, position, self.size, self.next_offset)
+                intact = position + self._verified_size(position, self.size)
                 if intact == position:
                     raise CorruptLogError(self.path(LOG_SUFFIX), position)
             yield window.header(extent)
@@ -530,10 +532,8 @@ class Segment:
 
     def position_from(self, offset: int) -> int:
         """Where the batch begins, intact or damaged, that holds an offset; the size beyond the last one."""
-        for extent in self._extents(self._indexed_position(offset - self.base_offset)):
-            if extent.next_offset > offset:
-                return extent.position
-        return self.size
+        pieces = self._extents(self._indexed_position(offset - self.base_offset))
+        return next((extent.position for extent in pieces if extent.next_offset > offset), self.size)
 
     def read_batch(self, header: BatchHeader) -> bytes:
         """The batch of a header that came from this segment. Raises CorruptLogError when it is not intact."""
@@ -541,7 +541,7 @@ class Segment:
         if position is None:
             raise CorruptLogError(self.path(LOG_SUFFIX), self.size)
         batch = self._file.read(position, header.size)
-        if not verified_size(self._file, position, position + header.size, self.next_offset):
+        if not self._verified_size(position, position + header.size):
             raise CorruptLogError(self.path(LOG_SUFFIX), position)
         return batch
 

@@ -5,8 +5,8 @@ Theory of operation
 The CRC of a batch covers all of it but four fields before it: base offset, length, leader epoch and magic. A damaged
 length or magic leads nowhere. A damaged base offset or leader epoch leads to a contradiction, for both only grow along
 a log: a batch is not believed that begins below the end of the one before it, that reaches beyond the segment, or that
-the next batch contradicts. Nor is one that leaps over the recovery point, where the log once ended, unless what
-follows it bears it out: another batch, or a file whose name is where this one ends.
+the next batch contradicts. Nor is one that leaves offsets out and ends beyond the recovery point, where the log once
+ended, unless what follows it bears it out: another batch, or a file whose name is where this one ends.
 
 Whether a batch is damaged whose leader epoch is not the one that is noted of it, the batches beside it say
 (`noted_epochs`): the nearest ones that are intact, though damage or the end of the file lies between.
@@ -77,6 +77,8 @@ class Bounds(NamedTuple):
     """Where the next segment begins; None for the last one."""
     flushed_end_offset: int = 0
     """An offset at which the log ended once, and below which nothing was lost by a crash."""
+    is_last_end: bool = False
+    """Whether nothing was appended after the log ended there."""
     following: Sequence[int] = ()
     """Where the files behind this one begin, by their names; some may be strays."""
     around: Around = Around()
@@ -211,7 +213,8 @@ def _is_followed(reader: _Reader, position: int, header: BatchHeader, bounds: Bo
 
 def _continues(reader: _Reader, position: int, header: BatchHeader, bounds: Bounds, expected: int, epoch: int) -> bool:
     """Whether an intact batch may follow what ended at `expected` in this leader epoch."""
-    spans_start = position == 0 and 0 <= header.base_offset < expected <= header.last_offset
+    is_first = position == 0 and bounds.around.last_before is None
+    spans_start = is_first and 0 <= header.base_offset < expected <= header.last_offset
     if header.base_offset < expected and not spans_start:
         return False
     if header.partition_leader_epoch < epoch:
@@ -220,8 +223,14 @@ def _continues(reader: _Reader, position: int, header: BatchHeader, bounds: Boun
         return False
     if bounds.limit is not None and header.next_offset > bounds.limit:
         return False
-    is_over_end = expected < bounds.flushed_end_offset < header.base_offset and bounds.limit is None
-    if is_over_end and not _is_borne_out(reader, position, header, bounds):
+    ended, leaps = bounds.flushed_end_offset, header.base_offset > expected and bounds.limit is None
+    begins_there = header.base_offset == ended and not bounds.is_last_end
+    if (
+        leaps
+        and expected < ended < header.next_offset
+        and not begins_there
+        and not _is_borne_out(reader, position, header, bounds)
+    ):
         return False
     if header.base_offset > expected and _leaps_over_next(reader, position, header, expected, epoch):
         return False

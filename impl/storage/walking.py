@@ -34,18 +34,26 @@ def walk(
     end: int,
     damaged: Mapping[int, DamagedExtent],
     window: Window | None = None,
+    *,
+    least: int = 0,
+    beyond: int = 0,
 ) -> Iterator[BatchExtent]:
     """The batches of the file in [position, end), and the damaged places that are known, by their positions.
 
-    Raises CorruptLogError where neither is, with the path. What is read is in the window, if there is one.
+    Raises CorruptLogError where neither is, with the path; a batch that begins before the end of the one ahead of it is
+    none, for no checksum covers where it begins. What is read is in the window, if there is one. The first one begins
+    at the offset `least` or later, and ends later than `beyond`.
     """
     unpack = _EXTENT.unpack_from
     buffer, start, covered = b"", position, position
+    if position in damaged:
+        beyond = 0
     while position < end:
         if damaged and position in damaged:
             extent = damaged[position]
             yield BatchExtent(position, extent.size, extent.start, extent.end)
             position += extent.size
+            least = max(least, extent.end)
             continue
         if position >= covered:  # the header there is not in the buffer, or not all of it
             buffer, start = file.read(position, _WALK_BYTES), position
@@ -57,7 +65,8 @@ def walk(
         base_offset, length, last_offset_delta = unpack(buffer, position - start)
         size = length + LENGTH_OVERHEAD
         behind = position + size
-        if size < HEADER_SIZE or behind > end:
+        next_offset = base_offset + last_offset_delta + 1
+        if size < HEADER_SIZE or behind > end or base_offset < least or next_offset <= beyond:
             raise CorruptLogError(path, position)
-        yield BatchExtent(position, size, base_offset, base_offset + last_offset_delta + 1)
-        position = behind
+        yield BatchExtent(position, size, base_offset, next_offset)
+        position, least, beyond = behind, next_offset, 0

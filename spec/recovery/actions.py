@@ -153,6 +153,13 @@ class SpoilStart(Action):
 
 
 @attrs.frozen
+class LoseStart(Action):
+    """The log start that was written down is gone."""
+
+    fair: ClassVar[bool] = False
+
+
+@attrs.frozen
 class Open(Action):
     """A process opens the log; it may choose to read all of it."""
 
@@ -167,5 +174,6 @@ DAMAGE = (
     LosePoint,
     SpoilPoint,
     SpoilStart,
+    LoseStart,
     SpoilEpochs,
 )

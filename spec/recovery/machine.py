@@ -32,6 +32,7 @@ from tidegauge.spec.recovery.actions import (
     LoseEpochs,
     LosePoint,
     LoseSegment,
+    LoseStart,
     MakeUp,
     NoteHighWatermark,
     Open,
@@ -106,6 +107,7 @@ class Recovery(Properties, Machine[State]):
         if not state.is_open:
             yield from (Open(reads_all) for reads_all in (False, True))
             yield from (LoseEpochs(False), LoseEpochs(True), LosePoint(), SpoilPoint(), SpoilStart())
+            yield LoseStart()
             for segment in state.segments:
                 yield LoseSegment(segment.base)
                 yield from (Spoil(segment.base, number, rot) for number in range(len(segment.batches)) for rot in Rot)
@@ -187,7 +189,7 @@ class Recovery(Properties, Machine[State]):
         match action:
             case LoseSegment() if made_up:
                 return "a file that somebody has made up would be all that is left"
-            case LosePoint() if made_up or is_lost or (spoilt and not state.is_clean):
+            case LosePoint() | LoseStart() if made_up or is_lost or (spoilt and not state.is_clean):
                 return "it tells damage from a torn tail, and something is damaged"
             case SpoilPoint() | SpoilStart() if spoilt or is_lost:
                 return "it tells damage from a torn tail, and something is damaged"
@@ -210,6 +212,8 @@ class Recovery(Properties, Machine[State]):
             case LoseEpochs() if state.noted in (NO_FILE, UNREADABLE):
                 return "there is none"
             case LosePoint() if not state.point:
+                return "it is 0"
+            case LoseStart() if not state.start:
                 return "it is 0"
             case SpoilEpochs(lie):
                 return lie_guard(state, lie) if self.lies else "the file is never another log's"
@@ -253,11 +257,12 @@ class Recovery(Properties, Machine[State]):
                 last = max(state.snapshots, default=state.start)
                 snapshots = state.snapshots | {state.end} if state.end > last else state.snapshots
                 closed = evolve(flushed, is_open=False, is_clean=True, point=state.end, snapshots=snapshots, gaps=())
-                return evolve(closed, high_watermark=min(state.high_watermark, state.end))
+                return evolve(closed, high_watermark=min(state.high_watermark, state.end), began=state.start)
             case Interrupt(first, last, stage):
                 flushed = self._flushed(state) if state.flushed < state.end else state
                 left = Replacing(first, last, stage)
-                return evolve(flushed, is_open=False, crashes=state.crashes + 1, replacing=left)
+                crashes = state.crashes + 1
+                return evolve(flushed, is_open=False, crashes=crashes, replacing=left, began=state.start)
         assert isinstance(action, Crash)
         return self._crashed(state, action)
 
@@ -313,8 +318,7 @@ class Recovery(Properties, Machine[State]):
             return self._truncated(evolve(cut, end=offset), offset)
         offset = offset if offset < first else state.start
         epoch = offset - 1 if offset == state.start > state.first_epoch > NO_EPOCHS else NO_EPOCHS
-        noted = state.noted if state.first_epoch == NO_EPOCHS else epoch
-        anew = evolve(state, segments=(Segment(offset),), start=offset, end=offset, first_epoch=epoch, noted=noted)
+        anew = evolve(state, segments=(Segment(offset),), start=offset, end=offset, first_epoch=epoch, noted=epoch)
         return evolve(self._flushed(anew), snapshots=frozenset())
 
     def _crashed(self, state: State, crash: Crash) -> State:
@@ -327,7 +331,8 @@ class Recovery(Properties, Machine[State]):
                 stays = segment.synced
             torn = segment.torn or (number == crash.file and crash.torn)
             segments.append(evolve(segment, batches=segment.batches[:stays], synced=stays, torn=torn))
-        return evolve(state, segments=tuple(segments), is_open=False, gaps=(), crashes=state.crashes + 1)
+        crashed = evolve(state, segments=tuple(segments), is_open=False, gaps=(), crashes=state.crashes + 1)
+        return evolve(crashed, began=state.start)
 
     def _damaged(self, state: State, action: Action) -> State:
         match action:
@@ -350,6 +355,8 @@ class Recovery(Properties, Machine[State]):
                 return evolve(state, point=0)
             case SpoilPoint():
                 return evolve(state, point=FAR)
+            case LoseStart():
+                return evolve(state, start=0, start_is_lost=True)
             case SpoilEpochs():
                 return evolve(state, is_contradicted=True)
         return evolve(state, start=FAR)

@@ -57,6 +57,9 @@ class Opening(Rules, Replacements):
         start = self.believed_start(state, first, end)
         gaps = [gap for gap in gaps if gap[1] > start or gap[0] < first]
         gaps = sorted({*gaps, *self.met(segments, start, gaps)})
+        written = state.start if state.start <= start else 0
+        in_doubt = bool(taken.segments) and first > written and self.is_start_unknown(state, first)
+        in_doubt &= all(gap[0] >= first for gap in gaps)
         first_epoch = taken.first_epoch
         if first_epoch != NO_EPOCHS:
             first_epoch = NO_EPOCHS if first_epoch >= end else max(first_epoch, start - 1)
@@ -70,13 +73,16 @@ class Opening(Rules, Replacements):
             gaps=tuple(gaps),
             flushed=end,
             point=min(state.point, end),
-            noted=state.written_epochs if taken.segments else state.noted,
+            noted=state.first_epoch if in_doubt else state.written_epochs if taken.segments else state.noted,
             snapshots=self.kept_snapshots(state, segments, start, end),
             is_clean=False,
             is_contradicted=state.is_contradicted and not reads_all,
             has_note=self.is_noted(gaps),
             was_rejected=was_rejected,
             ends_in_damage=taken.ends_in_damage,
+            start_in_doubt=in_doubt,
+            start_is_lost=False,
+            began=0,
             aside=state.aside | taken.aside,
         )
 
@@ -87,7 +93,7 @@ class Opening(Rules, Replacements):
         waiting = list(state.segments)
         known_start = None if state.noted < 0 else state.noted
         if known_start is not None:
-            while len(waiting) > 1 and waiting[1].base <= known_start and not self.read(waiting[0]).believed:
+            while len(waiting) > 1 and self.is_early_stray(state, waiting[0], waiting[1].base):
                 taken.leave(waiting.pop(0).batches)
             if waiting and known_start + 1 < waiting[0].base:
                 taken.add_gap(known_start + 1 if known_start else 0, waiting[0].base)
@@ -112,6 +118,13 @@ class Opening(Rules, Replacements):
                 taken.end = known_end
         taken.is_rejected = self.is_rejected(point, max(taken.end, known_end, state.start))
         return taken
+
+    def is_early_stray(self, state: State, segment: Segment, limit: int) -> bool:
+        """Whether a first segment was never one of the log: all of it lies below the start, and holds nothing.
+
+        In a log that is known to be damaged the leader epochs may begin behind what is damaged.
+        """
+        return not state.has_note and limit <= state.noted and not self.read(segment).believed
 
     def is_contradicted(self, state: State) -> bool:
         """Whether the batches at which the leader epochs are to begin say otherwise: then all is read."""
@@ -237,6 +250,16 @@ class Opening(Rules, Replacements):
     def is_noted(self, gaps: list[Gap]) -> bool:
         """Whether the next process is told to read all of the log."""
         return bool(gaps)
+
+    def is_start_unknown(self, state: State, first: int) -> bool:
+        """Whether nothing tells that what lay before the first segment was deleted: the leader epochs would.
+
+        They do not tell whether the record was deleted with which the first one begins. A clean stop writes that down.
+        Those of a log that is known to be damaged may have been made anew, and begin behind what is damaged.
+        """
+        is_unsure = state.is_clean and not state.start_is_lost and first == state.noted + 1
+        is_unsure |= state.has_note and not 0 <= state.noted < first
+        return is_unsure or state.noted in (NO_FILE, UNREADABLE) or self.is_contradicted(state)
 
     def believed_start(self, state: State, first: int, end: int) -> int:
         """Where the log starts: not beyond what the leader epochs bear witness to."""

@@ -77,6 +77,7 @@ class Properties(Opening):
             "DeletedIsGone": self.deleted_is_gone,
             "RepairKeepsWhatIsBefore": self.repair_keeps_what_is_before,
             "LossIsTold": self.loss_is_told,
+            "StartIsTold": self.start_is_told,
             "FollowedIsServed": self.followed_is_served,
             "LostPointServesNoMore": self.lost_point_serves_no_more,
         }
@@ -120,6 +121,15 @@ class Properties(Opening):
         """A log that was closed in order, and ends earlier than it did, says so, unless much is damaged."""
         is_told = bool(after.gaps) or after.was_rejected or after.ends_in_damage or before.damages > 2
         return is_told or not isinstance(action, Open) or not before.is_clean or after.end >= before.flushed
+
+    def start_is_told(self, before: State, action: Action, after: State) -> bool:
+        """A log that starts later than it did says so, or its directory does: a checkpoint is gone, or it has crashed.
+
+        After a crash nobody knows whether the record was deleted with which the first leader epoch begins.
+        """
+        is_unsure = before.start_is_lost or (not before.is_clean and after.start == before.noted + 1)
+        is_told = bool(after.gaps) or after.start_in_doubt or is_unsure
+        return is_told or not isinstance(action, Open) or after.start <= before.began
 
     def followed_is_served(self, before: State, action: Action, after: State) -> bool:
         """Nothing intact is refused without a reason: of two batches that follow each other in a file neither is."""

@@ -120,6 +120,12 @@ class State:
     """Whether the last opening did not believe the recovery point."""
     ends_in_damage: bool = False
     """Whether the last opening met a file that ends in damage, where nothing tells what else it held."""
+    start_in_doubt: bool = False
+    """Whether nothing told the last opening if there were segments before the first one."""
+    start_is_lost: bool = False
+    """Whether the file with the log starts is gone, which its directory tells."""
+    began: int = 0
+    """Of a closed log, where it started, whatever is written down of that."""
     aside: frozenset[int] = frozenset()
     """Where batches begin that are kept in other files than those of the log."""
     replacing: Replacing | None = None

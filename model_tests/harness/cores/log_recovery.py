@@ -92,7 +92,7 @@ class RecoveryCores:
         self._places: dict[int, tuple[int, int, int]] = {}
         """Where a batch begins -> the base offset of its segment, its position there, and its size."""
         self._point = self._start = self._high_watermark = 0
-        self._is_clean = False
+        self._is_clean, self._knows_start = False, True
         self._machine = machine
         self._read_wanted: int | None = None
         """How many segments the last opening had to read; None once something else has happened."""
@@ -250,6 +250,9 @@ class RecoveryCores:
     def spoil_point(self, action: spec.SpoilPoint, before: State) -> None:
         self._point = spec.FAR
 
+    def lose_start(self, action: spec.LoseStart, before: State) -> None:
+        self._start, self._knows_start = 0, False
+
     def spoil_start(self, action: spec.SpoilStart, before: State) -> None:
         self._start = spec.FAR
 
@@ -264,10 +267,11 @@ class RecoveryCores:
             log_start_offset=self._start,
             high_watermark=self._high_watermark,
             clean_shutdown=self._is_clean,
+            knows_log_start=self._knows_start,
             reads_all=action.reads_all,
             before_lowering=self._lower,
         )
-        self._start, self._is_clean = log.log_start_offset, False
+        self._start, self._is_clean, self._knows_start = log.log_start_offset, False, True
         if latest <= log.log_end_offset:  # else a crash has taken what the checkpoint knows, and all is read
             self._read_wanted = segments_read(self._machine, before, reads_all=action.reads_all)
 
@@ -305,6 +309,7 @@ class RecoveryCores:
             has_note=DAMAGE_NOTE in names,
             was_rejected=log.recovery.is_point_rejected,
             ends_in_damage=log.recovery.ends_in_damage,
+            start_in_doubt=log.recovery.is_start_in_doubt,
             aside=state.aside & self._aside(names),
         )
 
@@ -330,7 +335,8 @@ class RecoveryCores:
         recovery = self._log.recovery
         if recovery.scanned_segments != self._read_wanted:
             yield Change("segments that are read", self._read_wanted, recovery.scanned_segments)
-        lost_nothing = not recovery.gaps and not expected.was_rejected and not expected.ends_in_damage
+        is_doubtful = expected.was_rejected or expected.ends_in_damage or expected.start_in_doubt
+        lost_nothing = not recovery.gaps and not is_doubtful
         if recovery.lost_nothing != lost_nothing:
             yield Change("all that was flushed is there", lost_nothing, recovery.lost_nothing)
 
@@ -474,6 +480,7 @@ STEPS: Final = Steps[RecoveryCores, [State], None](
     on(spec.LosePoint, RecoveryCores.lose_point),
     on(spec.SpoilPoint, RecoveryCores.spoil_point),
     on(spec.SpoilStart, RecoveryCores.spoil_start),
+    on(spec.LoseStart, RecoveryCores.lose_start),
     on(SpoilEpochs, RecoveryCores.spoil_epochs),
     on(Interrupt, RecoveryCores.interrupt),
     on(spec.Open, RecoveryCores.open),

@@ -20,19 +20,19 @@ from tidegauge.spec.recovery.state import Batch, Gap, Rot, Segment, Stage, State
 
 def test_one_batch_a_crash_and_any_damage() -> None:
     found = explore(Recovery(max_appends=1), converges=True)
-    assert (found.holds, found.complete, found.distinct) == (True, True, 5_541)
+    assert (found.holds, found.complete, found.distinct) == (True, True, 5_809)
     assert found.reached.keys() == {"a recovery point is rejected"}
 
 
 def test_a_cleaner_that_dies_and_epochs_of_another_log() -> None:
     found = explore(Recovery(max_appends=1, replaces=True, lies=True))
-    assert (found.holds, found.complete, found.distinct) == (True, True, 5_869)
+    assert (found.holds, found.complete, found.distinct) == (True, True, 6_137)
 
 
 @pytest.mark.deep
 @pytest.mark.parametrize(
     ("machine", "states"),
-    [(Recovery(max_appends=2, max_damages=0), 24_551), (Recovery(max_appends=1, max_damages=2), 22_745)],
+    [(Recovery(max_appends=2, max_damages=0), 24_551), (Recovery(max_appends=1, max_damages=2), 26_289)],
 )
 def test_more_batches_or_more_damage(machine: Recovery, states: int) -> None:
     found = explore(machine)
@@ -101,12 +101,35 @@ class ForgetsWhatALogStartSays(Recovery):
         return point
 
 
+class TakesTheFirstFileForTheStart(Recovery):
+    """Two segments; the first one is lost, and so are the leader epochs."""
+
+    def initial(self) -> Iterable[State]:
+        left = Segment(1, (Batch(1, 2, 0),), 1)
+        yield State((left,), end=2, flushed=2, point=2, is_clean=True, damages=2)
+
+    def is_start_unknown(self, state: State, first: int) -> bool:
+        return False
+
+
+class BelievesAFirstFileOfWhichNoStartIsNoted(TakesTheFirstFileForTheStart):
+    """The epochs are there, and one of them began with the lost record; nothing says that it was deleted."""
+
+    def initial(self) -> Iterable[State]:
+        for state in super().initial():
+            yield attrs.evolve(state, first_epoch=0, noted=0, damages=1)
+
+
 class StartsWhereTheFilesDo(Recovery):
     def believed_start(self, state: State, first: int, end: int) -> int:
         return first
 
 
 class StartsWhereItIsTold(Recovery):
+    def start_is_told(self, before: State, action: Action, after: State) -> bool:
+        """Is broken too, and sooner."""
+        return True
+
     def believed_start(self, state: State, first: int, end: int) -> int:
         return state.start
 
@@ -117,7 +140,9 @@ class RefusesWhatWasDeleted(Recovery):
     def initial(self) -> Iterable[State]:
         rots = [Rot.LENGTH, None, None, Rot.CONTENT]
         batches = tuple(Batch(number, number + 1, 0, rot) for number, rot in enumerate(rots))
-        yield State((Segment(0, batches, 4),), start=1, point=4, first_epoch=0, noted=0, is_clean=True, damages=2)
+        yield State(
+            (Segment(0, batches, 4),), start=1, began=1, point=4, first_epoch=0, noted=0, is_clean=True, damages=2
+        )
 
     def met(self, segments: list[Segment], start: int, gaps: list[Gap]) -> Iterator[Gap]:
         return super().met(segments, 0, gaps)
@@ -198,6 +223,8 @@ class BelievesEpochsOfAnotherLog(Recovery):
         (AsksNoSnapshots(max_appends=1, max_damages=2), "NoOffsetIsGivenTwice"),
         (EndsEarlierInSilence(max_appends=1, max_damages=2), "LossIsTold"),
         (ForgetsWhatALogStartSays(max_appends=1), "NoOffsetIsGivenTwice"),
+        (TakesTheFirstFileForTheStart(max_appends=0), "StartIsTold"),
+        (BelievesAFirstFileOfWhichNoStartIsNoted(max_appends=0), "StartIsTold"),
         (StartsWhereTheFilesDo(max_appends=1), "DeletedIsGone"),
         (StartsWhereItIsTold(max_appends=1), "StartIsInTheLog"),
         (SkipsWhatIsMissing(max_appends=2, max_damages=0), "FlushedIsKept"),
