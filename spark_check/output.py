@@ -122,7 +122,8 @@ def begin(out: Place, manifest: dict[str, Any]) -> None:
         for name in (*TABLES, UNITS, ATTEMPTS):
             (out / name).make_folder()
         note.put(json.dumps(run).encode())
-        if any(not other.name.startswith(job) for other in (out / ATTEMPTS).files()):
+        notes = (other.name for other in (out / ATTEMPTS).files() if not other.name.endswith(PARTIAL))
+        if not all(name.startswith(job) for name in notes):
             note.delete()
             raise BadOutput(f"another job has begun in {out}: give another folder")
         if not (out / MANIFEST).exists():

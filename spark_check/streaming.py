@@ -71,8 +71,9 @@ class Stream:
         """Process a batch; with `everything` all histories are closed. Raises BadOutput for another stream's batch."""
         if not everything and (self.out / ENDED).exists():
             raise BadOutput(f"the stream in {self.out} has ended: give another folder")
-        newest = _newest(self.out / BATCHES, number)
-        if any(int(file.stem) > number for file in (self.out / BATCHES).files()):
+        records = _records(self.out / BATCHES)
+        newest = records.get(max((one for one in records if one < number), default=-1))
+        if any(one > number for one in records):
             raise BadOutput(
                 f"batch {number} comes after later ones in {self.out}: the checkpoint is not this stream's. "
                 "Give another folder, or the checkpoint that the stream began with"
@@ -179,20 +180,20 @@ def end_stream(spark: SparkSession, out: str | Path) -> None:
     place = Place.of(out)
     options = read_object(place / OPTIONS)
     (place / ENDED).put(b"{}")  # first: no batch may come between
-    newest = _newest(place / BATCHES, None)
-    if newest is None:
+    records = _records(place / BATCHES)
+    if not records:
         return
     names = None if options["topics"] is None else tuple(options["topics"])
     stream = Stream(place, Level(options["level"]), options["buckets"], options["patience"], names)
     kept = [name for name in (place / STATE / "00000").files() if name.name.endswith("-open.parquet")]
     with max(kept).open_parquet() as file:
         nothing = file.schema_arrow.empty_table()
-    stream.take(spark.createDataFrame(nothing), int(newest.stem) + 1, everything=True)
+    stream.take(spark.createDataFrame(nothing), max(records) + 1, everything=True)
 
 
 def totals(out: str | Path) -> Counter[str]:
     """What the batches so far did: `histories` judged, by verdict too, rows that came `late`; `open` rows now."""
-    batches = sorted((Place.of(out) / BATCHES).files())
+    batches = [file for _, file in sorted(_records(Place.of(out) / BATCHES).items())]
     did: Counter[str] = Counter()
     for file in batches:
         one = read_object(file)
@@ -223,10 +224,9 @@ def _begin(stream: Stream) -> None:
     (out / OPTIONS).put(json.dumps(said).encode())
 
 
-def _newest(folder: Place, before: int | None) -> Place | None:
-    """The record of the newest batch, of those before a number if one is given."""
-    numbered = [file for file in folder.files() if file.suffix == ".json"]
-    return max((file for file in numbered if before is None or int(file.stem) < before), default=None)
+def _records(folder: Place) -> dict[int, Place]:
+    """The records of batches by their numbers. A write that was killed may have left a file beside them."""
+    return {int(file.stem): file for file in folder.files() if file.suffix == ".json" and file.stem.isdecimal()}
 
 
 def _state(place: Place, number: int) -> tuple[Ints, pa.Table | None]:

@@ -41,7 +41,7 @@ from tidegauge.spark_check.errors import BadInput, BadOutput, CannotRun, NotReco
 from tidegauge.spark_check.frames import check_histories
 from tidegauge.spark_check.job import open_job, plan_files
 from tidegauge.spark_check.output import ATTEMPTS, JOB_TABLES, MANIFEST, SUMMARY, UNITS, begin
-from tidegauge.spark_check.places import Place
+from tidegauge.spark_check.places import PARTIAL, Place
 from tidegauge.spark_check.session import local_session
 
 if TYPE_CHECKING:
@@ -126,6 +126,7 @@ def test_a_resumed_job_checks_only_what_is_not_done(spark: SparkSession, plan: s
     out = tmp_path / "out"
     open_job([file], out, target=200, largest=300).run(spark)
     (out / SUMMARY).unlink()
+    (out / ATTEMPTS / f".0123456789ab-0.json.0123456789ab{PARTIAL}").write_text("killed while it was wri")
     commits = sorted((out / UNITS).iterdir())
     for commit in commits[::3]:
         commit.unlink()  # its tables are there, as after a kill between the tables and the commit

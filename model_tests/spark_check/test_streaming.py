@@ -27,7 +27,7 @@ from tidegauge.model_tests.spark_check.layouts import (
     written_verdicts,
 )
 from tidegauge.spark_check.errors import BadInput, BadOutput
-from tidegauge.spark_check.places import Place
+from tidegauge.spark_check.places import PARTIAL, Place
 from tidegauge.spark_check.streaming import Stream, _begin, end_stream, judge_stream, totals
 
 if TYPE_CHECKING:
@@ -79,6 +79,7 @@ def test_each_history_is_judged_once_although_a_batch_is_interrupted_and_late_ro
 
     def fail_at_the_end_of_the_second(place: Place, content: bytes) -> None:
         if place.uri.endswith("_batches/000000000001.json"):
+            (Path(place.uri).parent / f".{place.name}.0123456789ab{PARTIAL}").write_bytes(content[:5])
             raise OSError("the driver is killed here")
         put(place, content)
 
