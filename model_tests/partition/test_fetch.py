@@ -47,6 +47,21 @@ def test_nobody_fetches_from_itself_or_from_nobody() -> None:
     assert all(replica.fetch_request(100) is None for replica in partition.replicas)
 
 
+@pytest.mark.parametrize(("log_start", "begins_anew"), [(-1, False), (0, True), (2, True)])
+def test_a_follower_out_of_range_starts_over_where_its_leader_starts_if_that_is_told(
+    log_start: int, begins_anew: bool
+) -> None:
+    """Offset 0 is such a start, as of a leader that has lost its log."""
+    partition = Partition()
+    partition.append(0, 7)
+    partition.fetch(1)
+    fetch = partition[1].fetch_request(101)
+    assert fetch is not None
+    told = PartitionFetchResponse(ErrorCode.offset_out_of_range, 0, 0, log_start_offset=log_start, log_start_epoch=0)
+    assert partition[1].receive_fetch_response(fetch, told, partition.now_ms) is begins_anew
+    assert partition[1].log_end_offset == (log_start if begins_anew else 1)
+
+
 def logs_of(leader: list[tuple[int, int]], follower: list[tuple[int, int]], leader_epoch: int) -> Partition:
     """A partition whose replicas 0 and 1 have these logs of (epoch, value), broker 0 leading."""
     partition = Partition()

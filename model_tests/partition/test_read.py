@@ -41,6 +41,19 @@ def test_between_high_watermark_and_log_end_there_is_nothing_yet(offset: int) ->
     assert response.records == b""
 
 
+def test_where_no_byte_is_left_of_a_fetch_the_log_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another partition has filled the response: a damaged place here is not its reader's concern yet."""
+    leader = committed(2)[0]
+
+    def fail(offset: int, max_bytes: int, end_offset: int) -> bytes:
+        raise AssertionError("the log is read")
+
+    monkeypatch.setattr(leader.log, "fetch", fail)
+    assert leader.read(0, 0, at_least_one=False).records == b""
+    with pytest.raises(AssertionError, match="the log is read"):
+        leader.read(0, 0, at_least_one=True)
+
+
 @pytest.mark.parametrize("offset", [-1, 6])
 def test_an_offset_outside_the_log_is_out_of_range(offset: int) -> None:
     assert committed(2, more=3)[0].read(offset, EVERYTHING).error is ErrorCode.offset_out_of_range

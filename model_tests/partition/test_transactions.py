@@ -140,6 +140,16 @@ def test_the_transaction_that_began_first_holds_the_others_back() -> None:
     assert pair.leader.last_stable_offset == 4
 
 
+def test_a_transaction_beyond_the_high_watermark_does_not_hold_readers_back_nor_lets_them_on() -> None:
+    pair = Pair()
+    pair.append(data(7, transactional=False))
+    pair.replicate()
+    pair.append(data(7, sequence=1, transactional=False))
+    pair.append(data(8))
+    assert (pair.leader.high_watermark, pair.leader.log_end_offset) == (1, 3)
+    assert pair.leader.last_stable_offset == 1
+
+
 def test_the_last_stable_offset_is_never_below_the_log_start() -> None:
     pair = Pair()
     pair.append(data(7))
