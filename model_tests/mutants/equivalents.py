@@ -41,9 +41,6 @@ EQUIVALENT: Final[Mapping[str, str]] = {
     "impl/controller/configs.py Configs._write_configs: `now_unclean and (not unclean)` -> `now_unclean`": (
         "where any live replica may lead already, one does (WhoMayLeadsAtOnce): to elect again changes nothing"
     ),
-    "impl/partition/leader.py Leader.diverging_epoch: guard `if fetch.fetch_offset == 0` -> nothing": (
-        "who fetches from 0 has no record and names no epoch: (-1, 0) is where that ends in a log that begins at 0"
-    ),
     "impl/controller/elections.py ElectionRules.with_leader: "
     "`registration.leader in registration.isr and image.is_unfenced(registration.leader)` -> "
     "`registration.leader in registration.isr`": (

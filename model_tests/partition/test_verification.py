@@ -7,7 +7,7 @@ from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.partition.messages import Appended
 from tidegauge.impl.partition.producer_state import InvalidTransactionStateError
-from tidegauge.impl.partition.verification import Verification
+from tidegauge.impl.partition.verification import Verification, Verifications
 from tidegauge.impl.records.batches import BatchHeader
 from tidegauge.impl.records.origin import Origin
 from tidegauge.model_tests.partition.replicas import registration
@@ -123,3 +123,13 @@ def test_a_group_coordinators_batch_needs_the_transaction_or_the_word_too(pair: 
     assert leader.coordinators_batch_error(7, 1) is ErrorCode.invalid_txn_state
     pair.end(marker(7, epoch=1, commit=True), version=2)
     assert leader.coordinators_batch_error(7, 0) is ErrorCode.invalid_producer_epoch
+
+
+def test_an_old_epochs_verification_is_forgotten_though_a_newer_one_is_there() -> None:
+    known = Verifications()
+    assert known.confirm(known.begin(7, 0))
+    known.forget_old()
+    known.begin(7, 1)
+    assert known.is_verified(7, 0)
+    known.forget_old()
+    assert not known.is_verified(7, 0)

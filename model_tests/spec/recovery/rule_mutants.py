@@ -97,6 +97,7 @@ MUTANTS: Final[tuple[RuleMutant, ...]] = (
     RuleMutant("believes_no_log_start", "is_start_witnessed", always(False), STARTED, "NoOffsetIsGivenTwice"),
     RuleMutant("keeps_every_snapshot", "kept_snapshots",
                lambda m, r, state, *where: state.snapshots, CRASHED, "FlushedIsKept"),
+    RuleMutant("takes_every_first_segment_for_a_stray", "is_early_stray", always(True), ONE, "IntactIsKept"),
     RuleMutant("follows_nothing", "is_followed", always(False), FIRST_OF_THREE, "FollowedIsServed"),
     RuleMutant("finds_nothing_borne_out", "is_borne_out", always(False),
                RefusesWhatItHas(max_appends=0), "FollowedIsServed"),
