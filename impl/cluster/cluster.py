@@ -36,8 +36,6 @@ from tidegauge.impl.cluster.parts import Delegate, Parts
 from tidegauge.impl.cluster.process_faults import ProcessFaults
 from tidegauge.impl.cluster.security import Security
 from tidegauge.impl.controller.controller import Controller
-from tidegauge.impl.coordinators.transactions.rules import CORRECT as CORRECT_TRANSACTIONS
-from tidegauge.impl.coordinators.transactions.rules import TransactionRules
 from tidegauge.impl.faults.fault_log import FaultLog, logged
 from tidegauge.impl.faults.request_faults import RequestFaults
 from tidegauge.impl.partition.replica import PartitionReplica
@@ -48,6 +46,7 @@ from tidegauge.impl.server.controller.node import ControllerNode
 from tidegauge.impl.server.trace.tracer import Trace
 
 if TYPE_CHECKING:
+    from tidegauge.impl.coordinators.transactions.rules import TransactionRules
     from tidegauge.impl.ports.simulated_network import SimulatedNetwork
 
 START_TIMEOUT_S: Final = 30.0
@@ -82,7 +81,7 @@ class Cluster:
         trace: bool = True,
         replica_class: type[PartitionReplica] = PartitionReplica,
         controller_class: type[Controller] = Controller,
-        transaction_rules: TransactionRules = CORRECT_TRANSACTIONS,
+        transaction_rules: TransactionRules | None = None,
     ) -> None:
         """
         brokers: how many, with ids from 0.
@@ -95,6 +94,7 @@ class Cluster:
         timers: without them no node does anything by itself; call the `broker.actions`.
         trace: whether decisions are recorded in `cluster.trace`.
         replica_class, controller_class, transaction_rules: the cores to run; for experiments with one rule changed.
+            `transaction_rules` is None for the correct ones.
 
         Raises ValueError that names what is wrong, its value and the way out.
         """

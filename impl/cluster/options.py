@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import attrs
 
 from tidegauge.impl.cluster.names import LOOPBACK
 from tidegauge.impl.cluster.security import Security
 from tidegauge.impl.controller.controller import Controller
-from tidegauge.impl.coordinators.transactions.rules import TransactionRules
 from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.impl.server.config import ServerConfig
 from tidegauge.impl.server.transport.security.listeners import ListenerSpec, plan_listeners
 from tidegauge.impl.server.voters import SETTING
+
+if TYPE_CHECKING:
+    from tidegauge.impl.coordinators.transactions.rules import TransactionRules
 
 DEFAULTS: Final[Mapping[str, Any]] = {"replica.fetch.backoff.ms": 100, "broker.heartbeat.interval.ms": 1_000}
 """Settings whose defaults differ from Kafka's, because a cluster in one process has no network to spare."""
@@ -50,7 +52,7 @@ class ClusterOptions:
     timers: bool
     replica_class: type[PartitionReplica]
     controller_class: type[Controller]
-    transaction_rules: TransactionRules
+    transaction_rules: TransactionRules | None
 
     def __attrs_post_init__(self) -> None:
         _check(self.brokers, self.seed, self.host, self.directory, self.racks)

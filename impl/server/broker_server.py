@@ -25,7 +25,6 @@ from uuid import UUID
 
 import trio
 
-from tidegauge.impl.coordinators.transactions.rules import CORRECT, TransactionRules
 from tidegauge.impl.metadata.image import ClusterImage
 from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.impl.ports.network import Address
@@ -33,13 +32,13 @@ from tidegauge.impl.server.api_versions import api_versions_response, invalid_re
 from tidegauge.impl.server.broker.actions import BrokerActions
 from tidegauge.impl.server.broker.collaborators import BrokerCollaborators
 from tidegauge.impl.server.broker.controller_link import ControllerLink
+from tidegauge.impl.server.broker.coordinators import Coordinators
 from tidegauge.impl.server.broker.directory_failures import DirectoryFailures
 from tidegauge.impl.server.broker.directory_moves import DirectoryMoves
 from tidegauge.impl.server.broker.dynamic_config import DynamicConfig
 from tidegauge.impl.server.broker.fetch_sessions import LARGEST_SESSION_ID, FetchSessions
 from tidegauge.impl.server.broker.follower_fetches import FollowerFetches
 from tidegauge.impl.server.broker.forwarding import Forwarder
-from tidegauge.impl.server.broker.groups import Groups
 from tidegauge.impl.server.broker.internal_topics import InternalTopics
 from tidegauge.impl.server.broker.isr_proposals import IsrProposals
 from tidegauge.impl.server.broker.listener import BrokerListener
@@ -61,7 +60,6 @@ from tidegauge.impl.server.broker.replica_selection import ReplicaSelector
 from tidegauge.impl.server.broker.tasks import BrokerTasks
 from tidegauge.impl.server.broker.timers import BrokerTimers
 from tidegauge.impl.server.broker.transaction_verifier import TransactionVerifier
-from tidegauge.impl.server.broker.transactions import Transactions
 from tidegauge.impl.server.broker_handlers import BROKER_HANDLERS
 from tidegauge.impl.server.node import Node
 from tidegauge.impl.server.transport.context import RequestContext
@@ -76,6 +74,9 @@ from tidegauge.impl.storage.log_directories import LogDirectories
 from tidegauge.impl.wire.apis import BROKER_APIS, UNSTABLE_APIS, ApiKey
 
 if TYPE_CHECKING:
+    from tidegauge.impl.coordinators.transactions.rules import TransactionRules
+    from tidegauge.impl.server.broker.groups import Groups
+    from tidegauge.impl.server.broker.transactions import Transactions
     from tidegauge.impl.server.transport.request_hook import RequestHook, RequestHooks
 
 
@@ -88,10 +89,10 @@ class Broker:
         voters: Sequence[Address],
         *,
         replica_class: type[PartitionReplica] = PartitionReplica,
-        transaction_rules: TransactionRules = CORRECT,
+        transaction_rules: TransactionRules | None = None,
     ) -> None:
         """`voters` are the controllers' addresses, at least one; `replica_class` is the core of its replicas, and its
-        transaction coordinator rules by `transaction_rules`.
+        transaction coordinator rules by `transaction_rules`, or by the correct ones.
         """
         assert node.cluster_id is not None, "a broker is told its cluster, by its controller at the latest"
         self.node = node
@@ -187,7 +188,17 @@ class Broker:
             client_id=node.name,
             response_timeout_ms=node.response_timeout_ms(config.replica_socket_timeout_ms),
         )
-        self.groups = Groups(
+        self.coordinators = Coordinators(
+            self.replicas.effects, make_groups=self._make_groups, make_transactions=self._make_transactions
+        )
+        self.transaction_verifier = TransactionVerifier(self.metadata, self.peers, self.config, node.clock)
+        self.readiness = Readiness(self.registration, self.metadata, self.loader, self.peers)
+
+    def _make_groups(self) -> Groups:
+        from tidegauge.impl.server.broker.groups import Groups
+
+        node = self.node
+        return Groups(
             self.replicas,
             self.metadata,
             self.tasks,
@@ -197,8 +208,12 @@ class Broker:
             timers=node.timers,
             tracer=node.tracer,
         )
-        self.transaction_verifier = TransactionVerifier(self.metadata, self.peers, self.config, node.clock)
-        self.transactions = Transactions(
+
+    def _make_transactions(self) -> Transactions:
+        from tidegauge.impl.server.broker.transactions import Transactions
+
+        node = self.node
+        return Transactions(
             self.replicas,
             self.metadata,
             self.producer_ids,
@@ -210,7 +225,6 @@ class Broker:
             timers=node.timers,
             rules=self._transaction_rules,
         )
-        self.readiness = Readiness(self.registration, self.metadata, self.loader, self.peers)
 
     def _make_replication(self) -> None:
         """What makes replicas follow, and leaders keep their ISR."""
@@ -343,8 +357,7 @@ class Broker:
             directory_moves=self.directory_moves,
             producer_ids=self.producer_ids,
             internal_topics=self.internal_topics,
-            groups=self.groups,
-            transactions=self.transactions,
+            coordinators=self.coordinators,
             transaction_verifier=self.transaction_verifier,
             listeners=self.listeners,
             clock=self.clock,
@@ -369,6 +382,16 @@ class Broker:
             return invalid_request()
         image = self.metadata.image
         return api_versions_response(self._versions, image.offset, image.feature_level, context.api_version)
+
+    @property
+    def groups(self) -> Groups:
+        """The coordinator of groups."""
+        return self.coordinators.groups
+
+    @property
+    def transactions(self) -> Transactions:
+        """The coordinator of transactions."""
+        return self.coordinators.transactions
 
     # --- what embedders ask --------------------------------------------------------------------------------------
 

@@ -6,8 +6,8 @@ from typing import Final
 
 import attrs
 
-from tidegauge.impl.coordinators.groups.consumer.assignors import ASSIGNORS
-from tidegauge.impl.coordinators.groups.migration.rules import Policy
+from tidegauge.impl.coordinators.groups.consumer.assignor_names import ASSIGNOR_NAMES
+from tidegauge.impl.coordinators.groups.migration.policy import Policy
 from tidegauge.impl.metadata.config_types import ConfigType
 from tidegauge.impl.server.settings import INT_MAX, Update, flag, names, text, whole
 from tidegauge.impl.server.transport.security.settings import SecuritySettings
@@ -16,8 +16,8 @@ SHORT_MAX: Final = (1 << 15) - 1
 
 
 def _assignors(value: tuple[str, ...]) -> None:
-    if not value or any(name not in ASSIGNORS for name in value):
-        raise ValueError(f"it must name at least one of {', '.join(ASSIGNORS)}, and no other")
+    if not value or any(name not in ASSIGNOR_NAMES for name in value):
+        raise ValueError(f"it must name at least one of {', '.join(ASSIGNOR_NAMES)}, and no other")
 
 
 def _policy(value: str) -> None:

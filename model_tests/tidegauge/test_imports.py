@@ -185,6 +185,25 @@ def test_a_family_of_apis_is_loaded_by_its_first_request() -> None:
     assert ApiKey.LIST_TRANSACTIONS in known[asked[0]]
 
 
+COORDINATORS = ("tidegauge.impl.coordinators.groups.", "tidegauge.impl.coordinators.transactions.")
+NAMES = {
+    "tidegauge.impl.coordinators.groups.consumer",
+    "tidegauge.impl.coordinators.groups.consumer.assignor_names",
+    "tidegauge.impl.coordinators.groups.migration",
+    "tidegauge.impl.coordinators.groups.migration.policy",
+}
+"""What settings name of coordinators."""
+
+
+def test_a_coordinator_is_loaded_by_its_first_request() -> None:
+    """Each kind by its own: ListTransactions asks for transactions, and no group comes with them."""
+    after, then = modules_after(PRODUCE_AND_FETCH)
+    assert {name for name in after if name.startswith(COORDINATORS)} == NAMES
+    made = {name for name in then - after if name.startswith(COORDINATORS)}
+    assert "tidegauge.impl.coordinators.transactions.coordinator" in made
+    assert [name for name in made if ".groups." in name] == []
+
+
 def test_the_help_shows_the_summary_of_every_command_and_imports_none() -> None:
     (loaded,) = modules_after(
         "import sys\nfrom tidegauge.__main__ import app_for\napp_for(['--help'])\nprint(*sys.modules)"

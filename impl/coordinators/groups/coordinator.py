@@ -28,7 +28,8 @@ from tidegauge.impl.coordinators.groups.consumer.coordinator import ConsumerGrou
 from tidegauge.impl.coordinators.groups.consumer.state import ConsumerGroup
 from tidegauge.impl.coordinators.groups.log_entries import ConsumerGroupWritten, GroupWritten, LogEntry
 from tidegauge.impl.coordinators.groups.migration.coordinator import Migration
-from tidegauge.impl.coordinators.groups.migration.rules import MigrationLimits, MigrationRules, Policy
+from tidegauge.impl.coordinators.groups.migration.policy import Policy
+from tidegauge.impl.coordinators.groups.migration.rules import MigrationLimits, MigrationRules
 from tidegauge.impl.coordinators.groups.offsets import CommittedOffset, GroupOffsets
 from tidegauge.impl.coordinators.groups.record_formats import NO_TIME, OffsetKey, OffsetValue
 from tidegauge.impl.coordinators.groups.requests import (

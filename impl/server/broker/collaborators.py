@@ -12,6 +12,7 @@ import attrs
 if TYPE_CHECKING:
     from tidegauge.impl.ports.clock import Clock
     from tidegauge.impl.ports.disk import Disk
+    from tidegauge.impl.server.broker.coordinators import Coordinators
     from tidegauge.impl.server.broker.directory_moves import DirectoryMoves
     from tidegauge.impl.server.broker.dynamic_config import DynamicConfig
     from tidegauge.impl.server.broker.fetch_sessions import FetchSessions
@@ -42,9 +43,18 @@ class BrokerCollaborators:
     directory_moves: DirectoryMoves
     producer_ids: ProducerIdAllocator
     internal_topics: InternalTopics
-    groups: Groups
-    transactions: Transactions
+    _coordinators: Coordinators
     transaction_verifier: TransactionVerifier
     listeners: BrokerListeners
     clock: Clock
     disk: Disk
+
+    @property
+    def groups(self) -> Groups:
+        """The coordinator of groups, made now if nothing has asked for it yet."""
+        return self._coordinators.groups
+
+    @property
+    def transactions(self) -> Transactions:
+        """The coordinator of transactions, made now if nothing has asked for it yet."""
+        return self._coordinators.transactions

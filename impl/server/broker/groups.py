@@ -21,7 +21,7 @@ from tidegauge.impl.coordinators.groups.classic.turn import ClassicLimits
 from tidegauge.impl.coordinators.groups.consumer.coordinator import ConsumerLimits
 from tidegauge.impl.coordinators.groups.coordinator import GroupCoordinator, Limits
 from tidegauge.impl.coordinators.groups.log_entries import TransactionEnded, log_entries
-from tidegauge.impl.coordinators.groups.migration.rules import Policy
+from tidegauge.impl.coordinators.groups.migration.policy import Policy
 from tidegauge.impl.coordinators.groups.requests import Ruling
 from tidegauge.impl.coordinators.hashing import partition_for
 from tidegauge.impl.metadata.topic_names import CONSUMER_OFFSETS
@@ -99,7 +99,6 @@ class Groups:
             carry_out=self.members.carry_out,
             timers=timers,
         )
-        replicas.effects.coordinators[CONSUMER_OFFSETS] = self.log
         metadata.on_topic_removed(self.topic_removed)
 
     @property

@@ -16,6 +16,7 @@ A replica that goes away, with its log directory or by the metadata, wakes all t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 import attrs
@@ -50,13 +51,6 @@ class Fetchers(Protocol):
 
     def fetch_changed(self, partition: Partition) -> None:
         """The replica's next fetch is another one than its last, or there is none any more."""
-
-
-class Coordinators(Protocol):
-    """Have their logs in internal topics."""
-
-    def leadership_changed(self, partition: Partition) -> None:
-        """A new leader epoch has begun, or the replica is gone."""
 
 
 class SegmentUpkeep(Protocol):
@@ -102,8 +96,10 @@ class ReplicaEffects:
         """DeleteRecords."""
         self._isr_proposals: IsrProposer | None = None
         self._fetchers: Fetchers | None = None
-        self.coordinators: dict[str, Coordinators] = {}
-        """By the internal topic that each has its log in."""
+        self.coordinators: dict[str, Callable[[Partition], None]] = {}
+        """By the internal topic that a coordinator has its log in: called when a new leader epoch has begun, or the
+        replica is gone.
+        """
         self._upkeep: SegmentUpkeep | None = None
         self._failures: DirectoryFailureObserver | None = None
 
@@ -158,9 +154,9 @@ class ReplicaEffects:
         self.deletions.wake(key)
 
     def _tell_coordinator(self, partition: Partition) -> None:
-        coordinator = self.coordinators.get(partition.topic)
-        if coordinator is not None:
-            coordinator.leadership_changed(partition)
+        tell = self.coordinators.get(partition.topic)
+        if tell is not None:
+            tell(partition)
 
     def log_start_moved(self, partition: Partition) -> None:
         """The log start has moved by itself: followers are to learn it, and so is the leader that this one follows."""

@@ -73,10 +73,12 @@ class Transactions:
         clock: Clock,
         tracer: Tracer,
         timers: bool,
-        rules: TransactionRules = CORRECT,
+        rules: TransactionRules | None = None,
     ) -> None:
-        """`timers`: whether transactions are swept by time, and markers sent again; else a driver orders it."""
-        self._core = TransactionCoordinator(rules=rules)
+        """`timers`: whether transactions are swept by time, and markers sent again; else a driver orders it.
+        `rules`: None for the correct ones.
+        """
+        self._core = TransactionCoordinator(rules=rules or CORRECT)
         self._metadata = metadata
         self._producer_ids = producer_ids
         self._tasks = tasks
@@ -99,7 +101,6 @@ class Transactions:
         self.markers = MarkerSender(
             self.core, self._appended_in_the_end, metadata, peers, tasks, clock, self._trace, retry_ms=self._retry_ms
         )
-        replicas.effects.coordinators[TRANSACTION_STATE] = self.log
 
     def core(self) -> TransactionCoordinator:
         """The core, with the settings that are in force."""

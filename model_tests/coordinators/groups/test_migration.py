@@ -37,7 +37,7 @@ from tidegauge.impl.coordinators.groups.migration.embedded import (
     read_assignment,
     read_subscription,
 )
-from tidegauge.impl.coordinators.groups.migration.rules import Policy
+from tidegauge.impl.coordinators.groups.migration.policy import Policy
 from tidegauge.impl.coordinators.groups.record_formats import ConsumerKey, decode_key
 from tidegauge.impl.coordinators.groups.requests import Commit, NewOffset
 from tidegauge.impl.records.batches import RecordError

@@ -33,7 +33,8 @@ from tidegauge.impl.coordinators.groups.coordinator import GroupCoordinator, Lim
 from tidegauge.impl.coordinators.groups.group_metadata import group_record
 from tidegauge.impl.coordinators.groups.migration.coordinator import Decision, tombstones
 from tidegauge.impl.coordinators.groups.migration.embedded import encode_assignment, read_assignment
-from tidegauge.impl.coordinators.groups.migration.rules import MigrationLimits, MigrationRules, Policy
+from tidegauge.impl.coordinators.groups.migration.policy import Policy
+from tidegauge.impl.coordinators.groups.migration.rules import MigrationLimits, MigrationRules
 from tidegauge.impl.coordinators.groups.record_formats import ConsumerKey, GroupRecord, decode_key
 from tidegauge.impl.coordinators.groups.requests import Ruling
 from tidegauge.model_tests.harness.cores.consumer_abstraction import (

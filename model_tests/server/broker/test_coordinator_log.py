@@ -101,7 +101,7 @@ async def remembering(brokers: int = 3, topic_config: Mapping[str, object] = NO_
 def watch(cluster: Cluster, broker_id: int, made: Remembered) -> None:
     broker, coordinator = cluster.broker(broker_id), Remembering()
     log = CoordinatorLog(TRANSACTION_STATE, coordinator, broker.replicas, broker.tasks, broker.clock, lambda: 100)
-    broker.replicas.effects.coordinators[TRANSACTION_STATE] = log
+    broker.replicas.effects.coordinators[TRANSACTION_STATE] = log.leadership_changed
     made.logs[broker_id:] = [log]
     made.coordinators[broker_id:] = [coordinator]
 

@@ -62,7 +62,9 @@ def test_every_handler_is_an_async_function_of_a_request_and_its_context(
 def test_the_collaborators_that_a_handler_names_are_the_servers_and_of_the_types_that_it_says(
     table: Mapping[ApiKey, Registered], collaborators: type[Any]
 ) -> None:
-    given = _types_of(collaborators, sys.modules[collaborators.__module__])
+    module = sys.modules[collaborators.__module__]
+    made = {name: _types_of(make, module)["return"] for name, make in _properties_of(collaborators).items()}
+    given = _types_of(collaborators, module) | made
     for key, registered in table.items():
         handler = loaded(registered)
         types = _types_of(handler, inspect.getmodule(handler))
@@ -75,7 +77,18 @@ def test_every_collaborator_is_wanted_by_some_handler(
     table: Mapping[ApiKey, Registered], collaborators: type[Any]
 ) -> None:
     wanted = {name for registered in table.values() for name in collaborators_of(loaded(registered))}
-    assert {field.name for field in attrs.fields(collaborators)} == wanted
+    assert _names_of(collaborators) == wanted
+
+
+def _properties_of(collaborators: type[Any]) -> dict[str, Any]:
+    """The collaborators that are made when they are first asked for, and how."""
+    return {name: one.fget for name, one in vars(collaborators).items() if isinstance(one, property)}
+
+
+def _names_of(collaborators: type[Any]) -> set[str]:
+    """What a handler may name: public fields and properties."""
+    fields = {field.name for field in attrs.fields(collaborators) if not field.name.startswith("_")}
+    return fields | _properties_of(collaborators).keys()
 
 
 def _types_of(annotated: object, module: Any) -> dict[str, Any]:

@@ -10,11 +10,10 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from tidegauge.impl.coordinators.groups.consumer.assignor_names import RANGE, UNIFORM
 from tidegauge.impl.coordinators.groups.consumer.state import ConsumerGroup, Place, Topics
 
 Target = Mapping[str, frozenset[Place]]
-UNIFORM: Final = "uniform"
-RANGE: Final = "range"
 
 
 def _takers(group: ConsumerGroup, topics: Topics) -> dict[str, list[str]]:

@@ -7,7 +7,6 @@ so that a bug (`model_tests.bugs`) can override it. They know no clock and no lo
 from __future__ import annotations
 
 from collections.abc import Collection
-from enum import Enum
 
 import attrs
 from kio.schema.errors import ErrorCode
@@ -34,17 +33,9 @@ from tidegauge.impl.coordinators.groups.migration.embedded import (
     read_subscription,
     version_of,
 )
+from tidegauge.impl.coordinators.groups.migration.policy import Policy
 
 NONE = ErrorCode.none
-
-
-class Policy(Enum):
-    """`group.consumer.migration.policy`: which way a group with members goes over."""
-
-    DISABLED = "disabled"
-    UPGRADE = "upgrade"
-    DOWNGRADE = "downgrade"
-    BIDIRECTIONAL = "bidirectional"
 
 
 @attrs.frozen
