@@ -61,11 +61,11 @@ from tidegauge.impl.storage.partition_directory import create_directory, delete_
 from tidegauge.impl.storage.producer_snapshot import ProducerSnapshots
 from tidegauge.impl.storage.recovery import (
     NOTHING_RECOVERED,
-    Checkpointed,
     Recovery,
     next_segment,
     recover_segments,
 )
+from tidegauge.impl.storage.recovery_points import Checkpointed
 from tidegauge.impl.storage.segment import Segment
 from tidegauge.impl.storage.segments import Segments
 from tidegauge.impl.storage.validation import validated

@@ -31,9 +31,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Container, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
 import attrs
 
@@ -53,6 +53,7 @@ from tidegauge.impl.storage.log_names import LogNames
 from tidegauge.impl.storage.neighbours import first_batch, last_batch
 from tidegauge.impl.storage.noted_epochs import Beside, NotedEpochs
 from tidegauge.impl.storage.recovered import Recovered
+from tidegauge.impl.storage.recovery_points import Checkpointed, with_believed_point, without_point
 from tidegauge.impl.storage.segment import Segment
 from tidegauge.impl.storage.segment_names import (
     LOG_SUFFIX,
@@ -81,7 +82,7 @@ class Recovery:
     is_point_rejected: bool = False
     """Whether the recovery point was beyond all that is known of the log."""
     ends_in_damage: bool = False
-    """Whether a file ended in damage, and nothing told which offsets beyond that it held."""
+    """Whether the log or a file of it may have gone on: it ended in damage, and nothing told how far it went."""
     is_start_in_doubt: bool = False
     """Whether nothing told if there were segments before the first one."""
     was_damaged: bool = False
@@ -117,25 +118,6 @@ class Recovery:
 NOTHING_RECOVERED: Final = Recovery()
 
 
-class Checkpointed(NamedTuple):
-    """What was remembered of a log beside its segments."""
-
-    recovery_point: int = 0
-    log_start_offset: int = 0
-    high_watermark: int = 0
-    clean_shutdown: bool = False
-    """Whether the log was closed, so that its recovery point is its end."""
-    may_have_gaps: bool = False
-    """Whether the cleaner was at the log: Kafka's leaves segments that end before the next one begins."""
-    reads_all: bool = False
-    """Whether all of the log is to be read, whatever is known of it."""
-
-    @property
-    def knows_nothing(self) -> bool:
-        """Whether no checkpoint says that the log ever held a record."""
-        return self.recovery_point == self.log_start_offset == self.high_watermark == 0
-
-
 def recover_segments(
     disk: Disk,
     directory: str,
@@ -157,25 +139,32 @@ def recover_segments(
     is_clean = checkpointed.clean_shutdown
     entries = read_epochs(disk, directory, names.all, was_flushed=checkpointed.recovery_point > 0)
     reads_all = checkpointed.reads_all or DAMAGE_NOTE in names or entries is None
-    log_start = checkpointed.log_start_offset
-    witnessed = log_start if entries and log_start <= entries[0].start_offset + 1 else 0
+    start = checkpointed.start_not_denied(entries)
+    starts = {"start": start, "witnessed_start": start if entries else 0}
+
+    def ends_at(offset: int) -> bool:
+        if not names.bases:
+            return False
+        with closing(Segment(disk, directory, names.bases[-1], config.index_interval_bytes, now_ms)) as last:
+            last.recover(LeaderEpochCache(), Bounds(names.bases[-1]), flushed=_ENDLESS)
+        return last.next_offset == offset and not last.damaged
+
+    checkpointed = with_believed_point(directory, checkpointed, names.snapshots, entries, ends_at)
     starts_below = None if has_deleted or not entries else entries[0].start_offset
 
     def again(before: _Recovering, known: Checkpointed, *, believes: bool = True) -> _Recovering:
         before.close()
-        work = _Recovering(disk, directory, config, now_ms, known, epochs, reads_all=True, witnessed_start=witnessed)
+        work = _Recovering(disk, directory, config, now_ms, known, epochs, reads_all=True, **starts)
         work.go_on_from(before)
         work.load(LogNames(disk.list_directory(directory)), entries or (), starts_below, believes=believes)
         return work
 
-    work = _Recovering(
-        disk, directory, config, now_ms, checkpointed, epochs, reads_all=reads_all, witnessed_start=witnessed
-    )
+    work = _Recovering(disk, directory, config, now_ms, checkpointed, epochs, reads_all=reads_all, **starts)
     work.load(names, entries or (), starts_below, believes=True)
     reason = work.contradiction or ("" if reads_all else contradiction(work.segments, entries or (), is_clean=is_clean))
     if work.is_point_rejected:
         why = "nothing else knows of records up to there"
-        checkpointed = _without_point(directory, checkpointed, work.end_offset, why)
+        checkpointed = without_point(directory, checkpointed, work.end_offset, why)
     is_rejected = work.is_point_rejected
     if work.is_point_rejected or reason:  # an epoch that a batch contradicts may be right, and the batch damaged
         work = again(work, checkpointed)
@@ -187,20 +176,6 @@ def recover_segments(
     believed = None if entries is None or reason else tuple(entries)
     found = work.found(is_point_rejected=is_rejected, checkpointed_epochs=believed)
     return work.segments, attrs.evolve(found, was_damaged=DAMAGE_NOTE in names)
-
-
-def _without_point(directory: str, checkpointed: Checkpointed, log_end: int, why: str) -> Checkpointed:
-    log_event(
-        LOGGER,
-        logging.ERROR,
-        "recovery point rejected",
-        log=directory,
-        recovery_point=checkpointed.recovery_point,
-        log_end=log_end,
-        why=why,
-        next="the whole log is read",
-    )
-    return checkpointed._replace(recovery_point=0)
 
 
 def next_segment(segments: Sequence[Segment], recovery: Recovery, log_start_offset: int) -> int | None:
@@ -225,6 +200,7 @@ class _Recovering:
         epochs: LeaderEpochCache,
         *,
         reads_all: bool,
+        start: int,
         witnessed_start: int,
     ) -> None:
         self.segments: list[Segment] = []
@@ -241,6 +217,8 @@ class _Recovering:
         self._bases: Sequence[int] = ()
         self._snapshots: Sequence[int] = ()
         """The offsets that files are named after."""
+        self._start = start
+        """The log start that is written down; 0 if leader epochs deny it."""
         self._known = checkpointed
         self._epochs = epochs
         self._names: Container[str] = ()
@@ -307,6 +285,7 @@ class _Recovering:
                 continue
             self._take_in(base, waiting)
         self._find_lost_tail(starts_below)
+        self._doubt_end()
 
     def _tell_odd_names(self, names: Iterable[str]) -> None:
         for name in names:
@@ -481,7 +460,8 @@ class _Recovering:
         """Where a segment ends whose file ends with damage."""
         if limit is not None and limit <= self._flushed:
             return limit
-        return max(end, self._known_end())
+        reaches = self._flushed == _ENDLESS and self._start <= end + MAX_RELATIVE_OFFSET
+        return max(end, self._known_end(), self._start if reaches else 0)
 
     def _known_end(self) -> int:
         """Up to where something besides the recovery point knows that the log was flushed.
@@ -524,6 +504,30 @@ class _Recovering:
             )
         if self._known.recovery_point > max(self.end_offset, known_end, self._known.log_start_offset):
             self.is_point_rejected = True
+
+    def _doubt_end(self) -> None:
+        """Whether a log that was closed may have gone on where it ends now.
+
+        A snapshot is named after a later offset. Or it has what lies behind its recovery point, or something was cut,
+        and nothing else says that it ended here.
+        """
+        end, point = self.end_offset, self._known.recovery_point
+        if not (self._known.clean_shutdown and point):
+            return
+        ends = (self._start, *self._snapshots)
+        if max(ends) > end or (end not in ends and (self.cut_bytes or end > point)):
+            self.ends_in_damage = True
+            log_event(
+                LOGGER,
+                logging.ERROR,
+                "log end in doubt",
+                log=self._directory,
+                log_end=end,
+                recovery_point=point,
+                why="the log was closed, and nothing says that it ended here",
+                next="if there were more records, they are fetched from the leader; without another replica they are "
+                "gone",
+            )
 
     def _restore_epochs(self, before: Sequence[tuple[int, int]], segment: Segment) -> None:
         """Epochs that began in what is damaged are known from the checkpoint only; later segments may not be read."""

@@ -51,7 +51,7 @@ FALSE: Final[Mapping[str, int]] = {
     "offsets": 306,
     "compaction": 482,
     "transactional-compaction": 444,
-    "recovery": 166,
+    "recovery": 158,
     "lag": 37,
     "administration": 164,
     "authentication": 240,

@@ -46,7 +46,7 @@ FOLLOW: Final[Mapping[str, str]] = {
     "offsets": "b0865ccf",
     "compaction": "a696b7b5",
     "transactional-compaction": "02f70cc2",
-    "recovery": "125bf646",
+    "recovery": "defcddac",
     "lag": "329122cb",
     "administration": "5bd12b97",
     "authentication": "9a5239dd",

@@ -12,11 +12,13 @@ import pytest
 from tidegauge.impl.ports.simulated_disk import SimulatedDisk
 from tidegauge.impl.records.batches import checked_headers
 from tidegauge.impl.storage import checkpoints
+from tidegauge.impl.storage.log import Log
 from tidegauge.impl.storage.log_directory import CLEAN_SHUTDOWN
 from tidegauge.impl.storage.segment_names import LOG_SUFFIX, SNAPSHOT_SUFFIX, file_name
 from tidegauge.model_tests.storage.test_damage import (
     ACTIVE,
     BATCHES_A_SEGMENT,
+    CONFIG,
     DIRECTORY,
     END,
     FIELDS,
@@ -41,7 +43,7 @@ KEPT = {"missing": 8, "a rotten last batch": 11}
 
 
 @pytest.mark.parametrize("tail", TAILS)
-@pytest.mark.parametrize("point", [0, 10**15])
+@pytest.mark.parametrize("point", [0, 5, 9, 10**15])
 def test_after_a_clean_stop_the_high_watermark_tells_of_an_end_that_is_lost(point: int, tail: str) -> None:
     disk = written()
     TAILS[tail](disk)
@@ -54,7 +56,7 @@ def test_after_a_clean_stop_the_high_watermark_tells_of_an_end_that_is_lost(poin
 
 
 @pytest.mark.parametrize("tail", TAILS)
-@pytest.mark.parametrize("point", [0, 10**15])
+@pytest.mark.parametrize("point", [0, 5, 9, 10**15])
 def test_after_a_clean_stop_a_snapshot_tells_of_an_end_that_is_lost_though_the_high_watermark_is_too(
     point: int, tail: str
 ) -> None:
@@ -64,6 +66,47 @@ def test_after_a_clean_stop_a_snapshot_tells_of_an_end_that_is_lost_though_the_h
     kept = KEPT.get(tail, 10)
     assert (log.log_end_offset, readable(log)) == (END, list(range(kept)))
     assert [(gap.start, gap.end) for gap in log.damage.gaps] == [(kept, END)]
+
+
+@pytest.mark.parametrize(
+    ("point", "tail", "end"), [(8, "a rotten last batch", 11), (9, "a rotten last batch", 11), (9, "torn", 10)]
+)
+def test_what_is_cut_after_a_clean_stop_is_told_as_a_loss_where_no_snapshot_tells_of_it(
+    point: int, tail: str, end: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk = written()
+    TAILS[tail](disk)
+    disk.remove(f"{DIRECTORY}/{file_name(END, SNAPSHOT_SUFFIX)}")
+    log = opened(disk, recovery_point=point, high_watermark=0)
+    assert (log.log_end_offset, readable(log)) == (end, list(range(end)))
+    assert [line for line in caplog.messages if line.startswith("log end in doubt")]
+    assert (log.recovery.may_end_early, log.recovery.lost_nothing) == (True, False)
+
+
+def test_a_log_that_ends_whole_at_a_recovery_point_and_before_a_snapshot_is_in_doubt(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Its last segment may be missing, or an earlier log has left the snapshot."""
+    disk = written()
+    disk.remove(ACTIVE)
+    log = opened(disk, recovery_point=8, high_watermark=0)
+    assert (log.log_end_offset, readable(log)) == (8, list(range(8)))
+    assert [line for line in caplog.messages if line.startswith("log end in doubt")]
+    assert not log.recovery.lost_nothing
+
+
+@pytest.mark.parametrize("point", [0, 3])
+def test_nothing_that_was_deleted_is_served_where_recovery_point_and_leader_epochs_are_lost_and_the_end_is_damaged(
+    point: int,
+) -> None:
+    """The log reached its log start at least."""
+    disk = written()
+    for name in disk.list_directory(DIRECTORY):
+        if name.endswith(SNAPSHOT_SUFFIX) or name == checkpoints.LEADER_EPOCH_CHECKPOINT:
+            disk.remove(f"{DIRECTORY}/{name}")
+    flip(disk, ACTIVE, 3, FIELDS["value"])
+    log = Log.open(disk, DIRECTORY, CONFIG, 0, recovery_point=point, log_start_offset=END, clean_shutdown=True)
+    assert (log.log_start_offset, log.log_end_offset, readable(log)) == (END, END, [])
 
 
 @pytest.mark.parametrize("position", [*range(12), *range(16, 61, 4), FIELDS["value"]])

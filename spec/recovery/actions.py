@@ -139,6 +139,15 @@ class LosePoint(Action):
 
 
 @attrs.frozen
+class LowerPoint(Action):
+    """The recovery point that was written down is an earlier offset."""
+
+    fair: ClassVar[bool] = False
+
+    offset: int
+
+
+@attrs.frozen
 class SpoilPoint(Action):
     """The recovery point that was written down is one that no log has."""
 
@@ -172,6 +181,7 @@ DAMAGE = (
     MakeUp,
     LoseEpochs,
     LosePoint,
+    LowerPoint,
     SpoilPoint,
     SpoilStart,
     LoseStart,

@@ -33,6 +33,7 @@ from tidegauge.spec.recovery.actions import (
     LosePoint,
     LoseSegment,
     LoseStart,
+    LowerPoint,
     MakeUp,
     NoteHighWatermark,
     Open,
@@ -108,6 +109,7 @@ class Recovery(Properties, Machine[State]):
             yield from (Open(reads_all) for reads_all in (False, True))
             yield from (LoseEpochs(False), LoseEpochs(True), LosePoint(), SpoilPoint(), SpoilStart())
             yield LoseStart()
+            yield from (LowerPoint(offset) for offset in range(1, state.end))
             for segment in state.segments:
                 yield LoseSegment(segment.base)
                 yield from (Spoil(segment.base, number, rot) for number in range(len(segment.batches)) for rot in Rot)
@@ -189,7 +191,10 @@ class Recovery(Properties, Machine[State]):
         match action:
             case LoseSegment() if made_up:
                 return "a file that somebody has made up would be all that is left"
-            case LosePoint() | LoseStart() if made_up or is_lost or (spoilt and not state.is_clean):
+            case LoseSegment(base) if state.is_clean and 0 < state.point < state.flushed:
+                left = [one for one in state.segments if one.base != base]
+                return "a log that was closed there looks so too" if left and left[-1].end == state.point else ""
+            case LosePoint() | LowerPoint() | LoseStart() if made_up or is_lost or (spoilt and not state.is_clean):
                 return "it tells damage from a torn tail, and something is damaged"
             case SpoilPoint() | SpoilStart() if spoilt or is_lost:
                 return "it tells damage from a torn tail, and something is damaged"
@@ -213,6 +218,12 @@ class Recovery(Properties, Machine[State]):
                 return "there is none"
             case LosePoint() if not state.point:
                 return "it is 0"
+            case LowerPoint() if not state.is_clean:
+                return "one that was written down earlier is lower too"
+            case LowerPoint(offset) if state.segments[-1].end == offset:
+                return "a log that was closed there looks so too"
+            case LowerPoint(offset) if not 0 < offset < state.point:
+                return "it is not beyond that"
             case LoseStart() if not state.start:
                 return "it is 0"
             case SpoilEpochs(lie):
@@ -353,6 +364,8 @@ class Recovery(Properties, Machine[State]):
                 return evolve(state, noted=UNREADABLE if is_there else NO_FILE)
             case LosePoint():
                 return evolve(state, point=0)
+            case LowerPoint(offset):
+                return evolve(state, point=offset)
             case SpoilPoint():
                 return evolve(state, point=FAR)
             case LoseStart():

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import attrs
 
 from tidegauge.spec.kernel.evolving import evolve
+from tidegauge.spec.recovery.actions import FAR
 from tidegauge.spec.recovery.reading import Damaged, Rules
 from tidegauge.spec.recovery.replacing import Replacements
 from tidegauge.spec.recovery.state import ENDLESS, NO_EPOCHS, NO_FILE, UNREADABLE, Batch, Gap, Segment, State
@@ -28,6 +29,7 @@ class Taken:
     end: int = 0
     is_rejected: bool = False
     ends_in_damage: bool = False
+    is_cut: bool = False
 
     def leave(self, batches: tuple[Batch, ...]) -> None:
         """Keep them in other files."""
@@ -45,7 +47,7 @@ class Opening(Rules, Replacements):
         """The log, open. If nothing else knows of a recovery point beyond its end, all is read and none is believed."""
         reads_all |= state.has_note or state.noted in (NO_FILE, UNREADABLE) or self.is_contradicted(state)
         state = self.replaced(state)
-        taken = self.taken_in(state, state.point, reads_all=reads_all)
+        taken = self.taken_in(state, self.believed_point(state), reads_all=reads_all)
         if was_rejected := taken.is_rejected:
             taken = self.taken_in(state, 0, reads_all=True)
         segments, gaps = taken.segments, sorted(taken.gaps)
@@ -116,6 +118,7 @@ class Opening(Rules, Replacements):
             taken.add_gap(start, known_end)
             if taken.segments:
                 taken.end = known_end
+        taken.ends_in_damage |= self.is_end_unsure(state, taken, point)
         taken.is_rejected = self.is_rejected(point, max(taken.end, known_end, state.start))
         return taken
 
@@ -129,6 +132,21 @@ class Opening(Rules, Replacements):
     def is_contradicted(self, state: State) -> bool:
         """Whether the batches at which the leader epochs are to begin say otherwise: then all is read."""
         return state.is_contradicted
+
+    def believed_point(self, state: State) -> int:
+        """The recovery point; 0 where it is as good as lost.
+
+        A clean stop notes the log's end. Where the log starts later, or a snapshot is named after a later offset and
+        the last file does not end there, that is too low, and damage at the end would be taken for a torn tail.
+        """
+        is_beyond = any(offset > state.point for offset in state.snapshots) and not self.ends_at(state, state.point)
+        is_too_low = self.start_not_denied(state) > state.point or is_beyond
+        return 0 if state.is_clean and is_too_low else state.point
+
+    def ends_at(self, state: State, offset: int) -> bool:
+        """Whether the last file is whole, and ends there."""
+        last = state.segments[-1:]
+        return any(one.end == offset and not one.torn and all(b.rot is None for b in one.batches) for one in last)
 
     def is_rejected(self, point: int, known_end: int) -> bool:
         """Whether nothing else knows of what the recovery point says."""
@@ -162,6 +180,7 @@ class Opening(Rules, Replacements):
         damaged = reading.damaged
         end = reading.end
         if torn is not None:
+            taken.is_cut = True
             damaged = damaged[: damaged.index(torn)]
             end = torn.start
             behind = tuple(batch for batch in segment.batches if batch.start >= torn.start)
@@ -170,7 +189,9 @@ class Opening(Rules, Replacements):
             kept = tuple(batch for batch in segment.batches if batch.start < torn.start)
             segment = evolve(segment, batches=kept, torn=False)
         if damaged and damaged[-1].end is None:
-            end = limit if limit is not None and limit <= flushed else max(end, self.known_end(state, point))
+            told = self.start_not_denied(state) if flushed == ENDLESS else 0
+            known_end = max(self.known_end(state, point), told)
+            end = limit if limit is not None and limit <= flushed else max(end, known_end)
             taken.ends_in_damage |= not self.is_known_end(state, segment, end, limit, flushed)
             reached = tuple(batch for batch in segment.batches if batch.start < end)
             if self.stays(segment, end):
@@ -188,6 +209,25 @@ class Opening(Rules, Replacements):
             taken.add_gap(start, stop)
         taken.end = end
         taken.segments.append(segment)
+
+    def is_end_unsure(self, state: State, taken: Taken, point: int) -> bool:
+        """Whether a log that was closed may have gone on where it ends now.
+
+        A snapshot is named after a later offset. Or it has what lies behind its recovery point, or something was cut,
+        and nothing else says that it ended here.
+        """
+        ends = {self.start_not_denied(state), *state.snapshots}
+        is_odd = taken.end not in ends and (taken.is_cut or taken.end > point)
+        return state.is_clean and point > 0 and (is_odd or max(ends) > taken.end)
+
+    def start_not_denied(self, state: State) -> int:
+        """The log start that is written down, unless the leader epochs deny it: 0 then.
+
+        Of a log that was closed in order the end is not before it. So where nothing else tells, and the recovery point
+        or a damaged file seems to end before it, these are damaged, and not the log start as well.
+        """
+        is_denied = state.start == FAR or 0 <= state.noted + 1 < state.start
+        return 0 if is_denied else state.start
 
     def is_known_end(self, state: State, segment: Segment, end: int, limit: int | None, flushed: int) -> bool:
         """Whether something tells that a file which ends in damage held nothing from there on."""

@@ -142,8 +142,8 @@ class Properties(Opening):
         )
 
     def lost_point_serves_no_more(self, before: State, action: Action, after: State) -> bool:
-        """A log that was closed in order, and whose recovery point is lost, serves nothing that it refuses with it."""
-        if not isinstance(action, Open) or not before.is_clean or before.point:
+        """A log that was closed in order serves no more where its recovery point is lost or too low than with it."""
+        if not isinstance(action, Open) or not before.is_clean or before.point >= before.flushed:
             return True
         told = self.opened(evolve(before, point=before.flushed), reads_all=action.reads_all)
         return set(told.served).issuperset(after.served)

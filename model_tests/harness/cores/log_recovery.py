@@ -247,6 +247,9 @@ class RecoveryCores:
     def lose_point(self, action: spec.LosePoint, before: State) -> None:
         self._point = 0
 
+    def lower_point(self, action: spec.LowerPoint, before: State) -> None:
+        self._point = action.offset
+
     def spoil_point(self, action: spec.SpoilPoint, before: State) -> None:
         self._point = spec.FAR
 
@@ -478,6 +481,7 @@ STEPS: Final = Steps[RecoveryCores, [State], None](
     on(spec.MakeUp, RecoveryCores.make_up),
     on(spec.LoseEpochs, RecoveryCores.lose_epochs),
     on(spec.LosePoint, RecoveryCores.lose_point),
+    on(spec.LowerPoint, RecoveryCores.lower_point),
     on(spec.SpoilPoint, RecoveryCores.spoil_point),
     on(spec.SpoilStart, RecoveryCores.spoil_start),
     on(spec.LoseStart, RecoveryCores.lose_start),

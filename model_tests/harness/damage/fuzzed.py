@@ -11,12 +11,16 @@ hold:
 - a batch whose bytes are as they were is served, unless a line tells why not;
 - what the first opening serves the next one serves too, with what was appended meanwhile;
 - no error but those that say what is damaged.
+
+`check` returns why a log is not judged: the few of which nothing can tell what they held (docs/durability.md).
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from random import Random
 from typing import Final
 from uuid import UUID
@@ -31,11 +35,13 @@ from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.errors import DamagedLogError
 from tidegauge.impl.storage.log import Log
 from tidegauge.impl.storage.log_directory import CLEAN_SHUTDOWN, LogDirectory
-from tidegauge.impl.storage.segment_names import LOG_SUFFIX, file_name
+from tidegauge.impl.storage.segment_names import LOG_SUFFIX, SNAPSHOT_SUFFIX, base_offset_of, file_name
 
 KEY: Final = ("tide", 0)
 PATH: Final = "data/tide-0"
 _TOPIC_ID: Final = UUID(int=0x5EA, version=4)
+FIRST: Final = "the first batch begins before its file"
+LAST: Final = "the base offset of the last batch has changed, and nothing tells where the log ended"
 _LINES_OF_ALL: Final = ("directory was not closed", "checkpoint missing", "checkpoint rejected")
 
 
@@ -72,15 +78,20 @@ class Fuzzed:
     damaged: dict[str, bytes] = attrs.field(factory=dict)
     """And behind it."""
 
-    def run(self) -> None:
-        """Raises BrokenPromiseError, or whatever an opening raises that it should not."""
+    def run(self) -> str:
+        """Returns why the log is not judged, "" where it is.
+
+        Raises BrokenPromiseError, or whatever an opening raises that it should not.
+        """
         rng = Random(self.seed)
         self._write(rng)
         for _ in range(rng.choice((1, 1, 1, 2, 2, 3, 4))):
             self._damage(rng)
         self.damaged = dict(self.disk.files())
-        if not self._is_untold:
+        reason = self._untold()
+        if not reason:
             self._check()
+        return reason
 
     def _write(self, rng: Random) -> None:
         self.disk = disk = SimulatedDisk(rng)
@@ -242,21 +253,21 @@ class Fuzzed:
             if written != value:
                 raise BrokenPromiseError(f"{value!r} is served at {offset}, where {written!r} was written")
 
-    @property
-    def _is_untold(self) -> bool:
-        """Whether a base offset has changed that nothing tells (docs): the log's last after a crash, or a first one."""
+    def _untold(self) -> str:
+        """Which base offset has changed that nothing tells (docs): that of the log's first batch or of its last one."""
         point = f"data/{checkpoints.RECOVERY_POINT_CHECKPOINT}"
-        knows_end = self.is_clean and self.before.get(point) == self.damaged.get(point)
-        points = checkpoints.decode_offsets(self.damaged.get(point, b"").decode(errors="replace")) or {}
-        if self.is_clean and not knows_end and points:
-            return True  # it may be too low, and then damage at the end is taken for a torn tail
+        is_noted = self.before.get(point) == self.damaged.get(point)
+        snapshot = max((path for path in self.before if path.endswith(SNAPSHOT_SUFFIX)), default=point)
+        knows_end = self.is_clean and (is_noted or snapshot in self.damaged)
         written = {_identity(content, start) for content in self.before.values() for start in _batch_starts(content)}
-        for path, content in self.damaged.items():
-            starts = _batch_starts(content) if path.endswith(LOG_SUFFIX) else []
-            unsure = starts[:1] if knows_end else [*starts[:1], *starts[-1:]]
-            if any(_identity(content, start) not in written for start in unsure):
-                return True
-        return False
+        found: list[tuple[int, list[tuple[int, bytes]]]] = []
+        for path, content in sorted(self.damaged.items()):
+            base = base_offset_of(path.rpartition("/")[2])
+            if base is not None and (starts := _batch_starts(content)):
+                found.append((base, [_identity(content, start) for start in starts]))
+        if found and found[0][1][0] not in written and found[0][1][0][0] < found[0][0]:
+            return FIRST
+        return LAST if found and not knows_end and found[-1][1][-1] not in written else ""
 
     @property
     def _epochs_are_damaged(self) -> bool:
@@ -320,11 +331,26 @@ def _batch_starts(content: bytes) -> list[int]:
     return starts
 
 
-def check(seed: int) -> None:
-    """Raises BrokenPromiseError with what was done to the log."""
+def check(seed: int) -> str:
+    """Why the log of a seed is not judged, "" where it is; raises BrokenPromiseError with what was done to it."""
     log = Fuzzed(seed)
     try:
-        log.run()
+        return log.run()
     except Exception as error:
         end = "a clean stop" if log.is_clean else "a crash"
         raise BrokenPromiseError(f"seed {seed} after {end}: {error!r}; {'; '.join(log.did)}") from error
+
+
+def judged(seeds: Iterable[int]) -> Counter[str]:
+    """How many logs are judged ("") and how many are not, by the reason; raises BrokenPromiseError at the first fault.
+
+    `python -m tidegauge.model_tests.harness.damage.fuzzed FIRST LAST` prints them.
+    """
+    return Counter(map(check, seeds))
+
+
+if __name__ == "__main__":
+    first, last = map(int, sys.argv[1:])
+    found = judged(range(first, last))
+    for reason, number in found.most_common():
+        print(f"{number / found.total():6.2%} {number:6} {reason or 'judged'}")

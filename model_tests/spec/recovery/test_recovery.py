@@ -15,24 +15,28 @@ from tidegauge.spec.recovery.machine import Recovery
 from tidegauge.spec.recovery.opening import Taken
 from tidegauge.spec.recovery.properties import WHOLE
 from tidegauge.spec.recovery.reading import Damaged
-from tidegauge.spec.recovery.state import Batch, Gap, Rot, Segment, Stage, State
+from tidegauge.spec.recovery.state import UNREADABLE, Batch, Gap, Rot, Segment, Stage, State
 
 
 def test_one_batch_a_crash_and_any_damage() -> None:
     found = explore(Recovery(max_appends=1), converges=True)
-    assert (found.holds, found.complete, found.distinct) == (True, True, 5_809)
+    assert (found.holds, found.complete, found.distinct) == (True, True, 6_043)
     assert found.reached.keys() == {"a recovery point is rejected"}
 
 
 def test_a_cleaner_that_dies_and_epochs_of_another_log() -> None:
     found = explore(Recovery(max_appends=1, replaces=True, lies=True))
-    assert (found.holds, found.complete, found.distinct) == (True, True, 6_137)
+    assert (found.holds, found.complete, found.distinct) == (True, True, 6_371)
 
 
 @pytest.mark.deep
 @pytest.mark.parametrize(
     ("machine", "states"),
-    [(Recovery(max_appends=2, max_damages=0), 24_551), (Recovery(max_appends=1, max_damages=2), 26_289)],
+    [
+        (Recovery(max_appends=2, max_damages=0), 24_551),
+        (Recovery(max_appends=1, max_damages=2), 29_193),
+        (Recovery(max_appends=1, max_crashes=0, max_damages=3), 26_352),
+    ],
 )
 def test_more_batches_or_more_damage(machine: Recovery, states: int) -> None:
     found = explore(machine)
@@ -87,6 +91,64 @@ class KnowsNoEnd(Recovery):
 class AsksNoSnapshots(Recovery):
     def ends_told(self, state: State, point: int) -> frozenset[int]:
         return frozenset()
+
+
+class PointTooLow(Recovery):
+    """The last of two batches of a log that was closed is damaged, and the recovery point is too low."""
+
+    def initial(self) -> Iterable[State]:
+        log = Segment(0, (Batch(0, 1, 0), Batch(1, 2, 0, Rot.CONTENT)), 2)
+        known = State((log,), end=2, flushed=2, point=1, first_epoch=0, noted=0, is_clean=True, damages=2)
+        yield attrs.evolve(known, snapshots=frozenset({2}))
+
+
+class BelievesAPointThatIsTooLow(PointTooLow):
+    def believed_point(self, state: State) -> int:
+        return state.point
+
+
+class DoubtsNoEnd(PointTooLow):
+    """And there is no snapshot."""
+
+    def initial(self) -> Iterable[State]:
+        for state in super().initial():
+            yield attrs.evolve(state, snapshots=frozenset())
+
+    def is_end_unsure(self, state: State, taken: Taken, point: int) -> bool:
+        return False
+
+
+class StartsBeforeItsLogStart(Recovery):
+    """All was deleted, the last batch is damaged, recovery point and leader epochs are lost; or the first is low."""
+
+    def initial(self) -> Iterable[State]:
+        log = Segment(0, (Batch(0, 2, 0), Batch(2, 4, 0, Rot.CONTENT)), 2)
+        known = State((log,), start=4, began=4, end=4, flushed=4, first_epoch=3, is_clean=True, damages=3)
+        yield from (known, attrs.evolve(known, noted=UNREADABLE), attrs.evolve(known, noted=UNREADABLE, point=2))
+
+
+class BelievesNoStartWithoutEpochs(StartsBeforeItsLogStart):
+    def start_not_denied(self, state: State) -> int:
+        return state.start if self.is_start_witnessed(state) else 0
+
+
+def test_what_was_deleted_is_not_served_though_three_things_are_damaged() -> None:
+    """Where nothing else tells how far a damaged log went, it reached its log start at least."""
+    machine = StartsBeforeItsLogStart(max_appends=0)
+    assert not explore(machine).violations
+    assert [machine.step(one, Open(True)).served for one in machine.initial()] == [(), (), ()]
+
+
+class BelievesASnapshotMoreThanALogThatIsWhole(Recovery):
+    """An earlier log has left a snapshot."""
+
+    def initial(self) -> Iterable[State]:
+        log = Segment(0, (Batch(0, 2, 0),), 1)
+        known = State((log,), end=2, flushed=2, point=2, first_epoch=0, noted=0, is_clean=True)
+        yield attrs.evolve(known, snapshots=frozenset({2, 4}))
+
+    def ends_at(self, state: State, offset: int) -> bool:
+        return False
 
 
 class EndsEarlierInSilence(AsksNoSnapshots):
@@ -222,6 +284,10 @@ class BelievesEpochsOfAnotherLog(Recovery):
         (KnowsNoEnd(max_appends=1), "NoOffsetIsGivenTwice"),
         (AsksNoSnapshots(max_appends=1, max_damages=2), "NoOffsetIsGivenTwice"),
         (EndsEarlierInSilence(max_appends=1, max_damages=2), "LossIsTold"),
+        (BelievesAPointThatIsTooLow(max_appends=0), "NoOffsetIsGivenTwice"),
+        (DoubtsNoEnd(max_appends=0), "LossIsTold"),
+        (BelievesNoStartWithoutEpochs(max_appends=0), "LostPointServesNoMore"),
+        (BelievesASnapshotMoreThanALogThatIsWhole(max_appends=0), "FlushedIsKept"),
         (ForgetsWhatALogStartSays(max_appends=1), "NoOffsetIsGivenTwice"),
         (TakesTheFirstFileForTheStart(max_appends=0), "StartIsTold"),
         (BelievesAFirstFileOfWhichNoStartIsNoted(max_appends=0), "StartIsTold"),

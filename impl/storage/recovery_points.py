@@ -1,0 +1,83 @@
+"""What is believed of a recovery point: whether something else says that it is too low, or far beyond the log.
+
+Theory of operation
+-------------------
+After a crash a recovery point may be old, and therefore too low: more is read then, and no harm is done. A clean stop
+notes the end of each log, so that there is nothing beyond it. A log start beyond it says that it is too low, and so
+does a producer snapshot that is named after a later offset, unless the last file is whole and ends at the point: then
+the snapshot may be one that an earlier log has left. To believe a point that is too low would be to take damage at the
+end of the log for a torn tail, and cut it. It counts as lost.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from tidegauge.impl.ports.log_lines import log_event
+from tidegauge.impl.storage.leader_epoch_cache import EpochEntry
+from tidegauge.impl.storage.survey import MAX_RELATIVE_OFFSET
+
+LOGGER: Final = logging.getLogger(__name__)
+
+
+class Checkpointed(NamedTuple):
+    """What was remembered of a log beside its segments."""
+
+    recovery_point: int = 0
+    log_start_offset: int = 0
+    high_watermark: int = 0
+    clean_shutdown: bool = False
+    """Whether the log was closed, so that its recovery point is its end."""
+    may_have_gaps: bool = False
+    """Whether the cleaner was at the log: Kafka's leaves segments that end before the next one begins."""
+    reads_all: bool = False
+    """Whether all of the log is to be read, whatever is known of it."""
+
+    @property
+    def knows_nothing(self) -> bool:
+        """Whether no checkpoint says that the log ever held a record."""
+        return self.recovery_point == self.log_start_offset == self.high_watermark == 0
+
+    def start_not_denied(self, entries: Sequence[EpochEntry] | None) -> int:
+        """The log start, unless the leader epochs deny it: 0 then. They are None where they are lost."""
+        start = self.log_start_offset
+        return start if entries is None or (entries and start <= entries[0].start_offset + 1) else 0
+
+
+def with_believed_point(
+    directory: str,
+    known: Checkpointed,
+    snapshots: Sequence[int],
+    entries: Sequence[EpochEntry] | None,
+    ends_at: Callable[[int], bool],
+) -> Checkpointed:
+    """The same without the recovery point, if that is too low; it is told then.
+
+    `ends_at` says whether the last file is whole and ends at an offset.
+    """
+    point = known.recovery_point
+    if not known.clean_shutdown or not point:
+        return known
+    start, last = known.start_not_denied(entries), max(snapshots, default=0)
+    if point < start <= point + MAX_RELATIVE_OFFSET:
+        last = max(start, last)
+    elif last <= point or ends_at(point):
+        return known
+    return without_point(directory, known, last, "the log was closed, and other files know of records beyond it")
+
+
+def without_point(directory: str, known: Checkpointed, log_end: int, why: str) -> Checkpointed:
+    """The same without the recovery point, which is told."""
+    log_event(
+        LOGGER,
+        logging.ERROR,
+        "recovery point rejected",
+        log=directory,
+        recovery_point=known.recovery_point,
+        log_end=log_end,
+        why=why,
+        next="the log is read as if it had none",
+    )
+    return known._replace(recovery_point=0)
