@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -11,7 +12,7 @@ from cyclopts import Parameter
 
 from tidegauge.commands.outputs import check_file, write_text
 from tidegauge.commands.specs import model
-from tidegauge.exits import Status
+from tidegauge.exits import Status, Unusable
 from tidegauge.model_tests.harness.counterexamples.files import (
     Counterexample,
     Expected,
@@ -20,6 +21,7 @@ from tidegauge.model_tests.harness.counterexamples.files import (
     dumps,
     replay_line,
 )
+from tidegauge.model_tests.harness.report.state_space import STATES, Way
 from tidegauge.screen import Screen
 from tidegauge.spec.kernel.changes import narrate, plain
 from tidegauge.spec.kernel.codec import trace_lines
@@ -48,6 +50,8 @@ def explore(
     engine: Literal["auto", "plain", "fast"] = "auto",
     trace: Path | None = None,
     counterexample: Path | None = None,
+    page: Path | None = None,
+    page_states: int = STATES,
     json: Flag = False,
 ) -> Status:
     """Explore a specification exhaustively, breadth first: its invariants in every state, its goals in the end.
@@ -75,6 +79,10 @@ def explore(
         Write the first counterexample to this file, as JSON lines with every state.
     counterexample
         Write the first counterexample to this file, for `tidegauge replay`.
+    page
+        Write an HTML page to walk through the states by hand: counterexamples, a trace to each goal, and what is near.
+    page_states
+        States of that page, at least those of its traces.
     json
         Print one JSON document and nothing else.
     """
@@ -82,19 +90,23 @@ def explore(
     machine = model(spec, bug, constants)
     list(machine.initial())  # constants that fit no initial state are refused here
     limits = Limits(max_states, max_depth, max_seconds)
-    for option, file in (("--trace", trace), ("--counterexample", counterexample)):
+    if page_states < 1:
+        raise Unusable(f"--page-states {page_states} leaves nothing to walk through: give at least 1")
+    for option, file in (("--trace", trace), ("--counterexample", counterexample), ("--page", page)):
         if file is not None:
             check_file(option, file)
     screen.header({"spec": spec, "bug": bug, **settable(machine), "symmetry": symmetry, "stop": stop})
     how = None if engine == "auto" else Engine(engine)
     found = searched(screen, machine, limits=limits, stop=Stop(stop), symmetry=symmetry, engine=how)
     show(screen, (*machine.invariants, *machine.step_invariants), found)
-    if trace is not None and (lines := told_by_line(machine, found)):
-        write_text("--trace", trace, "".join(f"{line}\n" for line in lines))
-        screen.say(f"counterexample written to {trace}")
-    if counterexample is not None and (saved := to_replay(machine, bug, found)) is not None:
-        write_text("--counterexample", counterexample, dumps(saved, replay_line(counterexample)))
-        screen.say(f"counterexample written: {replay_line(counterexample)}")
+    write_counterexample(screen, machine, found, bug, trace, counterexample)
+    if page is not None:
+        limited = {"--max-states": max_states, "--max-depth": max_depth, "--max-seconds": max_seconds}
+        given = {"--bug": bug, **limited, "--stop": stop, "--page": page, "--page-states": page_states}
+        options = [word for name, value in given.items() if value is not None for word in (name, str(value))]
+        again = [spec, *constants, *options, *(["--symmetry"] if symmetry else [])]
+        write_page(page, machine, found, bug, again, page_states)
+        screen.say(f"page written to {page}: open it in a browser")
     return screen.finish(Status.HOLDS if found.holds else Status.VIOLATED, document(found))
 
 
@@ -107,6 +119,41 @@ def searched(screen: Screen, machine: Machine[Any], **options: Any) -> Explorati
             advance(f"{at.distinct:,} states, depth {at.depth}, {at.frontier:,} to expand {rate}")
 
         return search(machine, converges=True, clock=time.process_time, progress=on_progress, **options)
+
+
+def write_counterexample(
+    screen: Screen,
+    machine: Machine[Any],
+    found: Exploration[Any],
+    bug: str | None,
+    trace: Path | None,
+    counterexample: Path | None,
+) -> None:
+    """Write the first counterexample, if there is one, in the forms that were asked for."""
+    if trace is not None and (lines := told_by_line(machine, found)):
+        write_text("--trace", trace, "".join(f"{line}\n" for line in lines))
+        screen.say(f"counterexample written to {trace}")
+    if counterexample is not None and (saved := to_replay(machine, bug, found)) is not None:
+        write_text("--counterexample", counterexample, dumps(saved, replay_line(counterexample)))
+        screen.say(f"counterexample written: {replay_line(counterexample)}")
+
+
+def write_page(
+    page: Path, machine: Machine[Any], found: Exploration[Any], bug: str | None, words: Sequence[str], states: int
+) -> None:
+    """Write the page to walk through; `words` are the command line that explores the same again."""
+    from tidegauge.model_tests.harness.report.walk import walk_through
+
+    again = shlex.join(["tidegauge", "explore", *words])
+    write_text("--page", page, walk_through(machine, ways_of(found), bug=bug, reproduce=again, states=states))
+
+
+def ways_of(found: Exploration[Any]) -> list[Way]:
+    """What a page shows first: the counterexamples, then a trace to each goal that was reached."""
+    ways = [Way(f"{violation.invariant} is violated", violation.trace) for violation in found.violations]
+    lassos = found.convergence.lassos if found.convergence else ()
+    ways += [Way(f"not reached for good: {lasso.goal}", lasso.trace, len(lasso.cycle)) for lasso in lassos]
+    return ways + [Way(f"reaches: {goal}", trace) for goal, trace in found.reached.items()]
 
 
 def told_by_line(machine: Machine[Any], found: Exploration[Any]) -> list[str]:

@@ -9,13 +9,14 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 import tidegauge
-from tidegauge.commands.outputs import check_folder
+from tidegauge.commands.outputs import check_file, check_folder, write_text
 from tidegauge.exits import Status
 from tidegauge.model_tests.harness.counterexamples.files import Counterexample, Failure, load, replay_line
 from tidegauge.model_tests.harness.counterexamples.replay import Level, Replayed, levels_of
 from tidegauge.model_tests.harness.counterexamples.replay import replay as replay_at
 from tidegauge.model_tests.harness.report.page import write
 from tidegauge.model_tests.harness.report.replayed import report_of
+from tidegauge.model_tests.harness.report.state_space import Way
 from tidegauge.screen import Screen
 from tidegauge.spec.kernel.changes import narrate, plain
 from tidegauge.spec.kernel.machine import Machine
@@ -29,6 +30,7 @@ def replay(
     on: Literal["spec", "cores", "cluster", "all"] = "all",
     without_bug: Flag = False,
     out: Path | None = None,
+    page: Path | None = None,
     json: Flag = False,
 ) -> Status:
     """Replay a counterexample and show where it goes wrong.
@@ -43,6 +45,8 @@ def replay(
         Leave the file's bug switched off: then nothing may go wrong.
     out
         Write the sequence diagram to index.html in this folder.
+    page
+        Write an HTML page to walk by hand through the states of the specification, this trace and those near it.
     json
         Print one JSON document and nothing else.
     """
@@ -50,6 +54,8 @@ def replay(
     counterexample = load(file)
     if out is not None:
         check_folder("--out", out)
+    if page is not None:
+        check_file("--page", page)
     bug = None if without_bug else counterexample.bug
     screen.header({"file": file, "bug": bug or "none", "on": on, "expected": counterexample.expected})
     levels = levels_of(counterexample.machine, bug) if on == "all" else [Level(on)]
@@ -62,8 +68,22 @@ def replay(
         again = replay_line(file) + (f" --on {on}" if on != "all" else "") + (" --without-bug" if without_bug else "")
         report = report_of(counterexample, replayed, again, tidegauge.__version__)
         screen.say(f"\nthe sequence diagram is in {write(report, out)}")
+    if page is not None:
+        again = f"{replay_line(file)} --page {page}" + (" --without-bug" if without_bug else "")
+        write_text("--page", page, page_of(counterexample, bug, again))
+        screen.say(f"\npage written to {page}: open it in a browser")
     failed = any(one.failed for one in replayed)
     return screen.finish(Status.VIOLATED if failed else Status.HOLDS, document(counterexample, bug, replayed))
+
+
+def page_of(counterexample: Counterexample, bug: str | None, again: str) -> str:
+    """The page to walk through, which begins with the trace of the specification; `again` writes it again."""
+    from tidegauge.model_tests.harness.report.walk import walk_through
+
+    specified = replay_at(counterexample, Level.SPEC, with_bug=bug is not None)
+    machine = counterexample.machine if bug is None else counterexample.buggy_machine()
+    name = "the trace of the file" if specified.failure is None else str(specified.failure)
+    return walk_through(machine, [Way(name, specified.trace, specified.cycle)], bug=bug, reproduce=again)
 
 
 def show_left_out(screen: Screen, machine: Machine[Any], bug: str | None) -> None:
