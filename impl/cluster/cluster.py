@@ -140,9 +140,20 @@ class Cluster:
             await nodes.start(nursery)
             await self._bring_up()
         except BaseException as error:
-            await self.__aexit__(type(error), error, error.__traceback__)
+            try:
+                if isinstance(error, Exception):  # one node refuses to start: the others end as they began
+                    self._stop_nodes()
+            finally:
+                await self.__aexit__(type(error), error, error.__traceback__)
             raise
         return self
+
+    def _stop_nodes(self) -> None:
+        """Close the files of the nodes that run, if they are to be kept."""
+        if self.parts.host.keeps_files:
+            for task in self.parts.nodes.tasks.values():
+                if task.alive:
+                    task.stop()
 
     def _make_host(self) -> Host:
         options = self.options
@@ -183,9 +194,7 @@ class Cluster:
         try:
             if error[0] is None and parts.host.keeps_files:
                 await self._let_brokers_leave()
-                for task in tasks.values():
-                    if task.alive:
-                        task.stop()
+                self._stop_nodes()
         finally:
             parts.nodes.have_ended = True
             try:

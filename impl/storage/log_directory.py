@@ -572,6 +572,8 @@ class LogDirectory:
         for key in close_logs(self._disk, self.logs):
             self.let_go(key)
         self.begin_checkpoint(is_last=True)()
+        if self.stopped_cleanly_in == -1:  # what this process has not opened is as the last one left it
+            self._in_doubt.update(set(self.partitions()) - self.logs.keys() - self._claimed.keys())
         self.logs.clear()
         for _, name in self._doomed:
             self._remove(name)

@@ -37,6 +37,8 @@ from tidegauge.impl.storage.identity import (
     read_identity,
     write_identity,
 )
+from tidegauge.impl.storage.log_directories import NoLogDirectoryError
+from tidegauge.impl.storage.log_directory import CLEAN_SHUTDOWN
 from tidegauge.impl.storage.strays import delete_stray, strays
 from tidegauge.model_tests.simulated import simulated
 
@@ -103,6 +105,17 @@ def test_brokers_whose_controller_is_gone_or_another_one_refuse_and_touch_nothin
             shutil.rmtree(tmp_path / "a" / "controller")
 
     trio.run(run)
+
+
+def test_a_start_that_one_broker_refuses_leaves_the_others_closed(tmp_path: Path) -> None:
+    """Else each of their logs would be recovered by the next start, as after a crash."""
+    trio.run(filled, tmp_path, 2)
+    identity = tmp_path / broker_name(1) / META_PROPERTIES
+    identity.rename(kept := tmp_path / "kept")
+    with pytest.raises(NoLogDirectoryError, match=META_PROPERTIES):
+        trio.run(filled, tmp_path, 2)
+    assert [(tmp_path / broker_name(number) / CLEAN_SHUTDOWN).exists() for number in (0, 1)] == [True, True]
+    kept.rename(identity)
 
 
 @pytest.mark.parametrize("lost", ["meta.properties", METADATA_DIRECTORY])

@@ -13,6 +13,7 @@ from tidegauge.impl.ports.disk import Disk
 from tidegauge.impl.ports.failing_disk import FailingDisk, Operation
 from tidegauge.impl.ports.simulated_disk import CrashOutcome, SimulatedDisk
 from tidegauge.impl.records.payload import Record, build_batch
+from tidegauge.impl.storage.checkpoints import LOG_START_OFFSET_CHECKPOINT
 from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.identity import ForeignLogDirectoryError
 from tidegauge.impl.storage.log_directory import LogDirectory
@@ -92,6 +93,30 @@ def test_a_log_that_is_deleted_and_made_again_is_its_topics_again() -> None:
         fill(directory, 1)
         assert (directory.topic_id("tide", 0), directory.logs["tide", 0].log_end_offset) == (TOPIC_ID, 1)
         directory.delete_log("tide", 0)
+
+
+@pytest.mark.parametrize("lost", ["", LOG_START_OFFSET_CHECKPOINT])
+def test_a_stop_is_not_clean_where_logs_of_a_crash_or_of_lost_checkpoints_were_not_opened(lost: str) -> None:
+    """A broker that waits for its controller is stopped: what its last process left is recovered by the next one."""
+    disk = SimulatedDisk(random.Random(0))
+    directory = opened(disk)
+    fill(directory, 2)
+    fill(directory, 2, "ebb")
+    if lost:
+        directory.close(broker_epoch=4)
+        disk.remove(f"data/{lost}")
+    else:
+        disk.crash()
+        disk.power_on()
+    waiting = opened(disk)
+    fill(waiting, 0)
+    waiting.close(broker_epoch=5)
+    again = opened(disk)
+    assert (again.was_clean, again.stopped_cleanly_in) == (False, -1)
+    fill(again, 0)
+    fill(again, 0, "ebb")
+    again.close(broker_epoch=6)
+    assert opened(disk).stopped_cleanly_in == 6
 
 
 def test_after_a_clean_shutdown_nothing_is_scanned() -> None:
