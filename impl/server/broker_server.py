@@ -189,7 +189,10 @@ class Broker:
             response_timeout_ms=node.response_timeout_ms(config.replica_socket_timeout_ms),
         )
         self.coordinators = Coordinators(
-            self.replicas.effects, make_groups=self._make_groups, make_transactions=self._make_transactions
+            self.replicas.effects,
+            self.tasks,
+            make_groups=self._make_groups,
+            make_transactions=self._make_transactions,
         )
         self.transaction_verifier = TransactionVerifier(self.metadata, self.peers, self.config, node.clock)
         self.readiness = Readiness(self.registration, self.metadata, self.loader, self.peers)

@@ -74,10 +74,10 @@ class Handlers(dict[ApiKey, Handler]):
 
     def __missing__(self, key: ApiKey) -> Handler:
         try:
-            function = loaded(self._registry[key])
+            handler = bind(loaded(self._registry[key]), self._collaborators())
         except OSError as error:
             if extent_of(error) is Extent.PASSING:
                 raise
             raise ImportError(f"a file of this program: {told(error)}") from error  # no disk of the node's fails
-        handler = self[key] = self._wrap(bind(function, self._collaborators()))
-        return handler
+        made = self[key] = self._wrap(handler)
+        return made

@@ -101,7 +101,7 @@ async def test_a_stopped_node_handles_no_request_that_it_has_received() -> None:
         assert [(await peer.next_response(ApiKey.METADATA))[0] for _ in range(2)] == handled == [1, 2]
 
 
-@pytest.mark.parametrize("part", ["handler", "classes"])
+@pytest.mark.parametrize("part", ["handler", "collaborator", "classes"])
 def test_what_no_descriptor_is_left_to_import_ends_the_connection_and_nothing_else(
     part: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -116,6 +116,8 @@ def test_what_no_descriptor_is_left_to_import_ends_the_connection_and_nothing_el
             with monkeypatch.context() as patch:
                 if part == "handler":
                     patch.setattr(handlers, "loaded", refuse)
+                elif part == "collaborator":
+                    patch.setattr(handlers, "bind", refuse)
                 else:
                     patch.setattr(connection, "decode_quickly", refuse)
                 peer = await connect()
