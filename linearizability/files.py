@@ -63,6 +63,25 @@ def _load(path: str | Path, row_groups: Sequence[int] | None) -> tuple[pa.Table,
     return table, topics, np.concatenate(numbers).astype(np.int64) if numbers else np.zeros(0, np.int64)
 
 
+def row_groups_of(path: str | Path, history: int) -> list[int]:
+    """The row groups of a Parquet file that may have rows of a history, by the file's statistics.
+
+    A row without a history may be one of any.
+    """
+    with _opened(path) as file:
+        about = file.metadata
+    columns = [about.schema.column(number).path for number in range(about.num_columns)]
+    if "history" not in columns:
+        return list(range(about.num_row_groups))
+    column = columns.index("history")
+    ranges = [about.row_group(group).column(column).statistics for group in range(about.num_row_groups)]
+    return [
+        group
+        for group, found in enumerate(ranges)
+        if found is None or not found.has_min_max or found.null_count or found.min <= history <= found.max
+    ]
+
+
 def read_in_parts(path: str | Path, operations: int = ROW_GROUP) -> Iterator[Operations]:
     """The operations of a Parquet file in parts of whole histories, each of about `operations` rows."""
     with _opened(path) as file:

@@ -137,8 +137,14 @@ class Operation:
         return f" {offsets[0]}" if len(offsets) == 1 else f"s {offsets[0]} to {offsets[-1]}"
 
     def __str__(self) -> str:
-        where = f"{self.topic}-{self.partition}"
         until = "never returned" if self.returned is None else str(self.returned)
+        outcome = "" if self.outcome is Outcome.OK else f" ({self.outcome.name.lower()})"
+        return f"#{self.index} p{self.process} [{self.call}, {until}] {self.words}{outcome}"
+
+    @property
+    def words(self) -> str:
+        """What was asked and told, without who and when."""
+        where = f"{self.topic}-{self.partition}"
         position = "where its last one ended" if self.offset == UNKNOWN else self.offset
         committed = "nothing" if self.offset == UNKNOWN else f"offset {self.offset}"
         shared = f"{list(self.values)} of {self.topic}" if self.values else "nothing"
@@ -170,8 +176,7 @@ class Operation:
             said += f" in transaction {self.transaction}"
         if self.generation is not None:
             said += f" in generation {self.generation}"
-        outcome = "" if self.outcome is Outcome.OK else f" ({self.outcome.name.lower()})"
-        return f"#{self.index} p{self.process} [{self.call}, {until}] {said}{outcome}"
+        return said
 
 
 @attrs.frozen(eq=False)

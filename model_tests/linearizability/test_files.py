@@ -105,6 +105,19 @@ def test_row_groups_end_where_a_history_ends(tmp_path: Path) -> None:
     assert list(files.read(tmp_path / "h.parquet")) == list(operations)
 
 
+def test_the_row_groups_of_a_history_are_found_by_the_file_s_statistics(tmp_path: Path) -> None:
+    blank = pa.schema([field.with_nullable(True) for field in SCHEMA])
+    (operations, _), *_ = generate(histories=6, operations=9, seed=1)
+    whole = to_arrow(operations)
+    others = [name for name in whole.column_names if name != "values"]
+    table = whole.select(["values", *others])  # a column of lists has no column of its own name in the footer
+    pq.write_table(table, tmp_path / "many.parquet", row_group_size=9)
+    assert [files.row_groups_of(tmp_path / "many.parquet", history) for history in (0, 3, 9)] == [[0], [3], []]
+    nameless = pa.Table.from_pylist([*table.to_pylist()[:9], {"history": None}, *table.to_pylist()[9:17]], schema=blank)
+    pq.write_table(nameless, tmp_path / "nameless.parquet", row_group_size=9)
+    assert files.row_groups_of(tmp_path / "nameless.parquet", 0) == [0, 1]
+
+
 def test_histories_that_span_row_groups_are_read_whole(tmp_path: Path) -> None:
     (operations, _), *_ = generate(10, 50, seed=1)
     schema = SCHEMA.with_metadata(to_arrow(operations).schema.metadata)

@@ -163,9 +163,11 @@ def test_the_commands_run_in_the_project(project: Project) -> None:
 
 
 def test_the_report_finds_its_style_and_script(project: Project) -> None:
-    read = "from importlib.resources import files; folder = files('tidegauge.model_tests.harness.report')"
-    check = "assert all(folder.joinpath(name).read_text() for name in ('page.css', 'page.js'))"
-    project.run(project.python, "-c", f"{read}; {check}")
+    folders = (
+        "harness, judge = files('tidegauge.model_tests.harness.report'), files('tidegauge.linearizability.report')"
+    )
+    check = "assert all(file.read_text() for file in (harness / 'page.css', harness / 'page.js', judge / 'base.css'))"
+    project.run(project.python, "-c", f"from importlib.resources import files; {folders}; {check}")
 
 
 def test_type_checkers_follow_the_names(project: Project) -> None:

@@ -124,6 +124,33 @@ def test_check_of_a_lost_record_exits_with_1_with_a_witness(
     assert {anomaly["history"] for anomaly in found["files"][0]["anomalies"]} == {2}
 
 
+def test_check_draws_what_it_finds(capsys: pytest.CaptureFixture[str], lossy: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    status, out, _ = run(capsys, "check", lossy, "--html", page)
+    assert status == 1
+    assert f"the page is at {page}" in out
+    text = page.read_text(encoding="utf-8")
+    assert f"tidegauge check {lossy} --history 2 --html history-2.html" in text
+    assert "The log at that moment" in text
+    assert "not shown" not in text
+    run(capsys, "check", lossy, "--html", page, "--limit", 0)
+    assert "1 of 1 anomalies are not shown here" in page.read_text(encoding="utf-8")
+    assert "name a file" in run(capsys, "check", lossy, "--html", tmp_path)[2]
+
+
+@pytest.mark.parametrize(("number", "expected"), [(1, 0), (2, 1), (3, 2)])
+def test_one_history_of_a_file_is_checked_alone(
+    capsys: pytest.CaptureFixture[str], lossy: Path, number: int, expected: int
+) -> None:
+    """3 is not there, so nothing was checked."""
+    lines = lossy.with_suffix(".jsonl")
+    jsonl.write(lines, concatenate([history(1), history(2, lose=True)]))
+    for path in (lossy, lines):
+        status, found = document(capsys, "check", path, "--history", number)
+        assert status == expected
+        assert found["histories"] == int(number < 3)
+
+
 def test_check_reads_json_lines_too(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     jsonl.write(tmp_path / "lossy.jsonl", history(1, lose=True))
     status, found = document(capsys, "check", tmp_path)

@@ -11,10 +11,10 @@ from typing import Any
 import attrs
 import pytest
 
+from tidegauge.linearizability.report.markup import Html, element
 from tidegauge.model_tests.harness.counterexamples.files import FOLDER, load
 from tidegauge.model_tests.harness.counterexamples.replay import Level, replay
 from tidegauge.model_tests.harness.report import Report, render, write
-from tidegauge.model_tests.harness.report.markup import Html, element
 from tidegauge.model_tests.harness.report.model import (
     Anomaly,
     Arrow,

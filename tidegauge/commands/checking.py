@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import attrs
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from cyclopts import Parameter
 
-from tidegauge.commands.outputs import check_folder
+from tidegauge.commands.anomaly_page import AnomalyPage
+from tidegauge.commands.anomaly_page import shown_path as shown
+from tidegauge.commands.outputs import check_file, check_folder, write_text
 from tidegauge.commands.recordings import follow_recording, read_recording
 from tidegauge.exits import Status, Unusable
 from tidegauge.linearizability import edn, files, jsonl
@@ -67,6 +70,8 @@ def check(
     *histories: Path,
     level: Literal["kafka", "strict"] = "kafka",
     out: Path | None = None,
+    html: Path | None = None,
+    history: Annotated[int | None, Parameter(negative="")] = None,
     limit: Annotated[int, Parameter(negative="")] = 20,
     follow: Annotated[bool, Parameter(negative="")] = False,
     window: int = 100_000,
@@ -87,8 +92,12 @@ def check(
         What a short read proves: as Kafka promises, or strictly.
     out
         Write verdicts.parquet and anomalies.parquet to this folder.
+    html
+        Write a page to this file: each anomaly as a timeline, with the log at that moment.
+    history
+        Check this history of each file alone.
     limit
-        Print at most so many anomalies.
+        Print at most so many anomalies, and show as many on the page.
     follow
         Check the recording of a tap again and again while it grows, and print each anomaly once; Ctrl-C ends it.
     window
@@ -100,20 +109,37 @@ def check(
     if limit < 0:
         raise Unusable(f"--limit {limit}: give how many anomalies to print, from 0")
     if follow:
-        return follow_recording(screen, histories, Level(level), window, wants_tables=out is not None)
+        wants_more = out is not None or html is not None or history is not None
+        return follow_recording(screen, histories, Level(level), window, wants_more=wants_more)
     paths = history_files(histories)
     if out is not None:
         check_folder("--out", out)
+    if html is not None:
+        check_file("--html", html)
+    page, checked = AnomalyPage(0 if html is None else limit, level), list[CheckedFile]()
     screen.header({"histories": " ".join(map(shown, histories)), "level": level})
-    checked: list[CheckedFile] = []
     with screen.progress("checking") as advance:
         for number, path in enumerate(paths):
             advance(str(path), number, len(paths))
-            operations, malformed, remarks = read_sound(path)
+            operations, malformed, remarks = read_sound(path, history)
             verdicts = check_operations(operations, Level(level)).detached()
+            page.add(shown(path), operations, verdicts.anomalies)
             told = tell(operations, limit if level == "kafka" else 0)
             checked.append(CheckedFile(path, verdicts, malformed, told, remarks))
     show(screen, checked, limit)
+    warn(screen, checked)
+    if out is not None:
+        write_tables(checked, out)
+        screen.say(f"verdicts.parquet and anomalies.parquet written to {out}")
+    status = status_of(checked)
+    if html is not None:
+        write_text("--html", html, page_of(page, checked, level, status))
+        screen.say(f"the page is at {html}")
+    return screen.finish(status, document(checked))
+
+
+def warn(screen: Screen, checked: Sequence[CheckedFile]) -> None:
+    """Tell of files that could not be checked as a whole, and what is not in their histories."""
     for one in checked:
         if one.is_empty:
             screen.warn(f"{shown(one.path)}: no operations, so nothing is checked: look at what wrote the file")
@@ -121,10 +147,23 @@ def check(
             screen.warn(f"{shown(one.path)}: {left_out(one.malformed)}: look at what wrote them")
         for remark in one.remarks:
             screen.say(f"{shown(one.path)}: {remark}")
-    if out is not None:
-        write_tables(checked, out)
-        screen.say(f"verdicts.parquet and anomalies.parquet written to {out}")
-    return screen.finish(status_of(checked), document(checked))
+
+
+def page_of(page: AnomalyPage, checked: Sequence[CheckedFile], level: str, status: Status) -> str:
+    """The page with what heads it."""
+    facts = {
+        "files": f"{len(checked):,}",
+        "histories": f"{sum(len(one.verdicts.histories) for one in checked):,}",
+        "operations": f"{sum(int(one.verdicts.operations.sum()) for one in checked):,}",
+        "level": level,
+        **{verdict.name.lower(): f"{sum(one.count(verdict) for one in checked):,}" for verdict in Verdict},
+        "malformed rows": f"{sum(len(one.malformed) for one in checked):,}",
+    }
+    gaps = islice((gap for one in checked for gap in one.verdicts.coverage.gaps), NAMED)
+    remarks = [sum((one.verdicts.coverage.totals for one in checked), Totals()).words(gaps)]
+    remarks += [f"{shown(one.path)}: {left_out(one.malformed)}" for one in checked if one.malformed][:NAMED]
+    words = {Status.HOLDS: "holds", Status.VIOLATED: "violated"}.get(status, "not all checked")
+    return page.text(facts, words, holds=status is Status.HOLDS, remarks=remarks)
 
 
 def history_files(paths: Sequence[Path]) -> list[Path]:
@@ -157,11 +196,23 @@ def is_data(path: Path, folder: Path) -> bool:
     return not hidden and path.suffix in SUFFIXES and path.is_file()
 
 
-def read_sound(path: Path) -> tuple[Operations, Sequence[Malformed], Sequence[str]]:
+def read_sound(path: Path, history: int | None = None) -> tuple[Operations, Sequence[Malformed], Sequence[str]]:
     """The histories of a file that can be checked, what keeps the others from it, and what else there is to say.
 
-    Raises HistoryError.
+    With `history` that one alone. Raises HistoryError.
     """
+    if history is None:
+        return read_file(path)
+    row_groups = files.row_groups_of(path, history) if path.suffix == PARQUET else None
+    operations, malformed, remarks = read_file(path, row_groups)
+    own = operations.take(np.flatnonzero(operations.history == history))
+    return own, [row for row in malformed if row.history in (None, history)], remarks
+
+
+def read_file(
+    path: Path, row_groups: Sequence[int] | None = None
+) -> tuple[Operations, Sequence[Malformed], Sequence[str]]:
+    """All histories of a file, or those of some row groups."""
     if path.is_dir():
         operations, remarks = read_recording(path)
         return *split(operations, str(path)), remarks
@@ -170,7 +221,7 @@ def read_sound(path: Path) -> tuple[Operations, Sequence[Malformed], Sequence[st
     if path.suffix == EDN:
         return *split(edn.read(path), str(path)), ()
     try:
-        return *files.read_sound(path), ()
+        return *files.read_sound(path, row_groups), ()
     except HistoryError as error:
         if path.suffix == PARQUET:
             raise
@@ -267,11 +318,6 @@ def write_tables(checked: Sequence[CheckedFile], out: Path) -> None:
 def os_words(error: OSError) -> str:
     """What the system says, without the path; Arrow's errors carry no code of their own."""
     return error.strerror or str(error)
-
-
-def shown(path: Path) -> str:
-    """The path as text; bytes that are no UTF-8 are shown as they are in the shell."""
-    return str(path).encode(errors="surrogateescape").decode(errors="backslashreplace")
 
 
 def document(checked: Sequence[CheckedFile]) -> dict[str, Any]:

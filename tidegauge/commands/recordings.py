@@ -42,14 +42,12 @@ def remarks_of(reader: Reader, resolved: Resolved) -> list[str]:
     return [*remarks, *(f"passed unread: {text}" for text in resolved.remarks)]
 
 
-def follow_recording(
-    screen: Screen, folders: Sequence[Path], level: Level, window: int, *, wants_tables: bool
-) -> Status:
+def follow_recording(screen: Screen, folders: Sequence[Path], level: Level, window: int, *, wants_more: bool) -> Status:
     """Check a recording while it grows, until Ctrl-C; each anomaly of a partition is told once."""
     if len(folders) != 1 or not is_recording(folders[0]):
         raise Unusable("--follow: name one folder, which tidegauge tap writes")
-    if wants_tables or screen.json:
-        raise Unusable("--follow prints what it finds: leave --out and --json out")
+    if wants_more or screen.json:
+        raise Unusable("--follow prints what it finds: leave --out, --html, --history and --json out")
     if window < FEWEST:
         raise Unusable(f"--window {window}: give {FEWEST} or more")
     screen.header({"histories": folders[0], "level": level.value, "window": window})

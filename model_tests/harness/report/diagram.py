@@ -15,7 +15,7 @@ from itertools import pairwise
 
 import attrs
 
-from tidegauge.model_tests.harness.report.markup import Html, classes, element
+from tidegauge.linearizability.report.markup import Html, classes, element
 from tidegauge.model_tests.harness.report.model import (
     Arrow,
     ClientView,

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from tidegauge.linearizability.history import DECLARED, Kind, Operation, Outcome
+from tidegauge.linearizability.report.markup import Html, classes, element
 from tidegauge.linearizability.transactional import NONE
-from tidegauge.model_tests.harness.report.markup import Html, classes, element
 from tidegauge.model_tests.harness.report.model import Committed, Ownership, Stretch
 
 HUES: Final = 8

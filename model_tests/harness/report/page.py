@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
 
+from tidegauge.linearizability.report.document import definitions, document, row, section
+from tidegauge.linearizability.report.document import pill as any_pill
+from tidegauge.linearizability.report.document import table as any_table
+from tidegauge.linearizability.report.markup import Html, element
 from tidegauge.model_tests.harness.report.diagram import sequence_diagram
-from tidegauge.model_tests.harness.report.markup import Child, Html, classes, element
 from tidegauge.model_tests.harness.report.model import (
     GOOD,
     CampaignRun,
@@ -24,11 +27,6 @@ from tidegauge.model_tests.harness.report.model import (
     Verdict,
 )
 from tidegauge.model_tests.harness.report.ownership import ownership_figure
-
-# The page may run its own styles and script and load nothing at all, whatever text finds its way into it.
-POLICY = (
-    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
-)
 
 
 def write(report: Report, folder: Path) -> Path:
@@ -50,14 +48,6 @@ def write(report: Report, folder: Path) -> Path:
 
 def render(report: Report) -> str:
     """The report as one HTML document."""
-    head = element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", http_equiv="Content-Security-Policy", content=POLICY),
-        element("title", report.title),
-        element("style", Html(own_file("page.css"))),
-    )
     sections = [
         stages(report),
         caught(report),
@@ -66,8 +56,8 @@ def render(report: Report) -> str:
         campaign(report.campaign) if report.campaign else None,
         [exploration(each) for each in report.explored],
     ]
-    body = element("body", header(report), element("main", sections), element("script", Html(own_file("page.js"))))
-    return f"<!doctype html>\n{element('html', head, body, lang='en')}\n"
+    script = element("script", Html(own_file("page.js")))
+    return document(report.title, header(report), element("main", sections), script, styles=own_file("page.css"))
 
 
 def own_file(name: str) -> str:
@@ -90,13 +80,8 @@ def header(report: Report) -> Html:
     )
 
 
-def definitions(facts: Mapping[str, str]) -> Html:
-    pairs = [element("div", element("dt", name), element("dd", value)) for name, value in facts.items()]
-    return element("dl", pairs, class_="facts")
-
-
 def pill(verdict: Verdict) -> Html:
-    return element("span", verdict.value, class_=classes("pill", "good" if verdict in GOOD else "bad", verdict.value))
+    return any_pill(verdict.value, good=verdict in GOOD)
 
 
 def spent(seconds: float | None) -> Html:
@@ -109,33 +94,12 @@ def duration(seconds: float | None) -> str:
     return f"{seconds:.1f} s" if seconds < 60 else f"{int(seconds) // 60} min {int(seconds) % 60} s"
 
 
-def section(title: str, *children: Child, anchor: str) -> Html:
-    return element("section", element("h2", title), *children, id=anchor, class_="part")
+NUMBERS = frozenset({"operations", "unknown", "lost", "states with it enabled", "steps", "steps to a new state"})
+"""Heads of columns of numbers."""
 
 
 def table(head: Iterable[str], rows: Iterable[Html], *, class_: str | None = None) -> Html:
-    names = element("thead", element("tr", [element("th", name, scope="col", class_=numeric(name)) for name in head]))
-    return element("div", element("table", names, element("tbody", rows)), class_=classes("scroll", class_))
-
-
-NUMBERS = frozenset({"operations", "unknown", "lost", "states with it enabled", "steps", "steps to a new state"})
-"""Heads of columns of numbers, which stand right as their numbers do."""
-
-
-def numeric(head: str) -> str | None:
-    return "number" if head in NUMBERS else None
-
-
-def row(*cells: Child, class_: str | None = None) -> Html:
-    """A table row; counts stand right, with their thousands apart."""
-    return element(
-        "tr",
-        [
-            element("td", f"{cell:,}", class_="number") if isinstance(cell, int) else element("td", cell)
-            for cell in cells
-        ],
-        class_=class_,
-    )
+    return any_table(head, rows, class_=class_, numbers=NUMBERS)
 
 
 def stages(report: Report) -> Html:
