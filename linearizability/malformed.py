@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegauge.linearizability.arrow import NULLABLE, ONLY_MEMBERS, ONLY_TRANSACTIONS, REQUIRED, require_columns
+from tidegauge.linearizability.arrow import NULLABLE, ONLY_MEMBERS, ONLY_TRANSACTIONS, REQUIRED, SCHEMA, require_columns
 from tidegauge.linearizability.history import (
     DECLARED,
     NEVER,
@@ -74,7 +74,8 @@ def split(operations: Operations, source: str = "memory", first_row: int = 0) ->
 def sieve(table: pa.Table, source: str = "memory") -> tuple[pa.Table, list[MalformedRow], Ints]:
     """The rows of an Arrow table that are not even operations, the rest without their histories, and its row numbers.
 
-    Such rows have a null where none may be, or not one offset for each value; or the table itself says so (REASON).
+    Such rows have a null where none may be, a number that does not fit its column, or not one offset for each value; or
+    the table itself says so (REASON).
     """
     require_columns(table, source)
     reasons: dict[int, str] = {}
@@ -86,6 +87,14 @@ def sieve(table: pa.Table, source: str = "memory") -> tuple[pa.Table, list[Malfo
             nulls = np.flatnonzero(pc.is_null(table.column(name)).to_numpy())
             for row in nulls.tolist():
                 reasons.setdefault(row, f"{name} is null; every operation needs one")
+    for name, narrow in _narrower(table):
+        least, most = np.iinfo(narrow.to_pandas_dtype()).min, np.iinfo(narrow.to_pandas_dtype()).max
+        column = table.column(name)
+        beyond = pc.greater(column, pa.scalar(most, column.type))
+        if pa.types.is_signed_integer(column.type):
+            beyond = pc.or_(beyond, pc.less(column, pa.scalar(least, column.type)))
+        for row in np.flatnonzero(pc.fill_null(beyond, False).to_numpy()).tolist():
+            reasons.setdefault(row, f"{name} is {column[row]}: it does not fit {narrow}")
     if "offsets" in table.column_names and table.column("offsets").null_count < len(table):
         counts, places = (pc.list_value_length(table.column(name)) for name in ("values", "offsets"))
         differs = pc.fill_null(pc.not_equal(pc.fill_null(counts, 0), places), False).to_numpy()
@@ -106,6 +115,16 @@ def sieve(table: pa.Table, source: str = "memory") -> tuple[pa.Table, list[Malfo
     ]
     kept = everything[named & ~np.isin(history, [row.history for row in bad if row.history is not None])]
     return table.take(kept), bad, kept
+
+
+def _narrower(table: pa.Table) -> Iterator[tuple[str, pa.DataType]]:
+    """The columns of whole numbers whose type has numbers that the type of the column in SCHEMA has not."""
+    for field in SCHEMA:
+        if field.name in table.column_names and field.name != "history" and pa.types.is_integer(field.type):
+            given = table.schema.field(field.name).type
+            unsigned = pa.types.is_unsigned_integer(given)
+            if pa.types.is_integer(given) and given.bit_width + unsigned > field.type.bit_width:
+                yield field.name, field.type
 
 
 def _filled(reason: str, ops: Operations, row: int) -> str:

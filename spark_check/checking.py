@@ -173,7 +173,7 @@ def _aside(part: Part, at: int, reason: str) -> Aside:
     if number is not None:
         content[KEY] = number - part.move
     return {
-        "file": part.file,
+        "file": part.source or part.file,
         "row_group": part.row_group,
         "row": int(part.rows[at]),
         "history": number,

@@ -1,4 +1,4 @@
-"""Convert JSON lines to Parquet, once, before a job is planned: one task for each split of a file.
+"""Convert JSON lines and Jepsen's EDN to Parquet, once, before a job is planned: one task for each split of a file.
 
 A split is a range of bytes; it has the lines that begin in it. A task holds its split in memory, about a kilobyte for
 each operation. Events are pairs of lines, so a file that has some is one split. A line that is no operation becomes a
@@ -15,12 +15,14 @@ import attrs
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tidegauge.linearizability import jsonl
+from tidegauge.linearizability import edn, jsonl
 from tidegauge.linearizability.arrow import HistoryError, to_arrow
+from tidegauge.linearizability.history import Operations
 from tidegauge.linearizability.jsonl import MalformedLine
 from tidegauge.linearizability.malformed import REASON
-from tidegauge.spark_check.footers import PARQUET
+from tidegauge.spark_check.footers import EDN, PARQUET
 from tidegauge.spark_check.places import Place
+from tidegauge.spark_check.reading import SOURCE
 
 FOLDER = "_converted"
 SPLIT = 64 << 20
@@ -64,9 +66,9 @@ class Counted:
 
 
 def split(file: Place, size: int = SPLIT) -> list[Split]:
-    """Divide a file by its size; a small one is one split."""
+    """Divide a file by its size; a small one is one split, and so is one of EDN, which may be a single vector."""
     length = file.info().size if file.size is None else file.size
-    if length <= size:
+    if length <= size or file.suffix == EDN:
         return [Split(file)]
     starts = range(0, length, size)
     return [Split(file, number, start, min(start + size, length)) for number, start in enumerate(starts)]
@@ -109,9 +111,7 @@ def convert(piece: Split, out: Place) -> Failed | None:
     if place.exists():
         return None
     try:
-        content, first = _lines(piece)
-        text = io.TextIOWrapper(io.BytesIO(content), encoding="utf-8")
-        operations, malformed = jsonl.sift_lines(text, str(piece.file), first, events=piece.whole)
+        operations, malformed = _read(piece)
     except HistoryError as error:
         return Failed(str(error))
     except OSError as error:
@@ -119,11 +119,24 @@ def convert(piece: Split, out: Place) -> Failed | None:
     table = to_arrow(operations)
     if malformed:
         table = with_malformed(table, malformed, piece.file)
+    table = table.replace_schema_metadata({**(table.schema.metadata or {}), SOURCE: str(piece.file)})
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
     (out / FOLDER).make_folder()
     place.put(sink.getvalue())
     return None
+
+
+def _read(piece: Split) -> tuple[Operations, Sequence[MalformedLine]]:
+    """The operations of a split, and the lines that are none. Raises HistoryError."""
+    content, first = _lines(piece)
+    if piece.file.suffix == EDN:
+        try:
+            return edn.parse(content.decode("utf-8"), str(piece.file)), ()
+        except UnicodeDecodeError as error:
+            raise HistoryError(f"{piece.file}: not readable as UTF-8 text ({error})") from error
+    text = io.TextIOWrapper(io.BytesIO(content), encoding="utf-8")
+    return jsonl.sift_lines(text, str(piece.file), first, events=piece.whole)
 
 
 def _lines(piece: Split) -> tuple[bytes, int]:

@@ -19,10 +19,13 @@ from tidegauge.spark_check.planner import Piece
 
 PARQUET = ".parquet"
 LINES = (".jsonl", ".ndjson")
+EDN = ".edn"
+JEPSEN = "history.edn"
+"""The file of EDN in the folder of each run of Jepsen's; it has others, which are no histories."""
 KEY = "history"
 AT_ONCE = 16
 """Footers that are read at a time: an object store takes some time for each."""
-_ENDINGS = f"{PARQUET} or {' or '.join(LINES)}"
+_ENDINGS = f"{PARQUET} or {' or '.join(LINES)}, or is called {JEPSEN}"
 
 
 def find_files(paths: Iterable[str | Path | Place]) -> tuple[Place, ...]:
@@ -58,7 +61,7 @@ def _named(place: Place) -> Iterable[Place]:
         return inside
     if info.type == FileType.NotFound:
         raise BadInput(f"{place} does not exist: give files of histories, or folders that hold some")
-    if place.suffix not in (PARQUET, *LINES):
+    if place.suffix not in (PARQUET, *LINES, EDN):
         raise BadInput(f"{place} is no file of histories by its name: it should end in {_ENDINGS}")
     return [attrs.evolve(place, size=info.size, modified=info.mtime_ns)]
 
@@ -67,14 +70,16 @@ def _data_in(place: Place) -> list[Place]:
     """The files of histories in a folder and those below it; or the file itself, if it is one."""
     info = place.info()
     if info.type == FileType.Directory:
-        return [file for file in place.files(recursive=True) if _is_data(file.uri.removeprefix(place.for_spark))]
+        found = [file for file in place.files(recursive=True) if _is_data(file.uri.removeprefix(place.for_spark))]
+        # A link to another folder, as Jepsen's `latest`, is no second history.
+        return found if not place.local else [attrs.evolve(file, uri=Place.of(file.uri).uri) for file in found]
     return [attrs.evolve(place, size=info.size, modified=info.mtime_ns)] if _is_data(place.name) else []
 
 
 def _is_data(relative: str) -> bool:
     path = PurePosixPath(relative.partition("?")[0].lstrip("/"))
     hidden = any(part.startswith((".", "_")) for part in path.parts)
-    return not hidden and path.suffix in (PARQUET, *LINES)
+    return not hidden and (path.suffix in (PARQUET, *LINES) or path.name == JEPSEN)
 
 
 def read_footer(file: Place) -> pq.FileMetaData:

@@ -35,6 +35,8 @@ ROWS_AT_A_TIME = 16_384
 """A borrowed piece is read in steps of so many rows, until the one history in question ends."""
 
 
+SOURCE = b"spark_check.source"
+"""In the metadata of a converted file: the file from which it is."""
 _ROW = "spark_check.row"
 _FILE = b"spark_check.file"
 _GROUP = b"spark_check.row_group"
@@ -53,6 +55,8 @@ class Part:
     topics: tuple[str, ...] | None
     move: int = 0
     """What was added to the ids of the file (`origins`)."""
+    source: str | None = None
+    """The file that this one was converted from."""
 
     def of(self, kept: Flags) -> Part:
         """The rows for which `kept` holds."""
@@ -97,7 +101,9 @@ def _part(piece: Piece, file: pq.ParquetFile, rows: Ints, table: pa.Table) -> Pa
         raise _wrong_footer(piece)
     if piece.move:
         table = table.set_column(at, KEY, numbered(table.column(at), piece.move))
-    return Part(piece.file, piece.row_group, rows, table, _topics(file, piece.file), piece.move)
+    source = (file.metadata.metadata or {}).get(SOURCE)
+    named = None if source is None else source.decode(errors="replace")
+    return Part(piece.file, piece.row_group, rows, table, _topics(file, piece.file), piece.move, named)
 
 
 def _read_history(piece: Piece, number: int) -> Part:
@@ -164,6 +170,8 @@ def split_by_bucket(part: Part, buckets: int, wanted: Iterable[int]) -> Iterator
     """Split the rows of `part` into `buckets`, as (bucket, Arrow stream) for each bucket that is wanted."""
     table = part.table.append_column(_ROW, pa.array(part.rows))
     metadata: dict[bytes, str] = {_FILE: part.file, _GROUP: str(part.row_group), _MOVE: str(part.move)}
+    if part.source is not None:
+        metadata[SOURCE] = part.source
     if part.topics is not None:
         metadata[_TOPICS] = json.dumps(part.topics)
     table = table.replace_schema_metadata(metadata)
@@ -192,5 +200,6 @@ def join_bucket(streams: Iterable[bytes]) -> list[Part]:
         rows = table.column(_ROW).to_numpy()
         table = table.drop_columns([_ROW])
         place = (metadata[_FILE].decode(), int(metadata[_GROUP]))
-        parts.append(Part(*place, rows, table, topics, int(metadata[_MOVE])))
+        source = metadata[SOURCE].decode() if SOURCE in metadata else None
+        parts.append(Part(*place, rows, table, topics, int(metadata[_MOVE]), source))
     return sorted(parts, key=lambda part: (part.file, part.row_group))

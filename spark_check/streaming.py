@@ -53,7 +53,9 @@ LATE_SCHEMA = pa.schema([("batch", pa.int64()), (KEY, pa.int64()), ("index", pa.
 """One row for each row that came late: the batch it came in, and its content as JSON."""
 
 BUCKETS = 8
-_BUCKET, _CAME, _CLOSED, _TIME = "_bucket", "_came", "_closed", "_time"
+_BUCKET, _CAME, _CLOSED, _TIME, _AHEAD = "_bucket", "_came", "_closed", "_time", "_ahead"
+_SKEW = 60
+"""Seconds that a row's clock may be ahead of this machine's."""
 _NEVER = np.iinfo(np.int64).min
 
 
@@ -100,7 +102,12 @@ class Stream:
             did.update(one)
         if did["late"]:
             logger.warning("batch %d: %d rows are late, see %s", number, did["late"], self.out / LATE)
-        record = {**did, "watermark": max(marks, default=None)}
+        if did["ahead"]:
+            logger.warning("batch %d: %d rows have time stamps ahead of this machine's clock", number, did["ahead"])
+        record = {
+            **{name: count for name, count in did.items() if count or name != "ahead"},
+            "watermark": max(marks, default=None),
+        }
         (self.out / BATCHES / f"{number:012d}.json").put(json.dumps(record).encode())
 
     def _with_every_bucket(self, rows: DataFrame) -> DataFrame:
@@ -118,12 +125,15 @@ class Stream:
         place = self.out / STATE / f"{bucket:05d}"
         place.make_folder()
         judged, held = _state(place, number)
+        rows, ahead = _dated(rows, None if limit is None else limit + (self.patience or 0))
         newest = pc.max(rows.column(_TIME)).as_py() if _TIME in rows.column_names else None
         late, rows = _apart(rows, _among(rows, judged))
         rows = rows if held is None else pa.concat_tables([held, rows.cast(held.schema)])
         closed, rows = _apart(rows, np.ones(len(rows), np.bool_) if everything else _closed(rows, limit))
         name = f"batch-{number:012d}-{bucket:05d}.parquet"
-        did = {"late": len(late), "open": len(rows), "newest": newest, "histories": 0}
+        did = {"late": len(late), "open": len(rows), "newest": newest, "histories": 0} | (
+            {"ahead": ahead} if ahead else {}
+        )
         if len(late):
             put_table(self.out / LATE / name, _late(late, number))
         if len(closed):
@@ -156,6 +166,7 @@ def judge_stream(
 
     A history is closed by a row in which the boolean column `closed` is true, or, with `time`, a column of time stamps,
     when the newest row of all is `patience` newer than its own newest row. Rows in one batch count as coming together.
+    A time stamp ahead of this machine's clock says only that the row is there: it closes no other history.
     What comes later is in `late/`; the verdict stands. `end_stream` judges what is open when there is no more to come.
     State and tables are in `out`, and so is the checkpoint. Raises BadInput and BadOutput.
     """
@@ -166,7 +177,14 @@ def judge_stream(
         raise BadInput("nothing says when a history is closed: give the column `closed`, or `time` and `patience`")
     known = [name for name in COLUMNS if name in operations.columns]
     flag = functions.lit(False) if closed is None else functions.coalesce(functions.col(closed), functions.lit(False))
-    said = [flag.alias(_CLOSED)] + ([] if time is None else [functions.unix_micros(time).alias(_TIME)])
+    said = [flag.alias(_CLOSED)]
+    if time is not None:
+        # The clock of the batch: Spark gives a batch that comes again the same one.
+        ahead = functions.col(time) > functions.current_timestamp() + functions.expr(f"INTERVAL {_SKEW} SECONDS")
+        said += [
+            functions.unix_micros(time).alias(_TIME),
+            functions.coalesce(ahead, functions.lit(False)).alias(_AHEAD),
+        ]
     micros = None if patience is None else patience // timedelta(microseconds=1)
     stream = Stream(Place.of(out), level, buckets, micros, None if topics is None else tuple(topics))
     _begin(stream)
@@ -249,6 +267,22 @@ def _forget(place: Place, number: int) -> None:
             (place / f"{old:012d}-{what}.parquet").delete()
 
 
+def _dated(rows: pa.Table, mark: int | None) -> tuple[pa.Table, int]:
+    """The rows with times that a clock may have shown, and how many of them had another.
+
+    A time ahead of the clock would close every history. It stands for the newest of the others, or for `mark`.
+    """
+    if _AHEAD not in rows.column_names:
+        return rows, 0
+    ahead, times = rows.column(_AHEAD), rows.column(_TIME)
+    rows = rows.drop_columns([_AHEAD])
+    newest = pc.max(times.filter(pc.invert(ahead))).as_py()
+    known = [one for one in (newest, mark) if one is not None]
+    stands_for = pa.scalar(max(known, default=None), times.type)
+    at = rows.schema.get_field_index(_TIME)
+    return rows.set_column(at, rows.schema.field(at), pc.if_else(ahead, stands_for, times)), pc.sum(ahead).as_py() or 0
+
+
 def _apart(rows: pa.Table, chosen: Flags) -> tuple[pa.Table, pa.Table]:
     """Those rows that are chosen, and the others."""
     return rows.filter(pa.array(chosen)), rows.filter(pa.array(~chosen))
@@ -282,4 +316,6 @@ def _late(rows: pa.Table, number: int) -> pa.Table:
     content = [json.dumps(row) for row in rows.to_pylist()]
     columns = {"batch": [number] * len(rows), "content": content}
     columns |= {name: rows.column(name).to_pylist() for name in (KEY, "index")}
+    # `content` has an index that does not fit.
+    columns["index"] = [one if one is not None and -(1 << 31) <= one < 1 << 31 else None for one in columns["index"]]
     return pa.table({name: columns[name] for name in LATE_SCHEMA.names}, schema=LATE_SCHEMA)

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from tidegauge.impl.tap.exchange import Exchange, Line
 from tidegauge.impl.tap.topic_names import TopicNames
+from tidegauge.impl.wire.codecs import MalformedMessageError
 from tidegauge.impl.wire.fields import DAMAGE, read_count, read_string
 
 CONSUMERS: Final = "consumer"
@@ -23,13 +24,13 @@ def note_sync(exchange: Exchange, request: Any) -> None:
 
 
 def synced(exchange: Exchange, response: Any, at: int) -> list[Line]:
-    """The assignment of a member of a classic group."""
+    """The assignment of a member of a classic group. Raises MalformedMessageError for one that cannot be read."""
     kind = getattr(response, "protocol_type", None)
     if response.error_code or (kind or CONSUMERS) != CONSUMERS:
         return []
     topics = partitions_of(memoryview(response.assignment))
     if topics is None:
-        return []
+        raise MalformedMessageError("an assignment cannot be read")
     group, member, generation = exchange.asked
     if member is None:
         return []

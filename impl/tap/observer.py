@@ -128,7 +128,12 @@ class Observer:
 
     def responded(self, exchange: Exchange, response: Any, at: int, sessions: fetches.Sessions) -> None:
         """A response has come: `response` is the decoded message, `at` is before its first byte was passed on."""
-        lines = self._lines(exchange, response, at, sessions)
+        try:
+            lines = self._lines(exchange, response, at, sessions)
+        except MalformedMessageError as error:
+            self.left_out(exchange, str(error))
+            self.lost(exchange)
+            return
         if exchange.api_key in CHANGES:
             self.recording.finish(exchange, lines)
         elif lines:

@@ -1,6 +1,6 @@
 """What was known of one partition at a moment: what operations that had returned by then said of it.
 
-Each index is made once, by sorting; a question costs as much as its answer.
+Each index is made once, by sorting; what is asked then costs as much as what is found.
 """
 
 from __future__ import annotations

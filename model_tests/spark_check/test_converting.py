@@ -11,11 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegauge.linearizability import jsonl
+from tidegauge.linearizability import edn, files, jsonl
 from tidegauge.linearizability.arrow import to_arrow
 from tidegauge.model_tests.spark_check.layouts import histories
 from tidegauge.spark_check.converting import Counted, Failed, Split, convert, converted, count, numbered, split
+from tidegauge.spark_check.footers import find_files, pieces_of
 from tidegauge.spark_check.places import Place
+from tidegauge.spark_check.reading import read_piece
 
 
 def convert_all(file: Path, out: Path, size: int) -> tuple[list[Split], pa.Table]:
@@ -62,6 +64,35 @@ def test_rows_without_an_index_follow_each_other_across_splits(tmp_path: Path) -
         indices = [row["index"] for row in mine]
         assert indices == sorted(set(indices))
         assert [row["call"] for row in mine] == [row["call"] for row in turns if row["history"] == history]
+
+
+RUN = """
+{:type :invoke, :f :send, :value [[:send 0 7]], :process 0, :time 3}
+{:type :ok, :f :send, :value [[:send 0 [%d 7]]], :process 0, :time 4}
+"""
+
+
+def test_the_store_of_jepsen_has_a_history_in_each_run(tmp_path: Path) -> None:
+    """Other files of EDN are none, and a link to a run is the run."""
+    store = tmp_path / "store"
+    for number, run in enumerate(("1", "2")):
+        (store / "queue" / run).mkdir(parents=True)
+        (store / "queue" / run / "history.edn").write_text(RUN % number)
+        (store / "queue" / run / "results.edn").write_text("{:valid? true}")
+    (store / "latest").symlink_to(store / "queue" / "2")
+    found = find_files([store])
+    assert [Path(file.uri).parent.name for file in found] == ["1", "2"]
+    out = Place.of(tmp_path / "out")
+    for file in found:
+        (piece,) = split(file, 10)
+        assert convert(piece, out) is None
+        assert list(files.read(converted(piece, out).uri)) == list(edn.read(file.uri))
+        (part,) = (read_piece(piece) for piece in pieces_of([converted(piece, out)]))
+        assert part.source == str(file)
+    (store / "queue" / "1" / "history.edn").write_bytes(b"\xff")
+    failed = convert(split(found[0], 10)[0], Place.of(tmp_path / "again"))
+    assert failed is not None
+    assert "history.edn: not readable as UTF-8" in failed.message
 
 
 def test_a_file_with_an_event_is_one_split(tmp_path: Path) -> None:

@@ -267,6 +267,7 @@ def test_lines_that_are_no_operation_are_kept_aside_with_the_reason(spark: Spark
     aside = sorted(written_malformed(out), key=lambda row: str(row["reason"]))
     first = 3 * LENGTH + 1
     assert [row["history"] for row in aside] == [2, None]
+    assert {row["file"] for row in aside} == {str(file)}, "the file that was given, and not what it was converted to"
     assert str(aside[0]["reason"]).startswith(f"odd.jsonl, line {first}: process is None")
     assert str(aside[1]["reason"]).startswith(f"odd.jsonl, line {first + 1}: ")
     assert "no JSON at all" in str(aside[1]["content"])

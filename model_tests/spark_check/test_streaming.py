@@ -145,6 +145,36 @@ def test_a_history_is_closed_when_nothing_of_it_has_come_for_long_enough(stream:
     assert batch(stream, 5, 0, timed.slice(3, 1), limit=3_000_000)["late"] == 1
 
 
+def with_times(rows: pa.Table, times: Sequence[int], ahead: Sequence[bool]) -> pa.Table:
+    open_rows = rows.drop_columns(["_last"]).append_column("_closed", pa.array([False] * len(rows)))
+    return open_rows.append_column("_time", pa.array(times)).append_column("_ahead", pa.array(ahead))
+
+
+def test_a_time_stamp_ahead_of_the_clock_closes_nothing(stream: Stream, tmp_path: Path) -> None:
+    rows = with_ends(histories(2))
+    future, late = 1 << 60, [1_000_000] * LENGTH
+    first = with_times(rows, [*late, *[2_000_000] * (LENGTH - 1), future], [False] * (2 * LENGTH - 1) + [True])
+    assert batch(stream, 0, 0, first) == {"late": 0, "open": 40, "newest": 2_000_000, "histories": 0, "ahead": 1}
+    alone = with_times(rows.slice(0, 1), [future], [True])
+    assert batch(stream, 1, 0, alone.slice(0, 0), limit=1_500_000)["histories"] == 1
+    again = batch(stream, 2, 0, with_times(rows.slice(LENGTH, 1), [future], [True]), limit=1_600_000)
+    assert (again["open"], again["newest"]) == (LENGTH + 1, 1_600_000 + 5_000_000), "it counts as of the newest so far"
+    assert batch(stream, 3, 0, alone.slice(0, 0), limit=6_600_000)["histories"] == 1, "and closes with time"
+
+
+def test_a_late_row_whose_index_does_not_fit_is_kept_as_it_came(stream: Stream, tmp_path: Path) -> None:
+    rows = with_ends(histories(1))
+    rows = rows.rename_columns([*rows.column_names[:-1], "_closed"])
+    wide = rows.set_column(rows.schema.get_field_index("index"), "index", rows.column("index").cast(pa.int64()))
+    assert batch(stream, 0, 0, wide)["histories"] == 1
+    number = wide.schema.get_field_index("index")
+    strange = wide.slice(0, 1).set_column(number, "index", pa.array([1 << 40]))
+    assert batch(stream, 1, 0, strange)["late"] == 1
+    (row,) = pq.read_table(tmp_path / "out" / "late").to_pylist()
+    assert row["index"] is None
+    assert f'"index": {1 << 40}' in row["content"]
+
+
 def test_a_batch_that_comes_again_puts_the_same_and_old_states_are_forgotten(stream: Stream, tmp_path: Path) -> None:
     rows = with_ends(histories(6))
     rows = rows.rename_columns([*rows.column_names[:-1], "_closed"])

@@ -203,10 +203,18 @@ def test_footers_without_statistics_are_made_up_for(tmp_path: Path) -> None:
     assert written_verdicts(tmp_path / "out") == expected(operations)
 
 
+def wide(rows: pa.Table, at: int) -> pa.Table:
+    """The rows with indices of 64 bits, of which one has more than 32."""
+    number = rows.schema.get_field_index("index")
+    index = rows.column("index").cast(pa.int64())
+    return replaced(rows.set_column(number, "index", index), "index", at, (1 << 32) + 5)
+
+
 SPOILERS: dict[str, tuple[Change, str]] = {
     "kind": (lambda rows: replaced(rows, "kind", 25, 99), "kind is 99"),
     "null": (lambda rows: replaced(rows, "call", 25, None), "call is null"),
     "times": (lambda rows: replaced(rows, "return", 25, 0), "returned at 0, before its call"),
+    "width": (lambda rows: wide(rows, 25), "index is 4294967301: it does not fit int32"),
     "index": (lambda rows: replaced(rows, "index", 25, 4), "index 4 does not follow"),
 }
 
@@ -308,6 +316,10 @@ def test_a_bucket_is_put_together_from_its_streams_in_order(tmp_path: Path) -> N
     file = write(tmp_path / "mixed.parquet", rows, 100)
     (unit,) = plan(pieces_of([file]), target=10_000, largest=10_000).units
     streams = [pair for part in read_unit(unit) for pair in split_by_bucket(part, 3, range(3))]
+    converted = attrs.evolve(next(iter(read_unit(unit))), source="made.jsonl")
+    assert {part.source for _, one in split_by_bucket(converted, 1, [0]) for part in join_bucket([one])} == {
+        "made.jsonl"
+    }
     for bucket in range(3):
         parts = join_bucket([stream for number, stream in reversed(streams) if number == bucket])
         assert [part.row_group for part in parts] == sorted({part.row_group for part in parts})

@@ -180,6 +180,19 @@ def test_check_of_transactions_tells_what_kafka_allows(capsys: pytest.CaptureFix
     assert (status, set(found["anomalies_by_name"])) == (1, {"aborted-read"})
 
 
+def test_the_store_of_jepsen_is_a_folder_with_a_history_in_each_run(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    for run_of in ("1", "2"):
+        (tmp_path / "queue" / run_of).mkdir(parents=True)
+        (tmp_path / "queue" / run_of / "history.edn").write_text(INTERLEAVED % "ok")
+        (tmp_path / "queue" / run_of / "results.edn").write_text("{:valid? true}")
+    (tmp_path / "latest").symlink_to(tmp_path / "queue" / "2")
+    status, found = document(capsys, "check", tmp_path)
+    assert status == 0
+    assert [Path(file["file"]).parent.name for file in found["files"]] == ["1", "2"]
+
+
 def test_a_bad_line_costs_its_own_history_and_no_other(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "mixed.jsonl"
     jsonl.write(path, concatenate([history(1), history(2, lose=True), history(3)]))

@@ -125,6 +125,22 @@ def test_who_follows_a_recording_tells_each_anomaly_once(
     assert "anomalies told" in told
 
 
+def test_who_follows_a_recording_is_told_of_rows_that_are_no_operations(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    strange = {**sent(100, 0, 10), "acks": 7}
+    write(tmp_path / "tap", strange, sent(200, 1, 20))
+
+    def sleep(_: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    assert run(("check", "--follow", str(tmp_path / "tap"))) == 2
+    told = capsys.readouterr().out
+    assert "malformed, so its history is not checked: acks is 7" in told
+    assert "0 operations were looked at" in told
+
+
 def test_a_tap_that_breaks_off_writes_down_what_it_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt

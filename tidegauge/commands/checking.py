@@ -39,7 +39,8 @@ JSON_LINES = (".jsonl", ".ndjson")
 NAMED = 3
 """How many partitions that the verdicts do not cover are named."""
 EDN = ".edn"
-"""Of Jepsen, when it is named: a folder of its results has other such files."""
+JEPSEN = "history.edn"
+"""The file of EDN in the folder of each run of Jepsen's; it has others, which are no histories."""
 SUFFIXES = (PARQUET, *JSON_LINES)
 
 Malformed = MalformedRow | jsonl.MalformedLine
@@ -87,7 +88,7 @@ def check(
     ----------
     histories
         Parquet or JSON lines files (docs/history.md says what is in them), or folders of such files; or a history of
-        Jepsen's Kafka workload (.edn); or the folder of tidegauge tap.
+        Jepsen's Kafka workload (.edn), or its store; or the folder of tidegauge tap.
     level
         What a short read proves: as Kafka promises, or strictly.
     out
@@ -178,7 +179,9 @@ def history_files(paths: Sequence[Path]) -> list[Path]:
             raise Unusable(f"{path}: neither a file nor a folder; write the histories to a file and name that")
         inside = [path] if path.is_file() or is_recording(path) else files_in(path)
         if not inside:
-            raise Unusable(f"{path}: there is no {' or '.join(SUFFIXES)} file in this folder; name one with histories")
+            raise Unusable(
+                f"{path}: there is no {' or '.join(SUFFIXES)} file in the folder, nor {JEPSEN}; name one with histories"
+            )
         found += inside
     return found
 
@@ -193,7 +196,7 @@ def files_in(folder: Path) -> list[Path]:
 def is_data(path: Path, folder: Path) -> bool:
     """A file of histories in `folder`, by its name; hidden ones are not, as for Spark."""
     hidden = any(part.startswith((".", "_")) for part in path.relative_to(folder).parts)
-    return not hidden and path.suffix in SUFFIXES and path.is_file()
+    return not hidden and (path.suffix in SUFFIXES or path.name == JEPSEN) and path.is_file()
 
 
 def read_sound(path: Path, history: int | None = None) -> tuple[Operations, Sequence[Malformed], Sequence[str]]:

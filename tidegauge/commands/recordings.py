@@ -12,6 +12,7 @@ from tidegauge.linearizability.check import Verdicts
 from tidegauge.linearizability.check import check as check_operations
 from tidegauge.linearizability.history import Operations
 from tidegauge.linearizability.log import Level
+from tidegauge.linearizability.malformed import split
 from tidegauge.linearizability.tapped.reading import Reader, is_recording
 from tidegauge.linearizability.tapped.resolving import Resolved, resolve
 from tidegauge.screen import Screen
@@ -54,24 +55,29 @@ def follow_recording(screen: Screen, folders: Sequence[Path], level: Level, wind
     reader = Reader.of(folders[0])
     told: set[tuple[object, ...]] = set()
     remarked: set[str] = set()
-    operations = 0
+    operations, bad = 0, False
     try:
         while True:
             began = time.monotonic()
             if reader.read_on():
                 reader.forget(window)
                 resolved = resolve(reader)
-                verdicts = check_operations(resolved.operations, level)
-                operations = len(resolved.operations)
+                sound, malformed = split(resolved.operations, str(reader.folder))
+                verdicts = check_operations(sound, level)
+                operations = len(sound)
                 tell_new(screen, verdicts, told, reader.until)
-                for remark in resolved.remarks:
+                bad |= bool(malformed)
+                reasons = [f"malformed, so its history is not checked: {row.reason}" for row in malformed]
+                for remark in (*(f"passed unread: {text}" for text in resolved.remarks), *reasons):
                     if remark not in remarked:
                         remarked.add(remark)
-                        screen.say(f"passed unread: {remark}")
+                        screen.say(remark)
                         screen.out.file.flush()
             time.sleep(max(BETWEEN_CHECKS, time.monotonic() - began))
     except KeyboardInterrupt:
         screen.say(f"\n{operations:,} operations were looked at in the end, {len(told):,} anomalies told")
+        if bad:
+            return Status.COULD_NOT_RUN
         return Status.VIOLATED if told else Status.HOLDS
 
 
