@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from tidegauge.linearizability.log import Level
 from tidegauge.spark_check.errors import CannotRun
 from tidegauge.spark_check.job import open_job
+from tidegauge.spark_check.page import render
+from tidegauge.spark_check.places import Place
 from tidegauge.spark_check.session import (
     CORES,
     JVM_MEMORY,
@@ -55,6 +57,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     if not summary.operations and not summary.malformed:
         print(f"warning: {', '.join(options.histories)}: no operations, so nothing is checked", file=sys.stderr)
+    if options.html is not None:
+        try:
+            Place.of(options.html).put(render(summary).encode())
+        except (OSError, CannotRun) as error:
+            print(f"error: --html {options.html} cannot be written ({error}): name another file", file=sys.stderr)
+            return 2
     if options.json:
         print(json.dumps(summary.to_json()))
     else:
@@ -123,6 +131,9 @@ def _parser() -> argparse.ArgumentParser:
         help="the files are parts of one table: an id that two of them have is one history (default: two)",
     )
     parser.add_argument("--json", action="store_true", help="print the summary as one JSON object")
+    parser.add_argument(
+        "--html", metavar="FILE", help="write a page: counts, examples, and how to look at one history alone"
+    )
     parser.add_argument("--resume", action="store_true", help="continue the job that was begun in DIR")
     parser.add_argument("--cores", type=_cores, metavar="N", help=f"workers on this machine (default: {CORES})")
     parser.add_argument("--memory", type=_memory, metavar="SIZE", help=f"heap of the JVM (default: {JVM_MEMORY})")

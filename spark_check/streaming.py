@@ -314,8 +314,10 @@ def _closed(rows: pa.Table, limit: int | None) -> Flags:
 
 def _late(rows: pa.Table, number: int) -> pa.Table:
     content = [json.dumps(row) for row in rows.to_pylist()]
-    columns = {"batch": [number] * len(rows), "content": content}
-    columns |= {name: rows.column(name).to_pylist() for name in (KEY, "index")}
-    # `content` has an index that does not fit.
-    columns["index"] = [one if one is not None and -(1 << 31) <= one < 1 << 31 else None for one in columns["index"]]
-    return pa.table({name: columns[name] for name in LATE_SCHEMA.names}, schema=LATE_SCHEMA)
+    # An index that does not fit is in `content`.
+    indices = (
+        one if one is not None and -(1 << 31) <= one < 1 << 31 else None for one in rows.column("index").to_pylist()
+    )
+    ids = rows.column(KEY).to_pylist()
+    columns = {"batch": [number] * len(rows), KEY: ids, "index": list(indices), "content": content}
+    return pa.table(columns, schema=LATE_SCHEMA)

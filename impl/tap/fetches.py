@@ -13,6 +13,7 @@ import attrs
 
 from tidegauge.impl.records.batches import Buffer, RecordError, checked_header, extents
 from tidegauge.impl.records.markers import ABORT_MARKER, marker_record
+from tidegauge.impl.tap.ends import Ends
 from tidegauge.impl.tap.exchange import Exchange, Line
 from tidegauge.impl.tap.identities import identities
 from tidegauge.impl.tap.topic_names import INTERNAL, TopicNames
@@ -87,9 +88,9 @@ def note_request(exchange: Exchange, request: FetchRequest, sessions: Sessions) 
 
 
 def responded(
-    exchange: Exchange, response: FetchResponse, at: int, topics: TopicNames, sessions: Sessions
+    exchange: Exchange, response: FetchResponse, at: int, topics: TopicNames, sessions: Sessions, ends: Ends
 ) -> list[Line]:
-    """An operation for each partition of which the response says something new."""
+    """An operation for each partition of which the response says something new, or less than others were told."""
     if exchange.asked is None or response.error_code:
         return []
     isolation, positions = exchange.asked
@@ -105,7 +106,10 @@ def responded(
                 continue
             position = positions.get(place)
             read = read_records(fetched, position, isolation)
+            # The same high watermark again is no news, unless the log is known to be longer: then it is stale.
             news = sessions.is_news(place, fetched.high_watermark)
+            news |= ends.is_behind(label, fetched.index, fetched.high_watermark)
+            ends.learn(label, fetched.index, fetched.high_watermark)
             if not (read.values or news or read.note or read.transactional or read.compacted):
                 continue
             line = exchange.line("fetch", len(lines), topic=label, partition=fetched.index, position=position)

@@ -14,6 +14,7 @@ import attrs
 
 from tidegauge.impl.ports.log_lines import log_event
 from tidegauge.impl.tap import assignments, fetches, offset_lookups, produces, transactions
+from tidegauge.impl.tap.ends import Ends
 from tidegauge.impl.tap.exchange import Exchange, Line
 from tidegauge.impl.tap.loading import loaded
 from tidegauge.impl.tap.topic_names import TopicNames
@@ -68,6 +69,7 @@ class Observer:
 
     recording: Recording
     topics: TopicNames = attrs.field(factory=TopicNames)
+    ends: Ends = attrs.field(factory=Ends)
     _unread: set[tuple[int, int, str]] = attrs.field(factory=set)
 
     def reads(self, api_key: int) -> bool:
@@ -148,11 +150,11 @@ class Observer:
             return []  # the request was not understood
         match exchange.api_key:
             case ApiKey.PRODUCE:
-                return produces.responded(exchange, response, at)
+                return produces.responded(exchange, response, at, self.ends)
             case ApiKey.FETCH:
-                return fetches.responded(exchange, response, at, self.topics, sessions)
+                return fetches.responded(exchange, response, at, self.topics, sessions, self.ends)
             case ApiKey.LIST_OFFSETS:
-                return offset_lookups.responded(exchange, response, at, self.topics)
+                return offset_lookups.responded(exchange, response, at, self.topics, self.ends)
             case ApiKey.END_TXN:
                 return transactions.ended(exchange, response, at)
             case ApiKey.OFFSET_COMMIT | ApiKey.TXN_OFFSET_COMMIT:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from tidegauge.impl.tap.ends import Ends
 from tidegauge.impl.tap.exchange import Exchange, Line
 from tidegauge.impl.tap.topic_names import INTERNAL, TopicNames
 
@@ -23,7 +24,7 @@ def note_request(exchange: Exchange, request: Any) -> None:
         exchange.asked = (int(getattr(request, "isolation_level", 0)), ends)
 
 
-def responded(exchange: Exchange, response: Any, at: int, topics: TopicNames) -> list[Line]:
+def responded(exchange: Exchange, response: Any, at: int, topics: TopicNames, known: Ends) -> list[Line]:
     """An operation for each end that a broker tells."""
     if exchange.asked is None:
         return []
@@ -36,5 +37,6 @@ def responded(exchange: Exchange, response: Any, at: int, topics: TopicNames) ->
                 line = exchange.line(
                     "list_offsets", len(lines), topic=topics.label(topic.name), partition=partition.partition_index
                 )
+                known.learn(line["topic"], partition.partition_index, partition.offset)
                 lines.append({**line, "return": at, "isolation": isolation, "offset": partition.offset})
     return lines

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tidegauge.impl.records.batches import NO_PRODUCER_ID, Buffer, RecordError, checked_headers
+from tidegauge.impl.tap.ends import Ends
 from tidegauge.impl.tap.exchange import Exchange, Line
 from tidegauge.impl.tap.identities import identities
 from tidegauge.impl.tap.topic_names import INTERNAL, TopicNames
@@ -13,6 +14,7 @@ from tidegauge.impl.wire.produce_messages import ProduceRequest, ProduceResponse
 Place = tuple[str, str, int]
 """A topic's name or its id, as in the request, and a partition."""
 NO_ACKS: Final = 0
+ALL_ACKS: Final = -1
 
 
 def note_request(exchange: Exchange, request: ProduceRequest, topics: TopicNames) -> None:
@@ -61,7 +63,7 @@ def sent(exchange: Exchange, at: int) -> list[Line]:
     return [{**line, "return": at} for line in exchange.lines or ()]
 
 
-def responded(exchange: Exchange, response: ProduceResponse, at: int) -> list[Line]:
+def responded(exchange: Exchange, response: ProduceResponse, at: int, ends: Ends) -> list[Line]:
     """The operations with what the response says of them."""
     said = {
         (topic.name, topic.topic_id, partition.index): partition
@@ -77,5 +79,7 @@ def responded(exchange: Exchange, response: ProduceResponse, at: int) -> list[Li
             end: Line = {"return": at, "error": int(partition.error_code)}
             if partition.base_offset >= 0 and not partition.error_code:
                 end["offset"] = partition.base_offset
+                if line["acks"] == ALL_ACKS:
+                    ends.learn(line["topic"], line["partition"], partition.base_offset + len(line.get("values", ())))
             lines.append({**line, **end})
     return lines

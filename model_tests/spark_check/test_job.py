@@ -305,8 +305,12 @@ def test_exit_status_1_when_some_are_violated_and_json_for_machines(
 ) -> None:
     operations = histories(30)
     file = write(tmp_path / "bad.parquet", to_arrow(operations), 100)
-    status, said, _ = command(capsys, file, "--out", tmp_path / "out", "--json")
+    page = tmp_path / "page.html"
+    status, said, _ = command(capsys, file, "--out", tmp_path / "out", "--json", "--html", page)
     summary = json.loads(said)
+    text = page.read_text(encoding="utf-8")
+    assert all(f"tidegauge check {one['file']} --history {one['history']} " in text for one in summary["examples"])
+    assert all(f"<td><code>{name}</code></td>" in text for name in summary["anomalies"])
     assert status == summary["exit_status"] == 1
     assert summary["verdicts"]["violated"] == sum(verdict == "violated" for _, verdict in expected(operations).values())
 

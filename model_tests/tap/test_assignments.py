@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
 
 from tidegauge.impl.tap.assignments import beaten, note_heartbeat, note_sync, synced
 from tidegauge.impl.tap.exchange import Exchange
 from tidegauge.impl.tap.fetches import Sessions
-from tidegauge.impl.tap.observer import Observer
+from tidegauge.impl.tap.observer import Observer, Recording
 from tidegauge.impl.tap.topic_names import TopicNames
 from tidegauge.impl.wire.apis import ApiKey
-
-if TYPE_CHECKING:
-    from tidegauge.impl.tap.recording import Recording
 
 
 @pytest.mark.parametrize(
@@ -35,7 +32,7 @@ def test_a_heartbeat_is_of_the_member_that_asks_or_that_the_response_names(
 
 def test_an_assignment_that_cannot_be_read_is_told() -> None:
     told: list[dict[str, Any]] = []
-    observer = Observer(cast("Recording", SimpleNamespace(emit=told.extend)))
+    observer = Observer(cast(Recording, SimpleNamespace(emit=told.extend)))
     exchange = Exchange(1, 0, ApiKey.SYNC_GROUP, 5, 1, 10)
     note_sync(exchange, SimpleNamespace(group_id="g", group_instance_id=None, member_id="m", generation_id=1))
     response = SimpleNamespace(error_code=0, protocol_type="consumer", assignment=b"\0\0\0\0\0\7")
