@@ -11,10 +11,11 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+from tidegauge.linearizability.report.document import definitions, document
+from tidegauge.linearizability.report.markup import Html, element
 from tidegauge.model_tests.harness.report.diagram import arrow, card, header, lanes_of, legend
-from tidegauge.model_tests.harness.report.markup import Html, element
 from tidegauge.model_tests.harness.report.model import Step
-from tidegauge.model_tests.harness.report.page import POLICY, definitions, own_file
+from tidegauge.model_tests.harness.report.page import own_file
 from tidegauge.model_tests.harness.report.state_space import Broken, Choice, Place, StateSpace
 
 
@@ -32,16 +33,8 @@ def render_walk(space: StateSpace, *, title: str, reproduce: str) -> str:
         "pieces": pieces.all,
     }
     size = f"{len(space.places):,}" + ("" if space.is_whole else ", those nearest: more are reachable")
-    head = element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", http_equiv="Content-Security-Policy", content=POLICY),
-        element("title", title),
-        element("style", Html(own_file("page.css")), Html(own_file("walk.css"))),
-    )
-    body = element(
-        "body",
+    return document(
+        title,
         element(
             "header",
             element("div", element("h1", title), class_="title"),
@@ -52,8 +45,8 @@ def render_walk(space: StateSpace, *, title: str, reproduce: str) -> str:
         element("main", _controls(space), _diagram(space, lanes), class_="walk"),
         element("script", _embedded(data), type="application/json", id="state-space"),
         element("script", Html(own_file("walk.js"))),
+        styles=own_file("page.css") + own_file("walk.css"),
     )
-    return f"<!doctype html>\n{element('html', head, body, lang='en')}\n"
 
 
 def _controls(space: StateSpace) -> Html:
