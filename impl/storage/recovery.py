@@ -460,8 +460,12 @@ class _Recovering:
         """Where a segment ends whose file ends with damage."""
         if limit is not None and limit <= self._flushed:
             return limit
-        reaches = self._flushed == _ENDLESS and self._start <= end + MAX_RELATIVE_OFFSET
-        return max(end, self._known_end(), self._start if reaches else 0)
+        start = self._start_from(end) if self._flushed == _ENDLESS else 0
+        return max(end, self._known_end(), start)
+
+    def _start_from(self, end: int) -> int:
+        """The log start that is written down; 0 if it is denied, or farther from where the log ends than one can be."""
+        return self._start if self._start <= end + MAX_RELATIVE_OFFSET else 0
 
     def _known_end(self) -> int:
         """Up to where something besides the recovery point knows that the log was flushed.
@@ -514,7 +518,7 @@ class _Recovering:
         end, point = self.end_offset, self._known.recovery_point
         if not (self._known.clean_shutdown and point):
             return
-        ends = (self._start, *self._snapshots)
+        ends = (self._start_from(end), *self._snapshots)
         if max(ends) > end or (end not in ends and (self.cut_bytes or end > point)):
             self.ends_in_damage = True
             log_event(

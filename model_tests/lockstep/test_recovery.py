@@ -10,7 +10,18 @@ import pytest
 from tidegauge.model_tests.harness.cores.log_recovery import RecoveryCores
 from tidegauge.model_tests.harness.lockstep.checked import CheckedLockstep, failure_of
 from tidegauge.model_tests.harness.registry import HARNESS
-from tidegauge.spec.recovery.actions import Append, Close, LosePoint, LoseSegment, Open, Roll, Spoil
+from tidegauge.spec.recovery.actions import (
+    Append,
+    Close,
+    Flush,
+    LoseEpochs,
+    LosePoint,
+    LoseSegment,
+    Open,
+    Roll,
+    Spoil,
+    SpoilStart,
+)
 from tidegauge.spec.recovery.machine import Recovery
 from tidegauge.spec.recovery.state import Rot
 
@@ -47,6 +58,15 @@ def test_the_last_batch_of_a_file_behind_damage_is_refused_whether_or_not_the_re
     assert failure is None, failure.words
     assert tuple(pair.actions) == actions
     assert (pair.state.gaps, pair.state.has_note) == (((0, 4),), True)
+
+
+def test_a_log_start_that_no_log_has_puts_no_end_in_doubt() -> None:
+    """The leader epochs that would deny it are lost (walk 60 of seed 5000)."""
+    actions = (Open(False), Append(1), Flush(True), Close(), SpoilStart(), LoseEpochs(False), Open(False))
+    pair = CheckedLockstep(Recovery(max_appends=5, max_damages=4), RecoveryCores(Recovery()))
+    failure = failure_of(pair, actions)
+    assert failure is None, failure.words
+    assert (tuple(pair.actions), pair.state.ends_in_damage) == (actions, False)
 
 
 @pytest.mark.deep
