@@ -20,7 +20,7 @@ from tidegauge.model_tests.mutants.kept import Played, Replaced, played, replace
 from tidegauge.model_tests.mutants.measurements import Measurements
 from tidegauge.model_tests.mutants.operators import Mutant
 from tidegauge.model_tests.mutants.patching import ROOT, Patcher, patcher_of
-from tidegauge.model_tests.mutants.results import Result, append, digest, digest_of_everything, read
+from tidegauge.model_tests.mutants.results import Known, Result, append, digest, digest_of_everything, read
 from tidegauge.model_tests.mutants.rings import Part, Ring
 from tidegauge.model_tests.mutants.rooms import ROOMS, mutants
 from tidegauge.model_tests.mutants.trials import Measured, trial
@@ -123,13 +123,13 @@ class Campaign:
         refuse_gone(mutant.name for _, mutant in everything)
         due = drawn(everything, self._wanted)
         known = read(self._file)
-        waiting = [(room, mutant) for room, mutant in due if not self._still_counts(known.get(mutant.name), mutant)]
+        waiting = [(room, mutant) for room, mutant in due if self._counting(known, mutant) is None]
         waiting.sort(key=lambda one: _lot(one[1], self._wanted.seed))  # so what is tried before a stop is a fair sample
         functions = [one.function for _, one in everything if not isinstance(one, Played)]
         patcher = patcher_of(function.module for function in functions)
         self._try_in_workers(waiting, patcher)
         known = read(self._file)
-        results = [known[mutant.name] for _, mutant in due if self._still_counts(known.get(mutant.name), mutant)]
+        results = [result for _, mutant in due if (result := self._counting(known, mutant)) is not None]
         for result in results:
             if result.is_killed:
                 refuse_killed(result.mutant, result.part)
@@ -137,7 +137,8 @@ class Campaign:
         if left:
             self._tell(f"{left} of {len(due)} mutants are left: the next run goes on with them")
         others = {room for room, _ in everything}
-        return [*results, *(one for one in known.values() if one.room not in others)]
+        latest = [list(of.values())[-1] for of in known.values()]
+        return [*results, *(one for one in latest if one.room not in others)]
 
     def _try_in_workers(self, waiting: Sequence[tuple[str, AnyMutant]], patcher: Patcher) -> None:
         """Measure the parts; then each worker is a process, takes every so many-th mutant, and appends its results."""
@@ -178,10 +179,13 @@ class Campaign:
             append(self._file, result)
             self._tell(f"{result.ring or 'SURVIVES'}, {result.seconds:.1f} s: {mutant.name}")
 
-    def _still_counts(self, result: Result | None, mutant: AnyMutant) -> bool:
-        if result is None or result.by == self._by:
-            return result is not None
-        return self._wanted.only_survivors and result.is_killed and result.of == _digest_of(mutant)
+    def _counting(self, known: Known, mutant: AnyMutant) -> Result | None:
+        """The result of a mutant that need not be tried again: one under the same terms, or a former kill if asked."""
+        of = known.get(mutant.name, {})
+        if self._by in of or not self._wanted.only_survivors:
+            return of.get(self._by)
+        digest_now = _digest_of(mutant)
+        return next((one for one in reversed(of.values()) if one.is_killed and one.of == digest_now), None)
 
     def _tried(
         self,

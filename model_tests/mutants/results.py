@@ -64,15 +64,21 @@ def append(file: Path, result: Result) -> None:
         lines.write(json.dumps(attrs.asdict(result)) + "\n")
 
 
-def read(file: Path) -> dict[str, Result]:
-    """The latest result of each mutant in a file; none if there is no file. A line that was cut short counts not."""
-    found: dict[str, Result] = {}
+Known = Mapping[str, Mapping[str, Result]]
+"""Mutant -> what it was tried by (`Result.by`: the tree and the terms) -> the latest result of that, latest last."""
+
+
+def read(file: Path) -> Known:
+    """What a file says of each mutant; nothing if there is no file. A line that was cut short counts not."""
+    found: dict[str, dict[str, Result]] = {}
     for line in file.read_text("utf-8").splitlines() if file.exists() else ():
         try:
             result = Result(**json.loads(line))
         except (json.JSONDecodeError, TypeError):
             continue
-        found[result.mutant] = result
+        of = found.setdefault(result.mutant, {})
+        of.pop(result.by, None)
+        of[result.by] = result
     return found
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import attrs
 import pytest
 
 from tidegauge.impl.partition.high_watermark import HighWatermark
@@ -205,6 +206,20 @@ def test_other_tests_try_survivors_again_and_all_if_asked(tmp_path: Path, monkey
     assert (again.ring, again.by) == (Ring.CORES.value, "now/2")
 
 
+def test_results_of_other_rounds_or_rings_are_kept_beside_each_other(tmp_path: Path) -> None:
+    words = "HighWatermark._set_high_watermark: `offset > "
+    twice, once = Wanted(words=OFF_BY_ONE), Wanted(words=words, rounds=1)
+    (first,), _ = run(twice, tmp_path, part(_calls_and_checks_nothing))
+    assert len(run(once, tmp_path, part(_calls_and_checks_nothing))[0]) == 2
+    (again,), lines = run(twice, tmp_path)
+    assert (again, lines) == (first, []), "it is not tried again"
+    killed = attrs.evolve(first, ring=Ring.UNIT.value, by="before", of=digest([FILE]))
+    append(tmp_path / "results.jsonl", killed)
+    trusting = Wanted(words=OFF_BY_ONE, rounds=3, only_survivors=True)
+    append(tmp_path / "results.jsonl", attrs.evolve(killed, ring=None, by="other rings"))
+    assert run(trusting, tmp_path)[0] == [killed], "a kill counts, though it survived other rings later"
+
+
 def test_a_mutant_whose_line_nothing_runs_survives(tmp_path: Path) -> None:
     (one,), _ = run(Wanted(words=OFF_BY_ONE), tmp_path, part(lambda: ""))
     assert (one.ring, one.why) == (None, "nothing runs it")
@@ -354,7 +369,7 @@ def test_the_score_counts_what_is_not_equivalent_and_names_survivors(tmp_path: P
     append(file, Result("f", "spec/replication", "explorer"))
     with file.open("a") as lines:
         lines.write(json.dumps({"mutant": "cut"})[:-4])
-    results = list(read(file).values())
+    results = [list(of.values())[-1] for of in read(file).values()]
     partition, spec = scores(results, {"e"})
     assert (partition.percent, partition.formal_percent) == (75.0, 50.0)
     assert (partition.survivors, partition.equivalent) == (("c",), 1)

@@ -53,6 +53,7 @@ COUNTS: Final[Mapping[str, tuple[int, int]]] = {
     "transactions-recovery": (2_563, 4_142),
     "transactions-upgrade": (2_506, 3_813),
     "idempotence-expiry": (1_352, 3_176),
+    "idempotence-overtaken": (5_363, 14_130),
     "idempotence-epochs": (8_656, 27_155),
     "idempotence-wrap": (8_759, 15_534),
     "idempotence-without-sequences": (2_377, 5_202),

@@ -212,6 +212,7 @@ SENDING: Final = Idempotence(brokers=1, max_records=2, bounds=LOST)
 ELECTING: Final = Idempotence(max_records=3, max_attempts=2, batches_retained=2, bounds=Bounds(Elect=1))
 GIVING_UP: Final = Idempotence(brokers=1, max_records=2, max_attempts=2, batches_retained=2, bounds=Bounds(GiveUp=1))
 EXPIRING: Final = Idempotence(brokers=1, max_records=2, batches_retained=2, reordering=False, bounds=Bounds(Expire=1))
+OVERTAKING: Final = Idempotence(brokers=1, max_records=3, max_attempts=2, batches_retained=2, bounds=Bounds(Expire=1))
 WRAPPING: Final = Idempotence(
     brokers=1, max_records=6, batch_sizes=(2, 1), batches_retained=2, sequences=5, max_attempts=1, reordering=False
 )
@@ -227,6 +228,7 @@ OF_IDEMPOTENCE: Final = (
     Reached("a gap is refused", SENDING, 3, into(lambda s: any(r.error for r in s.responses))),
     Reached("an old epoch is fenced", GIVING_UP, 4, of(producer.GiveUp)),
     Reached("a producer has expired, and is taken on trust", EXPIRING, 6, of(partition.Expire)),
+    Reached("a batch is refused that one on trust has overtaken", OVERTAKING, 8, of(partition.Expire)),
     Reached("sequences have wrapped", WRAPPING, 7, of(partition.ReceiveProduce)),
     Reached("two logs have parted", ELECTING, 6, of(partition.Elect)),
     Reached("memory is rebuilt from a snapshot", REBUILDING, 6, of(partition.Crash)),

@@ -13,6 +13,7 @@ import pytest
 
 from tidegauge.model_tests.spec import test_teeth
 from tidegauge.model_tests.spec.administration import rule_mutants as administration
+from tidegauge.model_tests.spec.administration import wrong_rules as wrong_administration
 from tidegauge.model_tests.spec.authentication import rule_mutants as authentication
 from tidegauge.model_tests.spec.authentication import test_authentication
 from tidegauge.model_tests.spec.compaction import rule_mutants as compaction
@@ -56,17 +57,13 @@ MUTANTS: Final[tuple[RuleMutant, ...]] = (
 """Those of the machines whose tests have no table of their own."""
 NOT_MUTATED: Final[Mapping[Rule, str]] = {
     ("AdministrationRules", "change_error"): (
-        "an operation that is refused would leave legal settings: lockstep attempts each, and compares the error"
+        "an operation that is refused would leave legal settings: lockstep notices, by `TakesAnyOperation`"
     ),
     ("AdministrationRules", "may_elect_uncleanly"): (
-        "an election where a live replica in sync leads changes nothing, refused or not: lockstep compares the error"
+        "an election where a live replica in sync leads changes nothing: lockstep notices, by `ElectsThoughOneLeads`"
     ),
     ("Authentication", "proper"): "what a well-behaved peer does, and not the gate",
     ("CommittedReads", "found"): "the right rules make no use of it: KAFKA-9807 and KAFKA-5376 do",
-    ("IdempotenceRules", "may_retry"): (
-        "what it saves is attempts: a batch that comes too early is refused, and behind an election requests overtake "
-        "each other with the rule as well; searched with lost connections, elections and producers that expire"
-    ),
     ("Placement", "is_told"): "when a directory may fail: an assumption about the disks, which the machine states",
     ("Replication", "without_bounds"): "the machine for a trace of any length, which checks no other rule",
     **recovery.NOT_MUTATED,
@@ -161,3 +158,11 @@ def test_every_rule_has_a_wrong_one_or_a_reason(registration: Registration) -> N
 def test_no_rule_with_a_reason_has_a_wrong_one() -> None:
     assert not with_a_wrong_one() & NOT_MUTATED.keys()
     assert {rule for one in REGISTRY for rule in rules_of(one.machine)} >= NOT_MUTATED.keys()
+
+
+def test_what_lockstep_alone_notices_is_wrong_in_rules_that_no_model_has_a_wrong_one_for() -> None:
+    """That it notices is a test of lockstep, which goes through all wrong rules of administration."""
+    rules = set(rules_of(REGISTRY.registration("administration").machine))
+    wrong = {rule for kind in wrong_administration.NOTICED_BY_LOCKSTEP for rule in wrong_in(kind)} & rules
+    assert wrong == rules & NOT_MUTATED.keys()
+    assert len(wrong) == len(wrong_administration.NOTICED_BY_LOCKSTEP)

@@ -44,7 +44,7 @@ from tidegauge.spec.idempotence.state import (
     Replica,
     State,
 )
-from tidegauge.spec.kernel.machine import Invariant, check_processes
+from tidegauge.spec.kernel.machine import Invariant, StepInvariant, check_processes
 
 
 @attrs.frozen
@@ -89,6 +89,10 @@ class Idempotence(IdempotenceRules):
     @property
     def invariants(self) -> Mapping[str, Invariant[State]]:
         return properties.invariants(self)
+
+    @property
+    def step_invariants(self) -> Mapping[str, StepInvariant[State]]:
+        return properties.step_invariants(self)
 
     @property
     def sometimes(self) -> Mapping[str, Invariant[State]]:

@@ -55,6 +55,11 @@ _ALL = (
         "a producer that was idle for too long, forgotten by one replica and not by the other",
     ),
     Model(
+        "idempotence-overtaken",
+        Idempotence(max_records=3, max_attempts=2, batches_retained=2, bounds=Bounds(Elect=1, Expire=1)),
+        "a batch that a later one has overtaken to a leader that had forgotten their producer (KIP-360)",
+    ),
+    Model(
         "idempotence-epochs",
         Idempotence(max_records=3, batches_retained=2, max_attempts=2, bounds=Bounds(GiveUp=1, Elect=1)),
         "a session that is given up, and its late requests (KIP-360)",
@@ -87,7 +92,9 @@ _ALL = (
 
 IDEMPOTENCE_MODELS: Mapping[str, Model[Idempotence]] = {model.name: model for model in _ALL}
 
-QUICK_IDEMPOTENCE = tuple(f"idempotence-{name}" for name in ("expiry", "epochs", "wrap", "without-sequences"))
-"""Two seconds."""
+QUICK_IDEMPOTENCE = tuple(
+    f"idempotence-{name}" for name in ("expiry", "overtaken", "epochs", "wrap", "without-sequences")
+)
+"""Three seconds."""
 MEDIUM_IDEMPOTENCE = tuple(f"idempotence-{name}" for name in ("leader-change", "rebuild", "retention"))
 """Twenty seconds."""

@@ -110,7 +110,8 @@ class ReceiveProduce(IdempotenceAction):
                 return acknowledge_committed(machine, waits(state, broker, waiting), broker)
             if error := machine.sequence_error(leader, batch):
                 return with_response(state, ProduceResponse(self.request, error))
-        on_trust = machine.idempotent and batch.sequence != 0 and entry_of(leader.producers, batch.producer) is None
+        is_unknown = machine.idempotent and entry_of(leader.producers, batch.producer) is None
+        on_trust = is_unknown and batch.sequence != 0 and leader.may_have_forgotten
         logged = LoggedBatch(state.leader_epoch, leader.log_end, batch, on_trust)
         state = state.with_replica(broker, appended(machine, leader, logged))
         waiting = Waiting(self.request, logged.base_offset, repeated=False)

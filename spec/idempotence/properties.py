@@ -10,9 +10,20 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
 from tidegauge.spec.idempotence.rules import IdempotenceRules
-from tidegauge.spec.idempotence.state import NONE, Batch, Error, LoggedBatch, ProducerEntry, Replica, State, entry_of
+from tidegauge.spec.idempotence.state import (
+    NONE,
+    Batch,
+    Error,
+    InFlight,
+    LoggedBatch,
+    ProducerEntry,
+    ProduceResponse,
+    Replica,
+    State,
+    entry_of,
+)
 from tidegauge.spec.kernel.bounds import times
-from tidegauge.spec.kernel.machine import Invariant
+from tidegauge.spec.kernel.machine import Invariant, StepInvariant
 
 
 def by_producer(replica: Replica) -> Mapping[int, list[LoggedBatch]]:
@@ -110,9 +121,40 @@ def replication_goes_on(state: State) -> bool:
     return not any(replica.stuck for replica in state.replicas)
 
 
-def head_of_line_accepted(state: State) -> bool:
-    """A batch before which everything was acknowledged is never refused: its producer could only lose or double it."""
-    return not any(producer.desynchronised for producer in state.producers)
+def head_of_line_accepted(machine: IdempotenceRules) -> StepInvariant[State]:
+    """A batch before which everything was acknowledged is never refused: its producer could only lose or double it.
+
+    Unless a later batch overtook it to a leader that had forgotten their producer, and was taken on trust (KIP-360).
+    """
+
+    def holds(before: State, action: object, after: State) -> bool:
+        new = [response for response in after.responses if response not in before.responses]
+        return not any(_ends_session(machine, after, each) and not is_overtaken(after, each) for each in new)
+
+    return holds
+
+
+def _ends_session(machine: IdempotenceRules, state: State, response: ProduceResponse) -> bool:
+    """Whether a producer that gets the response can't go on: it refuses its latest attempt, and for good."""
+    if response.error in (Error.OK, Error.NOT_LEADER_OR_FOLLOWER):
+        return False
+    request = response.request
+    return any(
+        (flight.batch, flight.attempt, flight.sent_to) == (request.batch, request.attempt, request.broker)
+        and not (response.error is Error.OUT_OF_ORDER_SEQUENCE_NUMBER and machine.refusal_is_temporary(flight))
+        for flight in state.producers[request.batch.producer].in_flight
+    )
+
+
+def is_overtaken(state: State, refused: ProduceResponse) -> bool:
+    """Whether the leader that refuses a batch has a later one of its session, and knew nothing before that."""
+    batch = refused.request.batch
+    return refused.error is Error.OUT_OF_ORDER_SEQUENCE_NUMBER and any(
+        logged.on_trust
+        and (logged.batch.producer, logged.batch.epoch) == (batch.producer, batch.epoch)
+        and logged.batch.first > batch.first
+        for logged in state.replicas[refused.request.broker].log
+    )
 
 
 def invariants(machine: IdempotenceRules) -> Mapping[str, Invariant[State]]:
@@ -129,8 +171,11 @@ def invariants(machine: IdempotenceRules) -> Mapping[str, Invariant[State]]:
         "NoGap": no_gap,
         **always,
         "ProducerStateMatchesLog": producer_state_matches_log(machine),
-        "HeadOfLineAccepted": head_of_line_accepted,
     }
+
+
+def step_invariants(machine: IdempotenceRules) -> Mapping[str, StepInvariant[State]]:
+    return {"HeadOfLineAccepted": head_of_line_accepted(machine)} if machine.idempotent else {}
 
 
 def goals(machine: IdempotenceRules) -> Mapping[str, Callable[[State], bool]]:
@@ -159,6 +204,11 @@ def goals(machine: IdempotenceRules) -> Mapping[str, Callable[[State], bool]]:
         wanted["a producer has expired, and is taken on trust"] = lambda s: any(
             logged.on_trust for replica in s.replicas for logged in replica.log
         )
+    overtakes = machine.max_in_flight > 1 and machine.max_records > 2 and machine.max_attempts > 1
+    if bounds["Expire"] and overtakes and (machine.reordering or bounds["Elect"]):
+        wanted["a batch is refused that one on trust has overtaken"] = lambda s: any(
+            is_overtaken(s, response) and _ends_session(machine, s, response) for response in s.responses
+        )
     if machine.sequences < machine.max_records:
         wanted["sequences have wrapped"] = lambda s: any(
             b.batch.first + b.batch.count > machine.sequences for replica in s.replicas for b in replica.log
@@ -181,9 +231,15 @@ def converging(machine: IdempotenceRules) -> Mapping[str, Invariant[State]]:
     """What comes of all that was sent, if connections last: requests arrive, responses too, followers fetch."""
 
     def batch_is_acknowledged(state: State) -> bool:
-        """The oldest batch in flight of a producer is none, or one that its producer may not send again."""
-        oldest = [producer.in_flight[0] for producer in state.producers if producer.in_flight]
-        return all(flight.sent_to == NONE and flight.attempt + 1 >= machine.max_attempts for flight in oldest)
+        """The oldest batch in flight of a producer is none, or one that its producer may not send again.
+
+        Or its session has ended: when that may be is what `HeadOfLineAccepted` says.
+        """
+        waiting = [producer for producer in state.producers if producer.in_flight]
+        return all(producer.desynchronised or used_up(producer.in_flight[0]) for producer in waiting)
+
+    def used_up(flight: InFlight) -> bool:
+        return flight.sent_to == NONE and flight.attempt + 1 >= machine.max_attempts
 
     return {
         "a batch is acknowledged, or all its attempts are used": batch_is_acknowledged,

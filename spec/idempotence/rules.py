@@ -101,7 +101,7 @@ class IdempotenceRules(EnumeratingMachine[State]):
 
     def accepts_unknown(self, replica: Replica) -> bool:
         """An unknown producer may have a past only where something may have been forgotten (KIP-360, KAFKA-15591)."""
-        return replica.forgot or replica.log_start > 0
+        return replica.may_have_forgotten
 
     # --- rules of every replica --------------------------------------------------------------------------------
 

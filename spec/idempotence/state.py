@@ -164,6 +164,11 @@ class Replica:
     waiting: tuple[Waiting, ...] = ()
 
     @property
+    def may_have_forgotten(self) -> bool:
+        """Whether an unknown producer may have a past here: one has expired, or records were deleted."""
+        return self.forgot or self.log_start > 0
+
+    @property
     def log_end(self) -> int:
         return self.log[-1].end_offset if self.log else 0
 

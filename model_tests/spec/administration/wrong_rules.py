@@ -1,4 +1,4 @@
-"""Rules of administration that are wrong: one for each rule that a property tells from the right one."""
+"""Rules of administration that are wrong: one for each rule that a property tells from the right one, or lockstep."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import attrs
 
 from tidegauge.spec.administration.machine import Administration
-from tidegauge.spec.administration.settings import Resource
+from tidegauge.spec.administration.settings import Change, Resource
 from tidegauge.spec.administration.state import NONE, Error, Partition, Settings, State, Topic
 from tidegauge.spec.kernel.evolving import evolve
 
@@ -283,3 +283,25 @@ class GivesMoreThanThereAre(Administration):
 
     def block_error(self, state: State, broker: int, *, is_last_process: bool) -> Error:
         return super().block_error(evolve(state, blocks=1), broker, is_last_process=is_last_process)
+
+
+# --- what lockstep alone notices -------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class TakesAnyOperation(Administration):
+    """Operations are not checked, only the settings that they come to: the state is none that it may not be."""
+
+    def change_error(self, resource: Resource, changes: Sequence[Change]) -> Error:
+        return Error.NONE
+
+
+@attrs.frozen
+class ElectsThoughOneLeads(Administration):
+    """An unclean election of a partition that has a leader: it leads on, and the operator is told another thing."""
+
+    def may_elect_uncleanly(self, partition: Partition) -> bool:
+        return True
+
+
+NOTICED_BY_LOCKSTEP = (TakesAnyOperation, ElectsThoughOneLeads)

@@ -47,6 +47,9 @@ def _with_all_epochs(machine: Any, right: Wrong, producers: Producers, batch: Ba
 # fmt: off
 MUTANTS: Final[tuple[RuleMutant, ...]] = (
     # --- the producer
+    # without the rule attempts are lost, no more: what comes too early is refused, and may be sent again
+    RuleMutant("sends_all_but_the_oldest_again", "may_retry", lambda m, r, producer, place: place > 0,
+               RETRIES, "a batch is acknowledged, or all its attempts are used"),
     RuleMutant("gives_up_at_the_first_refusal", "refusal_is_temporary", always(False), ALONE, "HeadOfLineAccepted"),
     # --- the leader
     RuleMutant("knows_no_repeat", "repeated", always(None), FIRST, "HeadOfLineAccepted"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
 
@@ -20,7 +21,7 @@ from tidegauge.spec.idempotence.state import Error, ProducerEntry, Replica, Stat
 from tidegauge.spec.kernel.bounds import Bounds, times
 from tidegauge.spec.kernel.codec import read_trace, trace_lines
 from tidegauge.spec.kernel.explorer import Exploration, explore
-from tidegauge.spec.kernel.machine import Action, NotEnabled
+from tidegauge.spec.kernel.machine import Action, Invariant, NotEnabled
 
 every_bug = pytest.mark.parametrize("bug", IDEMPOTENCE_BUGS.values(), ids=IDEMPOTENCE_BUGS)
 
@@ -174,14 +175,44 @@ def test_a_snapshot_alone_would_not_know_every_repeat() -> None:
     assert explore(machine).violations[0].invariant == "ProducerStateMatchesLog"
 
 
+class NoSessionEnds(Idempotence):
+    """Where nothing on trust overtakes, no producer is ever unable to go on."""
+
+    @property
+    def invariants(self) -> Mapping[str, Invariant[State]]:
+        return {**super().invariants, "NoSessionEnds": lambda s: not any(one.desynchronised for one in s.producers)}
+
+
 def test_a_producer_that_was_forgotten_is_taken_on_trust_and_may_skip_a_batch() -> None:
     """The price of KIP-360, which Kafka pays: after an expiry, if requests overtake each other, one goes missing."""
-    machine = Idempotence(max_records=3, max_attempts=2, bounds=Bounds(Expire=1))
+    machine = Idempotence(brokers=1, max_records=3, max_attempts=2, batches_retained=2, bounds=Bounds(Expire=1))
     exploration = explore(machine)
-    violation = exploration.violations[0]
-    assert violation.invariant in ("NoReordering", "HeadOfLineAccepted")
-    assert any(isinstance(action, Expire) for action in violation.trace.actions)
-    assert explore(attrs.evolve(machine, reordering=False)).holds
+    assert exploration.holds
+    trace = exploration.reached["a batch is refused that one on trust has overtaken"]
+    assert any(isinstance(action, Expire) for action in trace.actions)
+    assert [logged.batch.first for logged in trace.last.replicas[0].log] == [0, 2]
+    strict = NoSessionEnds(**attrs.asdict(machine, recurse=False))
+    assert explore(strict).violations[0].invariant == "NoSessionEnds"
+    assert explore(attrs.evolve(strict, reordering=False)).holds
+
+
+def test_a_batch_that_one_on_trust_overtook_may_be_refused_and_no_other() -> None:
+    """Only a later batch of the same session, in the log of the leader that refuses, is an excuse."""
+    machine = Idempotence(brokers=1, max_records=3, max_attempts=2, batches_retained=2, bounds=Bounds(Expire=1))
+    trace = explore(machine).reached["a batch is refused that one on trust has overtaken"]
+    before, step = trace.steps[-2].state, trace.steps[-1]
+    holds = machine.step_invariants["HeadOfLineAccepted"]
+    assert holds(before, step.action, step.state)
+    replica = step.state.replicas[0]
+    *others, last = replica.log
+    for without in (
+        attrs.evolve(last, on_trust=False),
+        attrs.evolve(last, batch=attrs.evolve(last.batch, first=0)),
+        attrs.evolve(last, batch=attrs.evolve(last.batch, epoch=1)),
+        attrs.evolve(last, batch=attrs.evolve(last.batch, producer=1)),
+    ):
+        state = step.state.with_replica(0, attrs.evolve(replica, log=(*others, without)))
+        assert not holds(before, step.action, state)
 
 
 def test_a_longer_line_than_the_leader_remembers_breaks_a_session() -> None:
@@ -218,8 +249,10 @@ def test_the_counterexample_is_harmless_without_the_bug(bug: Bug[Idempotence]) -
     machine = bug.correct_machine()
     state = next(iter(machine.initial()))
     for action in found(bug.name).violations[0].trace.actions:
+        before = state
         with suppress(NotEnabled):
             state = machine.step(state, action)
+            assert all(holds(before, action, state) for holds in machine.step_invariants.values())
         assert all(holds(state) for holds in machine.invariants.values())
 
 

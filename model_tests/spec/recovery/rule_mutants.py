@@ -108,8 +108,8 @@ MUTANTS: Final[tuple[RuleMutant, ...]] = (
 # fmt: on
 NOT_MUTATED: Final[Mapping[tuple[str, str], str]] = {
     ("Opening", "is_known_end"): (
-        "of a log that was closed in order, and of which not more than two things are damaged, a snapshot or the "
-        "recovery point tells the end: no closed log of 37,580, of up to four batches, says less or more without it"
+        "it saves a warning: of a closed log with up to two damages something else tells what is lost, and with one "
+        "no end is in doubt, which a wrong rule says (`test_known_ends`)"
     ),
 }
 """Why a rule has no wrong one."""
