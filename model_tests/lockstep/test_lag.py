@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 
 import attrs
 import pytest
 
-from tidegauge.impl.partition.messages import FollowerFetch
+from tidegauge.impl.partition.messages import UNKNOWN_OFFSET, FollowerFetch
 from tidegauge.impl.partition.replica import PartitionReplica
+from tidegauge.impl.partition.state import RemoteReplica
 from tidegauge.model_tests.harness.cores.lag import STEPS
 from tidegauge.model_tests.harness.cores.replication import Roles
 from tidegauge.model_tests.harness.registry import HARNESS
@@ -75,8 +77,33 @@ class NeverQuiteThere(PartitionReplica):
         super().update_follower(fetch, now_ms)
 
 
-@pytest.mark.parametrize(
-    "wrong", [ForgetsRests, BelievesFormerProcesses, RestsOutsideTheIsr, DropsAtTheLimit, NeverQuiteThere]
+class KnowsWhoRests(PartitionReplica):
+    def was_at_rest(self, fetch: FollowerFetch, at_ms: int) -> None:
+        """Any broker that fetches is taken for a replica."""
+        if fetch.leader_epoch == self.leader_epoch and fetch.broker_epoch == self._known(fetch).broker_epoch:
+            super().was_at_rest(fetch, at_ms)
+
+    def _known(self, fetch: FollowerFetch) -> RemoteReplica:
+        return self.remote_replicas[fetch.replica_id]
+
+
+class WaitsForTheDead(PartitionReplica):
+    def low_watermark(self, live: Collection[int]) -> int:
+        of_all = super().low_watermark(self.remote_replicas)
+        return of_all if of_all != UNKNOWN_OFFSET else super().low_watermark(live)
+
+
+WRONG = (
+    ForgetsRests,
+    BelievesFormerProcesses,
+    RestsOutsideTheIsr,
+    DropsAtTheLimit,
+    NeverQuiteThere,
+    KnowsWhoRests,
+    WaitsForTheDead,
 )
+
+
+@pytest.mark.parametrize("wrong", WRONG)
 def test_a_core_that_is_wrong_is_found(wrong: type[PartitionReplica]) -> None:
     assert HARNESS["lag"].first_failure(3, WITHIN, roles=attrs.evolve(Roles(), replica=wrong)) is not None

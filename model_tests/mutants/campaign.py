@@ -185,7 +185,7 @@ class Campaign:
         if self._by in of or not self._wanted.only_survivors:
             return of.get(self._by)
         digest_now = _digest_of(mutant)
-        return next((one for one in reversed(of.values()) if one.is_killed and one.of == digest_now), None)
+        return next((one for one in reversed(list(of.values())) if one.is_killed and one.of == digest_now), None)
 
     def _tried(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import IntEnum
 
 import attrs
@@ -87,3 +88,7 @@ class State:
     epoch: int = 0
     start: int = 0
     end: int = 0
+
+    def low_watermark(self, live: Iterable[int]) -> int:
+        """The lowest start of the leader's log and of those that these followers told; NONE while one has told none."""
+        return min((self.start, *(self.followers[number].start for number in live)))

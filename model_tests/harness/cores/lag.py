@@ -7,6 +7,7 @@ leave and nobody join.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain, combinations
 from typing import Final
 
 from kio.schema.errors import ErrorCode
@@ -98,11 +99,17 @@ class LagCores(FieldByField[State]):
         )
 
     def differences(self, state: State) -> Iterator[Change]:
-        """Who would be dropped otherwise, and which fetches would be at rest that are not, or the other way round."""
+        """Who would be dropped otherwise, what DeleteRecords would respond, and which fetches would be at rest."""
+        every = range(self.machine.count)
         if self.replica.is_leader:
             lagging = {broker - 1 for broker in self.replica.lagging_replicas(self.now_ms)}
             if lagging != self.machine.lagging(state):
                 yield Change("lagging", self.machine.lagging(state), lagging)
+            for live in map(set, chain.from_iterable(combinations(every, count) for count in range(len(every) + 1))):
+                low_watermark = self.replica.low_watermark({number + 1 for number in live})
+                if low_watermark != state.low_watermark(live):
+                    words = f"the low watermark where {sorted(live)} live"
+                    yield Change(words, state.low_watermark(live), low_watermark)
         for follower in range(self.machine.count):
             request = self.machine.last_request(state, follower)
             for near in with_epochs_around(request, "epoch", "process", "offset", "start"):
@@ -192,7 +199,12 @@ def ask_again(cores: LagCores, action: spec.AskAgain) -> None:
 def wake(cores: LagCores, action: spec.Wake) -> None:
     rest, cores.rests[action.follower] = cores.rests[action.follower], None
     assert rest is not None
-    cores.replica.was_at_rest(cores.fetch_of(action.follower, rest.request), rest.asked_at * TICK_MS)
+    fetch = cores.fetch_of(action.follower, rest.request)
+    of_no_replica = fetch._replace(replica_id=cores.machine.count + 1)
+    former = fetch._replace(leader_epoch=cores.epoch - 1)
+    for counts_not in (of_no_replica, former):
+        cores.replica.was_at_rest(counts_not, cores.now_ms)
+    cores.replica.was_at_rest(fetch, rest.asked_at * TICK_MS)
 
 
 def restart(cores: LagCores, action: spec.Restart) -> None:

@@ -22,6 +22,7 @@ from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.impl.ports.simulated_disk import SimulatedDisk
 from tidegauge.impl.records.batches import BatchHeader, RecordError
 from tidegauge.impl.records.lazy import in_memory
+from tidegauge.impl.records.markers import TransactionMarker
 from tidegauge.impl.records.origin import Origin
 from tidegauge.impl.storage.config import LogConfig
 from tidegauge.model_tests.harness.cores.disk_log import DiskLog
@@ -77,6 +78,13 @@ class TransactionLog(DiskLog):
         return self._log.read(0, MUCH)
 
 
+def _no_markers(marker: TransactionMarker) -> Iterator[tuple[TransactionMarker, int]]:
+    """Of no producer, of no epoch, and of versions of transactions that nobody knows."""
+    yield marker._replace(producer_id=-1), 0
+    yield marker._replace(producer_epoch=-1), 0
+    yield from ((marker, version) for version in (-1, 3))
+
+
 class PartitionCores:
     """One partition: its two replicas, the first of which leads at first."""
 
@@ -122,7 +130,10 @@ class PartitionCores:
             return refused.error_code
 
     def append_marker(self, request: spec.MarkerRequest) -> Appended | ErrorCode:
-        """A marker reaches the leader."""
+        """A marker reaches the leader, behind some that are none."""
+        for wrong, version in _no_markers(transaction_marker(request)):
+            error = self.leader.append_marker(wrong, version, 0)
+            assert error is ErrorCode.invalid_request, f"{wrong} of version {version}: {error}"
         outcome = self._touched().append_marker(transaction_marker(request), request.version, 0)
         self.sweep()
         return outcome

@@ -9,7 +9,7 @@ import pytest
 
 from tidegauge.model_tests.spec.rule_mutant import RuleMutant, always
 from tidegauge.spec.kernel.explorer import explore
-from tidegauge.spec.kernel.machine import Invariant
+from tidegauge.spec.kernel.machine import Invariant, Machine
 from tidegauge.spec.recovery.machine import Recovery
 from tidegauge.spec.recovery.state import State
 
@@ -27,9 +27,8 @@ class OneDamage(Recovery):
         return {**super().invariants, "NoEndIsInDoubt": lambda state: not state.ends_in_damage}
 
 
-def _says(known: bool, machine: Recovery) -> Recovery:
-    wrong: Recovery = RuleMutant("says_so_of_all_ends", "is_known_end", always(known), machine, "").machine
-    return wrong
+def _says(known: bool, machine: Recovery) -> Machine[State]:
+    return RuleMutant("says_so_of_all_ends", "is_known_end", always(known), machine, "").machine
 
 
 def test_with_one_damage_no_end_is_in_doubt_and_a_wrong_rule_warns() -> None:
