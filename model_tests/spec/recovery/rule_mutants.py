@@ -108,8 +108,8 @@ MUTANTS: Final[tuple[RuleMutant, ...]] = (
 # fmt: on
 NOT_MUTATED: Final[Mapping[tuple[str, str], str]] = {
     ("Opening", "is_known_end"): (
-        "it saves a warning: of a closed log with up to two damages something else tells what is lost, and with one "
-        "no end is in doubt, which a wrong rule says (`test_known_ends`)"
+        "it saves a warning: of a closed log with up to two damages something else tells what is lost, and a wrong "
+        "rule only has more logs in doubt (`test_known_ends`)"
     ),
 }
 """Why a rule has no wrong one."""
