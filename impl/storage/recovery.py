@@ -161,7 +161,7 @@ def recover_segments(
 
     work = _Recovering(disk, directory, config, now_ms, checkpointed, epochs, reads_all=reads_all, **starts)
     work.load(names, entries or (), starts_below, believes=True)
-    reason = work.contradiction or ("" if reads_all else contradiction(work.segments, entries or (), is_clean=is_clean))
+    reason = work.contradiction or contradiction(work.segments, entries or (), is_clean=is_clean)
     if work.is_point_rejected:
         why = "nothing else knows of records up to there"
         checkpointed = without_point(directory, checkpointed, work.end_offset, why)

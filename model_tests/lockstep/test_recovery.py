@@ -21,7 +21,9 @@ from tidegauge.spec.recovery.actions import (
     Roll,
     Spoil,
     SpoilStart,
+    StartAt,
 )
+from tidegauge.spec.recovery.epoch_lies import Lie, SpoilEpochs
 from tidegauge.spec.recovery.machine import Recovery
 from tidegauge.spec.recovery.state import Rot
 
@@ -67,6 +69,17 @@ def test_a_log_start_that_no_log_has_puts_no_end_in_doubt() -> None:
     failure = failure_of(pair, actions)
     assert failure is None, failure.words
     assert (tuple(pair.actions), pair.state.ends_in_damage) == (actions, False)
+
+
+@pytest.mark.parametrize("reads_all", [False, True])
+def test_an_epoch_that_begins_behind_the_end_denies_the_epochs_whether_or_not_all_is_read(reads_all: bool) -> None:
+    """Then nothing tells whether records before the first file were deleted (walk 381 of seed 5000)."""
+    log = (Open(True), Append(1), Append(2), Roll(), Append(1), Append(1, True), StartAt(5), Close())
+    actions = (*log, SpoilEpochs(Lie.BEYOND), SpoilStart(), Open(reads_all))
+    pair = CheckedLockstep(Recovery(max_appends=5, max_damages=4, lies=True), RecoveryCores(Recovery()))
+    failure = failure_of(pair, actions)
+    assert failure is None, failure.words
+    assert (tuple(pair.actions), pair.state.start_in_doubt) == (actions, True)
 
 
 @pytest.mark.deep
