@@ -80,7 +80,7 @@ def test_a_session_that_never_expires_is_found_by_this_alone_and_told_with_the_s
 
 
 def test_a_majority_that_takes_no_writes_is_found() -> None:
-    run = first_with(Roles(replica=NobodyRejoins), "has taken no write", range(17, 20))
+    run = first_with(Roles(replica=NobodyRejoins), "has taken no write", range(18, 20))
     assert run is not None
     assert not run.holds
 
