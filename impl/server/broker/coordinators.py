@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
@@ -18,6 +18,7 @@ from tidegauge.impl.ports.disk_errors import Extent, extent_of, told
 from tidegauge.impl.ports.log_lines import log_event
 
 if TYPE_CHECKING:
+    from tidegauge.impl.server.broker.coordinator_log import CoordinatorLog
     from tidegauge.impl.server.broker.groups import Groups
     from tidegauge.impl.server.broker.partition import Partition, TopicPartition
     from tidegauge.impl.server.broker.replica_effects import ReplicaEffects
@@ -27,13 +28,6 @@ if TYPE_CHECKING:
 LOGGER: Final = logging.getLogger(__name__)
 RETRY_S: Final = 1.0
 """Between attempts to import a coordinator for want of descriptors."""
-
-
-class LeadershipObserver(Protocol):
-    """A coordinator's log."""
-
-    def leadership_changed(self, partition: Partition) -> None:
-        """A new leader epoch has begun, or the replica is gone."""
 
 
 class Coordinators:
@@ -84,7 +78,7 @@ class Coordinators:
 
     def _tell(self, partition: Partition) -> None:
         """Tell the coordinator, or keep the partition for later where it cannot be imported now."""
-        log: LeadershipObserver
+        log: CoordinatorLog[Any]
         try:
             log = self.groups.log if partition.topic == CONSUMER_OFFSETS else self.transactions.log
         except OSError as error:
