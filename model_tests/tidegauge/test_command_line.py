@@ -449,3 +449,33 @@ def test_an_unknown_name_of_the_package_is_an_attribute_error() -> None:
 
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = tidegauge.nothing
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("check", "{}", "--html"),
+        ("replay", str(COUNTEREXAMPLES / "kafka_18227.json"), "--page"),
+        ("explore", "isr", "--page"),
+    ],
+)
+def test_a_page_never_takes_the_place_of_anything_but_a_page(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    kept, page = tmp_path / "kept.jsonl", tmp_path / "page.html"
+    jsonl.write(kept, history(1, lose=True))
+    before = kept.read_bytes()
+    status, _, err = run(capsys, *(word.format(kept) for word in words), kept)
+    assert status == 2
+    assert f"{words[-1]} {kept} is there, and is no page: name another file" in err
+    assert kept.read_bytes() == before
+    for text in ("", "<!DOCTYPE html>an earlier page"):
+        page.write_text(text)
+        assert run(capsys, "check", kept, "--html", page)[0] == 1
+        assert "poll-skip" in page.read_text(encoding="utf-8")
+
+
+def test_a_history_that_a_file_does_not_have_is_named(capsys: pytest.CaptureFixture[str], sound: Path) -> None:
+    status, _, err = run(capsys, "check", sound, "--history", "99")
+    assert status == 2
+    assert "no operations of history 99, so nothing is checked: name a history that the file has" in err

@@ -18,7 +18,7 @@ from cyclopts import Parameter
 
 from tidegauge.commands.anomaly_page import AnomalyPage
 from tidegauge.commands.anomaly_page import shown_path as shown
-from tidegauge.commands.outputs import check_file, check_folder, write_text
+from tidegauge.commands.outputs import check_folder, check_page, write_text
 from tidegauge.commands.recordings import follow_recording, read_recording
 from tidegauge.exits import Status, Unusable
 from tidegauge.linearizability import edn, files, jsonl
@@ -116,7 +116,7 @@ def check(
     if out is not None:
         check_folder("--out", out)
     if html is not None:
-        check_file("--html", html)
+        check_page("--html", html)
     page, checked = AnomalyPage(0 if html is None else limit, level), list[CheckedFile]()
     screen.header({"histories": " ".join(map(shown, histories)), "level": level})
     with screen.progress("checking") as advance:
@@ -128,7 +128,7 @@ def check(
             told = tell(operations, limit if level == "kafka" else 0)
             checked.append(CheckedFile(path, verdicts, malformed, told, remarks))
     show(screen, checked, limit)
-    warn(screen, checked)
+    warn(screen, checked, history)
     if out is not None:
         write_tables(checked, out)
         screen.say(f"verdicts.parquet and anomalies.parquet written to {out}")
@@ -139,11 +139,14 @@ def check(
     return screen.finish(status, document(checked))
 
 
-def warn(screen: Screen, checked: Sequence[CheckedFile]) -> None:
+def warn(screen: Screen, checked: Sequence[CheckedFile], history: int | None) -> None:
     """Tell of files that could not be checked as a whole, and what is not in their histories."""
+    none = "no operations, so nothing is checked: look at what wrote the file"
+    if history is not None:
+        none = f"no operations of history {history}, so nothing is checked: name a history that the file has"
     for one in checked:
         if one.is_empty:
-            screen.warn(f"{shown(one.path)}: no operations, so nothing is checked: look at what wrote the file")
+            screen.warn(f"{shown(one.path)}: {none}")
         elif one.malformed:
             screen.warn(f"{shown(one.path)}: {left_out(one.malformed)}: look at what wrote them")
         for remark in one.remarks:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from tidegauge.commands.outputs import check_file, write_text
+from tidegauge.commands.outputs import check_file, check_page, write_text
 from tidegauge.commands.specs import model
 from tidegauge.exits import Status, Unusable
 from tidegauge.model_tests.harness.counterexamples.files import (
@@ -92,9 +92,7 @@ def explore(
     limits = Limits(max_states, max_depth, max_seconds)
     if page_states < 1:
         raise Unusable(f"--page-states {page_states} leaves nothing to walk through: give at least 1")
-    for option, file in (("--trace", trace), ("--counterexample", counterexample), ("--page", page)):
-        if file is not None:
-            check_file(option, file)
+    check_outputs(trace, counterexample, page)
     screen.header({"spec": spec, "bug": bug, **settable(machine), "symmetry": symmetry, "stop": stop})
     how = None if engine == "auto" else Engine(engine)
     found = searched(screen, machine, limits=limits, stop=Stop(stop), symmetry=symmetry, engine=how)
@@ -119,6 +117,15 @@ def searched(screen: Screen, machine: Machine[Any], **options: Any) -> Explorati
             advance(f"{at.distinct:,} states, depth {at.depth}, {at.frontier:,} to expand {rate}")
 
         return search(machine, converges=True, clock=time.process_time, progress=on_progress, **options)
+
+
+def check_outputs(trace: Path | None, counterexample: Path | None, page: Path | None) -> None:
+    """Raise Unusable for a file that cannot be written to, before the search."""
+    for option, file in (("--trace", trace), ("--counterexample", counterexample)):
+        if file is not None:
+            check_file(option, file)
+    if page is not None:
+        check_page("--page", page)
 
 
 def write_counterexample(

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 import tidegauge
-from tidegauge.commands.outputs import check_file, check_folder, write_text
+from tidegauge.commands.outputs import check_folder, check_page, write_text
 from tidegauge.exits import Status
 from tidegauge.model_tests.harness.counterexamples.files import Counterexample, Failure, load, replay_line
 from tidegauge.model_tests.harness.counterexamples.replay import Level, Replayed, levels_of
@@ -55,7 +55,7 @@ def replay(
     if out is not None:
         check_folder("--out", out)
     if page is not None:
-        check_file("--page", page)
+        check_page("--page", page)
     bug = None if without_bug else counterexample.bug
     screen.header({"file": file, "bug": bug or "none", "on": on, "expected": counterexample.expected})
     levels = levels_of(counterexample.machine, bug) if on == "all" else [Level(on)]
