@@ -6,11 +6,8 @@ exchanged; what the explorer then finds says what that rule is for.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import attrs
 
-from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.published.kip320.actions import Kip320Action, LeaderShrinkIsr, truncated
 from tidegauge.spec.published.kip320.machine import Kip320
 from tidegauge.spec.published.kip320.rules import Kip320Rules, end_of_match
@@ -238,18 +235,33 @@ class UncleanElection(Kip320):
 
 
 @attrs.frozen
+class LeaderShrinkIsrForLag(Kip320Action):
+    """LeaderShrinkIsr once more, where the follower lags and is of another epoch: a step of its own to TLC."""
+
+    leader: int
+    follower: int
+
+    def guard(self, machine: Kip320Rules, state: State) -> str:
+        if not_due := LeaderShrinkIsr(self.leader, self.follower).guard(machine, state):
+            return not_due
+        lags = state.replicas[self.follower].end_offset < state.replicas[self.leader].end_offset
+        is_doubly_due = lags and not machine.follows(state, self.leader, self.follower)
+        return "" if is_doubly_due else "the follower lags, and is of another epoch"
+
+    def effect(self, machine: Kip320Rules, state: State) -> State:
+        return LeaderShrinkIsr(self.leader, self.follower).effect(machine, state)
+
+
+@attrs.frozen
 class CountedAsByTlc(Kip320):
     """Kip320 with a step for each reason: TLC counts LeaderShrinkIsr twice where both of its reasons hold."""
 
-    def successors(self, state: State) -> Iterator[tuple[Action, State]]:
-        for action, after in super().successors(state):
-            yield action, after
-            if type(action) is LeaderShrinkIsr and self._is_doubly_due(state, action):
-                yield action, after
+    action_types = (*Kip320.action_types, LeaderShrinkIsrForLag)
 
-    def _is_doubly_due(self, state: State, action: LeaderShrinkIsr) -> bool:
-        lags = state.replicas[action.follower].end_offset < state.replicas[action.leader].end_offset
-        return lags and not self.follows(state, action.leader, action.follower)
+    def candidates(self, state: State) -> list[Kip320Action]:
+        due = super().candidates(state)
+        shrinks = (action for action in due if isinstance(action, LeaderShrinkIsr))
+        return [*due, *(LeaderShrinkIsrForLag(action.leader, action.follower) for action in shrinks)]
 
 
 OLDER: tuple[type[Kip320], ...] = (TruncateToHighWatermark, Kip101, Kip279, Kip320FirstTry)
