@@ -7,6 +7,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Sequence
+from math import inf
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -113,6 +114,25 @@ def test_a_process_that_sleeps_for_ever_is_ended_with_all_that_it_has_started() 
     assert os.WIFSIGNALED(status)
     assert time.monotonic() - began < 300
     assert any(_has_ended(told[0]["child"]) for _ in range(1_000))
+
+
+@pytest.mark.parametrize("awake", [0.0, inf])
+def test_a_process_that_works_for_longer_is_ended_only_where_any_is(awake: float) -> None:
+    def work(tell: trials.Tell) -> None:
+        until = time.process_time() + 0.3
+        while time.process_time() < until:
+            pass
+        tell({"worked": True})
+
+    told, _ = in_child(work, wall_seconds=0.1, awake=awake)
+    assert bool(told) is (awake == 0.0)
+
+
+def test_what_a_process_uses_of_the_processors_is_counted() -> None:
+    until = time.process_time() + 0.05
+    while time.process_time() < until:
+        pass
+    assert trials.processor_seconds(os.getpid()) == pytest.approx(time.process_time(), abs=0.05)
 
 
 def _has_ended(process: int) -> bool:

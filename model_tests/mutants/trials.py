@@ -1,8 +1,9 @@
 """Trials: a process of its own for each mutant, which puts it in place and goes through the parts until one fails.
 
 The process is a fork of one that has imported and collected everything, so it costs milliseconds. A part has the CPU
-time that it takes without a mutant, several times over, and each trial a limit of real time and of memory: a mutant
-that hangs is killed by them, and counts as killed by the ring that it hung in.
+time that it takes without a mutant, several times over, and each trial a limit of memory: a mutant that hangs is killed
+by them, and counts as killed by the ring that it hung in. One that sleeps is killed too, and not one that has to wait
+for the processors.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from math import inf
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,7 +34,8 @@ TIMES_OVER: Final = 6
 LEAST_SECONDS: Final = 3.0
 """A part may take so many times its CPU seconds, and so many more."""
 WALL_SECONDS: Final = 600.0
-"""Of real time, for a mutant that sleeps."""
+"""Of real time in which a mutant that sleeps uses less than `AWAKE` of a processor."""
+AWAKE: Final = 0.1
 MEASURING_SECONDS: Final = 1_800.0
 """Of real time, for parts without a mutant that are run in one process."""
 MORE_BYTES: Final = 2 << 30
@@ -72,8 +75,13 @@ class Killed:
     why: str
 
 
-def in_child(work: Callable[[Tell], None], wall_seconds: float = WALL_SECONDS) -> tuple[list[dict[str, Any]], int]:
-    """Run `work` in a fork; returns what it told and its wait status. What it prints is dropped."""
+def in_child(
+    work: Callable[[Tell], None], wall_seconds: float = WALL_SECONDS, *, awake: float = AWAKE
+) -> tuple[list[dict[str, Any]], int]:
+    """Run `work` in a fork; returns what it told and its wait status. What it prints is dropped.
+
+    It is ended after `wall_seconds` in which it used less than `awake` of a processor: inf, however much it used.
+    """
     reading, writing = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -92,7 +100,7 @@ def in_child(work: Callable[[Tell], None], wall_seconds: float = WALL_SECONDS) -
         finally:
             os._exit(status)
     os.close(writing)
-    told = _read(reading, time.monotonic() + wall_seconds)
+    told = _read(reading, child, wall_seconds, awake)
     try:
         os.killpg(child, signal.SIGKILL)
     except ProcessLookupError:
@@ -110,16 +118,29 @@ def _write(pipe: int, told: Mapping[str, Any]) -> None:
     os.write(pipe, json.dumps(told).encode() + b"\n")
 
 
-def _read(pipe: int, deadline: float) -> list[dict[str, Any]]:
+def _read(pipe: int, child: int, wall_seconds: float, awake: float) -> list[dict[str, Any]]:
     content = bytearray()
-    while (left := deadline - time.monotonic()) > 0:
-        if select.select([pipe], [], [], left)[0]:
+    deadline, used = time.monotonic() + wall_seconds, 0.0
+    while True:
+        if select.select([pipe], [], [], max(0.0, deadline - time.monotonic()))[0]:
             piece = os.read(pipe, 1 << 16)
             if not piece:
                 break
             content += piece
+        elif time.monotonic() >= deadline:
+            before, used = used, processor_seconds(child)
+            if used - before < awake * wall_seconds:
+                break
+            deadline = time.monotonic() + wall_seconds
     os.close(pipe)
     return [json.loads(line) for line in content.split(b"\n")[:-1]]
+
+
+def processor_seconds(process: int) -> float:
+    """What a process has used of the processors, all its threads."""
+    with open(f"/proc/{process}/stat", encoding="ascii", errors="replace") as file:
+        fields = file.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 class UnsoundError(Exception):
@@ -147,7 +168,7 @@ def measured(parts: Sequence[Part], patcher: Patcher) -> dict[str, Measured | st
             seconds = time.process_time() - began
             tell({"seconds": seconds, "failed": failed[-1500:], "lines": _lines_run(lines)})
 
-    told, _ = in_child(work, MEASURING_SECONDS)
+    told, _ = in_child(work, MEASURING_SECONDS, awake=inf)
     found: dict[str, Measured | str] = {
         part.name: f"{part.name} fails without any mutant: {one['failed']}"
         if one["failed"]
