@@ -10,7 +10,11 @@ import gc
 import logging
 import os
 import threading
+import warnings
 from collections.abc import Iterator
+from contextlib import suppress
+from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -52,6 +56,35 @@ def pytest_configure(config: pytest.Config) -> None:
     gc.set_threshold(50_000, 20, 100)  # what lives on are modules and tests, which are no garbage
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Have the workers of a whole run import its files from different ones on: each compiles what the others find then.
+
+    In a fresh clone all of them would compile all files. What cannot be imported is told by the collection.
+    """
+    worker = getattr(session.config, "workerinput", None)
+    if worker is None or [Path(arg).resolve() for arg in session.config.args] != [_HERE]:
+        return
+    files = sorted(_HERE.rglob("test_*.py"))
+    first = len(files) * int(worker["workerid"].removeprefix("gw")) // worker["workercount"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for path in (*files[first:], *files[:first]):
+            with suppress(Exception, pytest.skip.Exception):
+                import_module(".".join(path.relative_to(_HERE.parent).with_suffix("").parts))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: object) -> pytest.Item | None:
+    """Make one item of a long search that is not run, and not one for each of its parameters."""
+    if collector.config.getoption("--deep") or not isinstance(collector, pytest.Module | pytest.Class):
+        return None
+    is_deep = any(mark.name == "deep" for mark in getattr(obj, "pytestmark", ()))
+    if not is_deep or isinstance(obj, type) or not collector.istestfunction(obj, name):
+        return None
+    return pytest.Function.from_parent(collector, name=name)
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Never look for garbage again among what is loaded by now, which is all modules and thousands of tests."""
     gc.collect()
@@ -70,7 +103,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _place(item: pytest.Item) -> int:
     """Where the item's file runs: among the longest, or after them."""
-    name = item.path.relative_to(_HERE).as_posix() if item.path.is_relative_to(_HERE) else ""
+    return _place_of(item.path)
+
+
+@cache
+def _place_of(path: Path) -> int:
+    name = path.relative_to(_HERE).as_posix() if path.is_relative_to(_HERE) else ""
     return _LONGEST.index(name) if name in _LONGEST else len(_LONGEST)
 
 

@@ -102,4 +102,6 @@ if ! "$VENV/bin/python" -m tidegauge.spark_check.java >/dev/null 2>&1; then
             "install a JRE, 17 or newer (Debian: apt-get install default-jre-headless), or set JAVA_HOME; then make again"
     fi
 fi
+say "compiling the explorer and the checker (half a minute)"
+"$VENV/bin/python" tools/compile.py >>"$LOG" 2>&1 || say "not compiled, so each process will do it: see the end of $LOG"
 say "done"

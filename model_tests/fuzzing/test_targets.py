@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -13,13 +14,17 @@ from tidegauge.model_tests.fuzzing.mutation import damaged
 from tidegauge.model_tests.fuzzing.targets import TARGETS
 
 EXAMPLES = {"frame": 600, "connection": 100, "records": 400, "segment": 100, "subscription": 200, "internal": 600}
-SEEDS = {name: list(target.seeds()) for name, target in TARGETS.items()}
 FINDINGS = Path(__file__).parent / "findings"
+
+
+@cache
+def seeds_of(name: str) -> list[bytes]:
+    return list(TARGETS[name].seeds())
 
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_every_seed_is_taken(name: str) -> None:
-    for seed in SEEDS[name]:
+    for seed in seeds_of(name):
         TARGETS[name].run(seed)
 
 
@@ -27,7 +32,7 @@ def test_every_seed_is_taken(name: str) -> None:
 def test_damaged_seeds_are_taken_or_refused(name: str) -> None:
     rng = random.Random(f"damage/{name}")
     for _ in range(EXAMPLES[name]):
-        TARGETS[name].run(damaged(rng.choice(SEEDS[name]), rng))
+        TARGETS[name].run(damaged(rng.choice(seeds_of(name)), rng))
 
 
 @pytest.mark.parametrize("name", TARGETS)
@@ -45,7 +50,7 @@ def test_any_bytes_are_taken_or_refused(name: str) -> None:
 def test_many_more_damaged_seeds_are_taken_or_refused(name: str) -> None:
     rng = random.Random(f"deep damage/{name}")
     for _ in range(100 * EXAMPLES[name]):
-        TARGETS[name].run(damaged(rng.choice(SEEDS[name]), rng))
+        TARGETS[name].run(damaged(rng.choice(seeds_of(name)), rng))
 
 
 @pytest.mark.parametrize("finding", sorted(FINDINGS.iterdir()), ids=lambda path: path.stem)

@@ -1,0 +1,35 @@
+"""Compiles what numba compiles, the explorer's engine and the checker's screening, once for every process to come.
+
+It takes half a minute, and what it makes is kept beside the code. A run that began without it had each of its processes
+compile the same.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from tidegauge.linearizability.check import check
+from tidegauge.linearizability.history import History, Kind, Operations
+from tidegauge.spec.kernel.explorer import Engine, explore
+from tidegauge.spec.kernel.progress import Limits
+from tidegauge.spec.registry import REGISTRY
+
+
+def history() -> Operations:
+    """One record that is written."""
+    written = History(1)
+    written.ok(written.invoke(kind=Kind.PRODUCE, process=0, call=0, values=[1], acks=-1), returned=5, offset=0)
+    return written.operations()
+
+
+if __name__ == "__main__":
+    import_module("tidegauge.linearizability.compiled")  # the checker takes it once it is loaded
+    check(history())
+    for symmetry in (False, True):
+        explore(
+            REGISTRY.machine("kip320"),
+            limits=Limits(states=300),
+            symmetry=symmetry,
+            converges=True,
+            engine=Engine.FAST,
+        )
