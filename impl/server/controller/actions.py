@@ -106,8 +106,10 @@ class ControllerActions:
             await self._clock.until_running()
             if trio.current_time() - alarm > interval:
                 await trio.sleep(2 * interval)
-            with suppress(NotLeaderError):
+            try:
                 await self.expire_sessions()
+            except NotLeaderError:
+                await trio.sleep(interval)  # it is told soon that it decides no more, and has no sessions then
 
     async def run_disk_checks(self) -> None:
         """Check the disk on time until cancelled."""

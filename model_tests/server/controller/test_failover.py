@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import AsyncIterator, Generator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from unittest.mock import patch
 
 import attrs
 import pytest
@@ -418,7 +419,7 @@ def test_no_client_is_told_that_the_controller_has_changed(leader: int) -> None:
 
 @simulated
 async def test_a_request_is_forwarded_for_as_long_as_it_may_take_and_not_longer() -> None:
-    async with two_controllers(leader=FIRST) as nodes:
+    async with two_controllers(leader=FIRST, retry_backoff_ms="1000") as nodes:
         with trio.fail_after(30):
             await nodes.broker.registration.unfenced.wait()
         nodes.log.leadership = Leadership(-1, 7)
@@ -431,6 +432,26 @@ async def test_a_request_is_forwarded_for_as_long_as_it_may_take_and_not_longer(
             assert "is not the active controller" in result.error_message
             taken_ms = 1_000 * (trio.current_time() - began)
             assert min(patience_ms, 60_000) <= taken_ms < min(patience_ms, 60_000) + 100
+
+
+@simulated
+async def test_a_controller_that_has_not_noticed_that_it_leads_no_more_looks_for_expired_sessions_now_and_then() -> None:
+    async with two_controllers(leader=FIRST) as nodes:
+        with trio.fail_after(30):
+            await nodes.broker.registration.unfenced.wait()
+        nodes.log.leadership = Leadership(-1, 7)
+        await trio.sleep(15)
+        taken, decisions = 0, nodes.controllers[FIRST].decisions
+        real = decisions.turn
+
+        def counted() -> AbstractAsyncContextManager[Turn]:
+            nonlocal taken
+            taken += 1
+            return real()
+
+        with patch.object(decisions, "turn", counted):
+            await trio.sleep(10)
+        assert 0 < taken <= 11, "a session has expired, and the heartbeat interval is a second"
 
 
 @simulated
