@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from types import CodeType
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -110,6 +110,23 @@ class SourceModule:
     tree: ast.Module
     file: str
     """As its code has it."""
+    _as_it_is: dict[tuple[str, int], CodeType] = attrs.field(init=False, factory=dict, repr=False)
+
+    def code_of(self, function: Function) -> CodeType:
+        """The code of one of its functions, without a change; the module is compiled once for all of them."""
+        if not self._as_it_is:
+            self._as_it_is.update(self.codes())
+        return _code_in(self._as_it_is, function)
+
+    def codes(self) -> dict[tuple[str, int], CodeType]:
+        """The codes in it, compiled as its tree is now, by qualified name and first line."""
+        found: dict[tuple[str, int], CodeType] = {}
+        waiting = [compile(self.tree, self.file, "exec", dont_inherit=True)]
+        while waiting:
+            code = waiting.pop()
+            found.setdefault((code.co_qualname, code.co_firstlineno), code)
+            waiting += [inner for inner in code.co_consts if isinstance(inner, CodeType)]
+        return found
 
     def functions(self) -> Iterator[Function]:
         """Its functions and methods, those inside of functions not by themselves."""
@@ -170,17 +187,17 @@ def lines_around(function: Function, node: ast.AST) -> range:
 
 def compiled(function: Function, change: Change | None = None) -> CodeType:
     """A function's code, with a change or as it is. It has the free variables of the code as it is."""
-    wanted = _code_of(function)
+    wanted = function.module.code_of(function)
     if change is None:
         return wanted
     before = change.place.put(_located(change.node, function))
     try:
-        code = _code_of(function)
+        code = _code_in(function.module.codes(), function)
         if code.co_freevars != wanted.co_freevars:  # `super()` has gone; a code keeps its function's cells
             names = [_located(ast.Expr(ast.Name(name, ast.Load())), function) for name in wanted.co_freevars]
             function.node.body[:0] = names
             try:
-                code = _code_of(function)
+                code = _code_in(function.module.codes(), function)
             finally:
                 del function.node.body[: len(names)]
         return code
@@ -192,17 +209,13 @@ def _located(node: A, function: Function) -> A:
     return ast.fix_missing_locations(ast.copy_location(node, function.node))
 
 
-def _code_of(function: Function) -> CodeType:
-    module = compile(function.module.tree, function.module.file, "exec", dont_inherit=True)
-    waiting = [module]
-    while waiting:
-        code = waiting.pop()
-        if code.co_qualname == function.qualname and code.co_firstlineno == function.first_line:
-            return code
-        waiting += [inner for inner in code.co_consts if isinstance(inner, CodeType)]
-    raise LookupError(
-        f"{function.module.path} has no code of {function.qualname}: was it compiled from another source?"
-    )
+def _code_in(codes: Mapping[tuple[str, int], CodeType], function: Function) -> CodeType:
+    code = codes.get((function.qualname, function.first_line))
+    if code is None:
+        raise LookupError(
+            f"{function.module.path} has no code of {function.qualname}: was it compiled from another source?"
+        )
+    return code
 
 
 # --- the operators ---------------------------------------------------------------------------------------------------

@@ -26,8 +26,9 @@ Key = tuple[str, str, int]
 """By which a function's code is known: module, qualified name, first line."""
 
 
+@functools.cache
 def source_module(path: str) -> SourceModule:
-    """The module at this path, from the root of the repository; it is imported."""
+    """The module at this path, from the root of the repository; it is imported, and parsed once."""
     name = f"{PACKAGE}.{path.removesuffix('.py').replace('/', '.')}"
     file = import_module(name).__file__
     assert file is not None

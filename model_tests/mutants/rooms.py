@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -186,7 +187,13 @@ ROOMS: Final = (
 )
 
 
+@cache
+def mutants_in(file: str) -> tuple[Mutant, ...]:
+    """Every mutant that an operator makes of a file, whichever rooms divide it."""
+    return tuple(mutants_of(source_module(file)))
+
+
 def mutants(room: Room) -> Iterator[Mutant]:
     """Every mutant that an operator makes of a room."""
-    for module in room.modules():
-        yield from (mutant for mutant in mutants_of(module) if room.changes(mutant.function))
+    for file in room.files:
+        yield from (mutant for mutant in mutants_in(file) if room.changes(mutant.function))

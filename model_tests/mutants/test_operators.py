@@ -10,8 +10,8 @@ import pytest
 
 from tidegauge.model_tests.mutants.kept import REPLACEMENTS, Replacement, replaced
 from tidegauge.model_tests.mutants.operators import Function, SourceModule, compiled, mutants_of
-from tidegauge.model_tests.mutants.patching import patcher_of, source_module
-from tidegauge.model_tests.mutants.rooms import NO_PROTOCOL, ROOMS, mutants
+from tidegauge.model_tests.mutants.patching import patcher_of
+from tidegauge.model_tests.mutants.rooms import NO_PROTOCOL, ROOMS, mutants, mutants_in
 
 BOTH = "`a and b` -> "
 
@@ -161,7 +161,7 @@ def test_every_mutant_is_in_one_room_and_the_rooms_of_a_file_divide_it() -> None
     names = [mutant.name for room in ROOMS for mutant in mutants(room)]
     assert len(names) == len(set(names))
     of_files = {file for room in ROOMS for file in room.files}
-    assert set(names) == {mutant.name for file in of_files for mutant in mutants_of(source_module(file))}
+    assert set(names) == {mutant.name for file in of_files for mutant in mutants_in(file)}
 
 
 def test_what_is_no_rule_of_a_protocol_is_a_function_that_is_there() -> None:
