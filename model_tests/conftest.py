@@ -10,7 +10,6 @@ import gc
 import logging
 import os
 import threading
-import warnings
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
@@ -67,20 +66,21 @@ def pytest_collection(session: pytest.Session) -> None:
         return
     files = sorted(_HERE.rglob("test_*.py"))
     first = len(files) * int(worker["workerid"].removeprefix("gw")) // worker["workercount"]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for path in (*files[first:], *files[:first]):
-            with suppress(Exception, pytest.skip.Exception):
-                import_module(".".join(path.relative_to(_HERE.parent).with_suffix("").parts))
+    for path in (*files[first:], *files[:first]):
+        with suppress(Exception, pytest.skip.Exception):
+            import_module(".".join(path.relative_to(_HERE.parent).with_suffix("").parts))
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: object) -> pytest.Item | None:
-    """Make one item of a long search that is not run, and not one for each of its parameters."""
-    if collector.config.getoption("--deep") or not isinstance(collector, pytest.Module | pytest.Class):
+    """Make one item of a long search that is not run, and not one for each of its parameters, unless one is asked for."""
+    if collector.config.getoption("--deep") or any("[" in arg for arg in collector.config.args):
         return None
-    is_deep = any(mark.name == "deep" for mark in getattr(obj, "pytestmark", ()))
-    if not is_deep or isinstance(obj, type) or not collector.istestfunction(obj, name):
+    if not isinstance(collector, pytest.Module | pytest.Class) or isinstance(obj, type):
+        return None
+    marks = getattr(obj, "pytestmark", ())
+    is_deep = any(mark.name == "deep" for mark in marks) or collector.get_closest_marker("deep") is not None
+    if not is_deep or not collector.istestfunction(obj, name):
         return None
     return pytest.Function.from_parent(collector, name=name)
 
