@@ -73,7 +73,7 @@ def pytest_collection(session: pytest.Session) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: object) -> pytest.Item | None:
-    """Make one item of a long search that is not run, and not one for each of its parameters, unless one is asked for."""
+    """Make one item of a long search that is not run, not one for each of its parameters, unless one is asked for."""
     if collector.config.getoption("--deep") or any("[" in arg for arg in collector.config.args):
         return None
     if not isinstance(collector, pytest.Module | pytest.Class) or isinstance(obj, type):

@@ -129,7 +129,7 @@ def convert(piece: Split, out: Place) -> Failed | None:
 
 def _read(piece: Split) -> tuple[Operations, Sequence[MalformedLine]]:
     """The operations of a split, and the lines that are none. Raises HistoryError."""
-    content, first = _lines(piece)
+    content, first = lines_of(piece)
     if piece.file.suffix == EDN:
         try:
             return edn.parse(content.decode("utf-8"), str(piece.file)), ()
@@ -139,7 +139,7 @@ def _read(piece: Split) -> tuple[Operations, Sequence[MalformedLine]]:
     return jsonl.sift_lines(text, str(piece.file), first, events=piece.whole)
 
 
-def _lines(piece: Split) -> tuple[bytes, int]:
+def lines_of(piece: Split) -> tuple[bytes, int]:
     """The lines that begin in a split, and the number of the first of them."""
     if piece.whole:
         return piece.file.read(), 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from pathlib import Path
 
@@ -80,6 +81,12 @@ def test_every_task_is_done_once_and_says_which_it_was() -> None:
 def test_a_task_that_raises_raises_here() -> None:
     with pytest.raises(ZeroDivisionError):
         list(run([Task("division", divmod, (1, 0))], workers=2))
+
+
+def test_workers_are_forks_of_a_server_that_imports_once_for_all_runs() -> None:
+    parents = {parent for _ in range(2) for _, parent in run([Task("parent", os.getppid, ())] * 2, workers=2)}
+    assert len(parents) == 1
+    assert os.getpid() not in parents, "this process has threads"
 
 
 # --- each stage can say that it does not hold ---------------------------------------------------------------------

@@ -8,13 +8,22 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tidegauge.linearizability import edn, files, jsonl
 from tidegauge.linearizability.arrow import to_arrow
 from tidegauge.model_tests.spark_check.layouts import histories
-from tidegauge.spark_check.converting import Counted, Failed, Split, convert, converted, count, numbered, split
+from tidegauge.spark_check import converting
+from tidegauge.spark_check.converting import (
+    Counted,
+    Failed,
+    Split,
+    convert,
+    converted,
+    count,
+    lines_of,
+    numbered,
+    split,
+)
 from tidegauge.spark_check.footers import find_files, pieces_of
 from tidegauge.spark_check.places import Place
 from tidegauge.spark_check.reading import read_piece
@@ -31,9 +40,33 @@ def convert_all(file: Path, out: Path, size: int) -> tuple[list[Split], pa.Table
     return parts, pa.concat_tables(tables, promote_options="permissive")
 
 
-@given(st.integers(1, 700))
-def test_splits_have_the_rows_of_the_whole(tmp_path_factory: pytest.TempPathFactory, size: int) -> None:
-    folder, operations = tmp_path_factory.mktemp("splits"), histories(1)
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\n",
+        b"one",
+        b"one\n",
+        b"one\n\n\ntwo",
+        b"1\r\n22\r\n\r\n333\r\n",
+        b"a long line\nb\nc\nanother one",
+    ],
+)
+def test_every_line_is_in_one_split_under_its_number_wherever_a_split_begins(
+    content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(converting, "_AHEAD", 3)  # so that the end of a line is looked for more than once
+    (tmp_path / "in.jsonl").write_bytes(content)
+    for size in range(1, len(content) + 2):
+        counts = [count(part) for part in split(Place.of(tmp_path / "in.jsonl"), size)]
+        read = map(lines_of, numbered([one for one in counts if isinstance(one, Counted)]))
+        found = [line for lines, first in read for line in enumerate(lines.splitlines(keepends=True), first)]
+        assert found == list(enumerate(content.splitlines(keepends=True), 1)), f"splits of {size}"
+
+
+@pytest.mark.parametrize("size", [50, 213, 214, 700])
+def test_splits_have_the_rows_of_the_whole(tmp_path: Path, size: int) -> None:
+    folder, operations = tmp_path, histories(1)
     jsonl.write(folder / "in.jsonl", operations.slice(0, 8))
     _, table = convert_all(folder / "in.jsonl", folder / "out", size)
     assert table.equals(to_arrow(operations.slice(0, 8)).cast(table.schema))

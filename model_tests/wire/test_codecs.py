@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.schema.api_versions.v0.response import ApiVersionsResponse as ApiVersionsResponseV0
 from kio.schema.errors import ErrorCode
-from kio.static.primitive import Records
 
 from tidegauge.impl.wire.apis import SPOKEN, ApiKey, UnknownApiError, request_class, response_class
 from tidegauge.impl.wire.codecs import (
@@ -23,18 +22,13 @@ from tidegauge.impl.wire.codecs import (
     response_correlation_id,
 )
 from tidegauge.impl.wire.primitives import millis, to_millis, topic_uuid
+from tidegauge.model_tests.wire.any_message import messages
 
 CORRELATION_IDS = st.integers(0, (1 << 31) - 1)
 CLIENT_IDS = st.none() | st.text(max_size=20)
 OF_KIO = [api for api in SPOKEN if api not in (ApiKey.PRODUCE, ApiKey.FETCH)]
 APIS = pytest.mark.parametrize("api", OF_KIO, ids=lambda api: api.name)
 FEW = settings(max_examples=12)
-st.register_type_strategy(Records, st.binary(max_size=40).map(Records))
-
-
-def messages(message_class: Any) -> st.SearchStrategy[Any]:
-    """Messages of one of kio's classes."""
-    return st.from_type(message_class)
 
 
 @APIS

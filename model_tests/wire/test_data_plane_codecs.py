@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import struct
 from datetime import UTC, datetime, timedelta
-from functools import cache
 from typing import Any, get_type_hints
 from uuid import UUID
 
@@ -15,7 +14,6 @@ from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader
 from kio.serial.errors import DecodeError
-from kio.static.primitive import Records
 
 from tidegauge.impl.records.lazy import in_memory
 from tidegauge.impl.wire import entity_reader as generic
@@ -35,8 +33,7 @@ from tidegauge.impl.wire.codecs import (
 )
 from tidegauge.impl.wire.message_classes import is_array, is_optional
 from tidegauge.impl.wire.primitives import to_millis
-
-st.register_type_strategy(Records, st.binary(max_size=40).map(Records))
+from tidegauge.model_tests.wire.any_message import messages
 
 VERSIONS = [
     *((ApiKey.PRODUCE, version) for version in range(PRODUCE_SERVED_FROM, BROKER_APIS[ApiKey.PRODUCE].highest + 1)),
@@ -47,10 +44,9 @@ FEW = settings(max_examples=4)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-@cache
-def messages(api: ApiKey, version: int, kind: str) -> st.SearchStrategy[Any]:
+def of_version(api: ApiKey, version: int, kind: str) -> st.SearchStrategy[Any]:
     """Messages of kio's class."""
-    return st.from_type(request_class(api, version) if kind == "request" else response_class(api, version))
+    return messages(request_class(api, version) if kind == "request" else response_class(api, version))
 
 
 # --- kio's messages as this project's --------------------------------------------------------------------------
@@ -208,7 +204,7 @@ OURS = {
 def test_requests_are_read_and_written_as_kio_does(
     api: ApiKey, version: int, data: st.DataObject, client_id: str | None
 ) -> None:
-    theirs = data.draw(messages(api, version, "request"))
+    theirs = data.draw(of_version(api, version, "request"))
     ours = OURS[api, "request"](theirs)
     frame = encode_request(theirs, 7, client_id)
     decoded = decode_request(memoryview(frame)[4:])
@@ -221,7 +217,7 @@ def test_requests_are_read_and_written_as_kio_does(
 @FEW
 @given(data=st.data())
 def test_responses_are_read_and_written_as_kio_does(api: ApiKey, version: int, data: st.DataObject) -> None:
-    theirs = data.draw(messages(api, version, "response"))
+    theirs = data.draw(of_version(api, version, "response"))
     ours = OURS[api, "response"](theirs)
     frame = encode_response(theirs, 7)
     decoded = decode_response(memoryview(frame)[4:], api, version)
@@ -236,7 +232,7 @@ def test_responses_are_read_and_written_as_kio_does(api: ApiKey, version: int, d
 @FEW
 @given(data=st.data())
 def test_a_damaged_request_is_what_kio_takes_it_for(api: ApiKey, version: int, data: st.DataObject) -> None:
-    theirs = data.draw(messages(api, version, "request"))
+    theirs = data.draw(of_version(api, version, "request"))
     frame = bytearray(encode_request(theirs, 1, "c")[4:])
     position = data.draw(st.integers(12, len(frame) - 1))
     frame[position] ^= 1 << data.draw(st.integers(0, 7))
@@ -330,11 +326,11 @@ FOUND_UNKNOWN_TAG = bytearray.fromhex(
 @FEW
 @given(data=st.data())
 def test_a_truncated_request_or_response_is_malformed(api: ApiKey, version: int, data: st.DataObject) -> None:
-    request = encode_request(data.draw(messages(api, version, "request")), 1, "c")[4:]
+    request = encode_request(data.draw(of_version(api, version, "request")), 1, "c")[4:]
     end = data.draw(st.integers(0, len(request) - 1))
     with pytest.raises(MalformedMessageError):
         decode_request(request[:end])
-    response = encode_response(data.draw(messages(api, version, "response")), 1)[4:]
+    response = encode_response(data.draw(of_version(api, version, "response")), 1)[4:]
     end = data.draw(st.integers(0, len(response) - 1))
     with pytest.raises(MalformedMessageError):
         decode_response(response[:end], api, version)

@@ -435,7 +435,7 @@ async def test_a_request_is_forwarded_for_as_long_as_it_may_take_and_not_longer(
 
 
 @simulated
-async def test_a_controller_that_has_not_noticed_that_it_leads_no_more_looks_for_expired_sessions_now_and_then() -> None:
+async def test_a_controller_that_has_yet_to_notice_that_it_leads_no_more_looks_for_expired_sessions_seldom() -> None:
     async with two_controllers(leader=FIRST) as nodes:
         with trio.fail_after(30):
             await nodes.broker.registration.unfenced.wait()
