@@ -15,6 +15,7 @@ from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -24,17 +25,25 @@ from tidegauge.model_tests.harness.repeatable_examples import ignore_constants_o
 _PROFILE_VARIABLE = "HYPOTHESIS_PROFILE"
 _HERE = Path(__file__).parent
 _LONGEST = (
-    "lockstep/test_cluster.py",
     "tidegauge/test_verifying.py",
+    "spark_check/test_job.py",
+    "docs/test_code_blocks.py",
+    "spark_check/test_catalyst.py",
+    "spark_check/test_judging.py",
+    "spark_check/test_streaming.py",
+    "lockstep/test_cluster.py",
     "harness_tests/test_verification.py",
     "spark_check/test_session.py",
-    "spark_check/test_job.py",
     "simulation/test_liveness.py",
-    "docs/test_code_blocks.py",
     "spec/replication/extensions/test_reassignment.py",
     "storage/test_log_model.py",
 )
 """Files with few tests that take long: they run first, so that none is left to one worker while the others idle."""
+_ON_SPARK = (
+    "docs/test_code_blocks.py",
+    *(f"spark_check/test_{name}.py" for name in ("catalyst", "job", "judging", "streaming")),
+)
+"""Files that need a Spark session: one worker runs them, for to start a JVM and to warm it up takes many seconds."""
 SECONDS_TO_END = 5.0
 _QUIET = (HealthCheck.too_slow, HealthCheck.data_too_large)
 
@@ -69,6 +78,19 @@ def pytest_collection(session: pytest.Session) -> None:
     for path in (*files[first:], *files[:first]):
         with suppress(Exception, pytest.skip.Exception):
             import_module(".".join(path.relative_to(_HERE.parent).with_suffix("").parts))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Spread files over workers, and those that need Spark as if they were one."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    scheduling = LoadFileScheduling(config, log)
+    file_of = scheduling._split_scope
+    scheduling._split_scope = lambda nodeid: "Spark" if file_of(nodeid).endswith(_ON_SPARK) else file_of(nodeid)
+    return scheduling
 
 
 @pytest.hookimpl(tryfirst=True)

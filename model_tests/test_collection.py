@@ -1,6 +1,9 @@
-"""How the suite is collected: a long search that is not run is one item, unless it is asked for by its parameters."""
+"""How the suite is collected and spread: a long search that is not run is one item, and one worker runs Spark."""
 
 from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -49,3 +52,19 @@ def test_a_long_search_that_is_not_run_is_one_item(
     pytester.makeini("[pytest]\nmarkers = deep")
     ran = pytester.inline_run(*options, plugins=[conftest])
     assert [len(found) for found in ran.listoutcomes()] == [passed, skipped, 0]
+
+
+def test_the_files_that_are_told_apart_are_there() -> None:
+    for name in (*conftest._LONGEST, *conftest._ON_SPARK):
+        assert (conftest._HERE / name).exists(), name
+
+
+@pytest.mark.parametrize(("dist", "is_ours"), [("loadfile", True), ("load", False)])
+def test_one_worker_runs_the_files_that_need_spark(dist: str, is_ours: bool) -> None:
+    config: Any = SimpleNamespace(getoption={"dist": dist}.__getitem__, getvalue={"tx": ["2*popen"]}.__getitem__)
+    scheduling = conftest.pytest_xdist_make_scheduler(config, None)
+    assert (scheduling is not None) is is_ours
+    if is_ours:
+        files = ("spark_check/test_job.py", "docs/test_code_blocks.py", "spark_check/test_units.py")
+        scopes = [scheduling._split_scope(f"model_tests/{file}::test_it[1]") for file in files]
+        assert scopes == ["Spark", "Spark", "model_tests/spark_check/test_units.py"]
