@@ -57,8 +57,8 @@ def one_broker(directory: str) -> Cluster:
 
 async def hosts_all(cluster: Cluster, partitions: int) -> None:
     """Return when each broker has every partition."""
-    while any(len(list(broker.replicas)) < partitions for broker in cluster.brokers):  # noqa: ASYNC110 - a few ms, and bounded by who watches
-        await trio.sleep(0.002)
+    while any(len(list(broker.replicas)) < partitions for broker in cluster.brokers):  # noqa: ASYNC110 - a few ms
+        await trio.sleep(0.002)  # who runs it has a limit of time
 
 
 async def life(directory: str, partitions: int, measured: Measured) -> None:
