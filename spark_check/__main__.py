@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from tidegauge.linearizability.log import Level
 from tidegauge.spark_check.errors import CannotRun
-from tidegauge.spark_check.job import open_job
+from tidegauge.spark_check.job import Job, open_job
 from tidegauge.spark_check.page import render
+from tidegauge.spark_check.page_file import check_page, put_page
 from tidegauge.spark_check.places import Place
 from tidegauge.spark_check.session import (
     CORES,
@@ -24,6 +25,7 @@ from tidegauge.spark_check.session import (
     local_session,
     submitted,
 )
+from tidegauge.spark_check.summary import Summary
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,6 +45,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             resume=options.resume,
             across_files=options.across_files,
         )
+        page = None if options.html is None else Place.of(options.html)
+        if page is not None:
+            check_page("--html", page, job.files, job.work.out)
         summary = job.finished
         if summary is None:
             check_pyspark()
@@ -57,18 +62,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     if not summary.operations and not summary.malformed:
         print(f"warning: {', '.join(options.histories)}: no operations, so nothing is checked", file=sys.stderr)
-    if options.html is not None:
-        try:
-            Place.of(options.html).put(render(summary).encode())
-        except (OSError, CannotRun) as error:
-            print(f"error: --html {options.html} cannot be written ({error}): name another file", file=sys.stderr)
-            return 2
     if options.json:
         print(json.dumps(summary.to_json()))
     else:
         for line in summary.lines():
             print(line)
-    return summary.exit_status
+    return summary.exit_status if page is None or _put_page(page, summary, job) else 2
+
+
+def _put_page(page: Place, summary: Summary, job: Job) -> bool:
+    """Put the page, if its place is still free after the job; else say why not."""
+    try:
+        text = render(summary)
+        check_page("--html", page, job.files, job.work.out)
+        put_page("--html", page, text)
+    except CannotRun as error:
+        print(f"error: {error}; with --resume the job need not run again", file=sys.stderr)
+        return False
+    return True
 
 
 def _elsewhere(options: argparse.Namespace) -> bool:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
@@ -206,6 +207,28 @@ class Place:
             if files.get_file_info(beside).type == pafs.FileType.File:
                 files.delete_file(beside)
 
+    def try_to_put(self) -> None:
+        """Raise OSError if `put` could not put a file here. What is here stays as it is."""
+        files, path = self.file_system
+        folder, _, name = path.rpartition("/")
+        beside = f"{folder}/.{name}.{uuid4().hex[:12]}{PARTIAL}"
+        _write(files, beside, b"")
+        with suppress(OSError):  # who may write objects may not be allowed to delete any
+            files.delete_file(beside)
+
+    def has_folder(self) -> bool:
+        """Whether the folder is there in which this is; an object store needs none. Raises Unreachable."""
+        files, path = self.file_system
+        folder = path.rpartition("/")[0]
+        try:
+            return _is_object_store(self.uri) or files.get_file_info(folder or "/").type == pafs.FileType.Directory
+        except OSError as error:
+            raise Unreachable(f"{self.uri} cannot be reached: {error}") from error
+
+    def is_within(self, folder: Place) -> bool:
+        """Whether this is `folder`, or in it, by what they are called: `s3://` is `s3a://`."""
+        return f"{_called(self.uri)}/".startswith(f"{_called(folder.uri)}/")
+
     def make_folder(self) -> None:
         """Make the folder and those above it; an object store has none. Raises OSError."""
         files, path = self.file_system
@@ -228,6 +251,12 @@ def _split(uri: str) -> tuple[str, str]:
     """The URI without its options, and the options. A `?` of a pattern begins none."""
     options = _OPTIONS.search(uri) if "://" in uri else None
     return (uri[: options.start()], options[0]) if options else (uri, "")
+
+
+def _called(uri: str) -> str:
+    """The URI without options, under the one name of its scheme."""
+    scheme, separator, rest = _split(uri)[0].rstrip("/").partition("://")
+    return f"{_SYNONYMS.get(scheme, scheme)}{separator}{rest}"
 
 
 def _write(files: pafs.FileSystem, path: str, content: bytes | pa.Buffer) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from importlib.resources import files
+from typing import Final
 
 from tidegauge.linearizability.report.markup import Child, Html, classes, element
 
@@ -11,6 +12,18 @@ from tidegauge.linearizability.report.markup import Child, Html, classes, elemen
 POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 )
+
+_DOCTYPE: Final = "<!doctype html>"
+BEGINNING: Final = len(_DOCTYPE)
+"""Bytes of a file by which `may_replace` decides."""
+
+
+def may_replace(beginning: bytes) -> bool:
+    """Whether a page may take the place of a file that begins so: of another page, or of an empty file.
+
+    What a command reads, or anything else that somebody keeps, is never overwritten by a page.
+    """
+    return not beginning or beginning[:BEGINNING].lower() == _DOCTYPE.encode()
 
 
 def document(title: str, *body: Child, styles: str = "") -> str:
@@ -24,7 +37,7 @@ def document(title: str, *body: Child, styles: str = "") -> str:
         element("title", title),
         element("style", Html(base + styles)),
     )
-    return f"<!doctype html>\n{element('html', head, element('body', *body), lang='en')}\n"
+    return f"{_DOCTYPE}\n{element('html', head, element('body', *body), lang='en')}\n"
 
 
 def definitions(facts: Mapping[str, str]) -> Html:

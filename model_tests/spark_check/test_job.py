@@ -41,8 +41,10 @@ from tidegauge.spark_check.errors import BadInput, BadOutput, CannotRun, NotReco
 from tidegauge.spark_check.frames import check_histories
 from tidegauge.spark_check.job import open_job, plan_files
 from tidegauge.spark_check.output import ATTEMPTS, JOB_TABLES, MANIFEST, SUMMARY, UNITS, begin
+from tidegauge.spark_check.page import render
 from tidegauge.spark_check.places import PARTIAL, Place
 from tidegauge.spark_check.session import local_session
+from tidegauge.spark_check.summary import Summary
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -301,7 +303,7 @@ def test_exit_status_0_when_all_hold(spark: SparkSession, tmp_path: Path, capsys
 
 
 def test_exit_status_1_when_some_are_violated_and_json_for_machines(
-    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     operations = histories(30)
     file = write(tmp_path / "bad.parquet", to_arrow(operations), 100)
@@ -313,6 +315,16 @@ def test_exit_status_1_when_some_are_violated_and_json_for_machines(
     assert all(f"<td><code>{name}</code></td>" in text for name in summary["anomalies"])
     assert status == summary["exit_status"] == 1
     assert summary["verdicts"]["violated"] == sum(verdict == "violated" for _, verdict in expected(operations).values())
+
+    def render_late(summary: Summary) -> str:
+        page.write_text("what somebody has put there meanwhile")
+        return render(summary)
+
+    monkeypatch.setattr("tidegauge.spark_check.__main__.render", render_late)
+    status, again, error = command(capsys, file, "--out", tmp_path / "out", "--json", "--html", page, "--resume")
+    assert (status, json.loads(again)) == (2, summary), "what the job has found is told all the same"
+    assert f"--html {page} is there, and is no page" in error
+    assert page.read_text() == "what somebody has put there meanwhile"
 
 
 def test_exit_status_2_when_rows_are_malformed(

@@ -80,6 +80,23 @@ def test_what_is_put_is_there_as_a_whole_and_is_replaced_only_by_its_like(folder
     assert not (root / "a.bin").exists()
 
 
+def test_whether_a_file_can_be_put_is_known_before_and_changes_nothing(folder: str) -> None:
+    root = fill(folder, "a.bin")
+    for name in ("a.bin", "b.bin"):
+        assert (root / name).has_folder()
+        (root / name).try_to_put()
+    assert [(file.name, file.read()) for file in root.files(recursive=True)] == [("a.bin", b"x")]
+    assert (root / "below" / "c.bin").has_folder() == folder.startswith("s3a:"), "an object store needs no folder"
+
+
+def test_a_place_is_within_a_folder_by_whole_names_under_any_name_of_the_scheme() -> None:
+    folder = Place.of("s3a://bucket/a?region=eu-west-1")
+    for inside in ("s3://bucket/a", "s3n://bucket/a/b/c"):
+        assert Place.of(inside).is_within(folder)
+    for outside in ("s3://bucket/ab", "s3://bucket", "gs://bucket/a/b", "/bucket/a/b"):
+        assert not Place.of(outside).is_within(folder)
+
+
 def test_patterns_name_files_and_folders(folder: str) -> None:
     root = fill(folder, "day=1/a.parquet", "day=1/b.jsonl", "day=1/c.txt", "day=2/deep/a.parquet", "_t/a.parquet")
     fill(folder, "day=2/_tmp/a.parquet", "c.parquet")

@@ -7,11 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Final
 
 from tidegauge.exits import Unusable
-
-PAGE_BEGINS: Final = b"<!doctype html>"
+from tidegauge.linearizability.report.document import BEGINNING, may_replace
 
 
 def check_folder(option: str, folder: Path) -> None:
@@ -38,17 +36,14 @@ def check_file(option: str, file: Path) -> None:
 
 
 def check_page(option: str, file: Path) -> None:
-    """Raise Unusable unless a page can be written to `file`: like `check_file`, and only in the place of another page.
-
-    What a command reads, or anything else that somebody keeps, is never overwritten by a page.
-    """
+    """Raise Unusable unless a page can be written to `file`: like `check_file`, and only in the place of a page."""
     check_file(option, file)
     with _told(option, file, "name another file"):
         if not file.is_file():
             return
         with open(file, "rb") as there:
-            beginning = there.read(len(PAGE_BEGINS))
-    if beginning and beginning.lower() != PAGE_BEGINS:
+            beginning = there.read(BEGINNING)
+    if not may_replace(beginning):
         raise Unusable(f"{option} {file} is there, and is no page: name another file")
 
 
