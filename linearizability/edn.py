@@ -2,8 +2,9 @@
 
 A completed `:send` or `:txn` of `[:send k v]` says `[:send k [offset v]]`; a completed `:poll` says, for each key, the
 pairs of offset and value. A key is a partition here, each micro-operation an operation with the interval of the whole.
-Polls carry no position: they go on where the process was, until it assigns, subscribes or crashes. A process that has
-subscribed is a member of a group, which may give a key to another one and back. The keys of an operation's
+Polls carry no position: they go on where the process was, until it subscribes, crashes, or assigns itself other keys or
+to their beginning. A process that has subscribed is a member of a group, which may give a key to another one and back.
+The keys of an operation's
 `:rebalance-log` have moved in it: their polls in it need not even be in order, and after it nobody knows the position.
 Where no operation of a file has such a log, nobody knows it between two polls of a process that has subscribed.
 
@@ -51,12 +52,20 @@ def parse(
 ) -> Operations:
     """The operations in the EDN `text`."""
     try:
-        forms = list(_Reader(text).forms())
-        events = forms[0] if len(forms) == 1 and isinstance(forms[0], tuple) else forms
+        read = list(forms(text))
+        events = read[0] if len(read) == 1 and isinstance(read[0], tuple) else read
         ordered = sorted(_pair(tuple(events), isolation), key=lambda row: row.call)
         return Operations.of(attrs.evolve(row, history=history, index=index) for index, row in enumerate(ordered))
     except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise HistoryError(f"{source}: not a history of Jepsen's Kafka workload ({error})") from error
+
+
+def forms(text: str) -> Iterator[Any]:
+    """EDN as Python: maps as dicts, vectors, lists and sets as tuples, keywords as strings that begin with a colon.
+
+    Raises ValueError.
+    """
+    return _Reader(text).forms()
 
 
 def _tokens(text: str) -> Iterator[str]:
@@ -71,7 +80,7 @@ def _tokens(text: str) -> Iterator[str]:
 
 
 class _Reader:
-    """EDN as Python: maps as dicts, vectors, lists and sets as tuples, keywords as strings that begin with a colon."""
+    """Reads one form after the other."""
 
     def __init__(self, text: str) -> None:
         self.tokens = _tokens(text)
@@ -154,8 +163,11 @@ def _pair(events: Iterable[Mapping[str, Any]], isolation: Isolation) -> list[Ope
         invoked = opened.pop(process, None)
         if invoked is None:
             raise ValueError(f"process {process} completes nothing at index {event.get(':index')}")
-        if event.get(":f") in (":assign", ":subscribe", ":crash"):
-            places[process] = _Place(is_lost=event.get(":f") == ":subscribe" and not is_told)
+        if event.get(":f") == ":assign":
+            places[process] = _Place(kept=_still_assigned(invoked, event, places.get(process)))
+        elif event.get(":f") in (":subscribe", ":crash"):
+            subscribes = event.get(":f") == ":subscribe"
+            places[process] = _Place(is_subscribed=subscribes, is_lost=subscribes and not is_told)
         take(invoked, event, places.setdefault(process, _Place()))
     for invoked in opened.values():
         take(invoked, None, _Place())
@@ -166,19 +178,30 @@ def _pair(events: Iterable[Mapping[str, Any]], isolation: Isolation) -> list[Ope
 class _Place:
     """Where a process is."""
 
-    kept: set[int] = attrs.field(factory=set)
+    kept: set[_Key] = attrs.field(factory=set)
     """The keys of which it keeps its position."""
-    moved: Set[int] = frozenset()
+    moved: Set[_Key] = frozenset()
     """The keys that went to others, or came to it, in its operation."""
+    is_subscribed: bool = False
     is_lost: bool = False
     """Whether a rebalance, of which nobody tells, may come before any poll."""
 
 
-def _rebalanced(done: Mapping[str, Any]) -> Set[int]:
+def _still_assigned(invoked: Mapping[str, Any], done: Mapping[str, Any], before: _Place | None) -> set[_Key]:
+    """The keys of which a process keeps its position when it assigns itself some."""
+    if before is None or before.is_subscribed or any(event.get(":seek-to-beginning?") for event in (invoked, done)):
+        return set()
+    if done.get(":type") == ":fail":
+        return before.kept
+    keys = done.get(":value") or invoked.get(":value") or ()
+    return before.kept & {_key(key) for key in keys}
+
+
+def _rebalanced(done: Mapping[str, Any]) -> Set[_Key]:
     """The keys of an operation's rebalance log: a list of entries, or, as some clients write it, two by name."""
     log = done.get(":rebalance-log") or ()
     entries = [entry for part in log.values() for entry in part or ()] if isinstance(log, Mapping) else log
-    return {int(key) for entry in entries for key in entry.get(":keys") or ()}
+    return {_key(key) for entry in entries for key in entry.get(":keys") or ()}
 
 
 def _whole(
@@ -197,6 +220,19 @@ def _whole(
         index=0, process=int(invoked[":process"]), kind=Kind.COMMIT, outcome=_outcome(done), topic="", partition=0,
         call=_time(invoked), returned=None if done is None else _time(done), transaction=number,
     )  # fmt: skip
+
+
+_Key = tuple[str, int]
+"""A topic and a partition."""
+
+
+def _key(key: Any) -> _Key:
+    """What a key stands for: an integer is a partition of one topic, a keyword or string a topic with one partition."""
+    if isinstance(key, str):
+        return key, 0
+    if isinstance(key, int) and not isinstance(key, bool):
+        return TOPIC, key
+    raise ValueError(f"the key {key}: use an integer, a keyword or a string")
 
 
 def _time(event: Mapping[str, Any]) -> int:
@@ -238,33 +274,35 @@ def _operations(
         if part[0] == ":send":
             _, key, sent = part
             done_so = has_results and isinstance(sent, tuple)
-            yield _send(attrs.evolve(row, outcome=Outcome.OK) if done_so else row, int(key), sent)
+            yield _send(attrs.evolve(row, outcome=Outcome.OK) if done_so else row, _key(key), sent)
         elif has_results and len(part) > 1:
             row = attrs.evolve(row, outcome=Outcome.OK)
             yield from _poll(row, part[1] or {}, place)
 
 
-def _send(row: Operation, key: int, sent: Any) -> Operation:
+def _send(row: Operation, key: _Key, sent: Any) -> Operation:
+    row = attrs.evolve(row, topic=key[0], partition=key[1])
     offset, value = sent if isinstance(sent, tuple) else (None, sent)
     if row.outcome is not Outcome.OK:
-        return attrs.evolve(row, partition=key, values=(int(value),))
+        return attrs.evolve(row, values=(int(value),))
     # Acknowledged, but the client was not told where: it is somewhere, or lost, and only a reader can tell.
     where = UNKNOWN if offset is None else int(offset)
     outcome = Outcome.INFO if offset is None else Outcome.OK
-    return attrs.evolve(row, partition=key, values=(int(value),), offset=where, outcome=outcome)
+    return attrs.evolve(row, values=(int(value),), offset=where, outcome=outcome)
 
 
-def _poll(row: Operation, read_by_key: Mapping[int, tuple[tuple[int, int], ...]], place: _Place) -> Iterator[Operation]:
+def _poll(row: Operation, read_by_key: Mapping[Any, tuple[tuple[int, int], ...]], place: _Place) -> Iterator[Operation]:
     if place.is_lost:
         place.kept.clear()
-    for key, pairs in read_by_key.items():
+    for named, pairs in read_by_key.items():
         if not pairs:
             continue
+        key = _key(named)
         # Of a key that has moved each record is read by itself.
         for run in [(pair,) for pair in pairs] if key in place.moved else [pairs]:
             offsets, values = zip(*run, strict=True)
             position = UNKNOWN if key in place.kept - place.moved else offsets[0]
             yield attrs.evolve(
-                row, kind=Kind.FETCH, partition=int(key), offset=position, values=values, offsets=offsets
+                row, kind=Kind.FETCH, topic=key[0], partition=key[1], offset=position, values=values, offsets=offsets
             )
         place.kept.add(key)

@@ -27,8 +27,8 @@ POLLED_AGAIN = """
 {:type :ok, :f :poll, :value [[:poll {0 [[0 7]]}]], :process 1, :time 10, :index 10}
 """
 ASSIGNED_AGAIN = """
-{:type :invoke, :f :assign, :value [0], :process 1, :time 9, :index 9}
-{:type :ok, :f :assign, :value [0], :process 1, :time 9, :index 10}
+{:type :invoke, :f :%s, :value %s, :process 1, :time 9, :index 9}
+{:type :%s, :f :%s, :value %s, :process 1, :time 9, :index 10}
 """
 
 
@@ -51,10 +51,38 @@ def test_a_vector_of_tagged_maps_is_the_same_history() -> None:
     assert list(edn.parse(vector)) == list(edn.parse(SENT))
 
 
-def test_polls_go_on_until_the_process_is_assigned_again() -> None:
+def test_polls_go_on_until_the_process_is_assigned_other_keys() -> None:
     assert Name.NONMONOTONIC_POLL in {one.name for one in check(edn.parse(SENT + POLLED_AGAIN)).anomalies}
+
+
+@pytest.mark.parametrize(
+    ("f", "keys", "completion", "keeps"),
+    [
+        ("assign", "[0]", "ok", True),
+        ("assign", "[1 0]", "info", True),
+        ("assign", "[1]", "fail", True),
+        ("assign", "[1]", "ok", False),
+        ("assign", "[0], :seek-to-beginning? true", "ok", False),
+        ("subscribe", "[0]", "ok", False),
+        ("crash", "nil", "info", False),
+    ],
+)
+def test_who_is_assigned_a_key_again_keeps_its_position(f: str, keys: str, completion: str, keeps: bool) -> None:
     again = POLLED_AGAIN.replace(":time 9", ":time 11").replace(":time 10", ":time 12")
-    assert check(edn.parse(SENT + ASSIGNED_AGAIN + again)).valid
+    checked = check(edn.parse(SENT + ASSIGNED_AGAIN % (f, keys, completion, f, keys) + again))
+    assert {one.name for one in checked.anomalies} == ({Name.NONMONOTONIC_POLL} if keeps else set())
+
+
+def test_who_had_subscribed_and_assigns_itself_keys_keeps_no_position() -> None:
+    subscribed = SUBSCRIBED + SENT_TWO + poll(7, "[0 7] [1 8]", ANOTHER_MOVED) + ASSIGNED_AGAIN
+    subscribed %= ("assign", "[0]", "ok", "assign", "[0]")
+    assert check(edn.parse(subscribed + poll(11, "[0 7]"))).valid
+
+
+def test_a_key_may_be_a_keyword_or_a_string() -> None:
+    named = SENT.replace("[:send 0 ", "[:send :x ").replace("{0 [[", "{:x [[").replace(":send 1 ", ':send "y" ')
+    assert [(row.topic, row.partition) for row in edn.parse(named)] == [(":x", 0), ("y", 0), (":x", 0), (":x", 0)]
+    assert check(edn.parse(named)).valid
 
 
 SUBSCRIBED = """
@@ -241,6 +269,7 @@ def test_what_never_completed_is_unknown() -> None:
             "{:type :invoke, :f :txn, :value [[:append 1 2]], :process 0, :time 1}",
             ":append in the value of an operation: there are :send and :poll",
         ),
+        ("{:type :invoke, :f :send, :value [[:send nil 7]], :process 0, :time 1}", "the key None: use an integer"),
         ("{:type :invoke, :process 0, :time 1} {:type :invoke, :process 0, :time 2}", "invoked twice at once"),
         ("{:type :invoke, :f :send, :value [[:send 0 10000000000000000000]], :process 0, :time 1}", "int too large"),
         ('{:type :invoke, :error "a }', "a string that is never closed, at character 22"),
