@@ -31,7 +31,9 @@ def properties() -> frozenset[str]:
     """The methods that are properties of some machine of the registry, by their qualified names."""
     machines = [one.machine for one in REGISTRY]
     kinds = [kind for one in machines for kind in (one.invariants, one.step_invariants, one.converges, one.sometimes)]
-    return frozenset(getattr(holds, "__qualname__", "") for named in kinds for holds in named.values())
+    owed = [holds for one in machines for each in one.leads_to.values() for holds in (each.when, each.then)]
+    every = (*owed, *(holds for named in kinds for holds in named.values()))
+    return frozenset(getattr(holds, "__qualname__", "") for holds in every)
 
 
 def _is_kernel(kind: type[Any]) -> bool:

@@ -19,9 +19,12 @@ from tidegauge.spec.administration.state import State as Administered
 from tidegauge.spec.administration.state import Topic
 from tidegauge.spec.authentication.machine import Authentication, Outcome, Phase, Session
 from tidegauge.spec.bugs import running_damage
+from tidegauge.spec.bugs.groups.kafka_12890 import BUG as KAFKA_12890
 from tidegauge.spec.bugs.reading.kafka_9807 import BUG as KAFKA_9807
 from tidegauge.spec.compaction.machine import Compaction, Segment
 from tidegauge.spec.compaction.transactional import Clean, Copy, Entry, TransactionalCompaction
+from tidegauge.spec.groups.classic.machine import ClassicGroups
+from tidegauge.spec.groups.classic.timing import EndInitialDelay
 from tidegauge.spec.kernel.bounds import Bounds
 from tidegauge.spec.kernel.machine import Action, Machine, constants_of
 from tidegauge.spec.kernel.parts import with_part
@@ -48,6 +51,8 @@ from tidegauge.spec.replication.extensions.shutdown import ControlledShutdown
 from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.rules import ReplicationRules
 from tidegauge.spec.replication.state import NONE, Controller, PartitionMetadata, Replica, State
+from tidegauge.spec.transactions.coordinating import Complete
+from tidegauge.spec.transactions.machine import Transactions
 from tidegauge.spec.transactions.reading import FinishRead
 
 # --- reassignment ----------------------------------------------------------------------------------------------------
@@ -292,7 +297,7 @@ class DeletesWhatFailed(Directories):
 
 def asked_only(machine: Machine[Any], name: str) -> Machine[Any]:
     """The machine with one property and no other: what else is wrong there ends no search."""
-    kinds = ("invariants", "step_invariants", "converges")
+    kinds = ("invariants", "step_invariants", "converges", "leads_to")
     return _with(machine, "", **{kind: _just(getattr(machine, kind), name) for kind in kinds})
 
 
@@ -320,6 +325,8 @@ _GROWS: Final[dict[str, Any]] = {
     "blocks": 0,
     "bounds": Bounds(CreateTopic=2, DeleteTopic=1, Grow=1),
 }
+
+_TRANSACTIONS: Final = Transactions(incarnations=1, partitions=1, transactions=1)
 
 # fmt: off
 WRONG: Final[tuple[tuple[str, Machine[Any], str], ...]] = (
@@ -369,6 +376,11 @@ WRONG: Final[tuple[tuple[str, Machine[Any], str], ...]] = (
      "the replica is in a directory that the controller knows"),
     ("committed-reads", without(KAFKA_9807.correct_machine(), FinishRead),
      "a fetch that waits is served once there is something"),
+    # what is owed
+    ("transactions", without(_TRANSACTIONS, Complete), "a prepared transaction of id 0 is completed"),
+    *(("classic-groups", machine, f"the {request} of process {number} has its response") for number in (0, 1)
+      for machine, request in ((without(ClassicGroups(partitions=1), EndInitialDelay), "JoinGroup"),
+                               (KAFKA_12890.machine(), "SyncGroup"))),
 )
 # fmt: on
 """Machine, as the registry names it; a wrong one of it; what is violated there."""

@@ -1,7 +1,7 @@
-"""Every property can fail: of each machine each invariant, each step invariant and each goal has a wrong rule for it.
+"""Every property can fail: of each machine each invariant, each step invariant, each goal and all that it owes.
 
-`teeth` has those that no bug of the zoo and no other table has. The tables of a machine's own tests are read from the
-tests that hold them: what a test says is violated is among its parameters.
+For each there is a wrong rule. `teeth` has those that no bug of the zoo and no other table has. The tables of a
+machine's own tests are read from the tests that hold them: what a test says is violated is among its parameters.
 """
 
 from __future__ import annotations
@@ -43,9 +43,8 @@ from tidegauge.spec.transactions.machine import Transactions
     ids=[f"{name}-{violated}" for name, _, violated in WRONG],
 )
 def test_a_wrong_rule_makes_a_property_false(machine: Machine[Any], violated: str) -> None:
-    found = explore(asked_only(machine, violated), converges=violated in machine.converges)
-    lassos = () if found.convergence is None else found.convergence.lassos
-    assert [*(one.invariant for one in found.violations), *(lasso.goal for lasso in lassos)] == [violated]
+    found = explore(asked_only(machine, violated), converges=violated in {*machine.converges, *machine.leads_to})
+    assert [*(one.invariant for one in found.violations), *(lasso.goal for lasso in found.lassos)] == [violated]
 
 
 def told(parameter: object) -> Iterator[str]:
@@ -149,5 +148,5 @@ def shown(registration: Registration) -> set[str]:
 @pytest.mark.parametrize("registration", list(REGISTRY), ids=lambda registration: str(registration.name))
 def test_every_property_has_a_wrong_rule_that_makes_it_false(registration: Registration) -> None:
     machine = registration.machine
-    properties = {*machine.invariants, *machine.step_invariants, *machine.converges}
+    properties = {*machine.invariants, *machine.step_invariants, *machine.converges, *machine.leads_to}
     assert properties - shown(registration) == set(), "name a wrong rule in `teeth` that makes it false"

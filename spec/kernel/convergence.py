@@ -22,134 +22,18 @@ step at all where nothing fair can happen.
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Generic, TypeVar
 
 import attrs
 
-from tidegauge.spec.kernel.machine import Action, Machine
-from tidegauge.spec.kernel.minimising import minimised
+from tidegauge.spec.kernel.components import ELSEWHERE, Edges
+from tidegauge.spec.kernel.lasso import Lasso
+from tidegauge.spec.kernel.machine import Machine
 from tidegauge.spec.kernel.symmetry import AsymmetryError
-from tidegauge.spec.kernel.traces import Step, Trace, replay
+from tidegauge.spec.kernel.traces import Step, Trace
 
 S = TypeVar("S")
-
-_ELSEWHERE = 2**32 - 1
-"""The target of a step to a state that is not among those of the search."""
-
-
-class Edges:
-    """The fair steps of a search, by the numbers of their states: some four bytes for each step."""
-
-    def __init__(self) -> None:
-        self._starts = array("Q", [0])
-        self._targets = array("I")
-        self.add = self._targets.append
-        """Adds the target of a step from the state that is being expanded."""
-
-    def close(self) -> None:
-        """All steps from the state have been added; those of the next one follow."""
-        self._starts.append(len(self._targets))
-
-    @property
-    def closed(self) -> int:
-        """How many states have been expanded: of the others no step is known."""
-        return len(self._starts) - 1
-
-    def of(self, state: int) -> array[int]:
-        """The targets of the steps from an expanded state."""
-        return self._targets[self._starts[state] : self._starts[state + 1]]
-
-    def bottom_components(self) -> Iterator[list[int]]:
-        """Components out of which no step leads, each by its states in order (Tarjan 1972, without recursion).
-
-        A step to a state that was not expanded leads out.
-        """
-        starts, targets, closed = self._starts, self._targets, self.closed
-        number, low = array("I", [0]) * closed, array("I", [0]) * closed
-        done = bytearray(closed)
-        waiting: list[int] = []
-        path: list[int] = []
-        at: list[int] = []
-        count = 0
-        for root in range(closed):
-            if number[root]:
-                continue
-            path.append(root)
-            at.append(starts[root])
-            while path:
-                state, edge = path[-1], at[-1]
-                if not number[state]:
-                    count += 1
-                    number[state] = low[state] = count
-                    waiting.append(state)
-                end = starts[state + 1]
-                while edge < end:
-                    target = targets[edge]
-                    edge += 1
-                    if target >= closed or done[target]:
-                        continue
-                    if not number[target]:
-                        at[-1] = edge
-                        path.append(target)
-                        at.append(starts[target])
-                        break
-                    low[state] = min(low[state], number[target])
-                else:
-                    path.pop()
-                    at.pop()
-                    if path:
-                        low[path[-1]] = min(low[path[-1]], low[state])
-                    if low[state] == number[state]:
-                        component = _popped(waiting, state, done)
-                        members = set(component)
-                        if all(target in members for member in component for target in self.of(member)):
-                            yield sorted(component)
-
-
-def _popped(waiting: list[int], root: int, done: bytearray) -> list[int]:
-    """The states of the component whose first state is `root`; they are done with."""
-    place = len(waiting) - 1
-    while waiting[place] != root:
-        place -= 1
-    component = waiting[place:]
-    del waiting[place:]
-    for state in component:
-        done[state] = 1
-    return component
-
-
-@attrs.frozen
-class Lasso(Generic[S]):
-    """A behaviour in which a goal is not reached for good."""
-
-    goal: str
-    values: Mapping[str, object]
-    """What made it false, as the machine explains it."""
-    stem: Trace[S]
-    """The way to a state of a bottom component in which the goal is false."""
-    cycle: tuple[Step[S], ...]
-    """Fair steps from that state back to it; none where nothing fair can happen."""
-    component: int
-    """States of the bottom component."""
-    false_in: int
-    """Those of them in which the goal is false."""
-
-    @property
-    def trace(self) -> Trace[S]:
-        """The stem, and the cycle once."""
-        return Trace(self.stem.initial, (*self.stem.steps, *self.cycle))
-
-    @property
-    def words(self) -> str:
-        """What goes on for ever."""
-        if not self.cycle:
-            return "nothing fair can happen any more"
-        if self.component == 1:
-            return "fair steps lead to this state alone, for ever"
-        where = "each" if self.false_in == self.component else str(self.false_in)
-        return f"fair steps lead to {self.component} states, each again and again, and it is false in {where} of them"
 
 
 @attrs.frozen
@@ -217,7 +101,7 @@ class BottomComponents(Generic[S]):
         for place in states:
             for step in fair_successors(self.machine, place):
                 if step.state in self._found:
-                    edges.add(_ELSEWHERE)
+                    edges.add(ELSEWHERE)
                     continue
                 target = numbers.setdefault(step.state, len(states))
                 if target == len(states):
@@ -271,25 +155,3 @@ def convergence(
     bottom = BottomComponents(machine)
     lassos = [bottom.lasso(goal, trace(first[goal])) for goal in goals if goal in first]
     return Convergence(tuple(goals), count, total, tuple(lasso for lasso in lassos if lasso is not None))
-
-
-def minimise_lasso(machine: Machine[S], lasso: Lasso[S]) -> Lasso[S]:
-    """The failure by a stem from which no single action can be dropped, and a shortest cycle (see `minimise`).
-
-    Raises ValueError if the goal is not false in a bottom component at the end of the stem.
-    """
-    goal, initial, bottom = lasso.goal, lasso.stem.initial, BottomComponents(machine)
-
-    def needed(actions: Sequence[Action]) -> Sequence[Action] | None:
-        stem = replay(machine, actions, initial=initial).trace
-        return None if bottom.lasso(goal, stem) is None else stem.actions
-
-    try:
-        shortest = minimised(lasso.stem.actions, needed)
-    except ValueError:
-        raise ValueError(
-            f"{goal!r} does not fail for good on {machine.name} after these actions: nothing to minimise"
-        ) from None
-    found = bottom.lasso(goal, replay(machine, shortest, initial=initial).trace)
-    assert found is not None, "its actions were replayed before"
-    return found

@@ -10,6 +10,8 @@ import attrs
 
 from tidegauge.spec.kernel.convergence import Convergence
 from tidegauge.spec.kernel.coverage import ActionCoverage, never_enabled
+from tidegauge.spec.kernel.lasso import Lasso
+from tidegauge.spec.kernel.leads_to import Responses
 from tidegauge.spec.kernel.progress import Cut
 from tidegauge.spec.kernel.traces import Trace, Violation
 
@@ -50,6 +52,8 @@ class Exploration(Generic[S]):
     """With symmetry: the sum of the orbits' sizes, which is `distinct` of the unreduced search."""
     convergence: Convergence[S] | None
     """Whether the machine's goals are reached for good; None if that was not asked, or an invariant is violated."""
+    responses: Responses[S] | None
+    """Whether what is owed comes; None if that was not asked, an invariant is violated, or the search was cut."""
     seconds: float | None
     asked: int | None = attrs.field(default=None, eq=False)
     """By the fast engine: how often the machine ran; all else was looked up."""
@@ -62,8 +66,14 @@ class Exploration(Generic[S]):
 
     @property
     def holds(self) -> bool:
-        """Whether nothing was violated in what was visited, and no goal failed."""
-        return not self.violations and (self.convergence is None or self.convergence.holds)
+        """Whether nothing was violated in what was visited, no goal failed, and all came that is owed."""
+        return not self.violations and not self.lassos
+
+    @property
+    def lassos(self) -> tuple[Lasso[S], ...]:
+        """A failure of each goal that is not reached for good, and of all that is owed and does not come."""
+        reached = self.convergence.lassos if self.convergence else ()
+        return (*reached, *(self.responses.lassos if self.responses else ()))
 
     @property
     def depth(self) -> int:

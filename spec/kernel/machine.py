@@ -29,6 +29,14 @@ Invariant = Callable[[S], bool]
 StepInvariant = Callable[[S, "Action", S], bool]
 
 
+@attrs.frozen
+class LeadsTo(Generic[S]):
+    """`when ~> then`: whenever the one holds, the other holds then or later. See spec.kernel.leads_to."""
+
+    when: Invariant[S]
+    then: Invariant[S]
+
+
 MOST_PROCESSES = 16
 """Of a kind, in one machine. What 16 show, fewer have shown."""
 
@@ -143,12 +151,20 @@ class Machine(ABC, Generic[S]):
         """
         return {}
 
+    @property
+    def leads_to(self) -> Mapping[str, LeadsTo[S]]:
+        """What comes whenever it is owed, though clients never rest: words, and when it is owed and has come.
+
+        See spec.kernel.leads_to.
+        """
+        return {}
+
     def is_fair(self, before: S, action: Action, after: S) -> bool:
         """Whether the step is taken in a behaviour that comes to `before` again and again; no perturbation is."""
         return action.fair and not action.bounded_as
 
     def explain(self, invariant: str, state: S) -> Mapping[str, object]:
-        """The values that make `invariant`, or a goal of `converges`, false in `state`, for a reader."""
+        """The values that make `invariant`, or what `converges` or `leads_to` ask for, false in `state`."""
         return {}
 
     @property

@@ -11,7 +11,8 @@ from array import array
 from collections.abc import Sequence
 from typing import TypeVar
 
-from tidegauge.spec.kernel.convergence import Convergence, Edges, convergence
+from tidegauge.spec.kernel.components import Edges
+from tidegauge.spec.kernel.convergence import Convergence, convergence
 from tidegauge.spec.kernel.exploration import Engine
 from tidegauge.spec.kernel.machine import Machine
 from tidegauge.spec.kernel.progress import Clock, Cut, Limits, OnProgress, Stop
@@ -38,8 +39,9 @@ class PlainSearch(Search[S]):
         symmetry: bool = False,
         converges: bool = False,
     ) -> None:
-        super().__init__(machine, limits, stop, clock, progress)
+        super().__init__(machine, limits, stop, clock, progress, converges=converges)
         self.orbits = Orbits(machine) if symmetry else None
+        self.renamings = self.orbits.renamings if self.orbits else ()
         self.edges = Edges() if converges and machine.converges else None
         self._states: list[S] = []
         self.parents = array("q")
@@ -128,5 +130,4 @@ class PlainSearch(Search[S]):
     def converged(self) -> Convergence[S] | None:
         if self.edges is None or self.found:
             return None
-        renamings = self.orbits.renamings if self.orbits else ()
-        return convergence(self.machine, self.edges.bottom_components(), self._states, self.trace, renamings)
+        return convergence(self.machine, self.edges.bottom_components(), self._states, self.trace, self.renamings)

@@ -12,6 +12,7 @@ from tidegauge.spec.kernel.convergence import Convergence
 from tidegauge.spec.kernel.coverage import Counts, unreached
 from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.exploration import Engine, Exploration
+from tidegauge.spec.kernel.leads_to import Responses, responses
 from tidegauge.spec.kernel.machine import Machine
 from tidegauge.spec.kernel.progress import Clock, Cut, Limits, OnProgress, Progress, Stop
 from tidegauge.spec.kernel.traces import Step, Trace, Violation
@@ -35,6 +36,8 @@ class Search(ABC, Generic[S]):
     """One run: the states so far, by their numbers, and the tallies."""
 
     engine: Engine
+    renamings: Sequence[tuple[int, ...]] = ()
+    """With symmetry: by which a state stands for its orbit."""
     asked: int | None = None
     """How often the machine ran, where that is counted."""
 
@@ -46,7 +49,10 @@ class Search(ABC, Generic[S]):
         clock: Clock | None,
         progress: OnProgress | None,
         started: float | None = None,
+        *,
+        converges: bool = False,
     ) -> None:
+        self.converges = converges
         self.machine, self.limits, self.stop = machine, limits, stop
         self.clock, self.progress = clock, progress
         self.bounds = [0]
@@ -123,10 +129,17 @@ class Search(ABC, Generic[S]):
             unreached=unreached(self.machine, reached),
             orbits=self.orbit_sum(),
             convergence=converged,
+            responses=self.responded(cut),
             seconds=self.elapsed(),
             asked=self.asked,
             bytes=self.kept_bytes(),
         )
+
+    def responded(self, cut: Cut | None) -> Responses[S] | None:
+        """Check what the machine owes, unless there is something worse to mend first."""
+        if not self.converges or self.found or cut is not None or not self.machine.leads_to:
+            return None
+        return responses(self.machine, self.states, self.trace, self.renamings)
 
     def visit(self) -> None:
         self.begin()

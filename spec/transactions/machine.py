@@ -34,7 +34,7 @@ from typing import ClassVar
 
 import attrs
 
-from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant, check_processes
+from tidegauge.spec.kernel.machine import Action, Invariant, LeadsTo, StepInvariant, check_processes
 from tidegauge.spec.transactions import consuming, coordinating, partitioning, producing, properties
 from tidegauge.spec.transactions.actions import TransactionAction
 from tidegauge.spec.transactions.rules import TransactionRules
@@ -115,6 +115,10 @@ class Transactions(TransactionRules):
     @property
     def converges(self) -> Mapping[str, Invariant[State]]:
         return properties.converging(self)
+
+    @property
+    def leads_to(self) -> Mapping[str, LeadsTo[State]]:
+        return properties.owed(self)
 
     @property
     def interchangeable(self) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Container, Iterator, Mapping
 from itertools import pairwise
 
 from tidegauge.spec.kernel.bounds import times
-from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant
+from tidegauge.spec.kernel.machine import Action, Invariant, LeadsTo, StepInvariant
 from tidegauge.spec.transactions.rules import TransactionRules
 from tidegauge.spec.transactions.state import (
     NONE,
@@ -385,6 +385,21 @@ def converging(machine: TransactionRules) -> Mapping[str, Invariant[State]]:
             machine.last_stable_offset(partition) == len(partition.log) for partition in state.partitions
         )
     return wanted
+
+
+def owed(machine: TransactionRules) -> Mapping[str, LeadsTo[State]]:
+    """What comes though producers never rest, by weak fairness: nothing stays prepared for ever."""
+
+    def completed(number: int) -> LeadsTo[State]:
+        def is_prepared(state: State) -> bool:
+            return state.coordination[number].logged.status in PREPARED
+
+        return LeadsTo(is_prepared, lambda state: not is_prepared(state))
+
+    return {
+        f"a prepared transaction of id {number} is completed": completed(number)
+        for number in range(machine.transactional_ids)
+    }
 
 
 def goals(machine: TransactionRules) -> Mapping[str, Callable[[State], bool]]:

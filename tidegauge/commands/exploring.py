@@ -26,9 +26,11 @@ from tidegauge.screen import Screen
 from tidegauge.spec.kernel.changes import narrate, plain
 from tidegauge.spec.kernel.codec import trace_lines
 from tidegauge.spec.kernel.constants import settable
-from tidegauge.spec.kernel.convergence import Convergence, Lasso
+from tidegauge.spec.kernel.convergence import Convergence
 from tidegauge.spec.kernel.explorer import Engine, Exploration
 from tidegauge.spec.kernel.explorer import explore as search
+from tidegauge.spec.kernel.lasso import Lasso
+from tidegauge.spec.kernel.leads_to import Responses
 from tidegauge.spec.kernel.machine import Machine
 from tidegauge.spec.kernel.progress import Limits, Progress, Stop
 from tidegauge.spec.kernel.traces import Violation
@@ -158,8 +160,7 @@ def write_page(
 def ways_of(found: Exploration[Any]) -> list[Way]:
     """What a page shows first: the counterexamples, then a trace to each goal that was reached."""
     ways = [Way(f"{violation.invariant} is violated", violation.trace) for violation in found.violations]
-    lassos = found.convergence.lassos if found.convergence else ()
-    ways += [Way(f"not reached for good: {lasso.goal}", lasso.trace, len(lasso.cycle)) for lasso in lassos]
+    ways += [Way(f"not reached for good: {lasso.goal}", lasso.trace, len(lasso.cycle)) for lasso in found.lassos]
     return ways + [Way(f"reaches: {goal}", trace) for goal, trace in found.reached.items()]
 
 
@@ -167,8 +168,7 @@ def told_by_line(machine: Machine[Any], found: Exploration[Any]) -> list[str]:
     """The first counterexample, state by state; of a lasso the stem and the cycle once."""
     if found.violations:
         return list(trace_lines(machine, found.violations[0].trace, found.violations[0]))
-    lassos = found.convergence.lassos if found.convergence else ()
-    return [line for lasso in lassos[:1] for line in trace_lines(machine, lasso.trace)]
+    return [line for lasso in found.lassos[:1] for line in trace_lines(machine, lasso.trace)]
 
 
 def to_replay(machine: Machine[Any], bug: str | None, found: Exploration[Any]) -> Counterexample | None:
@@ -182,8 +182,7 @@ def to_replay(machine: Machine[Any], bug: str | None, found: Exploration[Any]) -
         violation = found.violations[0]
         expected = Expected(Failure.INVARIANT, violation.invariant)
         return Counterexample(correct, bug, violation.trace.actions, expected, by)
-    lassos = found.convergence.lassos if found.convergence else ()
-    for lasso in lassos[:1]:
+    for lasso in found.lassos[:1]:
         cycle = tuple(step.action for step in lasso.cycle)
         return Counterexample(correct, bug, lasso.stem.actions, Expected(Failure.GOAL, lasso.goal), by, cycle)
     return None
@@ -214,7 +213,11 @@ def show(screen: Screen, properties: Iterable[str], found: Exploration[Any]) -> 
         show_convergence(screen, found.convergence, complete=found.complete)
     for violation in found.violations:
         show_violation(screen, violation)
-    for lasso in found.convergence.lassos if found.convergence else ():
+    if found.responses is not None:
+        failed = {lasso.goal for lasso in found.responses.lassos}
+        if good := [name for name in found.responses.names if name not in failed]:
+            screen.say(f"comes whenever it is owed: {'; '.join(good)}")
+    for lasso in found.lassos:
         show_lasso(screen, lasso)
 
 
@@ -278,8 +281,14 @@ def document(found: Exploration[Any]) -> dict[str, Any]:
         "reached": {goal: len(trace) for goal, trace in found.reached.items()},
         "unreached": list(found.unreached),
         "convergence": None if found.convergence is None else convergence_document(found.convergence),
+        "leads_to": None if found.responses is None else responses_document(found.responses),
         "violations": [violation_document(violation) for violation in found.violations],
     }
+
+
+def responses_document(found: Responses[Any]) -> dict[str, Any]:
+    lassos = [{**lasso_document(lasso), "since": lasso.since} for lasso in found.lassos]
+    return {"names": list(found.names), "lassos": lassos}
 
 
 def convergence_document(found: Convergence[Any]) -> dict[str, Any]:
@@ -287,18 +296,19 @@ def convergence_document(found: Convergence[Any]) -> dict[str, Any]:
         "goals": list(found.goals),
         "components": found.components,
         "states": found.states,
-        "lassos": [
-            {
-                "goal": lasso.goal,
-                "values": {name: plain(value) for name, value in lasso.values.items()},
-                "words": lasso.words,
-                "component": lasso.component,
-                "false_in": lasso.false_in,
-                "actions": [plain(action) for action in lasso.stem.actions],
-                "cycle": [plain(step.action) for step in lasso.cycle],
-            }
-            for lasso in found.lassos
-        ],
+        "lassos": [lasso_document(lasso) for lasso in found.lassos],
+    }
+
+
+def lasso_document(lasso: Lasso[Any]) -> dict[str, Any]:
+    return {
+        "goal": lasso.goal,
+        "values": {name: plain(value) for name, value in lasso.values.items()},
+        "words": lasso.words,
+        "component": lasso.component,
+        "false_in": lasso.false_in,
+        "actions": [plain(action) for action in lasso.stem.actions],
+        "cycle": [plain(step.action) for step in lasso.cycle],
     }
 
 

@@ -222,8 +222,9 @@ def _expected(machine: Machine[Any], data: object) -> Expected:
     known = [*machine.invariants, *machine.step_invariants]
     if expected.kind is Failure.INVARIANT and expected.name not in known:
         raise CounterexampleError(f'"expected" has no invariant {expected.name!r}: choose one of {", ".join(known)}')
-    if expected.kind is Failure.GOAL and expected.name not in machine.converges:
-        goals = "; ".join(machine.converges) or "it has none"
+    goals_known = (*machine.converges, *machine.leads_to)
+    if expected.kind is Failure.GOAL and expected.name not in goals_known:
+        goals = "; ".join(goals_known) or "it has none"
         raise CounterexampleError(f'"expected" has no goal {expected.name!r}: choose one of: {goals}')
     if not expected.name:
         raise CounterexampleError('"expected" has an empty "name": give the field that differs')

@@ -3,9 +3,9 @@
 On the specification, the machine with the bug takes the actions and its invariants are checked; a counterexample that
 was found as a difference runs beside the correct machine. Cores and cluster run with the bug's classes beside the
 correct machine, and the first difference is the failure. A goal fails on the specification if the actions lead into a
-bottom component in which it is false (see spec.kernel.convergence): all fair steps from there are explored, and a cycle
-that does not come back is replaced by a shortest one. Without its bug a counterexample must fail nowhere. Actions
-that are not enabled, and that no party could attempt, are skipped and counted.
+component in which it is false (see spec.kernel.convergence and leads_to): what follows is explored, and a cycle that
+does not come back is replaced by a shortest one. Without its bug a counterexample must fail nowhere. Actions that are
+not enabled, and that no party could attempt, are skipped and counted.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tidegauge.model_tests.harness.counterexamples.files import Counterexample, 
 from tidegauge.model_tests.harness.lockstep.lockstep import Binding, Difference, Lockstep
 from tidegauge.model_tests.harness.registry import HARNESS, Side
 from tidegauge.spec.kernel.changes import plain
-from tidegauge.spec.kernel.convergence import BottomComponents
+from tidegauge.spec.kernel.liveness import Failures, comes
 from tidegauge.spec.kernel.machine import Action, Machine
 from tidegauge.spec.kernel.traces import Step, Trace, violated_by_step, violated_in
 from tidegauge.spec.kernel.traces import replay as replay_on_machine
@@ -141,7 +141,7 @@ def _into_component(machine: Machine[Any], counterexample: Counterexample, bug: 
     if done.violation is not None:
         return _on_machine(machine, counterexample, bug)
     again = replay_on_machine(machine, counterexample.cycle, initial=done.trace.last)
-    lasso = BottomComponents(machine).lasso(goal, done.trace)
+    lasso = Failures(machine).lasso(goal, done.trace)
     if lasso is None:
         trace = Trace(done.trace.initial, (*done.trace.steps, *again.trace.steps))
         return Replayed(Level.SPEC, bug, trace, None, "", {}, (*done.skipped, *again.skipped))
@@ -164,7 +164,7 @@ def _driven(counterexample: Counterexample, lockstep: Lockstep[Any]) -> Iterator
 
 def _healing(machine: Machine[Any], goal: str, state: object) -> tuple[Action, ...]:
     """The fewest fair steps to a state that satisfies a goal; none if no fair steps lead there."""
-    holds, seen = machine.converges[goal], {state}
+    holds, seen = comes(machine, goal), {state}
     ways: deque[tuple[Any, tuple[Action, ...]]] = deque([(state, ())])
     while ways:
         reached, way = ways.popleft()

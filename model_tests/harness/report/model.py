@@ -67,6 +67,8 @@ class Explored:
     """Bottom components of fair steps; None where the machine has no goals that are reached for good."""
     for_good: Mapping[str, str] = attrs.field(factory=dict)
     """Such a goal → how it fails; empty where it is reached in every component."""
+    owed: Mapping[str, str] = attrs.field(factory=dict)
+    """What comes whenever it is owed → how it fails; empty where it always comes."""
 
 
 @attrs.frozen

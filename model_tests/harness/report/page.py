@@ -234,6 +234,7 @@ def exploration(explored: Explored) -> Html:
     for_good = [
         row(goal, fails or "reached", class_="bad" if fails else None) for goal, fails in explored.for_good.items()
     ]
+    owed = [row(name, fails or "comes", class_="bad" if fails else None) for name, fails in explored.owed.items()]
     never = [each.action for each in explored.coverage if not each.enabled]
     most = max((each.taken for each in explored.coverage), default=0)
     goals = [row(goal, length) for goal, length in explored.reached.items()]
@@ -249,6 +250,7 @@ def exploration(explored: Explored) -> Html:
         ),
         table(("sometimes", "states in a shortest trace to it"), goals) if goals else None,
         table(("for good", "in every bottom component"), for_good) if for_good else None,
+        table(("whenever it is owed", "though clients never rest"), owed) if owed else None,
         anchor=f"exploration-{explored.machine.lower()}",
     )
 

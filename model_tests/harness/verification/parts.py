@@ -72,9 +72,8 @@ def explored(name: str) -> ModelExplored:
     machine: Machine[Any] = model.machine
     found = explore(machine, converges=True, clock=time.process_time)
     converged = found.convergence
-    fails = (
-        {lasso.goal: f"not after {len(lasso.stem.steps)} actions" for lasso in converged.lassos} if converged else {}
-    )
+    fails = {lasso.goal: f"not after {len(lasso.stem.steps)} actions" for lasso in found.lassos}
+    responded = found.responses.names if found.responses else ()
     seconds = found.seconds or 0.0
     coverage = tuple(Coverage(c.action, c.enabled, c.taken, c.found) for c in found.coverage if c.taken)
     shown = Explored(
@@ -91,6 +90,7 @@ def explored(name: str) -> ModelExplored:
         unreached=found.unreached,
         components=converged.components if converged else None,
         for_good={goal: fails.get(goal, "") for goal in converged.goals} if converged else {},
+        owed={name: fails.get(name, "") for name in responded},
     )
     violation = f"{found.violations[0].invariant} is violated" if found.violations else None
     violation = violation or next((f"not reached for good: {goal}" for goal in fails), None)

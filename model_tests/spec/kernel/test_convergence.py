@@ -10,9 +10,12 @@ import attrs
 import pytest
 
 from tidegauge.spec.kernel.bounds import Bounds, Spent, spend
-from tidegauge.spec.kernel.convergence import BottomComponents, Edges, Lasso, cycle_through, minimise_lasso
+from tidegauge.spec.kernel.components import Edges
+from tidegauge.spec.kernel.convergence import BottomComponents, cycle_through
 from tidegauge.spec.kernel.explorer import Exploration, explore
 from tidegauge.spec.kernel.guarded import EnumeratedAction, EnumeratingMachine
+from tidegauge.spec.kernel.lasso import Lasso
+from tidegauge.spec.kernel.liveness import minimise_lasso
 from tidegauge.spec.kernel.machine import Action, Invariant
 from tidegauge.spec.kernel.progress import Cut, Limits, Stop
 from tidegauge.spec.kernel.symmetry import AsymmetryError

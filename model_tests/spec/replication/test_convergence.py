@@ -12,8 +12,8 @@ import attrs
 import pytest
 
 from tidegauge.spec.kernel.bounds import Bounds
-from tidegauge.spec.kernel.convergence import minimise_lasso
 from tidegauge.spec.kernel.explorer import explore
+from tidegauge.spec.kernel.liveness import minimise_lasso
 from tidegauge.spec.kernel.parts import Parts
 from tidegauge.spec.kernel.traces import replay
 from tidegauge.spec.replication import control, faults

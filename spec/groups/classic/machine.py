@@ -51,7 +51,7 @@ from tidegauge.spec.groups.classic import actions, processes, properties, reques
 from tidegauge.spec.groups.classic.actions import GroupAction
 from tidegauge.spec.groups.classic.rules import GroupRules
 from tidegauge.spec.groups.classic.state import Log, Offset, Owner, Process, State
-from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant, check_processes
+from tidegauge.spec.kernel.machine import Action, Invariant, LeadsTo, StepInvariant, check_processes
 
 
 @attrs.frozen
@@ -126,6 +126,10 @@ class ClassicGroups(GroupRules):
     @property
     def converges(self) -> Mapping[str, Invariant[State]]:
         return properties.converging(self)
+
+    @property
+    def leads_to(self) -> Mapping[str, LeadsTo[State]]:
+        return properties.owed(self)
 
     def explain(self, invariant: str, state: State) -> Mapping[str, object]:
         return properties.explain(state)

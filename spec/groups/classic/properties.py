@@ -27,7 +27,7 @@ from tidegauge.spec.groups.classic.state import (
 )
 from tidegauge.spec.groups.classic.timing import ExpireRebalance, ExpireSession, ExpireSync
 from tidegauge.spec.kernel.bounds import times
-from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant
+from tidegauge.spec.kernel.machine import Action, Invariant, LeadsTo, StepInvariant
 
 REMOVING = (ReceiveLeave, ExpireRebalance, ExpireSession, ExpireSync)
 """Actions that may end the membership of a process that goes on."""
@@ -409,6 +409,23 @@ def converging(machine: GroupRules) -> Mapping[str, Invariant[State]]:
         "every process that goes on is in one stable generation": all_are_stable(machine),
         "what somebody wants somebody owns": all_is_owned(machine),
         "who is gone is in no group": nobody_else_is_in,
+    }
+
+
+def owed(machine: GroupRules) -> Mapping[str, LeadsTo[State]]:
+    """What comes though others join, leave and commit as they like: no request is held for ever (KAFKA-9752, 12890)."""
+
+    def has_response(number: int, asks: Phase) -> LeadsTo[State]:
+        def waits(state: State) -> bool:
+            return state.processes[number].phase is asks and not state.processes[number].hung
+
+        return LeadsTo(waits, lambda state: not waits(state))
+
+    requests = {"JoinGroup": Phase.JOINING, "SyncGroup": Phase.SYNCING}
+    return {
+        f"the {request} of process {number} has its response": has_response(number, asks)
+        for number in range(machine.processes)
+        for request, asks in requests.items()
     }
 
 

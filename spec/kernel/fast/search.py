@@ -64,7 +64,7 @@ class FastSearch(Search[S]):
         converges: bool = False,
         started: float | None = None,
     ) -> None:
-        super().__init__(machine, limits, stop, clock, progress, started)
+        super().__init__(machine, limits, stop, clock, progress, started, converges=converges)
         self.layout = layout
         self.capacity = limits.states or sys.maxsize
         self.packing = Packing([0] * layout.words)

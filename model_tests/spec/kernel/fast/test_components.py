@@ -6,7 +6,7 @@ from random import Random
 
 import numpy as np
 
-from tidegauge.spec.kernel.convergence import Edges
+from tidegauge.spec.kernel.components import Edges
 from tidegauge.spec.kernel.fast.components import FairSteps
 
 
