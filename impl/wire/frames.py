@@ -1,8 +1,8 @@
 """Frames: a 4-byte big-endian length, then as many bytes; everything on a Kafka connection is one.
 
 A reader keeps a small buffer, so that many small frames cost one read; a frame larger than the buffer is received into
-memory of its own and handed out without another copy. It accepts no length beyond its limit, so that what a peer
-claims is never allocated before it is known to be allowed.
+memory of its own, also what is read ahead of it, and handed out without another copy. It accepts no length beyond its
+limit, so that what a peer claims is never allocated before it is known to be allowed.
 
 Fresh memory is dear: the system clears it page by page, which takes longer than receiving a frame does. So readers that
 share a `FrameMemory` receive into the same few buffers again and again. A view of a frame keeps its buffer:
@@ -142,9 +142,18 @@ class FrameReader:
         """Reads in a row that found nothing: a peer that waits for each response sends nothing before it has it."""
         self._buffer: Payload = b""
         self._position = 0
+        self._large: memoryview | None = None
+        """The memory of a large frame that is not handed out yet; the buffer has what comes after it."""
+        self._filled = 0
+        """Bytes of it."""
 
     def buffered_frame(self) -> Payload | None:
         """The next frame if it has already been received as a whole. Raises FrameTooLargeError."""
+        if (large := self._large) is not None:
+            if self._filled < len(large):
+                return None
+            self._large = None
+            return large.toreadonly()
         buffer, start = self._buffer, self._position + LENGTH.size
         if len(buffer) < start:
             return None
@@ -167,19 +176,22 @@ class FrameReader:
         """
         frame = self.buffered_frame() if self._buffer else None
         while frame is None:
-            if self._buffer and self.buffered_bytes >= LENGTH.size:
-                (size,) = LENGTH.unpack_from(self._buffer, self._position)
-                if size > READ_SIZE:
-                    return await self._read_large(size)
-            if not await self.read_ahead():
+            if self._begin_large():
+                await self._fill_large()
+            elif not await self.read_ahead():
                 if self.buffered_bytes:
-                    raise ConnectionLostError(f"the connection ended after {self.buffered_bytes} bytes of a frame")
+                    raise self._lost()
                 return None
             frame = self.buffered_frame()
         return frame
 
     async def read_ahead(self) -> bool:
-        """Receive once more into the buffer; False at the end of the stream. Safe to cancel."""
+        """Receive once more, `READ_SIZE` at most; False at the end of the stream. Safe to cancel."""
+        if self._begin_large() and self._large is not None and self._filled < len(self._large):
+            count = await self._receive_into(self._large[self._filled : self._filled + READ_SIZE])
+            self._filled += count
+            self.progressed_at = self._time()
+            return bool(count)
         if self._socket is None:
             data = bytes(await self._stream.receive_some())
         else:
@@ -194,24 +206,47 @@ class FrameReader:
     @property
     def buffered_bytes(self) -> int:
         """Received and not handed out yet."""
+        if self._large is not None:
+            return LENGTH.size + self._filled + len(self._buffer)
         return len(self._buffer) - self._position
 
-    async def _read_large(self, size: int) -> Payload:
-        received = self._buffer[self._position + LENGTH.size :]
+    def _lost(self) -> ConnectionLostError:
+        if self._large is None:
+            return ConnectionLostError(f"the connection ended after {self.buffered_bytes} bytes of a frame")
+        return ConnectionLostError(
+            f"the connection ended after {self._filled} of the {len(self._large)} bytes of a frame"
+        )
+
+    def _begin_large(self) -> bool:
+        """Whether the next frame is a large one, that is allowed; from now on it has memory of its own."""
+        if self._large is not None:
+            return True
+        received = len(self._buffer) - self._position - LENGTH.size
+        if received < 0:
+            return False
+        (size,) = LENGTH.unpack_from(self._buffer, self._position)
+        if not READ_SIZE < size <= self.limit or received >= size:
+            return False
         view = self._memory.take(size)
-        view[: len(received)] = received
-        filled = paused_at = len(received)
+        view[:received] = self._buffer[self._position + LENGTH.size :]
+        self._large, self._filled = view, received
         self._buffer, self._position = b"", 0
-        while filled < size:
-            if filled - paused_at >= MOST_AT_ONCE:
-                paused_at = filled
+        return True
+
+    async def _fill_large(self) -> None:
+        """Receive the rest of a large frame."""
+        view = self._large
+        assert view is not None, "somebody has looked"
+        paused_at = self._filled
+        while self._filled < len(view):
+            if self._filled - paused_at >= MOST_AT_ONCE:
+                paused_at = self._filled
                 await self._pause()
-            count = await self._receive_into(view[filled : paused_at + MOST_AT_ONCE])
+            count = await self._receive_into(view[self._filled : paused_at + MOST_AT_ONCE])
             if not count:
-                raise ConnectionLostError(f"the connection ended after {filled} of the {size} bytes of a frame")
-            filled += count
+                raise self._lost()
+            self._filled += count
             self.progressed_at = self._time()
-        return view.toreadonly()
 
     async def _receive_into(self, view: memoryview) -> int:
         """Receive once into the view, without another copy where the stream can; the bytes received."""

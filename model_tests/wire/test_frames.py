@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from itertools import cycle
 
 import pytest
 import trio
@@ -133,6 +134,112 @@ def test_reading_ahead_keeps_what_was_read() -> None:
         assert reader.buffered_frame() is None
         assert bytes(await reader.read_frame() or b"") == b"second"
         assert not await reader.read_ahead()
+
+    trio.run(main)
+
+
+class CountedMemory(FrameMemory):
+    """Memory that counts the frames that it was taken for."""
+
+    taken = 0
+
+    def take(self, size: int) -> memoryview:
+        self.taken += 1
+        return super().take(size)
+
+
+@simulated
+async def test_what_is_read_ahead_of_a_large_frame_is_received_where_the_frame_is_handed_out() -> None:
+    """While a request waits, most of the next one comes: to join its pieces and to copy them cost more than they."""
+    payload = bytes(range(256)) * 1_200
+    data = framed(payload)
+    pieces = [data[at : at + READ_SIZE] for at in range(0, len(data), READ_SIZE)]
+    memory = CountedMemory()
+    reader = FrameReader(Chunks([*pieces, framed(b"behind")]), LIMIT, memory)
+    for number in range(1, len(pieces)):
+        await trio.sleep(1)
+        assert await reader.read_ahead()
+        assert reader.progressed_at == trio.current_time()
+        assert reader.buffered_bytes == number * READ_SIZE
+        assert memory.taken == (number > 1)
+        assert reader.buffered_frame() is None
+    assert await reader.read_ahead()
+    assert await reader.read_ahead(), "what is behind it comes too"
+    assert reader.buffered_bytes == len(data) + len(framed(b"behind"))
+    frame = reader.buffered_frame()
+    assert frame == payload
+    assert isinstance(frame, memoryview)
+    assert frame.readonly
+    assert memory.taken == 1
+    assert await reader.read_frame() == b"behind"
+    assert reader.buffered_bytes == 0
+
+
+def test_a_large_frame_that_came_as_a_whole_is_handed_out_as_it_lies() -> None:
+    payload = bytes(range(256)) * 300
+
+    async def main() -> None:
+        data = framed(b"small", payload, b"last")
+        reader = FrameReader(Chunks([data[:-3], data[-3:]]), LIMIT)
+        assert await reader.read_ahead()
+        assert await reader.read_frame() == b"small"
+        assert await reader.read_ahead()
+        assert await reader.read_frame() == payload
+        assert await reader.read_frame() == b"last"
+
+    trio.run(main)
+
+
+@given(
+    st.lists(st.binary(max_size=90), max_size=6),
+    st.lists(st.integers(1, 60), max_size=20),
+    st.lists(st.booleans(), min_size=1, max_size=20),
+)
+def test_large_frames_are_the_same_however_much_of_them_is_read_ahead(
+    payloads: list[bytes], sizes: list[int], ahead: list[bool]
+) -> None:
+    data, chunks = framed(*payloads), []
+    for size in sizes:
+        chunks.append(data[:size])
+        data = data[size:]
+
+    async def main() -> None:
+        reader, found, turns = FrameReader(Chunks([*chunks, data]), LIMIT), [], cycle(ahead)
+        while True:
+            if next(turns) and (await reader.read_ahead() or reader.buffered_bytes):
+                frame = reader.buffered_frame()
+                if frame is None:
+                    continue
+            elif (frame := await reader.read_frame()) is None:
+                break
+            found.append(bytes(frame))
+        assert found == payloads
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(frames, "READ_SIZE", 16)
+        trio.run(main)
+
+
+def test_a_length_that_is_not_allowed_is_refused_though_more_of_it_is_read_ahead() -> None:
+    async def main() -> None:
+        memory = CountedMemory()
+        reader = FrameReader(Chunks([LENGTH.pack(LIMIT + 1) + bytes(9), bytes(99)]), LIMIT, memory)
+        while await reader.read_ahead():
+            pass
+        with pytest.raises(FrameTooLargeError):
+            await reader.read_frame()
+        assert memory.taken == 0
+
+    trio.run(main)
+
+
+def test_an_end_inside_a_large_frame_that_was_read_ahead_is_a_lost_connection() -> None:
+    async def main() -> None:
+        reader = FrameReader(Chunks([LENGTH.pack(LIMIT) + bytes(9), bytes(99)]), LIMIT)
+        while await reader.read_ahead():
+            pass
+        with pytest.raises(ConnectionLostError, match=f"the connection ended after 108 of the {LIMIT} bytes"):
+            await reader.read_frame()
 
     trio.run(main)
 
