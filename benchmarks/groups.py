@@ -60,6 +60,9 @@ class OneTopic:
     version: int = 1
     time_ms: int = 0
 
+    def topic_hash(self, name: str) -> int:
+        return hash(name)
+
     def matching(self, expression: str) -> frozenset[str]:
         return frozenset()
 

@@ -34,6 +34,8 @@ class ConsumerConfig:
     """classic, or consumer (KIP-848): there the coordinator assigns, and says how often heartbeats are due."""
     group_remote_assignor: str | None = None
     """The coordinator's assignor, uniform or range, in the protocol consumer; None: the coordinator chooses."""
+    client_rack: str = ""
+    """Where it is; "": nowhere. `range` gives a member what has a replica there, if it can (KIP-881)."""
     partition_assignment_strategy: tuple[str | Assignor, ...] = ("range",)
     """The assignors that it knows, the best one first."""
     auto_offset_reset: str = "latest"

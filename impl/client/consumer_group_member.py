@@ -203,6 +203,7 @@ class ConsumerGroupMember:
             member_id=self.core.member_id,
             member_epoch=i32(asked.epoch),
             instance_id=config.group_instance_id,
+            rack_id=(config.client_rack or None) if asked.full else None,
             rebalance_timeout=millis(config.max_poll_interval_ms if asked.full else -1),
             subscribed_topic_names=tuple(map(TopicName, asked.topics)) if is_new else None,
             subscribed_topic_regex=asked.expression if says_expression else None,

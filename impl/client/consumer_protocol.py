@@ -8,7 +8,7 @@ endian; a string has an int16 length, bytes and lists have an int32 one; -1 is n
     Subscription    topics: list of string; user data: bytes
       from 1 on     owned: list of (topic, list of int32)
       from 2 on     generation: int32
-      from 3 on     rack: string
+      from 3 on     rack: string (KIP-881)
     Assignment      partitions: list of (topic, list of int32); user data: bytes
 
 Where a client has no place for what it owned (version 0, or the sticky assignor, whose members have given everything
@@ -29,6 +29,10 @@ CONSUMER: Final = "consumer"
 VERSION: Final = 3
 OWNED_FROM: Final = 1
 GENERATION_FROM: Final = 2
+RACK_FROM: Final = 3
+
+
+NULL_STRING: Final = struct.pack(">h", -1)
 
 
 class MalformedError(ValueError):
@@ -62,7 +66,14 @@ class _Fields:
         try:
             return self.take(self.int16()).decode()
         except UnicodeDecodeError as error:
-            raise MalformedError(f"a topic's name is no text: {error}") from error
+            raise MalformedError(f"a name is no text: {error}") from error
+
+    def nullable_string(self) -> str:
+        """A string; null is an empty one."""
+        if self._data[self._at : self._at + 2] == NULL_STRING:
+            self._at += 2
+            return ""
+        return self.string()
 
     def data(self) -> bytes:
         """Bytes; null is none."""
@@ -97,7 +108,10 @@ def _partitions(partitions: Iterable[Partition]) -> bytes:
 
 
 def subscription_bytes(said: Subscription, *, in_user_data: bool = False) -> bytes:
-    """What a member says of itself; `in_user_data`: what it owned is given back, so that it is no claim to own it."""
+    """What a member says of itself; `in_user_data`: what it owned is given back, so that it is no claim to own it.
+
+    Who is in no rack says null.
+    """
     had = _partitions(said.owned) + struct.pack(">i", said.generation) if in_user_data else b""
     topics = [_string(topic) for topic in sorted(said.topics)]
     return b"".join(
@@ -107,7 +121,7 @@ def subscription_bytes(said: Subscription, *, in_user_data: bool = False) -> byt
             _bytes(had),
             _partitions(() if in_user_data else said.owned),
             struct.pack(">i", said.generation),
-            struct.pack(">h", -1),
+            _string(said.rack) if said.rack else NULL_STRING,
         )
     )
 
@@ -122,9 +136,10 @@ def subscription_of(data: bytes, instance_id: str | None = None) -> Subscription
     user_data = fields.data()
     owned = fields.partitions() if version >= OWNED_FROM else ()
     generation = fields.int32() if version >= GENERATION_FROM else NO_GENERATION
+    rack = fields.nullable_string() if version >= RACK_FROM else ""
     if not owned or version < GENERATION_FROM:
         owned, generation = _had(user_data, owned, generation)
-    return Subscription(topics, owned, generation, instance_id)
+    return Subscription(topics, owned, generation, instance_id, rack)
 
 
 def _had(user_data: bytes, owned: tuple[Partition, ...], generation: int) -> tuple[tuple[Partition, ...], int]:

@@ -11,7 +11,8 @@ one. An application that does not poll for `max_poll_interval_ms` is taken out o
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 import trio
 from kio.schema.errors import ErrorCode
@@ -21,7 +22,7 @@ from kio.schema.leave_group.v5.request import LeaveGroupRequest, MemberIdentity
 from kio.schema.sync_group.v5.request import SyncGroupRequest, SyncGroupRequestAssignment
 from kio.schema.types import GroupId
 
-from tidegauge.impl.client.assignors.subscription import Members, Subscription
+from tidegauge.impl.client.assignors.subscription import Members, Racks, Subscription
 from tidegauge.impl.client.consumer_protocol import (
     CONSUMER,
     MalformedError,
@@ -69,7 +70,7 @@ class GroupMember:
         self._wanted = wanted
         self._callbacks = callbacks
         topics = wanted if isinstance(wanted, frozenset) else ()
-        self.core = Membership(topics, config.assignors, config.group_instance_id)
+        self.core = Membership(topics, config.assignors, config.group_instance_id, config.client_rack)
         self._is_joining = False
         """Whether a task sends JoinGroup and SyncGroup."""
         self._told: tuple[Identity, tuple[Partition, ...]] | None = None
@@ -159,23 +160,24 @@ class GroupMember:
         """
         topics = () if isinstance(self._wanted, re.Pattern) else tuple(self._wanted)
         names = tuple({*topics, *self.core.known}) if topics else ()
-        found = (await self._asking.metadata(*names)).topics
-        there = {one.name: len(one.partitions) for one in found if one.error_code is ErrorCode.none}
+        told = await self._asking.metadata(*names)
+        there = _sizes(told)
         if isinstance(self._wanted, re.Pattern):
-            visible = {one.name for one in found if not one.is_internal}
+            visible = {one.name for one in told.topics if not one.is_internal}
             self.core.subscribe(name for name in visible if self._wanted.fullmatch(name))
             self._knows_topics = True
         known = {name: there[name] for name in {*self.core.known, *self.core.topics} if name in there}
-        if self.core.notices(known) or self.core.wants_to_join():
+        racks = _racks(told)
+        if self.core.notices(known, {name: racks[name] for name in known}) or self.core.wants_to_join():
             self._callbacks.news()
 
-    async def _partitions(self, members: Members) -> dict[str, int]:
-        """How many partitions there are of each topic that somebody wants."""
+    async def _partitions(self, members: Members) -> tuple[Mapping[str, int], Racks]:
+        """How many partitions there are of each topic that somebody wants, and in which racks."""
         names = {topic for one in members.values() for topic in one.topics}
         if not names:
-            return {}
-        found = (await self._asking.metadata(*names)).topics
-        return {one.name: len(one.partitions) for one in found if one.error_code is ErrorCode.none}
+            return {}, {}
+        told = await self._asking.metadata(*names)
+        return _sizes(told), _racks(told)
 
     # --- to join -------------------------------------------------------------------------------------------------
 
@@ -242,9 +244,9 @@ class GroupMember:
         members: dict[str, Subscription] = {
             one.member_id: subscription_of(one.metadata, one.group_instance_id) for one in response.members
         }
-        partitions = await self._partitions(members)
+        partitions, racks = await self._partitions(members)
         identity = Identity(response.member_id, response.generation_id)
-        core.joined(identity, response.protocol_name or "", response.leader, members, partitions)
+        core.joined(identity, response.protocol_name or "", response.leader, members, partitions, racks)
         return True
 
     async def _synced(self) -> bool:
@@ -334,6 +336,24 @@ class GroupMember:
                 await self._coordinator.ask_once(LeaveGroupRequest(group_id=self._group, members=(left,)))
             except KafkaError:
                 return
+
+
+def _sizes(told: Any) -> dict[str, int]:
+    """How many partitions each topic of a MetadataResponse has."""
+    return {one.name: len(one.partitions) for one in told.topics if one.error_code is ErrorCode.none}
+
+
+def _racks(told: Any) -> dict[str, tuple[frozenset[str], ...]]:
+    """The racks of their replicas; of a broker that is away it is not known."""
+    of = {broker.node_id: broker.rack for broker in told.brokers if broker.rack}
+    return {
+        topic.name: tuple(
+            frozenset(of[replica] for replica in one.replica_nodes if replica in of)
+            for one in sorted(topic.partitions, key=lambda each: each.partition_index)
+        )
+        for topic in told.topics
+        if topic.error_code is ErrorCode.none
+    }
 
 
 _OF_MEMBERS: Final = frozenset(

@@ -27,10 +27,13 @@ from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.client.assignors.subscription import (
     NO_GENERATION,
+    NO_RACKS,
     Assignment,
     Assignor,
     Members,
     Partition,
+    RackAwareAssignor,
+    Racks,
     Subscription,
 )
 
@@ -90,7 +93,13 @@ class Changes:
 class Membership:
     """The core of one member. Nothing here waits: who calls it sends the requests, and asks the application first."""
 
-    def __init__(self, topics: Iterable[str], assignors: tuple[Assignor, ...], instance_id: str | None = None) -> None:
+    def __init__(
+        self,
+        topics: Iterable[str],
+        assignors: tuple[Assignor, ...],
+        instance_id: str | None = None,
+        rack: str = "",
+    ) -> None:
         self.state = State.UNJOINED
         self.identity = Identity()
         self.topics = tuple(sorted(topics))
@@ -101,6 +110,8 @@ class Membership:
         self.leads = False
         self.known: Mapping[str, int] = {}
         """How many partitions each topic had when it led."""
+        self.known_racks: Racks = {}
+        """Where the replicas of these were, if it is in a rack itself."""
         self.shares: Assignment = {}
         """What it gives to each member, if it leads."""
         self.owned: tuple[Partition, ...] = ()
@@ -108,6 +119,7 @@ class Membership:
         """What it owned last, whether it has given it back or not."""
         self.had_in = NO_GENERATION
         self.instance_id = instance_id
+        self.rack = rack
         self.assignors = assignors
 
     @property
@@ -142,9 +154,9 @@ class Membership:
     def says(self, assignor: Assignor) -> Subscription:
         """What it says of itself as it joins, to the leader by this assignor."""
         if assignor.is_cooperative:
-            return Subscription(self.topics, self.owned, self.identity.generation, self.instance_id)
+            return Subscription(self.topics, self.owned, self.identity.generation, self.instance_id, self.rack)
         had, since = (self.had, self.had_in) if assignor.tells_owned else ((), NO_GENERATION)
-        return Subscription(self.topics, had, since, self.instance_id)
+        return Subscription(self.topics, had, since, self.instance_id, self.rack)
 
     def member_id_given(self, member_id: str) -> None:
         """It has to join under this id (KIP-394)."""
@@ -152,14 +164,32 @@ class Membership:
         self.identity = Identity(member_id)
 
     def joined(
-        self, identity: Identity, protocol: str, leader: str, members: Members, partitions: Mapping[str, int]
+        self,
+        identity: Identity,
+        protocol: str,
+        leader: str,
+        members: Members,
+        partitions: Mapping[str, int],
+        racks: Racks = NO_RACKS,
     ) -> None:
         """It is in a generation. The leader is told the members, and looks how many partitions there are."""
         has_led = bool(self.known) and identity.generation == self.identity.generation
         self.leads = leader == identity.member_id
         self.state, self.identity, self.protocol = State.JOINED, identity, protocol
         self.known = self.known_on_joining(partitions, has_led=has_led) if self.leads else {}
-        self.shares = self.assignor.assign(partitions, members) if members else {}
+        if not (self.leads and has_led):
+            self.known_racks = self._told_of_racks(racks) if self.leads else {}
+        self.shares = self._shared(partitions, members, racks) if members else {}
+
+    def _shared(self, partitions: Mapping[str, int], members: Members, racks: Racks) -> Assignment:
+        assignor = self.assignor
+        if isinstance(assignor, RackAwareAssignor):
+            return assignor.assign_near(partitions, members, racks)
+        return assignor.assign(partitions, members)
+
+    def _told_of_racks(self, racks: Racks) -> Racks:
+        """A leader that is in no rack itself does not look at those of replicas, as Kafka's does not."""
+        return dict(racks) if self.rack else {}
 
     def known_on_joining(self, partitions: Mapping[str, int], *, has_led: bool) -> Mapping[str, int]:
         """How many partitions the leader takes to be shared out; no more than when it first led this generation.
@@ -236,9 +266,13 @@ class Membership:
         """It wants these topics from now on."""
         self.topics = tuple(sorted(topics))
 
-    def notices(self, partitions: Mapping[str, int]) -> bool:
-        """The leader looks whether there are more partitions, or fewer, than it has shared out: then all join again."""
-        is_new = self.state is State.STABLE and self.leads and dict(partitions) != dict(self.known)
+    def notices(self, partitions: Mapping[str, int], racks: Racks = NO_RACKS) -> bool:
+        """The leader looks whether there is more, less or something elsewhere than it has shared out: all join again.
+
+        `racks`: of the topics in `partitions`.
+        """
+        is_other = dict(partitions) != dict(self.known) or self._told_of_racks(racks) != self.known_racks
+        is_new = self.state is State.STABLE and self.leads and is_other
         if is_new:
             self.state = State.UNSETTLED
         return is_new
@@ -277,4 +311,4 @@ class Membership:
 
     def _ends(self, state: State) -> None:
         self.state, self.identity, self.leads = state, Identity(), False
-        self.asked, self.shares, self.known, self.protocol = (), {}, {}, None
+        self.asked, self.shares, self.known, self.known_racks, self.protocol = (), {}, {}, {}, None

@@ -215,6 +215,25 @@ async def test_a_static_member_that_starts_again_has_what_it_had_without_a_rebal
 
 
 @simulated
+async def test_members_are_given_what_has_a_replica_in_their_rack_also_when_it_has_moved() -> None:
+    async with Cluster(brokers=2, seed=1, config=QUICK, racks=["a", "b"]) as cluster:
+        await cluster.create_topic("t", assignments=[[0], [1], [0], [1]])
+        async with (
+            cluster.client() as client,
+            Member(client, client_rack="b") as one,
+            Member(client, client_rack="a") as two,
+        ):
+            await one.join()
+            await two.join()
+            near = [("t", 1), ("t", 3)], [("t", 0), ("t", 2)]
+            await until(lambda: (sorted(one.assignment), sorted(two.assignment)) == near, one, two)
+            for number, broker in ((2, 1), (3, 0)):
+                await cluster.reassign("t", [broker], partition=number)
+            near = [("t", 1), ("t", 2)], [("t", 0), ("t", 3)]
+            await until(lambda: (sorted(one.assignment), sorted(two.assignment)) == near, one, two)
+
+
+@simulated
 async def test_members_find_the_next_coordinator_and_lose_nothing() -> None:
     """The broker that coordinates crashes while a third member joins; a member crashes with it."""
     async with running(3) as (cluster, client):

@@ -67,6 +67,19 @@ def test_a_cooperative_member_gives_back_what_it_does_not_want_and_an_eager_one_
         assert said.owned == (kept or (A, B)), "an eager one says what it had, for the sticky assignor"
 
 
+def test_a_leader_in_a_rack_has_all_join_again_when_replicas_are_elsewhere() -> None:
+    here, there = {"a": (frozenset("r"),)}, {"a": (frozenset("s"),)}
+    for rack, notices in (("r", True), ("", False)):
+        one = Membership(["a"], assignors_of(["range"]), rack=rack)
+        one.join()
+        assert one.says(one.assignors[0]).rack == rack
+        one.joined(ME, "range", "me", {"me": Subscription(("a",))}, {"a": 1}, here)
+        one.sync()
+        one.synced([A])
+        assert not one.notices({"a": 1}, here)
+        assert one.notices({"a": 1}, there) is notices
+
+
 @pytest.mark.parametrize(
     ("error", "identity", "is_lost"),
     [

@@ -234,3 +234,21 @@ def test_aiokafka_reads_from_the_replica_in_its_rack(racks: Any) -> None:
             assert reader._fetcher._select_read_replica(partition) == 1, "the follower is asked"
 
     asyncio.run(asyncio.wait_for(scenario(), 3 * SECONDS))
+
+
+def test_members_of_librdkafka_are_given_what_has_a_replica_in_their_rack(racks: Any) -> None:
+    """KIP-881: their range assignor reads the racks in each other's subscriptions, and those of replicas here."""
+    racks.create_topic("near", assignments=[[0], [2], [0], [2]])
+    config = {"group_id": "near", "partition_assignment_strategy": "range"}
+    members = [consumer(racks.bootstrap_servers, client_rack=rack, **config) for rack in ("c", "a")]
+    for member in members:
+        member.subscribe(["near"])
+
+    def each_has_its_own() -> bool:
+        for member in members:
+            member.poll(0.05)
+        return [{one.partition for one in member.assignment()} for member in members] == [{1, 3}, {0, 2}]
+
+    assert eventually(each_has_its_own)
+    for member in members:
+        member.close()

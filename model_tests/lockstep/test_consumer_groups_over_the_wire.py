@@ -12,8 +12,10 @@ from tidegauge.model_tests.bugs.consumers import CONSUMER_BUGS
 from tidegauge.model_tests.harness.cluster.consumer_groups import STEPS
 from tidegauge.model_tests.harness.registry import HARNESS, Side
 from tidegauge.spec.groups.consumer.machine import ConsumerGroups
+from tidegauge.spec.groups.consumer.processes import ChangeRacks
 from tidegauge.spec.groups.consumer.requests import ReceiveCommit, ReceiveHeartbeat, ReceiveLeave
 from tidegauge.spec.groups.consumer.timing import CommitRecord, FailOver, Load
+from tidegauge.spec.kernel.bounds import Bounds
 from tidegauge.spec.kernel.machine import Action
 
 SEED = 2
@@ -36,6 +38,14 @@ def test_random_walks_find_no_difference_and_fail_over_and_are_refused() -> None
         refused.update(error for _, error in found.refused)
     assert taken >= {ReceiveHeartbeat, ReceiveCommit, ReceiveLeave, CommitRecord, FailOver, Load}
     assert refused >= {"UNKNOWN_MEMBER_ID", "FENCED_MEMBER_EPOCH", "FENCED_INSTANCE_ID", "COORDINATOR_LOAD_IN_PROGRESS"}
+
+
+def test_a_group_begins_an_epoch_when_replicas_are_in_other_racks() -> None:
+    machine = ConsumerGroups(partitions=1, bounds=Bounds(ChangeRacks=2))
+    plan = attrs.evolve(REGISTERED.walk_plan(), draw=lambda rng: machine, perturbations=frozenset())
+    (found,) = attrs.evolve(REGISTERED, plan=plan).walks(SEED, 1, side=Side.CLUSTER, length=30)
+    assert found.failure is None, found.failure.words
+    assert [*map(type, found.actions)].count(ChangeRacks) == 2
 
 
 @pytest.mark.deep

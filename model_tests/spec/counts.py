@@ -37,6 +37,7 @@ COUNTS: Final[Mapping[str, tuple[int, int]]] = {
     "consumers-coordinator": (2_149, 3_822),
     "consumers-lost-responses": (473, 970),
     "consumers-growing": (596, 1_087),
+    "consumers-racks": (538, 959),
     "consumers-subscriptions": (743, 1_314),
     "consumers-expressions": (97, 139),
     "consumers-offsets": (1_179, 2_794),

@@ -39,7 +39,7 @@ FOLLOW: Final[Mapping[str, str]] = {
     "idempotence": "3de7b6c6",
     "transactions": "d05e0810",
     "classic-groups": "9192c865",
-    "consumer-groups": "5f04ab77",
+    "consumer-groups": "1c4cc3e2",
     "group-migration": "f3f732d1",
     "committed-reads": "1f24888c",
     "unclean-transactions": "67aa9eca",

@@ -7,7 +7,7 @@ in its arguments, so any member that leads next decides the same.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 import attrs
 
@@ -29,10 +29,17 @@ class Subscription:
     """The generation of what it says that it owned."""
     instance_id: str | None = None
     """Its group instance id, if it is a static member."""
+    rack: str = ""
+    """Where it is, `client.rack`; "" if it does not say."""
 
 
 Members = Mapping[str, Subscription]
 """By member id."""
+
+
+Racks = Mapping[str, tuple[frozenset[str], ...]]
+"""Of topics, of each partition, the racks of its replicas, whether they are in sync or not."""
+NO_RACKS: Final[Racks] = {}
 
 
 class Assignor(Protocol):
@@ -47,6 +54,15 @@ class Assignor(Protocol):
 
     def assign(self, partitions: Mapping[str, int], members: Members) -> Assignment:
         """Share out so many partitions of each topic; nobody is given a partition of a topic that it does not want."""
+        ...
+
+
+@runtime_checkable
+class RackAwareAssignor(Protocol):
+    """An assignor that prefers partitions with a replica where the member is (KIP-881)."""
+
+    def assign_near(self, partitions: Mapping[str, int], members: Members, racks: Racks) -> Assignment:
+        """As `assign`, with what is known of racks; a topic without them has none."""
         ...
 
 

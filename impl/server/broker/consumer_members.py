@@ -23,7 +23,7 @@ from tidegauge.impl.coordinators.groups.consumer.state import HeartbeatResponse
 from tidegauge.impl.metadata.group_configs import group_default
 from tidegauge.impl.server.broker.consumer_group_lines import ConsumerGroupLines
 from tidegauge.impl.server.broker.coordinator_log import CoordinatorLog, Led
-from tidegauge.impl.server.broker.topic_expressions import ImageTopics, TopicExpressions, TopicsOfImage
+from tidegauge.impl.server.broker.topic_expressions import ImageTopics, TopicExpressions, TopicHashes, TopicsOfImage
 from tidegauge.impl.server.broker.write_line import WriteLine
 from tidegauge.impl.server.config import group_settings
 from tidegauge.impl.server.pace import Pace
@@ -104,6 +104,7 @@ class ConsumerMembers:
         self._carry_out = carry_out
         self._lines = ConsumerGroupLines()
         self._expressions = TopicExpressions()
+        self._hashes = TopicHashes()
         self._changed = trio.Event()
         """Set and replaced whenever something is committed, or given up."""
 
@@ -117,6 +118,9 @@ class ConsumerMembers:
         default = group_default(name, group_settings(self._config.current.properties))
         assert isinstance(default, int), name
         return default
+
+    def _known(self, may_describe: Callable[[str], bool], now: Moment) -> TopicsOfImage:
+        return TopicsOfImage(self._metadata.image, self._expressions, self._hashes, may_describe, now.wall_ms)
 
     # --- requests --------------------------------------------------------------------------------------------------
 
@@ -132,7 +136,7 @@ class ConsumerMembers:
             if not led.is_led:
                 return HeartbeatResponse(ErrorCode.not_coordinator)
         now, session_ms = self._now(), self.setting(request.group, SESSION_TIMEOUT)
-        known = TopicsOfImage(self._metadata.image, self._expressions, may_describe, now.wall_ms)
+        known = self._known(may_describe, now)
         made = led.state.migration.heartbeat(request, known, session_ms, now)
         self._set_alarm(led)
         if isinstance(made, HeartbeatResponse):
@@ -175,7 +179,7 @@ class ConsumerMembers:
         if led.state.migration.mixed_group(request.group) is None:
             return None
         now = self._now()
-        known = TopicsOfImage(self._metadata.image, self._expressions, may_describe, now.wall_ms)
+        known = self._known(may_describe, now)
         made = led.state.migration.join(request, known, now)
         self._set_alarm(led)
         if isinstance(made, JoinResponse):

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from tidegauge.impl.coordinators.groups.consumer.metadata_hash import racks_bytes, topic_hash
 from tidegauge.impl.coordinators.groups.consumer.state import Topic
 from tidegauge.impl.coordinators.name_patterns import NamePattern, PatternError
 
 if TYPE_CHECKING:
-    from tidegauge.impl.metadata.image import ClusterImage
+    from tidegauge.impl.metadata.image import BrokerRegistration, ClusterImage, TopicImage
     from tidegauge.impl.server.pace import Pace
 
 MOST: Final = 1_000
@@ -99,12 +100,43 @@ class TopicExpressions:
         return self._expressions[expression]
 
 
+class TopicHashes:
+    """The hashes of topics that groups read, remembered for as long as the metadata image stays the same."""
+
+    def __init__(self) -> None:
+        self._offset = -1
+        self._hashes: dict[str, int] = {}
+
+    def of(self, name: str, image: ClusterImage) -> int:
+        """The hash of a topic that there is."""
+        if self._offset != image.offset:
+            self._offset = image.offset
+            self._hashes.clear()
+        if name not in self._hashes:
+            self._hashes[name] = _hash(image.topics[name], image.brokers)
+        return self._hashes[name]
+
+
+def _hash(topic: TopicImage, brokers: Mapping[int, BrokerRegistration]) -> int:
+    racks = {one.broker_id: one.rack for one in brokers.values() if one.rack is not None}
+    said: dict[tuple[int, ...], bytes] = {}
+    """By replicas: many partitions have the same."""
+    parts = []
+    for number in range(len(topic.partitions)):
+        replicas = topic.partitions[number].replicas
+        if replicas not in said:
+            said[replicas] = racks_bytes(racks[one] for one in replicas if one in racks)
+        parts.append(said[replicas])
+    return topic_hash(topic.name, topic.topic_id, parts)
+
+
 @attrs.frozen(eq=False, repr=False)
 class TopicsOfImage:
     """The topics of a metadata image as one member may know them (`KnownTopics`)."""
 
     image: ClusterImage
     expressions: TopicExpressions
+    hashes: TopicHashes
     may_describe: Callable[[str], bool]
     time_ms: int
 
@@ -115,6 +147,10 @@ class TopicsOfImage:
     @property
     def version(self) -> int:
         return self.image.offset
+
+    def topic_hash(self, name: str) -> int:
+        """Of a topic that there is."""
+        return self.hashes.of(name, self.image)
 
     def matching(self, expression: str) -> frozenset[str]:
         """Without what the member may not describe. Raises PatternError."""

@@ -81,6 +81,15 @@ class ConsumerBrokers(GroupBrokers):
             await self.cluster.create_partitions(topic_name(topic), count, assignments=[[len(self.coordinators)]])
             await self.settle(*range(self.cluster.size))
 
+    async def change_racks(self, rack: str) -> None:
+        """The broker with the topics is in another rack."""
+        broker = self.cluster.broker(len(self.coordinators))
+        broker.registration.rack = rack
+        await broker.actions.register()
+        await broker.actions.apply_metadata()
+        await broker.actions.heartbeat()
+        await self.settle(*range(self.cluster.size))
+
     # --- time and the log --------------------------------------------------------------------------------------------
 
     async def meet_member(self, timer: ConsumerTimer, member_id: str) -> None:

@@ -225,6 +225,10 @@ async def add_partition(cluster: ConsumerCluster, action: processes.AddPartition
     await cluster.brokers.add_partition(before)
 
 
+async def change_racks(cluster: ConsumerCluster, action: processes.ChangeRacks, before: State) -> None:
+    await cluster.brokers.change_racks(str(before.racks + 1))
+
+
 SENT: Final = (requests.ReceiveHeartbeat, requests.ReceiveCommit, requests.ReceiveLeave)
 STEPS: Final = Steps[ConsumerCluster, [State], Awaitable[None]](
     on(requests.ReceiveHeartbeat, receive),
@@ -239,5 +243,6 @@ STEPS: Final = Steps[ConsumerCluster, [State], Awaitable[None]](
     on(processes.CreateTopic, create_topic),
     on(processes.DeleteTopic, delete_topic),
     on(processes.AddPartition, add_partition),
+    on(processes.ChangeRacks, change_racks),
 )
 """All others are of processes alone."""

@@ -108,7 +108,7 @@ def with_target_of(machine: Machine, kind: type[ConsumerRules], numbers: Numbers
 def abstract_group(group: ConsumerGroup | None, numbers: Numbers, expected: spec.Group) -> spec.Group:
     """What the coordinator knows; of the topics of its epoch it knows a hash only."""
     if group is None:
-        return evolve(spec.Group(), known=expected.known)
+        return evolve(spec.Group(), known=expected.known, racks=expected.racks)
     machine = numbers.machine
     expressions = {expression_of(machine, number): number for number in range(len(machine.matches))}
     members = (abstract_member(one, numbers, expressions) for one in group.members.values())
@@ -123,6 +123,7 @@ def abstract_group(group: ConsumerGroup | None, numbers: Numbers, expected: spec
         target=tuple(sorted(target)),
         members=tuple(sorted(members, key=lambda one: one.member_id)),
         known=expected.known,
+        racks=expected.racks,
         resolved=tuple(sorted(resolved)),
     )
 

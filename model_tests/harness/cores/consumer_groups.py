@@ -62,6 +62,7 @@ def large_consumers(rng: Random) -> Machine:
     shapes: tuple[tuple[int, ...], ...] = ((), (0,), (0, 1), (0, 0))
     bounds = dict.fromkeys(Machine().perturbations, OFTEN)
     bounds |= {"AddPartition": 2, "FailOver": rng.choice((0, OFTEN)), "CreateTopic": rng.choice((0, 1))}
+    bounds["ChangeRacks"] = rng.choice((0, 2))
     bounds |= {name: rng.choice((0, 3)) for name in ("Hang", "ExpireRebalance", "ExpireSession")}
     bounds["DeleteTopic"] = 0 if commits else rng.choice((0, 1))
     return Machine(
@@ -122,8 +123,9 @@ class ConsumerCores:
         """The topics that there are."""
         there = [topic for topic in range(self.machine.topics) if self.machine.has_topic(state, topic)]
         sizes = {topic: partitions_in(self.machine, topic, state.partitions) for topic in there}
-        version = len(state.deleted) + state.created * 100 + state.partitions * 10_000
-        return Known({topic_name(one): Topic(TOPIC_IDS[one], sizes[one]) for one in there}, version)
+        version = len(state.deleted) + state.created * 100 + state.partitions * 10_000 + state.racks * 1_000_000
+        topics = {topic_name(one): Topic(TOPIC_IDS[one], sizes[one]) for one in there}
+        return Known(topics, version, rack=str(state.racks))
 
     def beat(self, request: spec.HeartbeatRequest, state: State) -> ConsumerWrite | HeartbeatResponse:
         says = request.full or request.epoch == spec.JOINING_EPOCH
@@ -275,6 +277,7 @@ CONSUMER_WALKS: Final = WalkPlan(
             processes.Hang,
             processes.Resubscribe,
             processes.AddPartition,
+            processes.ChangeRacks,
             processes.CreateTopic,
             processes.DeleteTopic,
             requests.LoseResponse,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import attrs
 
+from tidegauge.impl.coordinators.groups.consumer.metadata_hash import racks_bytes, topic_hash
 from tidegauge.impl.coordinators.groups.consumer.state import Topics
 from tidegauge.impl.coordinators.name_patterns import NamePattern
 
@@ -16,6 +17,12 @@ class Known:
     version: int = 1
     time_ms: int = 0
     hidden: frozenset[str] = frozenset()
+    rack: str = ""
+    """Of every replica; "" if there is none."""
+
+    def topic_hash(self, name: str) -> int:
+        topic = self.topics[name]
+        return topic_hash(name, topic.topic_id, [racks_bytes([self.rack] * bool(self.rack))] * topic.partitions)
 
     def matching(self, expression: str) -> frozenset[str]:
         pattern = NamePattern(expression)

@@ -31,10 +31,11 @@ from kio.schema.types import TopicName
 from kio.schema.update_features.v2.request import FeatureUpdateKey, UpdateFeaturesRequest
 from kio.static.primitive import i8, i16, i32Timedelta
 
+from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.server.pace import line
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
 from tidegauge.impl.wire.primitives import i32, i64
-from tidegauge.model_tests.server.apis.test_group_offsets import GROUP, Asked, coordinator_of, grouped
+from tidegauge.model_tests.server.apis.test_group_offsets import GROUP, SETTINGS, Asked, coordinator_of, grouped
 from tidegauge.model_tests.server.asking import Asker, asker, forbid
 from tidegauge.model_tests.simulated import simulated
 
@@ -254,6 +255,22 @@ async def test_operators_see_members_and_targets_and_delete_what_is_empty() -> N
             await ask(ConsumerGroupDescribeRequest(group_ids=(GROUP,), include_authorized_operations=False))
         ).groups[0]
         assert gone.error_code is ErrorCode.group_id_not_found
+
+
+@simulated
+async def test_a_group_begins_an_epoch_when_replicas_are_in_another_rack_and_not_for_a_members_own() -> None:
+    config = {**SETTINGS, "offsets.topic.replication.factor": 1}
+    async with Cluster(brokers=2, seed=1, config=config, racks=["a", "b"]) as cluster:
+        await cluster.create_topic("t", assignments=[[0], [0]])
+        member = Member(await asker(cluster, await coordinator_of(cluster)))
+        await member.beat(rack_id="a")
+        await member.beat(rack_id="b")
+        described = ConsumerGroupDescribeRequest(group_ids=(GROUP,), include_authorized_operations=False)
+        (group,) = (await member.peer.ask(described)).groups
+        assert (group.members[0].rack_id, group.group_epoch, member.epoch) == ("b", 2, 2)
+        await cluster.reassign("t", [1], partition=1)
+        await member.beat()
+        assert (member.epoch, member.partitions) == (3, [0, 1])
 
 
 @simulated

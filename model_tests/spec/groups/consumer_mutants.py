@@ -26,6 +26,7 @@ STABLE: Final = "every process that goes on is in the epoch of the group, with i
 OWNED: Final = "what somebody wants somebody owns"
 GONE: Final = "who is gone is no member"
 WANTED: Final = "nobody owns what it does not want"
+RACKS: Final = "the group is of the racks that its replicas are in"
 
 Wrong = Callable[..., Any]
 """What is done instead: takes the machine, the right rule, and the rule's arguments."""
@@ -148,8 +149,8 @@ MUTANTS: Final = (
     RuleMutant(
         "IgnoresSubscriptions",
         "begins_epoch",
-        lambda m, r, group, before, after, partitions: (
-            (before.epoch == JOINING_EPOCH and not before.topics) or group.known != partitions
+        lambda m, r, group, before, after, partitions, racks: (
+            (before.epoch == JOINING_EPOCH and not before.topics) or group.known != partitions or group.racks != racks
         ),
         _once(TWO, "Resubscribe", topics=2),
         "TargetCovers",
@@ -157,9 +158,16 @@ MUTANTS: Final = (
     RuleMutant(
         "IgnoresPartitions",
         "begins_epoch",
-        lambda m, r, group, before, after, partitions: before.topics != after.topics,
+        lambda m, r, group, before, after, partitions, racks: before.topics != after.topics or group.racks != racks,
         _once(TWO, "AddPartition", partitions=1),
         OWNED,
+    ),
+    RuleMutant(
+        "IgnoresRacks",
+        "begins_epoch",
+        lambda m, r, group, before, after, partitions, racks: r(group, before, after, partitions, group.racks),
+        _once(TWO, "ChangeRacks"),
+        RACKS,
     ),
     RuleMutant(
         "ResolvesOnce",

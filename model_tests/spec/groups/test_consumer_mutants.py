@@ -23,6 +23,7 @@ NOT_MUTATED: Final[Mapping[str, str]] = {
     "commit_request": "what a process has to send, as its state says",
     "has_topic": "what there is, as the state says",
     "is_there": "a topic that has come and has not gone, and its partitions",
+    "racks_of": "where replicas are, as the state says",
     "expression_of": "a constant of the model",
     "resolution_begins_epoch": "only rights can let an expression match what was there, and there are none here",
     "removal": "that it is written, and what is written is `removed`",

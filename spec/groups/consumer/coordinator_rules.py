@@ -94,10 +94,15 @@ class CoordinatorRules(EnumeratingMachine[State]):
 
     # --- epochs ---------------------------------------------------------------------------------------------------
 
-    def begins_epoch(self, group: Group, before: Member, after: Member, partitions: Collection[int]) -> bool:
-        """Another subscription, and other partitions of it, begin an epoch of the group. Who joins had none."""
+    def begins_epoch(
+        self, group: Group, before: Member, after: Member, partitions: Collection[int], racks: int
+    ) -> bool:
+        """Another subscription, other partitions of it, and replicas of these in other racks, begin an epoch.
+
+        Who joins had no subscription. The group knows no more of its topics than this (KIP-1101).
+        """
         is_new = (before.topics, before.expression) != (after.topics, after.expression)
-        return is_new or group.known != partitions
+        return is_new or group.known != partitions or group.racks != racks
 
     def resolution_begins_epoch(self, before: Group, after: Group) -> bool:
         """So does an expression that matches other topics, though another member may have these already."""
@@ -149,6 +154,10 @@ class CoordinatorRules(EnumeratingMachine[State]):
         wanted = {topic for member in group.members for topic in group.wants(member)}
         every = range(state.partitions)
         return tuple(one for one in every if one % self.topics in wanted and self.is_there(state, one))
+
+    def racks_of(self, state: State, partitions: Collection[int]) -> int:
+        """The racks of the replicas of these partitions; of none there is nothing to know."""
+        return state.racks if partitions else 0
 
     # --- the assignor --------------------------------------------------------------------------------------------
 

@@ -2,11 +2,12 @@
 
 Theory of operation
 -------------------
-A group has an *epoch*, one more whenever its members, what they want, or the number of partitions have changed. With
-the next heartbeat the coordinator makes a *target* for it: who is to own what in the end. Every member has an epoch of
-its own, and goes to the target's by itself: it gives back what the target takes from it, says so, and is in the next
-epoch then; after that it is given what the target gives it, as soon as no other member has it. So there is no moment at
-which all wait for all, and a partition has one owner at any time: what a member has yet to give back is its own still.
+A group has an *epoch*, one more whenever its members, what they want, the number of partitions, or the racks of their
+replicas have changed. With the next heartbeat the coordinator makes a *target* for it: who is to own what in the end.
+Every member has an epoch of its own, and goes to the target's by itself: it gives back what the target takes from it,
+says so, and is in the next epoch then; after that it is given what the target gives it, as soon as no other member has
+it. So there is no moment at which all wait for all, and a partition has one owner at any time: what a member has yet to
+give back is its own still. (Kafka's assignors do not decide by racks, nor do these: an epoch begins all the same.)
 
 A heartbeat joins (epoch 0), goes on, acknowledges (it says what the member owns), leaves for good (-1), or, of a
 static member, until its next process begins (-2). The response has the member's epoch, and what it is to own where
@@ -86,6 +87,7 @@ class ConsumerGroups(ConsumerRules):
         timing.FailOver,
         timing.Load,
         processes.AddPartition,
+        processes.ChangeRacks,
         processes.CreateTopic,
         processes.DeleteTopic,
     )

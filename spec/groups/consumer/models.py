@@ -31,6 +31,11 @@ _ALL = (
         "a partition that is added, and that the coordinator shares out",
     ),
     Model(
+        "consumers-racks",
+        ConsumerGroups(bounds=Bounds(ChangeRacks=1)),
+        "replicas that are in another rack, for which the group begins an epoch (KIP-1101)",
+    ),
+    Model(
         "consumers-subscriptions",
         ConsumerGroups(topics=2, bounds=Bounds(Resubscribe=1)),
         "a member that wants other topics",
@@ -105,6 +110,7 @@ QUICK_CONSUMERS = tuple(
         "coordinator",
         "lost-responses",
         "growing",
+        "racks",
         "subscriptions",
         "expressions",
         "offsets",

@@ -156,6 +156,23 @@ class AddPartition(ConsumerAction):
 
 
 @attrs.frozen
+class ChangeRacks(ConsumerAction):
+    """Replicas are in other racks: they were moved, or their broker was. The next heartbeat sees it (KIP-1101)."""
+
+    bounded_as: ClassVar[str] = "ChangeRacks"
+
+    @classmethod
+    def candidates(cls, machine: ConsumerRules, state: State) -> Iterable[Self]:
+        return [cls()]
+
+    def guard(self, machine: ConsumerRules, state: State) -> str:
+        return "" if machine.may_perturb(state, self.bounded_as) else "no more racks change in this model"
+
+    def effect(self, machine: ConsumerRules, state: State) -> State:
+        return evolve(state, racks=state.racks + 1).spend(self.bounded_as)
+
+
+@attrs.frozen
 class CreateTopic(ConsumerAction):
     """An operator creates a topic, which somebody may wait for; the coordinator sees it with the next heartbeat."""
 

@@ -398,6 +398,19 @@ def nothing_else_is_owned(machine: ConsumerRules) -> Invariant[State]:
     return holds
 
 
+def racks_are_known(machine: ConsumerRules) -> Invariant[State]:
+    """A group with a member that goes on is of the racks that the replicas are in."""
+
+    def holds(state: State) -> bool:
+        group = state.group
+        if group is None:
+            return False
+        is_silent = not working(state) or not is_in_order(machine, state)
+        return is_silent or group.racks == machine.racks_of(state, machine.partitions_wanted(group, state))
+
+    return holds
+
+
 def nobody_else_is_in(state: State) -> bool:
     """Who is gone is no member."""
     return state.group is not None and all(is_present(state, member.member_id) for member in state.group.members)
@@ -409,6 +422,7 @@ def converging(machine: ConsumerRules) -> Mapping[str, Invariant[State]]:
         "every process that goes on is in the epoch of the group, with its part": all_are_stable(machine),
         "what somebody wants somebody owns": all_is_owned(machine),
         "nobody owns what it does not want": nothing_else_is_owned(machine),
+        "the group is of the racks that its replicas are in": racks_are_known(machine),
         "who is gone is no member": nobody_else_is_in,
     }
 

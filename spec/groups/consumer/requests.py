@@ -137,9 +137,10 @@ def advanced(machine: ConsumerRules, state: State, request: HeartbeatRequest) ->
     unresolved = group.with_member(subscribed)
     group = machine.resolved(unresolved, state)
     partitions = machine.partitions_wanted(group, state)
-    is_begun = machine.begins_epoch(group, before, subscribed, partitions)
+    racks = machine.racks_of(state, partitions)
+    is_begun = machine.begins_epoch(group, before, subscribed, partitions, racks)
     if is_begun or machine.resolution_begins_epoch(unresolved, group):
-        group = evolve(group, epoch=machine.next_epoch(group), known=partitions)
+        group = evolve(group, epoch=machine.next_epoch(group), known=partitions, racks=racks)
     if machine.needs_target(group):
         target = machine.target(group, partitions)
         shares = tuple((member_id, tuple(sorted(has))) for member_id, has in sorted(target.items()))

@@ -130,6 +130,8 @@ class Group:
     """By member id."""
     known: tuple[int, ...] = ()
     """The partitions of what the members want, as they were when the epoch began."""
+    racks: int = 0
+    """The racks of their replicas at that time, as `State.racks`."""
     resolved: tuple[tuple[int, tuple[int, ...]], ...] = ()
     """Regular expression -> the topics that it has matched, as far as a member has it."""
 
@@ -261,6 +263,8 @@ class State:
     """The end of the log that is not committed yet."""
     partitions: int = 1
     """How many there are."""
+    racks: int = 0
+    """How often replicas have come to other racks: another number, other racks."""
     created: int = 1
     """How many topics there have been, in their order."""
     deleted: tuple[int, ...] = ()

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from enum import Enum
-from hashlib import blake2b
 from typing import Final, NamedTuple
 
 import attrs
@@ -34,7 +33,6 @@ from tidegauge.impl.coordinators.groups.consumer.state import (
     ConsumerMember,
     HeartbeatResponse,
     KnownTopics,
-    Topics,
 )
 from tidegauge.impl.coordinators.groups.group_metadata import GroupMetadata
 from tidegauge.impl.coordinators.groups.record_formats import ConsumerKey, GroupRecord
@@ -181,7 +179,7 @@ class ConsumerGroups:
         is_seen = self.has_looked(group.group_id, topics.version)
         unresolved, group = group, rules.resolved(group, topics, again=not is_seen)
         is_as_before = is_seen and member.topics == before.topics and group.resolved is unresolved.resolved
-        hashed = group.metadata_hash if is_as_before else metadata_hash(group, topics.topics)
+        hashed = group.metadata_hash if is_as_before else rules.metadata_hash(group, topics)
         is_begun = rules.begins_epoch(group, before, member, hashed)
         if is_begun or rules.resolution_begins_epoch(unresolved, group):
             group = attrs.evolve(group, epoch=rules.next_epoch(group), metadata_hash=hashed)
@@ -367,12 +365,3 @@ def _updated(member: ConsumerMember, request: ConsumerHeartbeat) -> ConsumerMemb
     if member.classic != request.classic:
         new["classic"] = request.classic
     return attrs.evolve(member, **new) if new else member  # type: ignore[arg-type]
-
-
-def metadata_hash(group: ConsumerGroup, topics: Topics) -> int:
-    """Of the topics that the members subscribe to: another number if a topic has come, gone or grown."""
-    names = sorted({name for member in group.members.values() for name in group.wants(member) if name in topics})
-    if not names:
-        return 0
-    text = "\n".join(f"{name} {topics[name].topic_id} {topics[name].partitions}" for name in names)
-    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big", signed=True)

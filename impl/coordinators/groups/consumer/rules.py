@@ -13,6 +13,7 @@ import attrs
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.coordinators.groups.consumer.assignors import ASSIGNORS, Target
+from tidegauge.impl.coordinators.groups.consumer.metadata_hash import group_hash
 from tidegauge.impl.coordinators.groups.consumer.state import (
     JOINING_EPOCH,
     LEAVING_EPOCH,
@@ -99,7 +100,7 @@ class ConsumerRules:
     def begins_epoch(
         self, group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember, metadata_hash: int
     ) -> bool:
-        """Another subscription, and other topics or partitions, begin an epoch of the group. Who joins had none."""
+        """Another subscription, and other topics, partitions or racks of theirs, begin an epoch. Who joins had none."""
         is_new = (before.topics, before.expression) != (after.topics, after.expression)
         return is_new or group.metadata_hash != metadata_hash
 
@@ -130,6 +131,12 @@ class ConsumerRules:
                     before = Resolved(topics, known.version, known.time_ms)
             found[one] = before
         return attrs.evolve(group, resolved=found)
+
+    def metadata_hash(self, group: ConsumerGroup, known: KnownTopics) -> int:
+        """Of the topics that the members want: another number if one has come, gone or grown, or is in other racks."""
+        topics = known.topics
+        wanted = {name for names in {group.wants(one) for one in group.members.values()} for name in names}
+        return group_hash({name: known.topic_hash(name) for name in wanted if name in topics})
 
     def next_epoch(self, group: ConsumerGroup) -> int:
         return group.epoch + 1

@@ -69,6 +69,9 @@ Topics: TypeAlias = Mapping[str, Topic]
 class KnownTopics(Interface):
     """What the coordinator knows of topics when a heartbeat comes."""
 
+    def topic_hash(self, name: str) -> int:
+        """Of a topic that there is: its id, its partitions and their replicas' racks (`metadata_hash`)."""
+
     @property
     def topics(self) -> Topics:
         """Those that there are."""
