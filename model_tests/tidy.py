@@ -108,6 +108,16 @@ class Module:
     def tree(self) -> ast.Module:
         return ast.parse(self.source, self.path)
 
+    @cached_property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """Those of its tree, which every rule about code goes through."""
+        return tuple(ast.walk(self.tree))
+
+    @cached_property
+    def imports(self) -> tuple[tuple[int, str], ...]:
+        """Every (line, dotted name) imported, `from a import b` as `a.b`, relative imports made absolute."""
+        return tuple(_imports(self))
+
     @property
     def name(self) -> str:
         return self.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
@@ -146,10 +156,9 @@ def documents() -> Iterator[Module]:
             yield Module(path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8"))
 
 
-def imports(module: Module) -> Iterator[tuple[int, str]]:
-    """Every (line, dotted name) imported, `from a import b` as `a.b`, relative imports made absolute."""
+def _imports(module: Module) -> Iterator[tuple[int, str]]:
     package = module.name if module.path.endswith("__init__.py") else module.name.rpartition(".")[0]
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.Import):
             yield from ((node.lineno, as_room(alias.name)) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -169,7 +178,7 @@ def imports_go_one_way(module: Module) -> Iterator[str]:
     ours = max((room for room in MAY_IMPORT if is_within(module.name, room)), key=len, default=None)
     if ours is None:
         return
-    for line, name in imports(module):
+    for line, name in module.imports:
         if name.split(".")[0] in ROOMS and not any(is_within(name, allowed) for allowed in MAY_IMPORT[ours]):
             yield f"{module.path}:{line}: {ours} may not import {name}"
 
@@ -179,7 +188,7 @@ def packages_of_impl_import_downwards(module: Module) -> Iterator[str]:
     ours = next((room for room in IMPL_MAY_IMPORT if is_within(module.name, room)), None)
     if ours is None:
         return
-    for line, name in imports(module):
+    for line, name in module.imports:
         if is_within(name, "impl") and not any(is_within(name, allowed) for allowed in IMPL_MAY_IMPORT[ours]):
             yield f"{module.path}:{line}: {ours} may not import {name}"
 
@@ -189,13 +198,15 @@ def packages_of_the_server_import_downwards(module: Module) -> Iterator[str]:
     if not module.inside("impl.server") or module.name in COMPOSITION_ROOTS:
         return
     ours = next(package for package in SERVER_MAY_NOT_IMPORT if module.inside(package))
-    for line, name in imports(module):
+    for line, name in module.imports:
         if any(is_within(name, other) for other in SERVER_MAY_NOT_IMPORT[ours] | ABOVE_THE_SERVER):
             yield f"{module.path}:{line}: {ours} may not import {name}"
 
 
 def imports_form_no_circle(module: Module) -> Iterator[str]:
     """No module imports itself by way of others, in functions and under TYPE_CHECKING neither."""
+    if module in modules() and module.name not in in_circles():
+        return
     came_from = dict.fromkeys(imported_modules(module), module.name)
     waiting = list(came_from)
     while waiting:
@@ -215,7 +226,7 @@ def imports_form_no_circle(module: Module) -> Iterator[str]:
 def imported_modules(module: Module) -> frozenset[str]:
     """The modules of the repository that a module imports."""
     found = set()
-    for _, name in imports(module):
+    for _, name in module.imports:
         while name and name not in module_names():
             name = name.rpartition(".")[0]
         if name and not is_within(module.name, name):  # a package is there before its modules
@@ -234,13 +245,32 @@ def import_graph() -> dict[str, frozenset[str]]:
     return {module.name: imported_modules(module) for module in modules()}
 
 
+@cache
+def in_circles() -> frozenset[str]:
+    """What is left of the modules once those are gone, again and again, that import none that is left."""
+    importing: dict[str, list[str]] = {}
+    for name, imported in import_graph().items():
+        for other in imported:
+            importing.setdefault(other, []).append(name)
+    left = {name: len(imported) for name, imported in import_graph().items()}
+    waiting = [name for name, count in left.items() if not count]
+    while waiting:
+        name = waiting.pop()
+        del left[name]
+        for other in importing.get(name, ()):
+            left[other] -= 1
+            if not left[other]:
+                waiting.append(other)
+    return frozenset(left)
+
+
 def a_base_names_no_extension(module: Module) -> Iterator[str]:
     """An extension imports its base; the base works without it, and so does what binds it to a cluster."""
     if not module.inside("spec", "model_tests.harness.cluster"):
         return
     if ".extensions." in module.name or module.inside(*COMPOSED_OF_EXTENSIONS):
         return
-    for line, name in imports(module):
+    for line, name in module.imports:
         if ".extensions." in f"{name}.":
             yield f"{module.path}:{line}: imports the extension {name}"
 
@@ -249,7 +279,7 @@ def pure_code_imports_no_messages(module: Module) -> Iterator[str]:
     """A pure package knows Kafka's error codes and no message of the wire: handlers translate."""
     if not module.inside(*PURE):
         return
-    for line, name in imports(module):
+    for line, name in module.imports:
         if (is_within(name, "kio") and not is_within(name, "kio.schema.errors")) or is_within(name, "impl.wire"):
             yield f"{module.path}:{line}: imports {name}"
 
@@ -258,10 +288,10 @@ def pure_code_is_deterministic(module: Module) -> Iterator[str]:
     """Randomness is a generator with a seed that the caller gave; time is the port's, or a number handed in."""
     if not module.inside("spec", "linearizability", "impl") or module.inside("impl.ports"):
         return
-    for line, name in imports(module):
+    for line, name in module.imports:
         if name.split(".")[0] in CLOCKS_AND_RANDOMNESS and name not in PLAIN_VALUES:
             yield f"{module.path}:{line}: imports {name}"
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.Attribute):
             dotted = ast.unparse(node)
             if re.fullmatch(
@@ -282,15 +312,15 @@ def pure_code_is_deterministic(module: Module) -> Iterator[str]:
 
 def specs_and_cores_touch_nothing_outside(module: Module) -> Iterator[str]:
     """A spec and a core are events in, effects out: no I/O, no tasks, no files, no printing."""
-    for line, name in imports(module) if module.inside(*PURE) else ():
+    for line, name in module.imports if module.inside(*PURE) else ():
         if name.split(".")[0] in TASKS:
             yield f"{module.path}:{line}: imports {name}"
     if not module.inside("spec", *CORES):
         return
-    for line, name in imports(module):
+    for line, name in module.imports:
         if name.split(".")[0] in OUTSIDE:
             yield f"{module.path}:{line}: imports {name}"
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if (
             isinstance(node, ast.Call)
             and isinstance(node.func, ast.Name)
@@ -303,7 +333,7 @@ def production_code_knows_no_bug(module: Module) -> Iterator[str]:
     """A historical bug is a subclass or a patch in the zoo; impl/ has no switch for it and not even its name."""
     if not module.inside("impl"):
         return
-    for line, name in imports(module):
+    for line, name in module.imports:
         if is_within(name, "spec.bugs") or is_within(name, "model_tests.bugs"):
             yield f"{module.path}:{line}: imports {name} from the bug zoo"
     for line, word in words_of_code(module):
@@ -314,8 +344,8 @@ def production_code_knows_no_bug(module: Module) -> Iterator[str]:
 
 def words_of_code(module: Module) -> Iterator[tuple[int, str]]:
     """(line, word) of every identifier, argument, attribute, keyword and literal text that is no docstring."""
-    prose = {id(node.value) for node in ast.walk(module.tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(module.tree):
+    prose = {id(node.value) for node in module.nodes if isinstance(node, ast.Expr)}
+    for node in module.nodes:
         match node:
             case ast.Name(id=word) | ast.Attribute(attr=word) | ast.arg(arg=word) | ast.keyword(arg=str(word)):
                 yield node.lineno, word
@@ -340,7 +370,7 @@ def files_are_short(module: Module) -> Iterator[str]:
 
 
 def functions_are_short(module: Module) -> Iterator[str]:
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             lines = (node.end_lineno or node.lineno) - node.lineno + 1
             if lines > LONGEST_FUNCTION:
@@ -381,6 +411,10 @@ def retired() -> frozenset[str]:
 
 def words_are_the_glossarys(module: Module) -> Iterator[str]:
     """No retired word in a name, a docstring, a comment, a message or a path."""
+    text = f"{module.path}\n{module.source}"
+    words = {word.lower() for word in set(WORD.findall(text))} | {f"`{name}`" for name in set(NAME.findall(text))}
+    if words.isdisjoint(retired()):
+        return
     for number, line in enumerate([module.path, *module.source.splitlines()]):
         found = [word for word in WORD.findall(line) if word.lower() in retired()]
         found += [name for name in NAME.findall(line) if f"`{name}`" in retired()]
@@ -395,7 +429,7 @@ def json_is_read_whole(module: Module) -> Iterator[str]:
     """
     if not module.inside("spec", "linearizability", "spark_check", "model_tests.harness", "tidegauge"):
         return
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.Call) and re.fullmatch(r"json\.loads?", ast.unparse(node.func)):
             hooks = [ast.unparse(keyword.value) for keyword in node.keywords if keyword.arg == "object_pairs_hook"]
             if hooks != ["each_name_once"]:
