@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import bytes_alone
+from benchmarks.beside import bytes_alone
 from benchmarks.broker import cluster, cpu_seconds
 from benchmarks.options import parser
 

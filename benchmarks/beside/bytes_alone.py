@@ -101,7 +101,7 @@ def receive(client: socket.socket, into: memoryview) -> int:
 def server(directory: str | None) -> Iterator[tuple[socket.socket, int]]:
     """A connection to such a process, and its id. Its files lie in `directory`, and are removed."""
     with tempfile.TemporaryDirectory(dir=directory) as made:
-        command = [sys.executable, "-m", "benchmarks.bytes_alone", made]
+        command = [sys.executable, "-m", "benchmarks.beside.bytes_alone", made]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             with socket.create_connection(("127.0.0.1", int(process.stdout.readline()))) as connection:
