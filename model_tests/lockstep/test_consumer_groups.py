@@ -21,7 +21,8 @@ from tidegauge.model_tests.harness.registry import HARNESS
 from tidegauge.spec.groups.consumer.machine import ConsumerGroups as Machine
 from tidegauge.spec.kernel.machine import Action
 
-SEED = 1
+SEED = 4
+"""The first whose walks take every action and refusal; nineteen of them do."""
 WALKS = 24
 REGISTERED = HARNESS["consumer-groups"]
 REFUSED = {
