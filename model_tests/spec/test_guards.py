@@ -47,7 +47,7 @@ REFUSED: Final[Mapping[str, int]] = {
     "idempotence": 28298,
     "transactions": 78314,
     "classic-groups": 305549,
-    "consumer-groups": 268232,
+    "consumer-groups": 228981,
     "group-migration": 163066,
     "lag": 42,
     "administration": 62559,
