@@ -9,11 +9,16 @@ long their end takes, files in a temporary directory. With --quick 200 partition
 from __future__ import annotations
 
 import resource
+import shutil
 import tempfile
 import time
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+from unittest import mock
 
+import attrs
 import trio
 from rich.console import Console
 from rich.table import Table
@@ -23,8 +28,12 @@ from tidegauge.impl.client.client import Client
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.cluster.names import BROKER
 from tidegauge.impl.ports.failing_disk import SYNCS, FailingDisk, Operation
+from tidegauge.impl.wire.channel import Channel
 
 IDLE_SECONDS = 10.0
+PAIRS = 10
+PERIOD_S = 0.5
+"""How often a follower asks: replica.fetch.wait.max.ms."""
 CLIENTS_AT_ONCE = 100
 PATIENCE_MS = 120_000.0
 """On a slow machine the first records of all wait for each other."""
@@ -87,25 +96,89 @@ async def life(directory: str, partitions: int, measured: Measured) -> None:
         await cluster.__aexit__(None, None, None)
 
 
-async def idle(partitions: int) -> tuple[float, float]:
-    """Percent of a core that three brokers take that replicate so many partitions to which nothing happens.
+@attrs.frozen
+class Idle:
+    """What three brokers take to which nothing happens, and what their end takes."""
 
-    And the seconds that their end takes: their directory is temporary.
-    """
+    cpu: float
+    """Seconds of CPU for each second."""
+    requests: float
+    """Requests of brokers each second."""
+    end: float
+    """Seconds of wall time."""
+    end_cpu: float
+
+
+async def idle(partitions: int) -> Idle:
+    """Three brokers that replicate so many partitions to which nothing happens; their directory is temporary."""
     async with Cluster(3, 1, host="tcp", trace=False) as cluster:
         await cluster.create_topic("many", partitions)
-        await hosts_all(cluster, partitions)
         async with cluster.client() as client, trio.open_nursery() as nursery:
             turns = trio.CapacityLimiter(CLIENTS_AT_ONCE)
             await write(client, 0, turns)  # the leaders of all are learned once, and not by each of those at once
             for partition in range(1, partitions):
                 nursery.start_soon(write, client, partition, turns)
         await trio.sleep(5)
-        wall, cpu = time.perf_counter(), time.process_time()
+        with requests_counted() as count:
+            wall, cpu = time.perf_counter(), time.process_time()
+            await trio.sleep(IDLE_SECONDS)
+            wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+        ended, ended_cpu = time.perf_counter(), time.process_time()
+    return Idle(cpu / wall, count() / wall, time.perf_counter() - ended, time.process_time() - ended_cpu)
+
+
+@contextmanager
+def requests_counted() -> Iterator[Callable[[], int]]:
+    """How many requests the channels of this process have sent meanwhile."""
+    sent = 0
+
+    def request(channel: Channel, *given: Any, **named: Any) -> Any:
+        nonlocal sent
+        sent += 1
+        return send(channel, *given, **named)
+
+    send: Any = Channel.request
+    with mock.patch.object(Channel, "request", request):
+        yield lambda: sent
+
+
+async def bare_round_trip() -> float:
+    """Seconds of CPU of a round trip over TCP in trio: of `PAIRS` peers each `PERIOD_S`, all at the same times."""
+
+    async def respond(stream: trio.abc.Stream) -> None:
+        while await stream.receive_some():
+            await trio.sleep(PERIOD_S - trio.current_time() % PERIOD_S)
+            await stream.send_all(bytes(32))
+
+    async def ask(stream: trio.abc.Stream) -> None:
+        while True:
+            await stream.send_all(bytes(64))
+            await stream.receive_some()
+
+    async with trio.open_nursery() as nursery:
+        (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        nursery.start_soon(trio.serve_listeners, respond, [listener])
+        for _ in range(PAIRS):
+            nursery.start_soon(ask, await trio.open_tcp_stream(*listener.socket.getsockname()[:2]))
+        await trio.sleep(2 * PERIOD_S)
+        cpu = time.process_time()
         await trio.sleep(IDLE_SECONDS)
-        percent = 100 * (time.process_time() - cpu) / (time.perf_counter() - wall)
-        wall = time.perf_counter()
-    return percent, time.perf_counter() - wall
+        cpu = time.process_time() - cpu
+        nursery.cancel_scope.cancel()
+    return cpu / (PAIRS * IDLE_SECONDS / PERIOD_S)
+
+
+def removal_alone(replicas: int) -> float:
+    """Seconds of CPU to remove the directories of so many replicas of one record, one after the other."""
+    root = Path(tempfile.mkdtemp())
+    for number in range(replicas):
+        directory = root / f"broker-{number % 3}" / f"many-{number}"
+        directory.mkdir(parents=True)
+        (directory / "partition.metadata").write_bytes(bytes(43))
+        (directory / "00000000000000000000.log").write_bytes(bytes(170))
+    cpu = time.process_time()
+    shutil.rmtree(root)
+    return time.process_time() - cpu
 
 
 async def write(client: Client, partition: int, turns: trio.CapacityLimiter) -> None:
@@ -128,11 +201,23 @@ def main(words: Sequence[str] | None = None) -> None:
         for name, wall, cpu, syncs in measured.rows:
             table.add_row(name, f"{wall:.2f}", f"{cpu:.2f}", f"{wall / partitions * 1000:.2f}", f"{syncs:,}")
     Console(width=110).print(table)
-    table = Table("three brokers, replication factor 3, idle", "% of a core", "their end, s", box=None, pad_edge=False)
+    bare = trio.run(bare_round_trip)
+    columns = "% of a core", "requests/s", "µs each", "of a bare one", "their end, s", "CPU s", "of removing alone"
+    table = Table("three brokers, idle", *columns, box=None, pad_edge=False)
     for partitions in (1, 200) if quick else (1, 1_000):
-        percent, end = trio.run(idle, partitions)
-        table.add_row(f"{partitions:,} partition(s)", f"{percent:.1f}", f"{end:.2f}")
-    Console(width=110).print(table)
+        found = trio.run(idle, partitions)
+        each = found.cpu / found.requests
+        table.add_row(
+            f"{partitions:,} partition(s)",
+            f"{100 * found.cpu:.1f}",
+            f"{found.requests:.0f}",
+            f"{1e6 * each:.0f}",
+            f"{each / bare:.1f}",
+            f"{found.end:.2f}",
+            f"{found.end_cpu:.2f}",
+            f"{found.end_cpu / removal_alone(3 * partitions):.1f}",
+        )
+    Console(width=130).print(table)
 
 
 if __name__ == "__main__":
