@@ -5,8 +5,9 @@ from __future__ import annotations
 import attrs
 import pytest
 
+from tidegauge.impl.coordinators.groups.consumer.assignors import assign_uniform
 from tidegauge.impl.coordinators.groups.consumer.records import changes, replayed
-from tidegauge.impl.coordinators.groups.consumer.state import ConsumerGroup, ConsumerMember, Resolved
+from tidegauge.impl.coordinators.groups.consumer.state import ConsumerGroup, ConsumerMember, Resolved, Topic
 from tidegauge.impl.coordinators.groups.record_formats import ConsumerKey, GroupRecord, decode_key
 from tidegauge.impl.records.batches import RecordError
 
@@ -105,3 +106,14 @@ def test_what_no_coordinator_has_written_is_refused() -> None:
     for value in (b"", b"\0\1", b"\0\0\0", b"\0\0\0\0\0\1"):
         with pytest.raises(RecordError):
             replayed(GROUP, ConsumerKey(8, "g", "m1"), value)
+
+
+def test_who_keeps_what_it_has_keeps_the_same_set_so_that_only_what_moves_is_looked_at() -> None:
+    topics = {"t": Topic(TOPIC, 6)}
+    members = {name: ConsumerMember(name, topics=frozenset({"t"})) for name in ("m1", "m2")}
+    before = assign_uniform(ConsumerGroup("g", members=members), topics)
+    group = ConsumerGroup("g", members=members, target=before)
+    assert all(has is before[name] for name, has in assign_uniform(group, topics).items())
+    after = assign_uniform(group.without("m2"), {"t": Topic(TOPIC, 3)})
+    assert after == {"m1": before["m1"]}
+    assert after["m1"] is before["m1"]

@@ -14,17 +14,18 @@ from tidegauge.impl.coordinators.groups.consumer.assignor_names import RANGE, UN
 from tidegauge.impl.coordinators.groups.consumer.state import ConsumerGroup, Place, Topics
 
 Target = Mapping[str, frozenset[Place]]
+_NOTHING: Final[frozenset[Place]] = frozenset()
 
 
 def _takers(group: ConsumerGroup, topics: Topics) -> dict[str, list[str]]:
     """Who wants a topic, by its name, in order; only topics that there are and somebody wants."""
-    found: dict[str, list[str]] = {}
-    wants = {one.member_id: group.wants(one) for one in group.members.values()}
-    names = sorted({name for wanted in set(wants.values()) for name in wanted if name in topics})
+    subscriptions = group.subscriptions
+    names = sorted(name for name in frozenset[str]().union(*subscriptions) if name in topics)
     ordered = sorted(group.members.values(), key=lambda one: (one.instance_id or one.member_id, one.member_id))
-    for name in names:
-        found[name] = [one.member_id for one in ordered if name in wants[one.member_id]]
-    return found
+    if len(subscriptions) == 1:
+        every = [one.member_id for one in ordered]
+        return dict.fromkeys(names, every)
+    return {name: [one.member_id for one in ordered if name in group.wants(one)] for name in names}
 
 
 def assign_range(group: ConsumerGroup, topics: Topics) -> Target:
@@ -43,37 +44,46 @@ def assign_uniform(group: ConsumerGroup, topics: Topics) -> Target:
     """As even as single moves make it, and nothing moves that need not."""
     by_name = _takers(group, topics)
     takers = {topics[name].topic_id: wanting for name, wanting in by_name.items()}
-    wanted = {(topics[name].topic_id, index) for name in by_name for index in range(topics[name].partitions)}
+    left = {(topic_id, index) for topic_id, count in (topics[name] for name in by_name) for index in range(count)}
+    if len({tuple(one) for one in takers.values()}) <= 1 and takers:
+        return _even_out(group, next(iter(takers.values())), left)
     wants = {topic_id: set(wanting) for topic_id, wanting in takers.items()}
     given: dict[str, dict[Place, None]] = {member_id: {} for member_id in sorted(group.members)}
-    left = set(wanted)
     for member_id, had in given.items():
         for place in sorted(group.target.get(member_id, ())):
             if place in left and member_id in wants[place[0]]:
                 had[place] = None
                 left.discard(place)
-    if len({frozenset(one) for one in takers.values()}) <= 1 and takers:
-        _even_out(given, next(iter(takers.values())), left)
-    else:
-        for place in sorted(left, key=lambda one: (len(takers[one[0]]), one)):
-            given[min(takers[place[0]], key=lambda taker: (len(given[taker]), taker))][place] = None
-        _balance(given, takers)
+    for place in sorted(left, key=lambda one: (len(takers[one[0]]), one)):
+        given[min(takers[place[0]], key=lambda taker: (len(given[taker]), taker))][place] = None
+    _balance(given, takers)
     return {member_id: frozenset(places) for member_id, places in given.items()}
 
 
-def _even_out(given: dict[str, dict[Place, None]], takers: list[str], left: set[Place]) -> None:
-    """All want the same: who has more than its part gives the end of it to who has less."""
-    total = len(left) + sum(len(given[taker]) for taker in takers)
+def _even_out(group: ConsumerGroup, takers: list[str], left: set[Place]) -> Target:
+    """All want the same: who has more than its part gives the end of it to who has less.
+
+    What stays with a member stays the same set: a join costs no more than what it moves, and one look at each member.
+    """
+    given = dict.fromkeys(sorted(group.members), _NOTHING)
+    wanting, total = set(takers), len(left)
+    for member_id in given:
+        if member_id in wanting and (had := group.target.get(member_id, _NOTHING)):
+            given[member_id] = had if had <= left else had & left
+            left -= had
     size, more = divmod(total, len(takers))
     by_load = sorted(takers, key=lambda taker: (-len(given[taker]), taker))
-    parts = {taker: size + (number < more) for number, taker in enumerate(by_load)}
-    for taker, part in parts.items():
-        while len(given[taker]) > part:
-            left.add(given[taker].popitem()[0])
+    parts = [(taker, size + (number < more)) for number, taker in enumerate(by_load)]
+    for taker, part in parts:
+        if len(given[taker]) > part:
+            ordered = sorted(given[taker])
+            left.update(ordered[part:])
+            given[taker] = frozenset(ordered[:part])
     free = sorted(left, reverse=True)
-    for taker, part in parts.items():
-        while len(given[taker]) < part:
-            given[taker][free.pop()] = None
+    for taker, part in parts:
+        if missing := part - len(given[taker]):
+            given[taker] |= {free.pop() for _ in range(missing)}
+    return given
 
 
 def _balance(given: dict[str, dict[Place, None]], takers: Mapping[str, list[str]]) -> None:

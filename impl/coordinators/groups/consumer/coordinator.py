@@ -225,9 +225,8 @@ class ConsumerGroups:
             self._looked.pop(group_id, None)
         else:
             after = self.groups[group_id] = attrs.evolve(after, revision=self._revisions)
-        remaining = after.members if after is not None else {}
-        for member_id in before.members if before is not None else ():
-            if member_id not in remaining:
+        if before is not None and (after is None or before.members is not after.members):
+            for member_id in before.members.keys() - (after.members.keys() if after is not None else ()):
                 self._unwatch(group_id, member_id)
         return ConsumerWrite(group_id, before, after, records, response)
 

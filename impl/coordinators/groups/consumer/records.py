@@ -145,9 +145,13 @@ def changes(before: ConsumerGroup | None, after: ConsumerGroup | None, group_id:
     for member_id in sorted(old.members.keys() - new.members.keys()):
         for kind in (CURRENT, MEMBER_TARGET, MEMBER):
             yield GroupRecord(encode_key(ConsumerKey(kind, group_id, member_id)), None)
-    for member_id, member in new.members.items():
-        known = old.members.get(member_id)
-        if known is None or (known is not member and known.subscription != member.subscription):
+    touched = [
+        (member_id, old.members.get(member_id), member)
+        for member_id, member in new.members.items()
+        if old.members.get(member_id) is not member
+    ]
+    for member_id, known, member in touched:
+        if known is None or known.subscription != member.subscription:
             yield GroupRecord(encode_key(ConsumerKey(MEMBER, group_id, member_id)), _member(member))
     for expression in sorted(old.resolved.keys() - new.resolved.keys()):
         yield GroupRecord(encode_key(ConsumerKey(EXPRESSION, group_id, expression)), None)
@@ -160,16 +164,15 @@ def changes(before: ConsumerGroup | None, after: ConsumerGroup | None, group_id:
         return
     if (old.epoch, old.metadata_hash) != (new.epoch, new.metadata_hash):
         yield GroupRecord(encode_key(ConsumerKey(GROUP_EPOCH, group_id)), _group_epoch(new))
-    for member_id, places in new.target.items():
-        if old.target.get(member_id) != places:
+    for member_id, places in new.target.items() if new.target is not old.target else ():
+        if (had := old.target.get(member_id)) is not places and had != places:
             value = _value(_partitions(places), _NO_TAGS)
             yield GroupRecord(encode_key(ConsumerKey(MEMBER_TARGET, group_id, member_id)), value)
     if old.target_epoch != new.target_epoch:
         value = _value(INT32.pack(new.target_epoch), _NO_TAGS)
         yield GroupRecord(encode_key(ConsumerKey(TARGET_EPOCH, group_id)), value)
-    for member_id, member in new.members.items():
-        known = old.members.get(member_id)
-        if known is None or (known is not member and known.current != member.current):
+    for member_id, known, member in touched:
+        if known is None or known.current != member.current:
             yield GroupRecord(encode_key(ConsumerKey(CURRENT, group_id, member_id)), _current(member))
 
 

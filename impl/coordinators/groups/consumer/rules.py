@@ -135,7 +135,7 @@ class ConsumerRules:
     def metadata_hash(self, group: ConsumerGroup, known: KnownTopics) -> int:
         """Of the topics that the members want: another number if one has come, gone or grown, or is in other racks."""
         topics = known.topics
-        wanted = {name for names in {group.wants(one) for one in group.members.values()} for name in names}
+        wanted = frozenset[str]().union(*group.subscriptions)
         return group_hash({name: known.topic_hash(name) for name in wanted if name in topics})
 
     def next_epoch(self, group: ConsumerGroup) -> int:

@@ -209,10 +209,17 @@ class ConsumerGroup:
         )
         return STABLE if all_are else RECONCILING
 
-    @property
+    @cached_property
     def expressions(self) -> set[str]:
         """The members' regular expressions."""
-        return {member.expression for member in self.members.values() if member.expression}
+        return {member.expression for member in self.members.values()} - {""}
+
+    @property
+    def subscriptions(self) -> set[frozenset[str]]:
+        """What members want, each once: most want the same."""
+        if not self.resolved:
+            return {member.topics for member in self.members.values()}
+        return {self.wants(member) for member in self.members.values()}
 
     def wants(self, member: ConsumerMember) -> frozenset[str]:
         """The names that a member subscribes to, and those that its expression has matched."""
