@@ -30,22 +30,46 @@ def expand(first: Ints, counts: Ints) -> Ints:
     return runs(first[filled], counts[filled])
 
 
+def of_each(values: Ints, group: Ints) -> Ints:
+    """The value of each row's partition. Where there is one partition its value stands for all rows."""
+    return values if len(values) == 1 else values[group]
+
+
+def lower(lowest: Ints, group: Ints, values: Ints) -> None:
+    """Lower what is kept of each partition to the smallest of its `values`."""
+    if len(lowest) == 1:
+        lowest[0] = min(lowest[0], values.min(initial=NEVER))
+    else:
+        np.minimum.at(lowest, group, values)
+
+
+def lift(highest: Ints, group: Ints, values: Ints) -> None:
+    """Lift what is kept of each partition to the greatest of its `values`."""
+    if len(highest) == 1:
+        highest[0] = max(highest[0], values.max(initial=-NEVER))
+    else:
+        np.maximum.at(highest, group, values)
+
+
 def ranks(call: Ints, returned: Ints) -> tuple[Ints, Ints, int]:
     """Times replaced by their ranks, for clocks too long to shift."""
     times, rank = np.unique(np.concatenate((call, returned)), return_inverse=True)
     return rank[: len(call)], rank[len(call) :], len(times) + 2
 
 
-def value_slots(writer: Ints, wrote: Ints, reader: Ints, read: Ints) -> tuple[Ints, Ints, int]:
+def value_slots(
+    writer: Ints, wrote: Ints, reader: Ints, read: Ints, groups: int | None = None
+) -> tuple[Ints, Ints, int]:
     """A slot for each (partition, value) written, the slot of each one read, and n; slot n is that of values unwritten.
 
-    `writer` and `reader` are the partitions of the values `wrote` and `read`.
+    `writer` and `reader` are the partitions of the values `wrote` and `read`, numbers below `groups`.
     """
-    groups = int(max(writer.max() if len(writer) else 0, reader.max() if len(reader) else 0)) + 1
+    if groups is None:
+        groups = int(max(writer.max(initial=0), reader.max(initial=0))) + 1
     low = np.full(groups, NEVER, np.int64)
     high = np.full(groups, -NEVER, np.int64)
-    np.minimum.at(low, writer, wrote)
-    np.maximum.at(high, writer, wrote)
+    lower(low, writer, wrote)
+    lift(high, writer, wrote)
     # The difference may need 64 bits, and as floats the values would lose their last ones before it is taken.
     span = np.where(high >= low, (high - low).view(np.uint64).astype(np.float64), -1.0) + 1.0
     # Values that are dense in their partition, as counters are, index the table themselves.
@@ -54,11 +78,11 @@ def value_slots(writer: Ints, wrote: Ints, reader: Ints, read: Ints) -> tuple[In
     length = span.astype(np.int64)
     size = int(length.sum())
     shift = np.cumsum(length) - length - low
-    found = read + shift[reader]
-    outside = (read < low[reader]) | (read > high[reader])
+    found = read + of_each(shift, reader)
+    outside = (read < of_each(low, reader)) | (read > of_each(high, reader))
     if outside.any():
         found[outside] = size
-    return wrote + shift[writer], found, size
+    return wrote + of_each(shift, writer), found, size
 
 
 def _blocked_slots(writer: Ints, wrote: Ints, reader: Ints, read: Ints) -> tuple[Ints, Ints, int]:

@@ -39,7 +39,7 @@ from types import ModuleType
 import attrs
 import numpy as np
 
-from tidegauge.linearizability.arrays import ranks, runs, spread
+from tidegauge.linearizability.arrays import lift, lower, of_each, ranks, runs, spread
 from tidegauge.linearizability.history import NEVER, UNKNOWN, Flags, Ints, Kind, Operations, blocks
 from tidegauge.linearizability.rows import Rows, partitions
 
@@ -149,11 +149,15 @@ class _Batches:
     """The rows with a known one."""
     group: Ints
     """The partition of each of `rows`."""
+    offset: Ints
+    """The base offset of each of `rows`."""
+    moved: Ints
+    """The rows that a response put elsewhere."""
 
     def without(self, left_out: Flags) -> _Batches:
         """These batches but for those of the partitions `left_out`."""
         kept = ~left_out[self.group]
-        return _Batches(self.base, self.rows[kept], self.group[kept])
+        return attrs.evolve(self, rows=self.rows[kept], group=self.group[kept], offset=self.offset[kept])
 
 
 @attrs.frozen(eq=False)
@@ -248,17 +252,21 @@ def _place(rows: Rows, flagged: _Flagged) -> _Batches:
         known = np.flatnonzero(record >= 0)
         reader, record, read_at = reader[known], record[known], read_at[known]
     batch = writer[record]
-    base = read_at - (wrote[record] - ops.starts[batch])
+    # Where each batch has one record, `written` has the produces themselves.
+    base = read_at if writer is rows.produces else read_at - (wrote[record] - ops.starts[batch])
     placed = np.full(len(ops), UNKNOWN, np.int64)
-    placed[rows.strong] = ops.offset[rows.strong]
+    told = ops.offset[rows.strong]
+    placed[rows.strong] = told
     placed[batch] = base
-    flagged.flag(reader, (placed[batch] != base) | (base < 0))
-    flagged.flag(rows.strong, placed[rows.strong] != ops.offset[rows.strong])
+    flagged.flag(reader, placed[batch] != base)
+    flagged.flag(reader, base < 0)
+    elsewhere = placed[rows.strong] != told
+    flagged.flag(rows.strong, elsewhere)
     weakly = placed[rows.weak]
     flagged.flag(rows.weak, (weakly != UNKNOWN) & (weakly != ops.offset[rows.weak]))
     flagged.flag(rows.failed, placed[rows.failed] != UNKNOWN)
     held = np.flatnonzero(placed >= 0)
-    return _Batches(placed, held, rows.group[held])
+    return _Batches(placed, held, rows.group[held], placed[held], rows.strong[elsewhere])
 
 
 def _flag_gaps(rows: Rows, written: tuple[Ints, Ints], read: tuple[Ints, Ints], flagged: _Flagged) -> None:
@@ -301,12 +309,11 @@ def _claim(rows: Rows, batches: _Batches, level: Level, flagged: _Flagged) -> tu
     if len(begin) and (begin.min() < 0 or ops.offsets is not None or (mark < begin).any()):
         begin = _begin(ops, fetches, counts)
     low = np.full(rows.groups, NEVER, np.int64)
-    np.minimum.at(low, fetch_group, begin)
-    np.minimum.at(low, list_group, ops.offset[lists])
-    moved = strong[batches.base[strong] != ops.offset[strong]]
-    np.minimum.at(low, rows.group[moved], ops.offset[moved])
-    at_most = _Claims(batches.rows, batches.group, batches.base[batches.rows])
-    np.minimum.at(low, at_most.group, at_most.length)
+    lower(low, fetch_group, begin)
+    lower(low, list_group, ops.offset[lists])
+    lower(low, rows.group[batches.moved], ops.offset[batches.moved])
+    at_most = _Claims(batches.rows, batches.group, batches.offset)
+    lower(low, at_most.group, at_most.length)
     if level is Level.STRICT or (ops.kind == Kind.SETTLED).any():
         at_most = _with_short_reads(at_most, rows, mark, counts, level)
     return at_least, at_most, low
@@ -338,13 +345,14 @@ def _begin(ops: Operations, fetches: Ints, counts: Ints) -> Ints:
 def _lay_out(rows: Rows, batches: _Batches, at_least: _Claims, log_start: Ints) -> _Layout:
     """Give each partition its slots."""
     high = np.full(rows.groups, -1, np.int64)
-    np.maximum.at(high, at_least.group, at_least.length)
-    np.maximum.at(high, batches.group, batches.base[batches.rows] + rows.counts[batches.rows])
+    lift(high, at_least.group, at_least.length)
+    lift(high, batches.group, batches.offset + rows.counts[batches.rows])
     empty = (high < 0) | (log_start == NEVER)
     start = np.where(empty, 0, log_start)
     high[empty] = 0
     span = np.maximum(high - start, 0)
-    written = np.bincount(spread(rows.group[rows.produces], rows.counts[rows.produces]), minlength=rows.groups)
+    wrote, writer = rows.written
+    written = len(wrote) if rows.groups == 1 else np.bincount(rows.group[writer], minlength=rows.groups)
     # A record that was produced holds each offset below the end, so nothing explains a log that is longer than that.
     too_long = span > written
     span[too_long] = 0
@@ -363,14 +371,15 @@ def _bound(rows: Rows, at_least: _Claims, at_most: _Claims, layout: _Layout, fla
         call, returned, horizon = ranks(call, returned)
     # Each partition's times lie above those of the one before it, so that the minimum does not leak between them.
     reached = np.full(layout.slots + 1, NEVER, np.int64)
+    above = np.arange(rows.groups) * horizon
     group = at_least.group
-    least = np.maximum(at_least.length, layout.start[group])
-    np.minimum.at(reached, least + layout.shift[group], returned + group * horizon)
+    least = np.maximum(at_least.length, of_each(layout.start, group))
+    np.minimum.at(reached, least + of_each(layout.shift, group), returned + of_each(above, group))
     reached = np.minimum.accumulate(reached[::-1])[::-1]
     group = at_most.group
-    most = np.minimum(at_most.length, layout.end[group])
-    called = call[at_most.rows] + group * horizon
-    flagged.flag(at_most.rows, reached[most + 1 + layout.shift[group]] < called)
+    most = np.minimum(at_most.length, of_each(layout.end, group))
+    called = call[at_most.rows] + of_each(above, group)
+    flagged.flag(at_most.rows, reached[most + of_each(layout.shift + 1, group)] < called)
     return _Reached(reached, call, rows.group, horizon)
 
 
@@ -382,7 +391,7 @@ def _hold(rows: Rows, batches: _Batches, weak: Ints, layout: _Layout, reached: _
     holder = np.full(layout.slots + 1, -1, np.int64)
     ends = layout.first[1:]
     holder[ends - 1] = holder[ends - 2] = holder[-1] = -2
-    slots, row = _slots(rows, layout, batches.rows, batches.group, batches.base[batches.rows])
+    slots, row = _slots(rows, layout, batches.rows, batches.group, batches.offset)
     holder[slots] = row
     flagged.flag(row, holder[slots] != row)
     if (holder == -1).any():
@@ -393,7 +402,7 @@ def _hold(rows: Rows, batches: _Batches, weak: Ints, layout: _Layout, reached: _
 def _slots(rows: Rows, layout: _Layout, batch: Ints, group: Ints, base: Ints) -> tuple[Ints, Ints]:
     """The slots of the records of batches that begin at the offsets `base`, and the row of each."""
     counts = rows.counts[batch]
-    return runs(base + layout.shift[group], counts), spread(batch, counts)
+    return runs(base + of_each(layout.shift, group), counts), spread(batch, counts)
 
 
 def _fill_weakly(

@@ -307,6 +307,17 @@ def test_each_partition_is_checked_by_itself() -> None:
     assert {(one.topic, one.partition) for one in verdicts.anomalies} == {("t", 1)}
 
 
+@pytest.mark.parametrize("factor", [1, 1 << 40], ids=["values side by side", "values far apart"])
+def test_a_partition_is_judged_alone_as_it_is_beside_another(factor: int) -> None:
+    """One partition alone takes shorter ways through the arrays."""
+    other = attrs.evolve(produce(10**6, 10**6, 0, 7), partition=1)
+    for what, _, level, *both in CASES:
+        for rows in both:
+            spaced = [attrs.evolve(row, values=tuple(value * factor for value in row.values)) for row in rows]
+            alone, beside = (check(history(all_rows), level) for all_rows in (spaced, [*spaced, other]))
+            assert alone.anomalies == beside.anomalies, what
+
+
 def test_a_hole_of_a_trillion_offsets_is_acknowledged_at_once() -> None:
     verdicts = check(history([produce(0, 1, 0, 7), unknown(0, 9), produce(2, 3, 10**12, 8)]))
     assert [one.name for one in verdicts.anomalies] == [Name.OFFSET_HOLE]
