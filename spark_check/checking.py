@@ -20,7 +20,7 @@ from tidegauge.linearizability.log import Level
 from tidegauge.linearizability.malformed import MalformedRow, find, sieve
 from tidegauge.spark_check.errors import BadInput
 from tidegauge.spark_check.footers import KEY
-from tidegauge.spark_check.origins import Origins
+from tidegauge.spark_check.origins import Listed, Origins
 from tidegauge.spark_check.reading import Part
 from tidegauge.spark_check.row_counts import RowCounts, add, count_column
 
@@ -71,6 +71,8 @@ MALFORMED_SCHEMA = pa.schema(
 """One row for each row set aside: where it is (`row` counts within the row group), why, and its content as JSON."""
 
 
+Named = Origins | Listed
+"""What says whose the numbers of histories are."""
 Aside = dict[str, Any]
 """A row of MALFORMED_SCHEMA."""
 
@@ -94,17 +96,17 @@ class Checked:
     """The first partitions of which they do not say everything, in words."""
 
 
-def check_parts(parts: Sequence[Part], level: Level, origins: Origins | None = None) -> Checked:
+def check_parts(parts: Sequence[Part], level: Level, origins: Named | None = None) -> Checked:
     """Check the histories in `parts`, which hold all their rows. Raises BadInput for a table without histories.
 
-    With `origins` the rows have numbers of histories, and the tables their ids and files.
+    With `origins` the rows have numbers of histories, and the tables their ids and files or sources.
     """
     rows = add(count_column(part.table.column(KEY)) for part in parts)
-    sound, aside, spoiled = _sieve(parts)
+    sound, aside, spoiled = _sieve(parts, origins)
     operations, order = _combine(sound)
     bad = find(operations)
     if bad:
-        aside += _place(bad, sound, order)
+        aside += _place(bad, sound, order, origins)
         spoiled.update(operations.history[[row.row for row in bad]].tolist())
     if spoiled:
         operations = operations.take(np.flatnonzero(~_among(operations.history, spoiled)))
@@ -118,7 +120,7 @@ def check_parts(parts: Sequence[Part], level: Level, origins: Origins | None = N
         pa.Table.from_pylist(aside, schema=MALFORMED_SCHEMA),
     ]
     if origins is not None:
-        tables = [_named(table, origins) for table in tables]
+        tables = [named(table, origins) for table in tables]
     return Checked(
         verdicts=tables[0],
         anomalies=tables[1],
@@ -135,7 +137,7 @@ def check_parts(parts: Sequence[Part], level: Level, origins: Origins | None = N
     )
 
 
-def _named(table: pa.Table, origins: Origins) -> pa.Table:
+def named(table: pa.Table, origins: Named) -> pa.Table:
     """A table with the ids of its histories in place of their numbers; and with their files, unless it names files."""
     at = table.schema.get_field_index(KEY)
     column = table.column(at)
@@ -144,10 +146,15 @@ def _named(table: pa.Table, origins: Origins) -> pa.Table:
     ids = np.zeros(len(table), np.int64)
     ids[~blank] = origins.ids(numbers)
     table = table.set_column(at, table.schema.field(at), pa.array(ids, mask=blank))
-    return table if FILE.name in table.column_names else table.append_column(FILE, origins.files_of(numbers))
+    if FILE.name in table.column_names:
+        return table
+    files = origins.files_of(numbers)
+    if blank.any():
+        files = files.take(pa.array(np.cumsum(~blank) - 1, mask=blank))
+    return table.append_column(FILE, files)
 
 
-def _sieve(parts: Iterable[Part]) -> tuple[list[Part], list[Aside], set[int]]:
+def _sieve(parts: Iterable[Part], origins: Named | None) -> tuple[list[Part], list[Aside], set[int]]:
     """Split the rows: those that are operations, those that are not, and the histories that have some that are not."""
     sound: list[Part] = []
     aside: list[Aside] = []
@@ -158,7 +165,7 @@ def _sieve(parts: Iterable[Part]) -> tuple[list[Part], list[Aside], set[int]]:
         except HistoryError as error:
             raise BadInput(str(error)) from error
         for row in bad:
-            kept_aside = _aside(part, row.row, row.reason)
+            kept_aside = _aside(part, row.row, row.reason, origins)
             aside.append(kept_aside)
             if row.history is not None:
                 spoiled.add(row.history)
@@ -166,16 +173,18 @@ def _sieve(parts: Iterable[Part]) -> tuple[list[Part], list[Aside], set[int]]:
     return sound, aside, spoiled
 
 
-def _aside(part: Part, at: int, reason: str) -> Aside:
+def _aside(part: Part, at: int, reason: str, origins: Named | None) -> Aside:
     """Describe row `at` of `part`, under MALFORMED_SCHEMA, by the number of its history."""
     content = part.table.slice(at, 1).to_pylist()[0]
     number = content[KEY]
-    if number is not None:
-        content[KEY] = number - part.move
+    if number is not None and origins is not None:
+        content[KEY] = origins.id(number)
+    row = int(part.rows[at])
+    whose = None if part.whose is None else part.whose[row].as_py()
     return {
-        "file": part.source or part.file,
+        "file": whose or part.source or part.file,
         "row_group": part.row_group,
-        "row": int(part.rows[at]),
+        "row": row,
         "history": number,
         "reason": reason,
         "content": json.dumps(content),
@@ -202,14 +211,16 @@ def _combine(parts: Sequence[Part]) -> tuple[Operations, Ints | None]:
     return operations.take(order), order
 
 
-def _place(bad: Iterable[MalformedRow], parts: Sequence[Part], order: Ints | None) -> list[Aside]:
+def _place(
+    bad: Iterable[MalformedRow], parts: Sequence[Part], order: Ints | None, origins: Named | None
+) -> list[Aside]:
     """Find where malformed rows of the combined operations came from."""
     starts = np.concatenate(([0], np.cumsum([len(part.table) for part in parts])))
     placed: list[Aside] = []
     for row in bad:
         came = row.row if order is None else int(order[row.row])
         part = int(np.searchsorted(starts, came, side="right")) - 1
-        placed.append(_aside(parts[part], came - int(starts[part]), row.reason))
+        placed.append(_aside(parts[part], came - int(starts[part]), row.reason, origins))
     return placed
 
 

@@ -6,6 +6,9 @@ moved by so much for each file that no two files have a number in common. Files 
 
 Where a table was written in parts, a history may go on from one file to the next. Nothing in the files says so: the
 user does (`across_files`), and then ids are numbers, and no verdict names a file.
+
+A DataFrame or a stream may have a column that says of each row which source it is from: `told_apart` numbers the
+histories of the rows at hand, one after the other.
 """
 
 from __future__ import annotations
@@ -101,6 +104,48 @@ class Origins:
 
 NO_FILES: Final = Origins()
 """Where numbers are ids."""
+
+
+@attrs.frozen(eq=False)
+class Listed:
+    """Histories of several sources, numbered from 0 on: the id and the source of each."""
+
+    listed: Ints
+    sources: pa.Array
+
+    def ids(self, numbers: Ints) -> Ints:
+        """The ids that histories with these numbers have in their sources."""
+        found: Ints = self.listed[numbers]
+        return found
+
+    def files_of(self, numbers: Ints) -> pa.Array:
+        """The sources of histories with these numbers."""
+        return self.sources.take(pa.array(numbers))
+
+    def id(self, number: int) -> int:
+        """The id of a history in its source."""
+        return int(self.listed[number])
+
+    def words(self, number: int) -> str:
+        """The history, for a reader."""
+        return f"history {self.id(number)} of {self.sources[number].as_py()}"
+
+
+def told_apart(ids: pa.ChunkedArray, sources: pa.ChunkedArray) -> tuple[Ints, Listed]:
+    """The number of each row's history, and what the numbers stand for. A null is a source, and no id: it counts as 0.
+
+    Two rows are of one history if they have the same id and the same source.
+    """
+    names = sources.cast(pa.string()).combine_chunks().dictionary_encode(null_encoding="encode")
+    codes = names.indices.to_numpy()
+    values = ids.cast(pa.int64()).fill_null(0).to_numpy()
+    order = np.lexsort((values, codes))
+    begins = np.ones(len(order), np.bool_)
+    begins[1:] = (np.diff(codes[order]) != 0) | (np.diff(values[order]) != 0)
+    numbers = np.empty(len(order), np.int64)
+    numbers[order] = np.cumsum(begins) - 1
+    first = order[begins]
+    return numbers, Listed(values[first], names.dictionary.take(pa.array(codes[first])))
 
 
 def numbered(column: pa.ChunkedArray, move: int) -> pa.ChunkedArray:

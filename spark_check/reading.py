@@ -40,7 +40,6 @@ SOURCE = b"spark_check.source"
 _ROW = "spark_check.row"
 _FILE = b"spark_check.file"
 _GROUP = b"spark_check.row_group"
-_MOVE = b"spark_check.move"
 _TOPICS = b"spark_check.topics"
 
 
@@ -53,10 +52,10 @@ class Part:
     rows: Ints
     table: pa.Table
     topics: tuple[str, ...] | None
-    move: int = 0
-    """What was added to the ids of the file (`origins`)."""
     source: str | None = None
     """The file that this one was converted from."""
+    whose: pa.ChunkedArray | None = None
+    """Where rows of several sources are together, the source of each by its number in `rows`."""
 
     def of(self, kept: Flags) -> Part:
         """The rows for which `kept` holds."""
@@ -103,7 +102,7 @@ def _part(piece: Piece, file: pq.ParquetFile, rows: Ints, table: pa.Table) -> Pa
         table = table.set_column(at, KEY, numbered(table.column(at), piece.move))
     source = (file.metadata.metadata or {}).get(SOURCE)
     named = None if source is None else source.decode(errors="replace")
-    return Part(piece.file, piece.row_group, rows, table, _topics(file, piece.file), piece.move, named)
+    return Part(piece.file, piece.row_group, rows, table, _topics(file, piece.file), named)
 
 
 def _read_history(piece: Piece, number: int) -> Part:
@@ -169,7 +168,7 @@ def _topics(file: pq.ParquetFile, source: str) -> tuple[str, ...] | None:
 def split_by_bucket(part: Part, buckets: int, wanted: Iterable[int]) -> Iterator[tuple[int, bytes]]:
     """Split the rows of `part` into `buckets`, as (bucket, Arrow stream) for each bucket that is wanted."""
     table = part.table.append_column(_ROW, pa.array(part.rows))
-    metadata: dict[bytes, str] = {_FILE: part.file, _GROUP: str(part.row_group), _MOVE: str(part.move)}
+    metadata: dict[bytes, str] = {_FILE: part.file, _GROUP: str(part.row_group)}
     if part.source is not None:
         metadata[SOURCE] = part.source
     if part.topics is not None:
@@ -201,5 +200,5 @@ def join_bucket(streams: Iterable[bytes]) -> list[Part]:
         table = table.drop_columns([_ROW])
         place = (metadata[_FILE].decode(), int(metadata[_GROUP]))
         source = metadata[SOURCE].decode() if SOURCE in metadata else None
-        parts.append(Part(*place, rows, table, topics, int(metadata[_MOVE]), source))
+        parts.append(Part(*place, rows, table, topics, source))
     return sorted(parts, key=lambda part: (part.file, part.row_group))

@@ -32,13 +32,14 @@ import pyarrow.compute as pc
 from tidegauge.linearizability.history import Flags, Ints
 from tidegauge.linearizability.json_objects import each_name_once
 from tidegauge.linearizability.log import Level
-from tidegauge.spark_check.checking import check_parts
+from tidegauge.spark_check.checking import FILE, check_parts
 from tidegauge.spark_check.errors import BadInput, BadOutput
 from tidegauge.spark_check.footers import KEY
-from tidegauge.spark_check.judging import require_order
-from tidegauge.spark_check.output import TABLES, put_table, read_object
+from tidegauge.spark_check.judging import SOURCE, known_of, part_of
+from tidegauge.spark_check.origins import told_apart
+from tidegauge.spark_check.output import JOB_TABLES, TABLES, put_table, read_object
 from tidegauge.spark_check.places import Place
-from tidegauge.spark_check.reading import COLUMNS, Part
+from tidegauge.spark_check.reading import COLUMNS
 from tidegauge.spark_check.shipping import ship
 
 if TYPE_CHECKING:
@@ -68,6 +69,8 @@ class Stream:
     buckets: int
     patience: int | None
     topics: tuple[str, ...] | None
+    source: str | None = None
+    """The column that says where each row is from."""
 
     def take(self, rows: DataFrame, number: int, *, everything: bool = False) -> None:
         """Process a batch; with `everything` all histories are closed. Raises BadOutput for another stream's batch."""
@@ -116,7 +119,8 @@ class Stream:
 
         none = functions.lit(False).alias(_CAME)
         every = rows.sparkSession.range(self.buckets).select(functions.col("id").cast("int").alias(_BUCKET), none)
-        bucket = functions.pmod(functions.xxhash64(KEY), functions.lit(self.buckets)).cast("int")
+        keys = [name for name in (SOURCE, KEY) if name in rows.columns]
+        bucket = functions.pmod(functions.xxhash64(*keys), functions.lit(self.buckets)).cast("int")
         bucketed = rows.withColumns({_BUCKET: bucket, _CAME: functions.lit(True)})
         return bucketed.unionByName(every, allowMissingColumns=True)
 
@@ -124,7 +128,7 @@ class Stream:
         """Take the batch's rows of one bucket: judge what is closed, keep what is open."""
         place = self.out / STATE / f"{bucket:05d}"
         place.make_folder()
-        judged, held = _state(place, number)
+        judged, held = _state(place, number, has_source=self.source is not None)
         rows, ahead = _dated(rows, None if limit is None else limit + (self.patience or 0))
         newest = pc.max(rows.column(_TIME)).as_py() if _TIME in rows.column_names else None
         late, rows = _apart(rows, _among(rows, judged))
@@ -137,15 +141,15 @@ class Stream:
         if len(late):
             put_table(self.out / LATE / name, _late(late, number))
         if len(closed):
-            columns = [column for column in COLUMNS if column in closed.column_names]
-            part = Part(f"batch {number}", 0, np.arange(len(closed)), closed.select(columns), self.topics)
-            checked = check_parts([part], self.level)
+            columns = [column for column in (*COLUMNS, SOURCE) if column in closed.column_names]
+            part, origins = part_of(f"batch {number}", closed.select(columns), self.topics)
+            checked = check_parts([part], self.level, origins)
             did |= {"histories": len(checked.verdicts), **checked.counts}
             for table, content in zip(TABLES, (checked.verdicts, checked.anomalies, checked.malformed), strict=True):
                 if len(content):
                     put_table(self.out / table / name, content)
-            judged = np.union1d(judged, checked.verdicts.column(KEY).to_numpy())
-        put_table(place / f"{number:012d}-judged.parquet", pa.table({KEY: judged}))
+            judged = pa.concat_tables([judged, _whose(checked.verdicts)])
+        put_table(place / f"{number:012d}-judged.parquet", judged)
         put_table(place / f"{number:012d}-open.parquet", rows)
         _forget(place, number)
         return did
@@ -161,21 +165,22 @@ def judge_stream(
     patience: timedelta | None = None,
     buckets: int = BUCKETS,
     topics: Sequence[str] | None = None,
+    source: str | None = None,
 ) -> DataStreamWriter:
     """Judge a stream of operations (`spark.readStream`), history by history; set its trigger and `start()` it.
 
     A history is closed by a row in which the boolean column `closed` is true, or, with `time`, a column of time stamps,
     when the newest row of all is `patience` newer than its own newest row. Rows in one batch count as coming together.
-    A time stamp ahead of this machine's clock says only that the row is there: it closes no other history.
+    A time stamp ahead of this machine's clock says only that the row is there: it closes no other history. With
+    `source`, the name of a column that says where each row is from, an id that two sources have is two histories.
     What comes later is in `late/`; the verdict stands. `end_stream` judges what is open when there is no more to come.
     State and tables are in `out`, and so is the checkpoint. Raises BadInput and BadOutput.
     """
     from pyspark.sql import functions
 
-    require_order(operations)
+    known = known_of(operations, source)
     if closed is None and (time is None or patience is None):
         raise BadInput("nothing says when a history is closed: give the column `closed`, or `time` and `patience`")
-    known = [name for name in COLUMNS if name in operations.columns]
     flag = functions.lit(False) if closed is None else functions.coalesce(functions.col(closed), functions.lit(False))
     said = [flag.alias(_CLOSED)]
     if time is not None:
@@ -186,7 +191,7 @@ def judge_stream(
             functions.coalesce(ahead, functions.lit(False)).alias(_AHEAD),
         ]
     micros = None if patience is None else patience // timedelta(microseconds=1)
-    stream = Stream(Place.of(out), level, buckets, micros, None if topics is None else tuple(topics))
+    stream = Stream(Place.of(out), level, buckets, micros, None if topics is None else tuple(topics), source)
     _begin(stream)
     ship(operations.sparkSession)
     writer = operations.select(*known, *said).writeStream.foreachBatch(stream.take)
@@ -202,7 +207,8 @@ def end_stream(spark: SparkSession, out: str | Path) -> None:
     if not records:
         return
     names = None if options["topics"] is None else tuple(options["topics"])
-    stream = Stream(place, Level(options["level"]), options["buckets"], options["patience"], names)
+    level, source = Level(options["level"]), options.get("source")
+    stream = Stream(place, level, options["buckets"], options["patience"], names, source)
     kept = [name for name in (place / STATE / "00000").files() if name.name.endswith("-open.parquet")]
     with max(kept).open_parquet() as file:
         nothing = file.schema_arrow.empty_table()
@@ -234,7 +240,9 @@ def _begin(stream: Stream) -> None:
         return
     if not out.is_empty():
         raise BadOutput(f"{out} is not empty: give another folder")
-    for name, schema in {**TABLES, LATE: LATE_SCHEMA}.items():
+    named = stream.source is not None
+    tables = {**(JOB_TABLES if named else TABLES), LATE: LATE_SCHEMA.append(FILE) if named else LATE_SCHEMA}
+    for name, schema in tables.items():
         (out / name).make_folder()
         put_table(out / name / "none.parquet", schema.empty_table())  # so that Spark finds the schema
     for name in (BATCHES, STATE):
@@ -247,14 +255,21 @@ def _records(folder: Place) -> dict[int, Place]:
     return {int(file.stem): file for file in folder.files() if file.suffix == ".json" and file.stem.isdecimal()}
 
 
-def _state(place: Place, number: int) -> tuple[Ints, pa.Table | None]:
-    """The ids of judged histories and the rows of open ones, as they were before batch `number`."""
+def _whose(verdicts: pa.Table) -> pa.Table:
+    """The judged histories: their ids, and their sources if they have some."""
+    names = [name for name in (KEY, FILE.name) if name in verdicts.column_names]
+    return pa.table({{KEY: KEY, FILE.name: SOURCE}[name]: verdicts.column(name) for name in names})
+
+
+def _state(place: Place, number: int, *, has_source: bool) -> tuple[pa.Table, pa.Table | None]:
+    """Which histories are judged, and the rows of open ones, as they were before batch `number`."""
     kept = sorted(int(file.name[:12]) for file in place.files() if file.name.endswith("-open.parquet"))
     before = [one for one in kept if one < number]
     if not before:
-        return np.zeros(0, np.int64), None
+        empty = {KEY: pa.array([], pa.int64()), **({SOURCE: pa.array([], pa.string())} if has_source else {})}
+        return pa.table(empty), None
     with (place / f"{before[-1]:012d}-judged.parquet").open_parquet() as file:
-        judged: Ints = file.read().column(KEY).to_numpy()
+        judged = file.read()
     with (place / f"{before[-1]:012d}-open.parquet").open_parquet() as file:
         return judged, file.read()
 
@@ -288,9 +303,24 @@ def _apart(rows: pa.Table, chosen: Flags) -> tuple[pa.Table, pa.Table]:
     return rows.filter(pa.array(chosen)), rows.filter(pa.array(~chosen))
 
 
-def _among(rows: pa.Table, judged: Ints) -> Flags:
-    ids = rows.column(KEY)
-    found: Flags = np.isin(pc.fill_null(ids, 0).to_numpy(), judged) & pc.is_valid(ids).to_numpy()
+def _histories(*tables: pa.Table) -> list[Ints]:
+    """A number for the history of each row of each table: the same one for the same id and source, and no other."""
+    ids = _together(tables, KEY, pa.int64())
+    if SOURCE in tables[0].column_names:
+        numbers, _ = told_apart(ids, _together(tables, SOURCE, pa.string()))
+    else:
+        numbers = pc.fill_null(ids, 0).to_numpy()
+    return np.split(numbers, np.cumsum([len(table) for table in tables])[:-1])
+
+
+def _together(tables: Iterable[pa.Table], column: str, kind: pa.DataType) -> pa.ChunkedArray:
+    return pa.chunked_array([chunk for table in tables for chunk in table.column(column).cast(kind).chunks], kind)
+
+
+def _among(rows: pa.Table, judged: pa.Table) -> Flags:
+    """The rows of histories that are judged."""
+    mine, theirs = _histories(rows, judged)
+    found: Flags = np.isin(mine, theirs) & pc.is_valid(rows.column(KEY)).to_numpy()
     return found
 
 
@@ -301,7 +331,8 @@ def _closed(rows: pa.Table, limit: int | None) -> Flags:
     """
     column = rows.column(KEY)
     nameless: Flags = pc.is_null(column).to_numpy()
-    ids, whose = np.unique(pc.fill_null(column, 0).to_numpy(), return_inverse=True)
+    (numbers,) = _histories(rows)
+    ids, whose = np.unique(numbers, return_inverse=True)
     over = np.zeros(len(ids), np.bool_)
     over[whose[rows.column(_CLOSED).to_numpy() & ~nameless]] = True
     if limit is not None and _TIME in rows.column_names:
@@ -320,4 +351,5 @@ def _late(rows: pa.Table, number: int) -> pa.Table:
     )
     ids = rows.column(KEY).to_pylist()
     columns = {"batch": [number] * len(rows), KEY: ids, "index": list(indices), "content": content}
-    return pa.table(columns, schema=LATE_SCHEMA)
+    table = pa.table(columns, schema=LATE_SCHEMA)
+    return table if SOURCE not in rows.column_names else table.append_column(FILE, rows.column(SOURCE))

@@ -280,6 +280,25 @@ def test_lines_that_are_no_operation_are_kept_aside_with_the_reason(spark: Spark
     }
 
 
+def test_a_store_of_jepsens_is_judged_whole(spark: SparkSession, tmp_path: Path) -> None:
+    """Each run is history 0 of its file."""
+    out = tmp_path / "out"
+    for run, completion in (("1", "info"), ("2", "fail")):
+        (tmp_path / "queue" / run).mkdir(parents=True)
+        (tmp_path / "queue" / run / "history.edn").write_text(
+            "{:type :invoke, :f :send, :value [[:send 0 7]], :process 0, :time 1}\n"
+            f"{{:type :{completion}, :f :send, :value [[:send 0 7]], :process 0, :time 2}}\n"
+            "{:type :invoke, :f :poll, :value [[:poll]], :process 1, :time 3}\n"
+            "{:type :ok, :f :poll, :value [[:poll {0 [[0 7]]}]], :process 1, :time 4}\n"
+        )
+    summary = open_job([tmp_path / "queue"], out).run(spark)
+    assert (summary.files, summary.histories, summary.operations, summary.exit_status) == (2, 2, 4, 1)
+    assert summary.anomalies == {"aborted-read": 1}
+    said = {row["file"]: row["verdict"] for row in pq.read_table(out / "verdicts").to_pylist()}
+    assert said == {f"{tmp_path}/queue/1/history.edn": 0, f"{tmp_path}/queue/2/history.edn": 1}
+    assert {one.file for one in summary.examples} == {f"{tmp_path}/queue/2/history.edn"}
+
+
 def test_text_that_is_no_text_fails_the_job_by_name(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "odd.jsonl").write_bytes(b"\xff\xfe")
     with pytest.raises(BadInput, match=r"odd\.jsonl: not readable as UTF-8"):

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tidegauge.spark_check.errors import BadInput
-from tidegauge.spark_check.origins import HIGHEST, LOWEST, NO_FILES, extents_of, numbered, origins_of
+from tidegauge.spark_check.origins import HIGHEST, LOWEST, NO_FILES, extents_of, numbered, origins_of, told_apart
 
 ids = st.integers(LOWEST, HIGHEST) | st.integers(-5, 5) | st.sampled_from([LOWEST, HIGHEST])
 extents = st.dictionaries(st.sampled_from(["a", "b", "c", "d"]), st.tuples(ids, ids).map(sorted), min_size=1)
@@ -50,6 +50,21 @@ def test_numbers_keep_files_apart_and_lead_back(drawn: dict[str, list[int]]) -> 
         assert part.ids(numbers).tolist() == edges.tolist()
     assert taken == sorted(taken)
     assert all(high < low for (_, high), (low, _) in pairwise(taken))
+
+
+@given(
+    st.lists(st.tuples(st.integers(-2, 2) | ids, st.sampled_from(["a", "b", None])), max_size=12), st.integers(0, 12)
+)
+def test_rows_have_one_number_if_they_have_one_id_and_one_source(rows: list[tuple[int, str | None]], cut: int) -> None:
+    columns = [
+        pa.chunked_array([[row[at] for row in part] for part in (rows[:cut], rows[cut:])], kind)
+        for at, kind in ((0, pa.int64()), (1, pa.string()))
+    ]
+    numbers, listed = told_apart(*columns)
+    assert listed.ids(numbers).tolist() == [history for history, _ in rows]
+    assert listed.files_of(numbers).to_pylist() == [source for _, source in rows]
+    assert sorted(set(numbers.tolist())) == list(range(len(set(rows))))
+    assert {listed.words(number) for number in numbers.tolist()} == {f"history {one} of {of}" for one, of in rows}
 
 
 def test_files_whose_ids_do_not_overlap_keep_them_and_nothing_is_said() -> None:

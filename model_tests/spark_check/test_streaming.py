@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 from collections.abc import Sequence
@@ -22,11 +23,14 @@ from tidegauge.model_tests.spark_check.layouts import (
     expected,
     expected_anomalies,
     histories,
+    replaced,
     written_anomalies,
     written_malformed,
     written_verdicts,
 )
+from tidegauge.spark_check.checking import NAMES
 from tidegauge.spark_check.errors import BadInput, BadOutput
+from tidegauge.spark_check.judging import SOURCE
 from tidegauge.spark_check.places import PARTIAL, Place
 from tidegauge.spark_check.streaming import Stream, _begin, end_stream, judge_stream, totals
 
@@ -160,6 +164,35 @@ def test_a_time_stamp_ahead_of_the_clock_closes_nothing(stream: Stream, tmp_path
     again = batch(stream, 2, 0, with_times(rows.slice(LENGTH, 1), [future], [True]), limit=1_600_000)
     assert (again["open"], again["newest"]) == (LENGTH + 1, 1_600_000 + 5_000_000), "it counts as of the newest so far"
     assert batch(stream, 3, 0, alone.slice(0, 0), limit=6_600_000)["histories"] == 1, "and closes with time"
+
+
+def of_source(rows: pa.Table, name: str) -> pa.Table:
+    rows = rows.rename_columns([*rows.column_names[:-1], "_closed"])
+    return rows.append_column(SOURCE, pa.array([name] * len(rows)))
+
+
+def test_an_id_that_two_sources_have_is_two_histories(tmp_path: Path) -> None:
+    by_source = {"a": histories(6, seed=5), "b": histories(6, seed=6)}
+    stream = Stream(Place.of(tmp_path / "out"), Level.KAFKA, 1, None, None, source="_from")
+    _begin(stream)
+    first, second = (of_source(with_ends(operations), name) for name, operations in by_source.items())
+    spoiled = replaced(first, "kind", LENGTH, 99).cast(first.schema)
+    assert batch(stream, 0, 0, pa.concat_tables([spoiled, second.slice(0, LENGTH - 1)]))["histories"] == 6
+    assert batch(stream, 1, 0, second.slice(LENGTH - 1))["histories"] == 6
+    assert batch(stream, 2, 0, pa.concat_tables([first.slice(3, 1), second.slice(4, 1)]))["late"] == 2
+    assert [row["file"] for row in pq.read_table(tmp_path / "out" / "late").to_pylist()] == ["a", "b"]
+    verdicts = pq.read_table(tmp_path / "out" / "verdicts").to_pylist()
+    for name, operations in by_source.items():
+        mine = {row["history"]: (row["operations"], NAMES[row["verdict"]]) for row in verdicts if row["file"] == name}
+        assert mine == expected(operations) | ({1: (LENGTH, "malformed")} if name == "a" else {})
+    (aside,) = written_malformed(tmp_path / "out")
+    assert (aside["file"], aside["history"], json.loads(str(aside["content"]))["history"]) == ("a", 1, 1)
+    anomalies = pq.read_table(tmp_path / "out" / "anomalies").to_pylist()
+    assert (
+        {(row["history"], row["file"]) for row in anomalies}
+        == {(row["history"], row["file"]) for row in verdicts if row["anomalies"]}
+        != set()
+    )
 
 
 def test_a_late_row_whose_index_does_not_fit_is_kept_as_it_came(stream: Stream, tmp_path: Path) -> None:
