@@ -56,8 +56,6 @@ class Shop(Machine[Counter]):
     action_types = (Ask, Serve, Toggle)
     clients: int = 2
     has_door: bool = False
-    serves_one_at_a_time: bool = False
-    """Whether anybody who asks is served next, and not each of them."""
 
     def initial(self) -> Iterator[Counter]:
         yield Counter((False,) * self.clients)
