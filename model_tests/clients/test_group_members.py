@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer
-from confluent_kafka import Consumer, ConsumerGroupState, KafkaError, Producer
+from confluent_kafka import Consumer, ConsumerGroupState, KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient
 from kafka import KafkaConsumer
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
@@ -107,8 +107,20 @@ def read(number: int, *consumers: Consumer, known: Iterable[bytes] = ()) -> set[
             message = consumer.poll(0.02)
             if message is not None and message.error() is None:
                 found.add(message.value())
-                consumer.commit(message, asynchronous=False)
+                commit(consumer, message, deadline)
     return found
+
+
+def commit(consumer: Consumer, message: Message, deadline: float) -> None:
+    """Commit once the client knows a coordinator, as an application does: on a slow machine each may be fenced."""
+    while True:
+        try:
+            consumer.commit(message, asynchronous=False)
+            return
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError._WAIT_COORD or time.monotonic() > deadline:
+                raise
+        time.sleep(0.05)
 
 
 def write(bootstrap: str, topic: str, name: str, number: int) -> set[bytes]:
