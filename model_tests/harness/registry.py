@@ -87,7 +87,7 @@ from tidegauge.model_tests.harness.report import idempotence as idempotence_step
 from tidegauge.model_tests.harness.report import replication as replication_steps
 from tidegauge.model_tests.harness.report import transactions as transaction_steps
 from tidegauge.model_tests.harness.report.model import Step
-from tidegauge.model_tests.harness.report.plain_steps import plain_steps
+from tidegauge.model_tests.harness.report.plain_steps import PlainSteps
 from tidegauge.spec.bugs.bug import Bug
 from tidegauge.spec.kernel.machine import Action, Machine
 from tidegauge.spec.kernel.model import Model
@@ -117,6 +117,7 @@ from tidegauge.spec.replication.extensions.unregistering import Unregister, Unre
 
 BindRoles: TypeAlias = Callable[[Any, Any], Binding]
 """Makes the binding of a machine, with the classes that play each part."""
+PLAIN: Final = PlainSteps()
 NO_BUGS: Final[Mapping[Bug[Any], object]] = MappingProxyType({})
 
 
@@ -141,8 +142,8 @@ class Registration:
     """How random walks in lockstep are drawn; None: with the constants that `spec.registry` has for it."""
     rules: Callable[[], type[Any]] | None = None
     """Imports and returns the machine's rules for Hypothesis; None: they are made of the plan."""
-    steps: Callable[[Trace[Any]], tuple[Step, ...]] = plain_steps
-    """A trace as the steps of a sequence diagram; unless it says otherwise, one lane with the fields of the state."""
+    steps: Callable[[Trace[Any]], tuple[Step, ...]] = PLAIN
+    """A trace as the steps of a sequence diagram; unless it says otherwise, the fields of the state in plain lanes."""
     bugs: tuple[CoreBug[Any], ...] = ()
     unbound: Mapping[Side, str] = MappingProxyType({})
     """Why there is no binding to an implementation, for each to which there is none."""
@@ -334,10 +335,13 @@ def _of_replication(
     )
 
 
-def _undriven(machine: str, why: str, steps: Callable[[Trace[Any]], tuple[Step, ...]] = plain_steps) -> Registration:
+def _undriven(machine: str, why: str, steps: Callable[[Trace[Any]], tuple[Step, ...]] = PLAIN) -> Registration:
     """What has no binding, for it is held against the implementation otherwise, or has none."""
     return Registration(machine, steps=steps, unbound=dict.fromkeys(Side, why))
 
+
+PROCESSES: Final = PlainSteps((("processes", "process"),))
+CLIENTS: Final = PlainSteps((("clients", "client"),))
 
 DAMAGE: Final = "campaigns of damage under whole clusters are validated against it"
 LATE: Final = "a connection carries nothing that outlives it; what arrives late in campaigns is validated against it"
@@ -428,6 +432,7 @@ HARNESS: Final = HarnessRegistry(
         cores=GroupCores,
         cluster=GroupCluster,
         plan=GROUP_WALKS,
+        steps=PROCESSES,
         bugs=tuple(GROUP_BUGS.values()),
     ),
     Registration(
@@ -436,6 +441,7 @@ HARNESS: Final = HarnessRegistry(
         cores=ConsumerCores,
         cluster=ConsumerCluster,
         plan=CONSUMER_WALKS,
+        steps=PROCESSES,
         bugs=tuple(CONSUMER_BUGS.values()),
     ),
     Registration(
@@ -443,6 +449,7 @@ HARNESS: Final = HarnessRegistry(
         roles=CORRECT_MIGRATION,
         cores=MigrationCores,
         plan=MIGRATION_WALKS,
+        steps=PROCESSES,
         unbound={Side.CLUSTER: "members of real clients go over beside brokers (clients/test_group_migration.py)"},
     ),
     Registration(
@@ -467,6 +474,7 @@ HARNESS: Final = HarnessRegistry(
         roles=CORRECT_WORKERS,
         cores=WorkerCores,
         plan=WalkPlan(large_workers, length=60),
+        steps=PlainSteps((("consumers", "consumer"),)),
         unbound={Side.CLUSTER: "it is about one consumer, and no broker"},
         bugs=tuple(WORKER_BUGS.values()),
     ),
@@ -481,6 +489,7 @@ HARNESS: Final = HarnessRegistry(
         roles=CORRECT,
         cores=LagCores,
         plan=LAG_WALKS,
+        steps=PlainSteps((("followers", "follower"),)),
         unbound={Side.CLUSTER: "it is about what time it is, and no cluster in lockstep has a clock"},
     ),
     Registration(
@@ -508,9 +517,9 @@ HARNESS: Final = HarnessRegistry(
         "its rule is ahead of Kafka, and of the implementation",
         steps=transaction_steps.steps,
     ),
-    _undriven("kip320", "a model of others, compared with TLC"),
-    _undriven("kip848", "a model of others, compared with TLC"),
-    _undriven("kip848-first", "a model of others, compared with TLC"),
+    _undriven("kip320", "a model of others, compared with TLC", steps=PlainSteps((("replicas", "replica"),))),
+    _undriven("kip848", "a model of others, compared with TLC", steps=CLIENTS),
+    _undriven("kip848-first", "a model of others, compared with TLC", steps=CLIENTS),
     _undriven("compaction", "the log cleaner is compared with it pass by pass (test_compaction)"),
     _undriven("authentication", "it drives the SASL gate walk by walk (test_authentication_machine)"),
     _undriven("membership", "each rule is asked beside the implementation's in every state (test_membership)"),
@@ -533,7 +542,7 @@ def registered(
     cluster: BindRoles | None = None,
     roles: object = None,
     plan: WalkPlan[Any] | None = None,
-    steps: Callable[[Trace[Any]], tuple[Step, ...]] = plain_steps,
+    steps: Callable[[Trace[Any]], tuple[Step, ...]] = PLAIN,
 ) -> Iterator[Registration]:
     """A machine of a test's own, in `spec.registry` and here, for as long as the context lasts.
 

@@ -28,7 +28,7 @@ from tidegauge.model_tests.harness.lockstep.shrinking import counterexample_of
 from tidegauge.model_tests.harness.registry import HARNESS, Registration, Side, registered
 from tidegauge.model_tests.harness.report.diagram import sequence_diagram
 from tidegauge.model_tests.harness.report.model import Verdict
-from tidegauge.model_tests.harness.report.plain_steps import plain_steps
+from tidegauge.model_tests.harness.report.plain_steps import PlainSteps
 from tidegauge.model_tests.harness.report.replayed import figure_of
 from tidegauge.model_tests.harness.verification.parts import explored
 from tidegauge.model_tests.harness.verification.run import explore_stage
@@ -137,7 +137,7 @@ def test_it_is_drawn(tmp_path: Path, toy: Registration) -> None:
     assert "on the way" in page
     assert "message 0, repeated True" in page
     assert "high watermark" not in page
-    assert [step.parties[0].values["stored"] for step in plain_steps(done.trace)] == ["[]", "[]", "[0]", "[0, 0]"]
+    assert [step.parties[0].values["stored"] for step in PlainSteps()(done.trace)] == ["[]", "[]", "[0]", "[0, 0]"]
 
 
 def test_its_name_is_on_the_command_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

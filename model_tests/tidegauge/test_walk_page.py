@@ -13,7 +13,7 @@ import pytest
 from tidegauge.__main__ import run
 from tidegauge.model_tests.harness.counterexamples.files import FOLDER, load
 from tidegauge.model_tests.harness.counterexamples.replay import Level, replay
-from tidegauge.model_tests.harness.report.plain_steps import plain_steps
+from tidegauge.model_tests.harness.report.plain_steps import PlainSteps
 from tidegauge.model_tests.harness.report.state_space import StateSpace, Way, state_space
 from tidegauge.model_tests.harness.report.walk import walk_through
 from tidegauge.model_tests.harness.report.walk_page import render_walk
@@ -27,7 +27,7 @@ JUGS = DieHard()
 
 
 def part(*ways: Way, states: int = 1_000, machine: DieHard = JUGS) -> StateSpace:
-    return state_space(machine, ways, draw=plain_steps, constants={}, states=states)
+    return state_space(machine, ways, draw=PlainSteps(), constants={}, states=states)
 
 
 def data_of(page: str) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def test_a_part_holds_the_states_nearest_to_its_traces_and_says_of_the_others_th
     assert not space.is_whole
     assert len(space.places) == 9
     there = {litres(space, number) for number in range(9)}
-    assert {plain_steps(Trace(state))[0].parties[0].values["jugs"] for state in solution.states} <= there
+    assert {PlainSteps()(Trace(state))[0].parties[0].values["jugs"] for state in solution.states} <= there
     outward = [choice for place in space.places for choice in place.choices if choice.target is None]
     assert outward
     assert all(choice.after.parties[0].values["jugs"] not in there for choice in outward)
@@ -86,7 +86,7 @@ def test_a_trace_is_a_way_by_choices_that_ends_in_its_last_state() -> None:
         target = space.places[at].choices[number].target
         assert target is not None
         at = target
-    assert litres(space, at) == plain_steps(Trace(solution.last))[0].parties[0].values["jugs"]
+    assert litres(space, at) == PlainSteps()(Trace(solution.last))[0].parties[0].values["jugs"]
     assert (path.name, path.cycle) == ("the solution", 2)
 
 

@@ -9,7 +9,8 @@ from typing import TypeVar
 
 import attrs
 
-from tidegauge.spec.kernel.fields import fields_of
+from tidegauge.spec.kernel.fields import changed_fields_of, fields_of
+from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.kernel.traces import Trace
 
 S = TypeVar("S")
@@ -55,7 +56,10 @@ def changes(before: object, after: object, path: str = "") -> Iterator[Change]:
 
 
 def plain(value: object) -> str:
-    """A value as one would write it by hand: sets sorted, enums by name, attrs classes without noise."""
+    """A value as one would write it by hand: sets sorted, enums by name.
+
+    Fields at their defaults are left out, but those of an action: they say to whom and with what.
+    """
     if isinstance(value, Missing):
         return str(value)
     if isinstance(value, Enum):
@@ -65,8 +69,9 @@ def plain(value: object) -> str:
     if isinstance(value, tuple):
         return "[" + ", ".join(plain(item) for item in value) + "]"
     if attrs.has(type(value)):
-        fields = (f"{name}={plain(inner)}" for name, inner in fields_of(value))
-        return f"{type(value).__name__}({', '.join(fields)})"
+        fields = fields_of(value) if isinstance(value, Action) else changed_fields_of(value)
+        told = ", ".join(f"{name}={plain(inner)}" for name, inner in fields)
+        return f"{type(value).__name__}({told})"
     return str(value)
 
 

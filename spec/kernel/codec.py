@@ -24,7 +24,7 @@ import attrs
 
 from tidegauge.spec.kernel.bounds import Bounds
 from tidegauge.spec.kernel.changes import changes, ordered, plain
-from tidegauge.spec.kernel.fields import fields_of
+from tidegauge.spec.kernel.fields import changed_fields_of
 from tidegauge.spec.kernel.json_objects import each_name_once
 from tidegauge.spec.kernel.machine import Action, Machine
 from tidegauge.spec.kernel.naming import hints_of
@@ -83,18 +83,7 @@ def _fields(value: object) -> dict[str, Json]:
     if not attrs.has(kind):
         return {}
     hints, fields = hints_of(kind), attrs.fields_dict(kind)
-    return {
-        name: encode(inner, hints[name])
-        for name, inner in fields_of(value)
-        if fields[name].init and not _is_default(fields[name], inner)
-    }
-
-
-def _is_default(field: attrs.Attribute[Any], value: object) -> bool:
-    default: Any = field.default
-    if isinstance(default, attrs.Factory):  # type: ignore[arg-type]
-        default = default.factory()
-    return type(default) is type(value) and bool(default == value)
+    return {name: encode(inner, hints[name]) for name, inner in changed_fields_of(value) if fields[name].init}
 
 
 def _resolved(hint: Hint) -> Hint:

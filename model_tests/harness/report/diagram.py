@@ -164,10 +164,11 @@ def card(lane: str, before: Step | None, after: Step) -> Html:
         return client_card(before.client if before else None, after.client)
     if lane == CONTROLLER:
         return controller_card(before.controller if before else None, after.controller)
-    if (party := party_of(lane, after)) is not None:
-        return facts_card("party", None if before is None else party_of(lane, before), party)
-    broker = int(lane.removeprefix("broker "))
-    return replica_card(before.replicas[broker] if before else None, after.replicas[broker])
+    for broker, replica in enumerate(after.replicas):
+        if lane == broker_lane(broker):
+            return replica_card(before.replicas[broker] if before else None, replica)
+    party = party_of(lane, after)
+    return nothing_here() if party is None else facts_card("party", party_of(lane, before or after), party)
 
 
 def framed(lane: str, same: bool, *children: Html | list[Html]) -> Html:
@@ -276,9 +277,9 @@ def client_card(before: ClientView | None, after: ClientView | None) -> Html:
 
 
 def facts_card(lane: str, before: ClientView | PartyView | None, after: ClientView | PartyView) -> Html:
-    """Named values, each marked where the step changed it."""
+    """Named values, each marked where the step changed it; a dash for one that the step took away."""
     old: Mapping[str, str] = before.values if before else after.values
-    facts = [fact(name, old.get(name), value) for name, value in after.values.items()]
+    facts = [fact(name, old.get(name), after.values.get(name, "–")) for name in {**after.values, **old}]
     return framed(lane, before == after, element("div", facts, class_="row facts"))
 
 

@@ -141,6 +141,17 @@ def test_sets_enums_and_none_are_written_plainly() -> None:
         "lead: None → 2",
     ]
     assert plain((frozenset({(2, "b"), (1, "a")}), Relax())) == "[{[1, a], [2, b]}, Relax(mood=FREE)]"
+
+
+def test_fields_at_their_defaults_are_left_out_of_values_but_not_of_actions() -> None:
+    @attrs.frozen
+    class Seat:
+        number: int
+        taken: bool = False
+        badges: tuple[str, ...] = ()
+
+    assert plain((Seat(1), Seat(2, taken=True))) == "[Seat(number=1), Seat(number=2, taken=True)]"
+    assert plain(Relax()) == "Relax(mood=FREE)"
     assert plain(frozenset({1, "a", None})) == "{1, None, a}"
 
 
