@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 from typing import Any, Final, TypeVar
 
 import attrs
@@ -229,7 +230,7 @@ class Registry:
         A registration's name with a bug means the model in which the bug shows.
         """
         if name not in self.names:
-            raise NotRegisteredError(f"there is no specification {name!r}: choose one of {', '.join(self.names)}")
+            raise NotRegisteredError(self.unknown(name))
         models = self.models
         machine = models[name].machine if name in models else self._registrations[name].machine
         if bug is None:
@@ -238,6 +239,11 @@ class Registry:
         if bug not in known:
             raise NotRegisteredError(f"{name} has no bug {bug!r}: choose one of {', '.join(known) or 'none'}")
         return known[bug].switched_on(machine) if name in models else known[bug].machine()
+
+    def unknown(self, name: str) -> str:
+        """That nothing is called so, and what is called nearly so."""
+        near = get_close_matches(name, self.names, n=3) or self._registrations
+        return f"there is no specification {name!r}: choose one of {', '.join(near)} (tidegauge list tells all)"
 
     def described(self, machine: Machine[S]) -> dict[str, object]:
         """A registered machine as JSON: its name here, and the constants that are not at their defaults."""

@@ -29,6 +29,8 @@ class Command(NamedTuple):
 
     module: str
     summary: str
+    function: str = ""
+    """Where it is not called as the command is."""
 
 
 COMMANDS: Final = {
@@ -40,6 +42,11 @@ COMMANDS: Final = {
     "explore": Command(
         "exploring",
         "Explore a specification exhaustively, breadth first: its invariants in every state, its goals in the end.",
+    ),
+    "list": Command(
+        "listing",
+        "List the machines; or of one its constants, its models, its properties, and the bugs that can be switched on.",
+        "list_specifications",
     ),
     "simulate": Command(
         "simulating",
@@ -82,16 +89,20 @@ def app_for(words: Sequence[str]) -> App:
         result_action="return_value",
     )
     if words and words[0] in COMMANDS:
-        app.command(command(words[0]))
+        app.command(command(words[0]), name=words[0])
         return app
     for name, known in COMMANDS.items():  # help, or a mistake
-        app.command(command(name) if name in words else App(name=name, help=known.summary, help_format="plaintext"))
+        if name in words:
+            app.command(command(name), name=name)
+        else:
+            app.command(App(name=name, help=known.summary, help_format="plaintext"))
     return app
 
 
 def command(name: str) -> Callable[..., Any]:
     """The function of a command."""
-    function: Callable[..., Any] = getattr(import_module(f"tidegauge.commands.{COMMANDS[name].module}"), name)
+    known = COMMANDS[name]
+    function: Callable[..., Any] = getattr(import_module(f"tidegauge.commands.{known.module}"), known.function or name)
     return function
 
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import TextIOWrapper
-from typing import Any, TextIO
+from typing import Any, Literal, TextIO
 
 from rich.console import Console
 from rich.markup import escape
@@ -96,15 +96,16 @@ class Screen:
         """A line on standard error, with `json` as well."""
         self.err.print(Text(f"tidegauge: {text}"), soft_wrap=True)
 
-    def table(self, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-        """A table; numbers stand right, verdicts have their colour."""
+    def table(self, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, named: bool = False) -> None:
+        """A table; numbers stand right, verdicts have their colour; if rows are `named`, the first column is whole."""
         if self.json:
             return
         shown = [list(row) for row in rows]
         table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
         for index, name in enumerate(columns):
             numbers = any(isinstance(row[index], int | float) for row in shown)
-            table.add_column(escape(name), justify="right" if numbers else "left", overflow="fold")
+            justify: Literal["left", "right"] = "right" if numbers else "left"
+            table.add_column(escape(name), justify=justify, overflow="fold", no_wrap=named and index == 0)
         for row in shown:
             table.add_row(*(Text(shown_value(value), style=STYLES.get(str(value), "")) for value in row))
         self.out.print(table)

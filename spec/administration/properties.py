@@ -11,6 +11,7 @@ from tidegauge.spec.administration.rules import AdministrationRules
 from tidegauge.spec.administration.settings import MIN_INSYNC, UNCLEAN, VALUES, Kind
 from tidegauge.spec.administration.state import NONE, Partition, Settings, State, Topic
 from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant
+from tidegauge.spec.kernel.meaning import says
 
 
 def topics(state: State) -> Iterator[Topic]:
@@ -32,23 +33,42 @@ def accepts_loss(state: State, topic: Topic) -> bool:
 
 def invariants() -> Mapping[str, Invariant[State]]:
     return {
-        "LeaderIsInSync": lambda state: all(one.leader == NONE or one.leader in one.isr for one in partitions(state)),
-        "WhoMayLeadsAtOnce": lambda state: all(
-            one.leader != NONE or not any(map(state.is_live.__getitem__, may_take_over(state, topic, one)))
-            for topic in topics(state)
-            for one in topic.partitions
+        "LeaderIsInSync": says(
+            "Who leads is in sync.",
+            lambda state: all(one.leader == NONE or one.leader in one.isr for one in partitions(state)),
         ),
-        "IsrIsLive": lambda state: all(state.is_live[broker] for one in partitions(state) for broker in one.isr),
-        "RemovedIsNotEligible": lambda state: all(
-            state.is_registered[broker] for one in partitions(state) for broker in one.elr
+        "WhoMayLeadsAtOnce": says(
+            "A partition is without a leader only while nobody who may lead it is live.",
+            lambda state: all(
+                one.leader != NONE or not any(map(state.is_live.__getitem__, may_take_over(state, topic, one)))
+                for topic in topics(state)
+                for one in topic.partitions
+            ),
         ),
-        "EligibleBelowMinIsr": lambda state: all(
-            not one.elr or (len(one.isr) < int(set_to(state, topic, MIN_INSYNC) or 1) and not one.elr & one.isr)
-            for topic in topics(state)
-            for one in topic.partitions
+        "IsrIsLive": says(
+            "Who is in sync is live (KIP-841).",
+            lambda state: all(state.is_live[broker] for one in partitions(state) for broker in one.isr),
         ),
-        "ReplicasAreLegal": lambda state: all(map(is_legal, partitions(state))),
-        "AllBrokersHaveMinIsr": lambda state: MIN_INSYNC in dict(state.of_all_brokers),
+        "RemovedIsNotEligible": says(
+            "A broker that is no more registered is not eligible to lead.",
+            lambda state: all(state.is_registered[broker] for one in partitions(state) for broker in one.elr),
+        ),
+        "EligibleBelowMinIsr": says(
+            "There are eligible leaders outside the ISR only while it is too small to commit (KIP-966).",
+            lambda state: all(
+                not one.elr or (len(one.isr) < int(set_to(state, topic, MIN_INSYNC) or 1) and not one.elr & one.isr)
+                for topic in topics(state)
+                for one in topic.partitions
+            ),
+        ),
+        "ReplicasAreLegal": says(
+            "Each replica is listed once, and who is in sync, eligible or moving is a replica.",
+            lambda state: all(map(is_legal, partitions(state))),
+        ),
+        "AllBrokersHaveMinIsr": says(
+            "min.insync.replicas is set for all brokers (KIP-966).",
+            lambda state: MIN_INSYNC in dict(state.of_all_brokers),
+        ),
         "SettingsAreValid": are_settings_valid,
     }
 
@@ -121,12 +141,12 @@ def listed(state: State) -> set[tuple[int, int, int]]:
     }
 
 
-def new_replicas_are_known(before: State, after: State) -> bool:
+def new_replicas_are_known(before: State, action: Action, after: State) -> bool:
     """No replica list names a broker that nobody knows, unless it did so before."""
     return all(after.is_known(broker) for _, _, broker in listed(after) - listed(before))
 
 
-def nothing_grows_on_its_way(before: State, after: State) -> bool:
+def nothing_grows_on_its_way(before: State, action: Action, after: State) -> bool:
     """A topic of which a replica moves stays as it is; new partitions have as many replicas as the first one."""
     return all(
         not any(partition.is_reassigned for partition in old.partitions)
@@ -170,7 +190,8 @@ def others_stay(before: State, action: Action, after: State) -> bool:
 
 
 def step_invariants() -> Mapping[str, StepInvariant[State]]:
-    def epochs_grow(before: State, after: State) -> bool:
+    def epochs_grow(before: State, action: Action, after: State) -> bool:
+        """What changes gets a greater partition epoch; also a greater leader epoch, if the leader or a replica goes."""
         return all(
             new.partition_epoch > old.partition_epoch
             and (new.leader_epoch > old.leader_epoch) == begins_epoch(old, new)
@@ -179,7 +200,7 @@ def step_invariants() -> Mapping[str, StepInvariant[State]]:
             if old != new
         )
 
-    def numbers_are_fenced(before: State, after: State) -> bool:
+    def numbers_are_fenced(before: State, action: Action, after: State) -> bool:
         """Which leader's number is old shows in its partition epoch."""
         return all(
             new.partition_epoch > old.partition_epoch
@@ -188,7 +209,8 @@ def step_invariants() -> Mapping[str, StepInvariant[State]]:
             for old, new in zip(one.partitions, other.partitions, strict=False)
         )
 
-    def names_are_no_ids(before: State, after: State) -> bool:
+    def names_are_no_ids(before: State, action: Action, after: State) -> bool:
+        """A topic that is created has an id that no topic had, whatever its name (KIP-516)."""
         known = {topic.number for topic in topics(before)}
         return all(topic.number in known or topic.number > before.created for topic in topics(after))
 
@@ -201,6 +223,7 @@ def step_invariants() -> Mapping[str, StepInvariant[State]]:
         )
 
     def only_candidates_lead(before: State, action: Action, after: State) -> bool:
+        """Who comes to lead has every committed record, unless loss is accepted, or nobody better can come."""
         return all(
             may_lead(action, old, new) or accepts_loss(after, other)
             for one, other in both(before, after)
@@ -211,15 +234,18 @@ def step_invariants() -> Mapping[str, StepInvariant[State]]:
     return {
         "CandidatesRemain": candidates_remain,
         "OnlyCandidatesLead": only_candidates_lead,
-        "NewReplicasAreKnown": lambda before, _, after: new_replicas_are_known(before, after),
+        "NewReplicasAreKnown": new_replicas_are_known,
         "AllWhoMovedAreInSync": all_who_moved_are_in_sync,
-        "NothingGrowsOnItsWay": lambda before, _, after: nothing_grows_on_its_way(before, after),
-        "EpochsGrow": lambda before, _, after: epochs_grow(before, after),
+        "NothingGrowsOnItsWay": nothing_grows_on_its_way,
+        "EpochsGrow": epochs_grow,
         "OtherSettingsStay": others_stay,
-        "NumbersAreFenced": lambda before, _, after: numbers_are_fenced(before, after),
-        "NamesAreNoIds": lambda before, _, after: names_are_no_ids(before, after),
-        "TopicsOnlyGrow": lambda before, _, after: all(
-            len(old.partitions) <= len(new.partitions) for old, new in both(before, after)
+        "NumbersAreFenced": numbers_are_fenced,
+        "NamesAreNoIds": names_are_no_ids,
+        "TopicsOnlyGrow": says(
+            "No topic loses a partition.",
+            lambda before, _, after: all(
+                len(old.partitions) <= len(new.partitions) for old, new in both(before, after)
+            ),
         ),
         "BlocksAreGivenOnce": blocks_are_given_once,
     }

@@ -21,6 +21,7 @@ import attrs
 
 from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.machine import Action, Invariant, Machine, NotEnabled, StepInvariant
+from tidegauge.spec.kernel.meaning import says
 
 
 class Phase(Enum):
@@ -194,19 +195,36 @@ class Authentication(Machine[Session]):
 
     @property
     def invariants(self) -> Mapping[str, Invariant[Session]]:
-        return {"OnlyTheProvedAreServed": lambda state: state.phase is not Phase.REQUESTS or state.user is not None}
+        return {
+            "OnlyTheProvedAreServed": says(
+                "Requests are taken only of somebody who has proved who it is.",
+                lambda state: state.phase is not Phase.REQUESTS or state.user is not None,
+            )
+        }
 
     @property
     def step_invariants(self) -> Mapping[str, StepInvariant[Session]]:
         return {
-            "NoUnauthenticatedClientIsServed": lambda before, action, after: (
-                not isinstance(action, Ask) or after.outcome is not Outcome.PASSED or before.user is not None
+            "NoUnauthenticatedClientIsServed": says(
+                "A request passes only if its sender had proved who it is.",
+                lambda before, action, after: (
+                    not isinstance(action, Ask) or after.outcome is not Outcome.PASSED or before.user is not None
+                ),
             ),
-            "NothingIsServedAfterExpiry": lambda before, action, after: (
-                after.outcome is not Outcome.PASSED or before.user is None or not 0 < self.lifetime <= before.age
+            "NothingIsServedAfterExpiry": says(
+                "Nothing passes in a session that is over (KIP-368).",
+                lambda before, action, after: (
+                    after.outcome is not Outcome.PASSED or before.user is None or not 0 < self.lifetime <= before.age
+                ),
             ),
-            "ThePrincipalNeverChanges": lambda before, action, after: before.user in (None, after.user),
-            "TheMechanismNeverChanges": lambda before, action, after: before.mechanism in (None, after.mechanism),
+            "ThePrincipalNeverChanges": says(
+                "Who a connection belongs to never changes (KIP-368).",
+                lambda before, action, after: before.user in (None, after.user),
+            ),
+            "TheMechanismNeverChanges": says(
+                "Nor does the mechanism by which that was proved.",
+                lambda before, action, after: before.mechanism in (None, after.mechanism),
+            ),
         }
 
     @property

@@ -362,6 +362,7 @@ class Compaction(Machine[State]):
         return self.swapped(state, state.round.swap).records
 
     def offsets_ascend(self, state: State) -> bool:
+        """Offsets ascend, and no two records have one."""
         offsets = [record.offset for record in self.visible(state)]
         return offsets == sorted(set(offsets))
 

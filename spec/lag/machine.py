@@ -23,6 +23,7 @@ next leader epoch. What a follower holds is `spec.replication`'s; here its fetch
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from itertools import pairwise, product
 from typing import ClassVar, Final, TypeVar
 
@@ -357,7 +358,7 @@ class Lag(GuardedMachine[State]):
 
     @property
     def step_invariants(self) -> Mapping[str, StepInvariant[State]]:
-        return {"WhoKeepsUpStays": lambda before, action, after: who_keeps_up_stays(self, before, action)}
+        return {"WhoKeepsUpStays": partial(who_keeps_up_stays, self)}
 
     @property
     def converges(self) -> Mapping[str, Invariant[State]]:
@@ -421,7 +422,7 @@ def had_what_it_is_said_to_have_had(state: State) -> bool:
     return True
 
 
-def who_keeps_up_stays(machine: Lag, before: State, action: Action) -> bool:
+def who_keeps_up_stays(machine: Lag, before: State, action: Action, after: State) -> bool:
     """Nobody is dropped of whom two fetches in a row of its process, or one, show that it had everything in time."""
     if not isinstance(action, Shrink):
         return True

@@ -20,6 +20,7 @@ import attrs
 
 from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.machine import Action, Invariant, Machine, NotEnabled, StepInvariant
+from tidegauge.spec.kernel.meaning import says
 
 OURS, THEIRS = 0, 1
 """The two clusters."""
@@ -241,29 +242,44 @@ class Membership(Machine[World]):
     @property
     def invariants(self) -> Mapping[str, Invariant[World]]:
         return {
-            "NothingIsDeletedOnHearsay": lambda state: state.destroyed <= state.deleted,
-            "WhatWasCreatedIsThere": lambda state: state.read is None or created_in(state.read) <= state.replicas,
+            "NothingIsDeletedOnHearsay": says(
+                "What is gone from the disk, the log has deleted.", lambda state: state.destroyed <= state.deleted
+            ),
+            "WhatWasCreatedIsThere": says(
+                "A broker has a replica of each topic that the log which it has read has created.",
+                lambda state: state.read is None or created_in(state.read) <= state.replicas,
+            ),
         }
 
     @property
     def step_invariants(self) -> Mapping[str, StepInvariant[World]]:
         return {
-            "ARefusalTouchesNothing": lambda before, action, after: (
-                not after.refused
-                or before.refused
-                or (before.replicas, before.strays, before.noted) == (after.replicas, after.strays, after.noted)
+            "ARefusalTouchesNothing": says(
+                "A broker that refuses a cluster leaves every file as it was.",
+                lambda before, action, after: (
+                    not after.refused
+                    or before.refused
+                    or (before.replicas, before.strays, before.noted) == (after.replicas, after.strays, after.noted)
+                ),
             ),
-            "NoReplicaVanishes": lambda before, action, after: (
-                before.replicas <= after.replicas | after.strays | after.destroyed
+            "NoReplicaVanishes": says(
+                "A replica stays, becomes a stray, or is deleted.",
+                lambda before, action, after: before.replicas <= after.replicas | after.strays | after.destroyed,
             ),
-            "AnotherClusterChangesNothing": lambda before, action, after: (
-                not isinstance(action, Pull) or before.met == OURS or after.replicas == before.replicas
+            "AnotherClusterChangesNothing": says(
+                "What the log of another cluster says changes no replica.",
+                lambda before, action, after: (
+                    not isinstance(action, Pull) or before.met == OURS or after.replicas == before.replicas
+                ),
             ),
-            "ALogThatHasLostWhatWasReadIsNoNews": lambda before, action, after: (
-                not isinstance(action, Pull)
-                or after.refused
-                or after.read is None
-                or after.read[: len(before.noted)] == before.noted
+            "ALogThatHasLostWhatWasReadIsNoNews": says(
+                "A log is followed only if it begins with what was read of it before.",
+                lambda before, action, after: (
+                    not isinstance(action, Pull)
+                    or after.refused
+                    or after.read is None
+                    or after.read[: len(before.noted)] == before.noted
+                ),
             ),
         }
 

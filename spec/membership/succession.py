@@ -23,6 +23,7 @@ import attrs
 
 from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.machine import Action, Invariant, Machine, NotEnabled
+from tidegauge.spec.kernel.meaning import says
 
 OWN, OTHER = 0, 1
 """The broker's directory and address, and those of another place."""
@@ -242,7 +243,11 @@ class Succession(Machine[Contest]):
 
     @property
     def invariants(self) -> Mapping[str, Invariant[Contest]]:
-        return {"OfTwoLiveProcessesOneServes": lambda state: len(state.serving) < 2}
+        return {
+            "OfTwoLiveProcessesOneServes": says(
+                "No two processes serve as one broker.", lambda state: len(state.serving) < 2
+            )
+        }
 
     @property
     def converges(self) -> Mapping[str, Invariant[Contest]]:

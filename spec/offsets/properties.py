@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from tidegauge.spec.kernel.machine import Invariant
@@ -17,9 +18,9 @@ def invariants(machine: OffsetRules) -> Mapping[str, Invariant[State]]:
     return {
         "NewestCounts": newest_counts,
         "PendingIsOpen": pending_is_open,
-        "StableIsDecided": lambda state: stable_is_decided(machine, state),
-        "LoadedIsKept": lambda state: loaded_is_kept(machine, state),
-        "OnlyOldExpires": lambda state: only_old_expires(machine, state),
+        "StableIsDecided": partial(stable_is_decided, machine),
+        "LoadedIsKept": partial(loaded_is_kept, machine),
+        "OnlyOldExpires": partial(only_old_expires, machine),
         "MembersKeepTheirOffsets": members_keep_their_offsets,
         "AcknowledgedIsApplied": acknowledged_is_applied,
     }

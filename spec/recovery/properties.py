@@ -33,6 +33,7 @@ class Properties(Opening):
         }
 
     def nothing_spoilt_is_served(self, state: State) -> bool:
+        """An open log serves no batch that is damaged."""
         return not state.is_open or all(batch.rot is None for batch in state.served)
 
     def flushed_is_kept(self, state: State) -> bool:
@@ -57,12 +58,15 @@ class Properties(Opening):
         return not state.is_open or bool(state.damages) or not any(segment.torn for segment in state.segments)
 
     def nothing_is_appended_to_damage(self, state: State) -> bool:
+        """The segment to which an open log appends ends where its last whole batch does."""
         return not state.is_open or not state.segments[-1].torn
 
     def no_file_is_two_segments(self, state: State) -> bool:
+        """Each segment of an open log has a base offset, and so a file, of its own."""
         return not state.is_open or len({one.base for one in state.segments}) == len(state.segments)
 
     def start_is_in_the_log(self, state: State) -> bool:
+        """An open log starts no later than it ends."""
         return not state.is_open or state.start <= state.end
 
     def epochs_are_the_logs(self, state: State) -> bool:

@@ -143,14 +143,17 @@ def no_committed_record_lost(state: State) -> bool:
 
 
 def high_watermark_within_log(state: State) -> bool:
+    """No high watermark is beyond the end of its log."""
     return not [one for one in state.replicas if not 0 <= one.high_watermark <= len(one.log)]
 
 
 def flushed_within_log(state: State) -> bool:
+    """No more is flushed than is in the log."""
     return not [one for one in state.replicas if not 0 <= one.flushed <= len(one.log)]
 
 
 def leader_in_isr(state: State) -> bool:
+    """Who leads is in sync."""
     return state.controller.leader == NONE or state.controller.leader in state.controller.isr
 
 
@@ -173,6 +176,7 @@ def elr_below_min_insync(machine: ReplicationRules) -> Invariant[State]:
 
 
 def one_leader_per_epoch(state: State) -> bool:
+    """No two brokers take themselves for the leader in one leader epoch."""
     epochs = [replica.leader_epoch for b, replica in enumerate(state.replicas) if replica.leader == b]
     return len(epochs) == len(set(epochs))
 

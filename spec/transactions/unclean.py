@@ -16,6 +16,7 @@ import attrs
 
 from tidegauge.spec.kernel.bounds import times
 from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant
+from tidegauge.spec.kernel.meaning import meaning, says
 from tidegauge.spec.transactions.actions import TransactionAction
 from tidegauge.spec.transactions.machine import Transactions
 from tidegauge.spec.transactions.rules import TransactionRules
@@ -88,11 +89,12 @@ class UncleanTransactions(Transactions):
 
 
 def _unless_lost(holds: Invariant[State]) -> Invariant[State]:
-    return lambda state: bool(times(state.spent, "ElectUnclean")) or holds(state)
+    words = f"Unless an election was unclean: {meaning(holds)}"
+    return says(words, lambda state: bool(times(state.spent, "ElectUnclean")) or holds(state))
 
 
 def _unless_losing(holds: StepInvariant[State]) -> StepInvariant[State]:
     def kept(before: State, action: Action, after: State) -> bool:
         return isinstance(action, ElectUnclean) or holds(before, action, after)
 
-    return kept
+    return says(f"But for an unclean election: {meaning(holds)}", kept)

@@ -36,7 +36,7 @@ from tidegauge.spec.kernel.progress import Limits, Progress, Stop
 from tidegauge.spec.kernel.traces import Violation
 from tidegauge.spec.registry import REGISTRY
 
-NAMES = f"A machine, or a model of one: {', '.join(REGISTRY.names)}."
+NAMES = "A machine, or a model of one: tidegauge list tells which there are."
 Flag = Annotated[bool, Parameter(negative="")]
 
 

@@ -10,6 +10,7 @@ from tidegauge.model_tests.harness.registry import HARNESS
 from tidegauge.model_tests.harness.report.model import Counterexample as Figure
 from tidegauge.model_tests.harness.report.model import Report, Stage, Verdict
 from tidegauge.spec.kernel.changes import plain
+from tidegauge.spec.kernel.meaning import meaning
 from tidegauge.spec.registry import REGISTRY
 
 
@@ -23,7 +24,7 @@ def figure_of(counterexample: Counterexample, replayed: Replayed, replay: str) -
         title=title_of(counterexample.bug),
         machine=machine.name,
         invariant=name if replayed.failed else "",
-        explanation=(rule.__doc__ or "").strip() if rule else replayed.words,
+        explanation=meaning(rule) if rule else replayed.words,
         values={key: plain(value) for key, value in replayed.values.items()},
         steps=HARNESS.of(machine).steps(replayed.trace),
         replay=replay,

@@ -25,6 +25,7 @@ from tidegauge.model_tests.harness.report.model import (
 )
 from tidegauge.spec.kernel.changes import plain
 from tidegauge.spec.kernel.machine import Action
+from tidegauge.spec.kernel.meaning import meaning
 from tidegauge.spec.kernel.traces import Trace, Violation
 from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.state import (
@@ -52,7 +53,7 @@ def counterexample(machine: Replication, violation: Violation[State], *, title: 
         title=title,
         machine=machine.name,
         invariant=violation.invariant,
-        explanation=(rule.__doc__ or "").strip() if rule else "",
+        explanation=meaning(rule) if rule else "",
         values={name: plain(value) for name, value in violation.values.items()},
         steps=steps(violation.trace),
         replay=replay,

@@ -14,6 +14,7 @@ import attrs
 from tidegauge.model_tests.harness.report.model import Step
 from tidegauge.spec.kernel.changes import changes, plain
 from tidegauge.spec.kernel.machine import Action, Machine
+from tidegauge.spec.kernel.meaning import meaning
 from tidegauge.spec.kernel.traces import Step as TraceStep
 from tidegauge.spec.kernel.traces import Trace
 
@@ -165,7 +166,7 @@ def _drawn(
         _, then = draw(Trace(state, (TraceStep(action, after),)))
         target = numbers.get(after)
         broken = [
-            Broken(name, _meaning(holds), {}) for name, holds in machine.step_invariants.items()
+            Broken(name, meaning(holds), {}) for name, holds in machine.step_invariants.items()
             if not holds(state, action, after)
         ]  # fmt: skip
         beyond = _broken(machine, after) if target is None else ()
@@ -178,14 +179,10 @@ def _drawn(
 
 def _broken(machine: Machine[Any], state: Any) -> tuple[Broken, ...]:
     return tuple(
-        Broken(name, _meaning(holds), {key: _cut(plain(value)) for key, value in machine.explain(name, state).items()})
+        Broken(name, meaning(holds), {key: _cut(plain(value)) for key, value in machine.explain(name, state).items()})
         for name, holds in machine.invariants.items()
         if not holds(state)
     )
-
-
-def _meaning(rule: object) -> str:
-    return " ".join((rule.__doc__ or "").split())
 
 
 def _cut(text: str) -> str:

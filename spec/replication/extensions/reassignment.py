@@ -374,6 +374,7 @@ class Reassignment(ReplicationExtension):
 
 
 def leader_in_replicas(state: State) -> bool:
+    """Who leads is a replica."""
     controller = state.controller
     return controller.leader == NONE or controller.leader in assigned(controller)
 
@@ -385,6 +386,7 @@ def isr_within_replicas(state: State) -> bool:
 
 
 def adding_and_removing_are_replicas(state: State) -> bool:
+    """Who is added and who is removed are replicas meanwhile, and nobody is both (KIP-455)."""
     now = Assignment.of(state.controller)
     adding, removing = set(now.adding), set(now.removing)
     return adding | removing <= set(now.replicas) and not adding & removing

@@ -1,0 +1,41 @@
+"""What a property says, in words: the docstring of the function that decides it, or of the one that made that."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import partial
+from inspect import unwrap
+from typing import Any, Final, TypeVar
+
+F = TypeVar("F", bound=Callable[..., bool])
+
+_MADE: Final = ".<locals>.holds"
+"""How the name of a function ends that another one has made of a machine's constants."""
+
+
+def says(words: str, rule: F) -> F:
+    """The rule, a lambda for instance, with what it says."""
+    rule.__doc__ = words
+    return rule
+
+
+def meaning(rule: Any) -> str:
+    """What a property says, in one line; empty where nobody has written it down."""
+    return " ".join(_docstring(rule).split())
+
+
+def summary(rule: Any) -> str:
+    """The first paragraph of what it says."""
+    return " ".join(_docstring(rule).partition("\n\n")[0].split())
+
+
+def _docstring(rule: Any) -> str:
+    if isinstance(rule, partial):
+        return _docstring(rule.func)
+    if rule.__doc__:
+        return str(rule.__doc__)
+    inner = unwrap(rule)
+    module, name = sys.modules.get(inner.__module__), getattr(inner, "__qualname__", "")
+    maker = getattr(module, name.removesuffix(_MADE), None) if name.endswith(_MADE) else inner
+    return str((None if maker is None else maker.__doc__) or "")
