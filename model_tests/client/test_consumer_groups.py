@@ -259,3 +259,41 @@ async def test_members_find_the_next_coordinator_and_lose_nothing() -> None:
             await one.commit()
             await two.commit()
             assert await one.committed(*FOUR) == dict.fromkeys(FOUR, 3)
+
+
+@simulated
+async def test_a_member_that_shares_no_assignor_with_the_others_is_told_which_it_knows() -> None:
+    async with running() as (_, client), Member(client, "range") as one, Member(client, "sticky") as other:
+        await one.join()
+        await until(lambda: share(one), one)
+        await other.join()
+        with pytest.raises(KafkaError, match="share no assignor with this one, which knows sticky") as refused:
+            await until(lambda: False, one, other)
+        assert refused.value.code is ErrorCode.inconsistent_group_protocol
+        assert other.listening.told == []
+        await until(lambda: share(one), one)
+
+
+@pytest.mark.parametrize("request_name", ["JoinGroup", "SyncGroup"])
+@simulated
+async def test_an_error_of_the_coordinator_is_told_once_and_the_member_joins_again(request_name: str) -> None:
+    async with running() as (cluster, client), Member(client) as one:
+        cluster.fail_requests(request_name, "GROUP_AUTHORIZATION_FAILED", 1)
+        await one.join()
+        with pytest.raises(KafkaError, match="takes no such member") as told:
+            await until(lambda: share(one), one)
+        assert told.value.code is ErrorCode.group_authorization_failed
+        await until(lambda: share(one), one)
+
+
+@pytest.mark.parametrize("request_name", ["JoinGroup", "SyncGroup", "Heartbeat"])
+@simulated
+async def test_a_member_looks_for_its_coordinator_again_and_tells_nobody(request_name: str) -> None:
+    async with running() as (cluster, client), Member(client) as one:
+        failing = cluster.fail_requests(request_name, "NOT_COORDINATOR", 2)
+        await one.join()
+        await until(lambda: share(one), one)
+        member_id = one.identity.member_id
+        await until(lambda: failing.remaining == 0, one)
+        await until(lambda: share(one), one)
+        assert one.identity.member_id == member_id
