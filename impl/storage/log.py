@@ -133,6 +133,7 @@ class Log(LogReads):
         is_created = names is None and create_directory(disk, directory)
         if names is None:
             names = LogNames(() if is_created else disk.list_directory(directory))
+        clean_shutdown &= not is_created
         epochs = LeaderEpochCache()
         checkpointed = Checkpointed(
             recovery_point, log_start_offset, high_watermark, clean_shutdown, may_have_gaps, reads_all
@@ -155,7 +156,8 @@ class Log(LogReads):
         log._segments.names_version = int(is_new or not clean_shutdown or recovery.has_changed_files)
         durability.recovery_point = recovery_point
         durability.lower_recovery_point(log.log_end_offset)
-        if log.is_dirty and not is_new:  # a new log has nothing to lose
+        has_nothing = is_new and LEADER_EPOCH_CHECKPOINT not in names.all  # of a log before it the epochs are left
+        if log.is_dirty and not has_nothing:
             durability.sync(log.observer)
         durability.recovery_point = log.log_end_offset
         remove_deleted(disk, directory, names)

@@ -92,6 +92,8 @@ class LogDirectory:
         """Logs that were let go of as they were, and are to be recovered."""
         self._claimed: dict[TopicPartition, UUID] = {}
         """New partitions whose log is yet to be opened -> their topic's id."""
+        self._made: set[TopicPartition] = set()
+        """Partitions that this process has made, whose log it has never had open."""
         self._files = {
             name: Checkpoint(disk, path, name)
             for name in (
@@ -206,7 +208,7 @@ class LogDirectory:
             log_start_offset=self._log_start_offsets.get(key, 0),
             high_watermark=self._high_watermarks.get(key, 0),
             may_have_gaps=key in self._cleaned,
-            clean_shutdown=(self.was_clean and key not in self._in_doubt) or was_closed,
+            clean_shutdown=(self.was_clean and key not in self._in_doubt | self._made) or was_closed,
             knows_log_start=self._knows_log_starts and not was_closed,
             reads_all=names is not None and bool(self.check_bytes) and not was_closed and self._may_check(path, names),
             names=names,
@@ -216,6 +218,7 @@ class LogDirectory:
             self.suspects[key] = str(log.damage.gaps[0]) if log.damage else log.recovery.doubt
         self.logs[key] = log
         self._in_doubt.discard(key)
+        self._made.discard(key)
         return log
 
     def _may_check(self, path: str, names: LogNames) -> bool:
@@ -260,6 +263,7 @@ class LogDirectory:
         if not self._disk.create_directory(path):
             return None
         self._claimed[key] = topic_id
+        self._made.add(key)
         file = self._disk.open_apart(f"{path}/{checkpoints.PARTITION_METADATA}", create=True)
         try:
             file.append(checkpoints.encode_partition_metadata(topic_id).encode())
@@ -376,10 +380,9 @@ class LogDirectory:
         return name
 
     def _forget(self, key: TopicPartition) -> None:
-        self._recovery_points.pop(key, None)
-        self._log_start_offsets.pop(key, None)
-        self._high_watermarks.pop(key, None)
-        self._cleaned.pop(key, None)
+        for offsets in (self._recovery_points, self._log_start_offsets, self._high_watermarks, self._cleaned):
+            offsets.pop(key, None)
+        self._made.discard(key)
 
     def _unused_name(self, key: TopicPartition, suffix: str) -> str:
         """`topic-N.<32 hex digits><suffix>` for a directory on its way, as no other is called."""

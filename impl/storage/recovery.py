@@ -31,22 +31,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Container, Iterable, Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from functools import partial
 from typing import Final
 
 import attrs
 
-from tidegauge.impl.partition.transactions import AbortedTransaction, Transactions
 from tidegauge.impl.ports.disk import Disk
 from tidegauge.impl.ports.log_lines import log_event
-from tidegauge.impl.records.markers import ABORT_MARKER, marker_record
+from tidegauge.impl.storage import checkpoints
 from tidegauge.impl.storage.checkpoints import PARTITION_METADATA
 from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.damage import DAMAGE_NOTE, STRAY_SUFFIX, Gap, unused_path
 from tidegauge.impl.storage.epoch_recovery import contradiction, read_epochs, reject
-from tidegauge.impl.storage.errors import CorruptLogError
-from tidegauge.impl.storage.index_files import tell_rebuilt
 from tidegauge.impl.storage.interrupted_replacements import finish_replacements
 from tidegauge.impl.storage.leader_epoch_cache import UNDEFINED_EPOCH, EpochEntry, LeaderEpochCache
 from tidegauge.impl.storage.log_names import LogNames
@@ -61,6 +58,7 @@ from tidegauge.impl.storage.segment_names import (
     file_name,
 )
 from tidegauge.impl.storage.survey import MAX_RELATIVE_OFFSET, Around, Bounds
+from tidegauge.impl.storage.transaction_recovery import index_transactions
 
 LOGGER: Final = logging.getLogger(__name__)
 
@@ -132,7 +130,8 @@ def recover_segments(
     `names` are those in the directory. `epochs` becomes what the checkpoint says of the segments that are believed, and
     what the others hold.
     """
-    if len(names.all) <= (PARTITION_METADATA in names) and checkpointed.knows_nothing:  # a new log
+    is_bare = len(names.all) <= (PARTITION_METADATA in names)
+    if is_bare and checkpointed.knows_nothing and not checkpointed.clean_shutdown:  # a new log
         return [], NOTHING_RECOVERED
     has_deleted = bool(names.deleted)
     names = finish_replacements(disk, directory, names, config.index_interval_bytes)
@@ -210,6 +209,8 @@ class _Recovering:
         self.is_point_rejected = self.ends_in_damage = False
         self._has_dropped_damage = False
         """Whether a file was set aside of which nothing tells what it held."""
+        self._later: list[tuple[int, bool]] = []
+        """What segments were set aside that do not follow the log, and whether they hold batches."""
         self._disk = disk
         self._directory = directory
         self._config = config
@@ -251,7 +252,7 @@ class _Recovering:
 
         With a rejected recovery point a file was set aside for offsets that nobody else knows of.
         """
-        self.strays, self.cut_bytes = before.strays, before.cut_bytes
+        self.strays, self.cut_bytes, self._later = before.strays, before.cut_bytes, before._later
         self._has_dropped_damage = before._has_dropped_damage and not before.is_point_rejected
         self.ends_in_damage = self._has_dropped_damage
 
@@ -320,9 +321,11 @@ class _Recovering:
             self._set_aside(base, f"the segment before it ends at {end}")
             return False
         if not self._holds_batches(base):
+            self._later.append((base, False))
             self._set_aside(base, f"the log ends at {end}, and it holds no batch")
             return False
         if base > self._flushed:
+            self._later.append((base, True))
             self._set_aside(base, f"the log ends at {end}, and nothing beyond {self._flushed} was flushed")
             return False
         if self._known.may_have_gaps:
@@ -392,7 +395,7 @@ class _Recovering:
             reason = f"{segment.path(LOG_SUFFIX)} is damaged at position {extent.position}{told}"
             self._add_gap(extent.start, extent.end, reason)
         self._restore_epochs(before, segment)
-        _index_transactions(self.segments, segment, has_markers=found.has_markers)
+        index_transactions(self.segments, segment, has_markers=found.has_markers)
         return segment
 
     def _ended(self, base: int) -> int:
@@ -510,16 +513,24 @@ class _Recovering:
             self.is_point_rejected = True
 
     def _doubt_end(self) -> None:
-        """Whether a log that was closed may have gone on where it ends now.
+        """Whether a log may have gone on where it ends now.
 
-        A snapshot is named after a later offset. Or it has what lies behind its recovery point, or something was cut,
-        and nothing else says that it ended here.
+        It was closed, and a snapshot or a file is named after a later offset. Or it has what lies behind its recovery
+        point, or something was cut, and nothing else says that it ended here.
         """
-        end, point = self.end_offset, self._known.recovery_point
-        if not (self._known.clean_shutdown and point):
+        end, point, was_closed = self.end_offset, self._known.recovery_point, self._known.clean_shutdown
+        if self.is_point_rejected:
+            return  # all is read again without it
+        if not self.segments:
+            had_file = was_closed or checkpoints.LEADER_EPOCH_CHECKPOINT in self._names
+            why = "it has no file left" if had_file else ""
+        elif was_closed:
+            ends = self._start_from(end), *self._snapshots
+            is_odd = point and end not in ends and (self.cut_bytes or end > point)
+            why = "nothing says that it ended here" if is_odd or max([*ends, *self._later_files()]) > end else ""
+        else:
             return
-        ends = (self._start_from(end), *self._snapshots)
-        if max(ends) > end or (end not in ends and (self.cut_bytes or end > point)):
+        if why:
             self.ends_in_damage = True
             log_event(
                 LOGGER,
@@ -528,10 +539,15 @@ class _Recovering:
                 log=self._directory,
                 log_end=end,
                 recovery_point=point,
-                why="the log was closed, and nothing says that it ended here",
+                why=f"the log was closed, and {why}" if was_closed else why,
                 next="if there were more records, they are fetched from the leader; without another replica they are "
                 "gone",
             )
+
+    def _later_files(self) -> Iterator[int]:
+        """After what files are named that may have been the end; one that holds nothing only if no file does."""
+        is_empty = all(one.next_offset == one.base_offset for one in self.segments)
+        return (base for base, has_batches in self._later if has_batches or is_empty)
 
     def _restore_epochs(self, before: Sequence[tuple[int, int]], segment: Segment) -> None:
         """Epochs that began in what is damaged are known from the checkpoint only; later segments may not be read."""
@@ -568,31 +584,3 @@ class _Recovering:
             why=reason,
             next=f"it is kept as {aside} until an operator removes it",
         )
-
-
-def _index_transactions(earlier: Sequence[Segment], segment: Segment, *, has_markers: bool) -> None:
-    """Find the aborted transactions of a segment that was scanned, with their starts in earlier ones."""
-    if not has_markers:
-        _replace_transactions(segment, [])
-        return
-    transactions = Transactions()
-    found = []
-    for one in (*earlier, segment):
-        with suppress(CorruptLogError):  # what begins behind damage is found no more
-            for header in one.headers():
-                if not header.is_transactional:
-                    continue
-                if not header.is_control:
-                    transactions.begin(header.producer_id, header.base_offset)
-                    continue
-                marker = marker_record(one.read_batch(header))
-                is_abort = marker is not None and marker.kind == ABORT_MARKER
-                aborted = transactions.end(header.producer_id, header.last_offset, aborted=is_abort)
-                if aborted is not None and one is segment:
-                    found.append(aborted)
-    _replace_transactions(segment, found)
-
-
-def _replace_transactions(segment: Segment, found: list[AbortedTransaction]) -> None:
-    if segment.transaction_index.replace(found):
-        tell_rebuilt(segment.path(LOG_SUFFIX), "its index of aborted transactions does not fit it")

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from collections.abc import Sequence
 
 import pytest
 
 from tidegauge.model_tests.harness.cores.log_recovery import RecoveryCores
 from tidegauge.model_tests.harness.lockstep.checked import CheckedLockstep, failure_of
 from tidegauge.model_tests.harness.registry import HARNESS
+from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.recovery.actions import (
     Append,
     Close,
+    Crash,
     Flush,
     LoseEpochs,
     LosePoint,
     LoseSegment,
+    LoseStart,
+    LowerPoint,
+    MakeUp,
     Open,
     Roll,
     Spoil,
@@ -80,6 +86,38 @@ def test_an_epoch_that_begins_behind_the_end_denies_the_epochs_whether_or_not_al
     failure = failure_of(pair, actions)
     assert failure is None, failure.words
     assert (tuple(pair.actions), pair.state.start_in_doubt) == (actions, True)
+
+
+@pytest.mark.parametrize(
+    ("log", "damage"),
+    [
+        ((Append(1), StartAt(1), Close()), (LosePoint(), LoseStart(), LoseSegment(0))),
+        (
+            (Append(1), Roll(), StartAt(1), Close(), Open(False), Close()),
+            (LoseEpochs(False), LosePoint(), MakeUp(0, True)),
+        ),
+        ((Append(2), Roll(), StartAt(2), Close(), Open(False), Close()), (LoseStart(), LowerPoint(1), MakeUp(1, True))),
+    ],
+    ids=["it has no file", "a stray file before it", "a stray file at a recovery point that is too low"],
+)
+def test_a_closed_log_that_three_damages_have_made_shorter_says_so(
+    log: Sequence[Action], damage: Sequence[Action]
+) -> None:
+    actions = (Open(False), *log, *damage, Open(False))
+    pair = CheckedLockstep(Recovery(max_damages=3), RecoveryCores(Recovery()))
+    failure = failure_of(pair, actions)
+    assert failure is None, failure.words
+    assert (tuple(pair.actions), pair.state.ends_in_damage) == (actions, True)
+
+
+def test_a_log_of_which_all_was_lost_does_not_start_where_the_epochs_of_the_former_one_do() -> None:
+    """A stray file at 1 would be its first one: the epochs of a log that started at 2 say that nothing lies before."""
+    log = (Open(False), Append(2), StartAt(2), Close(), LoseStart(), LoseSegment(0), Open(False))
+    actions = (*log, Crash(0, 0, False, False), MakeUp(1, False), Open(False))
+    pair = CheckedLockstep(Recovery(max_damages=3), RecoveryCores(Recovery()))
+    failure = failure_of(pair, actions)
+    assert failure is None, failure.words
+    assert (tuple(pair.actions), pair.state.start, pair.state.end) == (actions, 0, 0)
 
 
 @pytest.mark.deep

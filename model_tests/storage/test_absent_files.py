@@ -1,7 +1,8 @@
 """Whatever of a log's files are gone: its start and end move with a line that says so, and all that is left is served.
 
 Every set of files is searched: each checkpoint of the directory and of the partition, the producers' snapshots, the
-note of a clean stop, and each segment; after a clean stop, and after two kinds of crash.
+note of a clean stop, and each segment; after a clean stop, and after two kinds of crash. What is opened then is stopped
+once more, and gets a stray file.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.errors import DamagedLogError
 from tidegauge.impl.storage.log import Log
 from tidegauge.impl.storage.log_directory import CLEAN_SHUTDOWN, LogDirectory
-from tidegauge.impl.storage.segment_names import LOG_SUFFIX, SNAPSHOT_SUFFIX
+from tidegauge.impl.storage.segment_names import LOG_SUFFIX, SNAPSHOT_SUFFIX, file_name
 
 KEY = ("tide", 0)
 TOPIC_ID = UUID(int=7)
@@ -30,6 +31,7 @@ PATH = "data/tide-0"
 OF_THE_LOG = (
     "damage found",
     "log ends in damage",
+    "log end in doubt",
     "log ends below its high watermark",
     "log start in doubt",
     "recovery point rejected",
@@ -94,6 +96,7 @@ SHAPES: Mapping[str, Shape] = {
     "it began anew": Shape(4, (1, 2), anew_at=10),
     "the last segment is empty": Shape(4, (1, 2), is_rolled=True),
     "all is deleted": Shape(4, (1, 2), start=4),
+    "one segment that is deleted": Shape(2, (1,), start=2),
 }
 STOPS = ("clean", "crash behind a checkpoint", "crash before any checkpoint")
 
@@ -193,6 +196,54 @@ def check(before: Written, gone: Collection[str], caplog: pytest.LogCaptureFixtu
     directory.abandon()
 
 
+def check_stray(
+    before: Written,
+    gone: Collection[str],
+    stray: int,
+    content: bytes,
+    caplog: pytest.LogCaptureFixture,
+    *,
+    closes: bool,
+) -> None:
+    """Open the log of which these files are gone, stop it, and open it beside a file that nobody has written."""
+    disk = lose(before, gone)
+    directory = opened(disk)
+    log = directory.open_log(*KEY, CONFIG, 0, TOPIC_ID)
+    start, end, bases = log.log_start_offset, log.log_end_offset, log.segment_base_offsets
+    if stray in bases:
+        directory.abandon()
+        return
+    if closes:
+        directory.close(broker_epoch=5)
+    else:
+        disk.crash(tails=CrashOutcome.KEPT, names=CrashOutcome.KEPT)
+        disk.power_on()
+    disk.open(f"{PATH}/{file_name(stray, LOG_SUFFIX)}", create=True).append(content)
+    caplog.clear()
+    directory = opened(disk)
+    log = directory.open_log(*KEY, CONFIG, 0, TOPIC_ID)
+    if log.log_start_offset > start or log.log_end_offset < end:
+        assert any(line.startswith(OF_THE_LOG) and "tide-0" in line for line in caplog.messages), "no line says so"
+        assert KEY in directory.suspects, "its broker counts as one that has lost nothing"
+    readable(log)
+    directory.abandon()
+
+
+def check_strays(
+    name: str, stop: str, counts: Sequence[int], contents: Sequence[bytes], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Lose every set of so many files with a segment among them, and try every stray file after each."""
+    caplog.set_level(logging.WARNING, "tidegauge.impl.storage")
+    before = written(SHAPES[name], stop, knows_high_watermark=False)
+    sets = [gone for count in counts for gone in itertools.combinations(before.files, count)]
+    sets = [gone for gone in sets if any(one.endswith(LOG_SUFFIX) for one in gone)]
+    for gone, stray, content, closes in itertools.product(sets, range(before.end + 2), contents, (False, True)):
+        try:
+            check_stray(before, gone, stray, content, caplog, closes=closes)
+        except AssertionError as error:
+            pytest.fail(f"{error}: {name}, {stop}, {gone=}, {stray=}, {content[:1]=}, {closes=}")
+
+
 def is_missing(lines: Sequence[str], name: str) -> bool:
     return any(line.startswith(f"checkpoint missing: file=data/{name}") for line in lines)
 
@@ -248,6 +299,21 @@ def test_all_lost_files_are_told_when_they_move_where_a_log_starts_or_ends(
     name: str, stop: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     check_all([name], stop, 99, caplog, with_high_watermarks=True)
+
+
+def test_a_stray_file_beside_a_log_that_was_lost_moves_no_start_and_no_end_in_silence(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    check_strays("one segment that is deleted", "clean", [2], [b""], caplog)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("stop", STOPS)
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_stray_file_after_any_losses_moves_no_start_and_no_end_in_silence(
+    name: str, stop: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    check_strays(name, stop, [1, 2, 3], [b"", b"x" * 200], caplog)
 
 
 def test_a_log_that_began_anew_without_leader_epochs_is_not_in_doubt(caplog: pytest.LogCaptureFixture) -> None:

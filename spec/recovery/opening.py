@@ -75,7 +75,7 @@ class Opening(Rules, Replacements):
             gaps=tuple(gaps),
             flushed=end,
             point=min(state.point, end),
-            noted=state.first_epoch if in_doubt else state.written_epochs if taken.segments else state.noted,
+            noted=state.first_epoch if in_doubt else state.written_epochs,
             snapshots=self.kept_snapshots(state, segments, start, end),
             is_clean=False,
             is_contradicted=state.is_contradicted and not reads_all,
@@ -211,14 +211,27 @@ class Opening(Rules, Replacements):
         taken.segments.append(segment)
 
     def is_end_unsure(self, state: State, taken: Taken, point: int) -> bool:
-        """Whether a log that was closed may have gone on where it ends now.
+        """Whether a log may have gone on where it ends now.
 
-        A snapshot is named after a later offset. Or it has what lies behind its recovery point, or something was cut,
-        and nothing else says that it ended here.
+        It was closed, and a snapshot or a file is named after a later offset. Or it has what lies behind its recovery
+        point, or something was cut, and nothing else says that it ended here.
         """
+        if not taken.segments:
+            return self.is_file_missing(state)
         ends = {self.start_not_denied(state), *state.snapshots}
-        is_odd = taken.end not in ends and (taken.is_cut or taken.end > point)
-        return state.is_clean and point > 0 and (is_odd or max(ends) > taken.end)
+        is_odd = point > 0 and taken.end not in ends and (taken.is_cut or taken.end > point)
+        return state.is_clean and (is_odd or max([*ends, *self.later_files(state, taken)]) > taken.end)
+
+    def later_files(self, state: State, taken: Taken) -> Iterator[int]:
+        """After what files are named that may have been the log's end; one that holds nothing only if no file does."""
+        is_empty = not any(segment.batches for segment in taken.segments)
+        for segment in state.segments:
+            if segment.base > taken.end and (is_empty or self.read(segment).believed):
+                yield segment.base
+
+    def is_file_missing(self, state: State) -> bool:
+        """Whether a log without any file has had one: it was closed, or its leader epochs were written down."""
+        return state.is_clean or state.noted != NO_FILE
 
     def start_not_denied(self, state: State) -> int:
         """The log start that is written down, unless the leader epochs deny it: 0 then.

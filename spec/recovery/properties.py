@@ -122,8 +122,8 @@ class Properties(Opening):
         return kept.issuperset(batch for batch in batches if before.start < batch.end <= damaged)
 
     def loss_is_told(self, before: State, action: Action, after: State) -> bool:
-        """A log that was closed in order, and ends earlier than it did, says so, unless much is damaged."""
-        is_told = bool(after.gaps) or after.was_rejected or after.ends_in_damage or before.damages > 2
+        """A log that was closed in order, and ends earlier than it did, says so."""
+        is_told = bool(after.gaps) or after.was_rejected or after.ends_in_damage
         return is_told or not isinstance(action, Open) or not before.is_clean or after.end >= before.flushed
 
     def start_is_told(self, before: State, action: Action, after: State) -> bool:

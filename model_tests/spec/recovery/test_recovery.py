@@ -15,18 +15,18 @@ from tidegauge.spec.recovery.machine import Recovery
 from tidegauge.spec.recovery.opening import Taken
 from tidegauge.spec.recovery.properties import WHOLE
 from tidegauge.spec.recovery.reading import Damaged
-from tidegauge.spec.recovery.state import UNREADABLE, Batch, Gap, Rot, Segment, Stage, State
+from tidegauge.spec.recovery.state import NO_EPOCHS, UNREADABLE, Batch, Gap, Rot, Segment, Stage, State
 
 
 def test_one_batch_a_crash_and_any_damage() -> None:
     found = explore(Recovery(max_appends=1), converges=True)
-    assert (found.holds, found.complete, found.distinct) == (True, True, 6_043)
+    assert (found.holds, found.complete, found.distinct) == (True, True, 6_444)
     assert found.reached.keys() == {"a recovery point is rejected"}
 
 
 def test_a_cleaner_that_dies_and_epochs_of_another_log() -> None:
     found = explore(Recovery(max_appends=1, replaces=True, lies=True))
-    assert (found.holds, found.complete, found.distinct) == (True, True, 6_371)
+    assert (found.holds, found.complete, found.distinct) == (True, True, 6_772)
 
 
 @pytest.mark.deep
@@ -34,8 +34,9 @@ def test_a_cleaner_that_dies_and_epochs_of_another_log() -> None:
     ("machine", "states"),
     [
         (Recovery(max_appends=2, max_damages=0), 24_551),
-        (Recovery(max_appends=1, max_damages=2), 29_193),
-        (Recovery(max_appends=1, max_crashes=0, max_damages=3), 26_352),
+        (Recovery(max_appends=1, max_damages=2), 31_866),
+        (Recovery(max_appends=1, max_damages=3), 96_132),
+        (Recovery(max_appends=1, max_crashes=0, max_damages=4), 61_795),
     ],
 )
 def test_more_batches_or_more_damage(machine: Recovery, states: int) -> None:
@@ -152,7 +153,10 @@ class BelievesASnapshotMoreThanALogThatIsWhole(Recovery):
 
 
 class EndsEarlierInSilence(AsksNoSnapshots):
-    """Nor does it matter here that offsets are given twice."""
+    """Nor is an end in doubt, nor does it matter here that offsets are given twice."""
+
+    def is_end_unsure(self, state: State, taken: Taken, point: int) -> bool:
+        return False
 
     def no_offset_is_given_twice(self, before: State, action: Action, after: State) -> bool:
         return True
@@ -180,6 +184,47 @@ class BelievesAFirstFileOfWhichNoStartIsNoted(TakesTheFirstFileForTheStart):
     def initial(self) -> Iterable[State]:
         for state in super().initial():
             yield attrs.evolve(state, first_epoch=0, noted=0, damages=1)
+
+
+class KeepsEpochsOfALogThatIsGone(Recovery):
+    """A log that starts at 2 has lost its only file, and its log start; a stray file comes later."""
+
+    def initial(self) -> Iterable[State]:
+        yield State(end=2, flushed=2, point=2, noted=1, is_clean=True, start_is_lost=True, began=2, damages=2)
+
+    def opened(self, state: State, *, reads_all: bool) -> State:
+        after = super().opened(state, reads_all=reads_all)
+        return after if state.segments else attrs.evolve(after, noted=state.noted)
+
+
+class TakesALogThatIsGoneForANewOne(Recovery):
+    """A log that was closed has no file, nor is anything else left that knows of it."""
+
+    def initial(self) -> Iterable[State]:
+        yield State(end=1, flushed=1, is_clean=True, start_is_lost=True, began=1, damages=3)
+
+    def is_file_missing(self, state: State) -> bool:
+        return False
+
+
+class SeesNoLaterFiles(Recovery):
+    """The only file of a log is empty, as is a stray one before it; epochs deny its start, and the point is lost."""
+
+    def initial(self) -> Iterable[State]:
+        files = Segment(0, is_stray=True), Segment(1)
+        yield State(files, start=1, began=1, end=1, flushed=1, noted=NO_EPOCHS, is_clean=True, damages=3)
+
+    def later_files(self, state: State, taken: Taken) -> Iterator[int]:
+        return iter(())
+
+
+class SeesNoLaterFilesBehindAPoint(SeesNoLaterFiles):
+    """A log that started at 2 is as empty; its start is lost, and its recovery point too low."""
+
+    def initial(self) -> Iterable[State]:
+        files = Segment(1, is_stray=True), Segment(2)
+        known = State(files, began=2, end=2, flushed=2, point=1, first_epoch=1, noted=1, is_clean=True, damages=3)
+        yield attrs.evolve(known, start_is_lost=True)
 
 
 class StartsWhereTheFilesDo(Recovery):
@@ -291,6 +336,10 @@ class BelievesEpochsOfAnotherLog(Recovery):
         (ForgetsWhatALogStartSays(max_appends=1), "NoOffsetIsGivenTwice"),
         (TakesTheFirstFileForTheStart(max_appends=0), "StartIsTold"),
         (BelievesAFirstFileOfWhichNoStartIsNoted(max_appends=0), "StartIsTold"),
+        (KeepsEpochsOfALogThatIsGone(max_appends=0, max_damages=3), "StartIsTold"),
+        (TakesALogThatIsGoneForANewOne(max_appends=0), "LossIsTold"),
+        (SeesNoLaterFiles(max_appends=0), "LossIsTold"),
+        (SeesNoLaterFilesBehindAPoint(max_appends=0), "LossIsTold"),
         (StartsWhereTheFilesDo(max_appends=1), "DeletedIsGone"),
         (StartsWhereItIsTold(max_appends=1), "StartIsInTheLog"),
         (SkipsWhatIsMissing(max_appends=2, max_damages=0), "FlushedIsKept"),
