@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from itertools import count
 
 import pytest
@@ -130,3 +131,49 @@ def test_nothing_acknowledged_is_lost_and_markers_are_written_when_there_is_room
 
     run()
     assert "no room: node=broker-0" in caplog.text
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_member_that_comes_while_the_disk_is_full_joins_when_there_is_room(protocol: str) -> None:
+    """What its coordinator decides about it cannot be written: the group is as it was, and it asks again."""
+
+    @simulated
+    async def run() -> None:
+        config = {**CONFIG, "group.initial.rebalance.delay.ms": 0}
+        async with Cluster(1, seed=3, config=config) as cluster, cluster.client() as client:
+            await cluster.create_topic("t", partitions=2)
+            settings = ConsumerConfig(group_id="g", group_protocol=protocol, auto_offset_reset="earliest")
+            first, second = Consumer(client, settings), Consumer(client, settings)
+            async with first, second:
+                await first.subscribe(["t"])
+                await polled(lambda: len(first.assignment) == 2, first)
+                cluster.fill_disk(0)
+                await second.subscribe(["t"])
+                ends = trio.current_time() + 8
+                await polled(lambda: trio.current_time() > ends, first, second)
+                assert not second.assignment
+                assert cluster.is_alive(0)
+                cluster.heal_disk(0)
+                await polled(lambda: (len(first.assignment), len(second.assignment)) == (1, 1), first, second)
+                await client.produce("t", b"a", partition=0)
+                await client.produce("t", b"b", partition=1)
+                found: list[bytes | None] = []
+                await polled(lambda: len(found) == 2, first, second, found=found)
+                assert sorted(map(bytes, filter(None, found))) == [b"a", b"b"]
+
+    run()
+
+
+async def polled(true: Callable[[], bool], *members: Consumer, found: list[bytes | None] | None = None) -> None:
+    """All of these poll in turn until something is so; coordinators may refuse meanwhile what can be tried again."""
+    with trio.fail_after(120):
+        while not true():
+            for member in members:
+                try:
+                    records = await member.poll(100)
+                except KafkaError as error:
+                    if not error.code.retriable:
+                        raise
+                    continue
+                if found is not None:
+                    found += [record.value for record in records]
