@@ -42,6 +42,7 @@ from tidegauge.spec.bugs.groups import GROUP_BUGS
 from tidegauge.spec.bugs.idempotence import IDEMPOTENCE_BUGS
 from tidegauge.spec.bugs.kip320 import KIP320_BUGS
 from tidegauge.spec.bugs.kip848 import KIP848_BUGS
+from tidegauge.spec.bugs.loading import LOADING_BUGS
 from tidegauge.spec.bugs.offsets import OFFSET_BUGS
 from tidegauge.spec.bugs.reading import READING_BUGS
 from tidegauge.spec.bugs.transactions import TRANSACTION_BUGS
@@ -55,6 +56,7 @@ from tidegauge.spec.groups.classic.models import GROUP_MODELS
 from tidegauge.spec.groups.consumer import state as consumer_groups
 from tidegauge.spec.groups.consumer.machine import ConsumerGroups
 from tidegauge.spec.groups.consumer.models import CONSUMER_MODELS
+from tidegauge.spec.groups.loading.machine import GroupLoading
 from tidegauge.spec.groups.migration.machine import GroupMigration
 from tidegauge.spec.groups.migration.models import MIGRATION_MODELS
 from tidegauge.spec.idempotence import state as idempotence
@@ -386,6 +388,7 @@ REGISTRY: Final = Registry(
         tuple(MIGRATION_MODELS.values()),
         populations=(CONSUMERS,),
     ),
+    Registration("group-loading", GroupLoading(), bugs=tuple(LOADING_BUGS.values())),
     Registration(
         "committed-reads",
         CommittedReads(transactions=2, partitions=1, incarnations=1),

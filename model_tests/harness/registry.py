@@ -27,6 +27,7 @@ from tidegauge.model_tests.bugs.cleaning import CLEANING_BUGS
 from tidegauge.model_tests.bugs.consumers import CONSUMER_BUGS
 from tidegauge.model_tests.bugs.groups import GROUP_BUGS
 from tidegauge.model_tests.bugs.idempotence import IDEMPOTENCE_BUGS
+from tidegauge.model_tests.bugs.loading import LOADING_BUGS
 from tidegauge.model_tests.bugs.offsets import OFFSET_BUGS
 from tidegauge.model_tests.bugs.transactions import TRANSACTION_BUGS
 from tidegauge.model_tests.bugs.workers import WORKER_BUGS
@@ -63,6 +64,7 @@ from tidegauge.model_tests.harness.cores.extensions.running_damage import Runnin
 from tidegauge.model_tests.harness.cores.extensions.settings import SettingsCores
 from tidegauge.model_tests.harness.cores.extensions.shutdown import ShutdownCores
 from tidegauge.model_tests.harness.cores.extensions.unregistering import UnregisteringCores
+from tidegauge.model_tests.harness.cores.group_loading import CORRECT_LOADING, LOADING_WALKS, LoadingCores
 from tidegauge.model_tests.harness.cores.group_migration import CORRECT_MIGRATION, MIGRATION_WALKS, MigrationCores
 from tidegauge.model_tests.harness.cores.idempotence import IdempotentCores
 from tidegauge.model_tests.harness.cores.lag import LagCores
@@ -451,6 +453,15 @@ HARNESS: Final = HarnessRegistry(
         plan=MIGRATION_WALKS,
         steps=PROCESSES,
         unbound={Side.CLUSTER: "members of real clients go over beside brokers (clients/test_group_migration.py)"},
+    ),
+    Registration(
+        "group-loading",
+        roles=CORRECT_LOADING,
+        cores=LoadingCores,
+        plan=LOADING_WALKS,
+        steps=PlainSteps((("members", "member"),)),
+        unbound={Side.CLUSTER: "it is about one log and who loads it; a broker's cleaner goes by time"},
+        bugs=tuple(LOADING_BUGS.values()),
     ),
     Registration(
         "offsets",

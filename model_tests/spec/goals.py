@@ -27,6 +27,8 @@ from tidegauge.spec.groups.consumer import processes as consumers
 from tidegauge.spec.groups.consumer import requests as consumer_requests
 from tidegauge.spec.groups.consumer import timing as consumer_timing
 from tidegauge.spec.groups.consumer.machine import ConsumerGroups
+from tidegauge.spec.groups.loading import actions as loading
+from tidegauge.spec.groups.loading.machine import GroupLoading
 from tidegauge.spec.groups.migration import requests as migration_requests
 from tidegauge.spec.groups.migration.machine import GroupMigration
 from tidegauge.spec.idempotence import partition, producer
@@ -383,6 +385,19 @@ OF_OTHERS: Final = (
         6,
         of(offsets.Clean),
     ),
+    Reached(
+        "a load has read of two members that have the partition",
+        GroupLoading(max_rounds=1),
+        11,
+        of(loading.Clean),
+    ),
+    Reached(
+        "a load reads a tombstone of a group that it knows nothing of",
+        GroupLoading(members=1, max_changes=2, max_rounds=1),
+        4,
+        of(loading.Clean),
+    ),
+    Reached("a group that is gone is loaded", GroupLoading(members=1), 7, of(loading.Delete)),
     Reached("one worker is at a partition, and a record waits", Workers(), 4, of(workers.Begin)),
     Reached(
         "a worker takes the partition over from one that hangs", Workers(bounds=Bounds(Hang=1)), 6, of(workers.Expire)

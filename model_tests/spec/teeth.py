@@ -20,6 +20,7 @@ from tidegauge.spec.administration.state import Topic
 from tidegauge.spec.authentication.machine import Authentication, Outcome, Phase, Session
 from tidegauge.spec.bugs import running_damage
 from tidegauge.spec.bugs.groups.kafka_12890 import BUG as KAFKA_12890
+from tidegauge.spec.bugs.loading.kafka_17306 import BUG as KAFKA_17306
 from tidegauge.spec.bugs.reading.kafka_9807 import BUG as KAFKA_9807
 from tidegauge.spec.compaction.machine import Compaction, Segment
 from tidegauge.spec.compaction.transactional import Clean, Copy, Entry, TransactionalCompaction
@@ -360,6 +361,7 @@ WRONG: Final[tuple[tuple[str, Machine[Any], str], ...]] = (
     ("kip848-first", FirstGivesEachToAll(), "LegalTargetAssignment"),
     ("kip848-first", FirstCallsAnyStable(), "ValidStableGroupState"),
     # goals
+    ("group-loading", KAFKA_17306.machine(), "every load ends"),
     ("kip848", without(Kip848(), CompleteReconciliation), "the group has converged"),
     ("kip848-first", without(FirstKip848(), CompleteReconciliation), "the group has converged"),
     ("offsets", without(Offsets(producers=1, max_entries=2), WriteMarker),

@@ -49,6 +49,7 @@ REFUSED: Final[Mapping[str, int]] = {
     "classic-groups": 305549,
     "consumer-groups": 228981,
     "group-migration": 163066,
+    "group-loading": 0,
     "lag": 42,
     "administration": 62559,
     "committed-reads": 9344,

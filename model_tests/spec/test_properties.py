@@ -46,6 +46,7 @@ FALSE: Final[Mapping[str, int]] = {
     "classic-groups": 554,
     "consumer-groups": 326,
     "group-migration": 398,
+    "group-loading": 195,
     "committed-reads": 476,
     "unclean-transactions": 401,
     "offsets": 306,

@@ -19,6 +19,7 @@ from tidegauge.model_tests.spec.authentication import test_authentication
 from tidegauge.model_tests.spec.compaction import rule_mutants as compaction
 from tidegauge.model_tests.spec.groups import (
     consumer_mutants,
+    loading_mutants,
     migration_mutants,
     test_consumer_mutants,
     test_migration_mutants,
@@ -46,6 +47,7 @@ from tidegauge.spec.registry import REGISTRY, Registration
 MUTANTS: Final[tuple[RuleMutant, ...]] = (
     *idempotence.MUTANTS,
     *offsets.MUTANTS,
+    *loading_mutants.MUTANTS,
     *compaction.MUTANTS,
     *recovery.MUTANTS,
     *lag.MUTANTS,

@@ -41,6 +41,7 @@ FOLLOW: Final[Mapping[str, str]] = {
     "classic-groups": "9192c865",
     "consumer-groups": "1c4cc3e2",
     "group-migration": "f3f732d1",
+    "group-loading": "cb186ff9",
     "committed-reads": "1f24888c",
     "unclean-transactions": "67aa9eca",
     "offsets": "b0865ccf",

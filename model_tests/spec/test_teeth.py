@@ -15,7 +15,7 @@ from tidegauge.model_tests.spec.administration import rule_mutants as administra
 from tidegauge.model_tests.spec.administration import test_administration
 from tidegauge.model_tests.spec.authentication import test_authentication
 from tidegauge.model_tests.spec.compaction import test_compaction, test_transactional
-from tidegauge.model_tests.spec.groups import consumer_mutants, migration_mutants
+from tidegauge.model_tests.spec.groups import consumer_mutants, loading_mutants, migration_mutants
 from tidegauge.model_tests.spec.groups import rule_mutants as group_mutants
 from tidegauge.model_tests.spec.idempotence import test_idempotence
 from tidegauge.model_tests.spec.lag import test_lag
@@ -121,6 +121,7 @@ TABLES: Final[Mapping[str, set[str]]] = {
     "transactions": {mutant.violates for mutant in transaction_mutants.MUTANTS},
     "classic-groups": {name for one in group_mutants.MUTANTS for name in (one.violates, *one.also)},
     "group-migration": {name for one in migration_mutants.MUTANTS for name in (one.violates, *one.also)},
+    "group-loading": {mutant.violates for mutant in loading_mutants.MUTANTS},
     "administration": {mutant.violates for mutant in administration_mutants.MUTANTS},
     "membership": {mutant.violates for mutant in membership_mutants.MUTANTS},
     "consumer-groups": {name for one in consumer_mutants.MUTANTS for name in (one.violates, *one.also)},

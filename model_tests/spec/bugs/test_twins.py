@@ -59,6 +59,8 @@ TWINS: Final[Mapping[str, int]] = {
     "kafka_14055": 1_251,
     # workers
     "lock_outlives_partition": 10_061,
+    # loading groups
+    "kafka_17306": 12, "kafka_19862": 1_147,
     # offsets of groups
     "kafka_5247": 390, "kafka_8587_told": 71, "kafka_13636": 1_280, "kafka_17507": 378, "kafka_19163": 13_133,
     # classic groups

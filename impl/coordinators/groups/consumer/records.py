@@ -182,14 +182,15 @@ def changes(before: ConsumerGroup | None, after: ConsumerGroup | None, group_id:
 def replayed(group: ConsumerGroup | None, key: ConsumerKey, value: bytes | None) -> ConsumerGroup | None:
     """The group once a record counts; None if there is none any more.
 
-    Records come in the order of the log, and the cleaner may have taken any that a later one replaces: of the records
-    of a member the first may be any (KAFKA-19862).
+    Records come in the order of the log, and the cleaner may have taken any that a later one replaces, and may do so
+    between two calls: of the records of a member the first may be any, a tombstone too (KAFKA-17306), and until the
+    last one is read two members may have one partition (KAFKA-19862).
 
     Raises CorruptRecordError, or InvalidRecordError for a version that Kafka does not have.
     """
-    group = group or ConsumerGroup(key.group)
     if value is None:
-        return _deleted(group, key)
+        return None if group is None else _deleted(group, key)
+    group = group or ConsumerGroup(key.group)
     fields = FieldReader(value)
     if (version := fields.int16()) != 0:
         raise InvalidRecordError(f"a record of a consumer group of version {version}: known is 0")
