@@ -1,7 +1,7 @@
 """How fast histories are checked: one of 10k, 100k and a million operations, the last with each anomaly, small ones.
 
 `python -m benchmarks.checker [--histories N]`; times are CPU time of one core, the best of a few runs where so short
-that others on the machine would show.
+that others on the machine would show. Where numba is installed, the kernel runs in compiled code as well.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import tempfile
 import time
 import tracemalloc
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
@@ -55,13 +57,13 @@ def best_of(runs: int, work: Callable[[], object]) -> float:
     return min(timed(work)[0] for _ in range(runs))
 
 
-def one_history(operations: int, level: Level) -> Row:
-    """A valid history of one partition, 30 clients, 1 % unknown outcomes."""
+def one_history(operations: int, level: Level, code: str) -> Row:
+    """A valid history of one partition, 30 clients, 1 % unknown outcomes; `code` says how it is screened."""
     ((rows, _),) = generate(1, operations, SEED, partitions=1, clients=30, unknown_rate=0.01)
     assert check(rows, level).valid
     seconds = best_of(30 if operations < 1_000_000 else 5, lambda: screen(rows, level))
     note = f"valid; kernel, goal {operations / 10_000 * 0.3:g} ms"
-    return Row(f"one history, {level.value}", operations, seconds, note)
+    return Row(f"one history, {level.value}, {code}", operations, seconds, note)
 
 
 def anomalies(operations: int) -> list[Row]:
@@ -102,7 +104,7 @@ def verdict_rows(histories: int) -> Row:
     return Row(f"{histories:,} histories of {SMALL}, from Parquet to rows", histories * SMALL, seconds, "goal 10 M/s")
 
 
-def small_histories(histories: int) -> list[Row]:
+def small_histories(histories: int, code: str) -> list[Row]:
     """Histories of 50 operations on 2 partitions with injected anomalies: kernel alone, and verdicts with witnesses."""
     kernel = verdicts = 0.0
     operations = spoiled = 0
@@ -116,8 +118,8 @@ def small_histories(histories: int) -> list[Row]:
         spoiled += len(found)
     note = f"{spoiled:,} anomalies injected, exactly those found"
     return [
-        Row(f"{histories:,} histories of {SMALL}, kernel", operations, kernel),
-        Row(f"{histories:,} histories of {SMALL}, verdicts", operations, verdicts, note),
+        Row(f"{histories:,} histories of {SMALL}, kernel, {code}", operations, kernel, "goal 30 M/s"),
+        Row(f"{histories:,} histories of {SMALL}, verdicts, {code}", operations, verdicts, note),
     ]
 
 
@@ -203,16 +205,25 @@ def loading(histories: int) -> list[Row]:
     ]
 
 
+def screening(histories: int, code: str) -> list[Row]:
+    """The kernel over one history of each size, and over many small ones."""
+    rows = [one_history(operations, level, code) for operations in (10_000, 100_000, 1_000_000) for level in Level]
+    return rows + small_histories(histories, code)
+
+
 def main(words: Sequence[str] | None = None) -> None:
     arguments = parser("checker", __doc__)
     arguments.add_argument("--histories", type=int, default=1_000_000, help="how many small histories")
     arguments.add_argument("--operations", type=int, default=1_000_000, help="of a history with one anomaly")
     options = arguments.parse_args(words)
     histories = options.histories
-    rows = [one_history(operations, level) for operations in (10_000, 100_000, 1_000_000) for level in Level]
+    rows = screening(histories, "arrays")
     rows += anomalies(options.operations)
     rows.append(verdict_rows(min(histories, 40_000)))
-    rows += small_histories(histories)
+    if find_spec("numba") is not None:
+        import_module("tidegauge.linearizability.compiled")  # what is loaded is used
+        check(next(generate(1, SMALL, SEED))[0])
+        rows += screening(histories, "compiled")
     rows += groups(max(100, histories // 50))
     rows += loading(min(histories, 40_000))
     load = ", ".join(f"{one:.1f}" for one in os.getloadavg())

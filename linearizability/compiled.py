@@ -26,44 +26,72 @@ def suspicious(group, groups, columns, strict):
     values, high_watermark, call and returned of `Operations`.
     """
     flags = np.zeros(groups, np.bool_)
-    low_value, high_value, written, since = _counted(group, groups, columns)
+    produces, fetches, lists, since, is_settled = _split(group, groups, columns)
+    low_value, high_value, written = _counted(group, groups, columns, produces)
     value_at = _value_slots(groups, low_value, high_value, len(columns[5]))
     if not len(value_at):
         return np.zeros(0, np.bool_)
-    slots = (low_value, high_value, value_at, *_write(group, columns, low_value, value_at, flags))
+    slots = (low_value, high_value, value_at, *_write(group, columns, produces, low_value, value_at, flags))
     low = np.full(groups, _NEVER, np.int64)
     high = np.full(groups, -1, np.int64)
     base = slots[5]
-    if not _read(group, columns, slots, low, high, flags):
+    if not _read(group, columns, fetches, slots, low, high, flags):
         return np.zeros(0, np.bool_)
-    unknown, odd = _extend(group, groups, columns, base, low, high)
+    if not _list(group, columns, lists, low, high):
+        return np.zeros(0, np.bool_)
+    unknown, odd = _extend(group, groups, columns, produces, base, low, high)
     first = _lay_out(groups, written, low, high, flags)
-    reached = _reach(group, groups, columns, first, low, flags)
+    reached = _reach(group, groups, columns, produces, fetches, lists, first, low, flags)
     holder = np.full(first[groups], -1, np.int32)
-    _hold(group, columns, base, first, low, holder, flags)
-    _bound(group, columns, base, first, low, high, reached, since, strict, flags)
-    _fill(group, groups, columns, base, first, unknown, odd, reached, holder, flags)
+    _hold(group, columns, produces, base, first, low, holder, flags)
+    _bound_produces(group, columns, produces, base, first, low, reached, flags)
+    if strict or is_settled:
+        _bound_reads(group, columns, fetches, first, low, high, reached, since, strict, flags)
+        _bound_reads(group, columns, lists, first, low, high, reached, since, strict, flags)
+    _fill(group, groups, columns, produces, base, first, unknown, odd, reached, holder, flags)
     return flags
 
 
 @njit(cache=True)
-def _counted(group, groups, columns):
-    """Of each partition the extremes of the values that were produced, their number, and since when it has settled."""
-    kind, _, _, _, starts, values, _, call, _ = columns
+def _split(group, groups, columns):
+    """The rows of produces, of completed fetches and of completed ListOffsets; since when each partition has settled.
+
+    Kinds come in no order, so that a branch on one is guessed wrongly half of the time: each is asked for once, here,
+    and without a branch.
+    """
+    kind, outcome, _, _, _, _, _, call, _ = columns
+    produces = np.empty(len(kind) + 1, np.int32)
+    fetches = np.empty(len(kind) + 1, np.int32)
+    lists = np.empty(len(kind) + 1, np.int32)
+    since = np.full(groups, _NEVER, np.int64)
+    is_settled = False
+    p = f = n = 0
+    for row in range(len(kind)):
+        what, is_ok = kind[row], outcome[row] == _OK
+        produces[p] = fetches[f] = lists[n] = row
+        p += what == _PRODUCE
+        f += is_ok & (what == _FETCH)
+        n += is_ok & (what == _LIST)
+        if what == _SETTLED:
+            g, is_settled = group[row], True
+            since[g] = call[row] if since[g] == _NEVER else max(since[g], call[row])
+    return produces[:p], fetches[:f], lists[:n], since, is_settled
+
+
+@njit(cache=True)
+def _counted(group, groups, columns, produces):
+    """Of each partition the extremes of the values that were produced, and their number."""
+    starts, values = columns[4], columns[5]
     low_value = np.full(groups, _NEVER, np.int64)
     high_value = np.full(groups, -_NEVER, np.int64)
     written = np.zeros(groups, np.int64)
-    since = np.full(groups, _NEVER, np.int64)
-    for row in range(len(kind)):
+    for row in produces:
         g = group[row]
-        if kind[row] == _PRODUCE:
-            written[g] += starts[row + 1] - starts[row]
-            for k in range(starts[row], starts[row + 1]):
-                low_value[g] = min(low_value[g], values[k])
-                high_value[g] = max(high_value[g], values[k])
-        elif kind[row] == _SETTLED:
-            since[g] = call[row] if since[g] == _NEVER else max(since[g], call[row])
-    return low_value, high_value, written, since
+        written[g] += starts[row + 1] - starts[row]
+        for k in range(starts[row], starts[row + 1]):
+            low_value[g] = min(low_value[g], values[k])
+            high_value[g] = max(high_value[g], values[k])
+    return low_value, high_value, written
 
 
 @njit(cache=True)
@@ -83,42 +111,37 @@ def _value_slots(groups, low_value, high_value, values):
 
 
 @njit(cache=True)
-def _write(group, columns, low_value, value_at, flags):
+def _write(group, columns, produces, low_value, value_at, flags):
     """The row and the number in its batch of each value, and the base offset of each batch that its response tells."""
     kind, outcome, acks, offset, starts, values, _, _, _ = columns
     writer = np.full(value_at[-1], -1, np.int32)
     record = np.zeros(value_at[-1], np.int32)
     base = np.full(len(kind), -1, np.int64)
-    for row in range(len(kind)):
-        if kind[row] == _PRODUCE:
-            g = group[row]
-            for k in range(starts[row], starts[row + 1]):
-                slot = value_at[g] + values[k] - low_value[g]
-                if writer[slot] >= 0:
-                    flags[g] = True
-                writer[slot] = row
-                record[slot] = k - starts[row]
-            if outcome[row] == _OK and acks[row] == -1 and offset[row] >= 0:
-                base[row] = offset[row]
+    for row in produces:
+        g = group[row]
+        begin = starts[row]
+        for k in range(begin, starts[row + 1]):
+            slot = value_at[g] + values[k] - low_value[g]
+            if writer[slot] >= 0:
+                flags[g] = True
+            writer[slot] = row
+            record[slot] = k - begin
+        if outcome[row] == _OK and acks[row] == -1 and offset[row] >= 0:
+            base[row] = offset[row]
     return writer, record, base
 
 
 @njit(cache=True)
-def _read(group, columns, slots, low, high, flags):
+def _read(group, columns, fetches, slots, low, high, flags):
     """Rule 1: place batches by the fetches that read them, flag where they disagree; False for an unknown position."""
-    kind, outcome, acks, offset, starts, values, mark, _, _ = columns
+    _, outcome, acks, offset, starts, values, mark, _, _ = columns
     low_value, high_value, value_at, writer, record, base = slots
-    for row in range(len(kind)):
-        if outcome[row] != _OK or (kind[row] != _FETCH and kind[row] != _LIST):
-            continue
-        g, at, count = group[row], offset[row], starts[row + 1] - starts[row]
+    for row in fetches:
+        g, at, begin, end = group[row], offset[row], starts[row], starts[row + 1]
         if at < 0:
             return False
         low[g] = min(low[g], at)
-        if kind[row] == _LIST:
-            high[g] = max(high[g], at)
-            continue
-        for k in range(starts[row], starts[row + 1]):
+        for k in range(begin, end):
             if values[k] < low_value[g] or values[k] > high_value[g]:
                 flags[g] = True
                 continue
@@ -127,17 +150,17 @@ def _read(group, columns, slots, low, high, flags):
             if by < 0:
                 flags[g] = True
                 continue
-            begins = at - record[slot] + (k - starts[row])
+            begins = at - record[slot] + (k - begin)
+            if base[by] == begins and begins >= 0:
+                continue  # by its response, or by a fetch that was asked all of what follows
             weak = outcome[by] == _OK and acks[by] != -1 and offset[by] >= 0
-            if outcome[by] == _FAIL or begins < 0 or (weak and offset[by] != begins):
+            if outcome[by] == _FAIL or begins < 0 or (weak and offset[by] != begins) or base[by] >= 0:
                 flags[g] = True
-            elif base[by] < 0:
+            else:
                 base[by] = begins
-            elif base[by] != begins:
-                flags[g] = True
-        if count > 0:
-            high[g] = max(high[g], at + count)
-            if 0 <= mark[row] < at + count:
+        if end > begin:
+            high[g] = max(high[g], at + end - begin)
+            if 0 <= mark[row] < at + end - begin:
                 flags[g] = True
         if mark[row] >= 0:
             low[g] = min(low[g], mark[row])
@@ -146,14 +169,25 @@ def _read(group, columns, slots, low, high, flags):
 
 
 @njit(cache=True)
-def _extend(group, groups, columns, base, low, high):
+def _list(group, columns, lists, low, high):
+    """Extend each log to the ends that were told; False for one that nobody knows."""
+    offset = columns[3]
+    for row in lists:
+        g = group[row]
+        if offset[row] < 0:
+            return False
+        low[g] = min(low[g], offset[row])
+        high[g] = max(high[g], offset[row])
+    return True
+
+
+@njit(cache=True)
+def _extend(group, groups, columns, produces, base, low, high):
     """Extend each log to its batches, and count those that may fill holes; `odd` where some do in other ways."""
-    kind, outcome, _, offset, starts, _, _, _, _ = columns
+    _, outcome, _, offset, starts, _, _, _, _ = columns
     unknown = np.zeros(groups + 1, np.int64)
     odd = np.zeros(groups, np.bool_)
-    for row in range(len(kind)):
-        if kind[row] != _PRODUCE:
-            continue
+    for row in produces:
         g, count = group[row], starts[row + 1] - starts[row]
         if base[row] >= 0:
             low[g] = min(low[g], base[row])
@@ -185,37 +219,41 @@ def _lay_out(groups, written, low, high, flags):
 
 
 @njit(cache=True)
-def _reach(group, groups, columns, first, low, flags):
+def _reach(group, groups, columns, produces, fetches, lists, first, low, flags):
     """By when the log had each length."""
-    kind, outcome, acks, offset, starts, _, mark, _, returned = columns
+    _, outcome, acks, offset, starts, _, mark, _, returned = columns
     reached = np.full(first[groups], _NEVER, np.int64)
-    for row in range(len(kind)):
+    origin = first[:groups] - low
+    for row in produces:
         g = group[row]
-        if flags[g] or outcome[row] != _OK:
-            continue
-        count = starts[row + 1] - starts[row]
-        least = -1
-        if kind[row] == _PRODUCE:
-            if acks[row] == -1 and offset[row] >= 0:
-                least = offset[row] + count
-        elif kind[row] == _FETCH:
-            least = max(offset[row] + count if count > 0 else 0, mark[row])
-        elif kind[row] == _LIST:
-            least = offset[row]
-        if least >= 0:
-            slot = first[g] + max(least, low[g]) - low[g]
+        if outcome[row] == _OK and acks[row] == -1 and offset[row] >= 0 and not flags[g]:
+            slot = origin[g] + offset[row] + starts[row + 1] - starts[row]
+            reached[slot] = min(reached[slot], returned[row])
+    for row in fetches:
+        g, count = group[row], starts[row + 1] - starts[row]
+        # An empty fetch tells of no length but its high watermark.
+        least = max((offset[row] + count) * (count > 0), mark[row], low[g])
+        if not flags[g]:
+            slot = origin[g] + least
+            reached[slot] = min(reached[slot], returned[row])
+    for row in lists:
+        g = group[row]
+        if not flags[g]:
+            slot = origin[g] + offset[row]
             reached[slot] = min(reached[slot], returned[row])
     for g in range(groups):
-        for slot in range(first[g + 1] - 2, first[g] - 1, -1):
-            reached[slot] = min(reached[slot], reached[slot + 1])
+        soonest = _NEVER
+        for slot in range(first[g + 1] - 1, first[g] - 1, -1):
+            soonest = min(soonest, reached[slot])
+            reached[slot] = soonest
     return reached
 
 
 @njit(cache=True)
-def _hold(group, columns, base, first, low, holder, flags):
+def _hold(group, columns, produces, base, first, low, holder, flags):
     """Rule 1: one record an offset."""
     starts = columns[4]
-    for row in range(len(base)):
+    for row in produces:
         g = group[row]
         if base[row] < 0 or flags[g]:
             continue
@@ -227,34 +265,39 @@ def _hold(group, columns, base, first, low, holder, flags):
 
 
 @njit(cache=True)
-def _bound(group, columns, base, first, low, high, reached, since, strict, flags):
-    """Rule 2: flag what was called after the log had outgrown its bound."""
-    kind, outcome, _, offset, starts, _, mark, call, _ = columns
-    for row in range(len(kind)):
+def _bound_produces(group, columns, produces, base, first, low, reached, flags):
+    """Rule 2: flag what was written below a length that the log had before."""
+    call = columns[7]
+    for row in produces:
         g = group[row]
-        if flags[g]:
+        if not flags[g] and base[row] >= 0 and reached[first[g] + base[row] - low[g] + 1] < call[row]:
+            flags[g] = True
+
+
+@njit(cache=True)
+def _bound_reads(group, columns, reads, first, low, high, reached, since, strict, flags):
+    """Rule 2: flag a read that was called after the log had outgrown the end that it tells."""
+    kind, _, _, offset, starts, _, mark, call, _ = columns
+    for row in reads:
+        g = group[row]
+        if flags[g] or not (strict or call[row] >= since[g]):
             continue
-        most = -1
-        if kind[row] == _PRODUCE:
-            most = base[row]
-        elif outcome[row] == _OK and (strict or call[row] >= since[g]):
-            if kind[row] == _FETCH:
-                empty = starts[row + 1] == starts[row]
-                most = mark[row] if mark[row] >= 0 else (offset[row] if empty else -1)
-            elif kind[row] == _LIST:
-                most = offset[row]
+        most = offset[row]
+        if kind[row] == _FETCH:
+            empty = starts[row + 1] == starts[row]
+            most = mark[row] if mark[row] >= 0 else (offset[row] if empty else -1)
         if most >= 0 and reached[first[g] + min(most, high[g]) - low[g] + 1] < call[row]:
             flags[g] = True
 
 
 @njit(cache=True)
-def _fill(group, groups, columns, base, first, unknown, odd, reached, holder, flags):
+def _fill(group, groups, columns, produces, base, first, unknown, odd, reached, holder, flags):
     """Rule 3: the k-th hole takes the k-th record of unknown outcome."""
-    kind, outcome, _, _, _, _, _, call, _ = columns
+    outcome, call = columns[1], columns[7]
     waiting = np.zeros(unknown[groups], np.int64)
     filled = unknown[:groups].copy()
-    for row in range(len(kind)):
-        if kind[row] == _PRODUCE and base[row] < 0 and outcome[row] != _FAIL:
+    for row in produces:
+        if base[row] < 0 and outcome[row] != _FAIL:
             g = group[row]
             if filled[g] > unknown[g] and waiting[filled[g] - 1] > call[row]:
                 odd[g] = True
