@@ -69,7 +69,9 @@ class LogDirectory:
         self.was_clean = False
         """Whether the broker that used the directory last stopped cleanly."""
         self.stopped_cleanly_in = -1
-        """The broker epoch in which it did; -1 when it did not, or is not known."""
+        """The broker epoch in which it did; -1 when it did not, had none (it never registered), or is not known."""
+        self._is_unsure = True
+        """Whether the last broker did not stop cleanly, or nobody can tell what is lost of what it left."""
         self._disk = disk
         self.suspects: dict[TopicPartition, str] = {}
         """Partitions that may lack what was on stable storage when the last process stopped, and why."""
@@ -126,13 +128,9 @@ class LogDirectory:
         directory._log_start_offsets, directory._knows_log_starts = starts or {}, starts is not None
         directory._high_watermarks = directory.high_watermarks()
         directory._cleaned = checkpoints.read_offsets(disk, path, checkpoints.CLEANER_OFFSET_CHECKPOINT)
-        for name, offsets in (
-            (checkpoints.HIGH_WATERMARK_CHECKPOINT, directory._high_watermarks),
-            (checkpoints.RECOVERY_POINT_CHECKPOINT, directory._recovery_points),
-            (checkpoints.LOG_START_OFFSET_CHECKPOINT, directory._log_start_offsets),
-            (checkpoints.CLEANER_OFFSET_CHECKPOINT, directory._cleaned),
-        ):
-            directory._files[name].on_disk = dict(offsets)
+        known = directory._high_watermarks, directory._recovery_points, directory._log_start_offsets, directory._cleaned
+        for file, offsets in zip(directory._files.values(), known, strict=True):
+            file.on_disk = dict(offsets)
         marker = f"{path}/{CLEAN_SHUTDOWN}"
         directory.was_clean = disk.exists(marker)
         settle_absent(disk, path, was_clean=directory.was_clean, has_logs=bool(directory.partitions()))
@@ -140,7 +138,9 @@ class LogDirectory:
             directory.stopped_cleanly_in = checkpoints.decode_clean_shutdown(
                 checkpoints.read_text(disk, path, CLEAN_SHUTDOWN) or ""
             )
-            if not (directory._recovery_points and directory._knows_log_starts) and directory.partitions():
+            is_known = bool(directory._recovery_points and directory._knows_log_starts) or not directory.partitions()
+            directory._is_unsure = not is_known
+            if not is_known:
                 directory.stopped_cleanly_in = -1  # a clean stop notes them: nobody can tell what else is lost
             disk.remove(marker)
             disk.sync_directory(path)
@@ -575,7 +575,7 @@ class LogDirectory:
         for key in close_logs(self._disk, self.logs):
             self.let_go(key)
         self.begin_checkpoint(is_last=True)()
-        if self.stopped_cleanly_in == -1:  # what this process has not opened is as the last one left it
+        if self._is_unsure:  # what this process has not opened is as the last one left it
             self._in_doubt.update(set(self.partitions()) - self.logs.keys() - self._claimed.keys())
         self.logs.clear()
         for _, name in self._doomed:

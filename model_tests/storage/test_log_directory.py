@@ -13,6 +13,7 @@ from tidegauge.impl.ports.disk import Disk
 from tidegauge.impl.ports.failing_disk import FailingDisk, Operation
 from tidegauge.impl.ports.simulated_disk import CrashOutcome, SimulatedDisk
 from tidegauge.impl.records.payload import Record, build_batch
+from tidegauge.impl.server.broker.registration import Registration
 from tidegauge.impl.storage.checkpoints import LOG_START_OFFSET_CHECKPOINT
 from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.identity import ForeignLogDirectoryError
@@ -117,6 +118,21 @@ def test_a_stop_is_not_clean_where_logs_of_a_crash_or_of_lost_checkpoints_were_n
     fill(again, 0, "ebb")
     again.close(broker_epoch=6)
     assert opened(disk).stopped_cleanly_in == 6
+
+
+def test_a_broker_that_stops_before_it_registers_stops_cleanly_in_no_epoch_however_often() -> None:
+    """As with Kafka, its controller takes it for one that has crashed; its logs are as they were, and are not read."""
+    disk = SimulatedDisk(random.Random(0))
+    directory = opened(disk)
+    fill(directory, 2)
+    directory.close(broker_epoch=5)
+    for _ in range(3):
+        waiting = opened(disk)
+        assert waiting.was_clean
+        waiting.close(broker_epoch=Registration(1, "tide").broker_epoch)
+    directory = opened(disk)
+    log = directory.open_log("tide", 0, CONFIG, 0, TOPIC_ID)
+    assert (directory.stopped_cleanly_in, log.recovery.scanned_segments, directory.suspects) == (-1, 0, {})
 
 
 def test_after_a_clean_shutdown_nothing_is_scanned() -> None:
