@@ -530,8 +530,8 @@ class _Recovering:
             why = "nothing says that it ended here" if is_odd or max([*ends, *self._later_files()]) > end else ""
         else:
             return
-        if why:
-            self.ends_in_damage = True
+        self.ends_in_damage |= bool(why)
+        if why and (self.segments or not self.gaps):  # else the gap tells what it was
             log_event(
                 LOGGER,
                 logging.ERROR,
