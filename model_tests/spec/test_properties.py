@@ -49,7 +49,7 @@ FALSE: Final[Mapping[str, int]] = {
     "group-loading": 195,
     "committed-reads": 476,
     "unclean-transactions": 401,
-    "offsets": 306,
+    "offsets": 293,
     "compaction": 482,
     "transactional-compaction": 444,
     "recovery": 158,

@@ -25,8 +25,9 @@ def _has_room(machine: OffsetRules, state: State) -> bool:
     return state.end < machine.max_entries
 
 
-def _appended(state: State, entry: Entry) -> State:
-    return evolve(state, log=(*state.log, entry), history=(*state.history, entry), end=state.end + 1)
+def _appended(machine: OffsetRules, state: State, entry: Entry) -> State:
+    log = (*state.log, machine.stored(entry))
+    return evolve(state, log=log, history=(*state.history, entry), end=state.end + 1)
 
 
 @attrs.frozen
@@ -36,14 +37,20 @@ class Commit(OffsetAction):
     fair: ClassVar[bool] = False
 
     generation: int = NONE
+    retention: int = NONE
+    """For how long it asks the value to be kept (OffsetCommit 2 to 4)."""
 
     def guard(self, machine: OffsetRules, state: State) -> str:
         if not _has_room(machine, state):
             return "enough is in the log"
+        if self.retention not in (NONE, *machine.asked):
+            return "no client asks for that time"
         return _refusal(machine.commit_error(state, self.generation, is_transactional=False))
 
     def effect(self, machine: OffsetRules, state: State) -> State:
-        return _appended(state, Entry(state.end, Kind.OFFSET, value=state.end, time=state.now))
+        expires_at = None if self.retention == NONE else state.now + self.retention
+        entry = Entry(state.end, Kind.OFFSET, value=state.end, time=state.now, expires_at=expires_at)
+        return _appended(machine, state, entry)
 
 
 @attrs.frozen
@@ -62,7 +69,7 @@ class CommitInTransaction(OffsetAction):
 
     def effect(self, machine: OffsetRules, state: State) -> State:
         entry = Entry(state.end, Kind.OFFSET, producer=self.producer, value=state.end, time=state.now)
-        return _appended(state, entry)
+        return _appended(machine, state, entry)
 
 
 @attrs.frozen
@@ -86,7 +93,7 @@ class WriteMarker(OffsetAction):
 
     def effect(self, machine: OffsetRules, state: State) -> State:
         kind = Kind.COMMIT if self.commits else Kind.ABORT
-        return _appended(state, Entry(state.end, kind, producer=self.producer))
+        return _appended(machine, state, Entry(state.end, kind, producer=self.producer))
 
 
 @attrs.frozen
@@ -181,7 +188,7 @@ class Delete(OffsetAction):
         return _refusal(machine.deletion_error(state)) or ("" if _has_room(machine, state) else "enough is in the log")
 
     def effect(self, machine: OffsetRules, state: State) -> State:
-        return _appended(state, Entry(state.end, Kind.TOMBSTONE, time=state.now))
+        return _appended(machine, state, Entry(state.end, Kind.TOMBSTONE, time=state.now))
 
 
 @attrs.frozen
@@ -194,7 +201,7 @@ class Expire(OffsetAction):
     def effect(self, machine: OffsetRules, state: State) -> State:
         has_members = state.membership is not Membership.NONE
         tombstone = Entry(state.end, Kind.TOMBSTONE, time=state.now, is_expiry=True, has_members=has_members)
-        return _appended(state, tombstone)
+        return _appended(machine, state, tombstone)
 
 
 @attrs.frozen

@@ -17,9 +17,12 @@ Four rules follow from that one:
   and a client was or will be told that it is committed;
 * who asks for a stable offset is not told one while another value is pending (KIP-447).
 
-Two constants add what most searches do without. With `applies_later` a coordinator takes its time to replay what is
+Four constants add what most searches do without. With `applies_later` a coordinator takes its time to replay what is
 committed, and acknowledges a marker only then. With `max_rebalances` the group may have members: while there is one,
-and be it unassigned, nothing expires. What members commit, and who they are, is no part of this machine.
+and be it unassigned, nothing expires. With `asked` a client may name a time after which its value goes (OffsetCommit 2
+to 4), whatever the setting says (KIP-211). With `is_old_format` every value in the log has such a time, as brokers
+before 2.1 write it: -1 says that no client has named one. What members commit, and who they are, is no part of this
+machine.
 """
 
 from __future__ import annotations
@@ -67,6 +70,7 @@ class Offsets(OffsetRules):
 
     def candidates(self, state: State) -> Iterable[GuardedAction[OffsetRules, State]]:
         yield from (actions.Commit(), actions.Replicate(), actions.Delete(), actions.Expire(), actions.Tick())
+        yield from (actions.Commit(retention=asked) for asked in self.asked)
         if self.applies_later:
             yield from (actions.Apply(), actions.Acknowledge())
         if self.max_rebalances:

@@ -27,6 +27,21 @@ class OffsetRules(GuardedMachine[State]):
     """How often members join, or join anew; with 0 the group never has any."""
     applies_later: bool = False
     """Whether what is committed is replayed in a step of its own, and markers are acknowledged in another."""
+    asked: tuple[int, ...] = ()
+    """The ticks for which clients may ask a value to be kept (OffsetCommit 2 to 4)."""
+    is_old_format: bool = False
+    """Whether every value in the log has an expiry, as brokers before 2.1 write it: -1 where no client has asked."""
+
+    # --- the log -------------------------------------------------------------------------------------------------
+
+    def stored(self, entry: Entry) -> Entry:
+        """An entry as the log has it."""
+        is_told = entry.kind is Kind.OFFSET and self.is_old_format and entry.expires_at is None
+        return evolve(entry, expires_at=NONE) if is_told else entry
+
+    def read(self, entry: Entry) -> Entry:
+        """An entry as a load reads it: an expiry of -1 is none (KAFKA-8069)."""
+        return evolve(entry, expires_at=None) if entry.expires_at == NONE else entry
 
     # --- the store -----------------------------------------------------------------------------------------------
 
@@ -37,10 +52,10 @@ class OffsetRules(GuardedMachine[State]):
                 case Kind.TOMBSTONE:
                     store = self.after_tombstone(store)
                 case Kind.OFFSET if entry.producer == NONE:
-                    store = evolve(store, committed=Committed(entry.place, entry.value, entry.time))
+                    store = evolve(store, committed=_committed(entry))
                 case Kind.OFFSET:
-                    value = Committed(entry.place, entry.value, entry.time)
-                    pending = tuple(sorted((*store.without(entry.producer), (entry.producer, value)), key=_producer))
+                    waiting = entry.producer, _committed(entry)
+                    pending = tuple(sorted((*store.without(entry.producer), waiting), key=_producer))
                     store = evolve(store, pending=pending)
                 case Kind.COMMIT | Kind.ABORT:
                     store = self.after_marker(store, entry)
@@ -66,7 +81,7 @@ class OffsetRules(GuardedMachine[State]):
 
     def loaded(self, log: Iterable[Entry]) -> Store:
         """What a new leader knows, all of whose log is committed."""
-        return self.replayed(Store(), log)
+        return self.replayed(Store(), map(self.read, log))
 
     # --- what is refused -----------------------------------------------------------------------------------------
 
@@ -104,9 +119,15 @@ class OffsetRules(GuardedMachine[State]):
     def expires(self, state: State) -> bool:
         """Whether the committed value may go: it is old, and nothing newer is pending, or on its way."""
         committed = state.store.committed
-        if committed is None or committed.time + self.retention > state.now:
+        if committed is None or not self.is_over(committed, state.now):
             return False
         return not self.has_members(state) and not self.is_pending(state) and not self.is_in_flight(state)
+
+    def is_over(self, committed: Committed, now: int) -> bool:
+        """Whether a value's time is over: the one that its client has asked for, or else the broker's (KIP-211)."""
+        if committed.expires_at is not None:
+            return committed.expires_at <= now
+        return committed.time + self.retention <= now
 
     def has_members(self, state: State) -> bool:
         """Whether somebody may yet go on from the value: a member that has joined, assigned or not (KAFKA-13636)."""
@@ -167,6 +188,10 @@ class OffsetRules(GuardedMachine[State]):
             elif entry.kind is Kind.ABORT:
                 found.update(written.pop(entry.producer, ()))
         return frozenset(found)
+
+
+def _committed(entry: Entry) -> Committed:
+    return Committed(entry.place, entry.value, entry.time, entry.expires_at)
 
 
 def _producer(pending: tuple[int, Committed]) -> int:

@@ -56,6 +56,8 @@ class Entry:
     """Whether a tombstone was written because the value's time was over."""
     has_members: bool = False
     """Whether the group had members when such a tombstone was written."""
+    expires_at: int | None = None
+    """When a value's time is over, if its client has asked for a time; in the log NONE may say that none has."""
 
 
 @attrs.frozen
@@ -65,6 +67,8 @@ class Committed:
     place: int
     value: int
     time: int
+    expires_at: int | None = None
+    """If its client has asked for a time (OffsetCommit 2 to 4)."""
 
 
 @attrs.frozen

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tidegauge.model_tests.bugs.bug import CoreBug
-from tidegauge.model_tests.bugs.offsets import kafka_5247, kafka_8587_told, kafka_13636, kafka_19163
+from tidegauge.model_tests.bugs.offsets import kafka_5247, kafka_8069, kafka_8587_told, kafka_13636, kafka_19163
 from tidegauge.model_tests.harness.cores.offsets import OffsetRoles
 
 OFFSET_BUGS: Mapping[str, CoreBug[OffsetRoles]] = {
-    module.BUG.name: module.BUG for module in (kafka_5247, kafka_8587_told, kafka_13636, kafka_19163)
+    module.BUG.name: module.BUG for module in (kafka_5247, kafka_8069, kafka_8587_told, kafka_13636, kafka_19163)
 }
 """By name, in the order of `spec.bugs.offsets`."""
 

@@ -7,13 +7,14 @@ the cleaner leaves of the log is copied from the specification, which has a lock
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from random import Random
-from typing import Final
+from typing import Final, TypeAlias
 
 import attrs
 from kio.schema.errors import ErrorCode
 
+from tidegauge.impl.coordinators.fields import INT16, INT64, encode_string
 from tidegauge.impl.coordinators.groups.classic.messages import Moment
 from tidegauge.impl.coordinators.groups.coordinator import GroupCoordinator, Limits
 from tidegauge.impl.coordinators.groups.group_metadata import GroupMember, GroupMetadata
@@ -25,10 +26,10 @@ from tidegauge.impl.coordinators.groups.log_entries import (
     log_entries,
 )
 from tidegauge.impl.coordinators.groups.offsets import CommittedOffset, GroupOffsets
-from tidegauge.impl.coordinators.groups.record_formats import OffsetKey
-from tidegauge.impl.coordinators.groups.requests import Commit, NewOffset, Ruling
+from tidegauge.impl.coordinators.groups.record_formats import NO_TIME, OffsetKey, decode_offset_value
+from tidegauge.impl.coordinators.groups.requests import NO_RETENTION, Commit, NewOffset, Ruling
 from tidegauge.impl.records.batches import BatchHeader
-from tidegauge.impl.records.markers import TransactionMarker, build_marker, marker_record
+from tidegauge.impl.records.markers import MarkerRecord, TransactionMarker, build_marker, marker_record
 from tidegauge.impl.records.payload import NO_PRODUCER, ProducerIdentity, Record, build_batch, decode_records
 from tidegauge.model_tests.harness.performing import Steps, on
 from tidegauge.spec.kernel.changes import Change
@@ -42,12 +43,17 @@ MEMBER: Final = GroupMember("member", None, "client", "host", 0, 0, b"", b"")
 KINDS: Final = {True: Kind.COMMIT, False: Kind.ABORT}
 
 
+Read: TypeAlias = Callable[[BatchHeader, Iterable[Record], MarkerRecord | None], Iterator[LogEntry]]
+
+
 @attrs.frozen
 class OffsetRoles:
     """The classes that play each part."""
 
     coordinator: type[GroupCoordinator] = GroupCoordinator
     offsets: type[GroupOffsets] = GroupOffsets
+    read: Read = log_entries
+    """How a batch of the log is read."""
 
 
 CORRECT_OFFSETS: Final = OffsetRoles()
@@ -63,6 +69,8 @@ def large_offsets(rng: Random) -> Offsets:
         max_failures=5,
         max_rebalances=rng.choice((0, 0, 3)),
         applies_later=rng.choice((False, False, True)),
+        asked=rng.choice(((), (0, 3))),
+        is_old_format=rng.choice((False, True)),
     )
 
 
@@ -128,22 +136,33 @@ class OffsetCores:
         self.coordinator.appended(ruling)
         self.rulings.append(ruling)
         for key, value in ruling.records:
-            record = Record(self.end, self.now_ms, key, value)
+            record = Record(self.end, self.now_ms, key, self.stored(value))
             batch = build_batch([record], producer=producer, transactional=producer is not NO_PRODUCER)
             self._write(batch)
+
+    def stored(self, value: bytes | None) -> bytes | None:
+        """A value as the log has it: of brokers before 2.1 each is of version 1, without a leader epoch."""
+        if value is None or not self.machine.is_old_format:
+            return value
+        offset = decode_offset_value(value)
+        metadata, commit_time = encode_string(offset.metadata), INT64.pack(offset.commit_time)
+        expiry = INT64.pack(offset.expire_time)
+        return b"".join((INT16.pack(1), INT64.pack(offset.offset), metadata, commit_time, expiry))
 
     def _write(self, batch: bytes) -> None:
         self.log[self.end] = batch
         (self.appended[self.end],) = self.entries([self.end])
         self.end += 1
 
-    def entries(self, places: Iterable[int]) -> Iterator[LogEntry]:
-        """What the log has at these places."""
+    def entries(self, places: Iterable[int], read: Read | None = None) -> Iterator[LogEntry]:
+        """What the log has at these places, as the coordinator reads it, unless it is said how."""
         for place in places:
             if (batch := self.log.get(place)) is not None:
                 header = BatchHeader.parse(batch)
                 records = () if header.is_control else decode_records(batch)
-                for entry in log_entries(header, records, marker_record(batch) if header.is_control else None):
+                for entry in (read or self.roles.read)(
+                    header, records, marker_record(batch) if header.is_control else None
+                ):
                     yield entry._replace(log_offset=place)
 
     def replicate(self, action: actions.Replicate, before: State) -> None:
@@ -217,6 +236,7 @@ class OffsetCores:
             (new,),
             generation=action.generation,
             is_transactional=is_transactional,
+            retention_ms=action.retention if isinstance(action, actions.Commit) else NO_RETENTION,
             version=8,
         )
         return self.coordinator.commit(commit, self.now_ms)
@@ -248,7 +268,10 @@ class OffsetCores:
     # --- what is compared --------------------------------------------------------------------------------------------
 
     def differences(self, state: State) -> Iterable[Change]:
-        """Whether the coordinator would let the offset expire, and what it tells who asks, for a stable one too."""
+        """Whether the coordinator would let the offset expire, and what it tells who asks, for a stable one too.
+
+        And what another one would load.
+        """
         expires = bool(self.coordinator.expire(self.now_ms, 1).records)
         if expires != self.machine.expires(state):
             yield Change("expires", self.machine.expires(state), expires)
@@ -260,17 +283,13 @@ class OffsetCores:
         expected = NONE if state.store.committed is None else state.store.committed.value
         if value != expected:
             yield Change("told", expected, value)
+        loaded = self.roles.offsets()
+        loaded.replay(self.entries(range(self.high_watermark)))
+        known = self.machine.loaded(entry for entry in state.log if entry.place < state.high_watermark)
+        if (found := _store(loaded)) != known:
+            yield Change("loaded", known, found)
 
     def abstraction(self, state: State) -> State:
-        offsets = self.coordinator.offsets
-        found = offsets.get(KEY)
-        pending = (
-            (producer, committed) for producer, waiting in offsets.pending.items() for committed in waiting.values()
-        )
-        store = Store(
-            None if found is None else _committed(found),
-            tuple((producer, _committed(committed)) for producer, committed in sorted(pending)),
-        )
         expiries = {entry.place: entry.has_members for entry in state.history if entry.is_expiry}
         log = tuple(_entry(batch, entry, expiries) for batch, entry in self._decoded())
         return State(
@@ -279,7 +298,7 @@ class OffsetCores:
             self.high_watermark,
             self.applied,
             self.acknowledged,
-            store,
+            _store(self.coordinator.offsets),
             self.now_ms,
             self.failures,
             self.membership,
@@ -289,12 +308,23 @@ class OffsetCores:
 
     def _decoded(self) -> Iterator[tuple[bytes, LogEntry]]:
         for place in sorted(self.log):
-            (entry,) = self.entries([place])
+            (entry,) = self.entries([place], log_entries)
             yield self.log[place], entry
 
 
+def _store(offsets: GroupOffsets) -> Store:
+    """What is known of the offset."""
+    found = offsets.get(KEY)
+    pending = ((producer, committed) for producer, waiting in offsets.pending.items() for committed in waiting.values())
+    return Store(
+        None if found is None else _committed(found),
+        tuple((producer, _committed(committed)) for producer, committed in sorted(pending)),
+    )
+
+
 def _committed(found: CommittedOffset) -> Committed:
-    return Committed(found.log_offset, found.value.offset, found.value.commit_time)
+    expires_at = None if found.value.expire_time == NO_TIME else found.value.expire_time
+    return Committed(found.log_offset, found.value.offset, found.value.commit_time, expires_at)
 
 
 def _entry(batch: bytes, entry: LogEntry, expiries: Mapping[int, bool]) -> Entry:
@@ -310,7 +340,17 @@ def _entry(batch: bytes, entry: LogEntry, expiries: Mapping[int, bool]) -> Entry
         time = BatchHeader.parse(batch).max_timestamp
         is_expiry, has_members = place in expiries, expiries.get(place, False)
         return Entry(place, Kind.TOMBSTONE, time=time, is_expiry=is_expiry, has_members=has_members)
-    return Entry(place, Kind.OFFSET, entry.producer_id, entry.value.offset, entry.value.commit_time)
+    value, is_old_format = entry.value, _version(batch) == 1
+    expires_at = None if value.expire_time == NO_TIME and not is_old_format else value.expire_time
+    return Entry(place, Kind.OFFSET, entry.producer_id, value.offset, value.commit_time, expires_at=expires_at)
+
+
+def _version(batch: bytes) -> int:
+    """The version of the value that the batch has."""
+    (record,) = decode_records(batch)
+    assert record.value is not None
+    version: int = INT16.unpack(record.value[: INT16.size])[0]
+    return version
 
 
 STEPS: Final = Steps(

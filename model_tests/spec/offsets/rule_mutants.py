@@ -13,6 +13,7 @@ from tidegauge.spec.offsets.state import Entry, Error, Kind, Store
 
 SMALL: Final = Offsets(producers=1, max_entries=3, max_failures=0, max_time=0)
 TIMED: Final = attrs.evolve(SMALL, max_entries=2, max_time=1)
+ASKED: Final = attrs.evolve(TIMED, asked=(2,), max_time=2, is_old_format=True)
 TAKEN: Final = "a tombstone is gone, and the marker of what it took is left"
 
 
@@ -32,6 +33,10 @@ MUTANTS: Final[tuple[RuleMutant, ...]] = (
     RuleMutant("deletes_nothing", "deletion_error", always(Error.GROUP_ID_NOT_FOUND), SMALL, TAKEN),
     RuleMutant("expires_a_tick_too_soon", "expires",
                lambda m, r, state: r(attrs.evolve(state, now=state.now + 1)), TIMED, "OnlyOldExpires"),
+    RuleMutant("stores_no_expiry", "stored", lambda m, r, entry: r(attrs.evolve(entry, expires_at=None)),
+               ASKED, "LoadedIsKept"),
+    RuleMutant("goes_by_the_setting_alone", "is_over",
+               lambda m, r, committed, now: r(attrs.evolve(committed, expires_at=None), now), ASKED, "OnlyOldExpires"),
     RuleMutant("cleans_everything_away", "cleaned",
                lambda m, r, state, end: tuple(entry for entry in state.log if entry.place >= end),
                TIMED, "LoadedIsKept"),
