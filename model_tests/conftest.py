@@ -1,7 +1,8 @@
 """Hypothesis profiles, the --deep switch, the order of the files and captured log lines, for every room.
 
 HYPOTHESIS_PROFILE chooses the profile: "ci" (the default) draws the same examples on every run, "nightly" draws new
-ones and many more. Tests marked `deep` are long exhaustive searches; they run only with --deep.
+ones and many more. Tests marked `deep` are long exhaustive searches; they run only with --deep. Other searches have an
+ordinary `amount` and one for --deep (`amounts.py`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tidegauge.model_tests.amounts import choose_deep
 from tidegauge.model_tests.harness.repeatable_examples import ignore_constants_of_modules
 
 _PROFILE_VARIABLE = "HYPOTHESIS_PROFILE"
@@ -39,12 +41,16 @@ _LONGEST = (
     "storage/test_log_model.py",
 )
 """Files with few tests that take long: they run first, so that none is left to one worker while the others idle."""
-_ON_SPARK = (
-    "docs/test_code_blocks.py",
-    *(f"spark_check/test_{name}.py" for name in ("catalyst", "job", "judging", "streaming")),
-)
-"""Files that need a Spark session: one worker runs them, for to start a JVM and to warm it up takes many seconds."""
+_TOGETHER = {
+    "Spark": (
+        "docs/test_code_blocks.py",
+        *(f"spark_check/test_{name}.py" for name in ("catalyst", "job", "judging", "streaming")),
+    ),
+    "mutants": tuple(f"mutants/test_{name}.py" for name in ("operators", "rooms", "trials")),
+}
+"""Files that one worker runs, for they share what takes many seconds: a JVM that is warm; all mutants of the code."""
 SECONDS_TO_END = 5.0
+_FORMER_RUN = pytest.StashKey[bool]()
 _QUIET = (HealthCheck.too_slow, HealthCheck.data_too_large)
 
 settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True, suppress_health_check=_QUIET)
@@ -60,8 +66,15 @@ def pytest_configure(config: pytest.Config) -> None:
     if profile not in ("ci", "nightly"):
         raise pytest.UsageError(f"{_PROFILE_VARIABLE}={profile!r} is not a profile: use ci or nightly")
     settings.load_profile(profile)
+    config.stash[_FORMER_RUN] = choose_deep(config.getoption("--deep"))
     ignore_constants_of_modules()
     gc.set_threshold(50_000, 20, 100)  # what lives on are modules and tests, which are no garbage
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """A run in a test of a run: the outer one goes on as it was."""
+    if _FORMER_RUN in config.stash:
+        choose_deep(config.stash[_FORMER_RUN])
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -82,14 +95,19 @@ def pytest_collection(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Spread files over workers, and those that need Spark as if they were one."""
+    """Spread files over workers, and those that share something as if they were one."""
     if config.getoption("dist") != "loadfile":
         return None
     from xdist.scheduler import LoadFileScheduling
 
     scheduling = LoadFileScheduling(config, log)
     file_of = scheduling._split_scope
-    scheduling._split_scope = lambda nodeid: "Spark" if file_of(nodeid).endswith(_ON_SPARK) else file_of(nodeid)
+
+    def scope_of(nodeid: str) -> str:
+        file = file_of(nodeid)
+        return next((name for name, files in _TOGETHER.items() if file.endswith(files)), file)
+
+    scheduling._split_scope = scope_of
     return scheduling
 
 

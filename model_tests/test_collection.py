@@ -1,13 +1,14 @@
-"""How the suite is collected and spread: a long search that is not run is one item, and one worker runs Spark."""
+"""How the suite is collected and spread: what a long search takes when it is not run, and what one worker runs."""
 
 from __future__ import annotations
 
+from itertools import chain
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tidegauge.model_tests import conftest
+from tidegauge.model_tests import amounts, conftest
 
 SEARCHES = """
 import pytest
@@ -54,17 +55,64 @@ def test_a_long_search_that_is_not_run_is_one_item(
     assert [len(found) for found in ran.listoutcomes()] == [passed, skipped, 0]
 
 
+AMOUNTS = """
+import pytest
+from tidegauge.model_tests.amounts import amount
+
+SEEDS = range(amount(2, deep=5))
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_search(seed):
+    pass
+"""
+
+
+@pytest.mark.parametrize(("options", "passed"), [((), 2), (("--deep",), 5)])
+def test_a_search_has_its_deep_amount_only_in_a_deep_run(
+    pytester: pytest.Pytester, options: tuple[str, ...], passed: int
+) -> None:
+    before = amounts.choose_deep(False)
+    try:
+        pytester.makepyfile(test_amounts=AMOUNTS)
+        pytester.makeini("[pytest]\nmarkers = deep")
+        ran = pytester.inline_run(*options, plugins=[conftest])
+        assert len(ran.listoutcomes()[0]) == passed
+        assert amounts.amount(1, deep=3) == 1, "the run around this one is what it was"
+    finally:
+        amounts.choose_deep(before)
+
+
+def test_every_choice_and_both_ends_are_tried_and_all_there_is_in_a_deep_run() -> None:
+    before = amounts.choose_deep(False)
+    try:
+        assert amounts.crossed("abc", [1, 2]) == [("a", 1), ("b", 2), ("c", 1)]
+        assert [amounts.ends(range(count)) for count in range(5)] == [[], [0], [0, 1], [0, 2], [0, 3]]
+        amounts.choose_deep(True)
+        assert len(set(amounts.crossed("abc", [1, 2]))) == 6
+        assert amounts.ends(range(4)) == [0, 1, 2, 3]
+    finally:
+        amounts.choose_deep(before)
+
+
+def test_a_deep_amount_is_larger_than_the_ordinary_one() -> None:
+    with pytest.raises(ValueError, match="a deep run has more than an ordinary one: 3, 3"):
+        amounts.amount(3, deep=3)
+
+
 def test_the_files_that_are_told_apart_are_there() -> None:
-    for name in (*conftest._LONGEST, *conftest._ON_SPARK):
+    for name in (*conftest._LONGEST, *chain.from_iterable(conftest._TOGETHER.values())):
         assert (conftest._HERE / name).exists(), name
 
 
 @pytest.mark.parametrize(("dist", "is_ours"), [("loadfile", True), ("load", False)])
-def test_one_worker_runs_the_files_that_need_spark(dist: str, is_ours: bool) -> None:
+def test_one_worker_runs_the_files_that_share_something(dist: str, is_ours: bool) -> None:
     config: Any = SimpleNamespace(getoption={"dist": dist}.__getitem__, getvalue={"tx": ["2*popen"]}.__getitem__)
     scheduling = conftest.pytest_xdist_make_scheduler(config, None)
     assert (scheduling is not None) is is_ours
     if is_ours:
-        files = ("spark_check/test_job.py", "docs/test_code_blocks.py", "spark_check/test_units.py")
+        files = (
+            *("spark_check/test_job.py", "docs/test_code_blocks.py", "spark_check/test_units.py"),
+            *("mutants/test_trials.py", "mutants/test_rooms.py"),
+        )
         scopes = [scheduling._split_scope(f"model_tests/{file}::test_it[1]") for file in files]
-        assert scopes == ["Spark", "Spark", "model_tests/spark_check/test_units.py"]
+        assert scopes == ["Spark", "Spark", "model_tests/spark_check/test_units.py", "mutants", "mutants"]

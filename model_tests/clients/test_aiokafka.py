@@ -10,6 +10,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import MessageSizeTooLargeError, OffsetOutOfRangeError
 
+from tidegauge.model_tests.amounts import crossed
 from tidegauge.model_tests.clients.conftest import FreshTopic
 
 SECONDS = 20.0
@@ -27,8 +28,7 @@ async def read(bootstrap: str, topic: str, count: int, offset: int = 0) -> list[
         await consumer.stop()
 
 
-@pytest.mark.parametrize("acks", ["all", 1])
-@pytest.mark.parametrize("compression", [None, "gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize(("compression", "acks"), crossed([None, "gzip", "snappy", "lz4", "zstd"], ["all", 1]))
 def test_what_is_produced_is_consumed(
     bootstrap: str, fresh_topic: FreshTopic, acks: Any, compression: str | None
 ) -> None:

@@ -10,6 +10,7 @@ from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, 
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
+from tidegauge.model_tests.amounts import crossed
 from tidegauge.model_tests.clients.conftest import FreshTopic, eventually
 
 SECONDS = 20.0
@@ -45,8 +46,7 @@ def consumed(client: Consumer, topic: str, count: int, offset: int = OFFSET_BEGI
     return messages
 
 
-@pytest.mark.parametrize("acks", ["all", "1"])
-@pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize(("compression", "acks"), crossed(["none", "gzip", "snappy", "lz4", "zstd"], ["all", "1"]))
 def test_what_is_produced_is_consumed(bootstrap: str, fresh_topic: FreshTopic, acks: str, compression: str) -> None:
     topic = fresh_topic()
     values = [b"value %d " % n * 20 for n in range(300)]

@@ -11,6 +11,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, NewPartitions, NewTopic
 from kafka.errors import MessageSizeTooLargeError, OffsetOutOfRangeError, TopicAlreadyExistsError
 
+from tidegauge.model_tests.amounts import crossed
 from tidegauge.model_tests.clients.conftest import FreshTopic, eventually
 
 SECONDS = 20.0
@@ -44,8 +45,7 @@ def test_the_release_is_recognised(bootstrap: str) -> None:
     producer.close()
 
 
-@pytest.mark.parametrize("acks", ["all", 1])
-@pytest.mark.parametrize("compression", [None, "gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize(("compression", "acks"), crossed([None, "gzip", "snappy", "lz4", "zstd"], ["all", 1]))
 def test_what_is_produced_is_consumed(
     bootstrap: str, fresh_topic: FreshTopic, acks: Any, compression: str | None
 ) -> None:

@@ -34,6 +34,8 @@ from tidegauge.model_tests.clients.test_confluent import SECONDS
 
 _numbers = itertools.count()
 UPGRADE, SAFE_DOWNGRADE = 1, 2
+QUICK = {"broker.session.timeout.ms": 1_500, "broker.heartbeat.interval.ms": 200, "replica.lag.time.max.ms": 1_000}
+"""A broker that crashed is missed soon, and one on a slow machine is not."""
 
 
 class Confluent:
@@ -212,7 +214,7 @@ def set_transaction_version(bootstrap: str, level: int, upgrade: int) -> None:
 def test_transactions_go_on_through_the_crash_of_every_broker() -> None:
     """kafka-python is left out: where its coordinator refuses the connection, it forgets the request for good."""
     clients: list[Any] = [Confluent, AioKafka]
-    with running_cluster(brokers=3) as cluster:
+    with running_cluster(brokers=3, config=QUICK) as cluster:
         bootstrap = cluster.bootstrap_servers
         for client in clients:
             cluster.create_topic(client.__name__, replication_factor=3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -67,9 +68,14 @@ def test_each_kind_of_damage_does_what_is_promised_with_every_seed(seed: int) ->
             hold_against_promises(stop, replicas, seed)
 
 
-@pytest.mark.parametrize("stop", Stop)
-@pytest.mark.parametrize("damage", CHECKPOINT_DAMAGE)
-@pytest.mark.parametrize("name", CHECKPOINTS)
+@pytest.mark.parametrize(
+    ("name", "damage", "stop"),
+    [
+        pytest.param(name, damage, stop, marks=[pytest.mark.deep] * ((nth + at) % len(Stop) > 0))
+        for nth, (name, damage) in enumerate(product(CHECKPOINTS, CHECKPOINT_DAMAGE))
+        for at, stop in enumerate(Stop)
+    ],
+)
 def test_no_damage_to_a_checkpoint_costs_a_record(name: str, damage: str, stop: Stop) -> None:
     for one in observed([UNDAMAGED] * 2, stop, 1, 1, ([name], damage)):
         assert one.outcome is Promise.RECOVERED, (one.detail, one.lines)

@@ -21,6 +21,7 @@ from tidegauge.impl.cluster.names import broker_name
 from tidegauge.impl.ports.failing_disk import EVERYTHING, FailingDisk, Operation
 from tidegauge.impl.records.payload import decode_batches
 from tidegauge.impl.wire.channel import NoResponseError, UnreachableError
+from tidegauge.model_tests.amounts import amount
 from tidegauge.model_tests.cluster.test_log_directories import CONFIG, ask, directory_of, move, until
 from tidegauge.model_tests.harness.validation.validation import validate
 from tidegauge.model_tests.simulated import simulated
@@ -165,7 +166,7 @@ def drawn(seed: int) -> Case:
     return Case(rng.choice(FAULTS), rng.randrange(OPERATIONS), restart, is_lost, rng.choice((1, 1, 3)))
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", range(amount(8, deep=25)))
 def test_a_move_that_meets_a_fault_loses_nothing(seed: int) -> None:
     simulated(run)(drawn(seed))
 

@@ -15,6 +15,7 @@ from tidegauge.impl.client.consumer_config import ConsumerConfig
 from tidegauge.impl.client.errors import KafkaError
 from tidegauge.impl.client.transactional import TransactionalProducer
 from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.model_tests.amounts import crossed
 from tidegauge.model_tests.cluster.test_full_disks import TRANSACTIONAL
 from tidegauge.model_tests.cluster.test_log_directories import until
 from tidegauge.model_tests.simulated import simulated
@@ -85,8 +86,10 @@ async def committed_values(client: Client) -> list[bytes | None]:
     return found + list(fetched.values)
 
 
-@pytest.mark.parametrize("free_bytes", [0, 1_500])  # nothing; what a transaction prepares, and not its markers
-@pytest.mark.parametrize("crashes", [False, True])
+@pytest.mark.parametrize(
+    ("free_bytes", "crashes"),
+    crossed([0, 1_500], [False, True]),  # nothing is free; what a transaction prepares is, and not its markers
+)
 def test_nothing_acknowledged_is_lost_and_markers_are_written_when_there_is_room(
     *, crashes: bool, free_bytes: int, caplog: pytest.LogCaptureFixture
 ) -> None:

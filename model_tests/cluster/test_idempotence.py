@@ -22,6 +22,7 @@ from tidegauge.impl.records.checked import Batches
 from tidegauge.impl.records.origin import Origin
 from tidegauge.impl.wire.apis import ApiKey
 from tidegauge.linearizability.check import Verdict, check
+from tidegauge.model_tests.amounts import amount
 from tidegauge.model_tests.harness.deterministic import run_deterministically
 from tidegauge.model_tests.harness.simulation.faults import Injector
 from tidegauge.model_tests.harness.simulation.options import Fault, Options
@@ -126,7 +127,7 @@ def harmed(seed: int) -> Run:
     return run
 
 
-@pytest.mark.parametrize("seed", range(1, 6))
+@pytest.mark.parametrize("seed", range(1, 1 + amount(2, deep=5)))
 def test_under_faults_nothing_is_doubled_reordered_or_skipped(seed: int) -> None:
     run = harmed(seed)
     assert len(run.acknowledged) > 25, "else the run shows little"

@@ -17,6 +17,7 @@ from tidegauge.impl.client.client import ClientConfig
 from tidegauge.impl.client.errors import KafkaError
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.linearizability.check import check
+from tidegauge.model_tests.amounts import amount
 from tidegauge.model_tests.cluster.test_moving import QUICK
 from tidegauge.model_tests.harness.simulation.recorder import Recorder
 from tidegauge.model_tests.simulated import simulated
@@ -101,7 +102,7 @@ class Run:
         return found
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(amount(2, deep=8)))
 def test_nothing_acknowledged_is_lost_while_partitions_move_among_faults(seed: int) -> None:
     @simulated
     async def main() -> None:

@@ -18,6 +18,7 @@ from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.cluster.names import broker_name
 from tidegauge.impl.ports.disk import Disk, RealDisk
 from tidegauge.impl.storage.log_directories import NoLogDirectoryError
+from tidegauge.model_tests.amounts import crossed
 from tidegauge.model_tests.simulated import simulated
 
 CONFIG = {"log.index.interval.bytes": 1, "log.segment.bytes": 200}
@@ -65,8 +66,7 @@ def names_kept(*, stops: bool) -> list[str]:
     return [name for name in found if "good" not in name and not name.endswith(".lock")]
 
 
-@pytest.mark.parametrize("number", [errno.EISDIR, errno.EIO])
-@pytest.mark.parametrize("stops", [False, True])
+@pytest.mark.parametrize(("number", "stops"), crossed([errno.EISDIR, errno.EIO], [False, True]))
 def test_a_file_that_cannot_be_used_is_named_and_a_broker_that_is_ready_serves(
     number: int, caplog: pytest.LogCaptureFixture, *, stops: bool
 ) -> None:

@@ -14,6 +14,7 @@ from tidegauge.impl.controller.membership import RegistrationRules
 from tidegauge.impl.controller.replica_lists import ReplicaListRules
 from tidegauge.impl.metadata.image import ClusterImage
 from tidegauge.impl.partition.registration import PartitionRegistration
+from tidegauge.model_tests.amounts import amount
 from tidegauge.model_tests.harness.cluster import administration as cluster
 from tidegauge.model_tests.harness.cores import administration as cores
 from tidegauge.model_tests.harness.cores.replication import Roles
@@ -25,8 +26,8 @@ from tidegauge.spec.administration.state import Error
 from tidegauge.spec.kernel.machine import Action
 
 HARNESSED = HARNESS["administration"]
-WALKS = 30
-CLUSTER_WALKS = 6
+WALKS = amount(12, deep=30)
+CLUSTER_WALKS = amount(3, deep=6)
 WITHIN = 60
 
 

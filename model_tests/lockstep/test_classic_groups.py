@@ -12,6 +12,7 @@ from tidegauge.impl.coordinators.groups.classic.members import ClassicRules
 from tidegauge.impl.coordinators.groups.classic.messages import SyncGroup
 from tidegauge.impl.coordinators.groups.classic.state import ClassicGroup
 from tidegauge.impl.coordinators.groups.requests import Commit
+from tidegauge.model_tests.amounts import amount
 from tidegauge.model_tests.harness.cores.classic_groups import STEPS, GroupRoles
 from tidegauge.model_tests.harness.counterexamples.files import Failure
 from tidegauge.model_tests.harness.lockstep.checked import failure_of
@@ -23,7 +24,7 @@ from tidegauge.spec.groups.classic.processes import NoticePartitions
 from tidegauge.spec.kernel.explorer import explore
 from tidegauge.spec.kernel.machine import Action
 
-WALKS = 40
+WALKS = amount(20, deep=40)
 WITHIN = 60
 REGISTERED = HARNESS["classic-groups"]
 OFTEN = attrs.evolve(REGISTERED, plan=attrs.evolve(REGISTERED.walk_plan(), forbidden_share=0.25))

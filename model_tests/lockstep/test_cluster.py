@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tidegauge.model_tests.amounts import amount
 from tidegauge.model_tests.bugs import BUGS
 from tidegauge.model_tests.harness.counterexamples.files import replay_line, save
 from tidegauge.model_tests.harness.lockstep.hypothesis_machine import LockstepRun, drive
@@ -15,7 +16,7 @@ from tidegauge.model_tests.harness.registry import HARNESS, Side
 from tidegauge.spec.replication.machine import Replication
 
 NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
-EXAMPLES = 5_000 if NIGHTLY else 200
+EXAMPLES = 5_000 if NIGHTLY else amount(40, deep=200)
 FAILURES = Path(".hypothesis") / "counterexamples"
 
 

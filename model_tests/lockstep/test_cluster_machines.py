@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tidegauge.model_tests.amounts import amount
 from tidegauge.model_tests.bugs.idempotence import IDEMPOTENCE_BUGS
 from tidegauge.model_tests.harness.cores.replication import Roles
 from tidegauge.model_tests.harness.counterexamples.files import Failure, Found, load, replay_line, save
@@ -32,7 +33,7 @@ from tidegauge.spec.registry import REGISTRY
 from tidegauge.spec.replication.control import PullMetadata
 from tidegauge.spec.replication.machine import Replication
 
-WALKS = 15
+WALKS = amount(7, deep=15)
 ENOUGH_TO_FIND = 20
 FAILURES = Path(".hypothesis") / "counterexamples"
 RARE = 5

@@ -10,6 +10,7 @@ from tidegauge.impl.controller.elections import ElectionRules
 from tidegauge.impl.controller.membership import RegistrationRules
 from tidegauge.impl.metadata.image import ClusterImage
 from tidegauge.impl.partition.registration import PartitionRegistration
+from tidegauge.model_tests.amounts import amount
 from tidegauge.model_tests.harness.cores.extensions.composed import ComposedCores
 from tidegauge.model_tests.harness.cores.replication import Roles
 from tidegauge.model_tests.harness.counterexamples.files import Failure
@@ -36,7 +37,7 @@ OVER_THE_WIRE = attrs.evolve(HARNESSED, plan=attrs.evolve(OFTEN.walk_plan(), for
 
 def test_random_walks_find_no_difference_and_take_every_action() -> None:
     taken: set[type[Action]] = set()
-    for found in OFTEN.walks(1, 100):
+    for found in OFTEN.walks(1, amount(40, deep=100)):
         assert found.failure is None, f"walk {found.number}: {found.failure.words}"
         taken.update(map(type, found.actions))
     assert taken == set(REGISTRY.registration("composed-replication").machine.action_types)

@@ -15,6 +15,7 @@ from kio.schema.errors import ErrorCode
 from tidegauge.impl.coordinators.groups.consumer import assignors
 from tidegauge.impl.coordinators.groups.consumer.rules import ConsumerRules
 from tidegauge.impl.coordinators.groups.consumer.state import ConsumerGroup, ConsumerMember, Topic, Topics
+from tidegauge.model_tests.amounts import amount
 from tidegauge.model_tests.harness.cores.consumer_abstraction import GROUP, ConsumerRoles, member_name
 from tidegauge.model_tests.harness.cores.consumer_groups import TOPIC_IDS
 from tidegauge.model_tests.harness.registry import HARNESS
@@ -23,7 +24,7 @@ from tidegauge.spec.kernel.machine import Action
 
 SEED = 4
 """The first whose walks take every action and refusal; nineteen of them do."""
-WALKS = 24
+WALKS = amount(12, deep=24)
 REGISTERED = HARNESS["consumer-groups"]
 REFUSED = {
     ("ReceiveHeartbeat", "UNKNOWN_MEMBER_ID"),

@@ -11,6 +11,7 @@ from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.partition.messages import FollowerFetch
 from tidegauge.impl.partition.replica import PartitionReplica
+from tidegauge.model_tests.amounts import amount
 from tidegauge.model_tests.bugs import BUGS
 from tidegauge.model_tests.harness.cores.replication import CORRECT, Roles
 from tidegauge.model_tests.harness.cores.steps import STEPS, ReplicationCores
@@ -31,7 +32,7 @@ from tidegauge.spec.replication import control, faults
 from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.state import Acks, Error, Replica, State
 
-WALKS = 300
+WALKS = amount(80, deep=300)
 HARNESSED = HARNESS["replication"]
 SEED_OF_BUG = 3
 
@@ -66,7 +67,7 @@ def test_random_walks_find_no_difference_and_take_every_action() -> None:
 def test_the_cores_over_stored_logs_do_what_the_specification_says() -> None:
     """Record batches, segments, leader epochs and recovery in place of records in memory."""
     stored = Roles(log=StoredLog)
-    for found in HARNESSED.walks(2, 40, roles=stored):
+    for found in HARNESSED.walks(2, amount(15, deep=40), roles=stored):
         assert found.failure is None, f"walk {found.number}: {found.failure.words}"
     buggy = attrs.evolve(BUGS["kafka_1211"].roles, log=StoredLog)
     assert HARNESSED.first_failure(SEED_OF_BUG, 50, roles=buggy) is not None
@@ -74,7 +75,7 @@ def test_the_cores_over_stored_logs_do_what_the_specification_says() -> None:
 
 def test_random_walks_reach_what_a_search_must_have_reached() -> None:
     reached: set[str] = set()
-    for found in HARNESSED.walks(1, 100):
+    for found in HARNESSED.walks(1, amount(40, deep=100)):
         goals = found.machine.sometimes
         for state in replay(found.machine, found.actions).trace.states:
             reached.update(goal for goal, holds in goals.items() if goal not in reached and holds(state))
@@ -90,14 +91,14 @@ def test_many_walks_find_no_difference() -> None:
 
 def test_a_walk_is_a_function_of_its_seed_and_number() -> None:
     bug = BUGS["kafka_1211"]
-    twice = [[HARNESSED.walk(5, number, roles=bug.roles) for number in range(30)] for _ in range(2)]
+    twice = [[HARNESSED.walk(5, number, roles=bug.roles) for number in range(amount(10, deep=30))] for _ in range(2)]
     assert twice[0] == twice[1]
     assert any(found.failure for found in twice[0])
     assert HARNESSED.walk(5).actions != HARNESSED.walk(6).actions
 
 
 def test_hypothesis_finds_no_difference() -> None:
-    run = drive(ReplicationRules, HARNESSED.bind(Side.CORES), name="cores", examples=60, steps=40)
+    run = drive(ReplicationRules, HARNESSED.bind(Side.CORES), name="cores", examples=amount(25, deep=60), steps=40)
     assert run.holds, run.difference
     assert run.steps > 1_000
 

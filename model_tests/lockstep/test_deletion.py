@@ -22,6 +22,7 @@ from tidegauge.impl.server.broker.metadata_cache import MetadataCache
 from tidegauge.impl.server.broker.partition import Partition
 from tidegauge.impl.server.controller import alter_partition
 from tidegauge.impl.server.reads import PartitionRead
+from tidegauge.model_tests.amounts import amount
 from tidegauge.model_tests.harness.cluster.binding import TOPIC
 from tidegauge.model_tests.harness.cores.replication import Roles
 from tidegauge.model_tests.harness.counterexamples.files import Failure
@@ -75,7 +76,7 @@ def drive(walks: Sequence[Walk[Any]]) -> tuple[set[type[Action]], Counter[tuple[
 
 
 def test_random_walks_find_no_difference_and_take_every_action() -> None:
-    taken, refused = drive(list(often().walks(SEED, WALKS)))
+    taken, refused = drive(list(often().walks(SEED, amount(25, deep=WALKS))))
     assert taken >= set(REGISTRY.registration("deletion").machine.action_types) - {UncleanElection}
     assert set(refused) >= OF_DELETED
 

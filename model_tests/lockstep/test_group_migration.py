@@ -9,13 +9,14 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.coordinators.groups.migration.rules import MigrationRules
+from tidegauge.model_tests.amounts import amount
 from tidegauge.model_tests.harness.cores.group_migration import MigrationRoles
 from tidegauge.model_tests.harness.registry import HARNESS
 from tidegauge.spec.groups.migration.machine import GroupMigration as Machine
 from tidegauge.spec.kernel.machine import Action
 
 SEED = 1
-WALKS = 24
+WALKS = amount(12, deep=24)
 REGISTERED = HARNESS["group-migration"]
 REFUSED = {
     ("ReceiveHeartbeat", "UNKNOWN_MEMBER_ID"),

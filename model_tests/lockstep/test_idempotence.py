@@ -11,6 +11,7 @@ from tidegauge.impl.partition.producer_state import ProducerStates
 from tidegauge.impl.partition.transactions import AbortedTransaction
 from tidegauge.impl.records.batches import BatchHeader
 from tidegauge.impl.records.markers import MarkerRecord
+from tidegauge.model_tests.amounts import amount
 from tidegauge.model_tests.harness.cores.idempotence import STEPS, IdempotentCores
 from tidegauge.model_tests.harness.cores.replication import Roles
 from tidegauge.model_tests.harness.counterexamples.files import Failure
@@ -27,7 +28,7 @@ from tidegauge.spec.kernel.explorer import explore
 from tidegauge.spec.kernel.machine import Action, Invariant
 from tidegauge.spec.kernel.traces import replay
 
-WALKS = 150
+WALKS = amount(60, deep=150)
 HARNESSED = HARNESS["idempotence"]
 
 

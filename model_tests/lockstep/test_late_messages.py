@@ -9,6 +9,7 @@ import attrs
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tidegauge.model_tests.amounts import amount
 from tidegauge.model_tests.harness.cores.replication import Roles
 from tidegauge.model_tests.harness.lockstep.lockstep import Difference
 from tidegauge.model_tests.harness.lockstep.on_cores import CoresLockstep
@@ -118,7 +119,7 @@ def without_refusals() -> Any:
 
 
 def test_cores_do_with_late_messages_as_the_machine_says() -> None:
-    for found in HARNESS["late-messages"].walks(1, WALKS):
+    for found in HARNESS["late-messages"].walks(1, amount(8, deep=WALKS)):
         assert found.failure is None, f"walk {found.number}: {found.failure.words}"
 
 

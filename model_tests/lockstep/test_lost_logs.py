@@ -15,6 +15,7 @@ from tidegauge.impl.controller.elections import Elected, ElectionRules
 from tidegauge.impl.metadata.image import ClusterImage
 from tidegauge.impl.metadata.records import ReplicaDirectoryRecord
 from tidegauge.impl.partition.registration import PartitionRegistration
+from tidegauge.model_tests.amounts import amount
 from tidegauge.model_tests.harness.cores.replication import Roles
 from tidegauge.model_tests.harness.counterexamples.files import Failure
 from tidegauge.model_tests.harness.registry import HARNESS, Registration, Side
@@ -35,7 +36,8 @@ def always(machine: str) -> Registration:
 @pytest.mark.parametrize("machine", MACHINES)
 def test_random_walks_find_no_difference_and_take_every_action(machine: str) -> None:
     taken: set[type[Action]] = set()
-    for found in (*always(machine).walks(SEED, WALKS), *HARNESS[machine].walks(SEED, WALKS)):
+    count = amount(16, deep=WALKS)
+    for found in (*always(machine).walks(SEED, count), *HARNESS[machine].walks(SEED, count)):
         assert found.failure is None, f"walk {found.number}: {found.failure.words}"
         taken.update(map(type, found.actions))
     assert taken == set(REGISTRY.registration(machine).machine.action_types)

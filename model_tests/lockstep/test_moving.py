@@ -12,6 +12,7 @@ from tidegauge.impl.controller.replica_lists import ReplicaListRules
 from tidegauge.impl.metadata.image import ClusterImage
 from tidegauge.impl.partition.registration import PartitionRegistration
 from tidegauge.impl.partition.replica import PartitionReplica
+from tidegauge.model_tests.amounts import amount
 from tidegauge.model_tests.harness.cores.replication import Roles
 from tidegauge.model_tests.harness.counterexamples.files import Failure
 from tidegauge.model_tests.harness.registry import HARNESS
@@ -29,7 +30,7 @@ both = pytest.mark.parametrize("machine", ["reassignment", "controlled-shutdown"
 @both
 def test_random_walks_find_no_difference_and_take_every_action(machine: str) -> None:
     taken: set[type[Action]] = set()
-    for found in HARNESS[machine].walks(1, 120):
+    for found in HARNESS[machine].walks(1, amount(40, deep=120)):
         assert found.failure is None, f"walk {found.number}: {found.failure.words}"
         taken.update(map(type, found.actions))
     assert taken == set(REGISTRY.registration(machine).machine.action_types)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from tidegauge.model_tests.amounts import amount
 from tidegauge.model_tests.harness.cores.log_recovery import RecoveryCores
 from tidegauge.model_tests.harness.lockstep.checked import CheckedLockstep, failure_of
 from tidegauge.model_tests.harness.registry import HARNESS
@@ -34,7 +35,7 @@ from tidegauge.spec.recovery.machine import Recovery
 from tidegauge.spec.recovery.state import Rot
 
 HARNESSED = HARNESS["recovery"]
-WALKS = 20
+WALKS = amount(10, deep=20)
 
 
 @pytest.fixture(autouse=True)

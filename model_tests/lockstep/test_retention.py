@@ -6,6 +6,7 @@ import pytest
 
 from tidegauge.impl.partition.messages import EpochEndOffset, FollowerFetch, PartitionFetchResponse
 from tidegauge.impl.partition.replica import PartitionReplica
+from tidegauge.model_tests.amounts import amount
 from tidegauge.model_tests.harness.cores.replication import Roles
 from tidegauge.model_tests.harness.cores.stored_log import StoredLog
 from tidegauge.model_tests.harness.counterexamples.files import Failure
@@ -25,7 +26,7 @@ HARNESSED = HARNESS["retention"]
 def test_random_walks_find_no_difference_and_take_every_action() -> None:
     taken: set[type[Action]] = set()
     reached: set[str] = set()
-    for found in HARNESSED.walks(1, 120):
+    for found in HARNESSED.walks(1, amount(40, deep=120)):
         assert found.failure is None, f"walk {found.number}: {found.failure.words}"
         taken.update(map(type, found.actions))
         if found.number < 40:
@@ -37,7 +38,7 @@ def test_random_walks_find_no_difference_and_take_every_action() -> None:
 
 def test_the_cores_over_stored_logs_do_what_the_machine_says() -> None:
     """Segments of two records, freed as log starts pass them, and recovery with the written log start."""
-    for found in HARNESSED.walks(2, 60, roles=Roles(log=StoredLog)):
+    for found in HARNESSED.walks(2, amount(20, deep=60), roles=Roles(log=StoredLog)):
         assert found.failure is None, f"walk {found.number}: {found.failure.words}"
 
 

@@ -8,6 +8,7 @@ from tidegauge.impl.controller.configs import ConfigRules
 from tidegauge.impl.controller.controller import Controller
 from tidegauge.impl.controller.decision import Decision
 from tidegauge.impl.metadata.records import PartitionChangeRecord
+from tidegauge.model_tests.amounts import amount
 from tidegauge.model_tests.harness.cores.replication import Roles
 from tidegauge.model_tests.harness.counterexamples.files import Failure
 from tidegauge.model_tests.harness.registry import HARNESS
@@ -26,7 +27,7 @@ RARE = 2
 
 def test_random_walks_find_no_difference_and_take_every_action() -> None:
     taken: set[type[Action]] = set()
-    for found in HARNESSED.walks(1, 110):
+    for found in HARNESSED.walks(1, amount(40, deep=110)):
         assert found.failure is None, f"walk {found.number}: {found.failure.words}"
         taken.update(map(type, found.actions))
     assert settings.ChangeSettings in taken

@@ -10,6 +10,7 @@ import pytest
 from tidegauge.impl.controller.membership import RegistrationRules
 from tidegauge.impl.metadata.image import ClusterImage
 from tidegauge.impl.partition.registration import PartitionRegistration
+from tidegauge.model_tests.amounts import amount
 from tidegauge.model_tests.harness.cores.replication import Roles
 from tidegauge.model_tests.harness.registry import HARNESS, Registration, Side
 from tidegauge.model_tests.lockstep.refusal_mutants import TakesHeartbeatsOfUnknownBrokers, controlled_by, members_of
@@ -36,7 +37,7 @@ def often(forbidden: float = 0.25) -> Registration:
 def test_random_walks_find_no_difference_and_every_refusal_is_sent() -> None:
     taken: set[type[Action]] = set()
     refused = Counter[tuple[str, str]]()
-    for found in often().walks(SEED, WALKS):
+    for found in often().walks(SEED, amount(16, deep=WALKS)):
         assert found.failure is None, f"walk {found.number}: {found.failure.words}"
         taken.update(map(type, found.actions))
         refused.update(found.refused)

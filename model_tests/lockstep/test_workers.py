@@ -10,6 +10,7 @@ import pytest
 from tidegauge.impl.client.consumer_record import ConsumerRecord
 from tidegauge.impl.client.positions import Partition
 from tidegauge.impl.client.work_queues import Run, WorkQueues
+from tidegauge.model_tests.amounts import amount
 from tidegauge.model_tests.harness.cores.workers import STEPS, WorkerRoles
 from tidegauge.model_tests.harness.lockstep.checked import failure_of
 from tidegauge.model_tests.harness.lockstep.on_cores import CoresLockstep
@@ -29,7 +30,7 @@ def test_every_action_of_the_specification_has_a_step() -> None:
 
 def test_random_walks_find_no_difference_and_take_every_action() -> None:
     taken: set[type[Action]] = set()
-    for found in HARNESSED.walks(7, WALKS):
+    for found in HARNESSED.walks(7, amount(16, deep=WALKS)):
         assert found.failure is None, f"walk {found.number}: {found.failure.words}"
         taken.update(map(type, found.actions))
     assert taken == set(Workers.action_types)

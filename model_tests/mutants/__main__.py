@@ -76,6 +76,7 @@ def run(wanted: Wanted, folder: Path, least: float) -> int:
     paths = [str(ROOT / path) for path in (*files, *LOCKSTEP_TESTS)]
     with tempfile.TemporaryDirectory() as base:
         options = [
+            "--deep",  # the tests marked so are left out; of the others each searches as much as it can
             "-s",
             "-qq",
             "--disable-warnings",

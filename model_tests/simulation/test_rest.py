@@ -11,11 +11,12 @@ import pytest
 from tidegauge.impl.partition.messages import FollowerFetch
 from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.linearizability.check import Verdict, check
+from tidegauge.model_tests.amounts import amount
 from tidegauge.model_tests.harness.simulation.options import Fault, resting, sparse
 from tidegauge.model_tests.harness.simulation.simulation import Simulated, simulate
 
-SEEDS = (*range(7), 49)
-"""In 49 a leader cannot be reached while partitions that follow it are at rest."""
+SEEDS = (49, 2, 0, 1, 3, 4, 5, 6)[: amount(3, deep=8)]
+"""In 49 a leader cannot be reached while partitions that follow it are at rest; with 2 every fault is there."""
 DEEP_SEEDS = range(1_000, 1_200)
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from tidegauge.linearizability.check import Verdict, check
 from tidegauge.linearizability.history import Kind
+from tidegauge.model_tests.amounts import amount
 from tidegauge.model_tests.bugs import BUGS
 from tidegauge.model_tests.harness.simulation.options import (
     Fault,
@@ -25,7 +26,7 @@ from tidegauge.model_tests.harness.simulation.options import (
 from tidegauge.model_tests.harness.simulation.simulation import Simulated, reproduce, simulate
 from tidegauge.model_tests.harness.simulation.sometimes import GOALS
 
-SEEDS = range(24)
+SEEDS = range(amount(6, deep=24))
 
 
 @cache
@@ -230,7 +231,7 @@ def test_many_more_seeds() -> None:
         test_a_seed_is_valid_converges_and_behaves_as_specified(seed)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(amount(1, deep=3)))
 def test_many_elections_lose_nothing(seed: int) -> None:
     run = simulate(with_many_elections(draw(seed)))
     assert run.holds, run.failures

@@ -381,11 +381,18 @@ KINDS: dict[str, dict[str, Any]] = {
 
 
 @cache
+def short_run(kind: str, seed: int) -> tuple[Options, tuple[TraceEvent, ...]]:
+    """A run with what brings such events about, for all kinds that want the same."""
+    options = Options(seed=seed, partitions=1, duration=2.5, fault_interval=0.25, **KINDS[kind])
+    return options, tuple(traced(options))
+
+
+@cache
 def run_with(kind: str) -> tuple[Options, tuple[TraceEvent, ...], int]:
     """The first short run with such an event in its first partition, and where it is."""
+    like = next(other for other, options in KINDS.items() if options == KINDS[kind])
     for seed in range(40):
-        options = Options(seed=seed, partitions=1, duration=2.5, fault_interval=0.25, **KINDS[kind])
-        trace = tuple(traced(options))
+        options, trace = short_run(like, seed)
         places = [place for place, event in enumerate(trace) if event.name == kind and is_of_the_first(event)]
         if places:
             return options, trace, places[-1]

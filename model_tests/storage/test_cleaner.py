@@ -22,6 +22,7 @@ from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.errors import CorruptLogError
 from tidegauge.impl.storage.log import Log
 from tidegauge.impl.storage.offset_map import OffsetMap
+from tidegauge.model_tests.amounts import amount
 from tidegauge.model_tests.storage.compacted import SMALL_MAP, fill, newest, records_of
 
 DIRECTORY = "logs/tide-0"
@@ -94,7 +95,7 @@ def shown(records: Iterable[Record]) -> list[tuple[int, bytes | None, bytes | No
     return [(record.offset, record.key, record.value) for record in records]
 
 
-@settings(max_examples=150)
+@settings(max_examples=amount(50, deep=150))
 @given(seed=st.integers(0, 1 << 32), batches=st.integers(0, 60), memory=st.sampled_from([SMALL_MAP, 24 * 40, 1 << 16]))
 def test_the_newest_value_of_each_key_survives_any_rounds(seed: int, batches: int, memory: int) -> None:
     rng = Random(seed)

@@ -21,6 +21,7 @@ from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.log import Log
 from tidegauge.impl.storage.segment import Segment
 from tidegauge.impl.storage.segment_names import CLEANED_SUFFIX
+from tidegauge.model_tests.amounts import amount
 from tidegauge.model_tests.storage.compacted_batches import compacted_batch
 
 DIRECTORY = "logs/tide-0"
@@ -186,5 +187,5 @@ class CompactedLogAgainstList(RuleBasedStateMachine):
             self.log.abandon()
 
 
-CompactedLogAgainstList.TestCase.settings = settings(max_examples=120, stateful_step_count=20)
+CompactedLogAgainstList.TestCase.settings = settings(max_examples=amount(40, deep=120), stateful_step_count=20)
 TestCompactedLogAgainstList = CompactedLogAgainstList.TestCase

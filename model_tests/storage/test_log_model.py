@@ -23,6 +23,7 @@ from tidegauge.impl.storage.errors import OffsetOutOfRangeError
 from tidegauge.impl.storage.leader_epoch_cache import EpochEntry
 from tidegauge.impl.storage.log import Log
 from tidegauge.impl.storage.timestamp_search import KnownPoints
+from tidegauge.model_tests.amounts import amount
 
 DIRECTORY = "logs/tide-0"
 
@@ -207,5 +208,5 @@ class LogAgainstList(RuleBasedStateMachine):
             self.log.abandon()
 
 
-LogAgainstList.TestCase.settings = settings(max_examples=400, stateful_step_count=30)
+LogAgainstList.TestCase.settings = settings(max_examples=amount(80, deep=400), stateful_step_count=30)
 TestLogAgainstList = LogAgainstList.TestCase

@@ -8,6 +8,7 @@ import attrs
 import pytest
 
 from tidegauge.impl.server.broker.fetch_schedule import BUSY_FOR_S, FEW, MOST_BUSY, FetcherState, FetchSchedule, Lane
+from tidegauge.model_tests.amounts import amount
 
 LEADER = 1
 LATER = 100.0
@@ -233,7 +234,7 @@ class Fetchers:
         return sorted(self.partitions.keys() - cared_for)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(amount(6, deep=30)))
 def test_no_partition_is_forgotten(seed: int) -> None:
     fetchers = Fetchers(Random(seed), count=(3, MOST_BUSY + 1, MOST_BUSY + FEW)[seed % 3])
     for _ in range(2_000):

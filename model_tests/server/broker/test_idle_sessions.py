@@ -18,6 +18,7 @@ from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.impl.server.broker.fetch_schedule import BUSY_FOR_S, Lane
 from tidegauge.impl.server.broker.follower_fetches import FetchResult, FollowerFetches
 from tidegauge.impl.server.broker.peers import Peers
+from tidegauge.model_tests.amounts import amount
 from tidegauge.model_tests.simulated import simulated
 
 PARTITIONS = 12
@@ -156,7 +157,7 @@ async def test_a_follower_that_loses_its_replicas_does_not_count_as_caught_up_by
         assert session.has_resting, "the others rest on"
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(amount(1, deep=2)))
 def test_idle_or_not_every_record_arrives_everywhere_under_crashes_and_moves(seed: int) -> None:
     """Seeded walks of produces, pauses between them, crashes and restarts, in a cluster whose partitions rest."""
 

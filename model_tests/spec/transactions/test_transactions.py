@@ -11,6 +11,7 @@ from typing import Any
 import attrs
 import pytest
 
+from tidegauge.model_tests.amounts import amount
 from tidegauge.model_tests.spec.counts import COUNTS, counted
 from tidegauge.model_tests.spec.transactions.refusals import EVERY, OF_GROUPS, pairs
 from tidegauge.spec.bugs.bug import Bug
@@ -42,7 +43,7 @@ every_bug = pytest.mark.parametrize("bug", TRANSACTION_BUGS.values(), ids=TRANSA
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=[pytest.mark.deep] * (name not in QUICK_TRANSACTIONS))
+        pytest.param(name, marks=[pytest.mark.deep] * (name not in QUICK_TRANSACTIONS[: amount(2, deep=5)]))
         for name in TRANSACTION_MODELS
         if name not in NIGHTLY_TRANSACTIONS
     ],
