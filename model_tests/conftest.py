@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tidegauge.model_tests.amounts import choose_deep
+from tidegauge.model_tests.amounts import amount, choose_deep
 from tidegauge.model_tests.harness.repeatable_examples import ignore_constants_of_modules
 
 _PROFILE_VARIABLE = "HYPOTHESIS_PROFILE"
@@ -53,7 +53,6 @@ SECONDS_TO_END = 5.0
 _FORMER_RUN = pytest.StashKey[bool]()
 _QUIET = (HealthCheck.too_slow, HealthCheck.data_too_large)
 
-settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True, suppress_health_check=_QUIET)
 settings.register_profile("nightly", max_examples=2_000, deadline=None, print_blob=True, suppress_health_check=_QUIET)
 
 
@@ -65,16 +64,31 @@ def pytest_configure(config: pytest.Config) -> None:
     profile = os.environ.get(_PROFILE_VARIABLE, "ci")
     if profile not in ("ci", "nightly"):
         raise pytest.UsageError(f"{_PROFILE_VARIABLE}={profile!r} is not a profile: use ci or nightly")
-    settings.load_profile(profile)
     config.stash[_FORMER_RUN] = choose_deep(config.getoption("--deep"))
+    _load(profile)
     ignore_constants_of_modules()
     gc.set_threshold(50_000, 20, 100)  # what lives on are modules and tests, which are no garbage
+
+
+def _load(profile: str) -> None:
+    """Let tests that do not say how many examples they want have the profile's number."""
+    examples = amount(50, deep=100)
+    settings.register_profile(
+        "ci",
+        max_examples=examples,
+        derandomize=True,
+        deadline=None,
+        print_blob=True,
+        suppress_health_check=_QUIET,
+    )
+    settings.load_profile(profile)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """A run in a test of a run: the outer one goes on as it was."""
     if _FORMER_RUN in config.stash:
         choose_deep(config.stash[_FORMER_RUN])
+        _load(os.environ.get(_PROFILE_VARIABLE, "ci"))
 
 
 @pytest.hookimpl(tryfirst=True)

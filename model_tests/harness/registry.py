@@ -201,11 +201,13 @@ class Registration:
         *,
         side: Side = Side.CORES,
         roles: object = None,
+        first: int = 0,
         wrong: type[object] | None = None,
         length: int | None = None,
     ) -> Iterator[Walk[Any]]:
-        """The first `count` walks of `seed`, one at a time."""
-        return walks(self.walk_plan(), self.bind(side, roles), seed, count, wrong=wrong, length=length)
+        """`count` walks of `seed`, one at a time, from the walk with the number `first` on."""
+        bind = self.bind(side, roles)
+        return walks(self.walk_plan(), bind, seed, count, first=first, wrong=wrong, length=length)
 
     def first_failure(
         self,
@@ -214,11 +216,13 @@ class Registration:
         *,
         side: Side = Side.CORES,
         roles: object = None,
+        first: int = 0,
         wrong: type[object] | None = None,
         length: int | None = None,
     ) -> Walk[Any] | None:
-        """The first of `limit` walks that fails; None if none does. Its number says how many did not."""
-        return first_failure(self.walk_plan(), self.bind(side, roles), seed, limit, wrong=wrong, length=length)
+        """The first of `limit` walks that fails, from the walk with the number `first` on; None if none does."""
+        bind = self.bind(side, roles)
+        return first_failure(self.walk_plan(), bind, seed, limit, first=first, wrong=wrong, length=length)
 
     def _binds(self, side: Side) -> BindRoles | None:
         return self.cores if side is Side.CORES else self.cluster

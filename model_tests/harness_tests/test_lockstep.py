@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tidegauge.model_tests.amounts import amount
 from tidegauge.model_tests.harness.counterexamples.replay import SpecBinding
 from tidegauge.model_tests.harness.lockstep.hypothesis_machine import drive
 from tidegauge.model_tests.harness.lockstep.lockstep import Difference, Lockstep
@@ -19,6 +20,8 @@ from tidegauge.spec.replication.faults import Crash, ExpireSession, Restart
 from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.state import Acks, State
 
+EXAMPLES = amount(80, deep=120)
+
 
 def with_bug(name: str, machine: Machine[Any]) -> SpecBinding:
     """The specification with a bug of the zoo, as if it were an implementation."""
@@ -26,12 +29,12 @@ def with_bug(name: str, machine: Machine[Any]) -> SpecBinding:
 
 
 def test_the_specification_agrees_with_itself() -> None:
-    run = drive(ReplicationRules, SpecBinding, name="itself", examples=120)
+    run = drive(ReplicationRules, SpecBinding, name="itself", examples=EXAMPLES)
     assert run.holds, run.difference
-    assert run.examples >= 120
+    assert run.examples >= EXAMPLES
     never = {kind.__name__ for kind in Replication.action_types} - set(run.actions)
     rare = {"HoldFetch", "RetryAlterPartition", "DisconnectController", "UncleanElection", "PullMetadata"}
-    assert never <= rare, "in 120 examples, rare ones may be missed, but no others"
+    assert never <= rare, "in so few examples rare ones may be missed, but no others"
 
 
 @pytest.mark.parametrize("bug", ["kafka_1211", "kafka_14139", "kafka_7128", "high_watermark_by_majority"])

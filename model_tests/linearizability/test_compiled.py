@@ -16,6 +16,7 @@ from tidegauge.linearizability.generator import generate
 from tidegauge.linearizability.history import Operations, concatenate
 from tidegauge.linearizability.log import Level, screen
 from tidegauge.linearizability.rows import partitions
+from tidegauge.model_tests.amounts import amount
 from tidegauge.model_tests.linearizability.rows import end, history, produce, unknown
 from tidegauge.model_tests.linearizability.small_histories import draw, is_contiguous, operations
 from tidegauge.model_tests.linearizability.test_findings import MAKERS
@@ -34,7 +35,7 @@ def made(what: str) -> Operations:
 
 
 def all_kinds() -> Iterator[tuple[str, Operations]]:
-    for seed in range(2):
+    for seed in range(amount(1, deep=2)):
         yield f"drawn {seed}", contiguous(seed)
     for what in MAKERS:
         yield what, made(what)

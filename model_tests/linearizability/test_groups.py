@@ -13,6 +13,7 @@ from tidegauge.linearizability.history import Isolation, Operation, Operations, 
 from tidegauge.linearizability.history import Kind as KindOfAll
 from tidegauge.linearizability.log import Level
 from tidegauge.linearizability.malformed import find
+from tidegauge.model_tests.amounts import amount
 from tidegauge.model_tests.linearizability import groups_brute_force
 from tidegauge.model_tests.linearizability.group_cases import (
     FAIL,
@@ -196,7 +197,7 @@ def ended(rows: Rows, transaction: int, rng: Random) -> Rows:
 @pytest.mark.parametrize("once", [False, True])
 def test_it_says_what_brute_force_says(level: Level, once: bool) -> None:
     seen: set[Name] = set()
-    for seed in range(250):
+    for seed in range(amount(100, deep=250)):
         rows = small(Random(seed))
         said = found(rows, level, once=once)
         assert said == groups_brute_force.names(rows, level, once=once), (seed, rows)
@@ -206,7 +207,7 @@ def test_it_says_what_brute_force_says(level: Level, once: bool) -> None:
 
 @pytest.mark.parametrize("level", Level)
 def test_nothing_is_said_of_what_a_coordinator_may_have_told(level: Level) -> None:
-    for seed in range(300):
+    for seed in range(amount(100, deep=300)):
         rows = explained(Random(f"{level.value}/{seed}"), level)
         assert found(rows, level) == set(), (seed, rows)
 

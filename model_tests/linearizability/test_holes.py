@@ -11,6 +11,7 @@ import pytest
 from tidegauge.linearizability.anomaly import Name
 from tidegauge.linearizability.check import Verdict, check
 from tidegauge.linearizability.history import Operation, Operations
+from tidegauge.model_tests.amounts import amount
 from tidegauge.model_tests.linearizability.rows import end, fetch, history, produce, unknown
 
 MANY = [*range(2, 13)] * 8
@@ -91,7 +92,7 @@ def tiles(gaps: Sequence[int], left: Counter[tuple[int, int]], number: int = 0, 
 
 def test_the_search_fills_what_some_order_of_the_batches_fills() -> None:
     found: Counter[bool] = Counter()
-    for seed in range(800):
+    for seed in range(amount(500, deep=800)):
         random = Random(seed)
         gaps = [random.randint(0, 6) for _ in range(random.randint(1, 4))]
         batches = [random.randint(1, 4) for _ in range(random.randint(1, 7))]

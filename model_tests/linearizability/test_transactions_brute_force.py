@@ -11,10 +11,11 @@ import pytest
 from tidegauge.linearizability.check import Verdict, check
 from tidegauge.linearizability.history import Operation, Operations
 from tidegauge.linearizability.log import Level
+from tidegauge.model_tests.amounts import amount
 from tidegauge.model_tests.linearizability.small_transactions import draw
 from tidegauge.model_tests.linearizability.transactions_brute_force import valid
 
-HISTORIES = 1_500
+HISTORIES = amount(600, deep=1_500)
 
 
 def compare(seed: int, count: int) -> Counter[tuple[Level, bool, bool]]:

@@ -24,7 +24,7 @@ from tidegauge.spec.kernel.machine import Action
 
 SEED = 4
 """The first whose walks take every action and refusal; nineteen of them do."""
-WALKS = amount(12, deep=24)
+WALKS = amount(20, deep=24)
 REGISTERED = HARNESS["consumer-groups"]
 REFUSED = {
     ("ReceiveHeartbeat", "UNKNOWN_MEMBER_ID"),
@@ -92,11 +92,15 @@ class ResolvesOnce(ConsumerRules):
 MUTANTS = (AcceptsAnyEpoch, CommitsOfTheEpochOnly, StaysWhereItWas, ForgivesWhatIsOwned, ResolvesOnce)
 SLOW = (StaysWhereItWas, CommitsOfTheEpochOnly, ForgivesWhatIsOwned)
 """Found on many walks only."""
+FIRST = 19
+"""The first walk that shows the last of them: the search begins there."""
 
 
 @pytest.mark.parametrize("mutant", [pytest.param(one, marks=[pytest.mark.deep] * (one in SLOW)) for one in MUTANTS])
 def test_walks_find_a_rule_that_is_wrong(mutant: type[ConsumerRules]) -> None:
-    assert REGISTERED.first_failure(SEED, 2_000, roles=ConsumerRoles(mutant)) is not None, "no walk has found it"
+    first = FIRST if mutant is ResolvesOnce else 0
+    found = REGISTERED.first_failure(SEED, 2_000, first=first, roles=ConsumerRoles(mutant))
+    assert found is not None, "no walk has found it"
 
 
 # --- assignors -------------------------------------------------------------------------------------------------------

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
@@ -23,6 +25,7 @@ from tidegauge.model_tests.harness.lockstep.lockstep import Difference
 from tidegauge.model_tests.harness.lockstep.on_cores import CoresLockstep
 from tidegauge.model_tests.harness.lockstep.replication_rules import ReplicationRules
 from tidegauge.model_tests.harness.lockstep.replication_walks import large_machine
+from tidegauge.model_tests.harness.lockstep.walks import Walk
 from tidegauge.model_tests.harness.registry import HARNESS, Side
 from tidegauge.spec.kernel.bounds import Bounds
 from tidegauge.spec.kernel.machine import Action, Invariant
@@ -32,7 +35,7 @@ from tidegauge.spec.replication import control, faults
 from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.state import Acks, Error, Replica, State
 
-WALKS = amount(80, deep=300)
+WALKS = amount(90, deep=300)
 HARNESSED = HARNESS["replication"]
 SEED_OF_BUG = 3
 
@@ -56,9 +59,15 @@ def test_the_cores_begin_where_the_specification_begins(machine: Replication) ->
     assert pair.binding.abstraction(pair.state) == next(iter(machine.initial()))
 
 
+@cache
+def walked() -> tuple[Walk[Any], ...]:
+    """Walks of one seed, at which several tests look."""
+    return tuple(HARNESSED.walks(1, WALKS))
+
+
 def test_random_walks_find_no_difference_and_take_every_action() -> None:
     taken: set[type[Action]] = set()
-    for found in HARNESSED.walks(1, WALKS):
+    for found in walked():
         assert found.failure is None, f"walk {found.number}: {found.failure.words}"
         taken.update(map(type, found.actions))
     assert taken == set(Replication.action_types)
@@ -75,7 +84,7 @@ def test_the_cores_over_stored_logs_do_what_the_specification_says() -> None:
 
 def test_random_walks_reach_what_a_search_must_have_reached() -> None:
     reached: set[str] = set()
-    for found in HARNESSED.walks(1, amount(40, deep=100)):
+    for found in walked()[:100]:
         goals = found.machine.sometimes
         for state in replay(found.machine, found.actions).trace.states:
             reached.update(goal for goal, holds in goals.items() if goal not in reached and holds(state))

@@ -51,7 +51,7 @@ OVER_THE_WIRE = attrs.evolve(HARNESSED, plan=attrs.evolve(OFTEN.walk_plan(), for
 
 def test_random_walks_find_no_difference_and_take_every_action() -> None:
     taken: set[type[Action]] = set()
-    for found in OFTEN.walks(1, amount(20, deep=40)):
+    for found in OFTEN.walks(1, amount(28, deep=40)):
         assert found.failure is None, f"walk {found.number}: {found.failure.words}"
         taken.update(map(type, found.actions))
     assert taken == set(REGISTRY.registration("directories").machine.action_types)

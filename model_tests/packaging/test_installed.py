@@ -95,7 +95,7 @@ def project(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Project:
     scheme = {"base": str(environment), "platbase": str(environment)}
     python = Path(sysconfig.get_path("scripts", "venv", scheme), "python")
     site_packages = Path(sysconfig.get_path("purelib", "venv", scheme))
-    pip("--python", python, "install", "-q", "--no-deps", "--no-index", wheel, folder=environment)
+    pip("--python", python, "install", "-q", "--no-compile", "--no-deps", "--no-index", wheel, folder=environment)
     # Python searches the folders in a .pth file but does not read theirs: an editable install there stays hidden.
     dependencies = [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
     (site_packages / "dependencies.pth").write_text("\n".join(dependencies), encoding="utf-8")

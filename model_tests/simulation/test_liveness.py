@@ -10,6 +10,7 @@ from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.controller.controller import Controller
 from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.impl.server.config import ServerConfig
+from tidegauge.model_tests.amounts import amount
 from tidegauge.model_tests.harness.cores.replication import Roles
 from tidegauge.model_tests.harness.deterministic import run_deterministically
 from tidegauge.model_tests.harness.simulation.faults import Injector
@@ -86,10 +87,11 @@ def test_a_majority_that_takes_no_writes_is_found() -> None:
 
 
 def test_a_leader_is_replaced_and_writes_are_taken_in_most_runs() -> None:
-    runs = [simulate(sparse(seed), validated=False) for seed in SEEDS]
+    seeds = SEEDS[: amount(3, deep=len(SEEDS))]
+    runs = [simulate(sparse(seed), validated=False) for seed in seeds]
     assert all(not run.problems for run in runs)
-    assert sum(run.sometimes["a crashed leader was replaced in time"] > 0 for run in runs) > len(SEEDS) / 2
-    assert sum(run.sometimes["a partition took writes without its leader"] > 0 for run in runs) > len(SEEDS) / 2
+    assert sum(run.sometimes["a crashed leader was replaced in time"] > 0 for run in runs) > len(seeds) / 2
+    assert sum(run.sometimes["a partition took writes without its leader"] > 0 for run in runs) > len(seeds) / 2
 
 
 @pytest.mark.parametrize(("wanted", "problems"), [(2, 1), (3, 0)])

@@ -74,7 +74,7 @@ def test_a_seed_that_has_failed_holds(seed: int, _what: str) -> None:
         (10, "a reassignment completes, and its leader, which is about to stop, leaves the ISR by the same decision"),
         (37, "a topic that has elected uncleanly and does not any more has no leader until its operator decides"),
         (123, "a broker stops cleanly without having learned its last epoch"),
-        (172, "a full disk does not take a checkpoint of high watermarks"),
+        pytest.param(172, "a full disk does not take a checkpoint of high watermarks", marks=pytest.mark.deep),
     ],
 )
 def test_a_dense_seed_that_has_failed_holds(seed: int, _what: str) -> None:
@@ -89,20 +89,40 @@ def without_recreation(options: Options) -> Options:
 @pytest.mark.parametrize(
     ("seed", "_what"),
     [
-        (303, "a process that has met damage registers, and its former session's end begins a leader epoch"),
+        pytest.param(
+            303,
+            "a process that has met damage registers, and its former session's end begins a leader epoch",
+            marks=pytest.mark.deep,
+        ),
         (319, "damage is reported though a later leader epoch has the replica out, which its broker has yet to read"),
         pytest.param(462, "a withdrawn replica is taken away, and its broker stops", marks=pytest.mark.deep),
         (467, "a replica that is lost for the controller is given up"),
         pytest.param(555, "a log is cut and its disk has no room for the rest of it", marks=pytest.mark.deep),
-        (139, "flushes fail behind appends, and a replica is not hosted for want of descriptors"),
+        pytest.param(
+            139,
+            "flushes fail behind appends, and a replica is not hosted for want of descriptors",
+            marks=pytest.mark.deep,
+        ),
         pytest.param(635, "a directory comes back twice without the log of a deleted topic", marks=pytest.mark.deep),
-        (628, "a follower's log is cut, and the flush of that fails"),
-        (638, "the response to a registration comes after that to a later one"),
+        pytest.param(628, "a follower's log is cut, and the flush of that fails", marks=pytest.mark.deep),
+        pytest.param(638, "the response to a registration comes after that to a later one", marks=pytest.mark.deep),
         (844, "the high watermark of a replica is written down after it was withdrawn"),
-        (403, "a log that is opened again for want of descriptors has the high watermark that its process knew"),
-        (623, "a report of damage arrives after the replica was repaired"),
-        (580, "retention moves a log start, and the disk has no descriptors for the rest of it"),
-        (367, "a broker stops while a log waits for descriptors, and retention had moved its start"),
+        pytest.param(
+            403,
+            "a log that is opened again for want of descriptors has the high watermark that its process knew",
+            marks=pytest.mark.deep,
+        ),
+        pytest.param(623, "a report of damage arrives after the replica was repaired", marks=pytest.mark.deep),
+        pytest.param(
+            580,
+            "retention moves a log start, and the disk has no descriptors for the rest of it",
+            marks=pytest.mark.deep,
+        ),
+        pytest.param(
+            367,
+            "a broker stops while a log waits for descriptors, and retention had moved its start",
+            marks=pytest.mark.deep,
+        ),
         pytest.param(536, "the same, and its high watermark", marks=pytest.mark.deep),
         pytest.param(369, "a log is opened again, and its producers were below its start", marks=pytest.mark.deep),
         (1288, "a log is found damaged as it is opened, and its broker is unfenced without it"),
@@ -128,10 +148,16 @@ def test_a_seed_with_everything_that_has_failed_holds(seed: int, _what: str) -> 
             "a topic comes to prefer unclean leaders, and then a reassignment is taken back and elects one",
         ),
         (draw(123), "a reassignment is taken back, and with it goes the last known leader"),
-        (draw(1037), "what lies below the start of a log is damaged"),
+        pytest.param(draw(1037), "what lies below the start of a log is damaged", marks=pytest.mark.deep),
         (draw(1085), "a disk fails while a log starts over, and has not the epoch of what is gone"),
-        (without_recreation(draw(234)), "a disk fails while a log starts over, and has nothing of the new one"),
-        (draw(1049), "a repeat is refused for its time, and the first attempt was appended"),
+        pytest.param(
+            without_recreation(draw(234)),
+            "a disk fails while a log starts over, and has nothing of the new one",
+            marks=pytest.mark.deep,
+        ),
+        pytest.param(
+            draw(1049), "a repeat is refused for its time, and the first attempt was appended", marks=pytest.mark.deep
+        ),
         (without_operated(sparse(46)), "a log is cut just after a batch with which sequences have begun at 0 again"),
     ],
     ids=["dense 39", "dense 123", "dense 1037", "dense 1085", "dense 234", "dense 1049", "sparse 46"],
@@ -141,8 +167,9 @@ def test_a_seed_with_idempotent_producers_that_has_failed_holds(options: Options
 
 
 def test_dense_runs_have_many_times_the_faults_of_sparse_ones() -> None:
-    dense = [drawn(seed) for seed in range(5) if Fault.CRASH in draw(seed).faults]
-    few = [simulate(sparse(seed), validated=False) for seed in range(5) if Fault.CRASH in sparse(seed).faults]
+    seeds = range(amount(3, deep=5))
+    dense = [drawn(seed) for seed in seeds if Fault.CRASH in draw(seed).faults]
+    few = [simulate(sparse(seed), validated=False) for seed in seeds if Fault.CRASH in sparse(seed).faults]
     crashes = [sum(run.faults.get(Fault.CRASH.value, 0) for run in runs) for runs in (dense, few)]
     assert crashes[0] > 8 * crashes[1] > 0, crashes
 

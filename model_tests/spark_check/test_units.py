@@ -10,13 +10,14 @@ import attrs
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidegauge.linearizability.anomaly import Name
 from tidegauge.linearizability.arrow import ONLY_MEMBERS, ONLY_TRANSACTIONS, to_arrow
 from tidegauge.linearizability.history import concatenate
 from tidegauge.linearizability.log import Level
+from tidegauge.model_tests.amounts import amount
 from tidegauge.model_tests.linearizability.group_cases import all_pairs
 from tidegauge.model_tests.linearizability.small_transactions import draw
 from tidegauge.model_tests.spark_check.layouts import (
@@ -169,6 +170,7 @@ def test_an_id_that_the_footer_does_not_know_of_is_an_error(tmp_path: Path) -> N
             read_piece(wrong)
 
 
+@settings(max_examples=amount(25, deep=100))
 @given(st.lists(st.integers(1, 90), min_size=1, max_size=12))
 def test_any_cutting_gives_the_same_verdicts(tmp_path_factory: pytest.TempPathFactory, sizes: list[int]) -> None:
     folder = tmp_path_factory.mktemp("cutting")

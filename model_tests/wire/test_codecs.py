@@ -22,13 +22,14 @@ from tidegauge.impl.wire.codecs import (
     response_correlation_id,
 )
 from tidegauge.impl.wire.primitives import millis, to_millis, topic_uuid
+from tidegauge.model_tests.amounts import amount
 from tidegauge.model_tests.wire.any_message import messages
 
 CORRELATION_IDS = st.integers(0, (1 << 31) - 1)
 CLIENT_IDS = st.none() | st.text(max_size=20)
 OF_KIO = [api for api in SPOKEN if api not in (ApiKey.PRODUCE, ApiKey.FETCH)]
 APIS = pytest.mark.parametrize("api", OF_KIO, ids=lambda api: api.name)
-FEW = settings(max_examples=12)
+FEW = settings(max_examples=amount(6, deep=12))
 
 
 @APIS

@@ -33,6 +33,7 @@ from tidegauge.impl.wire.codecs import (
 )
 from tidegauge.impl.wire.message_classes import is_array, is_optional
 from tidegauge.impl.wire.primitives import to_millis
+from tidegauge.model_tests.amounts import amount
 from tidegauge.model_tests.wire.any_message import messages
 
 VERSIONS = [
@@ -40,7 +41,7 @@ VERSIONS = [
     *((ApiKey.FETCH, version) for version in range(4, BROKER_APIS[ApiKey.FETCH].highest + 1)),
 ]
 EVERY_VERSION = pytest.mark.parametrize(("api", "version"), VERSIONS, ids=[f"{api.name}-{v}" for api, v in VERSIONS])
-FEW = settings(max_examples=4)
+FEW = settings(max_examples=amount(2, deep=4))
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 

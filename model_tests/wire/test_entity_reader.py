@@ -21,6 +21,7 @@ from tidegauge.impl.wire.apis import BROKER_APIS, INTER_BROKER_APIS, ApiKey, req
 from tidegauge.impl.wire.entity_reader import entity_reader
 from tidegauge.impl.wire.entity_writer import entity_writing
 from tidegauge.impl.wire.message_classes import NO_MOMENT, blank, moment, moment_ms
+from tidegauge.model_tests.amounts import amount
 from tidegauge.model_tests.wire.any_message import messages
 
 MESSAGES = [
@@ -38,7 +39,7 @@ def encoded(message: Any) -> bytes:
     return buffer.getvalue()
 
 
-@settings(max_examples=200)
+@settings(max_examples=amount(50, deep=200))
 @given(data=st.data(), before=st.binary(max_size=3))
 @pytest.mark.parametrize("part", range(4))
 def test_a_message_is_read_as_kio_reads_it(part: int, data: st.DataObject, before: bytes) -> None:
@@ -52,7 +53,7 @@ def test_a_message_is_read_as_kio_reads_it(part: int, data: st.DataObject, befor
     assert entity_reader(message_class)(memoryview(before + body + b"more"), len(before)) == theirs
 
 
-@settings(max_examples=200)
+@settings(max_examples=amount(50, deep=200))
 @given(data=st.data())
 def test_a_message_that_is_cut_short_is_refused(data: st.DataObject) -> None:
     message_class = data.draw(st.sampled_from(MESSAGES))

@@ -14,6 +14,7 @@ from tidegauge.impl.records.batches import HEADER_SIZE, RecordError
 from tidegauge.impl.records.payload import Record, RecordHeader, build_batch
 from tidegauge.impl.records.slices import at_once
 from tidegauge.impl.records.walk import CHUNK, Fields, Walked, framing, is_framed, walking
+from tidegauge.model_tests.amounts import amount
 
 RECORDS = st.lists(
     st.tuples(
@@ -51,7 +52,7 @@ def uniform(count: int, size: int = 100) -> bytes:
     return built([Record(n, 1000 + n // 10, None, bytes(size)) for n in range(count)])
 
 
-@settings(max_examples=150)
+@settings(max_examples=amount(50, deep=150))
 @given(RECORDS, st.booleans(), st.integers(1, 80))
 def test_walking_sees_timestamps_offsets_and_keys(
     fields: list[tuple[int, Any, Any, Any]], at_once: bool, gap: int
@@ -74,7 +75,7 @@ def test_walking_sees_timestamps_offsets_and_keys(
     assert is_framed(payload, 0, len(records))
 
 
-@settings(max_examples=300)
+@settings(max_examples=amount(100, deep=300))
 @given(st.data())
 def test_damage_is_seen_by_both_ways_of_walking_or_by_neither(data: st.DataObject) -> None:
     seed = data.draw(st.integers(0, 1 << 20))
@@ -96,7 +97,7 @@ def test_damage_is_seen_by_both_ways_of_walking_or_by_neither(data: st.DataObjec
     assert outcomes[0] == outcomes[1]
 
 
-@settings(max_examples=300)
+@settings(max_examples=amount(100, deep=300))
 @given(st.binary(max_size=120), st.integers(0, 60))
 def test_no_bytes_break_it(data: bytes, count: int) -> None:
     framed = is_framed(data, 0, count)

@@ -157,11 +157,13 @@ def walks(
     seed: int,
     count: int,
     *,
+    first: int = 0,
     wrong: type[object] | None = None,
     length: int | None = None,
 ) -> Iterator[Walk[M]]:
-    """The first `count` walks of `seed`, one at a time."""
-    return (walk(plan, bind, seed, number, wrong=wrong, length=length) for number in range(count))
+    """`count` walks of `seed`, one at a time, from the walk with the number `first` on."""
+    numbers = range(first, first + count)
+    return (walk(plan, bind, seed, number, wrong=wrong, length=length) for number in numbers)
 
 
 def first_failure(
@@ -170,11 +172,12 @@ def first_failure(
     seed: int,
     limit: int,
     *,
+    first: int = 0,
     wrong: type[object] | None = None,
     length: int | None = None,
 ) -> Walk[M] | None:
-    """The first of `limit` walks that fails; None if none does. Its number says how many did not."""
-    taken = walks(plan, bind, seed, limit, wrong=wrong, length=length)
+    """The first of `limit` walks that fails, from the walk with the number `first` on; None if none does."""
+    taken = walks(plan, bind, seed, limit, first=first, wrong=wrong, length=length)
     return next((found for found in taken if found.failure is not None), None)
 
 

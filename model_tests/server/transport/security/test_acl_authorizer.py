@@ -19,6 +19,7 @@ from tidegauge.impl.metadata.access import (
 from tidegauge.impl.server.transport.authorization import Principal
 from tidegauge.impl.server.transport.security import acl_authorizer
 from tidegauge.impl.server.transport.security.acl_authorizer import AclAuthorizer, parse_super_users
+from tidegauge.model_tests.amounts import amount
 
 ALICE, BOB, ADMIN = (Principal("User", name) for name in ("alice", "bob", "admin"))
 HOST = "10.0.0.1"
@@ -189,7 +190,7 @@ def naive(
     return any(one.permission is ALLOW and one.operation in enough for one in mine)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=amount(70, deep=200), deadline=None)
 @given(
     st.lists(acls_of_few_names, max_size=12),
     st.lists(st.integers(0, 11), max_size=6),
@@ -219,7 +220,7 @@ def longest_names() -> list[str]:
     return ["a", "a_", "ab", "ab_", "abc", "abc_", "b", "b_", "*", "*_", "hardcode", "_"]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=amount(100, deep=300), deadline=None)
 @given(st.lists(acls_of_few_names, max_size=8), st.sampled_from([ALICE, BOB, ADMIN]), st.booleans())
 @example([acl("a", permission=DENY, operation=Operation.WRITE), acl("a", operation=Operation.WRITE)], ALICE, False)
 def test_allowed_anywhere_is_allowed_on_some_name(acls: list[Acl], who: Principal, everyone: bool) -> None:

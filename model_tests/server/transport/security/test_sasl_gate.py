@@ -23,6 +23,7 @@ from tidegauge.impl.server.transport.security.plain import PlainExchange
 from tidegauge.impl.server.transport.security.sasl_gate import SaslGate, SaslServer
 from tidegauge.impl.wire.apis import BROKER_APIS, ApiKey
 from tidegauge.impl.wire.codecs import MalformedMessageError, peek_request
+from tidegauge.model_tests.amounts import amount
 from tidegauge.model_tests.harness.deterministic import run_deterministically
 from tidegauge.model_tests.server.transport.security.peers import USERS, OneBroker, Peer, empty, one_broker
 from tidegauge.model_tests.simulated import simulated
@@ -277,7 +278,7 @@ async def test_passmessages_change_while_the_cluster_runs_and_survive_a_restart(
             await at.cluster.restart(0)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=amount(40, deep=100), deadline=None)
 @given(st.lists(st.one_of(st.binary(max_size=60), REQUESTS), max_size=4))
 def test_no_request_of_an_unauthenticated_client_passes(frames: list[bytes]) -> None:
     """But ApiVersions, and what the rules refuse ends the connection."""

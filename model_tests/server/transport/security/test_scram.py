@@ -21,6 +21,7 @@ from tidegauge.impl.ports.randomness import SeededRandomness, SystemRandomness
 from tidegauge.impl.server.transport.security.exchanges import AuthenticationFailedError
 from tidegauge.impl.server.transport.security.plain import PlainExchange
 from tidegauge.impl.server.transport.security.scram import ScramExchange
+from tidegauge.model_tests.amounts import amount
 
 SALT = b"salt of alice"
 DECOY_KEY = b"a secret of this server"
@@ -241,7 +242,7 @@ def test_plain_refuses_everybody_else(token: bytes) -> None:
 ALICE = made("sha256", "secret")
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=amount(40, deep=100), deadline=None)
 @given(
     st.lists(
         st.one_of(
