@@ -31,6 +31,11 @@ def amount(ordinary: int, *, deep: int) -> int:
     return deep if _run["is deep"] else ordinary
 
 
+def stride(ordinary: int) -> int:
+    """Of many places every so many-th is tried, and with --deep each of them."""
+    return 1 if _run["is deep"] else ordinary
+
+
 def ends(values: Iterable[T]) -> list[T]:
     """The first and the last of several, and with --deep all of them."""
     every = list(values)

@@ -87,7 +87,9 @@ def test_every_choice_and_both_ends_are_tried_and_all_there_is_in_a_deep_run() -
     try:
         assert amounts.crossed("abc", [1, 2]) == [("a", 1), ("b", 2), ("c", 1)]
         assert [amounts.ends(range(count)) for count in range(5)] == [[], [0], [0, 1], [0, 2], [0, 3]]
+        assert amounts.stride(3) == 3
         amounts.choose_deep(True)
+        assert amounts.stride(3) == 1
         assert len(set(amounts.crossed("abc", [1, 2]))) == 6
         assert amounts.ends(range(4)) == [0, 1, 2, 3]
     finally:

@@ -16,6 +16,7 @@ from tidegauge.impl.metadata.access import Acl, AclFilter, Operation, PatternTyp
 from tidegauge.impl.metadata.config_resources import ConfigResourceType
 from tidegauge.impl.metadata.image import ClusterImage
 from tidegauge.impl.metadata.records import RemoveTopicRecord
+from tidegauge.model_tests.amounts import amount
 from tidegauge.model_tests.controller.controlled_cluster import TOPIC, ControlledCluster
 from tidegauge.model_tests.metadata.test_image import content
 
@@ -98,7 +99,7 @@ def test_a_decision_is_void_on_another_image_than_the_one_on_which_it_was_made()
         core.apply(second)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(amount(8, deep=20)))
 def test_a_group_of_decisions_leaves_what_they_leave_one_by_one(seed: int) -> None:
     draw = Random(seed)
     single, grouped = busy_cluster(), busy_cluster()

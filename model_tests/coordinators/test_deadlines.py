@@ -7,9 +7,10 @@ from random import Random
 import pytest
 
 from tidegauge.impl.coordinators.deadlines import SMALL, Deadlines
+from tidegauge.model_tests.amounts import amount
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(amount(8, deep=20)))
 def test_what_is_due_is_what_a_table_of_all_deadlines_says(seed: int) -> None:
     rng = Random(seed)
     deadlines: Deadlines[int] = Deadlines()

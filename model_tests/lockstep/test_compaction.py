@@ -14,6 +14,7 @@ from tidegauge.impl.storage.cleaner_batches import delete_horizon
 from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.log import Log
 from tidegauge.impl.storage.offset_map import SLOT_SIZE, OffsetMap
+from tidegauge.model_tests.amounts import amount
 from tidegauge.spec.compaction.machine import (
     DELETED,
     NEVER,
@@ -115,7 +116,7 @@ def act(pair: Pair, rng: Random) -> Action | None:
     return action
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(amount(15, deep=60)))
 def test_a_random_walk(seed: int) -> None:
     rng, pair = Random(seed), Pair(seed)
     walked: list[str] = []

@@ -7,11 +7,12 @@ from random import Random
 import pytest
 
 from tidegauge.impl.metadata.draft_dict import DraftDict
+from tidegauge.model_tests.amounts import amount
 
 NAMES = "abcdef"
 
 
-@pytest.mark.parametrize("seed", range(50))
+@pytest.mark.parametrize("seed", range(amount(15, deep=50)))
 def test_every_change_is_seen_as_in_a_copy_and_merged_in_the_same_order(seed: int) -> None:
     draw = Random(seed)
     original = dict.fromkeys(draw.sample(NAMES, 4), 0)

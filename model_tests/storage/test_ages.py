@@ -14,6 +14,7 @@ from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.errors import CorruptLogError
 from tidegauge.impl.storage.log import Log
 from tidegauge.impl.storage.segment import Segment
+from tidegauge.model_tests.amounts import stride
 
 DIRECTORY = "logs/tide-0"
 HOUR_MS = 3_600_000
@@ -69,7 +70,7 @@ def test_no_flipped_bit_makes_retention_remove_what_is_young() -> None:
     old = START_MS + DAY_MS + 6 * HOUR_MS + 1  # both have
     assert (left_after(written(), young), left_after(written(), old)) == (3, 6)
     found = set()
-    for path, byte, bit in flips():
+    for path, byte, bit in list(flips())[:: stride(3)]:
         for now_ms, right in ((young, {3, None}), (old, {3, 6, None})):
             disk = written()
             disk.flip_bit(path, byte, bit)

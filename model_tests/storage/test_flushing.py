@@ -16,6 +16,7 @@ from tidegauge.impl.storage.errors import FailedLogError
 from tidegauge.impl.storage.flushing import PendingFlush
 from tidegauge.impl.storage.log import Log
 from tidegauge.impl.storage.log_directory import LogDirectory
+from tidegauge.model_tests.amounts import amount
 from tidegauge.model_tests.storage.test_log_directory import TOPIC_ID, opened
 
 DIRECTORY = "logs/tide-0"
@@ -193,7 +194,7 @@ def test_a_log_that_is_let_go_of_has_no_more_work() -> None:
     assert (disk.syncs, flush.is_void) == (before, True)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(amount(15, deep=60)))
 def test_whatever_comes_between_a_crash_takes_nothing_below_the_recovery_point(seed: int) -> None:
     rng = random.Random(seed)
     disk, log = new_log()

@@ -18,6 +18,7 @@ from tidegauge.impl.storage.log import Log
 from tidegauge.impl.storage.log_directories import LogDirectories
 from tidegauge.impl.storage.log_directory import LogDirectory
 from tidegauge.impl.storage.moving_logs import move_of
+from tidegauge.model_tests.amounts import amount
 from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.membership import moving
 from tidegauge.spec.membership.moves import Moves
@@ -211,7 +212,7 @@ def walked(seeds: range) -> Counter[str]:
 
 
 def test_directories_go_where_the_machine_goes() -> None:
-    done = walked(range(WALKS))
+    done = walked(range(amount(60, deep=WALKS)))
     never = {"TakeAway", "Give", "Make", "Fill", "MakeRoom"}
     assert {kind.__name__ for kind in MACHINE.action_types} - never == done.keys()
 

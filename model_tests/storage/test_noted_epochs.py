@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import struct
 from collections.abc import Sequence
+from itertools import product
 from typing import Final
 
 import pytest
@@ -15,6 +16,7 @@ from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.damage import DAMAGE_NOTE
 from tidegauge.impl.storage.errors import CorruptLogError, DamagedLogError
 from tidegauge.impl.storage.log import Log
+from tidegauge.model_tests.amounts import crossed
 
 DIRECTORY: Final = "logs/tide-0"
 CHECKPOINT: Final = f"{DIRECTORY}/leader-epoch-checkpoint"
@@ -136,8 +138,7 @@ def test_another_leader_epoch_in_any_batch_is_damage_and_changes_no_other_epoch(
         assert [tuple(entry) for entry in log.epochs.entries] == begun(EPOCHS), epoch
 
 
-@pytest.mark.parametrize("beside", [(1,), (-1,), (-1, 1), (1, 2), (-2, -1)])
-@pytest.mark.parametrize("offset", range(END))
+@pytest.mark.parametrize(("offset", "beside"), crossed(range(END), [(1,), (-1,), (-1, 1), (1, 2), (-2, -1)]))
 def test_another_leader_epoch_beside_damage_is_damage(offset: int, beside: tuple[int, ...]) -> None:
     near = [offset + at for at in beside if 0 <= offset + at < END]
     for epoch in {0, 1, 2, 3, 5, 6, EPOCHS[offset] + 4096} - {EPOCHS[offset]}:
@@ -266,10 +267,12 @@ LOGS: Final = {
 }
 
 
-@pytest.mark.parametrize("reads_all", [True, False])
-@pytest.mark.parametrize("clean", [True, False])
+WRONG: Final = [(log, kind) for log, epochs in LOGS.items() for kind in wrong_checkpoints(epochs)]
+
+
 @pytest.mark.parametrize(
-    ("log", "kind"), [(log, kind) for log, epochs in LOGS.items() for kind in wrong_checkpoints(epochs)]
+    ("log", "kind", "clean", "reads_all"),
+    [(*wrong, *how) for wrong, how in crossed(WRONG, list(product((True, False), repeat=2)))],
 )
 def test_a_checkpoint_that_is_not_the_logs_costs_no_batch(log: str, kind: str, clean: bool, reads_all: bool) -> None:
     epochs = LOGS[log]

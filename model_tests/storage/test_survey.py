@@ -17,6 +17,7 @@ from tidegauge.impl.records.checksum import crc32c
 from tidegauge.impl.records.payload import Record, build_batch
 from tidegauge.impl.storage import survey as surveying
 from tidegauge.impl.storage.survey import MAX_RELATIVE_OFFSET, Bounds, DamagedExtent, survey
+from tidegauge.model_tests.amounts import stride
 
 EPOCH_POSITION: Final = 12
 DELTA_POSITION: Final = 23
@@ -181,7 +182,7 @@ def test_no_batch_is_found_at_an_offset_that_it_was_not_written_at(fill: int, fl
     content = several()
     written = {header.crc: header.base_offset for _, header in survey_of(content, Bounds(0, END))}
     assert tuple(written.values()) == OFFSETS
-    for start in range(len(content)):
+    for start in range(0, len(content), stride(4)):
         for end in range(start + 1, len(content) + 1, 3):
             damaged = content[:start] + bytes([fill]) * (end - start) + content[end:]
             for position, header in survey_of(damaged, Bounds(0, limit, flushed)):

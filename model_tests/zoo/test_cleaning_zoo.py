@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tidegauge.model_tests.amounts import amount
 from tidegauge.model_tests.bugs.cleaning import CLEANING_BUGS, CoreBug
 from tidegauge.model_tests.harness.cores.log_cleaning import CleaningRoles
 from tidegauge.model_tests.harness.registry import HARNESS
@@ -12,7 +13,7 @@ from tidegauge.spec.bugs.cleaning import CLEANING_BUGS as SPEC_BUGS
 
 SEED = 1
 LIMIT = 20
-WALKS = 40
+WALKS = amount(15, deep=40)
 HARNESSED = HARNESS["transactional-compaction"]
 every_bug = pytest.mark.parametrize("bug", CLEANING_BUGS.values(), ids=CLEANING_BUGS)
 

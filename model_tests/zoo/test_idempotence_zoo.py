@@ -6,6 +6,7 @@ from functools import cache
 
 import pytest
 
+from tidegauge.model_tests.amounts import amount
 from tidegauge.model_tests.bugs.idempotence import IDEMPOTENCE_BUGS, CoreBug
 from tidegauge.model_tests.harness.cores.replication import CORRECT, Roles
 from tidegauge.model_tests.harness.counterexamples.files import Failure
@@ -60,6 +61,6 @@ def test_the_counterexample_harms_nothing_without_the_bug(bug: CoreBug[Roles]) -
 
 @every_bug
 def test_the_twin_and_the_buggy_cores_agree_until_an_invariant_is_violated(bug: CoreBug[Roles]) -> None:
-    for number in range(20):
+    for number in range(amount(6, deep=20)):
         failure = HARNESSED.walk(SEED, number, wrong=bug.twin.buggy, roles=bug.roles).failure
         assert failure is None or failure.expected.kind is Failure.INVARIANT, failure.words

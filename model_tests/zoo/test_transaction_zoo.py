@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tidegauge.model_tests.amounts import amount
 from tidegauge.model_tests.bugs.transactions import TRANSACTION_BUGS, WITHOUT_A_CORE, CoreBug
 from tidegauge.model_tests.harness.cores.transaction_roles import TransactionRoles
 from tidegauge.model_tests.harness.counterexamples.files import FOLDER, Failure, load
@@ -52,6 +53,6 @@ def test_specification_and_cores_that_are_wrong_alike_violate_the_invariant_toge
 
 @every_bug
 def test_the_twin_and_the_buggy_cores_agree_until_an_invariant_is_violated(bug: CoreBug[TransactionRoles]) -> None:
-    for number in range(5):
+    for number in range(amount(2, deep=5)):
         failure = HARNESSED.walk(SEED, number, wrong=bug.twin.buggy, roles=bug.roles).failure
         assert failure is None or failure.expected.kind is Failure.INVARIANT, failure.words

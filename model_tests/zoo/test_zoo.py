@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tidegauge.model_tests.amounts import amount
 from tidegauge.model_tests.bugs import BUGS, CoreBug
 from tidegauge.model_tests.harness.cores.replication import CORRECT, Roles
 from tidegauge.model_tests.harness.counterexamples.files import FOLDER, Failure, load
@@ -51,7 +52,7 @@ def test_the_counterexample_shows_the_difference_when_only_the_cores_are_wrong(b
 
 @every_bug
 def test_the_twin_and_the_buggy_cores_agree_until_the_invariant_is_violated(bug: CoreBug[Roles]) -> None:
-    for number in range(20):
+    for number in range(amount(6, deep=20)):
         failure = HARNESSED.walk(SEED, number, wrong=bug.twin.buggy, roles=bug.roles).failure
         assert failure is None or failure.expected.kind is Failure.INVARIANT, str(failure)
 

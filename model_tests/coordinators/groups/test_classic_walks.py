@@ -11,6 +11,7 @@ from kio.schema.errors import ErrorCode
 from tidegauge.impl.coordinators.groups.classic.messages import Leaving
 from tidegauge.impl.coordinators.groups.classic.state import ClassicState, Protocol
 from tidegauge.impl.coordinators.groups.classic.turn import DeadlineKey, Timer
+from tidegauge.model_tests.amounts import amount
 from tidegauge.model_tests.coordinators.groups.members import Members
 
 STEPS = 250
@@ -95,7 +96,7 @@ class Walk:
         assert sorted(map(str, waiting)) == sorted(self.asked - set(group.responses))
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(amount(12, deep=40)))
 def test_no_request_is_lost_and_what_is_kept_twice_says_the_same(seed: int) -> None:
     walk = Walk(seed)
     for _ in range(STEPS):

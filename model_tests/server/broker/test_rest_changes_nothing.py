@@ -21,6 +21,7 @@ from tidegauge.impl.server.broker.follower_sessions import FollowerSession
 from tidegauge.impl.server.broker.partition import Partition
 from tidegauge.impl.server.broker.record_deletions import PartitionDeletion
 from tidegauge.impl.wire.apis import ApiKey
+from tidegauge.model_tests.amounts import amount
 from tidegauge.model_tests.harness.deterministic import run_deterministically
 
 BROKERS: Final = 3
@@ -221,6 +222,6 @@ async def walk(seed: int) -> int:
         return worlds[0].rested
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(amount(2, deep=4)))
 def test_a_walk_in_which_partitions_rest_knows_after_each_step_what_it_knows_without_rests(seed: int) -> None:
     assert run_deterministically(walk, seed, seed=seed) > 8, "partitions come to rest, again and again"

@@ -27,11 +27,14 @@ every_bug = pytest.mark.parametrize("bug", GROUP_BUGS.values(), ids=GROUP_BUGS)
 
 # --- small models, exhaustively ------------------------------------------------------------------------------------
 
+SECONDS = ("groups-coordinator", "groups-cooperative")
+"""What of the quick ones takes seconds."""
+
 
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=[pytest.mark.deep] * (name not in QUICK_GROUPS))
+        pytest.param(name, marks=[pytest.mark.deep] * (name not in QUICK_GROUPS or name in SECONDS))
         for name in GROUP_MODELS
         if name not in NIGHTLY_GROUPS
     ],

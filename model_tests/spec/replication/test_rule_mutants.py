@@ -8,6 +8,7 @@ from typing import Final
 import attrs
 import pytest
 
+from tidegauge.model_tests.amounts import amount
 from tidegauge.model_tests.spec.replication.rule_mutants import MUTANTS, RuleMutant
 from tidegauge.spec.bugs import BUGS
 from tidegauge.spec.bugs.late import BUGS as LATE_BUGS
@@ -91,13 +92,10 @@ def is_large(model: Replication) -> bool:
     return max(model.brokers, model.max_records + 1) > 2 or sum(model.bounds[name] for name in model.bounds) > 1
 
 
-@pytest.mark.parametrize(
-    "model",
-    [
-        pytest.param(model, marks=[pytest.mark.deep] * is_large(model))
-        for place, model in enumerate(dict.fromkeys(mutant.model for mutant in MUTANTS if not mutant.large))
-    ],
-)
+RIGHT = sorted(dict.fromkeys(mutant.model for mutant in MUTANTS if not mutant.large), key=is_large)
+
+
+@pytest.mark.parametrize("model", RIGHT[: amount(2, deep=len(RIGHT))])
 def test_the_right_rules_violate_nothing_in_that_model(model: Replication) -> None:
     assert explore(model, converges=True).holds
 
