@@ -30,7 +30,8 @@ from tidegauge.model_tests.harness.verification.run import (
 )
 from tidegauge.spec.bugs import BUGS
 
-BUG = "high_watermark_by_majority"
+BUG = "last_replica_standing"
+"""The one that all levels find soonest."""
 ROW = CampaignRun(1, {}, {}, 10, 0, 0, Verdict.HOLDS, None, ())
 
 

@@ -43,7 +43,7 @@ def test_the_cluster_is_in_every_state_as_the_specification_says() -> None:
 
 
 LONG = ("kafka_1211", "kafka_14139")
-"""Found and shrunk in many seconds; of these two each verification shows the first."""
+"""Found and shrunk in many seconds; `make verify` shows the first."""
 
 
 @pytest.mark.parametrize("bug", ["last_replica_standing", *(pytest.param(bug, marks=pytest.mark.deep) for bug in LONG)])

@@ -11,14 +11,13 @@ import pytest
 from tidegauge.impl.partition.messages import UNKNOWN_OFFSET, FollowerFetch
 from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.impl.partition.state import RemoteReplica
-from tidegauge.model_tests.amounts import amount
 from tidegauge.model_tests.harness.cores.lag import STEPS
 from tidegauge.model_tests.harness.cores.replication import Roles
 from tidegauge.model_tests.harness.registry import HARNESS
 from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.lag.machine import Lag
 
-WALKS = amount(12, deep=30)
+WALKS = 30
 WITHIN = 20
 
 

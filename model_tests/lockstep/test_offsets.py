@@ -12,7 +12,6 @@ from tidegauge.impl.coordinators.groups.coordinator import GroupCoordinator
 from tidegauge.impl.coordinators.groups.offsets import CommittedOffset, GroupOffsets
 from tidegauge.impl.coordinators.groups.record_formats import OffsetKey
 from tidegauge.impl.coordinators.groups.requests import Commit, Ruling
-from tidegauge.model_tests.amounts import amount
 from tidegauge.model_tests.harness.cores.offsets import CORRECT_OFFSETS, STEPS, OffsetRoles
 from tidegauge.model_tests.harness.counterexamples.files import Failure
 from tidegauge.model_tests.harness.lockstep.checked import failure_of
@@ -22,7 +21,7 @@ from tidegauge.spec.kernel.explorer import explore
 from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.offsets.machine import Offsets
 
-WALKS = amount(12, deep=30)
+WALKS = 30
 WITHIN = 60
 OFTEN = attrs.evolve(HARNESS["offsets"], plan=attrs.evolve(HARNESS["offsets"].walk_plan(), forbidden_share=0.25))
 """The walks with something forbidden before every fourth action."""

@@ -43,7 +43,7 @@ every_bug = pytest.mark.parametrize("bug", TRANSACTION_BUGS.values(), ids=TRANSA
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=[pytest.mark.deep] * (name not in QUICK_TRANSACTIONS[: amount(2, deep=5)]))
+        pytest.param(name, marks=[pytest.mark.deep] * (name not in QUICK_TRANSACTIONS[: amount(1, deep=5)]))
         for name in TRANSACTION_MODELS
         if name not in NIGHTLY_TRANSACTIONS
     ],
