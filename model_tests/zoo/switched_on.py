@@ -11,9 +11,12 @@ from tidegauge.model_tests.harness.lockstep.on_cores import CoresLockstep
 from tidegauge.model_tests.harness.registry import Registration
 
 
-def assert_walks_differ(harnessed: Registration, bug: CoreBug[Any], seed: int, limit: int) -> None:
-    """One of so many walks with the bug differs from the correct specification; without the bug it does not."""
-    found = harnessed.first_failure(seed, limit, roles=bug.roles)
+def assert_walks_differ(harnessed: Registration, bug: CoreBug[Any], seed: int, limit: int, first: int = 0) -> None:
+    """One of so many walks with the bug differs from the correct specification; without the bug it does not.
+
+    The search begins at the walk with the number `first`.
+    """
+    found = harnessed.first_failure(seed, limit, first=first, roles=bug.roles)
     assert found is not None, f"{bug.name} went unnoticed in {limit} walks"
     assert found.failure is not None
     assert found.failure.expected.kind is Failure.DIFFERENCE

@@ -20,6 +20,8 @@ from tidegauge.spec.kernel.machine import Action
 
 SEED = 3
 LIMIT = 300
+FIRST = {"kafka_6003": 19, "kafka_7692": 20, "librdkafka_4953": 8}
+"""The walk that shows it, where it is not one of the first: the search begins there."""
 HARNESSED = HARNESS["idempotence"]
 every_bug = pytest.mark.parametrize("bug", IDEMPOTENCE_BUGS.values(), ids=IDEMPOTENCE_BUGS)
 
@@ -36,7 +38,7 @@ def test_the_two_zoos_hold_the_same_bugs() -> None:
 
 @every_bug
 def test_walks_show_the_difference_from_the_correct_specification(bug: CoreBug[Roles]) -> None:
-    assert_walks_differ(HARNESSED, bug, SEED, LIMIT)
+    assert_walks_differ(HARNESSED, bug, SEED, LIMIT, FIRST.get(bug.name, 0))
 
 
 @every_bug

