@@ -378,7 +378,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "UnregisterBroker": REMOVALS,
     "LearnBrokerEpoch": REMOVALS,
 }
-FIRST = {"CancelReassignment": 4, "RefuseFetch": 3}
+FIRST_SEED = {"CancelReassignment": 4, "RefuseFetch": 3}
 """The first seed with such an event, where it is not 0."""
 
 
@@ -393,7 +393,7 @@ def short_run(kind: str, seed: int) -> tuple[Options, tuple[TraceEvent, ...]]:
 def run_with(kind: str) -> tuple[Options, tuple[TraceEvent, ...], int]:
     """The first short run with such an event in its first partition, and where it is."""
     like = next(other for other, options in KINDS.items() if options == KINDS[kind])
-    for seed in range(FIRST.get(kind, 0), 40):
+    for seed in range(FIRST_SEED.get(kind, 0), 40):
         options, trace = short_run(like, seed)
         places = [place for place, event in enumerate(trace) if event.name == kind and is_of_the_first(event)]
         if places:
