@@ -49,7 +49,7 @@ FALSE: Final[Mapping[str, int]] = {
     "group-loading": 195,
     "committed-reads": 476,
     "unclean-transactions": 401,
-    "offsets": 293,
+    "offsets": 281,
     "compaction": 482,
     "transactional-compaction": 444,
     "recovery": 158,

@@ -161,6 +161,7 @@ class FailOver(OffsetAction):
             high_watermark=self.end,
             applied=self.end,
             store=machine.loaded(log),
+            former=machine.kept_by_former(state.store),
             failures=state.failures + 1,
         )
 

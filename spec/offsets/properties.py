@@ -23,6 +23,7 @@ def invariants(machine: OffsetRules) -> Mapping[str, Invariant[State]]:
         "OnlyOldExpires": partial(only_old_expires, machine),
         "MembersKeepTheirOffsets": members_keep_their_offsets,
         "AcknowledgedIsApplied": acknowledged_is_applied,
+        "FormerTellsNothingElse": former_tells_nothing_else,
     }
 
 
@@ -79,6 +80,11 @@ def acknowledged_is_applied(state: State) -> bool:
     told = [entry for entry in state.history if entry.place < state.acknowledged and entry.kind in ENDS]
     pending = dict(state.store.pending)
     return not any(marker.producer in pending and pending[marker.producer].place < marker.place for marker in told)
+
+
+def former_tells_nothing_else(state: State) -> bool:
+    """Every broker that tells the offset tells the same: a former coordinator tells none (KAFKA-9235)."""
+    return state.former is None or state.former.committed == state.store.committed
 
 
 def converging() -> Mapping[str, Invariant[State]]:

@@ -83,6 +83,10 @@ class OffsetRules(GuardedMachine[State]):
         """What a new leader knows, all of whose log is committed."""
         return self.replayed(Store(), map(self.read, log))
 
+    def kept_by_former(self, store: Store) -> Store | None:
+        """What a leader whose replica is taken away goes on to tell: nothing (KAFKA-9235)."""
+        return None
+
     # --- what is refused -----------------------------------------------------------------------------------------
 
     def commit_error(self, state: State, generation: int, *, is_transactional: bool) -> Error:

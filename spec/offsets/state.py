@@ -101,6 +101,8 @@ class State:
     failures: int = 0
     membership: Membership = Membership.NONE
     rebalances: int = 0
+    former: Store | None = None
+    """What the last leader tells still, if it does not know that it leads no more."""
     history: tuple[Entry, ...] = ()
     """What was ever appended and not truncated: of what is replayed, for the invariants alone."""
 

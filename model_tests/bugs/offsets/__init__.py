@@ -18,7 +18,8 @@ OFFSET_BUGS: Mapping[str, CoreBug[OffsetRoles]] = {
 """By name, in the order of `spec.bugs.offsets`."""
 
 WITHOUT_A_CORE: Mapping[str, str] = {
-    "kafka_17507": "the log of the group's coordinator (`impl.server.broker.coordinator_log`): a broker's"
+    "kafka_9235": "the log of a coordinator (`impl.server.broker.coordinator_log`): a broker's",
+    "kafka_17507": "the log of the group's coordinator (`impl.server.broker.coordinator_log`): a broker's",
 }
 """The bugs that no core has, and whose they are."""
 

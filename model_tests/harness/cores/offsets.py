@@ -303,7 +303,7 @@ class OffsetCores:
             self.failures,
             self.membership,
             self.rebalances,
-            state.history,
+            history=state.history,
         )
 
     def _decoded(self) -> Iterator[tuple[bytes, LogEntry]]:
