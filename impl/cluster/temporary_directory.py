@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
@@ -18,25 +17,29 @@ from typing import Final
 AT_ONCE: Final = 8
 FEW: Final = 32
 """Up to so many directories it does not matter."""
+MANY_IN_ONE: Final = 8
+"""A directory of so many directories is taken for a log directory: nobody looks into them before they are removed."""
 
 
 def remove_directory(root: Path) -> None:
     """Remove a directory with all that is in it. Raises OSError."""
-    innermost = _innermost(root)
-    if sum(map(len, innermost)) > FEW:
+    replicas = list(_in_log_directories(str(root)))
+    if sum(map(len, replicas)) > FEW:
         with ThreadPoolExecutor(AT_ONCE) as threads:
-            for _ in threads.map(_remove_each, innermost):
+            for _ in threads.map(_remove_each, replicas):
                 pass
     shutil.rmtree(root)
 
 
-def _innermost(root: Path) -> list[list[str]]:
-    """Directories without directories in them, those of one directory together."""
-    found = defaultdict[str, list[str]](list)
-    for where, directories, _ in os.walk(root):
-        if not directories:
-            found[os.path.dirname(where)].append(where)
-    return list(found.values())
+def _in_log_directories(root: str) -> Iterator[list[str]]:
+    """The directories of each directory of many."""
+    with os.scandir(root) as entries:
+        found = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+    if len(found) >= MANY_IN_ONE:
+        yield found
+    else:
+        for directory in found:
+            yield from _in_log_directories(directory)
 
 
 def _remove_each(directories: Sequence[str]) -> None:
@@ -45,7 +48,10 @@ def _remove_each(directories: Sequence[str]) -> None:
 
 
 def remove_innermost(directory: str) -> None:
-    """Remove a directory without directories in it. Raises OSError."""
-    for name in os.listdir(directory):
-        os.unlink(f"{directory}/{name}")
-    os.rmdir(directory)
+    """Remove a directory, if no directory is in it. Raises OSError."""
+    with os.scandir(directory) as entries:
+        files = [(entry.path, entry.is_dir(follow_symlinks=False)) for entry in entries]
+    if not any(is_directory for _, is_directory in files):
+        for path, _ in files:
+            os.unlink(path)
+        os.rmdir(directory)

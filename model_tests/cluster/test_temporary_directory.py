@@ -82,6 +82,14 @@ def test_a_directory_that_lies_elsewhere_keeps_what_is_in_it(tmp_path: Path) -> 
     assert (elsewhere / "file").read_bytes() == b"x"
 
 
+def test_a_directory_of_many_may_have_directories_that_are_not_the_last(tmp_path: Path) -> None:
+    root = directory_of_many(tmp_path / "root", 2 * FEW)
+    (root / "broker-0" / "t-0" / "in it").mkdir()
+    (root / "broker-0" / "t-0" / "in it" / "file").write_bytes(b"x")
+    remove_directory(root)
+    assert not root.exists()
+
+
 @pytest.mark.parametrize("count", [1, 2 * FEW])
 def test_what_cannot_be_removed_is_an_error(count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root, unlink = directory_of_many(tmp_path / "root", count), os.unlink
