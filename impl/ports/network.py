@@ -15,6 +15,7 @@ import errno
 import os
 import socket
 import struct
+import sys
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
@@ -23,6 +24,10 @@ import trio
 from tidegauge.impl.ports.patient_listener import PatientListener
 
 _SOCKETS_ARE_FILES: Final = os.name == "posix"
+_COUNTS_BYTES: Final = sys.platform == "linux"
+"""Whether a socket counts what has come before it is readable: there it also makes room for as many bytes."""
+_SOL_SOCKET: Final = socket.SOL_SOCKET
+_SO_RCVLOWAT: Final = socket.SO_RCVLOWAT
 
 StreamHandler: TypeAlias = Callable[[trio.abc.Stream], Awaitable[object]]
 
@@ -133,6 +138,13 @@ def receive_at_once(socket: trio.socket.SocketType, into: memoryview) -> int | N
         raise trio.BrokenResourceError(f"the connection broke: {error}") from error
 
 
+def wake_at(socket: trio.socket.SocketType, least: int) -> None:
+    """From now on who waits to read is woken when so many bytes have come, or when no more come."""
+    if _COUNTS_BYTES:
+        with contextlib.suppress(OSError):  # closed meanwhile: who reads finds out
+            socket.setsockopt(_SOL_SOCKET, _SO_RCVLOWAT, least)
+
+
 async def send_all(stream: trio.abc.Stream, data: bytes | bytearray | memoryview) -> bool:
     """Send all of it, on a stream that one task at a time sends on; whether that had to wait (else: no checkpoint)."""
     sent = send_at_once(stream, data)
@@ -152,12 +164,12 @@ async def send_file(
 ) -> None:
     """Send `size` bytes of a file without reading them.
 
-    `place` gives (descriptor, position of the first byte) and is asked anew for each piece; `progressed` is called when
-    the peer has taken some. Raises trio.BrokenResourceError when the connection is gone, OSError when the file ends
-    before.
+    It waits only where the peer is slow. `place` gives (descriptor, position of the first byte) and is asked anew for
+    each piece; `progressed` is called when the peer has taken some. Raises trio.BrokenResourceError when the connection
+    is gone, OSError when the file ends before.
     """
     assert isinstance(stream, trio.SocketStream), "only sockets take files"
-    await trio.lowlevel.checkpoint()
+    await trio.lowlevel.checkpoint_if_cancelled()  # a server that has stopped has closed its files
     sent = 0
     while sent < size:
         descriptor, position = place()

@@ -1,7 +1,10 @@
 """Frames: a 4-byte big-endian length, then as many bytes; everything on a Kafka connection is one.
 
 A reader keeps a small buffer, so that many small frames cost one read; a frame larger than the buffer is received into
-memory of its own, also what is read ahead of it, and handed out without another copy. It accepts no length beyond its
+memory of its own, also what is read ahead of it, and handed out without another copy. Over plain TCP its reader is not
+woken for each piece of it, but when it is there, or as much of it as is received at once.
+
+It accepts no length beyond its
 limit, so that what a peer claims is never allocated before it is known to be allowed.
 
 Fresh memory is dear: the system clears it page by page, which takes longer than receiving a frame does. So readers that
@@ -20,7 +23,7 @@ from typing import Final
 
 import trio
 
-from tidegauge.impl.ports.network import plain_socket, receive_at_once
+from tidegauge.impl.ports.network import plain_socket, receive_at_once, wake_at
 
 READ_SIZE = 64 << 10
 UNTOUCHED_SIZE = 256 << 10
@@ -30,7 +33,7 @@ KEPT_SIZE = 2 << 20
 KEPT_BUFFERS = 8
 READS_AT_ONCE = 4
 """So often a reader may find that something has come before it lets other tasks have their turn."""
-MOST_AT_ONCE = 256 << 10
+MOST_AT_ONCE = 512 << 10
 """Bytes of a large frame that a reader receives before it lets other tasks have their turn."""
 MOST_IN_VAIN = 8
 """After so many reads in a row that found nothing a reader waits before it reads."""
@@ -140,6 +143,8 @@ class FrameReader:
         self._reads_at_once = 0
         self._in_vain = 0
         """Reads in a row that found nothing: a peer that waits for each response sends nothing before it has it."""
+        self._wakes_at = 1
+        """Bytes that must have come before a wait for the socket ends."""
         self._buffer: Payload = b""
         self._position = 0
         self._large: memoryview | None = None
@@ -168,6 +173,17 @@ class FrameReader:
             return memoryview(buffer)[start:]
         self._position = end
         return buffer[start:end]
+
+    @property
+    def has_frame(self) -> bool:
+        """Whether `buffered_frame` has a frame or an error."""
+        if (large := self._large) is not None:
+            return self._filled == len(large)
+        start = self._position + LENGTH.size
+        if len(self._buffer) < start:
+            return False
+        (size,) = LENGTH.unpack_from(self._buffer, self._position)
+        return not 0 <= size <= self.limit or len(self._buffer) >= start + size
 
     async def read_frame(self) -> Payload | None:
         """The next frame without its length; None when the peer closed between frames.
@@ -242,22 +258,26 @@ class FrameReader:
             if self._filled - paused_at >= MOST_AT_ONCE:
                 paused_at = self._filled
                 await self._pause()
-            count = await self._receive_into(view[self._filled : paused_at + MOST_AT_ONCE])
+            part = view[self._filled : paused_at + MOST_AT_ONCE]
+            count = await self._receive_into(part, wakes_at=len(part))
             if not count:
                 raise self._lost()
             self._filled += count
             self.progressed_at = self._time()
 
-    async def _receive_into(self, view: memoryview) -> int:
+    async def _receive_into(self, view: memoryview, *, wakes_at: int = 1) -> int:
         """Receive once into the view, without another copy where the stream can; the bytes received."""
         if self._socket is not None:
-            return await self._receive_at_once(self._socket, view)
+            return await self._receive_at_once(self._socket, view, wakes_at)
         data = await self._stream.receive_some(min(len(view), 1 << 20))
         view[: len(data)] = data
         return len(data)
 
-    async def _receive_at_once(self, socket: trio.socket.SocketType, into: memoryview) -> int:
-        """Receive once; a checkpoint where it has to wait, and now and then where it has not."""
+    async def _receive_at_once(self, socket: trio.socket.SocketType, into: memoryview, wakes_at: int = 1) -> int:
+        """Receive once; a checkpoint where it has to wait, and now and then where it has not.
+
+        A wait ends when `wakes_at` bytes have come, or when no more come.
+        """
         if self._reads_at_once == READS_AT_ONCE:
             self._reads_at_once = 0
             await trio.lowlevel.checkpoint()
@@ -270,6 +290,9 @@ class FrameReader:
             return count
         self._reads_at_once = 0
         self._in_vain += 1
+        if wakes_at != self._wakes_at:
+            self._wakes_at = wakes_at
+            wake_at(socket, wakes_at)
         while count is None:
             await trio.lowlevel.wait_readable(socket)
             count = receive_at_once(socket, into)

@@ -119,6 +119,30 @@ def test_records_go_from_the_file_to_the_socket(file: RealFile) -> None:
     trio.run(main)
 
 
+def test_records_that_the_system_takes_at_once_are_sent_in_one_turn(file: RealFile) -> None:
+    turns = 0
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await trio.lowlevel.checkpoint()
+
+    async def main() -> None:
+        async with connected() as (ours, theirs), trio.open_nursery() as nursery:
+            nursery.start_soon(count_turns)
+            await trio.lowlevel.checkpoint()
+            before = turns
+            await send_parts(ours, [b"head", region(file, 0, LAZY_BYTES), b"tail"], lambda: None)
+            assert turns == before
+            assert await received(theirs, LAZY_BYTES + 8) == b"head" + CONTENT[:LAZY_BYTES] + b"tail"
+            nursery.cancel_scope.cancel()
+            with pytest.raises(trio.Cancelled):  # a server that has stopped has closed its files
+                await send_parts(ours, [region(file, 0, LAZY_BYTES)], lambda: None)
+
+    trio.run(main)
+
+
 def test_a_file_that_was_truncated_ends_the_response_and_not_the_broker(file: RealFile) -> None:
     async def main() -> None:
         async with connected() as (ours, _):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tracemalloc
 from itertools import cycle
 
@@ -162,10 +163,12 @@ async def test_what_is_read_ahead_of_a_large_frame_is_received_where_the_frame_i
         assert reader.progressed_at == trio.current_time()
         assert reader.buffered_bytes == number * READ_SIZE
         assert memory.taken == (number > 1)
+        assert not reader.has_frame
         assert reader.buffered_frame() is None
     assert await reader.read_ahead()
     assert await reader.read_ahead(), "what is behind it comes too"
     assert reader.buffered_bytes == len(data) + len(framed(b"behind"))
+    assert reader.has_frame
     frame = reader.buffered_frame()
     assert frame == payload
     assert isinstance(frame, memoryview)
@@ -207,7 +210,9 @@ def test_large_frames_are_the_same_however_much_of_them_is_read_ahead(
         reader, found, turns = FrameReader(Chunks([*chunks, data]), LIMIT), [], cycle(ahead)
         while True:
             if next(turns) and (await reader.read_ahead() or reader.buffered_bytes):
+                is_there = reader.has_frame
                 frame = reader.buffered_frame()
+                assert is_there == (frame is not None)
                 if frame is None:
                     continue
             elif (frame := await reader.read_frame()) is None:
@@ -226,6 +231,7 @@ def test_a_length_that_is_not_allowed_is_refused_though_more_of_it_is_read_ahead
         reader = FrameReader(Chunks([LENGTH.pack(LIMIT + 1) + bytes(9), bytes(99)]), LIMIT, memory)
         while await reader.read_ahead():
             pass
+        assert reader.has_frame, "or an error, which somebody has to be told"
         with pytest.raises(FrameTooLargeError):
             await reader.read_frame()
         assert memory.taken == 0
@@ -401,6 +407,46 @@ def test_a_reader_that_finds_nothing_again_and_again_waits_first_until_it_finds_
         with pytest.raises(trio.ClosedResourceError):
             await reader.read_frame()
         await server.aclose()
+
+    trio.run(main)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not count what has come")
+def test_a_reader_is_woken_when_all_of_a_large_frame_is_there_or_no_more_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[int | None] = []
+
+    def receive_at_once(socket: trio.socket.SocketType, into: memoryview) -> int | None:
+        found.append(ports.receive_at_once(socket, into))
+        return found[-1]
+
+    monkeypatch.setattr(frames, "receive_at_once", receive_at_once)
+    payload, piece = bytes(range(256)) * 1_500, 20_000
+
+    async def send_in_pieces(stream: trio.SocketStream, data: bytes) -> None:
+        for at in range(0, len(data), piece):
+            await trio.testing.wait_all_tasks_blocked()
+            await stream.send_all(data[at : at + piece])
+
+    async def main() -> None:
+        client, server = await tcp_pair()
+        reader = FrameReader(client, LIMIT)
+        for _ in range(3):
+            found.clear()
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(send_in_pieces, server, framed(payload))
+                assert await reader.read_frame() == payload
+            assert len([count for count in found if count]) <= 4, "twenty pieces were sent"
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(send_in_pieces, server, framed(b"small"))
+                assert await reader.read_frame() == b"small"
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(send_in_pieces, server, framed(payload)[: 5 * piece])
+            with trio.move_on_after(0.05):
+                await reader.read_frame()
+            await server.aclose()
+            with pytest.raises(ConnectionLostError, match=f"after {5 * piece - 4} of the {len(payload)} bytes"):
+                await reader.read_frame()
+        await client.aclose()
 
     trio.run(main)
 

@@ -2,7 +2,8 @@
 
 When the peer is gone its request is dropped, for nobody would get the response, and the connection with it: all tasks
 that serve it are cancelled. A read cannot be taken back without risk. A read that has begun goes on when the wait is
-over, and the next frame comes by it.
+over, and the next frame comes by it. When all of that frame is there the watch reads on at once: its request may wait
+as well, as a follower's nearly always does. Of a frame that has come in part the connection receives the rest itself.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class WatchState(Enum):
     ABSENT = auto()
     """There is none yet."""
     ASLEEP = auto()
-    """No request waits, or enough has been read."""
+    """No request waits or is there to be handled, or enough has been read."""
     READING = auto()
     PEER_LEFT = auto()
     """It has ended: the peer sends nothing more."""
@@ -45,7 +46,7 @@ class PeerWatch:
         self.state = ABSENT
         self._reader = reader
         self._changed = Signal()
-        """Set when the state changes next: by `_wake` out of ASLEEP, by the task out of READING."""
+        """Set when a sleep ends, by `_wake`, and when a read is over, by the task."""
         self._waiting: trio.Nursery | None = None
         """While a request waits, the nursery that is cancelled when the peer leaves."""
 
@@ -64,8 +65,9 @@ class PeerWatch:
             self._waiting = None
 
     async def finish_read(self) -> None:
-        """Wait until a read that has begun is over."""
-        if self.state is READING:
+        """Wait until the watch does not read, or has read all of a frame."""
+        while self.state is READING and not self._reader.has_frame:
+            self._changed.clear()
             await self._changed.wait()
 
     def _wake(self, nursery: trio.Nursery) -> None:
@@ -76,15 +78,16 @@ class PeerWatch:
             self._changed.set()
 
     async def _read_ahead(self) -> None:
+        reader = self._reader
         while True:
-            self._changed.clear()
-            if self._waiting is None or self._reader.buffered_bytes >= READ_AHEAD:
+            if reader.buffered_bytes >= READ_AHEAD or (self._waiting is None and not reader.has_frame):
                 self.state = ASLEEP
+                self._changed.clear()
                 await self._changed.wait()
                 continue
             self.state = READING
             try:
-                has_more = await self._reader.read_ahead()
+                has_more = await reader.read_ahead()
             except (trio.BrokenResourceError, trio.ClosedResourceError):
                 has_more = False
             self.state = ASLEEP if has_more else PEER_LEFT
