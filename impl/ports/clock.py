@@ -12,7 +12,9 @@ itself asks `until_running` before it decides anything.
 To wake up costs a process more than what an idle node then does. So waits that may be shorter end together (*timer
 coalescing*): who waits at most `period_ms`, again and again, asks `coalesced_ms` how long to wait. On the system's
 clock such waits end at multiples of the period, for all nodes of the process alike. The period does not change: only
-the first wait is shorter. On the simulated host waking up costs nothing, and no two nodes wake up together by rule.
+the first wait is shorter. Who is asked by another node to wait for at most so long holds the request for `held_ms`:
+what was to end a moment after such an instant ends there. On the simulated host waking up costs nothing, and no two
+nodes wake up together by rule.
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ SIMULATED_EPOCH_MS = 1_577_836_800_000
 """Wall-clock time at which every simulated run begins: 2020-01-01T00:00:00Z."""
 SHORTEST_PART: Final = 8
 """No wait is made shorter than this part of its period."""
+HELD_PART_MS: Final = 50
+"""Holds end at multiples of this, which the periods of what an idle node does are multiples of."""
 
 
 class Clock(Protocol):
@@ -48,6 +52,9 @@ class Clock(Protocol):
     def coalesced_ms(self, period_ms: int) -> int:
         """How long to wait where at most `period_ms` is right, so that many such waits end together."""
 
+    def held_ms(self, wait_ms: float) -> float:
+        """How long to hold a request that says at most `wait_ms`, so that many such holds end together."""
+
 
 class StoppableClock:
     """A clock whose node can be stopped, and whose wall clock can be made to jump: `offset_ms`, forwards or back."""
@@ -68,6 +75,10 @@ class StoppableClock:
     def coalesced_ms(self, period_ms: int) -> int:
         """How long to wait where at most `period_ms` is right."""
         return period_ms
+
+    def held_ms(self, wait_ms: float) -> float:
+        """How long to hold a request that says at most `wait_ms`."""
+        return wait_ms
 
     def stop(self) -> None:
         """Stop the node: what waits in `until_running` does not go on."""
@@ -101,6 +112,10 @@ class SystemClock(StoppableClock):
             return period_ms
         since_ms = trio.current_time() * 1000 % period_ms
         return min(period_ms, max(period_ms // SHORTEST_PART, math.ceil(period_ms - since_ms)))
+
+    def held_ms(self, wait_ms: float) -> float:
+        early_ms = (trio.current_time() * 1000 + wait_ms) % HELD_PART_MS
+        return wait_ms - early_ms if early_ms * SHORTEST_PART <= wait_ms else wait_ms
 
 
 class SimulatedClock(StoppableClock):

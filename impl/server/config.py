@@ -177,7 +177,7 @@ class ServerConfig(CoordinatorSettings):
         kind=LONG,
     )
     metadata_fetch_wait_max_ms: int = whole(
-        500, least=0, doc="How long the controller may hold a broker's metadata fetch."
+        2_000, least=0, doc="How long the controller may hold a broker's metadata fetch. Not a setting of Kafka's."
     )
 
     topic_defaults: Mapping[str, str] = attrs.field(factory=dict)

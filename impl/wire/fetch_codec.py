@@ -109,6 +109,15 @@ _ONE: Final = 2
 """The length of an array of one, as flexible versions write it."""
 _ONE_SIZE: Final = _ONE_HEAD.size - 4 + 3
 """Bytes of the frame without the topic and the partition."""
+_NOTHING: Final = _ONE - 1
+"""The length of an empty array, and of an empty text."""
+_NOTHING_NAMED = struct.Struct(">iiibii6biqb")
+"""A request of a follower at rest: `_LIMITS`, `_SESSION`, no topic, none to forget, no rack, and of tagged fields the
+replica's id and epoch alone."""
+_AS_NOTHING_NAMED: Final = (_NOTHING, _NOTHING, _NOTHING, 1, _REPLICA_STATE, _REPLICA.size + 1, 0)
+"""What else is in it."""
+_NOTHING_FETCHED = struct.Struct(">iibihibb")
+"""The response to one: its frame's size, the correlation id, no tagged fields, `_HEAD`, no topic, no tagged fields."""
 _NO_TAGS: Final = b"\x00"
 _NO_TAGS_THRICE: Final = bytes(3)
 """Of a partition, its topic and the response."""
@@ -124,6 +133,12 @@ def decode_quickly(view: memoryview, position: int, version: int) -> FetchReques
 
 def decode_request(view: memoryview, position: int, version: int) -> tuple[FetchRequest, int]:
     """The request at `position`, and the position behind it, at once. Raises one of `fields.DAMAGE`."""
+    if version >= _REPLICA_STATE_FROM and len(view) - position == _NOTHING_NAMED.size:
+        values = _NOTHING_NAMED.unpack_from(view, position)
+        wait_ms, least, most, isolation, session, number = values[:6]
+        replica, epoch = values[12:14]
+        if (*values[6:12], values[14]) == _AS_NOTHING_NAMED:
+            return FetchRequest([], wait_ms, least, most, isolation, session, number, [], "", replica, epoch), len(view)
     flexible = version >= FLEXIBLE_FROM
     request, position = _decode_head(view, position, version)
     number, position = read_count(view, position, flexible=flexible)
@@ -268,6 +283,13 @@ def _decode_forgotten(
 
 def encode_request(request: FetchRequest, version: int) -> list[Buffer]:
     """The body of a request."""
+    if version >= _REPLICA_STATE_FROM and request.replica_id > CONSUMER and _names_nothing(request):
+        limits = request.max_wait_ms, request.min_bytes, request.max_bytes, request.isolation_level
+        session = request.session_id, request.session_epoch
+        named, end = _AS_NOTHING_NAMED[:-1], _AS_NOTHING_NAMED[-1]
+        return [
+            bytearray(_NOTHING_NAMED.pack(*limits, *session, *named, request.replica_id, request.replica_epoch, end))
+        ]
     flexible = version >= FLEXIBLE_FROM
     body = bytearray()
     if version < _REPLICA_STATE_FROM:
@@ -296,6 +318,10 @@ def encode_request(request: FetchRequest, version: int) -> list[Buffer]:
     if flexible:
         body += _request_tags(request, version)
     return [body]
+
+
+def _names_nothing(request: FetchRequest) -> bool:
+    return not (request.topics or request.forgotten or request.rack_id) and request.cluster_id is None
 
 
 def _partition(asked: FetchPartition, version: int) -> bytes:
@@ -342,9 +368,15 @@ def encode_response(response: FetchResponse, version: int) -> list[Part]:
 
 
 def encode_one(response: FetchResponse, version: int, correlation_id: int) -> list[Part] | None:
-    """The whole frame of a response for one partition that was read and needs no tagged fields; None for any other."""
+    """The whole frame of a response for one partition, or for none, that needs no tagged fields; None for any other."""
     topics = response.topics
-    if version < FLEXIBLE_FROM or len(topics) != 1 or len(topics[0].partitions) != 1 or response.node_endpoints:
+    if version < FLEXIBLE_FROM or response.node_endpoints:
+        return None
+    if not topics:
+        told = response.throttle_time_ms, response.error_code, response.session_id
+        size = _NOTHING_FETCHED.size - 4
+        return [_NOTHING_FETCHED.pack(size, correlation_id, 0, *told, _NOTHING, 0)]
+    if len(topics) != 1 or len(topics[0].partitions) != 1:
         return None
     (topic,) = topics
     (fetched,) = topic.partitions

@@ -124,6 +124,28 @@ async def test_no_wait_is_longer_than_its_period() -> None:
 
 
 @simulated
+@pytest.mark.parametrize(
+    ("after_s", "asks_ms", "holds_ms"),
+    [
+        (0.004, 496, 496),
+        (0.007, 496, 493),
+        (0.051, 496, 449),
+        (0.549, 450, 401),
+        (0.004, 20, 20),
+        (0.032, 20, 18),
+        (0.036, 20, 20),
+    ],
+)
+async def test_what_the_system_clock_holds_ends_together_with_what_waits(
+    after_s: float, asks_ms: int, holds_ms: int
+) -> None:
+    """A request comes a moment after its sender has looked at the clock. Each is held for most of its time at least."""
+    await trio.sleep(after_s)
+    assert SystemClock().held_ms(asks_ms) == pytest.approx(holds_ms, abs=0.01)
+    assert SimulatedClock().held_ms(asks_ms) == asks_ms
+
+
+@simulated
 async def test_waits_of_simulated_nodes_do_not_end_together_by_rule() -> None:
     await trio.sleep(0.3)
     assert SimulatedClock().coalesced_ms(500) == 500

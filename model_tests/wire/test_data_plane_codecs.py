@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, get_type_hints
 from uuid import UUID
 
+import attrs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -385,6 +386,40 @@ def test_a_request_of_one_partition_with_any_bit_changed_is_what_it_is_by_the_fi
     monkeypatch.setattr(produce_codec, "_decode_one", lambda *_: None)
     monkeypatch.setattr(produce_codec, "_decode_one_legacy", lambda *_: None)
     assert in_one_go == [outcome(each) for each in changed]
+
+
+@pytest.mark.parametrize("version", range(15, 19))
+def test_a_fetch_that_names_nothing_is_the_same_in_one_go_and_by_the_field(
+    version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With any bit changed, with bytes behind it, and for any other field that has a value."""
+    plain = fetch.FetchRequest([], 499, 1, 1 << 20, 1, 7, 8, replica_id=2, replica_epoch=1 << 40)
+    forgotten = [fetch.ForgottenTopic("", "e3e70682-c209-4cac-629f-6fbed82c07cd", [1])]
+    others: list[dict[str, Any]] = [{"rack_id": "r"}, {"cluster_id": ""}, {"forgotten": forgotten}]
+    others += [{"replica_id": -1}, {"replica_id": -1, "replica_epoch": -1}]
+    written = [attrs.evolve(plain, **other) for other in ({}, *others)]
+    frames = [encode_request(request, 1, "c", version=version)[4:] for request in written]
+    changed = []
+    for position in range(12, len(frames[0])):
+        for bit in range(8):
+            changed.append(bytearray(frames[0]))
+            changed[-1][position] ^= 1 << bit
+    read = [bytearray(frame) for frame in (*frames, frames[0] + b"\0", *changed)]
+    in_one_go = [outcome(each) for each in read]
+    assert in_one_go[: len(written)] == written
+    monkeypatch.setattr(fetch_codec, "_names_nothing", lambda _: False)
+    monkeypatch.setattr(fetch_codec, "_AS_NOTHING_NAMED", ())
+    assert frames == [encode_request(request, 1, "c", version=version)[4:] for request in written]
+    assert in_one_go == [outcome(each) for each in read]
+
+
+@pytest.mark.parametrize("version", range(4, 19))
+@pytest.mark.parametrize("error", [ErrorCode.none, ErrorCode.fetch_session_id_not_found])
+def test_a_fetch_response_of_nothing_is_the_same_in_one_go_and_by_the_field(version: int, error: ErrorCode) -> None:
+    response = fetch.FetchResponse([], throttle_time_ms=9, error_code=error, session_id=1 << 30)
+    parts = encode_quickly(response, version, 1)
+    assert parts is not None
+    assert b"".join(map(in_memory, parts)) == encode_response(response, 1, version=version)
 
 
 @pytest.mark.parametrize("version", [3, 8])

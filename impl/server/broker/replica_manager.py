@@ -407,9 +407,9 @@ class ReplicaManager:
             keys = [(read.topic, read.partition) for read in reads]
             is_follower = watch is not None or reads[0].follower is not None
             purgatory = self.effects.follower_fetches if is_follower else self.effects.fetches
-            seen = purgatory.wakes
+            seen, held_ms = purgatory.wakes, self._clock.held_ms(timeout_ms) if is_follower else timeout_ms
             outcomes = await wait(
-                lambda: purgatory.until(keys, lambda: look(may_hold=True), timeout_ms, since=seen, watch=watch)
+                lambda: purgatory.until(keys, lambda: look(may_hold=True), held_ms, since=seen, watch=watch)
             )
             if outcomes is None:
                 outcomes = look(may_hold=False)

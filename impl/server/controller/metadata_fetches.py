@@ -41,6 +41,7 @@ class MetadataFetches:
         self._decisions = decisions
         self._log = log
         self._cluster_id = cluster_id
+        self._clock = clock
         self._refusals = RepeatedLines(trio.current_time)
         self._waiting: Purgatory[str] = Purgatory(clock)
 
@@ -90,9 +91,9 @@ class MetadataFetches:
 
         found, wait_ms = news(), request.max_wait_ms
         if found is None and wait_ms > 0:
-            seen = self._waiting.wakes
+            seen, held_ms = self._waiting.wakes, self._clock.held_ms(wait_ms)
             found = await context.while_connected(
-                lambda: self._waiting.until([METADATA_KEY], news, wait_ms, since=seen)
+                lambda: self._waiting.until([METADATA_KEY], news, held_ms, since=seen)
             )
         if not self._leads:
             return await self._redirect(reads)
