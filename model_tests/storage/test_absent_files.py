@@ -222,9 +222,13 @@ def check_stray(
     caplog.clear()
     directory = opened(disk)
     log = directory.open_log(*KEY, CONFIG, 0, TOPIC_ID)
+    told = [line for line in caplog.messages if line.startswith(OF_THE_LOG) and "tide-0" in line]
+    if log.log_start_offset > start:
+        assert any(not line.startswith("stray") for line in told), "it starts later, and no line says so"
     if log.log_start_offset > start or log.log_end_offset < end:
-        assert any(line.startswith(OF_THE_LOG) and "tide-0" in line for line in caplog.messages), "no line says so"
-        assert KEY in directory.suspects, "its broker counts as one that has lost nothing"
+        assert told, "it ends earlier, and no line says so"
+        is_known = directory.stopped_cleanly_in == -1 or KEY in directory.suspects
+        assert is_known, "it has lost something, and its broker counts as one that has not"
     readable(log)
     directory.abandon()
 
