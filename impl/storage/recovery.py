@@ -155,17 +155,18 @@ def recover_segments(
         before.close()
         work = _Recovering(disk, directory, config, now_ms, known, epochs, reads_all=True, **starts)
         work.go_on_from(before)
+        work.rejected_point = rejected
         work.load(LogNames(disk.list_directory(directory)), entries or (), starts_below, believes=believes)
         return work
 
     work = _Recovering(disk, directory, config, now_ms, checkpointed, epochs, reads_all=reads_all, **starts)
     work.load(names, entries or (), starts_below, believes=True)
     reason = work.contradiction or contradiction(work.segments, entries or (), is_clean=is_clean)
-    if work.is_point_rejected:
-        why = "nothing else knows of records up to there"
+    is_rejected, rejected = work.is_point_rejected, 0
+    if is_rejected:
+        rejected, why = checkpointed.recovery_point, "nothing else knows of records up to there"
         checkpointed = without_point(directory, checkpointed, work.end_offset, why)
-    is_rejected = work.is_point_rejected
-    if work.is_point_rejected or reason:  # an epoch that a batch contradicts may be right, and the batch damaged
+    if is_rejected or reason:  # an epoch that a batch contradicts may be right, and the batch damaged
         work = again(work, checkpointed)
         doubt = reason and contradiction(work.segments, entries or (), is_clean=is_clean)
         reason = work.contradiction or doubt
@@ -209,6 +210,8 @@ class _Recovering:
         self.is_point_rejected = self.ends_in_damage = False
         self._has_dropped_damage = False
         """Whether a file was set aside of which nothing tells what it held."""
+        self.rejected_point = 0
+        """The recovery point that was not believed, when the log is read without it."""
         self._later: list[tuple[int, bool]] = []
         """What segments were set aside that do not follow the log, and whether they hold batches."""
         self._disk = disk
@@ -364,7 +367,8 @@ class _Recovering:
             self._noted = NotedEpochs(self._entries, self._flushed)
         around = self._around(waiting)
         is_last_end = self._known.clean_shutdown and self._known.recovery_point > 0
-        bounds = Bounds(base, None, self._ended(base), is_last_end, waiting, around)
+        rejected = 0 if self._known.may_have_gaps else self.rejected_point
+        bounds = Bounds(base, None, self._ended(base), is_last_end, waiting, around, rejected)
         found = self._recover(segment, bounds)
         if waiting and segment.next_offset > waiting[0]:
             while waiting and waiting[0] < found.contiguous_end:

@@ -82,6 +82,8 @@ class Bounds(NamedTuple):
     following: Sequence[int] = ()
     """Where the files behind this one begin, by their names; some may be strays."""
     around: Around = Around()
+    rejected_end: int = 0
+    """A recovery point that nothing else knows of: no batch of the last file is believed that leaps over it."""
 
 
 class _Reader:
@@ -223,7 +225,10 @@ def _continues(reader: _Reader, position: int, header: BatchHeader, bounds: Boun
         return False
     if bounds.limit is not None and header.next_offset > bounds.limit:
         return False
-    ended, leaps = bounds.flushed_end_offset, header.base_offset > expected and bounds.limit is None
+    ended, leaps = (
+        bounds.flushed_end_offset or bounds.rejected_end,
+        header.base_offset > expected and bounds.limit is None,
+    )
     begins_there = header.base_offset == ended and not bounds.is_last_end
     if (
         leaps
