@@ -463,7 +463,6 @@ HARNESS: Final = HarnessRegistry(
         roles=CORRECT_LOADING,
         cores=LoadingCores,
         plan=LOADING_WALKS,
-        steps=PlainSteps((("members", "member"),)),
         unbound={Side.CLUSTER: "it is about one log and who loads it; a broker's cleaner goes by time"},
         bugs=tuple(LOADING_BUGS.values()),
     ),
