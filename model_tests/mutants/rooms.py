@@ -182,6 +182,7 @@ ROOMS: Final = (
     _specification("groups", "groups/classic", (f"{_SPEC_TESTS}/groups",), "models.py"),
     _specification("consumer groups", "groups/consumer", (f"{_SPEC_TESTS}/groups",), "models.py"),
     _specification("group migration", "groups/migration", (f"{_SPEC_TESTS}/groups",), "models.py"),
+    _specification("group loading", "groups/loading", (f"{_SPEC_TESTS}/groups",)),
     _specification("KIP-320", "published/kip320", (f"{_SPEC_TESTS}/published",)),
     _specification("KIP-848", "published/kip848", (f"{_SPEC_TESTS}/published",)),
 )
