@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tidegauge.impl.server.trace.tracer import Tracer
 
 CATCH_UP_MS: Final = 500
-"""How long a client that has changed something waits for its broker to have that; no longer than a metadata fetch."""
+"""How long a client that has changed something waits, at most, until its broker has the change."""
 
 
 class MetadataSource(Protocol):
@@ -123,14 +123,14 @@ class MetadataLoader:
             return image.offset
 
     async def catch_up(self) -> None:
-        """Wait until what the controller has decided by now is in force here; `CATCH_UP_MS` or metadata.fetch.wait.max.ms at most.
+        """Wait until what the controller has decided by now is in force here; `CATCH_UP_MS` at most.
 
         So a client that was told of a change sees it at the broker that told it. Without timers only a driver applies
         metadata, and this returns at once.
         """
         if not self._timers:
             return
-        with trio.move_on_after(min(CATCH_UP_MS, self._config.metadata_fetch_wait_max_ms) / 1000):
+        with trio.move_on_after(CATCH_UP_MS / 1000):
             try:
                 end_offset = await self._controller.metadata_end(self._metadata.image.offset)
             except (UnreachableError, NoResponseError):
