@@ -152,7 +152,7 @@ def _read(group, columns, fetches, slots, low, high, flags):
                 continue
             begins = at - record[slot] + (k - begin)
             if base[by] == begins and begins >= 0:
-                continue  # by its response, or by a fetch that was asked all of what follows
+                continue  # it was placed there before, by its response or a fetch, and nothing was wrong
             weak = outcome[by] == _OK and acks[by] != -1 and offset[by] >= 0
             if outcome[by] == _FAIL or begins < 0 or (weak and offset[by] != begins) or base[by] >= 0:
                 flags[g] = True

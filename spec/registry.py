@@ -209,9 +209,11 @@ class Registry:
         )
 
     def registration(self, name: str) -> Registration:
-        """The registration of that name, or that of the model of that name."""
+        """The registration of that name, or that of the model of that name. Raises NotRegisteredError."""
         if name in self._registrations:
             return self._registrations[name]
+        if name not in self.models:
+            raise NotRegisteredError(self._unknown(name))
         return self.of(self.model(name).machine)
 
     def model(self, name: str) -> Model[Any]:
@@ -232,7 +234,7 @@ class Registry:
         A registration's name with a bug means the model in which the bug shows.
         """
         if name not in self.names:
-            raise NotRegisteredError(self.unknown(name))
+            raise NotRegisteredError(self._unknown(name))
         models = self.models
         machine = models[name].machine if name in models else self._registrations[name].machine
         if bug is None:
@@ -242,7 +244,7 @@ class Registry:
             raise NotRegisteredError(f"{name} has no bug {bug!r}: choose one of {', '.join(known) or 'none'}")
         return known[bug].switched_on(machine) if name in models else known[bug].machine()
 
-    def unknown(self, name: str) -> str:
+    def _unknown(self, name: str) -> str:
         """That nothing is called so, and what is called nearly so."""
         near = get_close_matches(name, self.names, n=3) or self._registrations
         return f"there is no specification {name!r}: choose one of {', '.join(near)} (tidegauge list tells all)"

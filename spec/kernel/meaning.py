@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import partial
-from inspect import unwrap
 from typing import Any, Final, TypeVar
 
 F = TypeVar("F", bound=Callable[..., bool])
@@ -35,7 +34,6 @@ def _docstring(rule: Any) -> str:
         return _docstring(rule.func)
     if rule.__doc__:
         return str(rule.__doc__)
-    inner = unwrap(rule)
-    module, name = sys.modules.get(inner.__module__), getattr(inner, "__qualname__", "")
-    maker = getattr(module, name.removesuffix(_MADE), None) if name.endswith(_MADE) else inner
-    return str((None if maker is None else maker.__doc__) or "")
+    name = rule.__qualname__
+    maker = getattr(sys.modules[rule.__module__], name.removesuffix(_MADE), None) if name.endswith(_MADE) else None
+    return str(getattr(maker, "__doc__", None) or "")

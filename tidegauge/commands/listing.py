@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from tidegauge.exits import Status, Unusable
+from tidegauge.exits import Status
 from tidegauge.screen import Screen, write_json
 from tidegauge.spec.kernel.constants import settable
 from tidegauge.spec.kernel.meaning import summary
-from tidegauge.spec.registry import REGISTRY, NotRegisteredError, Registration
+from tidegauge.spec.registry import REGISTRY, Registration
 
 Flag = Annotated[bool, Parameter(negative="")]
 
@@ -27,23 +27,15 @@ def list_specifications(spec: str | None = None, *, json: Flag = False) -> Statu
         Print one JSON document and nothing else.
     """
     if json:
-        chosen = REGISTRY if spec is None else (named(spec),)
+        chosen = REGISTRY if spec is None else (REGISTRY.registration(spec),)
         write_json("list", Status.HOLDS, {"machines": [document(one) for one in chosen]}, has_verdict=False)
         return Status.HOLDS
     screen = Screen("list", json=False)
     if spec is None:
         show_machines(screen)
     else:
-        show_machine(screen, named(spec))
+        show_machine(screen, REGISTRY.registration(spec))
     return Status.HOLDS
-
-
-def named(spec: str) -> Registration:
-    """The registration of a machine or of a model. Raises Unusable with the names that are like it."""
-    try:
-        return REGISTRY.registration(spec)
-    except NotRegisteredError:
-        raise Unusable(REGISTRY.unknown(spec)) from None
 
 
 def show_machines(screen: Screen) -> None:
