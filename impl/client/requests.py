@@ -13,9 +13,7 @@ from kio.schema.create_topics.v7.request import (
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
-from kio.schema.elect_leaders.v2.request import ElectLeadersRequest, TopicPartitions
 from kio.schema.errors import ErrorCode
-from kio.schema.list_offsets.v11.request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kio.schema.metadata.v13.request import MetadataRequest, MetadataRequestTopic
 
 from tidegauge.impl.client.errors import KafkaError
@@ -34,7 +32,9 @@ from tidegauge.impl.wire.produce_messages import ProducePartition, ProduceReques
 
 if TYPE_CHECKING:
     from kio.schema.create_topics.v7.response import CreateTopicsResponse
+    from kio.schema.elect_leaders.v2.request import ElectLeadersRequest
     from kio.schema.elect_leaders.v2.response import ElectLeadersResponse
+    from kio.schema.list_offsets.v11.request import ListOffsetsRequest
     from kio.schema.list_offsets.v11.response import ListOffsetsResponse
     from kio.schema.offset_for_leader_epoch.v4.request import OffsetForLeaderEpochRequest
     from kio.schema.offset_for_leader_epoch.v4.response import OffsetForLeaderEpochResponse
@@ -170,6 +170,8 @@ def _visible(
 
 def list_offsets(route: Route, timestamp: int, *, read_committed: bool = False) -> ListOffsetsRequest:
     """With `read_committed`, the end of the log is where undecided transactions begin."""
+    from kio.schema.list_offsets.v11.request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+
     asked = ListOffsetsPartition(
         partition_index=i32(route.partition),
         current_leader_epoch=i32(route.leader_epoch),
@@ -252,6 +254,8 @@ def check_created(response: CreateTopicsResponse) -> None:
 
 
 def elect_leaders(topic: str, partition: int, *, unclean: bool) -> ElectLeadersRequest:
+    from kio.schema.elect_leaders.v2.request import ElectLeadersRequest, TopicPartitions
+
     named = TopicPartitions(topic=TopicName(topic), partitions=(i32(partition),))
     return ElectLeadersRequest(election_type=i8(1 if unclean else 0), topic_partitions=(named,), timeout=TIMEOUT)
 

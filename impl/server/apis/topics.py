@@ -12,9 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
-from kio.schema.create_partitions.v3.response import CreatePartitionsResponse, CreatePartitionsTopicResult
 from kio.schema.create_topics.v7.response import CreatableTopicResult, CreateTopicsResponse
-from kio.schema.delete_topics.v6.response import DeletableTopicResult, DeleteTopicsResponse
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.metadata.topic_names import METADATA_TOPIC
@@ -29,8 +27,10 @@ from tidegauge.impl.wire.primitives import NO_WAIT, TopicName, i16, i32
 
 if TYPE_CHECKING:
     from kio.schema.create_partitions.v3.request import CreatePartitionsRequest
+    from kio.schema.create_partitions.v3.response import CreatePartitionsResponse
     from kio.schema.create_topics.v7.request import CreateTopicsRequest
     from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopicState
+    from kio.schema.delete_topics.v6.response import DeletableTopicResult, DeleteTopicsResponse
 
     from tidegauge.impl.server.broker.dynamic_config import DynamicConfig
     from tidegauge.impl.server.broker.forwarding import Forwarder
@@ -127,6 +127,8 @@ async def handle_delete_topics(
 
     Who may delete on the cluster may delete them all. A topic that is named in both ways is deleted in neither.
     """
+    from kio.schema.delete_topics.v6.response import DeleteTopicsResponse
+
     if not config.current.delete_topic_enable:
         known = context.api_version >= DELETION_DISABLED_FROM
         error = ErrorCode.topic_deletion_disabled if known else ErrorCode.invalid_request
@@ -197,6 +199,8 @@ def _name_of(metadata: MetadataCache, topic: DeleteTopicState) -> str | None:
 def _not_deleted(
     metadata: MetadataCache, topic: DeleteTopicState, error: ErrorCode, message: str
 ) -> DeletableTopicResult:
+    from kio.schema.delete_topics.v6.response import DeletableTopicResult
+
     name = _name_of(metadata, topic)
     return DeletableTopicResult(
         name=None if name is None else TopicName(name),
@@ -228,6 +232,8 @@ async def handle_create_partitions(
     request: CreatePartitionsRequest, context: RequestContext, *, forwarder: Forwarder
 ) -> CreatePartitionsResponse:
     """Topics grow to the number of partitions that is asked for."""
+    from kio.schema.create_partitions.v3.response import CreatePartitionsResponse, CreatePartitionsTopicResult
+
     counts = Counter(topic.name for topic in request.topics)
 
     def refusal(topic: Any) -> Refusal | None:

@@ -10,9 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import attrs
-from kio.schema.create_partitions.v3.response import CreatePartitionsResponse, CreatePartitionsTopicResult
 from kio.schema.create_topics.v7.response import CreatableTopicConfigs, CreatableTopicResult, CreateTopicsResponse
-from kio.schema.delete_topics.v6.response import DeletableTopicResult, DeleteTopicsResponse
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.controller.decision import Decision
@@ -25,8 +23,10 @@ from tidegauge.impl.wire.primitives import NO_WAIT, TopicName, i8, i16, i32, top
 
 if TYPE_CHECKING:
     from kio.schema.create_partitions.v3.request import CreatePartitionsRequest, CreatePartitionsTopic
+    from kio.schema.create_partitions.v3.response import CreatePartitionsResponse, CreatePartitionsTopicResult
     from kio.schema.create_topics.v7.request import CreatableTopic, CreateTopicsRequest
     from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopicState
+    from kio.schema.delete_topics.v6.response import DeletableTopicResult, DeleteTopicsResponse
 
     from tidegauge.impl.controller.controller import Controller
     from tidegauge.impl.controller.decision import Proposal
@@ -182,11 +182,15 @@ async def handle_delete_topics(
     request: DeleteTopicsRequest, context: RequestContext, *, decisions: Decisions
 ) -> DeleteTopicsResponse:
     """Topics are deleted one by one, those with replicas on brokers that are down as well."""
+    from kio.schema.delete_topics.v6.response import DeleteTopicsResponse
+
     responses = await decisions.each(request.topics, _delete, context.pace)
     return DeleteTopicsResponse(throttle_time=NO_WAIT, responses=tuple(responses))
 
 
 def _delete(turn: Turn, wanted: DeleteTopicState) -> Generator[Proposal[ErrorCode], ErrorCode, DeletableTopicResult]:
+    from kio.schema.delete_topics.v6.response import DeletableTopicResult
+
     image = turn.controller.image
     name = wanted.name if wanted.topic_id is None else image.topic_names.get(str(wanted.topic_id))
     if name is None:
@@ -214,6 +218,8 @@ async def handle_create_partitions(
     request: CreatePartitionsRequest, context: RequestContext, *, decisions: Decisions
 ) -> CreatePartitionsResponse:
     """Topics grow one by one, each wholly or not at all."""
+    from kio.schema.create_partitions.v3.response import CreatePartitionsResponse
+
     grow = partial(_grow, validate_only=request.validate_only)
     results = await decisions.each(request.topics, grow, context.pace)
     return CreatePartitionsResponse(throttle_time=NO_WAIT, results=tuple(results))
@@ -222,6 +228,8 @@ async def handle_create_partitions(
 def _grow(
     turn: Turn, wanted: CreatePartitionsTopic, *, validate_only: bool
 ) -> Generator[Proposal[Refusal], Refusal, CreatePartitionsTopicResult]:
+    from kio.schema.create_partitions.v3.response import CreatePartitionsTopicResult
+
     given = None if wanted.assignments is None else [tuple(map(int, one.broker_ids)) for one in wanted.assignments]
     present = turn.controller.image.topics.get(wanted.name)
     if present is not None and wanted.count - len(present.partitions) > MAX_PARTITIONS_AT_ONCE:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kio.schema.create_partitions.v3.response import CreatePartitionsResponse, CreatePartitionsTopicResult
 from kio.schema.create_topics.v7.response import CreatableTopicResult, CreateTopicsResponse
-from kio.schema.delete_topics.v6.response import DeletableTopicResult, DeleteTopicsResponse
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.server.error_responses.explanation import explained
@@ -14,8 +12,10 @@ from tidegauge.impl.wire.primitives import NO_WAIT
 
 if TYPE_CHECKING:
     from kio.schema.create_partitions.v3.request import CreatePartitionsRequest
+    from kio.schema.create_partitions.v3.response import CreatePartitionsResponse
     from kio.schema.create_topics.v7.request import CreateTopicsRequest
     from kio.schema.delete_topics.v6.request import DeleteTopicsRequest
+    from kio.schema.delete_topics.v6.response import DeleteTopicsResponse
 
 
 def create_topics_error(request: CreateTopicsRequest, error: ErrorCode, message: str = "") -> CreateTopicsResponse:
@@ -33,6 +33,8 @@ def create_topics_error(request: CreateTopicsRequest, error: ErrorCode, message:
 
 def delete_topics_error(request: DeleteTopicsRequest, error: ErrorCode, message: str = "") -> DeleteTopicsResponse:
     """Every topic of the request, with the error."""
+    from kio.schema.delete_topics.v6.response import DeletableTopicResult, DeleteTopicsResponse
+
     return DeleteTopicsResponse(
         throttle_time=NO_WAIT,
         responses=tuple(
@@ -48,6 +50,8 @@ def create_partitions_error(
     request: CreatePartitionsRequest, error: ErrorCode, message: str = ""
 ) -> CreatePartitionsResponse:
     """Every topic of the request, with the error."""
+    from kio.schema.create_partitions.v3.response import CreatePartitionsResponse, CreatePartitionsTopicResult
+
     return CreatePartitionsResponse(
         throttle_time=NO_WAIT,
         results=tuple(
