@@ -83,7 +83,7 @@ ALLOWED: dict[str, Rows] = {
         produce(12, 13, 1, 9),
         fetch(14, 15, -1, 9, offsets=[1]),
     ],
-    "what was sent without an response may arrive late": [
+    "what was sent without a response may arrive late": [
         produce(0, 1, 0, 7),
         produce(5, 6, -1, 8, acks=0),
         election(10, 11, 0),

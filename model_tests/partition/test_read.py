@@ -69,7 +69,7 @@ QUESTIONS: dict[str, Asked] = {
 
 
 @pytest.mark.parametrize("ask", QUESTIONS.values(), ids=QUESTIONS)
-def test_only_the_leader_responses_clients_and_only_in_its_epoch(ask: Asked) -> None:
+def test_only_the_leader_serves_clients_and_only_in_its_epoch(ask: Asked) -> None:
     partition = committed(1)
     partition.elect(0, (0, 1, 2))
     assert ask(partition[1], None) is ErrorCode.not_leader_or_follower

@@ -253,7 +253,7 @@ async def test_between_the_steps_of_a_new_authentication_nothing_else_is_served(
 
 
 @simulated
-async def test_passmessages_change_while_the_cluster_runs_and_survive_a_restart() -> None:
+async def test_passwords_change_while_the_cluster_runs_and_survive_a_restart() -> None:
     """A credential that was altered counts at once, at a restarted broker, and under a restarted controller."""
 
     async def logs_in(at: OneBroker, password: str) -> bool:
