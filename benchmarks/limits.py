@@ -14,7 +14,6 @@ import socket
 import struct
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -31,7 +30,6 @@ from rich.table import Table
 from benchmarks import amplification
 from benchmarks.options import parser
 from tidegauge.impl.client.client import Client
-from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.cluster.hosts import TcpHost
 from tidegauge.impl.ports.network import Address
 from tidegauge.impl.wire.codecs import encode_request
@@ -43,8 +41,6 @@ ANNOUNCED = 100 << 20
 """Bytes of a frame that is begun and never ended."""
 SENT = 64 << 10
 ROUND_TRIPS = 200
-MEMORY = "/dev/shm"
-"""Where files lie in memory, so that the broker is measured and not the disk."""
 
 
 @attrs.frozen
@@ -59,26 +55,11 @@ class Figures:
     files: int
 
 
-async def serve() -> None:
-    """The broker's process: run until standard input ends."""
-    place = MEMORY if Path(MEMORY).is_dir() else None  # noqa: ASYNC240 - before anything runs
-    with tempfile.TemporaryDirectory(dir=place) as directory:
-        async with Cluster(1, 1, host="tcp", directory=directory, trace=False) as cluster:
-            await cluster.create_topic("meanwhile")
-            await cluster.create_topic("large")
-            async with cluster.client() as client:
-                for _ in range(64):
-                    await client.produce("large", bytes(900_000))
-            print(cluster.brokers[0].address, flush=True)
-            await trio.to_thread.run_sync(sys.stdin.read)
-
-
 @contextmanager
 def broker_process() -> Iterator[tuple[Address, int]]:
     """A broker's address and process id."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.limits", "serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
+    command = [sys.executable, "-m", "benchmarks.beside.limited_broker"]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdin is not None
     assert process.stdout is not None
     try:
@@ -182,9 +163,6 @@ async def id_of(client: Client, topic: str) -> str:
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    if words is None and sys.argv[1:2] == ["serve"]:
-        trio.run(serve)
-        return
     options = parser("limits", __doc__, quick="a tenth of each load")
     options.add_argument("--amplification", action="store_true", help="search for the requests that cost most")
     options.add_argument("--seed", type=int, default=1, help="of that search (default: 1)")

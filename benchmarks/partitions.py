@@ -208,11 +208,11 @@ def main(words: Sequence[str] | None = None) -> None:
             table.add_row(name, f"{wall:.2f}", f"{cpu:.2f}", f"{wall / partitions * 1000:.2f}", f"{syncs:,}")
     Console(width=110).print(table)
     bare = trio.run(bare_round_trip)
-    columns = "% of a core", "of followers", "requests/s", "µs each", "of a bare one", "their end, s", "CPU s", "of removing"
-    table = Table("three brokers, idle", *columns, box=None, pad_edge=False)
+    columns = "% of a core", "of followers", "requests/s", "µs each", "of a bare one", "their end, s", "CPU s"
+    table = Table("three brokers, idle", *columns, "of removing", box=None, pad_edge=False)
     without = trio.run(idle, 0)
-    rows = (0, without), *((partitions, trio.run(idle, partitions)) for partitions in ((1, 200) if quick else (1, 1_000)))
-    for partitions, found in rows:
+    for partitions in (0, 1, 200 if quick else 1_000):
+        found = trio.run(idle, partitions) if partitions else without
         each = found.cpu / found.requests
         table.add_row(
             f"{partitions:,} partition(s)",
