@@ -1,10 +1,10 @@
 """Large messages on a real disk: three brokers, replication factor 3, messages of 500 KB, acks=all.
 
-`python -m benchmarks.large_messages [--quick] [DIRECTORY]` prints two rows and what they are to each other: MB/s of
-values that are acknowledged, and MB for each second of CPU of the brokers' process; and the same of a process that does
-nothing but receive, check and write the same bytes three times (`bytes_alone`), measured in turn with it. The brokers
-run in a process of their own; the client is confluent-kafka in this one. The files are in DIRECTORY, or where temporary
-files are; each MB is written three times.
+`python -m benchmarks.large_messages [--quick] [DIRECTORY]` prints MB/s of values that are acknowledged, and MB for each
+second of CPU of the brokers: of three brokers in one process, and of three in a process each. Beside them the same of a
+process that does nothing but receive, check and write the same bytes three times (`bytes_alone`), and how many times
+its CPU the brokers take. All are measured in turn; the client is confluent-kafka in this process. The files are in
+DIRECTORY, or where temporary files are; each MB is written three times.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
 
 import attrs
 from confluent_kafka import KafkaError, Message, Producer
@@ -22,6 +24,7 @@ from rich.table import Table
 from benchmarks.beside import bytes_alone
 from benchmarks.broker import cluster, cpu_seconds
 from benchmarks.options import parser
+from tidegauge.impl.cluster.process_cluster import ProcessCluster
 
 SIZE = 500_000
 PARTITIONS = 6
@@ -31,6 +34,9 @@ IN_FLIGHT = 200
 FRAMES_IN_FLIGHT = 6
 """Frames on their way to the process that has nothing to do but the bytes: more than it has in hand."""
 TOPIC = "large"
+TOGETHER = "three brokers in one process"
+APART = "three brokers in a process each"
+ALONE = "their bytes alone"
 
 
 def make_topic(bootstrap: str) -> None:
@@ -78,26 +84,31 @@ def main(words: Sequence[str] | None = None) -> None:
     chosen = options.parse_args(words)
     messages = 100 if chosen.quick else 1_000
     megabytes = messages * SIZE / 1e6
-    brokers, alone = Rates(), Rates()
+    rates = {name: Rates() for name in (TOGETHER, APART, ALONE)}
     with (
         tempfile.TemporaryDirectory(dir=chosen.directory) as directory,
         cluster("ours", 3, directory) as (bootstrap, process_id),
+        tempfile.TemporaryDirectory(dir=chosen.directory) as apart_in,
+        ProcessCluster(3, {"min.insync.replicas": 2}, directory=Path(apart_in) / "cluster") as apart,
         bytes_alone.server(chosen.directory) as (connection, alone_id),
     ):
+        measured = {
+            TOGETHER: (partial(produce, bootstrap, messages), [process_id]),
+            APART: (partial(produce, apart.bootstrap_servers, messages), [apart.pid(broker) for broker in range(3)]),
+            ALONE: (partial(bytes_alone.send, connection, SIZE, messages, FRAMES_IN_FLIGHT), [alone_id]),
+        }
         make_topic(bootstrap)
+        make_topic(apart.bootstrap_servers)
         for _ in range(ROUNDS):
-            before = cpu_seconds(process_id)
-            seconds = produce(bootstrap, messages)
-            brokers.add(megabytes, seconds, cpu_seconds(process_id) - before)
-            before = cpu_seconds(alone_id)
-            seconds = bytes_alone.send(connection, SIZE, messages, FRAMES_IN_FLIGHT)
-            alone.add(megabytes, seconds, cpu_seconds(alone_id) - before)
+            for name, (send, process_ids) in measured.items():
+                before = sum(map(cpu_seconds, process_ids))
+                seconds = send()
+                rates[name].add(megabytes, seconds, sum(map(cpu_seconds, process_ids)) - before)
     title = "500 KB messages, three brokers, acks=all; the best round"
-    table = Table(title, "MB/s", "MB for each CPU second", box=None, pad_edge=False)
-    for name, rates in (("the brokers", brokers), ("their bytes alone", alone)):
-        table.add_row(name, f"{max(rates.by_wall):.0f}", f"{max(rates.by_cpu):.0f}")
-    by_wall, by_cpu = max(brokers.by_wall) / max(alone.by_wall), max(brokers.by_cpu) / max(alone.by_cpu)
-    table.add_row("the former in the latter", f"{by_wall:.2f}", f"{by_cpu:.2f}")
+    table = Table(title, "MB/s", "MB for each CPU second", "times their bytes by CPU", box=None, pad_edge=False)
+    for name, found in rates.items():
+        by_cpu = max(found.by_cpu)
+        table.add_row(name, f"{max(found.by_wall):.0f}", f"{by_cpu:.0f}", f"{max(rates[ALONE].by_cpu) / by_cpu:.1f}")
     Console(width=110).print(table)
 
 
