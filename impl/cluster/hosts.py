@@ -220,7 +220,7 @@ class TcpHost:
 
     def disk(self, node: str) -> FailingDisk:
         if node not in self._disks:
-            self._disks[node] = FailingDisk(RealDisk(descriptors=self._descriptors))
+            self._disks[node] = FailingDisk(RealDisk(descriptors=self._descriptors, is_lasting=self.keeps_files))
         return self._disks[node]
 
     def clock(self, node: str) -> StoppableClock:

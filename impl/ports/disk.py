@@ -194,9 +194,11 @@ class DescribedFile:
 class RealFile(DescribedFile):
     """A file of the operating system whose descriptor the disk may close and reopen to stay within its limit."""
 
-    def __init__(self, disk: "DescriptorHolder", path: str, descriptor: int) -> None:
+    def __init__(self, disk: "DescriptorHolder", path: str, descriptor: int, *, is_lasting: bool = True) -> None:
+        """`is_lasting`: as for the disk (`RealDisk`)."""
         self._disk = disk
         self.path = path
+        self.is_lasting = is_lasting
         """Its present name; "" when another file has taken it."""
         self._descriptor: int | None = descriptor
         self._size = _size_of(descriptor, path)
@@ -272,7 +274,8 @@ class RealFile(DescribedFile):
         descriptor = self._disk.descriptor_of(self)
         self.raise_late_error()
         try:
-            _sync_data(descriptor)
+            if self.is_lasting:
+                _sync_data(descriptor)
         except OSError as error:
             _name_file(error, self.path)
             raise
@@ -300,7 +303,7 @@ class RealFile(DescribedFile):
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is None:
             return
-        if sync and self.synced_changes < self.changes:
+        if sync and self.is_lasting and self.synced_changes < self.changes:
             self._disk.sync_late(RealSync(self, descriptor, self.changes))
         else:
             os.close(descriptor)
@@ -325,7 +328,8 @@ class RealSync:
 
     def run(self) -> None:
         try:
-            _sync_data(self._descriptor)
+            if self.file.is_lasting:
+                _sync_data(self._descriptor)
         except OSError as error:
             _name_file(error, self.file.path)
             self.file.failed_late(error)
@@ -395,7 +399,13 @@ class _Apart:
 class RealDisk:
     """The operating system's file system, with no more files open at any time than its `descriptors` allow."""
 
-    def __init__(self, max_open_files: int | None = None, descriptors: Descriptors | None = None) -> None:
+    def __init__(
+        self, max_open_files: int | None = None, descriptors: Descriptors | None = None, *, is_lasting: bool = True
+    ) -> None:
+        """`is_lasting`: whether the files are to outlast this process; others need not survive a power failure, so
+        that their syncs leave them to the system, which writes them back when it likes or not at all.
+        """
+        self.is_lasting = is_lasting
         self.descriptors = Descriptors(max_open_files) if descriptors is None else descriptors
         self._open = self.descriptors.open
         self._threads: trio.CapacityLimiter | None = None
@@ -406,7 +416,7 @@ class RealDisk:
     def open(self, path: str, *, create: bool = False) -> RealFile:
         self.descriptors.make_room()
         descriptor = _opened(path, create=create)
-        file = RealFile(self, path, descriptor)
+        file = RealFile(self, path, descriptor, is_lasting=self.is_lasting)
         self._open[file] = descriptor
         self._files[path] = (*self._files.get(path, ()), file)
         self._newest = file
@@ -414,7 +424,7 @@ class RealDisk:
 
     def open_apart(self, path: str, *, create: bool = False) -> RealFile:
         descriptor = _opened(path, create=create)
-        return RealFile(_Apart(descriptor), path, descriptor)
+        return RealFile(_Apart(descriptor), path, descriptor, is_lasting=self.is_lasting)
 
     def read_whole(self, path: str, most: int = ENDLESS) -> bytes | None:
         descriptor = _opened(path, create=False)
@@ -499,7 +509,8 @@ class RealDisk:
     def sync_directory(self, path: str) -> None:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            os.fsync(descriptor)
+            if self.is_lasting:
+                os.fsync(descriptor)
         finally:
             os.close(descriptor)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import trio
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.cluster.hosts import UnsupportedFaultError
 from tidegauge.impl.cluster.names import CONTROLLER, broker_name
+from tidegauge.impl.ports import disk
 from tidegauge.impl.ports.failing_disk import SYNCS, Operation
 from tidegauge.model_tests.cluster.test_replication import log_values
 
@@ -94,6 +96,17 @@ def syncs_at_the_end(directory: Path | None) -> int:
 
 def test_the_end_of_a_temporary_cluster_syncs_nothing() -> None:
     assert syncs_at_the_end(None) == 0
+
+
+@pytest.mark.parametrize("keeps_files", [False, True])
+def test_only_a_cluster_that_keeps_its_files_has_the_device_write_them(
+    keeps_files: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[int] = []
+    for owner, name in ((disk, "_sync_data"), (os, "fsync")):
+        monkeypatch.setattr(owner, name, told.append)
+    syncs_at_the_end(tmp_path if keeps_files else None)
+    assert bool(told) is keeps_files
 
 
 def test_the_end_of_a_cluster_that_keeps_its_files_syncs_every_log(tmp_path: Path) -> None:

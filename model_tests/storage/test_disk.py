@@ -164,6 +164,44 @@ def test_a_failure_that_the_system_tells_once_is_told_to_every_sync_of_the_file(
     file.close()
 
 
+def device_syncs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The inodes that the system is told to write back from now on, by one call for each."""
+    told: list[int] = []
+    for owner, name in ((disks, "_sync_data"), (os, "fsync")):
+        monkeypatch.setattr(owner, name, lambda descriptor: told.append(os.fstat(descriptor).st_ino))
+    return told
+
+
+@pytest.mark.parametrize("is_lasting", [True, False])
+def test_the_files_of_a_temporary_disk_are_left_to_the_system(
+    is_lasting: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = device_syncs(monkeypatch)
+    disk = RealDisk(max_open_files=16, is_lasting=is_lasting)
+    disk.make_directory(f"{tmp_path}/data")
+    for opened in (disk.open, disk.open_apart):
+        with contextlib.closing(opened(f"{tmp_path}/data/{opened.__name__}", create=True)) as file:
+            file.append(b"x")
+            file.sync()
+            file.append(b"y")
+            sync = file.begin_sync()
+            sync.run()
+            assert file.synced_changes == file.changes == 2, "what a sync says does not change"
+    disk.sync_directory(f"{tmp_path}/data")
+    assert len(told) == (6 if is_lasting else 0)
+
+
+def test_what_a_temporary_disk_closes_for_want_of_descriptors_is_written_back_by_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = device_syncs(monkeypatch)
+    disk = RealDisk(max_open_files=1, is_lasting=False)
+    first = disk.open(f"{tmp_path}/a", create=True)
+    first.append(b"x")
+    disk.open(f"{tmp_path}/b", create=True).close()
+    assert (first.read(0, 1), disk.descriptors.late, told) == (b"x", 0, [])
+
+
 def crashed(disk: SimulatedDisk, tails: CrashOutcome = CrashOutcome.SEEDED) -> SimulatedDisk:
     disk.crash(tails=tails)
     disk.power_on()

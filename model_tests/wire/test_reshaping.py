@@ -66,7 +66,9 @@ def test_what_only_some_versions_of_metadata_ask_is_there(version: int) -> None:
         (ErrorCode.not_coordinator, ErrorCode.none, ErrorCode.not_coordinator),
     ],
 )
-def test_the_error_of_the_only_member_is_that_of_the_response(top: ErrorCode, members: ErrorCode, told: ErrorCode) -> None:
+def test_the_error_of_the_only_member_is_that_of_the_response(
+    top: ErrorCode, members: ErrorCode, told: ErrorCode
+) -> None:
     member = MemberResponse(member_id="s", group_instance_id=None, error_code=members)
     response = LeaveGroupResponse(throttle_time=NO_WAIT, error_code=top, members=(member,))
     assert convert(response, LeaveGroupResponseV2).error_code is told
