@@ -1,4 +1,4 @@
-"""What a step changed, for a reader: the difference of two states by path, and a trace told step by step."""
+"""What a step changed, for a reader: the difference of two states by path, and values as one would write them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ import attrs
 
 from tidegauge.spec.kernel.fields import changed_fields_of, fields_of
 from tidegauge.spec.kernel.machine import Action
-from tidegauge.spec.kernel.traces import Trace
 
-S = TypeVar("S")
 T = TypeVar("T")
 
 
@@ -81,17 +79,3 @@ def ordered(items: frozenset[T]) -> list[T]:
         return sorted(items)  # type: ignore[type-var]
     except TypeError:
         return sorted(items, key=plain)
-
-
-def narrate(trace: Trace[S]) -> Iterator[str]:
-    """A trace as lines of text: the initial state, part by part, then each action with what it changed.
-
-    Actions count from 1, as everywhere; the initial state is number 0.
-    """
-    yield "0. initial state"
-    for name, value in fields_of(trace.initial):
-        yield f"     {name}: {plain(value)}"
-    for number, (before, action, after) in enumerate(trace.transitions(), start=1):
-        yield f"{number}. {plain(action)}"
-        for change in changes(before, after):
-            yield f"     {change}"

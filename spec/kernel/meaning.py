@@ -7,6 +7,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, TypeVar
 
+from tidegauge.spec.kernel.machine import Machine
+
 F = TypeVar("F", bound=Callable[..., bool])
 
 _MADE: Final = ".<locals>.holds"
@@ -22,6 +24,12 @@ def says(words: str, rule: F) -> F:
 def meaning(rule: Any) -> str:
     """What a property says, in one line; empty where nobody has written it down."""
     return " ".join(_docstring(rule).split())
+
+
+def property_meaning(machine: Machine[Any], name: str) -> str:
+    """What an invariant of a machine says, of states or of steps; empty where nobody has written it down."""
+    rule = machine.invariants.get(name) or machine.step_invariants.get(name)
+    return "" if rule is None else meaning(rule)
 
 
 def summary(rule: Any) -> str:

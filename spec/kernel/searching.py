@@ -15,7 +15,7 @@ from tidegauge.spec.kernel.exploration import Engine, Exploration
 from tidegauge.spec.kernel.leads_to import Responses, responses
 from tidegauge.spec.kernel.machine import Machine
 from tidegauge.spec.kernel.progress import Clock, Cut, Limits, OnProgress, Progress, Stop
-from tidegauge.spec.kernel.traces import Step, Trace, Violation
+from tidegauge.spec.kernel.traces import Step, Trace, Violation, violation_by
 
 S = TypeVar("S")
 
@@ -162,7 +162,7 @@ class Search(ABC, Generic[S]):
     def violated(self, name: str, trace: Trace[S] | None) -> None:
         """Count the violation; `trace` is given for the first of its name."""
         if trace is not None:
-            self.found[name] = Violation(name, self.machine.explain(name, trace.last), trace)
+            self.found[name] = violation_by(self.machine, name, trace)
         self.violation_counts[name] = self.violation_counts.get(name, 0) + 1
         every = len(self.invariants) + len(self.step_invariants)
         if self.stop is Stop.FIRST or (self.stop is Stop.EACH and len(self.found) == every):

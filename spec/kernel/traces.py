@@ -13,6 +13,7 @@ from typing import Generic, TypeVar
 
 import attrs
 
+from tidegauge.spec.kernel.explaining import explained
 from tidegauge.spec.kernel.machine import Action, Machine, NotEnabled
 from tidegauge.spec.kernel.minimising import minimised
 from tidegauge.spec.kernel.nearest import nearest_enabled
@@ -64,7 +65,7 @@ class Violation(Generic[S]):
 
     invariant: str
     values: Mapping[str, object]
-    """What made it false, as the machine explains it."""
+    """What made it false: the conditions that decided, the values in them, and what the machine says of the state."""
     trace: Trace[S]
     count: int = 1
     """States (or steps) in which it is violated during the search."""
@@ -80,6 +81,14 @@ class Replayed(Generic[S]):
     violation: Violation[S] | None
 
 
+def violation_by(machine: Machine[S], name: str, trace: Trace[S]) -> Violation[S]:
+    """The violation of `name` in which a trace ends, with what makes it false."""
+    if name in machine.invariants:
+        return Violation(name, explained(machine, name, trace.last), trace)
+    *_, step = trace.transitions()
+    return Violation(name, explained(machine, name, *step), trace)
+
+
 def violated_in(machine: Machine[S], state: S) -> Iterator[str]:
     """Invariants that are false in `state`."""
     return (name for name, holds in machine.invariants.items() if not holds(state))
@@ -88,6 +97,15 @@ def violated_in(machine: Machine[S], state: S) -> Iterator[str]:
 def violated_by_step(machine: Machine[S], before: S, action: Action, after: S) -> Iterator[str]:
     """Step invariants that the step breaks."""
     return (name for name, holds in machine.step_invariants.items() if not holds(before, action, after))
+
+
+def first_violated(machine: Machine[S], before: S, action: Action, after: S) -> tuple[str, Mapping[str, object]] | None:
+    """The first property that a step violates, or the state that it leads to, and what makes it false; None if none."""
+    if name := next(violated_by_step(machine, before, action, after), None):
+        return name, explained(machine, name, before, action, after)
+    if name := next(violated_in(machine, after), None):
+        return name, explained(machine, name, after)
+    return None
 
 
 class Behaviour(Generic[S]):
@@ -124,10 +142,10 @@ class Behaviour(Generic[S]):
 
     @property
     def violation(self) -> Violation[S] | None:
-        """The violated invariant as the machine explains it; None if none is violated."""
+        """The violated invariant, and why it is; None if none is violated."""
         if self.violated is None:
             return None
-        return Violation(self.violated, self.machine.explain(self.violated, self.state), self.trace)
+        return violation_by(self.machine, self.violated, self.trace)
 
 
 def replay(

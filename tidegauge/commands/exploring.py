@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -23,15 +23,18 @@ from tidegauge.model_tests.harness.counterexamples.files import (
 )
 from tidegauge.model_tests.harness.report.state_space import STATES, Way
 from tidegauge.screen import Screen
-from tidegauge.spec.kernel.changes import narrate, plain
+from tidegauge.spec.kernel.changes import plain
 from tidegauge.spec.kernel.codec import trace_lines
 from tidegauge.spec.kernel.constants import settable
 from tidegauge.spec.kernel.convergence import Convergence
+from tidegauge.spec.kernel.explaining import told
 from tidegauge.spec.kernel.explorer import Engine, Exploration
 from tidegauge.spec.kernel.explorer import explore as search
 from tidegauge.spec.kernel.lasso import Lasso
 from tidegauge.spec.kernel.leads_to import Responses
 from tidegauge.spec.kernel.machine import Machine
+from tidegauge.spec.kernel.meaning import property_meaning
+from tidegauge.spec.kernel.narrating import narrate
 from tidegauge.spec.kernel.progress import Limits, Progress, Stop
 from tidegauge.spec.kernel.traces import Violation
 from tidegauge.spec.registry import REGISTRY
@@ -98,7 +101,7 @@ def explore(
     screen.header({"spec": spec, "bug": bug, **settable(machine), "symmetry": symmetry, "stop": stop})
     how = None if engine == "auto" else Engine(engine)
     found = searched(screen, machine, limits=limits, stop=Stop(stop), symmetry=symmetry, engine=how)
-    show(screen, (*machine.invariants, *machine.step_invariants), found)
+    show(screen, machine, found)
     write_counterexample(screen, machine, found, bug, trace, counterexample)
     if page is not None:
         limited = {"--max-states": max_states, "--max-depth": max_depth, "--max-seconds": max_seconds}
@@ -188,8 +191,8 @@ def to_replay(machine: Machine[Any], bug: str | None, found: Exploration[Any]) -
     return None
 
 
-def show(screen: Screen, properties: Iterable[str], found: Exploration[Any]) -> None:
-    """The tables of one exploration; `properties` are the invariants of states and of steps, by name."""
+def show(screen: Screen, machine: Machine[Any], found: Exploration[Any]) -> None:
+    """The tables of one exploration, and what it found."""
     ended = "every reachable state" if found.complete else f"stopped by: {found.cut.value if found.cut else ''}"
     screen.say(
         f"{found.distinct:,} distinct states, {found.generated:,} steps, depth {found.depth}, "
@@ -208,11 +211,13 @@ def show(screen: Screen, properties: Iterable[str], found: Exploration[Any]) -> 
     if found.unreached:
         screen.say(f"not reached: {', '.join(found.unreached)}")
     violated = {violation.invariant for violation in found.violations}
-    screen.say(f"hold: {', '.join(name for name in properties if name not in violated)}")
+    screen.say(
+        f"hold: {', '.join(name for name in (*machine.invariants, *machine.step_invariants) if name not in violated)}"
+    )
     if found.convergence is not None:
         show_convergence(screen, found.convergence, complete=found.complete)
     for violation in found.violations:
-        show_violation(screen, violation)
+        show_violation(screen, machine, violation)
     if found.responses is not None:
         failed = {lasso.goal for lasso in found.responses.lassos}
         if good := [name for name in found.responses.names if name not in failed]:
@@ -244,17 +249,17 @@ def show_lasso(screen: Screen, lasso: Lasso[Any]) -> None:
         screen.say(line)
     if lasso.cycle:
         screen.say(f"↻ all stands as after step {len(lasso.stem.steps)}")
-    for name, value in lasso.values.items():
-        screen.say(f"     {name} = {plain(value)}")
+    for line in told(lasso.values):
+        screen.say(f"     {line}")
 
 
-def show_violation(screen: Screen, violation: Violation[Any]) -> None:
+def show_violation(screen: Screen, machine: Machine[Any], violation: Violation[Any]) -> None:
     screen.say()
     screen.say(f"{violation.invariant} is violated, in a trace of {len(violation.trace)} states:", style="bold red")
     for line in narrate(violation.trace):
         screen.say(line)
-    for name, value in violation.values.items():
-        screen.say(f"     {name} = {plain(value)}")
+    for line in filter(None, (property_meaning(machine, violation.invariant), *told(violation.values))):
+        screen.say(f"     {line}")
 
 
 def document(found: Exploration[Any]) -> dict[str, Any]:

@@ -18,8 +18,9 @@ from tidegauge.model_tests.harness.report.page import write
 from tidegauge.model_tests.harness.report.replayed import report_of
 from tidegauge.model_tests.harness.report.state_space import Way
 from tidegauge.screen import Screen
-from tidegauge.spec.kernel.changes import narrate, plain
+from tidegauge.spec.kernel.changes import plain
 from tidegauge.spec.kernel.machine import Machine
+from tidegauge.spec.kernel.narrating import narrate
 
 Flag = Annotated[bool, Parameter(negative="")]
 

@@ -21,10 +21,11 @@ import attrs
 from tidegauge.model_tests.harness.counterexamples.files import Counterexample, Expected, Failure, load
 from tidegauge.model_tests.harness.lockstep.lockstep import Binding, Difference, Lockstep
 from tidegauge.model_tests.harness.registry import HARNESS, Side
-from tidegauge.spec.kernel.changes import plain
+from tidegauge.spec.kernel.explaining import told
 from tidegauge.spec.kernel.liveness import Failures, comes
 from tidegauge.spec.kernel.machine import Action, Machine
-from tidegauge.spec.kernel.traces import Step, Trace, violated_by_step, violated_in
+from tidegauge.spec.kernel.meaning import property_meaning
+from tidegauge.spec.kernel.traces import Step, Trace, first_violated
 from tidegauge.spec.kernel.traces import replay as replay_on_machine
 
 
@@ -129,8 +130,8 @@ def _on_machine(machine: Machine[Any], counterexample: Counterexample, bug: str 
     if done.violation is None:
         return Replayed(Level.SPEC, bug, done.trace, None, "", {}, done.skipped)
     name, values = done.violation.invariant, done.violation.values
-    told = "".join(f"\n  {key} = {plain(value)}" for key, value in values.items())
-    words = f"{name} is violated:{told}"
+    lines = "".join(f"\n  {line}" for line in filter(None, (property_meaning(machine, name), *told(values))))
+    words = f"{name} is violated:{lines}"
     return Replayed(Level.SPEC, bug, done.trace, Expected(Failure.INVARIANT, name), words, values, done.skipped)
 
 
@@ -148,8 +149,8 @@ def _into_component(machine: Machine[Any], counterexample: Counterexample, bug: 
     skipped = done.skipped
     if again.trace.last == done.trace.last and not again.skipped:
         lasso = attrs.evolve(lasso, cycle=again.trace.steps)
-    told = "".join(f"\n  {key} = {plain(value)}" for key, value in lasso.values.items())
-    words = f"{counterexample.expected}: {lasso.words}{told}"
+    lines = "".join(f"\n  {line}" for line in told(lasso.values))
+    words = f"{counterexample.expected}: {lasso.words}{lines}"
     expected = counterexample.expected
     return Replayed(Level.SPEC, bug, lasso.trace, expected, words, lasso.values, skipped, len(lasso.cycle))
 
@@ -183,7 +184,8 @@ def _beside(counterexample: Counterexample, level: Level, bug: str | None, bind:
     initial = next(iter(machine.initial()))
     steps: list[Step[Any]] = []
     skipped: list[Action] = []
-    failure, words, values = None, "", {}
+    failure, words = None, ""
+    values: Mapping[str, object] = {}
     binding = bind(machine)
     try:
         lockstep = Lockstep(machine, binding)
@@ -197,11 +199,10 @@ def _beside(counterexample: Counterexample, level: Level, bug: str | None, bind:
             finally:
                 if len(lockstep.sent) > sent:
                     steps.append(Step(action, lockstep.state))
-            violated = next(violated_by_step(machine, before, action, lockstep.state), None)
-            violated = violated or next(violated_in(machine, lockstep.state), None)
-            if violated is not None:
-                values = dict(machine.explain(violated, lockstep.state))
-                failure, words = Expected(Failure.INVARIANT, violated), f"{violated} is violated on both sides"
+            found = first_violated(machine, before, action, lockstep.state)
+            if found is not None:
+                name, values = found
+                failure, words = Expected(Failure.INVARIANT, name), f"{name} is violated on both sides"
                 break
     except Difference as difference:
         failure, words = Expected(Failure.DIFFERENCE, difference.path), str(difference)

@@ -6,27 +6,26 @@ There are two kinds of failure. Either the implementation *differs* from the spe
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TypeVar
+from collections.abc import Iterable, Mapping
 
 import attrs
 
 from tidegauge.model_tests.harness.counterexamples.files import Expected, Failure
 from tidegauge.model_tests.harness.lockstep.lockstep import Difference, Lockstep, M
 from tidegauge.spec.kernel.changes import plain
-from tidegauge.spec.kernel.machine import Action, Machine
-from tidegauge.spec.kernel.traces import violated_by_step, violated_in
-
-S = TypeVar("S")
+from tidegauge.spec.kernel.explaining import told
+from tidegauge.spec.kernel.machine import Action
+from tidegauge.spec.kernel.traces import first_violated
 
 
 class InvariantViolated(AssertionError):  # noqa: N818 (as the literature says it)
     """The specification's state violates an invariant, whether or not the implementation's state is the same."""
 
-    def __init__(self, machine: Machine[S], invariant: str, action: Action, state: S) -> None:
+    def __init__(self, invariant: str, action: Action, values: Mapping[str, object]) -> None:
+        """`values` make it false (`spec.kernel.explaining`)."""
         self.invariant = invariant
-        values = "".join(f"\n  {name}: {value}" for name, value in machine.explain(invariant, state).items())
-        super().__init__(f"{invariant} is violated after {plain(action)}:{values}")
+        lines = "".join(f"\n  {line}" for line in told(values))
+        super().__init__(f"{invariant} is violated after {plain(action)}:{lines}")
 
 
 class CheckedLockstep(Lockstep[M]):
@@ -37,10 +36,10 @@ class CheckedLockstep(Lockstep[M]):
         before = self.state
         if not super().perform(action):
             return False
-        violated = next(violated_by_step(self.machine, before, action, self.state), None)
-        violated = violated or next(violated_in(self.machine, self.state), None)
-        if violated is not None:
-            raise InvariantViolated(self.machine, violated, action, self.state)
+        found = first_violated(self.machine, before, action, self.state)
+        if found is not None:
+            name, values = found
+            raise InvariantViolated(name, action, values)
         return True
 
 

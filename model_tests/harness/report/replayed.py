@@ -10,7 +10,7 @@ from tidegauge.model_tests.harness.registry import HARNESS
 from tidegauge.model_tests.harness.report.model import Counterexample as Figure
 from tidegauge.model_tests.harness.report.model import Report, Stage, Verdict
 from tidegauge.spec.kernel.changes import plain
-from tidegauge.spec.kernel.meaning import meaning
+from tidegauge.spec.kernel.meaning import property_meaning
 from tidegauge.spec.registry import REGISTRY
 
 
@@ -18,13 +18,12 @@ def figure_of(counterexample: Counterexample, replayed: Replayed, replay: str) -
     """The steps that were taken, and what was wrong in the end; `replay` is the command that shows it again."""
     name = replayed.failure.name if replayed.failure else counterexample.expected.name
     machine = counterexample.buggy_machine() if replayed.bug else counterexample.machine
-    rule = machine.invariants.get(name) or machine.step_invariants.get(name)
     of_a_goal = replayed.failure is not None and replayed.failure.kind is Failure.GOAL
     return Figure(
         title=title_of(counterexample.bug),
         machine=machine.name,
         invariant=name if replayed.failed else "",
-        explanation=meaning(rule) if rule else replayed.words,
+        explanation=property_meaning(machine, name) or replayed.words,
         values={key: plain(value) for key, value in replayed.values.items()},
         steps=HARNESS.of(machine).steps(replayed.trace),
         replay=replay,

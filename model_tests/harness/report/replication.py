@@ -25,7 +25,7 @@ from tidegauge.model_tests.harness.report.model import (
 )
 from tidegauge.spec.kernel.changes import plain
 from tidegauge.spec.kernel.machine import Action
-from tidegauge.spec.kernel.meaning import meaning
+from tidegauge.spec.kernel.meaning import property_meaning
 from tidegauge.spec.kernel.traces import Trace, Violation
 from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.state import (
@@ -48,12 +48,11 @@ ASKED = {Acks.ALL: "acks=all", Acks.LEADER: "acks=1", Acks.NOTHING: "acks=0"}
 
 def counterexample(machine: Replication, violation: Violation[State], *, title: str, replay: str) -> Counterexample:
     """The violation as a figure; `replay` is the command that shows it again."""
-    rule = machine.invariants.get(violation.invariant) or machine.step_invariants.get(violation.invariant)
     return Counterexample(
         title=title,
         machine=machine.name,
         invariant=violation.invariant,
-        explanation=meaning(rule) if rule else "",
+        explanation=property_meaning(machine, violation.invariant),
         values={name: plain(value) for name, value in violation.values.items()},
         steps=steps(violation.trace),
         replay=replay,

@@ -13,6 +13,7 @@ import attrs
 
 from tidegauge.model_tests.harness.report.model import Step
 from tidegauge.spec.kernel.changes import changes, plain
+from tidegauge.spec.kernel.explaining import explained
 from tidegauge.spec.kernel.machine import Action, Machine
 from tidegauge.spec.kernel.meaning import meaning
 from tidegauge.spec.kernel.traces import Step as TraceStep
@@ -166,9 +167,10 @@ def _drawn(
         _, then = draw(Trace(state, (TraceStep(action, after),)))
         target = numbers.get(after)
         broken = [
-            Broken(name, meaning(holds), {}) for name, holds in machine.step_invariants.items()
+            Broken(name, meaning(holds), _told(machine, name, state, action, after))
+            for name, holds in machine.step_invariants.items()
             if not holds(state, action, after)
-        ]  # fmt: skip
+        ]
         beyond = _broken(machine, after) if target is None else ()
         told = tuple(
             f"{one.path}: {_cut(plain(one.before))} → {_cut(plain(one.after))}" for one in changes(state, after)
@@ -179,10 +181,14 @@ def _drawn(
 
 def _broken(machine: Machine[Any], state: Any) -> tuple[Broken, ...]:
     return tuple(
-        Broken(name, meaning(holds), {key: _cut(plain(value)) for key, value in machine.explain(name, state).items()})
+        Broken(name, meaning(holds), _told(machine, name, state))
         for name, holds in machine.invariants.items()
         if not holds(state)
     )
+
+
+def _told(machine: Machine[Any], name: str, *given: Any) -> dict[str, str]:
+    return {key: _cut(plain(value)) for key, value in explained(machine, name, *given).items()}
 
 
 def _cut(text: str) -> str:

@@ -35,9 +35,10 @@ from tidegauge.model_tests.harness.validation.observed_events import Untranslata
 from tidegauge.model_tests.harness.validation.producers import Remembering
 from tidegauge.model_tests.harness.validation.ways import Wrong
 from tidegauge.spec.kernel.changes import plain
+from tidegauge.spec.kernel.explaining import told
 from tidegauge.spec.kernel.machine import NotEnabled
 from tidegauge.spec.kernel.parts import parts_of
-from tidegauge.spec.kernel.traces import violated_by_step, violated_in
+from tidegauge.spec.kernel.traces import first_violated
 from tidegauge.spec.replication.actions import ReceiveFetchResponse, ReplicationAction
 from tidegauge.spec.replication.extensions.directories import offline
 from tidegauge.spec.replication.extensions.lost_logs import lost
@@ -300,9 +301,9 @@ class Validator(Followed):
             taken.append(action)
             self.taken = tuple(taken)
             after = observed.step(self.machine, state, action)
-            violated = next(violated_by_step(self.machine, state, action, after), None)
-            if violated := violated or next(violated_in(self.machine, after), None):
-                raise Wrong(f"{violated} is violated: {plain_values(self.machine.explain(violated, after))}")
+            if (found := first_violated(self.machine, state, action, after)) is not None:
+                name, values = found
+                raise Wrong(f"{name} is violated: {'; '.join(told(values))}")
             state = after
         self._compare(event, state)
         if self.state.history.unsettled and not state.history.unsettled:
@@ -408,7 +409,3 @@ def common_prefix(one: Log, other: Log) -> int:
     """How many records the two have in common from the beginning."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((offset for offset, (own, theirs) in pairs if own != theirs), min(len(one), len(other)))
-
-
-def plain_values(values: Mapping[str, object]) -> str:
-    return ", ".join(f"{name}: {value}" for name, value in values.items())

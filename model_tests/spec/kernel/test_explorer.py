@@ -11,6 +11,7 @@ import pytest
 
 from tidegauge.model_tests.spec.kernel.toys import Award, Badges, Ceremony, DieHard, Empty, Fill, Pour, Table
 from tidegauge.spec.kernel.changes import plain
+from tidegauge.spec.kernel.explaining import BECAUSE
 from tidegauge.spec.kernel.explorer import explore
 from tidegauge.spec.kernel.machine import Action, Invariant
 from tidegauge.spec.kernel.progress import Cut, Limits, Progress, Stop
@@ -44,7 +45,7 @@ def test_the_first_counterexample_is_a_shortest_one() -> None:
 def test_a_counterexample_names_the_invariant_and_its_values_and_replays() -> None:
     (violation,) = explore(DieHard()).violations
     assert violation.invariant == "NotFour"
-    assert violation.values == {"litres": (3, 4)}
+    assert violation.values == {BECAUSE: "jug.litres == 4", "jug.litres": 4, "litres": (3, 4)}
     again = replay(DieHard(), violation.trace.actions)
     assert again.trace == violation.trace
     assert again.violation == violation

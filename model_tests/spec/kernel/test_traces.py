@@ -20,9 +20,10 @@ from tidegauge.model_tests.spec.kernel.toys import (
     Relax,
     Table,
 )
-from tidegauge.spec.kernel.changes import ABSENT, Change, changes, narrate, plain
+from tidegauge.spec.kernel.changes import ABSENT, Change, changes, plain
 from tidegauge.spec.kernel.explorer import explore
 from tidegauge.spec.kernel.machine import Invariant
+from tidegauge.spec.kernel.narrating import narrate
 from tidegauge.spec.kernel.simulation import walks
 from tidegauge.spec.kernel.traces import Step, Trace, minimise, replay
 from tidegauge.spec.published.kip320.machine import Kip320
