@@ -80,7 +80,7 @@ def explained(machine: Machine[Any], name: str, *given: Any) -> Mapping[str, obj
 
 
 def told(values: Mapping[str, object]) -> Iterator[str]:
-    """What makes a property false, a line each."""
+    """What makes a property false, a line each; values may be words already."""
     for name, value in values.items():
         yield f"{name} {value}" if name == BECAUSE else f"{name} = {plain(value)}"
 

@@ -17,6 +17,7 @@ from tidegauge.model_tests.harness.report.diagram import arrow, card, header, la
 from tidegauge.model_tests.harness.report.model import Step
 from tidegauge.model_tests.harness.report.page import own_file
 from tidegauge.model_tests.harness.report.state_space import Broken, Choice, Place, StateSpace
+from tidegauge.spec.kernel.explaining import told
 
 
 def render_walk(space: StateSpace, *, title: str, reproduce: str) -> str:
@@ -133,7 +134,7 @@ def _choice(choice: Choice, lanes: tuple[str, ...], pieces: _Pieces) -> dict[str
 
 
 def _broken(broken: Broken, pieces: _Pieces) -> int:
-    values = [element("dd", element("code", f"{name} = {value}")) for name, value in broken.values.items()]
+    values = [element("dd", element("code", line)) for line in told(broken.values)]
     markup = element(
         "div",
         element("h3", f"{broken.name} is violated"),
