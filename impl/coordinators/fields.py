@@ -27,6 +27,11 @@ class FieldReader:
         self._data = data
         self._position = 0
 
+    @property
+    def position(self) -> int:
+        """Where the next field begins."""
+        return self._position
+
     def bytes_of(self, size: int) -> bytes:
         """The next bytes."""
         end = self._position + size

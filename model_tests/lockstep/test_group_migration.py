@@ -15,7 +15,7 @@ from tidegauge.model_tests.harness.registry import HARNESS
 from tidegauge.spec.groups.migration.machine import GroupMigration as Machine
 from tidegauge.spec.kernel.machine import Action
 
-SEED = 1
+SEED = 7
 WALKS = amount(12, deep=24)
 REGISTERED = HARNESS["group-migration"]
 REFUSED = {
@@ -25,6 +25,9 @@ REFUSED = {
     ("ReceiveCommit", "STALE_MEMBER_EPOCH"),
     ("ReceiveBeat", "NONE"),
     ("ReceiveLeave", "UNKNOWN_MEMBER_ID"),
+    ("ReceiveHeartbeat", "FENCED_INSTANCE_ID"),
+    ("ReceiveCommit", "FENCED_INSTANCE_ID"),
+    ("ReceiveLeave", "FENCED_INSTANCE_ID"),
 }
 
 
@@ -92,7 +95,13 @@ class CountsOn(MigrationRules):
         return int(group.epoch) + 1
 
 
+class TakesAFencedMemberForAnUnknownOne(MigrationRules):
+    def heartbeat_in_classic_error(self, group: Any, member_id: str, instance_id: str | None) -> ErrorCode:
+        return ErrorCode.unknown_member_id
+
+
 MUTANTS = (
+    TakesAFencedMemberForAnUnknownOne,
     GoesOverUnasked,
     NeverGoesBack,
     ForgetsWhatIsLeftOver,

@@ -48,6 +48,8 @@ COUNTS: Final[Mapping[str, tuple[int, int]]] = {
     "migration-offsets": (722, 1_563),
     "migration-disabled": (789, 1_366),
     "migration-downgrade": (547, 936),
+    "migration-zombie": (337, 674),
+    "migration-static-late": (586, 810),
     "transactions-two-partitions": (1_145, 2_114),
     "transactions-late-end": (3_721, 6_648),
     "transactions-late-records": (1_956, 3_320),

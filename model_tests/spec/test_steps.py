@@ -40,7 +40,7 @@ FOLLOW: Final[Mapping[str, str]] = {
     "transactions": "d05e0810",
     "classic-groups": "9192c865",
     "consumer-groups": "1c4cc3e2",
-    "group-migration": "f3f732d1",
+    "group-migration": "9a02e381",
     "group-loading": "cb186ff9",
     "committed-reads": "1f24888c",
     "unclean-transactions": "67aa9eca",

@@ -56,6 +56,7 @@ LARGE: Final[Mapping[str, Machine[Any]]] = {
     "group-migration": GroupMigration(
         processes=3,
         classic=(True, False, True),
+        instances=(0, 0),
         commits=2,
         bounds=Bounds(dict.fromkeys(GroupMigration().perturbations, OFTEN)),
     ),

@@ -8,6 +8,7 @@ import attrs
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tidegauge.impl.coordinators.fields import INT32, encode_string
 from tidegauge.impl.coordinators.groups.classic.messages import (
     Heartbeat,
     JoinGroup,
@@ -36,6 +37,7 @@ from tidegauge.impl.coordinators.groups.migration.embedded import (
     encode_assignment,
     read_assignment,
     read_subscription,
+    without_owned,
 )
 from tidegauge.impl.coordinators.groups.migration.policy import Policy
 from tidegauge.impl.coordinators.groups.record_formats import ConsumerKey, decode_key
@@ -289,7 +291,7 @@ def test_a_classic_member_that_has_its_assignment_stays() -> None:
 def test_what_a_consumer_says_is_read_up_to_so_many_partitions() -> None:
     assert read_assignment(b"") == frozenset()
     assert read_subscription(subscription(["t"], [("t", 1), ("u", 2)], 0)) == Subscription(
-        1, frozenset({"t"}), frozenset({("t", 1), ("u", 2)})
+        2, frozenset({"t"}), frozenset({("t", 1), ("u", 2)})
     )
     for wrong in (b"", b"\0\1\0", b"\0\1\x7f\xff\xff\xff", b"\0\1" + bytes(8) + b"\0\0\0\1\0\1t\x7f\xff\xff\xff"):
         with pytest.raises(RecordError):
@@ -339,6 +341,49 @@ def test_a_static_member_comes_back_by_the_other_protocol_in_its_place() -> None
     (member,) = back.write.classic.members
     assert member.member_id == "i-x"
     assert read_assignment(member.assignment) == {("t", 0), ("t", 1)}
+
+
+def test_who_has_lost_the_place_of_a_static_member_is_fenced_and_who_never_had_it_is_unknown() -> None:
+    """In a consumer group, whatever protocol the next process speaks."""
+    one = Coordinator()
+    one.beat("other")
+    former = one.join("", instance_id="i", unique="x").write.response.member_id
+    now = one.beat("next", instance_id="i").write.response
+    assert {*one.group.members} == {"other", "next"}
+    assert one.join(former, instance_id="i").error is ErrorCode.fenced_instance_id
+    epoch = now.epoch
+    assert one.core.migration.beat(Heartbeat(GROUP, epoch, former, "i"), at()) is ErrorCode.fenced_instance_id
+    asked = SyncGroup(GROUP, epoch, former, "i")
+    assert one.core.migration.sync(asked, KNOWN.topics, at()) is ErrorCode.fenced_instance_id
+    assert one.join("i-y", instance_id="j").error is ErrorCode.unknown_member_id
+    assert one.beat("third", instance_id="i").error is ErrorCode.unreleased_instance_id
+    assert one.beat("next", epoch=-2, instance_id="i").write.response.error is NONE
+    assert one.beat("third", instance_id="i").write.response.assignment == now.assignment
+
+
+def test_a_member_of_kip_848_whose_place_a_classic_group_has_given_away_is_fenced() -> None:
+    """It would take the place back, if it were told that it is unknown."""
+    one = Coordinator()
+    one.beat("c", instance_id="i")
+    assert one.join("", instance_id="i", unique="x").write.classic is not None
+    assert one.beat("c", epoch=2, instance_id="i").error is ErrorCode.fenced_instance_id
+    assert one.beat("c", epoch=-2, instance_id="i").error is ErrorCode.fenced_instance_id
+    assert one.beat("d", epoch=2).error is ErrorCode.unknown_member_id
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_a_group_that_goes_back_forgets_what_its_members_have_said_that_they_own(version: int) -> None:
+    says = subscription(["t"], [("t", 1)] if version else [], 7, 5)
+    metadata = bytes([0, version]) + (says[2:] if version > 1 else says[2:-4] if version else says[2:-8])
+    metadata += encode_string("rack") if version > 2 else b""
+    bare = without_owned(metadata)
+    assert read_subscription(bare) == Subscription(version, frozenset({"t"}))
+    assert bare.endswith((b"", b"", INT32.pack(-1), INT32.pack(-1) + encode_string("rack"))[version])
+    assert without_owned(bare) == bare
+
+
+def test_what_is_no_subscription_stays_as_it_is() -> None:
+    assert [*map(without_owned, (b"", b"\0", b"\0\1\0\0\0\7"))] == [b"", b"\0", b"\0\1\0\0\0\7"]
 
 
 def test_a_classic_member_commits_in_its_generation_by_old_versions_too() -> None:

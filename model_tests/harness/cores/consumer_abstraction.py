@@ -91,13 +91,14 @@ def with_target_of(machine: Machine, kind: type[ConsumerRules], numbers: Numbers
         def target(self, group: ConsumerGroup, topics: Topics, known: Any) -> Mapping[str, frozenset[Place]]:
             members = tuple(
                 spec.Member(number_of(name), topics=tuple(sorted(int(topic[-1]) for topic in group.wants(one))))
-                for name, one in sorted(group.members.items())
+                for name, one in sorted(group.members.items(), key=lambda member: number_of(member[0]))
             )
             had = tuple((number_of(one), tuple(map(numbers.partition, has))) for one, has in group.target.items())
             wanted = {topic_name(topic) for one in members for topic in one.topics} & topics.keys()
             places = [(topics[name].topic_id, n) for name in wanted for n in range(topics[name].partitions)]
             target = machine.target(spec.Group(members=members, target=had), sorted(map(numbers.partition, places)))
-            return {member_name(one): frozenset(map(numbers.place, has)) for one, has in target.items()}
+            names = {number_of(name): name for name in group.members}
+            return {names[one]: frozenset(map(numbers.place, has)) for one, has in target.items()}
 
     return Rules()
 

@@ -146,8 +146,12 @@ class ConsumerCores:
         name, index = topic_name(request.partition % self.machine.topics), request.partition // self.machine.topics
         new = NewOffset(name, index, request.offset, metadata=str(request.member_id))
         ids = {topic_name(topic): topic_id for topic, topic_id in self.numbers.ids.items()}
-        member = member_name(request.member_id)
-        return self.core.commit(Commit(GROUP, (new,), request.epoch, member, topic_ids=ids), NOW_MS)
+        member, instance_id = self.name_of(request.member_id), instance_name(self.machine, request.process)
+        return self.core.commit(Commit(GROUP, (new,), request.epoch, member, instance_id, topic_ids=ids), NOW_MS)
+
+    def name_of(self, member_id: int) -> str:
+        """The member id."""
+        return member_name(member_id)
 
     def receive_heartbeat(
         self, action: requests.ReceiveHeartbeat | requests.ReceiveLeave | requests.LoseResponse, before: State

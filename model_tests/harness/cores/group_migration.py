@@ -43,6 +43,7 @@ from tidegauge.model_tests.harness.cores.consumer_abstraction import (
     abstract_group,
     abstract_offsets,
     error_as_specified,
+    instance_name,
     member_name,
     topic_name,
     with_target_of,
@@ -101,8 +102,10 @@ def large_migrations(rng: Random) -> Machine:
     bounds["FailOver"] = rng.choice((0, OFTEN))
     bounds |= {name: rng.choice((0, 3)) for name in ("ExpireRebalance", "ExpireRejoin", "ExpireSession", "EndJoining")}
     count = rng.choice((2, 3))
+    shapes: tuple[tuple[int, ...], ...] = ((), (), (0,), (0, 1), (0, 0))
     return Machine(
         processes=count,
+        instances=rng.choice(shapes),
         classic=tuple(rng.random() < 0.6 for _ in range(count)),
         partitions=rng.choice((1, 2, 3)),
         commits=rng.choice((0, 2)),
@@ -129,6 +132,8 @@ class MigrationCores(ConsumerCores):
         self.migration_roles = roles
         self.sent = 0
         """JoinGroups: no two say the same."""
+        self.given: dict[int, str] = {}
+        """The member ids that the coordinator has made, for static members."""
         super().__init__(machine, ConsumerRoles())
 
     def started(self, records: list[GroupRecord]) -> GroupCoordinator:
@@ -202,6 +207,10 @@ class MigrationCores(ConsumerCores):
 
     # --- requests ----------------------------------------------------------------------------------------------------
 
+    def name_of(self, member_id: int) -> str:
+        """The member id: the coordinator has made that of a static classic member."""
+        return self.given.get(member_id, member_name(member_id))
+
     @property
     def is_mixed(self) -> bool:
         """Whether a classic member is served by the core of consumer groups."""
@@ -219,8 +228,9 @@ class MigrationCores(ConsumerCores):
         says = request.full or request.epoch == spec.JOINING_EPOCH
         asked = ConsumerHeartbeat(
             GROUP,
-            member_name(request.member_id),
+            self.name_of(request.member_id),
             request.epoch,
+            instance_id=instance_name(self.machine, request.process),
             rebalance_timeout_ms=500 if says else -1,
             topics=tuple(map(topic_name, request.topics)),
             expression="",
@@ -231,14 +241,18 @@ class MigrationCores(ConsumerCores):
 
     def join(self, request: spec.HeartbeatRequest, state: State) -> Decision | ErrorCode:
         self.sent += 1
-        name = member_name(request.member_id)
+        name, instance_id = self.name_of(request.member_id), instance_name(self.machine, request.process)
+        is_unnamed = request.member_id == spec.NONE
+        if is_unnamed:
+            name = self.given[state.member_ids] = f"{instance_id}-{state.member_ids:03}"
         places = [(topic_name(one % self.machine.topics), one // self.machine.topics) for one in request.owned or ()]
-        metadata = subscription(map(topic_name, request.topics), places, self.sent)
+        metadata = subscription(map(topic_name, request.topics), places, self.sent, request.generation)
         asked = JoinGroup(
             GROUP,
             "consumer",
             (Protocol(PROTOCOL, metadata),),
-            name,
+            "" if is_unnamed else name,
+            instance_id,
             session_timeout_ms=CLASSIC_SESSION_MS,
             client_id=name[:-4],
             unique=name[-3:],
@@ -247,7 +261,7 @@ class MigrationCores(ConsumerCores):
             made = self.core.migration.join(asked, self.known(state), NOW)
             return made.error if isinstance(made, JoinResponse) else made
         known = self.core.classic.get(GROUP)
-        if request.full and (known is None or name not in known.members):
+        if request.full and not is_unnamed and (known is None or name not in known.members):
             required = self.core.classic.join(attrs.evolve(asked, member_id=""), object(), NOW)
             ((_, told),) = required.responses
             assert (told.error, told.member_id) == (ErrorCode.member_id_required, name)  # type: ignore[union-attr]
@@ -256,7 +270,7 @@ class MigrationCores(ConsumerCores):
         return dict(outcome.responses).get(token, JoinResponse()).error
 
     def leave(self, request: spec.HeartbeatRequest, state: State) -> Decision | ErrorCode:
-        leaving = Leaving(member_name(request.member_id))
+        leaving = Leaving(self.name_of(request.member_id), instance_name(self.machine, request.process))
         if self.is_mixed:
             left, decision = self.core.migration.leave(GROUP, leaving, self.known(state).topics, NOW)
             return left.error if decision is None else decision
@@ -299,16 +313,17 @@ class MigrationCores(ConsumerCores):
     def receive_sync(self, action: requests.ReceiveSync, before: State) -> None:
         process = before.processes[action.process]
         expected, _ = action.outcome(self.machine, before)
-        name, shares = member_name(process.member_id), {}
+        name, shares = self.name_of(process.member_id), {}
         if before.classic is not None and before.classic.leader == process.member_id:
             shares = self.machine.shares(before.classic)
         given = {
-            member_name(one): encode_assignment(
+            self.name_of(one): encode_assignment(
                 [(topic_name(p % self.machine.topics), p // self.machine.topics) for p in has], 1
             )
             for one, has in shares.items()
         }
-        asked = SyncGroup(GROUP, process.epoch, name, None, "consumer", PROTOCOL, tuple(given.items()))
+        instance_id = instance_name(self.machine, action.process)
+        asked = SyncGroup(GROUP, process.epoch, name, instance_id, "consumer", PROTOCOL, tuple(given.items()))
         if self.is_mixed:
             made = self.core.migration.sync(asked, self.known(before).topics, NOW)
             if isinstance(made, ErrorCode):
@@ -331,7 +346,8 @@ class MigrationCores(ConsumerCores):
 
     def heartbeat_of(self, action: requests.ReceiveBeat, before: State) -> ErrorCode:
         process = before.processes[action.process]
-        asked = Heartbeat(GROUP, process.epoch, member_name(process.member_id))
+        instance_id = instance_name(self.machine, action.process)
+        asked = Heartbeat(GROUP, process.epoch, self.name_of(process.member_id), instance_id)
         return self.core.migration.beat(asked, NOW) if self.is_mixed else self.core.classic.heartbeat(asked, NOW)
 
     def receive_beat(self, action: requests.ReceiveBeat, before: State) -> None:
@@ -361,7 +377,7 @@ class MigrationCores(ConsumerCores):
     # --- time and the log --------------------------------------------------------------------------------------------
 
     def expire(self, action: consumer_timing.MemberTimeout, before: State) -> None:
-        name = member_name(action.member_id)
+        name = self.name_of(action.member_id)
         if before.classic is not None:
             self.carry_out(self.core.classic.timed_out(DeadlineKey(GROUP, Timer.SESSION, name), NOW))
             return
@@ -400,8 +416,8 @@ class MigrationCores(ConsumerCores):
         beneath = self.coordinator.consumers.get(GROUP)
         assert beneath is None or not beneath.members, "the group is of both types"
         leader = -1 if expected.classic is None else expected.classic.leader
-        if member_name(leader) in classic.members:
-            classic.leader = member_name(leader)
+        if self.name_of(leader) in classic.members:
+            classic.leader = self.name_of(leader)
         return evolve(expected, classic=abstract_classic(classic, self.machine), log=log)
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from struct import pack
+from struct import pack, unpack
 from typing import Final
 
 from tidegauge.impl.coordinators.fields import encode_string
 from tidegauge.impl.coordinators.groups.classic.state import ClassicGroup, ClassicMember, ClassicState
-from tidegauge.impl.coordinators.groups.group_metadata import GroupMetadata
+from tidegauge.impl.coordinators.groups.group_metadata import GroupMember, GroupMetadata
 from tidegauge.impl.coordinators.groups.migration.embedded import (
     NamedPlace,
     read_assignment,
@@ -16,6 +16,7 @@ from tidegauge.impl.coordinators.groups.migration.embedded import (
 )
 from tidegauge.model_tests.harness.cores.consumer_abstraction import number_of
 from tidegauge.spec.groups.consumer import classic_group as spec
+from tidegauge.spec.groups.consumer.state import NONE as NO_INSTANCE
 from tidegauge.spec.groups.migration.machine import GroupMigration as Machine
 
 STANDINGS: Final = {
@@ -26,17 +27,26 @@ STANDINGS: Final = {
 }
 
 
-def subscription(topics: Iterable[str], owned: Iterable[NamedPlace], nonce: int) -> bytes:
-    """What a consumer says when it joins; the nonce is its assignor's: no two say the same."""
+def subscription(topics: Iterable[str], owned: Iterable[NamedPlace], nonce: int, generation: int = -1) -> bytes:
+    """What a consumer says when it joins; the nonce is its assignor's: no two say the same.
+
+    The generation of what it owns is version 2's (KIP-792).
+    """
     names = sorted(topics)
     by_topic: dict[str, list[int]] = {}
     for topic, index in sorted(owned):
         by_topic.setdefault(topic, []).append(index)
-    data = pack(">hi", 1, len(names)) + b"".join(map(encode_string, names)) + pack(">iq", 8, nonce)
+    data = pack(">hi", 2, len(names)) + b"".join(map(encode_string, names)) + pack(">iq", 8, nonce)
     data += pack(">i", len(by_topic))
     for topic, indexes in by_topic.items():
         data += encode_string(topic) + pack(f">i{len(indexes)}i", len(indexes), *indexes)
-    return data
+    return data + pack(">i", generation)
+
+
+def generation_of(metadata: bytes) -> int:
+    """The generation in a subscription: what ends it."""
+    (generation,) = unpack(">i", metadata[-4:])
+    return int(generation)
 
 
 def partitions(places: Iterable[NamedPlace], machine: Machine) -> tuple[int, ...]:
@@ -44,16 +54,23 @@ def partitions(places: Iterable[NamedPlace], machine: Machine) -> tuple[int, ...
 
 
 def _member(
-    name: str, metadata: bytes, assignment: bytes, machine: Machine, *, has_joined: bool, joined: bool, syncing: bool
+    known: ClassicMember | GroupMember,
+    metadata: bytes,
+    machine: Machine,
+    *,
+    joined: bool = False,
+    syncing: bool = False,
 ) -> spec.ClassicMember:
     says = read_subscription(metadata)
     return spec.ClassicMember(
-        number_of(name),
+        number_of(known.member_id),
         tuple(sorted(int(topic[-1]) for topic in says.topics)),
-        partitions(read_assignment(assignment), machine),
+        partitions(read_assignment(known.assignment), machine),
         joined=joined,
         syncing=syncing,
-        claims=partitions(says.owned, machine) if has_joined else (),
+        claims=partitions(says.owned, machine),
+        instance=NO_INSTANCE if known.instance_id is None else int(known.instance_id[-1]),
+        said=generation_of(metadata),
     )
 
 
@@ -67,15 +84,8 @@ def abstract_classic(group: ClassicGroup | None, machine: Machine) -> spec.Class
         return None
 
     def member(one: ClassicMember) -> spec.ClassicMember:
-        return _member(
-            one.member_id,
-            one.protocols[0].metadata,
-            one.assignment,
-            machine,
-            has_joined=one.has_joined,
-            joined=one.joining is not None,
-            syncing=one.syncing is not None,
-        )
+        metadata = one.protocols[0].metadata
+        return _member(one, metadata, machine, joined=one.joining is not None, syncing=one.syncing is not None)
 
     return spec.ClassicGroup(
         STANDINGS[group.state],
@@ -91,13 +101,7 @@ def abstract_metadata(metadata: GroupMetadata | None, machine: Machine) -> spec.
     """The group in the log."""
     if metadata is None:
         return None
-    is_led = metadata.leader is not None
-    members = _ordered(
-        _member(
-            one.member_id, one.subscription, one.assignment, machine, has_joined=is_led, joined=False, syncing=False
-        )
-        for one in metadata.members
-    )
+    members = _ordered(_member(one, one.subscription, machine) for one in metadata.members)
     return spec.ClassicGroup(
         spec.Standing.STABLE if members else spec.Standing.EMPTY,
         metadata.generation,

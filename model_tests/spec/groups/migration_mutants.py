@@ -8,7 +8,7 @@ import attrs
 
 from tidegauge.model_tests.spec.groups.consumer_mutants import RuleMutant, Wrong
 from tidegauge.spec.groups.consumer.classic_group import ClassicGroup
-from tidegauge.spec.groups.consumer.state import Entry, Error, Group
+from tidegauge.spec.groups.consumer.state import NONE, Entry, Error, Group, Member
 from tidegauge.spec.groups.migration.machine import GroupMigration
 from tidegauge.spec.groups.migration.rules import Policy
 from tidegauge.spec.kernel.bounds import Bounds
@@ -18,6 +18,10 @@ CLASSIC: Final = GroupMigration(classic=(True, True))
 LEAVING: Final = GroupMigration(bounds=Bounds(Leave=1))
 LATE: Final = GroupMigration(bounds=Bounds(DelayHeartbeat=1))
 OVER: Final = GroupMigration(classic=(True, True), bounds=Bounds(Leave=1, StartOver=1))
+
+STATIC: Final = GroupMigration(instances=(0,), partitions=1, bounds=Bounds(Crash=1, StartOver=1))
+STATIC_LATE: Final = GroupMigration(instances=(0, 1), classic=(True, True), bounds=Bounds(EndJoining=1))
+ZOMBIE: Final = GroupMigration(instances=(0, 0), partitions=1, commits=1)
 
 STABLE: Final = "every process that goes on is in the one generation, with its part"
 OWNED: Final = "what somebody wants somebody owns"
@@ -52,6 +56,18 @@ def _shares_all(machine: Any, right: Wrong, group: ClassicGroup) -> dict[int, tu
 def _is_of_member(group: Group, member_id: int) -> bool:
     member = group.member(member_id)
     return member is not None and member.classic
+
+
+def _forgets_instances(machine: Any, right: Wrong, group: ClassicGroup, before: Group) -> Group:
+    """The consumer group does not know who is a static member."""
+    made: Group = right(group, before)
+    return attrs.evolve(made, members=tuple(attrs.evolve(one, instance=NONE) for one in made.members))
+
+
+def _unknown_if_fenced(machine: Any, right: Wrong, *args: Any, **named: Any) -> Error:
+    """A former process of a static member may join again, and does."""
+    error: Error = right(*args, **named)
+    return Error.UNKNOWN_MEMBER_ID if error is Error.FENCED_INSTANCE_ID else error
 
 
 MUTANTS: Final = (
@@ -113,8 +129,8 @@ MUTANTS: Final = (
     RuleMutant(
         "TakesAnyGeneration",
         "generation_error",
-        lambda m, r, group, member_id, generation: (
-            Error.NONE if _is_of_member(group, member_id) else r(group, member_id, generation)
+        lambda m, r, group, instance, member_id, generation: (
+            Error.NONE if _is_of_member(group, member_id) else r(group, instance, member_id, generation)
         ),
         LATE,
         IN_EPOCH,
@@ -136,8 +152,8 @@ MUTANTS: Final = (
     RuleMutant(
         "TakesAnyClassicGeneration",
         "classic_error",
-        lambda m, r, group, member_id, generation: (
-            Error.NONE if group.member(member_id) else r(group, member_id, generation)
+        lambda m, r, group, instance, member_id, generation: (
+            Error.NONE if group.member(member_id) else r(group, instance, member_id, generation)
         ),
         attrs.evolve(CLASSIC, partitions=1, bounds=Bounds(FailOver=1, Crash=1)),
         IN_EPOCH,
@@ -170,6 +186,72 @@ MUTANTS: Final = (
         lambda m, r, process, assignment: attrs.evolve(r(process, assignment), assigned=None),
         TWO,
         STABLE,
+    ),
+    RuleMutant("ForgetsInstances", "upgraded", _forgets_instances, STATIC, "GoesOverAsItMay"),
+    RuleMutant(
+        "ReleasesEverybody",
+        "joining_error",
+        lambda m, r, group, instance, member_id: Error.NONE,
+        attrs.evolve(ZOMBIE, classic=()),
+        "OnlyTheReleasedAreReplaced",
+    ),
+    RuleMutant("FencesNobody", "side_error", _unknown_if_fenced, ZOMBIE, "TheReplacedEnd"),
+    RuleMutant(
+        "FencesTheUnknown",
+        "side_error",
+        lambda m, r, *args, **named: Error.FENCED_INSTANCE_ID if r(*args, **named) else Error.NONE,
+        GroupMigration(bounds=Bounds(ExpireSession=1)),
+        "OnlyTheReplacedEnd",
+    ),
+    RuleMutant(
+        "TakesTheNextProcessForAnotherMember",
+        "joined",
+        lambda m, r, group, instance, request: group.with_member(Member(request.member_id, instance)),
+        ZOMBIE,
+        "InstancesAreUnique",
+    ),
+    RuleMutant(
+        "FencesNobodyInClassicGroups",
+        "classic_member_error",
+        _unknown_if_fenced,
+        attrs.evolve(ZOMBIE, classic=(True, True)),
+        "TheReplacedEnd",
+    ),
+    RuleMutant("DropsStaticMembers", "stays", lambda m, r, member: member.joined, STATIC_LATE, "StaticMembersStay"),
+    RuleMutant(
+        "RebalancesForTheNextProcess",
+        "keeps_generation",
+        lambda m, r, group: False,
+        attrs.evolve(ZOMBIE, classic=(True, True)),
+        "TheReplacedKeepTheirPart",
+    ),
+    RuleMutant(
+        "BelievesWhoHasMissedAGeneration",
+        "claims",
+        lambda m, r, group, member: member.claims,
+        STATIC_LATE,
+        OWNED,
+    ),
+    RuleMutant(
+        "TakesAFencedMemberForAnUnknownOne",
+        "heartbeat_in_classic_error",
+        lambda m, r, *args: Error.UNKNOWN_MEMBER_ID,
+        ZOMBIE,
+        "TheReplacedEnd",
+    ),
+    RuleMutant(
+        "KeepsWhatItHadAGenerationAgo",
+        "after_generation",
+        lambda m, r, process, generation: attrs.evolve(r(process, generation), owned=process.owned),
+        STATIC_LATE,
+        "OneCommitter",
+    ),
+    RuleMutant(
+        "StaysAConsumerGroupOfClassicMembers",
+        "written",
+        lambda m, r, before, after: Entry(after),
+        GroupMigration(instances=(0, 1), classic=(False, True), bounds=Bounds(Leave=1, StartOver=1)),
+        "GoesOverAsItMay",
     ),
     RuleMutant(
         "StaysWhenItHasGivenBack",

@@ -27,6 +27,7 @@ NOT_MUTATED: Final[Mapping[str, str]] = {
     "expression_of": "a constant of the model",
     "resolution_begins_epoch": "only rights can let an expression match what was there, and there are none here",
     "removal": "that it is written, and what is written is `removed`",
+    "written": "the group as it is; one that goes over is written as another one",
     "committing_error": "`commit_error`, of the group as it is now",
     "taken_over": "there are classic groups in a migration only (`test_migration_mutants`)",
     "to_give_back": "what a process has to give back, as its state says",

@@ -22,6 +22,7 @@ NOT_MUTATED: Final[Mapping[str, str]] = {
     "heartbeat_request": "what a process has to send, as its state says",
     "leave_request": "what a process has to send, as its state says",
     "after_response": "a process in its generation; `after_assignment` has the rest",
+    "after_asking_for_an_id": "what a process knows of the member id that it was given",
     "after_loss": "what it saves is time: a process that goes on with SyncGroup is told to join again",
 }
 """Why no mutant of the rule is in the list."""

@@ -8,7 +8,7 @@ from typing import Self
 import attrs
 
 from tidegauge.spec.groups.consumer.rules import ConsumerRules
-from tidegauge.spec.groups.consumer.state import Entry, Group, Log, Phase, ProcessNumber, State
+from tidegauge.spec.groups.consumer.state import NONE, Entry, Group, Log, Phase, ProcessNumber, State
 from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.guarded import EnumeratedAction
 
@@ -36,7 +36,7 @@ def appended(machine: ConsumerRules, state: State, entry: Entry) -> State:
     """The coordinator goes on from what it has appended; it is committed at once if no fail-over can come between."""
     if entry.group is not None:
         state = evolve(state, group=entry.group)
-    if entry.classic is not None and not entry.assigns:
+    if entry.classic is not None and not entry.assigns and entry.replacing == NONE:
         group = Group() if entry.classic.members else state.group
         state = evolve(state, group=group, classic=machine.taken_over(entry.classic))
     if entry.offset is not None and not machine.acknowledges_when_committed():

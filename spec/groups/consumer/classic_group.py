@@ -45,6 +45,10 @@ class ClassicMember:
     """Its SyncGroup waits."""
     claims: tuple[int, ...] = ()
     """What it has said that it owns, in the JoinGroup of this generation."""
+    instance: int = -1
+    """Its group instance id, if it is a static member."""
+    said: int = -1
+    """The generation of what a static member claims."""
 
 
 @attrs.frozen(cache_hash=True)
@@ -65,6 +69,10 @@ class ClassicGroup:
     def member(self, member_id: int) -> ClassicMember | None:
         return next((one for one in self.members if one.member_id == member_id), None)
 
+    def of_instance(self, instance: int) -> ClassicMember | None:
+        """The static member with this group instance id."""
+        return next((one for one in self.members if one.instance == instance >= 0), None)
+
     def with_member(self, member: ClassicMember) -> ClassicGroup:
         others = [one for one in self.members if one.member_id != member.member_id]
         return evolve(self, members=tuple(sorted((*others, member), key=lambda one: one.member_id)))
@@ -76,3 +84,8 @@ class ClassicGroup:
         if leader == member_id:
             leader = members[0].member_id if members else -1
         return evolve(self, members=members, leader=leader)
+
+    def with_next_process(self, former: ClassicMember, member: ClassicMember) -> ClassicGroup:
+        """The group in which a static member goes on under another member id; it leads still, if it has."""
+        leader = member.member_id if self.leader == former.member_id else self.leader
+        return evolve(self.without(former.member_id).with_member(member), leader=leader)

@@ -125,6 +125,10 @@ class CoordinatorRules(EnumeratingMachine[State]):
         target_epoch = group.target_epoch if group.members else epoch
         return evolve(group, epoch=epoch, target_epoch=target_epoch)
 
+    def written(self, before: Group, after: Group) -> Entry:
+        """What is written of a heartbeat that has changed the group."""
+        return Entry(after)
+
     def removal(self, group: Group, member_id: int) -> Entry:
         """What is written when a member goes."""
         return Entry(self.removed(group, member_id))

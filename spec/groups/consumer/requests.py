@@ -117,12 +117,13 @@ class ReceiveHeartbeat(Receive):
         after = process if self.late else machine.after_response(process, request, response)
         if group == state.group and after == process:
             return Error.NONE, state
+        entry = machine.written(state.group, group)
         if not machine.writes_in_two_steps or not machine.responds_when_committed():
-            return Error.NONE, appended(machine, state.with_process(number, after), Entry(group))
+            return Error.NONE, appended(machine, state.with_process(number, after), entry)
         if self.late:
-            return Error.NONE, appended(machine, state, Entry(group))
+            return Error.NONE, appended(machine, state, entry)
         waiting = state.with_process(number, evolve(process, waiting=True))
-        return Error.NONE, appended(machine, waiting, Entry(group, request=request, response=response))
+        return Error.NONE, appended(machine, waiting, evolve(entry, request=request, response=response))
 
 
 def advanced(machine: ConsumerRules, state: State, request: HeartbeatRequest) -> tuple[Group, Response]:

@@ -61,6 +61,8 @@ class HeartbeatRequest:
     """It says all, since it cannot know what the coordinator knows of it: the response has to do so too."""
     classic: bool = False
     """It is a JoinGroup, or a LeaveGroup, of a member that speaks the classic protocol (`spec.groups.migration`)."""
+    generation: int = NONE
+    """In a static member's JoinGroup: the generation in which it has owned that (KIP-792)."""
 
 
 @attrs.frozen(order=True)
@@ -181,6 +183,8 @@ class Entry:
     """Or the classic group (`spec.groups.migration`)."""
     assigns: bool = False
     """Whether it is the assignment of a classic group's leader: the group is stable when it is committed."""
+    replacing: int = NONE
+    """Or the member id of a classic group's static member whose next process has its response then."""
     offset: tuple[int, Offset] | None = None
     """Or the offset of a partition."""
     request: HeartbeatRequest | None = None
@@ -236,6 +240,8 @@ class Process:
     """Whether it speaks the classic protocol (`spec.groups.migration`)."""
     stage: Stage = Stage.OUTSIDE
     """How far it is in a generation, if it does."""
+    static: bool = False
+    """Whether it is a static member that does: the coordinator makes its member id."""
     positions: tuple[int, ...] = ()
     """Where it goes on in each partition; NONE where it has not asked yet."""
 

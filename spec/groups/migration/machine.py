@@ -27,7 +27,22 @@ would share out what its last member of KIP-848 had (`taken_over`).
 
 A member of KIP-848 whose group has become a classic one in the meantime is told that it is unknown, and joins again.
 
-Not here: static members, whose next process may speak the other protocol; groups that members of one protocol alone
+Static members (KIP-345)
+------------------------
+A static member is known by its group instance id; each of its processes has a member id of its own. One of KIP-848
+makes that itself, and says when it ends that it comes back; one of the classic protocol is given it with its first
+JoinGroup, which has none, and ends without a word. Its next process, of either protocol, takes its place: the same
+part, and no rebalance of a stable group. So a member goes over in its place: a JoinGroup takes that of a member of
+KIP-848, and a first heartbeat that of a classic one, whether that has left or not; UNRELEASED_INSTANCE_ID is for two
+processes of KIP-848 only. Who has had the place is told FENCED_INSTANCE_ID, by what it waits for or by its next
+request, and ends. If it was the last member of KIP-848, the group is a classic one with that very JoinGroup. A classic
+generation takes static members in that have not joined; one that has missed a generation so has lost what it owned, and
+its leader believes nothing that it says of that (KIP-792).
+
+A static member of a cooperative classic group that ends before it has given a partition back is a gap of the protocol
+(`spec.groups.classic`): no model has that.
+
+Not here: groups that members of one protocol alone
 have, as far as they do not go over (`spec.groups.consumer`, `spec.groups.classic`).
 """
 

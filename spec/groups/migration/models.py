@@ -93,6 +93,48 @@ _ALL = (
         "two classic members that move a partition while one of KIP-848 joins",
     ),
     Model(
+        "migration-static",
+        GroupMigration(instances=(0, 1), classic=(False, True), bounds=Bounds(Leave=1, StartOver=1)),
+        "a static member of KIP-848 that leaves to come back, and does by the classic protocol",
+    ),
+    Model(
+        "migration-static-over",
+        GroupMigration(instances=(0, 1), classic=BOTH, eager=True, bounds=Bounds(Crash=1, StartOver=1)),
+        "a static member of the classic protocol that ends without a word, and comes back by KIP-848",
+    ),
+    Model(
+        "migration-zombie",
+        GroupMigration(instances=(0, 0), partitions=1, commits=1),
+        "two processes of one static member, one of each protocol, at once",
+    ),
+    Model(
+        "migration-static-lost-responses",
+        GroupMigration(instances=(0, 1), bounds=Bounds(LoseResponse=1)),
+        "static members, one of which is not told its member id",
+    ),
+    Model(
+        "migration-static-late",
+        GroupMigration(instances=(0, 1), classic=BOTH, bounds=Bounds(EndJoining=1)),
+        "a static member that misses a generation of the classic group, and says what it owned before",
+    ),
+    Model(
+        "migration-static-coordinator",
+        GroupMigration(processes=1, instances=(0,), partitions=1, bounds=Bounds(Crash=1, FailOver=1, StartOver=1)),
+        "a static member alone, whose next process comes while a coordinator takes over",
+    ),
+    Model(
+        "migration-nightly-static-coordinator",
+        GroupMigration(instances=(0,), partitions=1, bounds=Bounds(Crash=1, FailOver=1)),
+        "a static member whose next process comes while a coordinator takes over",
+    ),
+    Model(
+        "migration-nightly-static-back",
+        GroupMigration(
+            instances=(0, 1), classic=(False, True), partitions=1, bounds=Bounds(FailOver=1, Leave=1, StartOver=1)
+        ),
+        "one that comes back by the classic protocol, while a coordinator takes over",
+    ),
+    Model(
         "migration-nightly-three",
         GroupMigration(processes=3, classic=BOTH, commits=1, bounds=Bounds(Leave=1)),
         "three members, of which one leaves",
@@ -102,7 +144,17 @@ _ALL = (
 MIGRATION_MODELS: Mapping[str, Model[GroupMigration]] = {model.name: model for model in _ALL}
 
 QUICK_MIGRATIONS = tuple(
-    f"migration-{name}" for name in ("leaving", "coordinator", "lost-responses", "offsets", "disabled", "downgrade")
+    f"migration-{name}"
+    for name in (
+        "leaving",
+        "coordinator",
+        "lost-responses",
+        "offsets",
+        "disabled",
+        "downgrade",
+        "zombie",
+        "static-late",
+    )
 )
 """Three seconds."""
 NIGHTLY_MIGRATIONS = tuple(name for name in MIGRATION_MODELS if "nightly" in name)

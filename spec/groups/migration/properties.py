@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from tidegauge.spec.groups.consumer import properties as consumer
 from tidegauge.spec.groups.consumer.actions import is_present
-from tidegauge.spec.groups.consumer.classic_group import ClassicGroup, Stage, Standing
+from tidegauge.spec.groups.consumer.classic_group import ClassicGroup, ClassicMember, Stage, Standing
 from tidegauge.spec.groups.consumer.requests import ReceiveCommit
-from tidegauge.spec.groups.consumer.state import JOINING_EPOCH, State
-from tidegauge.spec.groups.consumer.timing import FailOver
+from tidegauge.spec.groups.consumer.state import (
+    JOINING_EPOCH,
+    NONE,
+    STATIC_LEAVING_EPOCH,
+    Group,
+    Member,
+    Phase,
+    State,
+    partitions_of,
+)
+from tidegauge.spec.groups.consumer.timing import ExpireSession, FailOver
 from tidegauge.spec.groups.migration.rules import MigrationRules, Policy
+from tidegauge.spec.kernel.bounds import times
 from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant
 
 
@@ -18,6 +28,11 @@ def classic_groups(state: State) -> Iterator[ClassicGroup]:
     """The classic group in the log and in memory."""
     known = (state.log.classic, *(entry.classic for entry in state.appended), state.classic)
     return (group for group in known if group is not None)
+
+
+def identities(members: Iterable[Member | ClassicMember]) -> set[tuple[int, int]]:
+    """Who is who: a static member has another member id with each of its processes."""
+    return {(one.instance, NONE if one.instance != NONE else one.member_id) for one in members}
 
 
 def one_member_has_it(state: State) -> bool:
@@ -52,22 +67,139 @@ def owners_commit(before: State, action: Action, after: State) -> bool:
 
 
 def goes_over_as_it_may(machine: MigrationRules) -> StepInvariant[State]:
-    """A group with members goes over only where the policy lets it, and loses no classic member by that."""
+    """A group with members goes over only where the policy lets it, and loses no classic member by that.
+
+    The next process of a static member is that member still.
+    """
 
     def holds(before: State, action: Action, after: State) -> bool:
         if before.group is None or after.group is None:
             return True
         if before.classic is not None and after.classic is None:
             is_allowed = machine.policy in (Policy.UPGRADE, Policy.BIDIRECTIONAL)
-            kept = {one.member_id for one in before.classic.members} <= {one.member_id for one in after.group.members}
+            kept = identities(before.classic.members) <= identities(after.group.members)
             return not before.classic.members or (is_allowed and kept)
         if before.classic is None and after.classic is not None and before.group.members:
             is_allowed = machine.policy in (Policy.DOWNGRADE, Policy.BIDIRECTIONAL)
-            classic = {one.member_id for one in before.group.members if one.classic}
-            return is_allowed and classic == {one.member_id for one in after.classic.members}
+            stays = identities(one for one in before.group.members if one.classic)
+            found = identities(after.classic.members)
+            static = identities(one for one in before.group.members if one.instance != NONE)
+            return is_allowed and stays <= found <= stays | static
         return True
 
     return holds
+
+
+def instances_are_unique(state: State) -> bool:
+    """No two members have one group instance id, whatever the group is."""
+    known: list[Group | ClassicGroup] = [*consumer.groups(state), *classic_groups(state)]
+    for group in known:
+        instances = [member.instance for member in group.members if member.instance != NONE]
+        if len(instances) != len(set(instances)):
+            return False
+    return True
+
+
+def only_the_replaced_end(machine: MigrationRules) -> Invariant[State]:
+    """A process is fenced for good only if another one has its group instance id.
+
+    The only process of a static member may be all the same: by a new coordinator, which knows nothing of a JoinGroup in
+    a rebalance that goes on (`spec.groups.classic`), and by a late copy of a JoinGroup, which is given another member
+    id.
+    """
+    replaced = consumer.only_the_replaced_end(machine)
+
+    def holds(state: State) -> bool:
+        is_static = all(
+            machine.instance_of(number) != NONE
+            for number, process in enumerate(state.processes)
+            if process.phase is Phase.FENCED
+        )
+        is_lost = times(state.spent, "FailOver") or times(state.spent, "DelayHeartbeat")
+        return is_static and (bool(is_lost) or replaced(state))
+
+    return holds
+
+
+Replacement = tuple[Member | ClassicMember, Member | ClassicMember]
+"""A static member before and after its next process has come."""
+
+
+def replacements(before: State, after: State) -> Iterator[Replacement]:
+    """The static members that have another member id by a step."""
+    if before.group is None or after.group is None:
+        return
+    known = {one.instance: one for one in members_of(before) if one.instance != NONE}
+    for member in members_of(after):
+        former = known.get(member.instance)
+        if former is not None and former.member_id != member.member_id:
+            yield former, member
+
+
+def members_of(state: State) -> tuple[Member | ClassicMember, ...]:
+    """The members of the group as it is now, whatever it is."""
+    return state.loaded.members if state.classic is None else state.classic.members
+
+
+def only_the_released_are_replaced(before: State, action: Action, after: State) -> bool:
+    """A process of KIP-848 that has not left loses its place to one of the other protocol only."""
+    return not any(
+        isinstance(former, Member)
+        and isinstance(member, Member)
+        and not (former.classic or member.classic)
+        and former.epoch != STATIC_LEAVING_EPOCH
+        for former, member in replacements(before, after)
+    )
+
+
+def the_replaced_keep_their_part(before: State, action: Action, after: State) -> bool:
+    """The next process of a static member has what the one before was assigned, as far as it is to have it.
+
+    No rebalance of a stable classic group begins by that. While one waits for its leader's assignment nobody has any.
+    """
+    standing = None if before.classic is None else before.classic.standing
+    if standing is Standing.COMPLETING:
+        return True
+    for former, member in replacements(before, after):
+        if standing is Standing.STABLE and after.classic is not None and after.classic.standing is not standing:
+            return False
+        had = assigned_to(former)
+        if isinstance(former, Member):
+            had &= {*before.loaded.target_of(former.member_id)}
+        if isinstance(member, Member):
+            had &= {*after.loaded.target_of(member.member_id)}
+        if not had <= assigned_to(member):
+            return False
+    return True
+
+
+def static_members_stay(before: State, action: Action, after: State) -> bool:
+    """A static member of a classic group is one until its session ends, whether it joins a generation or not."""
+    if before.classic is None or after.group is None or isinstance(action, ExpireSession):
+        return True
+    stays = {one.instance for one in before.classic.members} - {NONE}
+    return stays <= {one.instance for one in members_of(after)}
+
+
+def the_replaced_end(machine: MigrationRules) -> StepInvariant[State]:
+    """A process that loses its membership because another one has its place ends, and does not take that back."""
+
+    def holds(before: State, action: Action, after: State) -> bool:
+        if before.group is None:
+            return True
+        has = {one.instance: one.member_id for one in members_of(before) if one.instance != NONE}
+        for number, (old, new) in enumerate(zip(before.processes, after.processes, strict=True)):
+            is_out = old.works and old.epoch > JOINING_EPOCH and new.works and new.epoch == JOINING_EPOCH
+            if is_out and has.get(machine.instance_of(number), old.member_id) != old.member_id:
+                return False
+        return True
+
+    return holds
+
+
+def assigned_to(member: Member | ClassicMember) -> set[int]:
+    """The partitions that a member is assigned, in either protocol."""
+    return {*(partitions_of(member.assigned) if isinstance(member, Member) else member.assigned)}
 
 
 def epochs_rise(before: State, action: Action, after: State) -> bool:
@@ -94,6 +226,8 @@ def invariants(machine: MigrationRules) -> Mapping[str, Invariant[State]]:
         "ToldEpochsAreTheMembers": told_epochs_are_the_members,
         "ToldIsKept": consumer.told_is_kept,
         "MembersKnowTheirOffsets": consumer.members_know_their_offsets(machine),
+        "InstancesAreUnique": instances_are_unique,
+        "OnlyTheReplacedEnd": only_the_replaced_end(machine),
     }
 
 
@@ -102,6 +236,10 @@ def step_invariants(machine: MigrationRules) -> Mapping[str, StepInvariant[State
     return {
         "OwnersCommit": owners_commit,
         "GoesOverAsItMay": goes_over_as_it_may(machine),
+        "OnlyTheReleasedAreReplaced": only_the_released_are_replaced,
+        "TheReplacedKeepTheirPart": the_replaced_keep_their_part,
+        "TheReplacedEnd": the_replaced_end(machine),
+        "StaticMembersStay": static_members_stay,
         "EpochsRise": epochs_rise,
         "OffsetsDoNotGoBack": consumer.offsets_do_not_go_back,
     }
@@ -201,5 +339,10 @@ def goals(machine: MigrationRules) -> Mapping[str, Invariant[State]]:
     if is_mixed and is_left and machine.policy is Policy.BIDIRECTIONAL:
         wanted["a consumer group is a classic one again"] = lambda state: (
             state.log.classic is not None and state.log.classic.leader < 0 and bool(state.log.classic.members)
+        )
+    if machine.instances and machine.bounds["StartOver"] and machine.policy is Policy.BIDIRECTIONAL:
+        wanted["the next process of a static member has its part by the other protocol"] = lambda state: any(
+            process.owned and machine.instance_of(number) != NONE and process.classic != machine.is_classic(number)
+            for number, process in enumerate(state.processes)
         )
     return wanted

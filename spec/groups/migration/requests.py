@@ -9,11 +9,12 @@ import attrs
 
 from tidegauge.spec.groups.consumer import requests
 from tidegauge.spec.groups.consumer.actions import ConsumerAction, appended
-from tidegauge.spec.groups.consumer.classic_group import Stage, Standing
+from tidegauge.spec.groups.consumer.classic_group import ClassicGroup, Stage, Standing
 from tidegauge.spec.groups.consumer.requests import Outcome
 from tidegauge.spec.groups.consumer.rules import ConsumerRules
 from tidegauge.spec.groups.consumer.state import (
     JOINING_EPOCH,
+    NONE,
     Entry,
     Error,
     HeartbeatRequest,
@@ -43,22 +44,36 @@ class ReceiveHeartbeat(requests.ReceiveHeartbeat):
         rules, request = migrating(machine), self.request
         if state.group is None:
             return Error.COORDINATOR_LOAD_IN_PROGRESS, state
+        if request.classic and request.member_id == NONE:
+            return self.named(rules, state)
         if request.classic and (state.classic is not None or not state.group.members):
             return self.joined(rules, state)
         if state.classic is None:
             return super().outcome(machine, state)
         if request.epoch != JOINING_EPOCH:
-            return self.refused(rules, state, Error.UNKNOWN_MEMBER_ID)
+            instance = rules.instance_of(request.process)
+            return self.refused(
+                rules, state, rules.heartbeat_in_classic_error(state.classic, instance, request.member_id)
+            )
         if not rules.upgrades(state.classic):
             return Error.GROUP_ID_NOT_FOUND, state
         return super().outcome(machine, dissolve(rules, state))
 
+    def named(self, machine: MigrationRules, state: State) -> Outcome:
+        """A static member that does not know its member id is given one; who has had the instance id before is out."""
+        member_id = machine.new_member_id(state)
+        state = evolve(state, member_ids=member_id + 1)
+        if not self.late:
+            process = state.processes[self.request.process]
+            state = state.with_process(self.request.process, evolve(process, member_id=member_id))
+        return attrs.evolve(self, request=evolve(self.request, member_id=member_id)).outcome(machine, state)
+
     def joined(self, machine: MigrationRules, state: State) -> Outcome:
         """A JoinGroup in a classic group; only who has no generation may be new."""
-        request, group = self.request, state.classic
-        is_known = group is not None and group.member(request.member_id) is not None
-        if not is_known and not request.full:
-            return self.refused(machine, state, Error.UNKNOWN_MEMBER_ID)
+        request, group = self.request, state.classic or ClassicGroup()
+        error = machine.classic_member_error(group, machine.instance_of(request.process), request.member_id)
+        if error and not request.full:
+            return self.refused(machine, state, error)
         if not self.late:
             process = state.processes[request.process]
             state = state.with_process(request.process, evolve(process, waiting=True))
@@ -86,8 +101,11 @@ class ReceiveLeave(requests.ReceiveLeave):
     def error(self, machine: ConsumerRules, state: State) -> Error:
         if state.classic is None:
             return super().error(machine, state)
-        is_member = self.request.classic and state.classic.member(self.request.member_id) is not None
-        return Error.NONE if is_member else Error.UNKNOWN_MEMBER_ID
+        rules, request = migrating(machine), self.request
+        instance = rules.instance_of(request.process)
+        if not request.classic:
+            return rules.heartbeat_in_classic_error(state.classic, instance, request.member_id)
+        return rules.classic_member_error(state.classic, instance, request.member_id)
 
     def effect(self, machine: ConsumerRules, state: State) -> State:
         if state.classic is None:
@@ -149,11 +167,12 @@ class ReceiveSync(ClassicRequest):
     stage = Stage.JOINED
 
     def error(self, machine: MigrationRules, state: State, process: Process) -> Error:
+        instance = machine.instance_of(self.process)
         if (group := state.classic) is not None:
-            error = machine.classic_error(group, process.member_id, process.epoch)
+            error = machine.classic_error(group, instance, process.member_id, process.epoch)
             is_joining = group.standing is Standing.PREPARING
             return Error.REBALANCE_IN_PROGRESS if error is Error.NONE and is_joining else error
-        if error := machine.generation_error(state.loaded, process.member_id, process.epoch):
+        if error := machine.generation_error(state.loaded, instance, process.member_id, process.epoch):
             return error
         member = state.loaded.member(process.member_id)
         assert member is not None, "it is known"
@@ -180,11 +199,12 @@ class ReceiveBeat(ClassicRequest):
     stage = Stage.IN
 
     def error(self, machine: MigrationRules, state: State, process: Process) -> Error:
+        instance = machine.instance_of(self.process)
         if (group := state.classic) is not None:
-            error = machine.classic_error(group, process.member_id, process.epoch)
+            error = machine.classic_error(group, instance, process.member_id, process.epoch)
             is_joining = group.standing is Standing.PREPARING
             return Error.REBALANCE_IN_PROGRESS if error is Error.NONE and is_joining else error
-        if error := machine.generation_error(state.loaded, process.member_id, process.epoch):
+        if error := machine.generation_error(state.loaded, instance, process.member_id, process.epoch):
             return error
         member = state.loaded.member(process.member_id)
         assert member is not None, "it is known"

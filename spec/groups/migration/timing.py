@@ -11,7 +11,7 @@ from tidegauge.spec.groups.consumer import processes, timing
 from tidegauge.spec.groups.consumer.actions import ConsumerAction, ProcessAction, is_present
 from tidegauge.spec.groups.consumer.classic_group import Standing
 from tidegauge.spec.groups.consumer.rules import ConsumerRules
-from tidegauge.spec.groups.consumer.state import Member, Phase, State
+from tidegauge.spec.groups.consumer.state import NONE, Member, Phase, State
 from tidegauge.spec.groups.migration.classic_side import begin_generation, classic_of, remove, take_effect
 from tidegauge.spec.groups.migration.requests import migrating
 from tidegauge.spec.kernel.evolving import evolve
@@ -24,9 +24,7 @@ class Start(processes.Start):
     """A process begins, with its protocol."""
 
     def effect(self, machine: ConsumerRules, state: State) -> State:
-        state = super().effect(machine, state)
-        process = state.processes[self.process]
-        return state.with_process(self.process, evolve(process, classic=migrating(machine).is_classic(self.process)))
+        return started(machine, state, self.process, classic=migrating(machine).is_classic(self.process))
 
 
 @attrs.frozen
@@ -41,10 +39,17 @@ class StartOver(ProcessAction):
         return "" if state.processes[self.process].phase is Phase.DOWN else "the process is not down"
 
     def effect(self, machine: ConsumerRules, state: State) -> State:
-        state = processes.Start(self.process).effect(machine, state)
-        process = state.processes[self.process]
-        other = evolve(process, classic=not migrating(machine).is_classic(self.process))
-        return state.with_process(self.process, other).spend(self.bounded_as)
+        classic = not migrating(machine).is_classic(self.process)
+        return started(machine, state, self.process, classic=classic).spend(self.bounded_as)
+
+
+def started(machine: ConsumerRules, state: State, number: int, *, classic: bool) -> State:
+    """A process begins; a static member of the classic protocol has no member id before it is given one."""
+    begun = processes.Start(number).effect(machine, state)
+    process = evolve(begun.processes[number], classic=classic)
+    if not classic or machine.instance_of(number) == NONE:
+        return begun.with_process(number, process)
+    return state.with_process(number, evolve(process, member_id=NONE, static=True))
 
 
 # --- time-outs -----------------------------------------------------------------------------------------------------
@@ -135,6 +140,8 @@ class EndJoining(ConsumerAction):
     def guard(self, machine: ConsumerRules, state: State) -> str:
         if state.group is None or state.classic is None or state.classic.standing is not Standing.PREPARING:
             return "no rebalance of a classic group goes on"
+        if begin_generation(migrating(machine), state) == state:
+            return "static members are waited for"
         is_allowed = not self.is_harm(state) or machine.may_perturb(state, self.bounded_as)
         return "" if is_allowed else "no more members are late in this model"
 
@@ -154,4 +161,5 @@ class CommitRecord(timing.CommitRecord):
     def effect(self, machine: ConsumerRules, state: State) -> State:
         entry = state.appended[0]
         state = super().effect(machine, state)
-        return take_effect(migrating(machine), state, entry) if entry.assigns else state
+        takes_effect = entry.assigns or entry.replacing != NONE
+        return take_effect(migrating(machine), state, entry) if takes_effect else state

@@ -70,8 +70,6 @@ class ClassicMember:
     assignment: bytes = b""
     is_new: bool = False
     """Its first JoinGroup has no response yet: it sends no heartbeats, so its session is the one of that request."""
-    has_joined: bool = True
-    """Whether it has said what it owns since the group is a classic one (`migration`)."""
     joining: Token | None = None
     """Its JoinGroup that waits."""
     syncing: Token | None = None
@@ -256,7 +254,6 @@ class ClassicGroup:
         """What a member says of itself when it joins again."""
         self._count(member, -1)
         member.protocols = tuple(protocols)
-        member.has_joined = True
         member.rebalance_timeout_ms = rebalance_timeout_ms
         member.session_timeout_ms = session_timeout_ms
         self._count(member, 1)
@@ -295,7 +292,6 @@ def from_log(group: str, metadata: GroupMetadata) -> ClassicGroup:
             known.session_timeout_ms,
             (Protocol(metadata.protocol or "", known.subscription),),
             known.assignment,
-            has_joined=metadata.leader is not None,
         )
         found.add(member, metadata.protocol_type)
     return found

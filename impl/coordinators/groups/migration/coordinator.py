@@ -33,7 +33,7 @@ from tidegauge.impl.coordinators.groups.classic.messages import (
     SyncGroup,
     SyncResponse,
 )
-from tidegauge.impl.coordinators.groups.classic.state import from_log
+from tidegauge.impl.coordinators.groups.classic.state import Protocol, from_log
 from tidegauge.impl.coordinators.groups.classic.subscriptions import CONSUMER
 from tidegauge.impl.coordinators.groups.consumer.coordinator import ConsumerGroups, ConsumerTimer, ConsumerWrite
 from tidegauge.impl.coordinators.groups.consumer.records import changes
@@ -52,6 +52,7 @@ from tidegauge.impl.coordinators.groups.migration.embedded import (
     encode_assignment,
     read_subscription,
     version_of,
+    without_owned,
 )
 from tidegauge.impl.coordinators.groups.migration.rules import MigrationRules, named_places
 from tidegauge.impl.coordinators.groups.record_formats import GroupRecord, group_tombstone
@@ -96,14 +97,16 @@ class Migration:
         """A member of a consumer group joins, goes on or leaves; a classic group that it joins goes over.
 
         Errors: those of `ConsumerGroups.heartbeat`; GROUP_ID_NOT_FOUND for a classic group that stays one; and
-        UNKNOWN_MEMBER_ID for a member of one that has become a classic one without it.
+        UNKNOWN_MEMBER_ID for a member of one that has become a classic one without it, or FENCED_INSTANCE_ID if that
+        has its place.
         """
         classic = self.classic.get(request.group)
         if classic is None:
             made = self.consumers.heartbeat(request, known, session_timeout_ms, now.timer_ms)
             return made if isinstance(made, HeartbeatResponse) else self.decided(made, known.topics, now)
         if request.epoch != JOINING_EPOCH:
-            return HeartbeatResponse(ErrorCode.unknown_member_id, f"{request.group} is a classic group by now")
+            error = self.rules.heartbeat_in_classic_error(classic, request.member_id, request.instance_id)
+            return HeartbeatResponse(error, f"{request.group} is a classic group by now")
         if refusal := self.rules.refusal(classic):
             why = f"{request.group} is a group of the classic protocol, and stays one: {refusal}"
             return HeartbeatResponse(ErrorCode.group_id_not_found, why)
@@ -144,8 +147,8 @@ class Migration:
         for member in group.members.values():
             side = after.members[member.member_id].classic
             assert side is not None, "only classic members are left"
-            group.update(member, side.protocols, member.rebalance_timeout_ms, member.session_timeout_ms)
-            member.has_joined = False
+            protocols = [Protocol(one.name, without_owned(one.metadata)) for one in side.protocols]
+            group.update(member, protocols, member.rebalance_timeout_ms, member.session_timeout_ms)
         records = (*changes(before, None, write.group_id), group_record(write.group_id, metadata))
         outcome = self.classic.adopt(group, now, WHY)
         return Decision(attrs.evolve(write, after=None, records=records, classic=metadata), outcome)
@@ -173,8 +176,10 @@ class Migration:
             member_id = f"{request.instance_id or request.client_id}-{request.unique}"
             if request.instance_id is None and request.version >= MEMBER_ID_REQUIRED_FROM:
                 return JoinResponse(ErrorCode.member_id_required, member_id)
-        elif request.instance_id is not None and group.instances.get(request.instance_id, member_id) != member_id:
-            return JoinResponse(ErrorCode.fenced_instance_id, member_id)
+        elif request.instance_id is not None:
+            error = self.rules.member_error(group, member_id, request.instance_id)
+            if error is not NONE:
+                return JoinResponse(error, member_id)
         topics = known.topics
         owned = frozenset((topics[name].topic_id, index) for name, index in says.owned if name in topics)
         if (error := self.rules.claims_error(group.members.get(member_id), owned)) is not NONE:

@@ -6,7 +6,8 @@
                   from version 1 on partitions owned: int32 number, and of each topic its name, int32 number, indexes
     assignment    version int16; partitions, as above; user data: int32 length, bytes, or -1
 
-What later versions of a subscription have behind that (a generation, a rack) nobody reads here.
+                  from version 2 on the generation in which it has owned them, int32; behind that a rack, which nobody
+                  reads here
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ from typing import Final, NamedTuple, TypeAlias
 
 from tidegauge.impl.coordinators.fields import INT16, INT32, FieldReader, encode_string
 from tidegauge.impl.coordinators.groups.classic.subscriptions import MOST_TOPICS
-from tidegauge.impl.records.batches import InvalidRecordError
+from tidegauge.impl.records.batches import InvalidRecordError, RecordError
 
 NamedPlace: TypeAlias = tuple[str, int]
 """A partition: the topic's name, and the index."""
 MOST_PLACES: Final = 100_000
 """Of one member: to read more would keep the loop."""
 _WITH_OWNED: Final = 1
+_WITH_GENERATION: Final = 2
 _HIGHEST_ASSIGNMENT: Final = 3
 _NO_DATA: Final = INT32.pack(-1)
 
@@ -46,6 +48,34 @@ def read_subscription(metadata: bytes) -> Subscription:
     topics = frozenset(fields.string() for _ in range(count))
     fields.bytes_of(max(0, fields.count()))
     return Subscription(version, topics, _places(fields) if version >= _WITH_OWNED else frozenset())
+
+
+def without_owned(metadata: bytes) -> bytes:
+    """A subscription that says nothing of what its member owns: who has what is in the assignments.
+
+    A static member that does not join again when its group goes back has said that as a member of a consumer group.
+    What is no subscription stays as it is.
+    """
+    fields = FieldReader(metadata)
+    try:
+        version = fields.int16()
+        for _ in range(fields.count()):
+            fields.string()
+        fields.bytes_of(max(0, fields.count()))
+        begins = fields.position
+        if version < _WITH_OWNED:
+            return metadata
+        _places(fields)
+        generation = b"" if version < _WITH_GENERATION else _no_generation(fields)
+    except RecordError:
+        return metadata
+    return metadata[:begins] + INT32.pack(0) + generation + metadata[fields.position :]
+
+
+def _no_generation(fields: FieldReader) -> bytes:
+    """In the place of the generation that is next."""
+    fields.int32()
+    return INT32.pack(-1)
 
 
 def version_of(metadata: bytes) -> int:

@@ -32,6 +32,7 @@ from tidegauge.impl.coordinators.groups.migration.embedded import (
     read_assignment,
     read_subscription,
     version_of,
+    without_owned,
 )
 from tidegauge.impl.coordinators.groups.migration.policy import Policy
 
@@ -122,7 +123,7 @@ class MigrationRules:
         self, group: ClassicGroup, member: ClassicMember, topics: Topics, given: Collection[Place]
     ) -> set[Place]:
         """What a member owned when it joined, and may own still: its leader has not given that to anybody."""
-        claims = read_subscription(self.metadata_of(group, member)).owned if member.has_joined else ()
+        claims = read_subscription(self.metadata_of(group, member)).owned
         return {place for place in _places(claims, topics) if place not in given}
 
     def downgraded(self, group: ConsumerGroup, topics: Topics, wall_ms: int) -> GroupMetadata:
@@ -158,6 +159,11 @@ class MigrationRules:
                 return ErrorCode.fenced_instance_id
         member = group.members.get(member_id)
         return NONE if member is not None and member.classic is not None else ErrorCode.unknown_member_id
+
+    def heartbeat_in_classic_error(self, group: ClassicGroup, member_id: str, instance_id: str | None) -> ErrorCode:
+        """Why a member of KIP-848 is none of a classic group: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID."""
+        has_it = member_id if instance_id is None else group.instances.get(instance_id, member_id)
+        return ErrorCode.unknown_member_id if has_it == member_id else ErrorCode.fenced_instance_id
 
     def generation_error(
         self, group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int
@@ -219,6 +225,6 @@ def _written(member: ConsumerMember, topics: Topics, protocol: str | None) -> Gr
         member.client_host,
         member.rebalance_timeout_ms,
         side.session_timeout_ms,
-        metadata,
+        without_owned(metadata),
         encode_assignment(named_places(member, topics), version_of(metadata)),
     )
