@@ -166,6 +166,16 @@ def _place_of(path: Path) -> int:
     return _LONGEST.index(name) if name in _LONGEST else len(_LONGEST)
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown() -> None:
+    """A command that a test ran in this process writes log lines no longer: its standard error is closed by now."""
+    logger = logging.getLogger("tidegauge")
+    for handler in [handler for handler in logger.handlers if type(handler) is logging.StreamHandler]:
+        logger.removeHandler(handler)
+        logger.setLevel(logging.NOTSET)
+        logger.propagate = True
+
+
 @pytest.fixture(autouse=True)
 def no_client_is_left() -> Iterator[None]:
     """A test closes its clients: one of kafka-python goes on to connect under all tests that come after.
