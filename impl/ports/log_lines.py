@@ -85,7 +85,9 @@ def drop_lines_without_handler() -> None:
 
     For commands that inject the faults themselves: what nodes say of them would hide what the command says.
     """
-    logging.getLogger("tidegauge").addHandler(logging.NullHandler())
+    logger = logging.getLogger("tidegauge")
+    if not logger.handlers:
+        logger.addHandler(logging.NullHandler())
 
 
 def line_of(event: str, details: dict[str, object]) -> str:
