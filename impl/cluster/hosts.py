@@ -17,7 +17,8 @@ from tidegauge.impl.cluster.names import BROKER, CONTROLLER, LOOPBACK
 from tidegauge.impl.cluster.temporary_directory import remove_directory
 from tidegauge.impl.faults.links import Links
 from tidegauge.impl.ports.clock import SimulatedClock, StoppableClock, SystemClock
-from tidegauge.impl.ports.disk import Descriptors, DiskLock, DiskLockedError, RealDisk
+from tidegauge.impl.ports.descriptors import Descriptors
+from tidegauge.impl.ports.disk import DiskLock, DiskLockedError, RealDisk
 from tidegauge.impl.ports.failing_disk import FailingDisk
 from tidegauge.impl.ports.network import Address, Network, TcpNetwork
 from tidegauge.impl.ports.randomness import Randomness, SeededRandomness, SystemRandomness

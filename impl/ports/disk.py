@@ -25,15 +25,16 @@ Two implementations: `RealDisk` here, `SimulatedDisk` in `simulated_disk`.
 import errno
 import fcntl
 import os
-import resource
 import stat
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final, Protocol, TypeAlias, TypeVar
 
 import trio
 
+from tidegauge.impl.ports.descriptors import Descriptors
+from tidegauge.impl.ports.disk_errors import NO_DESCRIPTORS
 from tidegauge.impl.ports.side_by_side import do_side_by_side
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
@@ -46,7 +47,6 @@ BACKGROUND_THREADS: Final = 4
 """What one disk does in the background at a time."""
 ENDLESS: Final = 1 << 63
 """More bytes than any file has."""
-_MOST_LATE = 8
 
 
 class PendingSync(Protocol):
@@ -166,6 +166,15 @@ def _name_file(error: OSError, path: str) -> None:
         error.filename = path
 
 
+@contextmanager
+def _naming(path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        _name_file(error, path)
+        raise
+
+
 class DescriptorHolder(Protocol):
     """The owner of files' descriptors."""
 
@@ -262,29 +271,34 @@ class RealFile(DescribedFile):
     def truncate(self, size: int) -> None:
         assert 0 <= size <= self._size, f"cannot cut {self.path} of {self._size} bytes to {size}"
         descriptor = self._disk.descriptor_of(self)
-        try:
+        with _naming(self.path):
             os.ftruncate(descriptor, size)
-        except OSError as error:
-            _name_file(error, self.path)
-            raise
         self._size = size
         self.changes += 1
 
     def sync(self) -> None:
         descriptor = self._disk.descriptor_of(self)
         self.raise_late_error()
-        try:
+        with _naming(self.path):
             if self.is_lasting:
                 _sync_data(descriptor)
-        except OSError as error:
-            _name_file(error, self.path)
-            raise
         self.synced_changes = self.changes
 
-    def begin_sync(self) -> "RealSync":
+    def begin_sync(self) -> PendingSync:
+        """Where no descriptor is left for the sync, the file is synced here: what is open needs no other one."""
         descriptor = self._disk.descriptor_of(self)
         self.raise_late_error()
-        return RealSync(self, os.dup(descriptor), self.changes)
+        try:
+            return RealSync(self, os.dup(descriptor), self.changes)
+        except OSError as error:
+            if error.errno not in NO_DESCRIPTORS:
+                _name_file(error, self.path)
+                raise
+        try:
+            self.sync()
+        except OSError as error:
+            self.failed_late(error)
+        return SyncedFile(self)
 
     def close(self) -> None:
         self._closed = True
@@ -318,6 +332,19 @@ class RealFile(DescribedFile):
             raise self._error
 
 
+class SyncedFile:
+    """A sync that was done when it was asked for."""
+
+    def __init__(self, file: RealFile) -> None:
+        self._file = file
+
+    def run(self) -> None:
+        self._file.raise_late_error()
+
+    def drop(self) -> None:
+        pass
+
+
 class RealSync:
     """A sync that is yet to be done, with a descriptor of its own."""
 
@@ -341,43 +368,6 @@ class RealSync:
 
     def drop(self) -> None:
         os.close(self._descriptor)
-
-
-class Descriptors:
-    """The files that are open, of all disks that share it: the least recently used are closed to keep to the limit."""
-
-    def __init__(self, limit: int | None = None) -> None:
-        """Without a limit a third of what the process may have, for there are sockets and others' files as well."""
-        self.limit = max(16, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 3) if limit is None else limit
-        assert self.limit > 0, f"the limit of open files must be positive, not {limit}"
-        self.open: OrderedDict[RealFile, int] = OrderedDict()
-        self._late: list[RealSync] = []
-
-    @property
-    def late(self) -> int:
-        """How many files are being written back after they were closed."""
-        return len(self._late)
-
-    def make_room(self) -> None:
-        """For one more."""
-        while len(self.open) >= self.limit:
-            file, _ = self.open.popitem(last=False)
-            file.suspend(sync=True)
-
-    def sync_late(self, sync: RealSync) -> None:
-        """Write back what was closed unsynced, in a thread; should many be at it, here."""
-        if len(self._late) >= _MOST_LATE:
-            self._sync(sync)
-            return
-        self._late.append(sync)
-        trio.lowlevel.start_thread_soon(lambda: self._sync(sync), lambda _: self._late.remove(sync))
-
-    @staticmethod
-    def _sync(sync: RealSync) -> None:
-        try:
-            sync.run()
-        except OSError as error:
-            sync.file.failed_late(error)
 
 
 class _Apart:
@@ -509,8 +499,9 @@ class RealDisk:
     def sync_directory(self, path: str) -> None:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            if self.is_lasting:
-                os.fsync(descriptor)
+            with _naming(path):
+                if self.is_lasting:
+                    os.fsync(descriptor)
         finally:
             os.close(descriptor)
 

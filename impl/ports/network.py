@@ -200,11 +200,24 @@ class TcpListener:
         await self._listener.aclose()
 
 
+def _numbered(error: OSError) -> OSError:
+    """The error with the system's number, which trio's for all attempts to connect has in its cause."""
+    if error.errno is not None:
+        return error
+    cause = error.__cause__
+    each = cause.exceptions if isinstance(cause, BaseExceptionGroup) else (cause,)
+    numbers = [one.errno for one in each if isinstance(one, OSError) and one.errno is not None]
+    return OSError(numbers[0], os.strerror(numbers[0])) if numbers else error
+
+
 class TcpNetwork:
     """TCP sockets of the operating system, without Nagle's delay."""
 
     async def connect(self, address: Address) -> trio.abc.Stream:
-        stream = await trio.open_tcp_stream(address.host, address.port)
+        try:
+            stream = await trio.open_tcp_stream(address.host, address.port)
+        except OSError as error:
+            raise _numbered(error) from error
         stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, True)
         return stream
 

@@ -17,6 +17,7 @@ import attrs
 import trio
 
 from tidegauge.impl.ports.deadlines import Signal, deadlines
+from tidegauge.impl.ports.disk_errors import NO_DESCRIPTORS, told
 from tidegauge.impl.ports.network import Address, Network, abort, send_at_once
 from tidegauge.impl.wire.codecs import MalformedMessageError, decoding_response, encode_request, response_correlation_id
 from tidegauge.impl.wire.frames import ConnectionLostError, FrameMemory, FrameReader, FrameTooLargeError
@@ -174,7 +175,7 @@ class Channel:
                     await self._send_rest(stream, memoryview(frame)[sent:] if sent else frame)
         except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
             await self._lose(stream, f"the connection to {self.address} broke")
-            raise NoResponseError(f"the connection to {self.address} broke: {error}") from error
+            raise NoResponseError(f"the connection to {self.address} broke: {self._why(error)}") from error
 
     async def _send_rest(self, stream: trio.abc.Stream, frame: bytes | memoryview) -> None:
         if self._sending.locked():
@@ -196,7 +197,7 @@ class Channel:
                 with trio.fail_after(self._timeout_ms / 1000):
                     stream = await self._network.connect(self.address)
             except (OSError, trio.TooSlowError) as error:
-                raise UnreachableError(f"{self.address} cannot be reached: {error}") from error
+                raise UnreachableError(f"{self.address} cannot be reached: {self._why(error)}") from error
             self._stream = stream
             self._tasks.start_soon(self._read_responses, stream)
             if self._handshake is not None:
@@ -212,6 +213,15 @@ class Channel:
             self._ready = stream
             return stream
 
+    def _why(self, error: BaseException) -> str:
+        """What an error of the connection says; some of trio's say nothing, or have it in their cause."""
+        if isinstance(error, trio.TooSlowError):
+            return f"no connection within {self._timeout_ms:.0f} ms"
+        if isinstance(error, OSError):
+            lacks = error.errno in NO_DESCRIPTORS
+            return told(error) + (": close connections, or give the process more descriptors" if lacks else "")
+        return str(error) or (type(error).__name__ if error.__cause__ is None else self._why(error.__cause__))
+
     async def _read_responses(self, stream: trio.abc.Stream) -> None:
         reader = FrameReader(stream, MAX_RESPONSE_BYTES, self._memory)
         reason = f"{self.address} closed the connection"
@@ -223,7 +233,7 @@ class Channel:
                     waiting.done.set()
                 del frame, waiting  # its memory is free for others, however long the next one takes
         except (trio.BrokenResourceError, trio.ClosedResourceError, ConnectionLostError) as error:
-            reason = f"the connection to {self.address} broke: {error}"
+            reason = f"the connection to {self.address} broke: {self._why(error)}"
         except (FrameTooLargeError, MalformedMessageError) as error:
             reason = f"{self.address} sent what cannot be understood: {error}"
         finally:

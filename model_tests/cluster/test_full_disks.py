@@ -299,19 +299,27 @@ async def run():
             resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) - 1, hard))
             with trio.move_on_after(2), suppress(KafkaError):
                 await client.produce("t", b"second", timeout_ms=1_000)
-            with trio.move_on_after(2), suppress(KafkaError):
-                await client.create_topic("u", 8, 1)
+            try:
+                with trio.fail_after(60):
+                    await client.create_topic("u", 8, 1)
+                created = "u" in cluster.controller.controller.image.topics
+            except KafkaError as error:
+                created = str(error)
+            refused = ""
+            async with cluster.client() as late:
+                try:
+                    await late.create_topic("v")
+                except KafkaError as error:
+                    refused = str(error)
             await trio.sleep(1)
             starved = cluster.is_alive(0) and not cluster.broker(0).replicas.directories.offline
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
             with trio.fail_after(30):
                 await client.produce("t", b"last", timeout_ms=20_000)
-                if "u" not in cluster.controller.controller.image.topics:
-                    await client.create_topic("u", 8, 1)
                 for partition in range(8):
                     await client.produce("u", b"x", partition=partition, timeout_ms=20_000)
             found = [value.decode() for value in (await client.fetch("t", 0)).values]
-    print(json.dumps({"survived": starved, "values": found}))
+    print(json.dumps({"survived": starved, "values": found, "created": created, "refused": refused}))
 
 trio.run(run)
 """
@@ -329,5 +337,8 @@ def test_a_process_without_descriptors_survives_and_goes_on_when_there_are_some(
     assert ended.returncode == 0, ended.stderr[-3000:]
     told = json.loads(ended.stdout.splitlines()[-1])
     assert told["survived"]
+    assert told["created"] is True, "what the controller has open is enough to commit"
+    why = "cannot be reached: EMFILE (Too many open files): close connections, or give the process more descriptors"
+    assert told["refused"].endswith(why)
     assert (told["values"][0], told["values"][-1]) == ("first", "last")
     assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 0

@@ -164,6 +164,30 @@ def test_a_failure_that_the_system_tells_once_is_told_to_every_sync_of_the_file(
     file.close()
 
 
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
+def test_what_is_open_is_synced_though_no_descriptor_is_left_for_the_sync(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: int) -> int:
+        raise OSError(number, os.strerror(number))
+
+    def fail(_: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    file = RealDisk().open(f"{tmp_path}/a", create=True)
+    file.append(b"x")
+    monkeypatch.setattr(os, "dup", refuse)
+    file.begin_sync().run()
+    assert file.synced_changes == file.changes == 1
+    file.begin_sync().drop()
+    file.append(b"y")
+    monkeypatch.setattr(disks, "_sync_data", fail)
+    sync = file.begin_sync()  # an error of the device is told when the sync is done, as ever
+    with pytest.raises(OSError, match="Input/output"):
+        sync.run()
+    assert file.synced_changes == 1
+
+
 def device_syncs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The inodes that the system is told to write back from now on, by one call for each."""
     told: list[int] = []
@@ -331,6 +355,7 @@ def test_a_bit_rots_where_asked_or_anywhere() -> None:
         ("ftruncate", lambda file: file.truncate(1)),
         ("fsync", lambda file: file.sync()),
         ("fsync", lambda file: file.begin_sync().run()),
+        ("dup", lambda file: file.begin_sync()),
     ],
 )
 def test_an_error_of_the_system_says_which_file_it_is_about(

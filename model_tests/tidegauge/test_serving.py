@@ -368,7 +368,7 @@ def test_a_broker_says_what_it_waits_for(
     monkeypatch.setattr("tidegauge.impl.cluster.node_process.REPORT_INTERVAL", 0.1)
     told = refusal(capsys, "broker", "--id", 3, "--controller", "127.0.0.1:1", "--port", 0, "--data", tmp_path / "b")
     first, *_, last = told.splitlines()
-    why = "127.0.0.1:1 cannot be reached: all attempts to connect to 127.0.0.1:1 failed"
+    why = "127.0.0.1:1 cannot be reached: ECONNREFUSED (Connection refused)"
     assert first == f"tidegauge: broker 3 waits for the controller at 127.0.0.1:1, 0 s at most: {why}"
     assert f"no controller has let broker 3 in within 0 s: is 127.0.0.1:1 one? {why}" in last
 

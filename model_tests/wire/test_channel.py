@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -12,7 +15,7 @@ from kio.schema.errors import ErrorCode
 from kio.schema.metadata.v13.request import MetadataRequest, MetadataRequestTopic
 from kio.schema.metadata.v13.response import MetadataResponse
 
-from tidegauge.impl.ports.network import Address, TcpNetwork
+from tidegauge.impl.ports.network import Address, Listener, TcpNetwork
 from tidegauge.impl.ports.simulated_network import SimulatedNetwork
 from tidegauge.impl.wire.channel import Channel, NoResponseError, UnreachableError
 from tidegauge.impl.wire.codecs import Request, decode_request, encode_response
@@ -119,6 +122,63 @@ async def test_nobody_there_means_that_nothing_was_sent() -> None:
     async with channel_to(respond) as (channel, network):
         network.crash("server")
         with pytest.raises(UnreachableError, match="server:9092 cannot be reached"):
+            await channel.request(question("a"))
+
+
+class Unconnected:
+    """A network on which every attempt to connect fails."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    async def connect(self, address: Address) -> trio.abc.Stream:
+        raise self._error
+
+    async def listen(self, address: Address) -> Listener:
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (trio.TooSlowError(), "no connection within 1000 ms"),
+        (OSError(errno.EMFILE, os.strerror(errno.EMFILE)), "EMFILE (Too many open files): close connections, or give"),
+        (OSError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED)), "ECONNREFUSED (Connection refused)"),
+    ],
+    ids=["too slow", "no descriptors", "refused"],
+)
+@simulated
+async def test_a_connection_that_cannot_be_opened_says_why(error: Exception, why: str) -> None:
+    async with trio.open_nursery() as nursery:
+        channel = Channel(Unconnected(error), HERE, "me", nursery, timeout_ms=1_000)
+        with pytest.raises(UnreachableError, match=re.escape(f"server:9092 cannot be reached: {why}")):
+            await channel.request(question("a"))
+
+
+@pytest.mark.parametrize(
+    ("cause", "why"),
+    [
+        (None, "BrokenResourceError"),
+        (
+            ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET)),
+            "ECONNRESET (Connection reset by peer)",
+        ),
+    ],
+    ids=["nothing", "its cause"],
+)
+@simulated
+async def test_a_connection_that_breaks_without_a_word_says_what_broke_it(cause: Exception | None, why: str) -> None:
+    """As trio's errors of TLS do."""
+
+    async def break_off(*_: object) -> None:
+        raise trio.BrokenResourceError from cause
+
+    async with channel_to(respond) as (channel, _):
+        await channel.connect()
+        stream = channel._stream
+        assert stream is not None
+        stream.send_all = break_off  # type: ignore[method-assign]
+        with pytest.raises(NoResponseError, match=re.escape(f"the connection to server:9092 broke: {why}")):
             await channel.request(question("a"))
 
 

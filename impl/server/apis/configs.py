@@ -31,6 +31,7 @@ from tidegauge.impl.server.broker.config_changes import ConfigChanges
 from tidegauge.impl.server.config import BROKER_CONFIGS, DYNAMIC_CONFIGS
 from tidegauge.impl.server.config_sources import ConfigSource, Place, Sources, in_own_unit
 from tidegauge.impl.server.error_responses.configs import alter_configs_error, incremental_alter_configs_error
+from tidegauge.impl.server.error_responses.explanation import explain_error
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
 from tidegauge.impl.wire.primitives import NO_WAIT, i8
 
@@ -81,7 +82,7 @@ async def handle_describe_configs(
         results.append(
             DescribeConfigsResult(
                 error_code=error,
-                error_message=message or None,
+                error_message=explain_error(error, message),
                 resource_type=i8(kind),
                 resource_name=name,
                 configs=tuple(entries),

@@ -13,6 +13,7 @@ from kio.schema.find_coordinator.v6.response import Coordinator, FindCoordinator
 
 from tidegauge.impl.coordinators.hashing import partition_for
 from tidegauge.impl.metadata.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
+from tidegauge.impl.server.error_responses.explanation import explain_error
 from tidegauge.impl.server.pace import ELEMENT
 from tidegauge.impl.server.rights import group_error, transaction_error
 from tidegauge.impl.server.transport.authorization import Operation
@@ -80,7 +81,12 @@ async def _coordinator(
 
 def _nobody(key: str, error: ErrorCode, message: str) -> Coordinator:
     return Coordinator(
-        key=key, node_id=BrokerId(NOWHERE), host="", port=i32(NOWHERE), error_code=error, error_message=message or None
+        key=key,
+        node_id=BrokerId(NOWHERE),
+        host="",
+        port=i32(NOWHERE),
+        error_code=error,
+        error_message=explain_error(error, message),
     )
 
 

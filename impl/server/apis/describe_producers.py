@@ -16,6 +16,7 @@ from kio.schema.types import ProducerId
 from tidegauge.impl.metadata.topic_names import is_topic_name
 from tidegauge.impl.partition.producer_state import ProducerEntry
 from tidegauge.impl.server.broker.replica_manager import ReplicaManager
+from tidegauge.impl.server.error_responses.explanation import explain_error
 from tidegauge.impl.server.pace import ELEMENT
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
 from tidegauge.impl.wire.primitives import NO_WAIT, TopicName, i32, i64
@@ -71,7 +72,7 @@ async def _described(
     return PartitionResponse(
         partition_index=i32(index),
         error_code=error,
-        error_message=message,
+        error_message=explain_error(error, message),
         active_producers=tuple(producers),
     )
 

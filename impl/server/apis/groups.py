@@ -17,6 +17,7 @@ from kio.schema.types import GroupId
 
 from tidegauge.impl.coordinators.groups.classic.state import ClassicState
 from tidegauge.impl.server.broker.groups import Groups
+from tidegauge.impl.server.error_responses.explanation import explain_error
 from tidegauge.impl.server.error_responses.groups import delete_groups_error
 from tidegauge.impl.server.rights import cluster_error, group_error
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
@@ -78,7 +79,7 @@ async def _described(
     members = () if known is None else [_told(one, known) for one in known.members.values()]  # at one instant
     return DescribedGroup(
         error_code=error,
-        error_message=message,
+        error_message=explain_error(error, message),
         group_id=group,
         group_state=state,
         protocol_type=protocol_type,

@@ -36,6 +36,7 @@ from tidegauge.impl.server.broker.leaders import node_endpoints
 from tidegauge.impl.server.broker.metadata_cache import MetadataCache
 from tidegauge.impl.server.broker.replica_manager import ReplicaManager
 from tidegauge.impl.server.broker.transaction_verifier import TransactionVerifier, Unverified
+from tidegauge.impl.server.error_responses.explanation import explain_error
 from tidegauge.impl.server.pace import ELEMENT
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
 from tidegauge.impl.server.transport.refused import RefusedError
@@ -140,7 +141,10 @@ async def handle_produce(
                     await context.pace.did(PART)
         else:
             error, message = refusal
-            produced += [PartitionProduced(data.index, error, error_message=message) for data in topic.partitions]
+            produced += [
+                PartitionProduced(data.index, error, error_message=explain_error(error, message))
+                for data in topic.partitions
+            ]
     response = ProduceResponse(responses)
     if leaders:
         response.node_endpoints = node_endpoints(metadata, leaders, context.listener)
@@ -190,14 +194,15 @@ def _in_order(
 
 def _produced(index: int, outcome: AppendOutcome) -> PartitionProduced:
     """An outcome as a part of the response. One that is still pending has timed out."""
+    error = ErrorCode.request_timed_out if outcome.state is PENDING else outcome.error
     return PartitionProduced(
         index,
-        ErrorCode.request_timed_out if outcome.state is PENDING else outcome.error,
+        error,
         outcome.base_offset,
         outcome.log_append_time_ms,
         outcome.log_start_offset,
         [RecordErrorIndex(*each) for each in outcome.record_errors] if outcome.record_errors else [],
-        outcome.message,
+        explain_error(error, outcome.message),
     )
 
 

@@ -17,6 +17,7 @@ from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.metadata.topic_names import METADATA_TOPIC
 from tidegauge.impl.server.error_responses.chunks import refused
+from tidegauge.impl.server.error_responses.explanation import explain_error
 from tidegauge.impl.server.error_responses.topics import (
     create_partitions_error,
     create_topics_error,
@@ -92,7 +93,7 @@ def _not_created(name: TopicName, error: ErrorCode, message: str) -> CreatableTo
         name=name,
         topic_id=None,
         error_code=error,
-        error_message=message or None,
+        error_message=explain_error(error, message),
         num_partitions=i32(-1),
         replication_factor=i16(-1),
         configs=(),
@@ -206,7 +207,7 @@ def _not_deleted(
         name=None if name is None else TopicName(name),
         topic_id=topic.topic_id,
         error_code=error,
-        error_message=message or None,
+        error_message=explain_error(error, message),
     )
 
 
@@ -246,7 +247,9 @@ async def handle_create_partitions(
     asked = list({topic.name: topic for topic in request.topics}.values())
     refusals, allowed = await _divide(asked, refusal, context)
     results = {
-        topic.name: CreatePartitionsTopicResult(name=topic.name, error_code=error, error_message=message or None)
+        topic.name: CreatePartitionsTopicResult(
+            name=topic.name, error_code=error, error_message=explain_error(error, message)
+        )
         for topic, (error, message) in refusals
     }
     if allowed:

@@ -12,6 +12,7 @@ from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.controller.client_quotas import QUOTAS, Entity, QuotaAltered, QuotaChange
 from tidegauge.impl.metadata.client_quotas import ENTITY_TYPES
+from tidegauge.impl.server.error_responses.explanation import explain_error
 from tidegauge.impl.wire.primitives import NO_WAIT
 
 if TYPE_CHECKING:
@@ -45,8 +46,8 @@ async def handle_alter_client_quotas(
             quotas_response.EntityData(entity_type=part.entity_type, entity_name=part.entity_name)
             async for part in pace.each(entry.entity, units=2)
         ]
-        error, message = outcome.error, outcome.message or None
-        entries.append(quotas_response.EntryData(error_code=error, error_message=message, entity=tuple(entity)))
+        message = explain_error(outcome.error, outcome.message)
+        entries.append(quotas_response.EntryData(error_code=outcome.error, error_message=message, entity=tuple(entity)))
         await pace.did(2)
     return AlterClientQuotasResponse(throttle_time=NO_WAIT, entries=tuple(entries))
 

@@ -14,6 +14,7 @@ from kio.schema.incremental_alter_configs.v1.response import IncrementalAlterCon
 
 from tidegauge.impl.controller.configs import Altered, ConfigChange
 from tidegauge.impl.server import trace
+from tidegauge.impl.server.error_responses.explanation import explain_error
 from tidegauge.impl.wire.primitives import NO_WAIT
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def _replace(
     _record(turn, resource.resource_name)
     return AlterConfigsResourceResponse(
         error_code=altered.error,
-        error_message=altered.message or None,
+        error_message=explain_error(altered.error, altered.message),
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
     )
@@ -70,7 +71,7 @@ def _alter(
     _record(turn, resource.resource_name)
     return IncrementalResponse(
         error_code=altered.error,
-        error_message=altered.message or None,
+        error_message=explain_error(altered.error, altered.message),
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
     )

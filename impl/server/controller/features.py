@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from kio.schema.update_features.v2.response import UpdateFeaturesResponse
 
 from tidegauge.impl.controller.features import FeatureUpdate
+from tidegauge.impl.server.error_responses.explanation import explain_error
 from tidegauge.impl.wire.primitives import NO_WAIT
 
 if TYPE_CHECKING:
@@ -25,5 +26,5 @@ async def handle_update_features(
         proposal = turn.controller.features.update(updates, validate_only=request.validate_only)
         updated = await turn.commit(proposal)
     return UpdateFeaturesResponse(
-        throttle_time=NO_WAIT, error_code=updated.error, error_message=updated.message or None
+        throttle_time=NO_WAIT, error_code=updated.error, error_message=explain_error(updated.error, updated.message)
     )

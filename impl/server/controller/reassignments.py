@@ -18,6 +18,7 @@ from kio.schema.list_partition_reassignments.v0.response import (
 
 from tidegauge.impl.controller.reassignments import ongoing_reassignments
 from tidegauge.impl.server import trace
+from tidegauge.impl.server.error_responses.explanation import explain_error
 from tidegauge.impl.server.pace import DECISION_UNITS
 from tidegauge.impl.wire.primitives import NO_WAIT, BrokerId, TopicName, i32
 
@@ -73,7 +74,9 @@ async def _alter(
                 started = trace.events.StartReassignment
                 turn.tracer.record(started, topic=topic, partition=partition, target=target, changed=changed)
     return ReassignablePartitionResponse(
-        partition_index=wanted.partition_index, error_code=refusal.error, error_message=refusal.message or None
+        partition_index=wanted.partition_index,
+        error_code=refusal.error,
+        error_message=explain_error(refusal.error, refusal.message),
     )
 
 

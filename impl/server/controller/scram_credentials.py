@@ -11,6 +11,7 @@ from kio.schema.alter_user_scram_credentials.v0.response import (
 )
 
 from tidegauge.impl.controller.scram_credentials import AlteredUser, Deletion, Upsertion
+from tidegauge.impl.server.error_responses.explanation import explain_error
 from tidegauge.impl.wire.primitives import NO_WAIT
 
 if TYPE_CHECKING:
@@ -36,7 +37,9 @@ async def handle_alter_scram_credentials(
         throttle_time=NO_WAIT,
         results=tuple(
             [
-                AlterUserScramCredentialsResult(user=one.user, error_code=one.error, error_message=one.message)
+                AlterUserScramCredentialsResult(
+                    user=one.user, error_code=one.error, error_message=explain_error(one.error, one.message)
+                )
                 async for one in context.pace.each(altered)
             ]
         ),

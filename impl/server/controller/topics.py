@@ -18,6 +18,7 @@ from tidegauge.impl.controller.topics import CreatedTopic
 from tidegauge.impl.metadata.config_resources import too_many_settings
 from tidegauge.impl.server import trace
 from tidegauge.impl.server.controller.topic_settings import settings_of
+from tidegauge.impl.server.error_responses.explanation import explain_error
 from tidegauge.impl.server.error_responses.topics import create_topics_error
 from tidegauge.impl.wire.primitives import NO_WAIT, TopicName, i8, i16, i32, topic_uuid
 
@@ -93,7 +94,7 @@ def _created(
         name=TopicName(topic.name),
         topic_id=topic_uuid(topic_id) if ok else None,
         error_code=created.error,
-        error_message=created.message or None,
+        error_message=explain_error(created.error, created.message),
         num_partitions=i32(len(created.replicas) if ok else -1),
         replication_factor=i16(len(created.replicas[0]) if ok else -1),
         configs=tuple(configs),
@@ -242,5 +243,5 @@ def _grow(
     if refusal.error is ErrorCode.none and not validate_only and turn.is_traced:
         turn.tracer.record(trace.events.CreatePartitions, topic=wanted.name, changed=turn.changed())
     return CreatePartitionsTopicResult(
-        name=wanted.name, error_code=refusal.error, error_message=refusal.message or None
+        name=wanted.name, error_code=refusal.error, error_message=explain_error(refusal.error, refusal.message)
     )

@@ -13,3 +13,8 @@ def explained(error: ErrorCode, message: str) -> str:
     show it.
     """
     return message or f"{error.name.replace('_', ' ').capitalize()}."
+
+
+def explain_error(error: ErrorCode, message: str | None = None) -> str | None:
+    """The text beside an error code in a response: none beside NONE, and never an empty one beside an error."""
+    return explained(error, message or "") if error.value else None
