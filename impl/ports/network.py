@@ -12,10 +12,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import socket
 import struct
 import sys
+import termios
+from array import array
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
@@ -23,6 +26,8 @@ import trio
 
 from tidegauge.impl.ports.patient_listener import PatientListener
 
+PIECE: Final = 256 << 10
+"""Bytes that are sent at a time where the stream does not say how much of them the peer has taken."""
 _SOCKETS_ARE_FILES: Final = os.name == "posix"
 _COUNTS_BYTES: Final = sys.platform == "linux"
 """Whether a socket counts what has come before it is readable: there it also makes room for as many bytes."""
@@ -138,6 +143,16 @@ def receive_at_once(socket: trio.socket.SocketType, into: memoryview) -> int | N
         raise trio.BrokenResourceError(f"the connection broke: {error}") from error
 
 
+def waiting_bytes(socket: trio.socket.SocketType) -> int:
+    """Bytes that have come and nobody has received; 0 where the system does not tell."""
+    if not _COUNTS_BYTES or socket.fileno() < 0:
+        return 0
+    count = array("i", [0])
+    with contextlib.suppress(OSError):  # closed meanwhile: who reads finds out
+        fcntl.ioctl(socket.fileno(), termios.FIONREAD, count)
+    return count[0]
+
+
 def wake_at(socket: trio.socket.SocketType, least: int) -> None:
     """From now on who waits to read is woken when so many bytes have come, or when no more come."""
     if _COUNTS_BYTES:
@@ -145,12 +160,26 @@ def wake_at(socket: trio.socket.SocketType, least: int) -> None:
             socket.setsockopt(_SOL_SOCKET, _SO_RCVLOWAT, least)
 
 
-async def send_all(stream: trio.abc.Stream, data: bytes | bytearray | memoryview) -> bool:
-    """Send all of it, on a stream that one task at a time sends on; whether that had to wait (else: no checkpoint)."""
+async def send_all(
+    stream: trio.abc.Stream, data: bytes | bytearray | memoryview, progressed: Callable[[], None] = lambda: None
+) -> bool:
+    """Send all of it, on a stream that one task at a time sends on; whether that had to wait (else: no checkpoint).
+
+    `progressed` is called when the peer, which had to be waited for, has taken some.
+    """
     sent = send_at_once(stream, data)
     if sent == len(data):
         return False
-    await stream.send_all(memoryview(data)[sent:] if sent else data)
+    rest = memoryview(data)[sent:]
+    if (socket := plain_socket(stream)) is None:
+        for start in range(0, len(rest), PIECE):
+            await stream.send_all(rest[start : start + PIECE])
+            progressed()
+        return True
+    while rest:
+        await trio.lowlevel.wait_writable(socket)
+        rest = rest[send_at_once(stream, rest) :]
+        progressed()
     return True
 
 

@@ -23,7 +23,7 @@ from typing import Final
 
 import trio
 
-from tidegauge.impl.ports.network import plain_socket, receive_at_once, wake_at
+from tidegauge.impl.ports.network import plain_socket, receive_at_once, waiting_bytes, wake_at
 
 READ_SIZE = 64 << 10
 UNTOUCHED_SIZE = 256 << 10
@@ -135,7 +135,7 @@ class FrameReader:
         """The largest frame that is accepted; it may be changed between frames."""
         self._time = trio.lowlevel.current_clock().current_time
         self.progressed_at = self._time()
-        """When something was last received, in trio's time."""
+        """When something was last received, in trio's time; `last_progress` knows of what the system has besides."""
         self._stream = stream
         self._socket = plain_socket(stream)
         self._memory = FrameMemory(0) if memory is None else memory
@@ -145,6 +145,8 @@ class FrameReader:
         """Reads in a row that found nothing: a peer that waits for each response sends nothing before it has it."""
         self._wakes_at = 1
         """Bytes that must have come before a wait for the socket ends."""
+        self._noticed = 0
+        """Bytes that were seen to have come while the reader waits for more."""
         self._buffer: Payload = b""
         self._position = 0
         self._large: memoryview | None = None
@@ -219,6 +221,14 @@ class FrameReader:
         self._position = 0
         return bool(data)
 
+    def last_progress(self) -> float:
+        """When something last came, in trio's time, as was seen by now: a part of a large frame wakes nobody."""
+        if self._wakes_at > 1 and self._socket is not None:
+            noticed, self._noticed = self._noticed, waiting_bytes(self._socket)
+            if self._noticed > noticed:
+                self.progressed_at = self._time()
+        return self.progressed_at
+
     @property
     def buffered_bytes(self) -> int:
         """Received and not handed out yet."""
@@ -290,6 +300,7 @@ class FrameReader:
             return count
         self._reads_at_once = 0
         self._in_vain += 1
+        self._noticed = 0
         if wakes_at != self._wakes_at:
             self._wakes_at = wakes_at
             wake_at(socket, wakes_at)

@@ -57,6 +57,20 @@ def file(tmp_path: Path) -> RealFile:
     return made
 
 
+def test_what_a_slow_peer_takes_of_a_large_part_is_progress_before_it_has_all() -> None:
+    async def run() -> None:
+        progressed: list[int] = []
+        async with connected() as (ours, theirs), trio.open_nursery() as nursery:
+            nursery.start_soon(send_parts, theirs, [bytes(64 << 20)], lambda: progressed.append(taken))
+            taken = 0
+            while taken < 64 << 20:
+                taken += len(await ours.receive_some(1 << 20))
+        assert len(progressed) > 2
+        assert progressed[0] < 32 << 20
+
+    trio.run(run)
+
+
 def test_what_is_large_is_handed_out_as_a_place_and_what_is_small_as_bytes(file: RealFile) -> None:
     lazy = region(file, 5, LAZY_BYTES)
     assert isinstance(lazy, FileRegion)

@@ -231,7 +231,7 @@ class Connection:
     @property
     def idle_since(self) -> float:
         """Since when nothing has come or gone, in trio's time; infinity while it is not the peer's move."""
-        return max(self._progressed_at, self._reader.progressed_at) if self.state in PEERS_MOVE else math.inf
+        return max(self._progressed_at, self._reader.last_progress()) if self.state in PEERS_MOVE else math.inf
 
     @property
     def is_open(self) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from tidegauge.impl.ports.network import send_all, send_file, sends_files
+from tidegauge.impl.ports.network import PIECE, send_all, send_file, sends_files
 from tidegauge.impl.records.lazy import LazyRecords
 from tidegauge.impl.wire.fields import Buffer, Part
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 SMALL_PART = 32 << 10
 """Bytes up to which copying a part of a response is cheaper than sending it by itself."""
-PIECE = 256 << 10
-"""Bytes of lazy records that are in memory at a time."""
 
 
 def joined(parts: Iterable[Part]) -> Iterator[Part]:
@@ -45,9 +43,9 @@ async def send_parts(stream: trio.abc.Stream, parts: Sequence[Part], progressed:
     """
     for part in joined(parts) if len(parts) > 1 else parts:
         if not isinstance(part, LazyRecords):
-            if not await send_all(stream, part):
-                continue  # what is taken at once takes no time
-        elif sends_files(stream):
+            await send_all(stream, part, progressed)  # what is taken at once takes no time
+            continue
+        if sends_files(stream):
             await send_file(stream, lambda part=part: part.place, len(part), progressed)  # type: ignore[misc]
         else:
             for start in range(0, len(part), PIECE):

@@ -16,20 +16,22 @@ from kio.schema.metadata.v13.response import MetadataResponse
 
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.ports.clock import SimulatedClock
+from tidegauge.impl.ports.network import PIECE
 from tidegauge.impl.records.lazy import LazyRecords
 from tidegauge.impl.records.payload import Record, build_batch
 from tidegauge.impl.server.transport.connection import MOST_UNSENT, Connection
 from tidegauge.impl.server.transport.context import RequestContext
-from tidegauge.impl.server.transport.sending import PIECE, SMALL_PART, joined, send_parts
+from tidegauge.impl.server.transport.sending import SMALL_PART, joined, send_parts
 from tidegauge.impl.server.transport.service import Service
 from tidegauge.impl.wire.apis import BROKER_APIS, ApiKey
 from tidegauge.impl.wire.codecs import encode_request
 from tidegauge.impl.wire.fetch_messages import FetchPartition, FetchRequest, FetchTopic
 from tidegauge.impl.wire.fields import Part
-from tidegauge.impl.wire.frames import LENGTH, FrameReader
+from tidegauge.impl.wire.frames import LENGTH, MOST_AT_ONCE, FrameReader
 from tidegauge.impl.wire.primitives import NO_WAIT
 from tidegauge.impl.wire.produce_messages import ProducePartition, ProduceRequest, ProduceTopic
 from tidegauge.model_tests.simulated import simulated
+from tidegauge.model_tests.wire.test_frames import tcp_pair
 
 METADATA = MetadataRequest(topics=(), include_topic_authorized_operations=False)
 NOTHING = MetadataResponse(throttle_time=NO_WAIT, brokers=(), topics=(), error_code=ErrorCode.none)
@@ -203,6 +205,25 @@ async def test_a_silent_peer_is_hung_up_on(sent: bytes) -> None:
             await stream.send_all(sent)
         assert 4 < await hung_up_after(stream) <= 5.1
         assert cluster.broker(0).idle_connections.closed == 1
+
+
+@simulated
+async def test_a_large_frame_that_comes_slowly_is_activity_until_it_stops() -> None:
+    """Over TCP, where a part of a large frame does not wake its reader."""
+    async with Cluster(brokers=1, seed=1, config=IDLE) as cluster:
+        broker = cluster.broker(0)
+        service: Any = next(iter(broker.listeners))._service
+        client, server = await tcp_pair()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(Connection(server, service).serve)
+            await client.send_all(LENGTH.pack(MOST_AT_ONCE * 2))
+            for _ in range(20):
+                await client.send_all(bytes(1_000))
+                await trio.sleep(1)
+            assert broker.idle_connections.closed == 0
+            assert 3 < await hung_up_after(client) <= 5.1
+            assert broker.idle_connections.closed == 1
+            await client.aclose()
 
 
 @simulated
