@@ -4,14 +4,31 @@ from __future__ import annotations
 
 import resource
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 import trio
 
-if TYPE_CHECKING:
-    from tidegauge.impl.ports.disk import RealFile, RealSync
-
 _MOST_LATE: Final = 8
+
+
+class OpenFile(Protocol):
+    """A file whose descriptor may be closed."""
+
+    def suspend(self, *, sync: bool) -> None:
+        """Close the descriptor; with `sync`, write back first."""
+
+    def failed_late(self, error: OSError) -> None:
+        """Remember that a sync in the background has failed."""
+
+
+class LateSync(Protocol):
+    """What writes a file back whose descriptor was closed."""
+
+    @property
+    def file(self) -> OpenFile: ...
+
+    def run(self) -> None:
+        """Raises OSError."""
 
 
 class Descriptors:
@@ -21,8 +38,8 @@ class Descriptors:
         """Without a limit a third of what the process may have, for there are sockets and others' files as well."""
         self.limit = max(16, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 3) if limit is None else limit
         assert self.limit > 0, f"the limit of open files must be positive, not {limit}"
-        self.open: OrderedDict[RealFile, int] = OrderedDict()
-        self._late: list[RealSync] = []
+        self.open: OrderedDict[OpenFile, int] = OrderedDict()
+        self._late: list[LateSync] = []
 
     @property
     def late(self) -> int:
@@ -35,7 +52,7 @@ class Descriptors:
             file, _ = self.open.popitem(last=False)
             file.suspend(sync=True)
 
-    def sync_late(self, sync: RealSync) -> None:
+    def sync_late(self, sync: LateSync) -> None:
         """Write back what was closed unsynced, in a thread; should many be at it, here."""
         if len(self._late) >= _MOST_LATE:
             self._sync(sync)
@@ -44,7 +61,7 @@ class Descriptors:
         trio.lowlevel.start_thread_soon(lambda: self._sync(sync), lambda _: self._late.remove(sync))
 
     @staticmethod
-    def _sync(sync: RealSync) -> None:
+    def _sync(sync: LateSync) -> None:
         try:
             sync.run()
         except OSError as error:

@@ -82,6 +82,7 @@ class LogDirectory:
         self._has_given_up = False
         """Whether a log was given up because it is damaged; the broker then does not stop cleanly."""
         self._recovery_points: dict[TopicPartition, int] = {}
+        self._knows_recovery_points = False  # whether a clean stop's checkpoint names every log that was ever open
         self._high_watermarks: dict[TopicPartition, int] = {}
         """As they were checkpointed when the directory was opened."""
         self._log_start_offsets: dict[TopicPartition, int] = {}
@@ -95,7 +96,7 @@ class LogDirectory:
         self._claimed: dict[TopicPartition, UUID] = {}
         """New partitions whose log is yet to be opened -> their topic's id."""
         self._made: set[TopicPartition] = set()
-        """Partitions that this process has made, whose log it has never had open."""
+        """Partitions that were made, by this process or a former one, and whose log was never open."""
         self._files = {
             name: Checkpoint(disk, path, name)
             for name in (
@@ -123,7 +124,8 @@ class LogDirectory:
     @classmethod
     def _opened(cls, disk: Disk, path: str, directory_id: UUID) -> LogDirectory:
         directory = cls(disk, path, directory_id)
-        directory._recovery_points = checkpoints.read_offsets(disk, path, checkpoints.RECOVERY_POINT_CHECKPOINT)
+        points = checkpoints.read_known_offsets(disk, path, checkpoints.RECOVERY_POINT_CHECKPOINT)
+        directory._recovery_points, directory._knows_recovery_points = points or {}, points is not None
         starts = checkpoints.read_known_offsets(disk, path, checkpoints.LOG_START_OFFSET_CHECKPOINT)
         directory._log_start_offsets, directory._knows_log_starts = starts or {}, starts is not None
         directory._high_watermarks = directory.high_watermarks()
@@ -199,6 +201,8 @@ class LogDirectory:
         if topic_id is not None and not is_made_here:
             self._claim(path, key, topic_id)
         names = LogNames() if is_made_here else names_in(self._disk, path)
+        if self._knows_recovery_points and key not in self._recovery_points and names and not names.bases:
+            self._made.add(key)  # there was no room to open it
         log = Log.open(
             self._disk,
             path,
@@ -234,18 +238,15 @@ class LogDirectory:
         path = f"{self.path}/{topic}-{partition}"
         text = checkpoints.read_text(self._disk, path, checkpoints.PARTITION_METADATA)
         found = None if text is None else checkpoints.decode_partition_metadata(text)
-        if found is None and self._disk.exists(f"{path}/{checkpoints.PARTITION_METADATA}"):
+        names = self._disk.list_directory(path) if found is None and self._disk.exists(path) else ()
+        if checkpoints.PARTITION_METADATA in names and len(names) > 1:  # alone it lacked room to be written
             self._tell_damaged_id(path, "it is no topic id")
         return found
 
     def _tell_damaged_id(self, path: str, why: str) -> None:
+        file = f"{path}/{checkpoints.PARTITION_METADATA}"
         log_event(
-            LOGGER,
-            logging.ERROR,
-            "topic id rejected",
-            file=f"{path}/{checkpoints.PARTITION_METADATA}",
-            why=why,
-            next="the id is taken from the metadata",
+            LOGGER, logging.ERROR, "topic id rejected", file=file, why=why, next="the id is taken from the metadata"
         )
 
     def claim(self, topic: str, partition: int, topic_id: UUID) -> PendingSync | None:

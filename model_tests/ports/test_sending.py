@@ -61,8 +61,8 @@ def test_what_a_slow_peer_takes_of_a_large_part_is_progress_before_it_has_all() 
     async def run() -> None:
         progressed: list[int] = []
         async with connected() as (ours, theirs), trio.open_nursery() as nursery:
-            nursery.start_soon(send_parts, theirs, [bytes(64 << 20)], lambda: progressed.append(taken))
             taken = 0
+            nursery.start_soon(send_parts, theirs, [bytes(64 << 20)], lambda: progressed.append(taken))
             while taken < 64 << 20:
                 taken += len(await ours.receive_some(1 << 20))
         assert len(progressed) > 2

@@ -135,6 +135,26 @@ def test_a_broker_that_stops_before_it_registers_stops_cleanly_in_no_epoch_howev
     assert (directory.stopped_cleanly_in, log.recovery.scanned_segments, directory.suspects) == (-1, 0, {})
 
 
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EMFILE])
+@pytest.mark.parametrize("fails", [Operation.OPEN, Operation.APPEND, Operation.SYNC])
+def test_a_new_log_that_had_no_room_to_be_opened_has_lost_nothing_when_the_next_process_opens_it(
+    fails: Operation, number: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk = SimulatedDisk(random.Random(0))
+    room = FailingDisk(disk)
+    directory = opened(room)
+    fill(directory, 1, "old")
+    room.fail("data/new-0", operations=[fails], error=number)
+    with pytest.raises(OSError, match="new-0"):
+        directory.open_log("new", 0, CONFIG, 0, TOPIC_ID)
+    directory.close()
+    caplog.clear()
+    again = opened(disk)
+    log = again.open_log("new", 0, CONFIG, 0, TOPIC_ID)
+    assert (log.log_end_offset, dict(again.suspects), again.missing()) == (0, {}, {})
+    assert caplog.messages == []
+
+
 def test_after_a_clean_shutdown_nothing_is_scanned() -> None:
     disk = SimulatedDisk(random.Random(0))
     directory = opened(disk)

@@ -177,7 +177,7 @@ async def test_a_connection_that_breaks_without_a_word_says_what_broke_it(cause:
         await channel.connect()
         stream = channel._stream
         assert stream is not None
-        stream.send_all = break_off  # type: ignore[method-assign]
+        stream.send_all = break_off  # type: ignore[assignment, method-assign]
         with pytest.raises(NoResponseError, match=re.escape(f"the connection to server:9092 broke: {why}")):
             await channel.request(question("a"))
 
