@@ -42,7 +42,9 @@ def read(path: str | Path, isolation: Isolation = Isolation.READ_COMMITTED) -> O
         text = Path(path).read_text(encoding="utf-8")
     except FileNotFoundError:
         raise HistoryError(f"{path}: there is no such file; check the path") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise HistoryError(f"{path}: cannot be read: {error.strerror}; check its permissions") from error
+    except UnicodeDecodeError as error:
         raise HistoryError(f"{path}: not readable as UTF-8 text ({error})") from error
     return parse(text, str(path), isolation=isolation)
 

@@ -127,7 +127,9 @@ def _sift_file(path: str | Path) -> _Sifted:
             return _sift(lines)
     except FileNotFoundError:
         raise HistoryError(f"{path}: there is no such file; check the path") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise HistoryError(f"{path}: cannot be read: {error.strerror}; check its permissions") from error
+    except UnicodeDecodeError as error:
         raise HistoryError(f"{path}: not readable as UTF-8 text ({error})") from error
 
 

@@ -79,7 +79,7 @@ def check_pyspark() -> None:
         for module in ("pyspark", "pyspark.java_gateway", "pyspark.sql"):
             import_module(module)
     except ImportError as error:
-        raise NoSpark(f"pyspark cannot be imported ({error}). Way out: pip install 'tidegauge[spark]'") from error
+        raise NoSpark(f"pyspark cannot be imported ({error}). Way out: pip install '.[spark]' in a clone") from error
 
 
 def local_session(

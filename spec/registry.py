@@ -241,7 +241,8 @@ class Registry:
             return machine
         known = self.bugs_of(machine)
         if bug not in known:
-            raise NotRegisteredError(f"{name} has no bug {bug!r}: choose one of {', '.join(known) or 'none'}")
+            choice = f"choose one of {', '.join(known)}" if known else "it has no bugs, so leave that out"
+            raise NotRegisteredError(f"{name} has no bug {bug!r}: {choice}")
         return known[bug].switched_on(machine) if name in models else known[bug].machine()
 
     def _unknown(self, name: str) -> str:

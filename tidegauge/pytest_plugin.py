@@ -180,3 +180,5 @@ def _check_options(options: Any, what: str) -> None:
     for name in options:
         if name not in OPTIONS:
             raise pytest.UsageError(f"{what} has no option {name!r}: there are {', '.join(OPTIONS)}")
+    if isinstance(topics := options.get("topics"), str):
+        raise pytest.UsageError(f"{what} has the topics {topics!r}: give a list of names, as in topics=[{topics!r}]")

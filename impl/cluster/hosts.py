@@ -264,14 +264,22 @@ class TcpHost:
 
 
 def lock_directory(root: Path) -> DiskLock:
-    """Lock a directory, as Kafka locks its log directories. Raises ValueError when another process holds the lock."""
-    root.mkdir(parents=True, exist_ok=True)
+    """Make a directory, and lock it, as Kafka locks its log directories.
+
+    Raises ValueError when it cannot be made or written to, and when another process holds the lock.
+    """
     try:
+        root.mkdir(parents=True, exist_ok=True)
         return RealDisk().lock(str(root / ".lock"))
     except DiskLockedError:
         raise ValueError(
             f"directory is {str(root)!r}: another cluster uses it; end that one, or name another directory"
         ) from None
+    except OSError as error:
+        raise ValueError(
+            f"directory is {str(root)!r}: no files can be kept there ({error.strerror}: {error.filename}); name a "
+            "directory that you may write to"
+        ) from error
 
 
 def refuse_foreign(root: Path) -> None:

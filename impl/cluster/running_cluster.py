@@ -150,6 +150,7 @@ class RunningCluster:
             raise ValueError(f"patience_s is {patience_s!r}: give a number of seconds above 0")
         if config is not None and not isinstance(config, Mapping):
             raise ValueError(f"config is {config!r}: give a mapping of Kafka's names to values")
+        _refuse_unknown(options)
         self._cluster = cluster = Cluster(
             brokers, seed, {**IMPATIENT, **(config or {})}, host=host, trace=trace, **options
         )
@@ -317,6 +318,17 @@ def running_cluster(
 ) -> RunningCluster:
     """A cluster for any Kafka client, in its own thread: see `RunningCluster`."""
     return RunningCluster(brokers, config, host=host, seed=seed, patience_s=patience_s, trace=trace, **options)
+
+
+def _refuse_unknown(options: Mapping[str, object]) -> None:
+    """Raise TypeError for an option that a cluster does not have, with those that are called nearly so."""
+    known = ("brokers", "config", "patience_s", *(Cluster.__init__.__kwdefaults__ or {}))
+    for name in options:
+        if name not in known:
+            import difflib  # few callers mistake a name
+
+            near = difflib.get_close_matches(name, known) or known
+            raise TypeError(f"a running cluster has no option {name!r}: did you mean {' or '.join(near)}?")
 
 
 def _end_leaked(loop: BackgroundLoop[Cluster]) -> None:

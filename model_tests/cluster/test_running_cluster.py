@@ -433,3 +433,16 @@ def test_a_slow_disk_does_not_keep_a_cluster_from_ending() -> None:
         cluster.create_topic("t")
         cluster.slow_disk(0, 8)
     assert not cluster.is_running
+
+
+def test_an_option_that_there_is_not_is_refused_with_those_that_are_called_nearly_so() -> None:
+    with pytest.raises(TypeError, match=r"no option 'broker': did you mean brokers"):
+        running_cluster(broker=3)
+
+
+def test_a_directory_that_cannot_be_made_is_refused_with_the_reason_and_the_way_out(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(
+        ValueError, match=r"directory is '.*file/data': .*Not a directory.*name a directory that you may"
+    ):
+        running_cluster(directory=tmp_path / "file" / "data").start()

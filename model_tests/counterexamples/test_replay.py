@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tidegauge.model_tests.harness.counterexamples.files import FOLDER, Failure, load, replay_line
+from tidegauge.model_tests.harness.counterexamples.files import FOLDER, CounterexampleError, Failure, load, replay_line
 from tidegauge.model_tests.harness.counterexamples.replay import Level, levels_of, replay, replay_file
 from tidegauge.model_tests.harness.registry import HARNESS
 from tidegauge.model_tests.harness.report.plain_steps import PlainSteps
 from tidegauge.model_tests.harness.report.replayed import figure_of
 from tidegauge.spec.kernel.explaining import BECAUSE
 from tidegauge.spec.kernel.narrating import narrate
-from tidegauge.spec.registry import REGISTRY
+from tidegauge.spec.kernel.traces import UnknownMemberError
+from tidegauge.spec.registry import REGISTRY, NotRegisteredError
 
 FILES = sorted(FOLDER.glob("*.json"))
 
@@ -65,6 +68,34 @@ def test_its_steps_count_alike_in_words_in_the_list_and_in_the_diagram(path: Pat
     assert told[done.at or 0].startswith(f"{done.at}. {figure.steps[-1].action}")
     is_drawn = not isinstance(HARNESS.of(counterexample.machine).steps, PlainSteps)
     assert any(step.arrows for step in figure.steps) is is_drawn
+
+
+def raised(value: Any, by: int) -> Any:
+    """A part of a file with every number raised."""
+    if isinstance(value, dict):
+        return {name: raised(inner, by) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [raised(inner, by) for inner in value]
+    return value + by if type(value) is int else value
+
+
+@pytest.mark.parametrize("by", [7, -9])
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_actions_that_name_nobody_are_refused_and_no_bug_of_this_project(path: Path, by: int, tmp_path: Path) -> None:
+    """Or they are never enabled, and skipped: what an editor of the file may write is no reason to crash."""
+    file = json.loads(path.read_text())
+    file["actions"] = raised(file["actions"], by)
+    edited = tmp_path / path.name
+    edited.write_text(json.dumps(file))
+    with suppress(CounterexampleError, UnknownMemberError):
+        (done,) = replay_file(edited, "spec")
+        assert len(done.skipped) + len(done.trace.steps) <= len(file["actions"])
+
+
+def test_a_machine_that_nothing_implements_says_so_whatever_its_bug() -> None:
+    unbound = next(path for path in FILES if not HARNESS.of(load(path).machine).sides)
+    with pytest.raises(NotRegisteredError, match="has no binding to the cores"):
+        replay_file(unbound, "cores")
 
 
 def test_there_is_no_other_level() -> None:

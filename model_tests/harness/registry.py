@@ -265,7 +265,10 @@ class HarnessRegistry:
         """What the harness has for the machine that `spec.registry` has by this name, or by that of a model."""
         machine = REGISTRY.registration(name).name
         if machine not in self._registrations:
-            raise NotRegisteredError(f"{machine} has no registration in harness.registry: add one")
+            raise NotRegisteredError(
+                f"{machine} has no registration in model_tests/harness/registry.py: add one to HARNESS there, as "
+                "_undriven(name, why) for a machine that nothing implements"
+            )
         return self._registrations[machine]
 
     @property

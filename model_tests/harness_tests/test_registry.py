@@ -94,7 +94,7 @@ def test_a_binding_that_is_not_registered_is_refused_by_name(use: Callable[[Regi
         assert bare.sides == ()
         with pytest.raises(NotRegisteredError, match=told):
             use(bare)
-    told = "stray has no registration in harness"
+    told = "stray has no registration in model_tests/harness/registry.py: add one to HARNESS there"
     with REGISTRY.registered(Specification("stray", Stray())), pytest.raises(NotRegisteredError, match=told):
         HARNESS["stray"]
 

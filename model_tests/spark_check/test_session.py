@@ -113,4 +113,4 @@ local_session()
 """
     said = run(code).stderr
     assert "NoSpark: pyspark cannot be imported" in said
-    assert "pip install 'tidegauge[spark]'" in said
+    assert "pip install '.[spark]' in a clone" in said

@@ -174,6 +174,10 @@ def test_a_failing_test_says_what_was_done_to_its_cluster(suite: pytest.Pytester
     ("marker", "message"),
     [
         ("@pytest.mark.kafka(3)", "give its arguments by keyword, as in brokers=3"),
+        (
+            '@pytest.mark.kafka(topics="orders")',
+            "give a list of names, as in topics=['orders']",
+        ),
         ("@pytest.mark.kafka(broker=3)", "@pytest.mark.kafka has no option 'broker': there are brokers, config"),
         ("@pytest.mark.kafka(brokers=0)", "brokers is 0: ask for at least 1"),
         ("@pytest.mark.kafka(config={'num.partition': 3})", "did you mean 'num.partitions'"),

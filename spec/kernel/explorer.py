@@ -64,7 +64,7 @@ def explore(
     if limits.seconds is not None and clock is None:
         raise ValueError(f"a limit of {limits.seconds} seconds needs a clock: pass clock=time.process_time")
     if engine is Engine.FAST and not _fast_is_there():
-        raise ValueError("the fast engine needs numba: pip install 'tidegauge[fast]', or take the plain engine")
+        raise ValueError("the fast engine needs numba: pip install '.[fast]' in a clone, or take the plain engine")
     with _collector_paused():
         if engine is Engine.FAST:
             samples = _samples(machine, limits, symmetry)

@@ -13,12 +13,17 @@ from typing import Generic, TypeVar
 
 import attrs
 
+from tidegauge.spec.kernel.changes import plain
 from tidegauge.spec.kernel.explaining import explained
 from tidegauge.spec.kernel.machine import Action, Machine, NotEnabled
 from tidegauge.spec.kernel.minimising import minimised
 from tidegauge.spec.kernel.nearest import nearest_enabled
 
 S = TypeVar("S")
+
+
+class UnknownMemberError(ValueError):
+    """An action that somebody has written names a process, a partition or an item that the machine does not have."""
 
 
 @attrs.frozen
@@ -159,7 +164,7 @@ def replay(
     """Take `actions` one after the other from `initial` (by default the machine's first initial state).
 
     Stops at the first violation, of `invariant` if that is given, else of any. With `nearest`, the nearest action is
-    taken in place of one that is not enabled.
+    taken in place of one that is not enabled. Raises UnknownMemberError for an action that no search takes.
     """
     behaviour = Behaviour(machine, next(iter(machine.initial())) if initial is None else initial, invariant)
     skipped: list[Action] = []
@@ -168,6 +173,8 @@ def replay(
             break
         try:
             behaviour.take(action)
+        except (IndexError, KeyError) as error:
+            raise UnknownMemberError(f"{plain(action)} names what {machine.name} does not have ({error})") from error
         except NotEnabled:
             instead = nearest_enabled(machine, behaviour.state, action) if nearest else None
             if instead is None:

@@ -78,7 +78,7 @@ def explore(
     stop
         When a violation ends the search: at the first, once each invariant is violated, or never.
     engine
-        How states are found; what is found is the same. `fast` needs numba (`pip install 'tidegauge[fast]'`);
+        How states are found; what is found is the same. `fast` needs numba (`pip install '.[fast]'` in a clone);
         `auto` takes it for large searches, where it can.
     trace
         Write the first counterexample to this file, as JSON lines with every state.

@@ -14,8 +14,9 @@ from tidegauge.exits import Status
 from tidegauge.model_tests.harness.counterexamples.files import Counterexample, Failure, load, replay_line
 from tidegauge.model_tests.harness.counterexamples.replay import Level, Replayed, levels_of
 from tidegauge.model_tests.harness.counterexamples.replay import replay as replay_at
+from tidegauge.model_tests.harness.registry import HARNESS
 from tidegauge.model_tests.harness.report.page import write
-from tidegauge.model_tests.harness.report.replayed import report_of
+from tidegauge.model_tests.harness.report.replayed import report_of, title_of
 from tidegauge.model_tests.harness.report.state_space import Way
 from tidegauge.screen import Screen
 from tidegauge.spec.kernel.changes import plain
@@ -59,6 +60,8 @@ def replay(
         check_page("--page", page)
     bug = None if without_bug else counterexample.bug
     screen.header({"file": file, "bug": bug or "none", "on": on, "expected": counterexample.expected})
+    if bug is not None:
+        screen.say(f"{title_of(bug)}\n")
     levels = levels_of(counterexample.machine, bug) if on == "all" else [Level(on)]
     replayed = [replay_at(counterexample, level, with_bug=not without_bug) for level in levels]
     for number, one in enumerate(replayed):
@@ -93,8 +96,14 @@ def show_left_out(screen: Screen, machine: Machine[Any], bug: str | None) -> Non
     left_out = [level.value for level in Level if level not in levels]
     if left_out:
         only_the_bug = bug is not None and levels_of(machine) != levels
-        why = f"no implementation has the bug {bug}" if only_the_bug else "no implementation is bound to this machine"
+        why = f"no implementation has the bug {bug}" if only_the_bug else why_unbound(machine)
         screen.say(f"not replayed on the {' and the '.join(left_out)}: {why}")
+
+
+def why_unbound(machine: Machine[Any]) -> str:
+    """Why the levels that are left out are not there, as the machine's registration says."""
+    reasons = "; ".join(dict.fromkeys(HARNESS.of(machine).unbound.values()))
+    return f"no implementation is bound to this machine{f': {reasons}' if reasons else ''}"
 
 
 def show(screen: Screen, counterexample: Counterexample, replayed: Replayed, *, told: bool) -> None:

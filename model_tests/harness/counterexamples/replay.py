@@ -119,7 +119,9 @@ def replay(counterexample: Counterexample, level: Level, *, with_bug: bool = Tru
         if counterexample.expected.kind is Failure.INVARIANT or bug is None:
             return _on_machine(machine, counterexample, bug)
         return _beside(counterexample, level, bug, lambda _: SpecBinding(machine))
-    bind = HARNESS.of(counterexample.machine).bind(Side(level.value), HARNESS.roles(bug))
+    registration = HARNESS.of(counterexample.machine)
+    registration.bind(Side(level.value))  # no implementation: that, and not that it has no such bug
+    bind = registration.bind(Side(level.value), HARNESS.roles(bug))
     return _beside(counterexample, level, bug, bind)
 
 
