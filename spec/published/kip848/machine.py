@@ -132,7 +132,7 @@ class Kip848(Kip848Rules):
 
 @attrs.frozen
 class FirstKip848(FirstRules, Kip848):
-    """Version 1."""
+    """The first published version of the same model, without epochs of partitions."""
 
     @property
     def invariants(self) -> Mapping[str, Invariant[State]]:
