@@ -145,7 +145,7 @@ def check(
     anomalies, covered = _checked(operations, starts, level, hole_steps, named)
     if covered is not None:
         covered = attrs.evolve(covered, judged=Judged.of(operations, starts))
-    found = _verdicts(histories, anomalies)
+    found = verdicts_of(histories, anomalies)
     return Verdicts(histories, np.diff(starts), found, tuple(anomalies), operations, covered)
 
 
@@ -212,7 +212,8 @@ def _checked_logs(
     return anomalies, None if covering is None else covering.coverage()
 
 
-def _verdicts(histories: Ints, anomalies: Iterable[Anomaly]) -> Codes:
+def verdicts_of(histories: Ints, anomalies: Iterable[Anomaly]) -> Codes:
+    """The verdict on each history that has these anomalies."""
     found: dict[int, Verdict] = {}
     for one in anomalies:
         if one.name.violates:

@@ -23,7 +23,7 @@ from tidegauge.linearizability.json_objects import each_name_once
 from tidegauge.linearizability.malformed import MalformedRow, sieve, split
 
 ROW_GROUP = 1 << 19
-"""Operations in a row group, but a history is never cut."""
+"""Operations in a row group. It ends where a history ends, unless that is twice as large or more."""
 _DELTA = ("history", "index", "process", "topic", "partition", "offset", "high_watermark", "call", "return")
 
 
@@ -125,7 +125,9 @@ def topic_names(metadata: dict[bytes, bytes] | None, source: str) -> tuple[str, 
 class HistoryWriter:
     """Writes a Parquet file of histories, as they come, in row groups that end where a history ends.
 
-    Each `write` brings whole histories. The file is at `path` once the writer is closed without an error.
+    A history of twice as many rows as a row group should have is written in row groups of its own, so that several
+    readers can share it. Each `write` brings whole histories, or the next rows of a history that is as large. The
+    file is at `path` once the writer is closed without an error.
     """
 
     def __init__(self, path: str | Path, row_group: int = ROW_GROUP) -> None:
@@ -160,9 +162,16 @@ class HistoryWriter:
     def write(self, operations: Operations) -> None:
         """Append whole histories."""
         recoded = self._recoded(operations)
+        begins = recoded.history_starts
         for start, stop in blocks(recoded, self.row_group):
-            self._held.append(recoded.slice(start, stop))
-            if sum(map(len, self._held)) >= self.row_group:
+            # Only the last history of a run may be so large that it has row groups of its own.
+            last = int(begins[np.searchsorted(begins, stop) - 1])
+            large = stop if stop - last < 2 * self.row_group else last
+            self._held.append(recoded.slice(start, large))
+            if large < stop or sum(map(len, self._held)) >= self.row_group:
+                self._flush()
+            for at in range(large, stop, self.row_group):
+                self._held.append(recoded.slice(at, min(at + self.row_group, stop)))
                 self._flush()
 
     def close(self) -> None:

@@ -14,6 +14,7 @@ from tidegauge.spark_check.job import Job, open_job
 from tidegauge.spark_check.page import render
 from tidegauge.spark_check.page_file import check_page, put_page
 from tidegauge.spark_check.places import Place
+from tidegauge.spark_check.planner import HUGE
 from tidegauge.spark_check.session import (
     CORES,
     JVM_MEMORY,
@@ -44,6 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             level=Level(options.level),
             resume=options.resume,
             across_files=options.across_files,
+            huge=options.blocks_from,
         )
         page = None if options.html is None else Place.of(options.html)
         if page is not None:
@@ -106,6 +108,12 @@ def _cores(text: str) -> int:
     return int(text)
 
 
+def _operations(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of operations: use 0 or more")
+    return int(text)
+
+
 def _memory(text: str) -> str:
     try:
         return heap(text)
@@ -140,6 +148,14 @@ def _parser() -> argparse.ArgumentParser:
         "--across-files",
         action="store_true",
         help="the files are parts of one table: an id that two of them have is one history (default: two)",
+    )
+    parser.add_argument(
+        "--blocks-from",
+        type=_operations,
+        default=HUGE,
+        metavar="N",
+        help=f"judge a history of more than N operations in blocks, by many tasks (default: {HUGE:,}; 0: every one "
+        "that has row groups of its own)",
     )
     parser.add_argument("--json", action="store_true", help="print the summary as one JSON object")
     parser.add_argument(

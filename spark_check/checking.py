@@ -102,15 +102,16 @@ def check_parts(parts: Sequence[Part], level: Level, origins: Named | None = Non
     With `origins` the rows have numbers of histories, and the tables their ids and files or sources.
     """
     rows = add(count_column(part.table.column(KEY)) for part in parts)
-    sound, aside, spoiled = _sieve(parts, origins)
-    operations, order = _combine(sound)
-    bad = find(operations)
-    if bad:
-        aside += _place(bad, sound, order, origins)
-        spoiled.update(operations.history[[row.row for row in bad]].tolist())
+    operations, aside, spoiled = sound_rows(parts, origins)
     if spoiled:
         operations = operations.take(np.flatnonzero(~_among(operations.history, spoiled)))
-    verdicts = check(operations, level, named=MOST_GAPS)
+    return checked_of(check(operations, level, named=MOST_GAPS), rows, spoiled, aside, origins)
+
+
+def checked_of(
+    verdicts: Verdicts, rows: RowCounts, spoiled: set[int], aside: list[Aside], origins: Named | None
+) -> Checked:
+    """The tables: verdicts on the sound histories, and of which histories, with so many rows, some rows are aside."""
     first: dict[str, Anomaly] = {}
     for one in verdicts.anomalies:
         first.setdefault(one.name.value, one)
@@ -135,6 +136,27 @@ def check_parts(parts: Sequence[Part], level: Level, origins: Named | None = Non
             for one in verdicts.coverage.gaps
         ),
     )
+
+
+def sound_rows(parts: Sequence[Part], origins: Named | None) -> tuple[Operations, list[Aside], set[int]]:
+    """The rows that are operations, sorted; those that are none, and the histories that have some. Raises BadInput."""
+    sound, aside, spoiled = _sieve(parts, origins)
+    operations, order = _combine(sound)
+    bad = find(operations)
+    if bad:
+        aside += _place(bad, sound, order, origins)
+        spoiled.update(operations.history[[row.row for row in bad]].tolist())
+    return operations, aside, spoiled
+
+
+def with_note(checked: Checked, note: str) -> Checked:
+    """The same with a note on every verdict, besides what it does not cover."""
+    if not note:
+        return checked
+    at = checked.verdicts.schema.get_field_index("note")
+    said = [note if one is None else f"{one}; {note}" for one in checked.verdicts.column(at).to_pylist()]
+    field = checked.verdicts.schema.field(at)
+    return attrs.evolve(checked, verdicts=checked.verdicts.set_column(at, field, pa.array(said, field.type)))
 
 
 def named(table: pa.Table, origins: Named) -> pa.Table:

@@ -17,10 +17,11 @@ import attrs
 import pyarrow as pa
 
 from tidegauge.linearizability.log import Level
-from tidegauge.spark_check.checking import check_parts
+from tidegauge.spark_check.checking import check_parts, with_note
 from tidegauge.spark_check.converting import SPLIT, Counted, Failed, Split, convert, converted, count, numbered, split
 from tidegauge.spark_check.errors import BadInput
 from tidegauge.spark_check.footers import PARQUET, find_files, first_pieces, pieces_of
+from tidegauge.spark_check.huge import HugeHistory, judge_in_blocks
 from tidegauge.spark_check.origins import Origins, extents_of, origins_of
 from tidegauge.spark_check.output import (
     JOB_TABLES,
@@ -38,7 +39,7 @@ from tidegauge.spark_check.output import (
     table_file,
 )
 from tidegauge.spark_check.places import Place
-from tidegauge.spark_check.planner import LARGEST, TARGET, Piece, Plan, Unit, plan
+from tidegauge.spark_check.planner import HUGE, LARGEST, TARGET, Piece, Plan, Unit, plan
 from tidegauge.spark_check.reading import Part, join_bucket, read_unit, split_by_bucket
 from tidegauge.spark_check.reconciling import VerdictFile, reconcile_job
 from tidegauge.spark_check.shipping import ship
@@ -66,6 +67,8 @@ class Work:
     out: Place
     level: Level
     job: str
+    why: str = ""
+    """Why one task judges a history that is for blocks by its size."""
 
     def do(self, unit: Unit) -> Commit | Failed:
         """Read, check and write one unit."""
@@ -94,7 +97,7 @@ class Work:
         began = time.perf_counter()
         try:
             parts = read()
-            checked = check_parts(parts, self.level, unit.origins)
+            checked = with_note(check_parts(parts, self.level, unit.origins), self.why)
         except BadInput as error:
             return Failed(str(error))
         nameless = sum(part.table.column("history").null_count for part in parts)
@@ -116,6 +119,7 @@ class Job:
     largest: int
     split: int
     across_files: bool
+    huge: int
 
     @property
     def finished(self) -> Summary | None:
@@ -167,7 +171,9 @@ class Job:
         if tasks:
             for found in succeed(spark.sparkContext.parallelize(tasks, len(tasks)).map(read_footers)):
                 pieces += found
-        planned, origins = plan_files(pieces, sources, self.target, self.largest, across_files=self.across_files)
+        planned, origins = plan_files(
+            pieces, sources, self.target, self.largest, across_files=self.across_files, huge=self.huge
+        )
         moves = dict(zip(origins.files, origins.moves, strict=True))
         return [(file, moves.get(sources.get(str(file), str(file)), 0)) for file in files], planned, origins
 
@@ -195,12 +201,13 @@ def open_job(
     largest: int = LARGEST,
     split: int = SPLIT,
     across_files: bool = False,
+    huge: int = HUGE,
 ) -> Job:
     """Prepare the job of checking all histories in `paths`: files, folders, patterns, URIs. Writes nothing.
 
     Ids that two files share are two histories, unless histories go on `across_files`. A unit should hold about `target`
-    operations, and at most `largest`. Files of JSON lines are split into parts of `split` bytes. Raises BadInput and
-    BadOutput.
+    operations, and at most `largest`. Files of JSON lines are split into parts of `split` bytes. A history of more than
+    `huge` operations is judged in blocks, by many tasks. Raises BadInput and BadOutput.
     """
     out = Place.of(out)
     files = find_files(paths)
@@ -211,13 +218,13 @@ def open_job(
     manifest = {
         "files": inputs,
         "level": level.value,
-        "unit sizes": [target, largest, split],
+        "unit sizes": [target, largest, split, huge],
         "columns": JOB_TABLES["verdicts"].names,
         "across files": across_files,
     }
     examine(out, manifest, resume)
     work = Work(out, level, job_of(manifest))
-    return Job(files, tuple(pieces), tuple(unread), work, manifest, target, largest, split, across_files)
+    return Job(files, tuple(pieces), tuple(unread), work, manifest, target, largest, split, across_files, huge)
 
 
 def plan_files(
@@ -227,13 +234,14 @@ def plan_files(
     largest: int = LARGEST,
     *,
     across_files: bool = False,
+    huge: int = HUGE,
 ) -> tuple[Plan, Origins]:
     """Number the histories of all files, then plan. `sources`: the file from which a converted file comes."""
     extents = extents_of((sources.get(piece.file, piece.file), piece.low, piece.high) for piece in pieces)
     origins, notes = origins_of(extents, across_files=across_files)
     moves = dict(zip(origins.files, origins.moves, strict=True))
     moved = (_moved(piece, moves.get(sources.get(piece.file, piece.file), 0)) for piece in pieces)
-    planned = plan(moved, target, largest, origins)
+    planned = plan(moved, target, largest, origins, huge)
     return attrs.evolve(planned, notes=(*notes, *planned.notes)), origins
 
 
@@ -252,11 +260,24 @@ def read_footers(files: Iterable[Place]) -> list[Piece] | Failed:
 
 
 def _check_all(spark: SparkSession, units: Sequence[Unit], work: Work) -> Iterator[Commit]:
-    single = [unit for unit in units if unit.buckets == 1]
+    huge = [unit for unit in units if unit.in_blocks]
+    single = [unit for unit in units if unit.buckets == 1 and not unit.in_blocks]
     if single:
         yield from succeed(spark.sparkContext.parallelize(single, len(single)).map(work.do))
     for shared in _by_pieces(unit for unit in units if unit.buckets > 1):
         yield from _check_buckets(spark, shared, work)
+    for unit in huge:
+        yield _check_in_blocks(spark, unit, work)
+
+
+def _check_in_blocks(spark: SparkSession, unit: Unit, work: Work) -> Commit:
+    """Judge one history by many tasks; or by one, where blocks cannot, and then its note says why."""
+    began = time.perf_counter()
+    found = judge_in_blocks(spark, unit, work.level)
+    if isinstance(found, HugeHistory):
+        return commit(work.out, work.job, unit, found.checked, found.nameless, time.perf_counter() - began)
+    alone = attrs.evolve(work, why=str(found))
+    return succeed(spark.sparkContext.parallelize([unit], 1).map(alone.do))[0]
 
 
 def _by_pieces(units: Iterable[Unit]) -> Iterator[list[Unit]]:

@@ -36,6 +36,9 @@ TARGET = 500_000
 LARGEST = 2_000_000
 """Operations that a unit may read at once before it is split by hash."""
 
+HUGE = 10_000_000
+"""A history of more operations is judged in blocks, by many tasks: one would need more than two GiB for it."""
+
 
 @attrs.frozen(order=True)
 class Piece:
@@ -66,6 +69,8 @@ class Unit:
     buckets: int = 1
     origins: Origins = NO_FILES
     """The files of its histories."""
+    in_blocks: bool = False
+    """Whether it is one history that many tasks judge together."""
 
     @property
     def name(self) -> str:
@@ -110,8 +115,17 @@ class _Run:
         return sum(piece.rows for piece in self.pieces)
 
 
-def plan(pieces: Iterable[Piece], target: int = TARGET, largest: int = LARGEST, origins: Origins = NO_FILES) -> Plan:
-    """Divide `pieces` into units of about `target` operations, none over `largest` except for a single history."""
+def plan(
+    pieces: Iterable[Piece],
+    target: int = TARGET,
+    largest: int = LARGEST,
+    origins: Origins = NO_FILES,
+    huge: int = HUGE,
+) -> Plan:
+    """Divide `pieces` into units of about `target` operations, none over `largest` except for a single history.
+
+    One of more than `huge` operations is a unit by itself, for blocks.
+    """
     ordered = sorted((piece for piece in pieces), key=_by_ids)
     blank = tuple(piece for piece in ordered if piece.low is None)
     known = ordered[len(blank) :]
@@ -120,7 +134,7 @@ def plan(pieces: Iterable[Piece], target: int = TARGET, largest: int = LARGEST, 
         begins[_low(piece)].append(piece)
     units: list[Unit] = []
     notes: list[str] = []
-    for together in _gather(_runs(known), target, largest):
+    for together in _gather(_runs(known), target, largest, huge):
         first, last = together[0].first, together[-1].last
         own = tuple(piece for run in together for piece in run.pieces)
         borrowed = tuple(piece for piece in begins[last] if piece not in together[-1].pieces)
@@ -133,11 +147,14 @@ def plan(pieces: Iterable[Piece], target: int = TARGET, largest: int = LARGEST, 
                 "operations overlap. "
                 "They are shuffled by history, which is several times slower; write each history's rows together"
             )
+        elif first == last and rows > huge:
+            notes.append(f"{origins.words(last)} alone has about {rows:,} operations: it is for blocks, by many tasks")
         elif rows > largest:
             notes.append(f"{origins.words(last)} alone has about {rows:,} operations: it is one unit")
         files = origins.between(first, last)
         number = len(units)
-        units += [Unit(number + at, first, last, own, borrowed, at, buckets, files) for at in range(buckets)]
+        in_blocks = first == last and rows > huge
+        units += [Unit(number + at, first, last, own, borrowed, at, buckets, files, in_blocks) for at in range(buckets)]
     if blank:
         units.append(Unit(len(units), None, None, blank))
     return Plan(tuple(units), tuple(notes))
@@ -173,14 +190,16 @@ def _runs(ordered: Sequence[Piece]) -> Iterator[_Run]:
         yield _Run(first, last, tuple(ordered[start:]))
 
 
-def _gather(runs: Iterable[_Run], target: int, largest: int) -> Iterator[list[_Run]]:
-    """Neighbouring runs, as many as make up `target`; a run over `largest` stays alone."""
+def _gather(runs: Iterable[_Run], target: int, largest: int, huge: int) -> Iterator[list[_Run]]:
+    """Neighbouring runs, as many as make up `target`; one over `largest`, or one history over `huge`, stays alone."""
     together: list[_Run] = []
-    rows = 0
+    rows, is_full = 0, False
     for run in runs:
-        if together and (rows + run.rows > target or run.rows > largest):
+        alone = run.rows > largest or (run.first == run.last and run.rows > huge)
+        if together and (rows + run.rows > target or alone or is_full):
             yield together
             together, rows = [], 0
+        is_full = alone
         together.append(run)
         rows += run.rows
     if together:

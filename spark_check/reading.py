@@ -35,6 +35,9 @@ ROWS_AT_A_TIME = 16_384
 """A borrowed piece is read in steps of so many rows, until the one history in question ends."""
 
 
+BLOCK = 1 << 19
+"""A row group of a history that many tasks judge is read in blocks of so many rows."""
+
 SOURCE = b"spark_check.source"
 """In the metadata of a converted file: the file from which it is."""
 _ROW = "spark_check.row"
@@ -71,6 +74,16 @@ def read_unit(unit: Unit) -> Iterator[Part]:
             yield _read_history(piece, unit.last)
         else:
             part = read_piece(piece)
+            yield part.of(_owned(unit, part.table))
+
+
+def read_in_blocks(unit: Unit, piece: Piece) -> Iterator[Part]:
+    """Read the rows of a row group that `unit` owns, so many at a time. Raises BadInput if the file cannot be read."""
+    with _open(piece) as file:
+        columns, group, at = _columns(file, piece.row_group), [piece.row_group], 0
+        for batch in file.iter_batches(BLOCK, row_groups=group, columns=columns, use_threads=False):
+            part = _part(piece, file, np.arange(at, at + len(batch)), pa.Table.from_batches([batch]))
+            at += len(batch)
             yield part.of(_owned(unit, part.table))
 
 

@@ -6,7 +6,7 @@ takes the k-th of them, in order of call. Everything else is for `holes.fill`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 import attrs
@@ -32,24 +32,31 @@ def find_unfillable_holes(known: Known, steps: int) -> Iterator[Occurrences]:
         if hole is not None:
             impossible.append((group, hole))
 
+    knew = np.array([holed.first_to_know(group, hole.start) for group, hole in impossible], np.int64)
+    yield from unfillable(known, steps, np.array(undecided, np.int64), [hole for _, hole in impossible], knew)
+
+
+def unfillable(known: Known, steps: int, undecided: Ints, holes: Sequence[Hole], knew: Ints) -> Iterator[Occurrences]:
+    """The partitions of the rows `undecided`, of which `steps` steps do not tell; and `holes`, each with the row that
+    was the first to know that the log is longer.
+    """
+    ops, group = known.rows.ops, known.rows.group
+
     def not_told(k: int) -> str:
         return f"whether unknown batches can fill its holes was not decided in {steps} steps"
 
-    first = np.array(undecided, np.int64)
-    yield occurrences(Name.UNDECIDED, known.rows.group[first], (first,), not_told)
-    groups = np.array([group for group, _ in impossible], np.int64)
-    knew = np.array([holed.first_to_know(group, hole.start) for group, hole in impossible], np.int64)
-    ops = known.rows.ops
+    yield occurrences(Name.UNDECIDED, group[undecided], (undecided,), not_told)
+    least = np.minimum(known.at_least, known.exposed)
 
     def unaccounted(k: int) -> str:
-        hole = impossible[k][1]
+        hole = holes[k]
         where = f"offset {hole.start}" if hole.stop == hole.start + 1 else f"offsets {hole.start} to {hole.stop - 1}"
         return (
-            f"the log was at least {holed.least[knew[k]]} long when #{ops.index[knew[k]]} returned at "
+            f"the log was at least {least[knew[k]]} long when #{ops.index[knew[k]]} returned at "
             f"{ops.returned[knew[k]]}, but no produce accounts for {where}"
         )
 
-    yield occurrences(Name.OFFSET_HOLE, groups, (knew,), unaccounted)
+    yield occurrences(Name.OFFSET_HOLE, group[knew], (knew,), unaccounted)
 
 
 @attrs.frozen(eq=False, slots=False)
@@ -165,7 +172,7 @@ class _Holed:
         lengths, when = self.deadlines(group)
         pinned = known.weak[loose]
         if not elections and not pinned.any() and (sizes == 1).all():
-            return _fill_with_single_records(starts, stops, limits, np.sort(ops.call[loose]), lengths, when)
+            return fill_with_single_records(starts, stops, limits, np.sort(ops.call[loose]), lengths, when)
         free = self._free(group, int(starts[0]), int(sizes.max()), elections)
         earliest: dict[tuple[int, int], int] = {}
         for row in moved.tolist():
@@ -196,7 +203,7 @@ class _Holed:
         return free
 
 
-def _fill_with_single_records(
+def fill_with_single_records(
     starts: Ints, stops: Ints, limits: Ints, calls: Ints, lengths: Ints, when: Ints
 ) -> tuple[Filling, Hole | None]:
     """Match the k-th hole with the k-th call, of which there are as many at least."""
