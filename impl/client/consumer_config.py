@@ -35,7 +35,9 @@ class ConsumerConfig:
     group_remote_assignor: str | None = None
     """The coordinator's assignor, uniform or range, in the protocol consumer; None: the coordinator chooses."""
     client_rack: str = ""
-    """Where it is; "": nowhere. `range` gives a member what has a replica there, if it can (KIP-881)."""
+    """Where it is; "": nowhere. The assignors but `roundrobin` give a member what has a replica there, if they can
+    (KIP-881), and leaders send it to a follower there, with `replica.selector.class` (KIP-392).
+    """
     partition_assignment_strategy: tuple[str | Assignor, ...] = ("range",)
     """The assignors that it knows, the best one first."""
     auto_offset_reset: str = "latest"

@@ -5,6 +5,10 @@ Theory of operation
 A partition is fetched from while nothing of it is buffered. What is taken from the buffer moves the position, and the
 next fetch begins at once, so that it is under way while the application works. What comes from where nobody reads any
 more, because the application has sought, or has given the partition back, is dropped: the position tells.
+
+Each request names the consumer's rack. A leader may respond with a follower there, and no records; then that is fetched
+from (`preferred_replicas`, KIP-392). What a follower refuses the leader is asked for, out of range or not: a follower
+may be behind.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ from tidegauge.impl.client.client import RETRIABLE
 from tidegauge.impl.client.consumer_record import ConsumerRecord
 from tidegauge.impl.client.errors import KafkaError, NoPositionError
 from tidegauge.impl.client.positions import Partition, Position, Positions
+from tidegauge.impl.client.preferred_replicas import PreferredReplicas
 from tidegauge.impl.wire.channel import NoResponseError, UnreachableError
 from tidegauge.impl.wire.fetch_messages import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionFetched
 
@@ -46,6 +51,16 @@ class _Buffered:
 class _Asked:
     route: Route
     position: Position
+    address: Address
+    """The leader's, or that of a follower."""
+
+    @property
+    def partition(self) -> Partition:
+        return self.route.topic, self.route.partition
+
+    @property
+    def is_of_leader(self) -> bool:
+        return self.address == self.route.address
 
 
 class Prefetching:
@@ -71,6 +86,7 @@ class Prefetching:
         """The fetches that are under way."""
         self._learning: Final[set[str]] = set()
         """Topics whose leaders are looked for."""
+        self._preferred: Final = PreferredReplicas(config.metadata_max_age_ms)
         self._resting: Final[set[Partition]] = set()
         """Partitions that are tried again after a while."""
 
@@ -111,11 +127,16 @@ class Prefetching:
             self._positions.led(partition, route.leader_epoch)
             if partition not in self._positions.fetchable():
                 self._news()  # it has to be validated first
-            elif route.address not in self._asked_of:
-                asked.setdefault(route.address, []).append(_Asked(route, position))
+            elif (address := self._source(partition, route)) not in self._asked_of:
+                asked.setdefault(address, []).append(_Asked(route, position, address))
         for address, those in asked.items():
-            self._asked_of[address] = {(one.route.topic, one.route.partition) for one in those}
+            self._asked_of[address] = {one.partition for one in those}
             nursery.start_soon(self._fetch, address, those, nursery)
+
+    def _source(self, partition: Partition, route: Route) -> Address:
+        """The broker to fetch from: the follower that is preferred, or the leader."""
+        broker = self._preferred.broker(partition, route.leader_epoch, trio.current_time())
+        return route.address if broker is None else self._client._routes.address(broker) or route.address
 
     def _is_due(self, partition: Partition) -> bool:
         buffered = self._buffered.get(partition)
@@ -149,7 +170,8 @@ class Prefetching:
             response: FetchResponse = await self._client._ask(address, self._request(asked), wait_ms)
         except (UnreachableError, NoResponseError):
             for one in asked:
-                self._rest((one.route.topic, one.route.partition), nursery)
+                self._preferred.forget(one.partition)
+                self._rest(one.partition, nursery)
         else:
             for one, data in self._pairs(asked, response):
                 self._arrived(one, data, response.error_code, nursery)
@@ -171,6 +193,7 @@ class Prefetching:
             config.fetch_min_bytes,
             config.fetch_max_bytes,
             isolation_level=int(config.isolation_level == "read_committed"),
+            rack_id=config.client_rack,
         )
 
     @staticmethod
@@ -180,7 +203,7 @@ class Prefetching:
         return ((one, told.get((one.route.topic_id, one.route.partition))) for one in asked)
 
     def _arrived(self, one: _Asked, data: PartitionFetched | None, refused: ErrorCode, nursery: trio.Nursery) -> None:
-        partition, offset = (one.route.topic, one.route.partition), one.position.offset
+        partition, offset = one.partition, one.position.offset
         position = self._positions.position(partition)
         if position is None or position.offset != offset:
             return
@@ -189,8 +212,16 @@ class Prefetching:
                 raise KafkaError(refused if refused is not ErrorCode.none else ErrorCode.unknown_server_error, "")
             batches, last = requests.fetched_batches(data, offset)
         except KafkaError as error:
-            self._refused(partition, offset, error, nursery)
+            self._preferred.forget(partition)
+            if one.is_of_leader:
+                self._refused(partition, offset, error, nursery)
+            else:
+                self._rest(partition, nursery)
             return
+        assert data is not None, "it is refused else"
+        if one.is_of_leader and data.preferred_read_replica >= 0:
+            preferred, epoch = data.preferred_read_replica, one.route.leader_epoch
+            self._preferred.prefer(partition, preferred, epoch, trio.current_time())
         records = [
             ConsumerRecord(*partition, *record, header.partition_leader_epoch)  # type: ignore[arg-type]
             for header, those in batches

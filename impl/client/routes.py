@@ -51,6 +51,10 @@ class Routes:
         route = self._topics.get(topic, {}).get(partition)
         return route if isinstance(route, Route) else None
 
+    def address(self, broker: int) -> Address | None:
+        """Where a broker is, if that is known."""
+        return self._brokers.get(broker)
+
     async def leader(self, client: AnyBroker, topic: str, partition: int) -> Route:
         """The route to a partition's leader. Raises KafkaError, UnreachableError or NoResponseError."""
         if topic not in self._topics:
