@@ -1,11 +1,13 @@
 """How fast the explorer is by both engines, and whether it agrees with TLC on the large sizes of the published KIP-320.
 
-    python -m benchmarks.explorer [--quick]
+    python -m benchmarks.explorer [--quick] [--workers N]
 
 Rates are per CPU second of this process, with WeakIsr and StrongIsr checked in every state. TLC's, for the same model
 on a like machine, are 4,000 to 11,000 distinct states per CPU second. The last table has our own models: how much
 faster the fast engine is than the plain one in the same run, how often it asks the machine, and the bytes that it keeps
-of a state. Exit status 1 if any number differs from TLC's, or between the engines.
+of a state. Then whole models by one process and by N workers (2): seconds of each, and the CPU seconds of all processes
+together as a multiple of one's: what workers cost, however loaded the machine is. Exit status 1 if any number differs
+from TLC's, or between the engines.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from tidegauge.model_tests.spec.published.found_by_tlc import (
     Shortest,
     Space,
 )
-from tidegauge.spec.kernel.exploration import Engine
+from tidegauge.spec.kernel.exploration import Engine, Exploration
 from tidegauge.spec.kernel.explorer import explore
 from tidegauge.spec.kernel.progress import Limits, Stop
 from tidegauge.spec.published.kip320.machine import Kip320
@@ -126,16 +128,54 @@ def engines(quick: bool) -> bool:
     return agrees
 
 
+SHARED = ("network", "idempotence-two-producers", "transactions-coordinator", "recovery")
+"""Models that are explored whole by workers."""
+
+
+def workers(quick: bool, count: int) -> bool:
+    """Explore models by one process and by workers; one line each."""
+    columns = (
+        f"{'states':>10}{'s':>8}{f'{count} workers':>12}{'speed-up':>10}{'CPU s':>8}{'of workers':>12}{'ratio':>7}"
+    )
+    print(f"\n{'model, plain engine':34}{columns}  load")
+    agrees = True
+    for name in SHARED[-2:] if quick else SHARED:
+        one, seconds, cpu = timed(name, 1)
+        shared, seconds_shared, cpu_shared = timed(name, count)
+        agrees &= one == shared
+        walls = f"{seconds:>8.1f}{seconds_shared:>12.1f}{seconds / seconds_shared:>10.2f}"
+        cpus = f"{cpu:>8.1f}{cpu_shared:>12.1f}{cpu_shared / cpu:>7.2f}"
+        print(f"{name:34}{one.distinct:>10,}{walls}{cpus}  {os.getloadavg()[0]:.1f}", flush=True)
+    return agrees
+
+
+def timed(name: str, count: int) -> tuple[Exploration[Any], float, float]:
+    """An exploration by so many workers, its seconds, and the CPU seconds of all its processes."""
+    machine, began, cpu = REGISTRY.machine(name), time.monotonic(), cpu_of_all()
+    engine = Engine.PLAIN if count == 1 else None
+    found = explore(machine, stop=Stop.EACH, converges=True, engine=engine, workers=count)
+    return found, time.monotonic() - began, cpu_of_all() - cpu
+
+
+def cpu_of_all() -> float:
+    """CPU seconds of this process and of those that it has waited for."""
+    spent = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in spent)
+
+
 def verdict(agrees: bool) -> str:
     return "agrees" if agrees else "DIFFERS"
 
 
 def main(words: Sequence[str] | None = None) -> int:
     less = f"only up to {QUICK_DISTINCT:,} states, one epoch change"
-    quick = parser("explorer", __doc__, quick=less).parse_args(words).quick
+    asked = parser("explorer", __doc__, quick=less)
+    asked.add_argument("--workers", type=int, default=2, help="processes of the last table")
+    given = asked.parse_args(words)
+    quick = given.quick
     print(f"load {os.getloadavg()[0]:.1f}; the fast engine's code is compiled before it is timed")
     explore(Kip320(max_leader_epoch=0), engine=Engine.FAST)
-    agreed = [spaces(quick), counterexamples(quick), engines(quick)]
+    agreed = [spaces(quick), counterexamples(quick), engines(quick), workers(quick, given.workers)]
     return 0 if all(agreed) else 1
 
 

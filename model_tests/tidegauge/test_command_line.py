@@ -102,6 +102,22 @@ def test_explore_as_json_gives_the_counts(capsys: pytest.CaptureFixture[str]) ->
     assert found["options"]["replicas"] == 2
 
 
+def test_explore_by_workers_finds_the_same_and_says_how_many_they_were(capsys: pytest.CaptureFixture[str]) -> None:
+    bounded = (*SMALL, "--max-states", 60)
+    (_, one), (_, two) = document(capsys, *bounded), document(capsys, *bounded, "--workers", 2)
+    assert (one["workers"], two["workers"]) == (1, 2)
+    for name in ("levels", "coverage", "cut", "reached"):
+        assert two[name] == one[name]
+    status, out, _ = run(capsys, *bounded, "--workers", 2)
+    assert (status, "(stopped by: states, plain engine, 2 workers)" in out) == (0, True)
+
+
+def test_explore_refuses_workers_of_the_fast_engine(capsys: pytest.CaptureFixture[str]) -> None:
+    status, _, told = run(capsys, *SMALL, "--workers", 2, "--engine", "fast")
+    assert status == 2
+    assert "2 workers run the plain engine" in told
+
+
 def test_explore_stopped_by_a_limit_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     status, found = document(capsys, "explore", "kip320", "--max-states", 100)
     assert (status, found["complete"], found["cut"]) == (0, False, "states")

@@ -21,6 +21,8 @@ class Edges:
         self._targets = array("I")
         self.add = self._targets.append
         """Adds the target of a step from the state that is being expanded."""
+        self.add_all = self._targets.extend
+        """Adds the targets of several, as an array of type I."""
 
     def close(self) -> None:
         """All steps from the state have been added; those of the next one follow."""

@@ -22,7 +22,7 @@ step at all where nothing fair can happen.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Generic, TypeVar
 
 import attrs
@@ -133,25 +133,51 @@ def convergence(
 ) -> Convergence[S]:
     """Check the goals in the bottom components of a search: `trace` gives the way to a state of that number.
 
-    With symmetry a state stands for its orbit, by all `renamings`. The orbits of a bottom component are a bottom
-    component of orbits, and it is enough to ask one state of each about a goal that does not tell them apart. Raises
-    AsymmetryError for a goal that does.
+    With symmetry a state stands for its orbit, by all `renamings` (see `first_failures`).
     """
-    goals, first = machine.converges, dict[str, int]()
-    count = total = 0
+
+    def failures(numbers: Sequence[int]) -> dict[str, int]:
+        return first_failures(machine, ((number, states[number]) for number in numbers), renamings)
+
+    return converged(machine, components, failures, trace)
+
+
+def converged(
+    machine: Machine[S],
+    components: Iterable[Sequence[int]],
+    failures: Callable[[Sequence[int]], Mapping[str, int]],
+    trace: Callable[[int], Trace[S]],
+) -> Convergence[S]:
+    """What became of the goals; `failures` says of states in which of them each goal is false first."""
+    members: list[int] = []
+    count = 0
     for component in components:
         count += 1
-        total += len(component)
-        for number in component:
-            for goal, holds in goals.items():
-                truth = holds(states[number])
-                if not truth:
-                    first[goal] = min(number, first.get(goal, number))
-                if any(holds(machine.permute(states[number], renaming)) is not truth for renaming in renamings):
-                    raise AsymmetryError(
-                        f"the goal {goal!r} of {machine.name} tells interchangeable processes apart: "
-                        "explore it without symmetry"
-                    )
+        members += component
+    first = failures(members)
     bottom = BottomComponents(machine)
-    lassos = [bottom.lasso(goal, trace(first[goal])) for goal in goals if goal in first]
-    return Convergence(tuple(goals), count, total, tuple(lasso for lasso in lassos if lasso is not None))
+    lassos = [bottom.lasso(goal, trace(first[goal])) for goal in machine.converges if goal in first]
+    told = tuple(lasso for lasso in lassos if lasso is not None)
+    return Convergence(tuple(machine.converges), count, len(members), told)
+
+
+def first_failures(
+    machine: Machine[S], states: Iterable[tuple[int, S]], renamings: Sequence[tuple[int, ...]] = ()
+) -> dict[str, int]:
+    """The least number of a state, of these, in which each goal is false.
+
+    The orbits of a bottom component are a bottom component of orbits, and it is enough to ask one state of each about a
+    goal that does not tell them apart. Raises AsymmetryError for a goal that does.
+    """
+    goals, first = machine.converges, dict[str, int]()
+    for number, state in states:
+        for goal, holds in goals.items():
+            truth = holds(state)
+            if not truth:
+                first[goal] = min(number, first.get(goal, number))
+            if any(holds(machine.permute(state, renaming)) is not truth for renaming in renamings):
+                raise AsymmetryError(
+                    f"the goal {goal!r} of {machine.name} tells interchangeable processes apart: "
+                    "explore it without symmetry"
+                )
+    return first

@@ -59,6 +59,8 @@ class Exploration(Generic[S]):
     """By the fast engine: how often the machine ran; all else was looked up."""
     bytes: int | None = attrs.field(default=None, eq=False)
     """By the fast engine: memory that its states take, without what is known of rules and of fair steps."""
+    workers: int = attrs.field(default=1, eq=False)
+    """Processes that the states were spread over."""
 
     @property
     def complete(self) -> bool:

@@ -11,7 +11,7 @@ callback, and traces are values.
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, MutableSequence, Sequence
 from contextlib import contextmanager, suppress
 from typing import TypeVar
 
@@ -20,7 +20,7 @@ from tidegauge.spec.kernel.exploration import Engine, Exploration
 from tidegauge.spec.kernel.machine import Machine
 from tidegauge.spec.kernel.plain import PlainSearch
 from tidegauge.spec.kernel.progress import UNLIMITED, Clock, Cut, Limits, OnProgress, Progress, Stop
-from tidegauge.spec.kernel.symmetry import AsymmetryError
+from tidegauge.spec.kernel.symmetry import AsymmetryError, Orbits
 
 __all__ = [
     "AsymmetryError",
@@ -49,23 +49,32 @@ def explore(
     clock: Clock | None = None,
     progress: OnProgress | None = None,
     engine: Engine | None = None,
+    workers: int = 1,
 ) -> Exploration[S]:
     """Visit the reachable states of `machine`, breadth first, checking every invariant in every one of them.
 
     `symmetry` keeps one state per orbit (see spec.kernel.symmetry). With `converges` the machine's goals are checked in
     all bottom components (see spec.kernel.convergence); a search that was cut checks those that it has seen whole.
     `progress` is called every few thousand states. Without an `engine` the fast one is taken for what has more than
-    TRIAL states, where numba is installed and the machine can be followed.
+    TRIAL states, where numba is installed and the machine can be followed. More than one of `workers` are so many
+    processes, forked from this one, over which the states are spread (see spec.kernel.shared); they run the plain
+    engine. A clock is read in this process: one of CPU time sees nothing of theirs.
     Raises ValueError for a limit on seconds without a clock, for symmetry that the machine does not declare, or for
-    the fast engine where it cannot be.
+    the fast engine or workers where they cannot be; DiedError for a worker that is gone.
     """
     if not isinstance(machine, Machine):
         raise TypeError(f"explore takes a machine, not {machine!r}: for example tidegauge.Replication(brokers=3)")
     if limits.seconds is not None and clock is None:
         raise ValueError(f"a limit of {limits.seconds} seconds needs a clock: pass clock=time.process_time")
+    if workers < 1:
+        raise ValueError(f"workers={workers}: a search takes at least one")
+    if workers > 1 and engine is Engine.FAST:
+        raise ValueError(f"{workers} workers run the plain engine: take it, or the fast one without workers")
     if engine is Engine.FAST and not _fast_is_there():
         raise ValueError("the fast engine needs numba: pip install '.[fast]' in a clone, or take the plain engine")
     with _collector_paused():
+        if workers > 1:
+            return _by_workers(machine, workers, limits, stop, clock, progress, symmetry, converges)
         if engine is Engine.FAST:
             samples = _samples(machine, limits, symmetry)
             found = _fast(machine, samples, limits, stop, clock, progress, symmetry, converges)
@@ -99,6 +108,32 @@ def _fast_is_there() -> bool:
     except (ImportError, RuntimeError):  # the latter where numba finds no place for what it has compiled
         return False
     return bool(search)
+
+
+def _by_workers(
+    machine: Machine[S],
+    workers: int,
+    limits: Limits,
+    stop: Stop,
+    clock: Clock | None,
+    progress: OnProgress | None,
+    symmetry: bool,
+    converges: bool,
+) -> Exploration[S]:
+    from tidegauge.spec.kernel.shared.processes import Processes
+    from tidegauge.spec.kernel.shared.search import SharedSearch
+    from tidegauge.spec.kernel.shared.share import Share
+
+    if symmetry:
+        Orbits(machine)  # refuses a machine that declares none
+    with_edges = converges and bool(machine.converges)
+
+    def make(index: int, at: MutableSequence[int]) -> Share[S]:
+        return Share(machine, index, workers, symmetry=symmetry, with_edges=with_edges, at=at)
+
+    with Processes(workers, make) as crew:
+        search = SharedSearch(machine, limits, stop, clock, progress, crew, symmetry=symmetry, converges=converges)
+        return search.run()
 
 
 def _samples(machine: Machine[S], limits: Limits, symmetry: bool) -> Sequence[S]:

@@ -14,7 +14,7 @@ the whole of it does not do less.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Generic, TypeVar
 
 import attrs
@@ -196,27 +196,47 @@ def responses(
     """Check what the machine owes; `states` are all that are reachable, and `trace` gives the way to one by its number.
 
     With symmetry a state stands for its orbit, by all `renamings`; from there on no two states are taken for one.
-    Raises AsymmetryError for a `when` or `then` that tells the states of an orbit apart.
     """
+
+    def starts(name: str) -> dict[int, S]:
+        return {number: states[number] for number in owed_in(machine, name, enumerate(states), renamings)}
+
+    return responded(machine, starts, trace)
+
+
+def responded(
+    machine: Machine[S], starts: Callable[[str], Mapping[int, S]], trace: Callable[[int], Trace[S]]
+) -> Responses[S]:
+    """What becomes of what is owed; `starts` gives the states in which it is, by their numbers, in order."""
     lassos = []
-    for name, owed in machine.leads_to.items():
-        begins = []
-        for number, state in enumerate(states):
-            is_owed = owed.when(state) and not owed.then(state)
-            if any(
-                (owed.when(renamed) and not owed.then(renamed)) is not is_owed
-                for renamed in (machine.permute(state, renaming) for renaming in renamings)
-            ):
-                raise AsymmetryError(
-                    f"{name!r} of {machine.name} tells interchangeable processes apart: explore it without symmetry"
-                )
-            if is_owed:
-                begins.append(number)
-        starts = [states[number] for number in begins]
-        found = Waiting(machine, name).lasso(starts, _ways(trace, begins))
+    for name in machine.leads_to:
+        begins = starts(name)
+        found = Waiting(machine, name).lasso([*begins.values()], _ways(trace, [*begins]))
         if found is not None:
             lassos.append(found)
     return Responses(tuple(machine.leads_to), tuple(lassos))
+
+
+def owed_in(
+    machine: Machine[S], name: str, states: Iterable[tuple[int, S]], renamings: Sequence[tuple[int, ...]] = ()
+) -> list[int]:
+    """The numbers of those states in which something is owed and has not come.
+
+    Raises AsymmetryError for a `when` or `then` that tells the states of an orbit apart.
+    """
+    owed, begins = machine.leads_to[name], []
+    for number, state in states:
+        is_owed = owed.when(state) and not owed.then(state)
+        if any(
+            (owed.when(renamed) and not owed.then(renamed)) is not is_owed
+            for renamed in (machine.permute(state, renaming) for renaming in renamings)
+        ):
+            raise AsymmetryError(
+                f"{name!r} of {machine.name} tells interchangeable processes apart: explore it without symmetry"
+            )
+        if is_owed:
+            begins.append(number)
+    return begins
 
 
 def _ways(trace: Callable[[int], Trace[S]], numbers: Sequence[int]) -> Callable[[int], Trace[S]]:

@@ -40,6 +40,8 @@ class Search(ABC, Generic[S]):
     """With symmetry: by which a state stands for its orbit."""
     asked: int | None = None
     """How often the machine ran, where that is counted."""
+    workers: int = 1
+    """Processes that the states are spread over."""
 
     def __init__(
         self,
@@ -133,6 +135,7 @@ class Search(ABC, Generic[S]):
             seconds=self.elapsed(),
             asked=self.asked,
             bytes=self.kept_bytes(),
+            workers=self.workers,
         )
 
     def responded(self, cut: Cut | None) -> Responses[S] | None:

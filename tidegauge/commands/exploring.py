@@ -53,6 +53,7 @@ def explore(
     max_seconds: float | None = None,
     stop: Literal["first", "each", "never"] = "first",
     engine: Literal["auto", "plain", "fast"] = "auto",
+    workers: int = 1,
     trace: Path | None = None,
     counterexample: Path | None = None,
     page: Path | None = None,
@@ -74,12 +75,13 @@ def explore(
     max_depth
         Stop after so many levels.
     max_seconds
-        Stop after so many CPU seconds.
+        Stop after so many CPU seconds; with workers, so many seconds.
     stop
         When a violation ends the search: at the first, once each invariant is violated, or never.
     engine
-        How states are found; what is found is the same. `fast` needs numba (`pip install '.[fast]'` in a clone);
-        `auto` takes it for large searches, where it can.
+        `fast` needs numba (`pip install '.[fast]'` in a clone), `auto` takes it for large searches; the same is found.
+    workers
+        Spread the states over so many processes, which run the plain engine; what is found is the same.
     trace
         Write the first counterexample to this file, as JSON lines with every state.
     counterexample
@@ -100,7 +102,7 @@ def explore(
     check_outputs(trace, counterexample, page)
     screen.header({"spec": spec, "bug": bug, **settable(machine), "symmetry": symmetry, "stop": stop})
     how = None if engine == "auto" else Engine(engine)
-    found = searched(screen, machine, limits=limits, stop=Stop(stop), symmetry=symmetry, engine=how)
+    found = searched(screen, machine, limits=limits, stop=Stop(stop), symmetry=symmetry, engine=how, workers=workers)
     show(screen, machine, found)
     write_counterexample(screen, machine, found, bug, trace, counterexample)
     if page is not None:
@@ -121,7 +123,8 @@ def searched(screen: Screen, machine: Machine[Any], **options: Any) -> Explorati
             rate = f"{at.rate:,.0f}/s" if at.rate else ""
             advance(f"{at.distinct:,} states, depth {at.depth}, {at.frontier:,} to expand {rate}")
 
-        return search(machine, converges=True, clock=time.process_time, progress=on_progress, **options)
+        clock = time.process_time if options.get("workers", 1) == 1 else time.monotonic
+        return search(machine, converges=True, clock=clock, progress=on_progress, **options)
 
 
 def check_outputs(trace: Path | None, counterexample: Path | None, page: Path | None) -> None:
@@ -194,9 +197,12 @@ def to_replay(machine: Machine[Any], bug: str | None, found: Exploration[Any]) -
 def show(screen: Screen, machine: Machine[Any], found: Exploration[Any]) -> None:
     """The tables of one exploration, and what it found."""
     ended = "every reachable state" if found.complete else f"stopped by: {found.cut.value if found.cut else ''}"
+    seconds, by = "CPU s", f"{found.engine.value} engine"
+    if found.workers > 1:
+        seconds, by = "s", f"{by}, {found.workers} workers"
     screen.say(
         f"{found.distinct:,} distinct states, {found.generated:,} steps, depth {found.depth}, "
-        f"{found.seconds or 0:.1f} CPU s, {found.rate or 0:,.0f} states/s ({ended}, {found.engine.value} engine)"
+        f"{found.seconds or 0:.1f} {seconds}, {found.rate or 0:,.0f} states/s ({ended}, {by})"
     )
     if found.orbits is not None:
         screen.say(f"the orbits hold {found.orbits:,} states: so many has the search without symmetry")
@@ -267,6 +273,7 @@ def document(found: Exploration[Any]) -> dict[str, Any]:
     return {
         "machine": found.machine,
         "engine": found.engine.value,
+        "workers": found.workers,
         "holds": found.holds,
         "complete": found.complete,
         "cut": found.cut.value if found.cut else None,

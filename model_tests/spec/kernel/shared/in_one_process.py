@@ -1,0 +1,44 @@
+"""Searches by several shares that stand in this process: what is sent is pickled as ever, and nothing is forked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from tidegauge.spec.kernel.exploration import Exploration
+from tidegauge.spec.kernel.machine import Machine
+from tidegauge.spec.kernel.progress import UNLIMITED, Limits, Stop
+from tidegauge.spec.kernel.shared.search import SharedSearch, Watch
+from tidegauge.spec.kernel.shared.share import Share
+
+S = TypeVar("S")
+
+
+class InOneProcess:
+    """The shares of a search, called one after the other."""
+
+    def __init__(self, shares: Sequence[Share[Any]]) -> None:
+        self.shares, self.count = shares, len(shares)
+
+    def call(self, method: str, arguments: Sequence[tuple[Any, ...]], watch: Watch | None = None) -> list[Any]:
+        return [getattr(share, method)(*own) for share, own in zip(self.shares, arguments, strict=True)]
+
+
+def crew_of(machine: Machine[Any], count: int, *, symmetry: bool = False, with_edges: bool) -> InOneProcess:
+    shares = range(count)
+    return InOneProcess([Share(machine, share, count, symmetry=symmetry, with_edges=with_edges) for share in shares])
+
+
+def explore_by_shares(
+    machine: Machine[S],
+    count: int,
+    *,
+    limits: Limits = UNLIMITED,
+    stop: Stop = Stop.FIRST,
+    symmetry: bool = False,
+    converges: bool = True,
+) -> Exploration[S]:
+    """What `explore` finds with so many workers."""
+    crew = crew_of(machine, count, symmetry=symmetry, with_edges=converges and bool(machine.converges))
+    search = SharedSearch(machine, limits, stop, None, None, crew, symmetry=symmetry, converges=converges)
+    return search.run()

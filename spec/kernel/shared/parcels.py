@@ -1,0 +1,71 @@
+"""What shares of a search send to each other: the states that another one owns, and the values that it lacks."""
+
+from __future__ import annotations
+
+import pickle
+import traceback
+from array import array
+from collections.abc import Iterator
+from typing import Any
+
+from tidegauge.spec.kernel.shared.values import Key, Peer
+
+__all__ = ["Parcel", "loaded_error", "packed_error"]
+
+
+class Parcel:
+    """States for one share: the first step to each, its class of action, the size of the orbit, state and orbit."""
+
+    def __init__(self) -> None:
+        self._steps, self._kinds, self._sizes = array("q"), array("h"), array("Q")
+        self._keys: list[Key] = []
+        self._orbits: list[Key] = []
+
+    def __iter__(self) -> Iterator[tuple[int, int, int, Key, Key]]:
+        return zip(self._steps, self._kinds, self._sizes, self._keys, self._orbits, strict=True)
+
+    def add(self, step: int, kind: int, size: int, key: Key, orbit: Key) -> None:
+        self._steps.append(step)
+        self._kinds.append(kind)
+        self._sizes.append(size)
+        self._keys.append(key)
+        self._orbits.append(orbit)
+
+    def packed(self, peer: Peer[Any]) -> bytes:
+        """As bytes, with what the peer has to learn first. Raises TypeError for what cannot be sent."""
+        content: list[object] = [self._steps, self._kinds, self._sizes]
+        for keys in (self._keys, self._orbits) if self._orbits != self._keys else (self._keys,):
+            columns = [array("I", numbers) for numbers in zip(*keys, strict=True)]
+            content += [peer.definitions(columns), columns]
+        return pickle.dumps(content, pickle.HIGHEST_PROTOCOL)
+
+    @classmethod
+    def read(cls, packed: bytes, peer: Peer[Any]) -> Parcel:
+        """What a peer has sent, in the numbers of this process."""
+        read = cls()
+        read._steps, read._kinds, read._sizes, *sent = pickle.loads(packed)
+        keys = []
+        for definitions, columns in zip(sent[::2], sent[1::2], strict=True):
+            peer.learn(definitions)
+            keys.append(peer.read(columns))
+        read._keys, read._orbits = keys[0], keys[-1]
+        return read
+
+
+def packed_error(error: Exception) -> bytes:
+    """An exception as bytes, with its traceback as a note; one that cannot be sent is told in words."""
+    error.add_note("".join(["in a worker: ", *traceback.format_exception(error)]).rstrip())
+    try:
+        packed = pickle.dumps(error, pickle.HIGHEST_PROTOCOL)
+        pickle.loads(packed)
+    except Exception:
+        told = RuntimeError(f"{type(error).__name__}: {error}")
+        told.__notes__ = error.__notes__
+        return pickle.dumps(told, pickle.HIGHEST_PROTOCOL)
+    return packed
+
+
+def loaded_error(packed: bytes) -> Exception:
+    """The exception of `packed_error`."""
+    error: Exception = pickle.loads(packed)
+    return error

@@ -1,0 +1,355 @@
+"""One process's part of a search: the states that it owns, what it finds when it expands them, and what it is sent.
+
+A state belongs to the share that its hash says. The search goes on level by level, in four turns. All shares *expand*
+their states, and make a parcel for each other one of what that one owns. Each *places* what it was sent: it keeps what
+it does not know, by the step that led there first. The search sorts those steps, and so each share *numbers* its new
+states as one process would have, and checks what must hold in them. Last it *settles* what counts of the level.
+
+A *step* is an integer: the number of the state that it leads out of, and its place among the steps of that state. Steps
+in order are the order in which one process takes them. Nothing here knows a process or a pipe.
+"""
+
+from __future__ import annotations
+
+import pickle
+from array import array
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, MutableSequence, Sequence
+from typing import Any, Generic, TypeVar
+
+import attrs
+
+from tidegauge.spec.kernel.convergence import first_failures
+from tidegauge.spec.kernel.coverage import Counts
+from tidegauge.spec.kernel.leads_to import owed_in
+from tidegauge.spec.kernel.machine import Action, Machine
+from tidegauge.spec.kernel.shared.orbits import NamedOrbits
+from tidegauge.spec.kernel.shared.parcels import Parcel, packed_error
+from tidegauge.spec.kernel.shared.values import Key, Peer, Values
+
+__all__ = ["PLACES", "Expanded", "Judged", "Share", "Tallies", "place_of", "state_of"]
+
+S = TypeVar("S")
+
+PLACES = 1 << 20
+"""Steps of one state, at most."""
+_INITIAL = -1
+"""In place of a class of action: no step led there."""
+_LOOK = 512
+"""States expanded between two looks at whether the search is over."""
+
+
+def state_of(step: int) -> int:
+    """The number of the state that a step leads out of; -1 for what leads to an initial state."""
+    return step // PLACES
+
+
+def place_of(step: int) -> int:
+    """The place of a step among those of its state."""
+    return step % PLACES
+
+
+@attrs.frozen
+class Expanded:
+    """What a share has found in a level."""
+
+    parcels: tuple[bytes, ...]
+    """For each share what it owns."""
+    violations: tuple[tuple[int, int], ...]
+    """Steps that violate: which, and the place of the invariant."""
+    error: tuple[int, bytes] | None
+    """Where a rule raised, and what."""
+    expanded: int
+
+
+@attrs.frozen
+class Judged:
+    """What a share says of its new states."""
+
+    violations: tuple[tuple[int, int], ...]
+    """The step to a state that violates, and the place of the invariant."""
+    error: tuple[int, bytes] | None
+    goals: dict[str, int]
+    """The first state that reaches each goal, by its number."""
+    told: tuple[bytes, ...]
+    """For each share the numbers of the states that it has sent, where it has edges to them."""
+
+
+@attrs.frozen
+class Tallies:
+    """What counts of a level: by class of action, and of states."""
+
+    enabled: tuple[int, ...]
+    taken: tuple[int, ...]
+    found: tuple[int, ...]
+    terminal: int
+    orbits: int
+
+
+@attrs.define
+class _Level:
+    """What is kept of the level that is being expanded."""
+
+    states: array[int] = attrs.field(factory=lambda: array("q"))
+    kinds: array[int] = attrs.field(factory=lambda: array("H"))
+    """By step its class of action; those of a state end at `ends`."""
+    ends: array[int] = attrs.field(factory=lambda: array("Q"))
+    edges: array[int] = attrs.field(factory=lambda: array("q"))
+    """Targets of fair steps: the number of a state, or -1 - the place of one that has none yet."""
+    edge_ends: array[int] = attrs.field(factory=lambda: array("Q"))
+    met: dict[Key, int] = attrs.field(factory=dict)
+    """States, or orbits, that this share did not own before, by their places."""
+    reached: list[tuple[int, int, int, Key]] = attrs.field(factory=list)
+    """By place: the first step there, its class of action, the size of the orbit, and the state."""
+    routes: list[list[int]] = attrs.field(factory=list)
+    """By share: the places of the states that were sent to it."""
+
+
+class Share(Generic[S]):
+    """The share `index` of `count`."""
+
+    def __init__(
+        self,
+        machine: Machine[S],
+        index: int,
+        count: int,
+        *,
+        symmetry: bool = False,
+        with_edges: bool = False,
+        at: MutableSequence[int] | None = None,
+    ) -> None:
+        self.machine, self.index, self.count = machine, index, count
+        self.with_edges = with_edges
+        self.at = at if at is not None else [_INITIAL] * count
+        """By share the state that it is expanding: what is told if it dies."""
+        self.watch: Callable[[int, int], bool] = lambda expanded, taken: False
+        """Called now and then with the states expanded and the steps taken in a level: whether the search is over."""
+        self.values: Values[S] = Values(next(iter(machine.initial()), None))
+        self.orbits = NamedOrbits(machine, self.values) if symmetry else None
+        self.peers = [Peer(self.values) for _ in range(count)]
+        self.kinds = {kind: place for place, kind in enumerate(Counts(machine))}
+        self.invariants = list(machine.invariants.values())
+        self.step_invariants = list(machine.step_invariants.values())
+        self.known: dict[Key, int] = {}
+        """The number of each state that it owns, or of its orbit."""
+        self.keys: list[Key] = []
+        self.numbers = array("q")
+        """Of each state that it owns, in order."""
+        self.frontier: list[tuple[Key, S]] = []
+        self.level = _Level()
+        self.own = Parcel()
+        """What it owns of what it has reached itself."""
+        self.arrivals: list[tuple[int, int, int, Key, Key]] = []
+        """New states in order: the step, its class of action, the size of the orbit, the state, and the orbit."""
+        self.asked: list[list[Key]] = []
+        """By share: the orbits whose numbers it wants to know."""
+        self.degrees, self.targets = array("I"), array("I")
+        self._step = 0
+        """The step that is being taken: where a rule raises, if one does."""
+
+    # --- the first turn ----------------------------------------------------------------------------------------------
+
+    def begin(self) -> Expanded:
+        """Reach the initial states, each of which is the owner's to keep."""
+        self.level = _Level()
+        for place, state in enumerate(self.machine.initial()):
+            self._reach(self.values.key(state), state, -PLACES + place, _INITIAL)
+        return Expanded(self._parcels(), (), None, 0)
+
+    def expand(self) -> Expanded:
+        """Take every step out of the newest states."""
+        self.level = _Level()
+        violations: list[tuple[int, int]] = []
+        error: tuple[int, bytes] | None = None
+        first = len(self.keys) - len(self.frontier)
+        for expanded, (key, state) in enumerate(self.frontier):
+            if not expanded % _LOOK and self.watch(expanded, len(self.level.kinds)):
+                break
+            number = self.at[self.index] = self.numbers[first + expanded]
+            self.level.states.append(number)
+            try:
+                self._expand_one(number, key, state, violations)
+            except Exception as raised:
+                error = self._step, packed_error(raised)
+                break
+            finally:
+                self.level.ends.append(len(self.level.kinds))
+                self.level.edge_ends.append(len(self.level.edges))
+        self.at[self.index] = _INITIAL
+        return Expanded(self._parcels(), tuple(violations), error, len(self.level.states))
+
+    def _expand_one(self, number: int, key: Key, state: S, violations: list[tuple[int, int]]) -> None:
+        level, kinds, known, is_fair = self.level, self.kinds, self.known, self.machine.is_fair
+        fields = self.values.fields(state)
+        key_after, step_invariants, with_edges = self.values.key_after, self.step_invariants, self.with_edges
+        step = self._step = number * PLACES
+        for action, after in self.machine.successors(state):
+            kind = kinds.get(type(action))
+            if kind is None:
+                kind = self._undeclared(type(action))
+            level.kinds.append(kind)
+            for place, holds in enumerate(step_invariants):
+                if not holds(state, action, after):
+                    violations.append((step, place))
+            reached = key_after(fields, key, after)
+            target = known.get(reached) if self.orbits is None else None
+            if target is None:
+                target = self._reach(reached, after, step, kind)
+            if with_edges and is_fair(state, action, after):
+                level.edges.append(target)
+            step = self._step = step + 1
+        if step - number * PLACES > PLACES:
+            raise ValueError(f"{step - number * PLACES} steps lead out of one state: workers count {PLACES} at most")
+
+    def _undeclared(self, kind: type[Action]) -> int:
+        Counts(self.machine)[kind]  # refuses it, with words
+        raise AssertionError(f"{kind} is declared")
+
+    def _reach(self, key: Key, state: S, step: int, kind: int) -> int:
+        """The number of a state that is reached, or -1 - its place among those that have none yet."""
+        orbit, size = (key, 1) if self.orbits is None else self.orbits.of(key, state)
+        number = self.known.get(orbit)
+        if number is not None:
+            return number
+        level = self.level
+        place = level.met.setdefault(orbit, len(level.reached))
+        if place == len(level.reached):
+            level.reached.append((step, kind, size, key))
+        return -1 - place
+
+    def _parcels(self) -> tuple[bytes, ...]:
+        """What was reached, for its owners."""
+        level = self.level
+        parcels = [Parcel() for _ in range(self.count)]
+        level.routes = [[] for _ in parcels]
+        met = zip(level.met, self.values.hashes(level.met), level.reached, strict=True)
+        for place, (orbit, hashes, (step, kind, size, key)) in enumerate(met):
+            owner = hash(hashes) % self.count
+            parcels[owner].add(step, kind, size, key, orbit)
+            level.routes[owner].append(place)
+        level.met, level.reached = {}, []
+        self.own = parcels[self.index]
+        pairs = enumerate(zip(parcels, self.peers, strict=True))
+        return tuple(b"" if index == self.index else parcel.packed(peer) for index, (parcel, peer) in pairs)
+
+    # --- the second turn ---------------------------------------------------------------------------------------------
+
+    def place(self, parcels: Sequence[bytes]) -> bytes:
+        """Keep the states that were sent and are new, by the first steps to them; returns those steps, in order."""
+        new: dict[Key, tuple[int, int, int, Key]] = {}
+        self.asked = []
+        for index, (peer, packed) in enumerate(zip(self.peers, parcels, strict=True)):
+            asked: list[Key] = []
+            parcel = self.own if index == self.index else Parcel.read(packed, peer)
+            for step, kind, size, key, orbit in parcel:
+                asked.append(orbit)
+                if orbit not in self.known:
+                    best = new.get(orbit)
+                    if best is None or step < best[0]:
+                        new[orbit] = step, kind, size, key
+            self.asked.append(asked if self.with_edges else [])
+        self.arrivals = sorted((*arrival, orbit) for orbit, arrival in new.items())
+        return array("q", [step for step, *_ in self.arrivals]).tobytes()
+
+    # --- the third turn ----------------------------------------------------------------------------------------------
+
+    def number(self, numbers: bytes, pending: Sequence[str]) -> Judged:
+        """Take the numbers of the new states, in order, and hold each against the invariants and the pending goals."""
+        given = _integers(numbers)
+        self.frontier = []
+        self.keys += [key for _, _, _, key, _ in self.arrivals]
+        self.numbers += given
+        for number, (_, _, _, _, orbit) in zip(given, self.arrivals, strict=True):
+            self.known[orbit] = number
+        violations: list[tuple[int, int]] = []
+        goals: dict[str, int] = {}
+        waiting = {name: self.machine.sometimes[name] for name in pending}
+        error: tuple[int, bytes] | None = None
+        for number, (step, _, _, key, _) in zip(given, self.arrivals, strict=True):
+            state = self.values.state(key)
+            self.frontier.append((key, state))
+            try:
+                violations += [(step, place) for place, holds in enumerate(self.invariants) if not holds(state)]
+                for name in [name for name, holds in waiting.items() if holds(state)]:
+                    goals[name] = number
+                    del waiting[name]
+            except Exception as raised:
+                error = step, packed_error(raised)
+                break
+        told = tuple(array("q", [self.known[orbit] for orbit in asked]).tobytes() for asked in self.asked)
+        return Judged(tuple(violations), error, goals, told)
+
+    # --- the fourth turn ---------------------------------------------------------------------------------------------
+
+    def settle(self, last: int | None, found_last: bool, told: Sequence[bytes]) -> Tallies:
+        """Count what the level has up to the step `last`; `found_last`: whether what that one led to counts as found.
+
+        `told` are the numbers of the states that were sent to each share.
+        """
+        self._keep_edges(told)
+        level = self.level
+        ends = level.ends
+        whole = len(level.states) if last is None else bisect_left(level.states, state_of(last))
+        taken = Counter(level.kinds[: ends[whole - 1]] if whole else [])
+        enabled: Counter[int] = Counter()
+        terminal = begin = 0
+        for end in ends[:whole]:
+            enabled.update(set(level.kinds[begin:end]))
+            terminal += begin == end
+            begin = end
+        if last is not None and whole < len(level.states) and level.states[whole] == state_of(last):
+            cut = level.kinds[begin : min(begin + place_of(last) + 1, ends[whole])]
+            taken.update(cut)
+            enabled.update(set(cut))
+        arrived = [
+            (kind, size)
+            for step, kind, size, _, _ in self.arrivals
+            if last is None or step < last or (step == last and found_last)
+        ]
+        found = Counter(kind for kind, _ in arrived)
+        rows = [tuple(count[kind] for kind in range(len(self.kinds))) for count in (enabled, taken, found)]
+        return Tallies(rows[0], rows[1], rows[2], terminal, sum(size for _, size in arrived))
+
+    def _keep_edges(self, told: Sequence[bytes]) -> None:
+        level = self.level
+        if not self.with_edges:
+            return
+        numbers: dict[int, int] = {}
+        for places, own in zip(level.routes, told, strict=True):
+            numbers.update(zip(places, _integers(own), strict=True))
+        begin = 0
+        for end in level.edge_ends:
+            self.degrees.append(end - begin)
+            self.targets.extend(edge if edge >= 0 else numbers[-1 - edge] for edge in level.edges[begin:end])
+            begin = end
+
+    # --- in the end --------------------------------------------------------------------------------------------------
+
+    def edges(self) -> tuple[bytes, bytes]:
+        """How many fair steps lead out of each state that was expanded, in order, and where to."""
+        return self.degrees.tobytes(), self.targets.tobytes()
+
+    def failures(self, numbers: Sequence[int]) -> dict[str, int]:
+        """The first of these states in which each goal of `converges` is false."""
+        renamings = self.orbits.renamings if self.orbits else ()
+        return first_failures(self.machine, ((number, self.state(number)) for number in numbers), renamings)
+
+    def owed(self, name: str) -> list[int]:
+        """The states in which something is owed (`leads_to`)."""
+        renamings = self.orbits.renamings if self.orbits else ()
+        states = zip(self.numbers, map(self.values.state, self.keys), strict=True)
+        return owed_in(self.machine, name, states, renamings)
+
+    def tell(self, numbers: Sequence[int]) -> bytes:
+        """States by their numbers."""
+        return pickle.dumps([self.state(number) for number in numbers], pickle.HIGHEST_PROTOCOL)
+
+    def state(self, number: int) -> S:
+        return self.values.state(self.keys[bisect_left(self.numbers, number)])
+
+
+def _integers(packed: bytes) -> array[int]:
+    found: array[Any] = array("q")
+    found.frombytes(packed)
+    return found

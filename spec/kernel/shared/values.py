@@ -1,0 +1,185 @@
+"""States as short tuples of numbers: for each field the number under which this process first met its value.
+
+Most fields of a state are those of the state before it, and few values are new: a search of 10,000 states of a
+partition on three brokers meets 3,000. So a tuple is made, compared and sent in a fraction of the time that the state
+takes, and a value is sent to another process once (`Peer`). Numbers differ between processes. What is the same in all
+of them is the hash of a value, as they are forks of one process: whatever PYTHONHASHSEED was there, it is theirs.
+
+What is pickled for a peer is remembered as long as the search lasts: values that have a part in common, as most have,
+send it once, and have it in common there. Equal parts that are one object are compared and hashed much faster.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from io import BytesIO
+from operator import attrgetter
+from typing import Any, Generic, TypeAlias, TypeVar
+
+import attrs
+
+__all__ = ["Columns", "Definitions", "Key", "Peer", "Values"]
+
+S = TypeVar("S")
+Key: TypeAlias = tuple[int, ...]
+"""By field the number of its value."""
+Columns: TypeAlias = Sequence[Sequence[int]]
+"""Keys, by field: the numbers of all of them."""
+Definitions: TypeAlias = tuple[list[tuple[int, int]], bytes]
+"""Columns and numbers, and the values that they stand for, pickled one after the other."""
+
+
+class _Column(dict[object, int]):
+    """The values of one field, numbered in the order in which they are met."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.values_met: list[Any] = []
+        self.hashes: list[int] = []
+
+    def __missing__(self, value: object) -> int:
+        hash_ = hash(value)
+        number = self[value] = len(self.values_met)
+        self.values_met.append(value)
+        self.hashes.append(hash_)
+        return number
+
+
+class Values(Generic[S]):
+    """The values that a process has met, by field. `sample` is a state of the class that all states have.
+
+    States that are not what their fields are have one column, for themselves.
+    """
+
+    def __init__(self, sample: S | None) -> None:
+        self._kind: type[Any] = type(sample)
+        self._get, self._made = _taken_apart(self._kind)
+        self.columns = [_Column() for _ in self._get(sample)]
+
+    def fields(self, state: S) -> tuple[Any, ...]:
+        """Raises TypeError for a state of another class."""
+        if type(state) is not self._kind:
+            raise TypeError(
+                f"states are of two classes, {self._kind.__name__} and {type(state).__name__}: explore without workers"
+            )
+        return self._get(state)
+
+    def key(self, state: S) -> Key:
+        return tuple([column[value] for column, value in zip(self.columns, self.fields(state), strict=True)])
+
+    def key_after(self, fields: tuple[Any, ...], key: Key, after: S) -> Key:
+        """The key of a state that shares most of its fields with one that has these fields and this key."""
+        return tuple(
+            [
+                number if value is before else column[value]
+                for column, value, before, number in zip(self.columns, self.fields(after), fields, key, strict=True)
+            ]
+        )
+
+    def state(self, key: Key) -> S:
+        state: S = self._made([column.values_met[number] for column, number in zip(self.columns, key, strict=True)])
+        return state
+
+    def hashes(self, keys: Iterable[Key]) -> list[tuple[int, ...]]:
+        """What names each state in all processes: the hashes of its fields."""
+        columns = zip(self.columns, zip(*keys, strict=True), strict=False)  # without keys there are no columns
+        return [*zip(*[map(column.hashes.__getitem__, numbers) for column, numbers in columns], strict=True)]
+
+
+class Peer(Generic[S]):
+    """Another process: which values were sent to it, and what its numbers mean."""
+
+    def __init__(self, values: Values[S]) -> None:
+        self._values = values
+        self._sent: list[set[int]] = [set() for _ in values.columns]
+        self._meanings: list[dict[int, int]] = [{} for _ in values.columns]
+        """By column and its number: ours."""
+        self._outgoing, self._incoming = BytesIO(), BytesIO()
+        self._pickler, self._unpickler = _Pickler(self._outgoing, _PROTOCOL), pickle.Unpickler(self._incoming)
+
+    def definitions(self, columns: Columns) -> Definitions:
+        """What it has to know to read these keys, and was not sent before. Raises TypeError for what cannot be sent."""
+        needed: list[tuple[int, int]] = []
+        for place, (numbers, sent) in enumerate(zip(columns, self._sent, strict=False)):
+            new = sorted(set(numbers) - sent)
+            sent.update(new)
+            needed += [(place, number) for number in new]
+        try:
+            for place, number in needed:
+                self._pickler.dump(self._values.columns[place].values_met[number])
+        except Exception as error:
+            raise TypeError(f"states cannot be sent from worker to worker: {error}") from error
+        return needed, _taken(self._outgoing)
+
+    def learn(self, definitions: Definitions) -> None:
+        """Take in what its numbers mean."""
+        needed, packed = definitions
+        self._incoming.write(packed)
+        self._incoming.seek(0)
+        for place, number in needed:
+            self._meanings[place][number] = self._values.columns[place][self._unpickler.load()]
+        _taken(self._incoming)
+
+    def read(self, columns: Columns) -> list[Key]:
+        """Keys of its, in our numbers."""
+        pairs = zip(self._meanings, columns, strict=False)
+        return [*zip(*[map(meanings.__getitem__, numbers) for meanings, numbers in pairs], strict=True)]
+
+
+_PROTOCOL = pickle.HIGHEST_PROTOCOL
+
+
+class _Pickler(pickle.Pickler):
+    """Pickles an instance of attrs as a call of its class, which takes half the time of setting its fields."""
+
+    def reducer_override(self, value: Any) -> Any:
+        kind: Any = type(value)
+        get = _arguments_of(kind)
+        return NotImplemented if get is None else (kind, get(value))
+
+
+@cache
+def _arguments_of(kind: type[Any]) -> Callable[[Any], tuple[Any, ...]] | None:
+    """Gives what an instance is made of again, in order; None for a class that may make something else of it."""
+    if not _is_its_fields(kind) or any(field.kw_only or field.validator for field in attrs.fields(kind)):
+        return None
+    return _getter([field.name for field in attrs.fields(kind)])
+
+
+def _taken(file: BytesIO) -> bytes:
+    """All that was written, which is there no more."""
+    packed = file.getvalue()
+    file.seek(0)
+    file.truncate()
+    return packed
+
+
+def _taken_apart(kind: type[Any]) -> tuple[Callable[[Any], tuple[Any, ...]], Callable[[list[Any]], Any]]:
+    """What takes a state apart, and what makes it again."""
+    if not _is_its_fields(kind):
+        return lambda state: (state,), lambda values: values[0]
+    fields = attrs.fields(kind)
+    if any(field.kw_only for field in fields):
+        aliases = [field.alias for field in fields]
+        return _getter([field.name for field in fields]), lambda values: kind(**dict(zip(aliases, values, strict=True)))
+    return _getter([field.name for field in fields]), lambda values: kind(*values)
+
+
+def _getter(names: list[str]) -> Callable[[Any], tuple[Any, ...]]:
+    if len(names) == 1:
+        only = attrgetter(*names)
+        return lambda state: (only(state),)
+    return attrgetter(*names)
+
+
+def _is_its_fields(kind: type[Any]) -> bool:
+    """Whether states of the class are equal if their fields are, and can be made of them again."""
+    return (
+        attrs.has(kind)
+        and bool(fields := attrs.fields(kind))
+        and not hasattr(kind, "__attrs_post_init__")
+        and kind.__eq__ is not object.__eq__
+        and all(field.init and field.eq and field.eq_key is None and field.converter is None for field in fields)
+    )
