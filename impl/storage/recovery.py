@@ -81,6 +81,8 @@ class Recovery:
     """Whether the recovery point was beyond all that is known of the log."""
     ends_in_damage: bool = False
     """Whether the log or a file of it may have gone on: it ended in damage, and nothing told how far it went."""
+    end_without_files: int = 0
+    """Up to where something knows of a log that has no file left."""
     is_start_in_doubt: bool = False
     """Whether nothing told if there were segments before the first one."""
     was_damaged: bool = False
@@ -181,7 +183,7 @@ def recover_segments(
 def next_segment(segments: Sequence[Segment], recovery: Recovery, log_start_offset: int) -> int | None:
     """Where the log goes on in a new segment: it has none, or its end is damaged; None when the last one grows."""
     if not segments:
-        return max([log_start_offset, *(gap.end for gap in recovery.gaps)])
+        return max([log_start_offset, recovery.end_without_files, *(gap.end for gap in recovery.gaps)])
     last = segments[-1]
     ends_in_gap = bool(recovery.gaps) and recovery.gaps[-1].end > last.base_offset
     return last.next_offset if last.ends_damaged or ends_in_gap else None
@@ -206,7 +208,7 @@ class _Recovering:
         self.segments: list[Segment] = []
         self.gaps: list[Gap] = []
         self.strays: list[str] = []
-        self.scanned = self.cut_bytes = 0
+        self.scanned = self.cut_bytes = self._end_without_files = 0
         self.is_point_rejected = self.ends_in_damage = False
         self._has_dropped_damage = False
         """Whether a file was set aside of which nothing tells what it held."""
@@ -245,10 +247,9 @@ class _Recovering:
 
     def found(self, *, is_point_rejected: bool, checkpointed_epochs: Sequence[EpochEntry] | None) -> Recovery:
         """What was found and done."""
-        strays, gaps = tuple(self.strays), tuple(sorted(self.gaps))
-        cut, damaged_end = self.cut_bytes, self.ends_in_damage
-        epochs = checkpointed_epochs
-        return Recovery(self.scanned, cut, strays, gaps, is_point_rejected, damaged_end, checkpointed_epochs=epochs)
+        work = self.scanned, self.cut_bytes, tuple(self.strays), tuple(sorted(self.gaps))
+        end = self.ends_in_damage, self._end_without_files
+        return Recovery(*work, is_point_rejected, *end, checkpointed_epochs=checkpointed_epochs)
 
     def go_on_from(self, before: _Recovering) -> None:
         """Take over what was done to files, which are not as they were when the log is read again.
@@ -488,8 +489,16 @@ class _Recovering:
         files = (*self._snapshots, *self._bases)
         log_start = self._known.log_start_offset
         known = (*files, log_start) if log_start <= reach else files
+        told.append(self._borne_out(reach))
         known_end = [offset for offset in told if offset <= reach] + [offset for offset in known if offset <= flushed]
         return max(known_end, default=0)
+
+    def _borne_out(self, reach: int) -> int:
+        """How far a log start bears out that the log went: to a recovery point before it, or to itself without one."""
+        if self._flushed == _ENDLESS:
+            return self._start_from(self.end_offset)
+        point = self._known.recovery_point
+        return point if point <= min(self._known.log_start_offset, reach) else 0
 
     def _find_lost_tail(self, starts_below: int | None) -> None:
         """Where the log ends before its recovery point, the rest is a gap if something else knows of it."""
@@ -500,6 +509,7 @@ class _Recovering:
         if known_end > end:
             if self.segments:
                 self.segments[-1].next_offset = known_end
+            self._end_without_files = 0 if self.segments else known_end
             start = end if self.segments else max(self._known.log_start_offset, starts_below or 0)
             self._add_gap(start, known_end, "the end of the log is missing")
         if known_end <= self.end_offset < self._known.high_watermark:

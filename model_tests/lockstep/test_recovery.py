@@ -24,6 +24,7 @@ from tidegauge.spec.recovery.actions import (
     LoseStart,
     LowerPoint,
     MakeUp,
+    NoteHighWatermark,
     Open,
     Roll,
     Spoil,
@@ -93,13 +94,9 @@ def test_an_epoch_that_begins_behind_the_end_denies_the_epochs_whether_or_not_al
     ("log", "damage"),
     [
         ((Append(1), StartAt(1), Close()), (LosePoint(), LoseStart(), LoseSegment(0))),
-        (
-            (Append(1), Roll(), StartAt(1), Close(), Open(False), Close()),
-            (LoseEpochs(False), LosePoint(), MakeUp(0, True)),
-        ),
         ((Append(2), Roll(), StartAt(2), Close(), Open(False), Close()), (LoseStart(), LowerPoint(1), MakeUp(1, True))),
     ],
-    ids=["it has no file", "a stray file before it", "a stray file at a recovery point that is too low"],
+    ids=["it has no file", "a stray file at a recovery point that is too low"],
 )
 def test_a_closed_log_that_three_damages_have_made_shorter_says_so(
     log: Sequence[Action], damage: Sequence[Action]
@@ -109,6 +106,43 @@ def test_a_closed_log_that_three_damages_have_made_shorter_says_so(
     failure = failure_of(pair, actions)
     assert failure is None, failure.words
     assert (tuple(pair.actions), pair.state.ends_in_damage) == (actions, True)
+
+
+@pytest.mark.parametrize(
+    ("log", "damage", "end"),
+    [
+        (
+            (Append(2), NoteHighWatermark(), StartAt(2), Close()),
+            (LoseStart(), LowerPoint(1), LoseSegment(0)),
+            1,
+        ),
+        (
+            (Append(2), StartAt(2), Close(), LoseEpochs(True), Spoil(0, 0, Rot.CONTENT), Open(False), Close()),
+            (LowerPoint(1),),
+            1,
+        ),
+        (
+            (Append(2), Roll(), StartAt(2), Close(), Open(False), Close()),
+            (LoseEpochs(False), LowerPoint(1), MakeUp(0, True)),
+            2,
+        ),
+        (
+            (Append(1), Roll(), StartAt(1), Close(), Open(False), Close()),
+            (LoseEpochs(False), LosePoint(), MakeUp(0, True)),
+            1,
+        ),
+    ],
+    ids=["no file", "a damaged file", "a stray file, and a low point", "a stray file, and no point"],
+)
+def test_three_damages_do_not_have_a_closed_log_give_an_offset_twice(
+    log: Sequence[Action], damage: Sequence[Action], end: int
+) -> None:
+    """Its recovery point and its log start bear each other out, or its start stands alone."""
+    actions = (Open(False), *log, *damage, Open(True))
+    pair = CheckedLockstep(Recovery(max_damages=3), RecoveryCores(Recovery()))
+    failure = failure_of(pair, actions)
+    assert failure is None, failure.words
+    assert (tuple(pair.actions), pair.state.end) == (actions, end)
 
 
 def test_a_log_of_which_all_was_lost_does_not_start_where_the_epochs_of_the_former_one_do() -> None:

@@ -52,7 +52,7 @@ class Opening(Rules, Replacements):
             taken = self.taken_in(state, 0, reads_all=True)
         segments, gaps = taken.segments, sorted(taken.gaps)
         if not segments:
-            segments = [Segment(max([state.start, *(end for _, end in gaps)]))]
+            segments = [Segment(max([state.start, taken.end, *(end for _, end in gaps)]))]
         elif segments[-1].torn or (gaps and gaps[-1][1] > segments[-1].base):
             segments = [*segments, Segment(taken.end)]
         end, first = max(taken.end, segments[-1].base), segments[0].base
@@ -109,15 +109,14 @@ class Opening(Rules, Replacements):
                 taken.segments.append(segment)
                 taken.end = segment.end
                 continue
-            while waiting and waiting[0].base < segment.end:  # only what the disk has made up
+            while waiting and waiting[0].base < self.read(segment).end:  # only what the disk has made up
                 taken.leave(waiting.pop(0).batches)
             self.take_in_read(state, taken, segment, waiting[0].base if waiting else None, point, flushed)
         known_end = self.known_end(state, point)
         if known_end > taken.end:
             start = taken.end if taken.segments else max(state.start, known_start or 0)
             taken.add_gap(start, known_end)
-            if taken.segments:
-                taken.end = known_end
+            taken.end = known_end
         taken.ends_in_damage |= self.is_end_unsure(state, taken, point)
         taken.is_rejected = self.is_rejected(point, max(taken.end, known_end, state.start))
         return taken
@@ -264,7 +263,13 @@ class Opening(Rules, Replacements):
         is_whole = state.is_clean and not point
         told = (state.high_watermark if is_whole else min(state.high_watermark, flushed), *self.ends_told(state, point))
         names = {state.start, *state.snapshots, *(segment.base for segment in state.segments)}
-        return max([*told, *(offset for offset in names if offset <= flushed)])
+        return max([self.borne_out(state, point), *told, *(offset for offset in names if offset <= flushed)])
+
+    def borne_out(self, state: State, point: int) -> int:
+        """How far a log start bears out that the log went: to a recovery point before it, or to itself without one."""
+        if state.is_clean and not point:
+            return self.start_not_denied(state)
+        return point if point <= state.start else 0
 
     def ends_told(self, state: State, point: int) -> frozenset[int]:
         """What snapshots tell of the end after a clean stop whose recovery point is lost."""

@@ -87,11 +87,11 @@ class Properties(Opening):
         }
 
     def no_offset_is_given_twice(self, before: State, action: Action, after: State) -> bool:
-        """A log ends at its recovery point and its start or beyond, unless nothing else knew, or much is damaged.
+        """A log ends at its recovery point and its start or beyond, unless nothing else knew of that point.
 
         One that was closed in order ends where its snapshots do, though the recovery point is lost.
         """
-        if not isinstance(action, Open) or after.was_rejected or before.start == FAR or before.damages > 2:
+        if not isinstance(action, Open) or after.was_rejected or before.start == FAR:
             return True
         known = max(before.point, before.start if self.is_start_witnessed(before) else 0)
         if before.is_clean:
