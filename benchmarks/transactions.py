@@ -2,15 +2,19 @@
 
 `python -m benchmarks.transactions [--transactions N]`; times are CPU time of one core. Each of five clients
 consumes two records, sends to two partitions and commits its offset in a transaction, while two others are open; a
-reader follows. The histories are valid; 5 % of the transactions are aborted, 2 % have no known outcome.
+reader follows. The histories are valid; 5 % of the transactions are aborted, 2 % have no known outcome. Where numba is
+installed, compiled code screens them as well.
 """
 
 from __future__ import annotations
 
+import os
 import random
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -102,16 +106,13 @@ def main(words: Sequence[str] | None = None) -> None:
     operations = repeated(distinct, max(1, wanted // (DISTINCT * EACH)))
     transactions = len(operations.history_starts[:-1]) * EACH
     (plain, _), *_ = generate(20_000, 50, SEED)
-    table = Table("what", "per CPU second", "beside the first")
+    title = f"one core; load of the machine {os.getloadavg()[0]:.1f}"
+    table = Table("what", "per CPU second", "beside the first", title=title)
     seconds, verdicts = min((timed(partial(check, plain)) for _ in range(3)), key=first)
     assert verdicts.valid
     base = len(plain) / seconds
     table.add_row("log checker, operations", f"{base / 1e6:.2f} M", "1")
-    seconds, verdicts = min((timed(partial(check, operations)) for _ in range(3)), key=first)
-    assert verdicts.valid, verdicts.anomalies[0]
-    for what, count in (("operations", len(operations)), ("transactions", transactions)):
-        rate = count / seconds
-        table.add_row(f"check, {what}", f"{rate / 1e6:.2f} M", f"{rate / base:.2f}")
+    add_checks(table, "arrays", operations, transactions, base)
     seconds, _ = min((timed(partial(check, operations, named=0)) for _ in range(3)), key=first)
     rate = transactions / seconds
     table.add_row("with what that covers, transactions", f"{rate / 1e6:.2f} M", f"{rate / base:.2f}")
@@ -119,7 +120,20 @@ def main(words: Sequence[str] | None = None) -> None:
     seconds, _ = timed(lambda: [check_history(distinct.slice(*one), Level.KAFKA) for one in bounds])
     rate = DISTINCT * EACH / seconds
     table.add_row("row by row, transactions", f"{rate / 1e6:.3f} M", f"{rate / base:.4f}")
+    if find_spec("numba") is not None:
+        import_module("tidegauge.linearizability.transactions.compiled")  # what is loaded is used
+        check(distinct)
+        add_checks(table, "compiled", operations, transactions, base)
     Console().print(table)
+
+
+def add_checks(table: Table, code: str, operations: Operations, transactions: int, base: float) -> None:
+    """The rates at which `code` checks the operations, and the transactions in them."""
+    seconds, verdicts = min((timed(partial(check, operations)) for _ in range(3)), key=first)
+    assert verdicts.valid, verdicts.anomalies[0]
+    for what, count in (("operations", len(operations)), ("transactions", transactions)):
+        rate = count / seconds
+        table.add_row(f"check ({code}), {what}", f"{rate / 1e6:.2f} M", f"{rate / base:.2f}")
 
 
 def first(one: tuple[float, object]) -> float:

@@ -30,16 +30,15 @@ flag and knows about elections; what they do not flag is valid.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from enum import Enum
-from importlib import import_module
 from types import ModuleType
 
 import attrs
 import numpy as np
 
 from tidegauge.linearizability.arrays import lift, lower, of_each, ranks, runs, spread
+from tidegauge.linearizability.compiled_code import load
 from tidegauge.linearizability.history import NEVER, UNKNOWN, Flags, Ints, Kind, Operations, blocks
 from tidegauge.linearizability.rows import Rows, partitions
 
@@ -93,13 +92,7 @@ def screen(
 
 def _compiled(operations: int) -> ModuleType | None:
     """The compiled screening, where numba is there, and loaded or worth the time that loading takes."""
-    name = "tidegauge.linearizability.compiled"
-    if name not in sys.modules and operations < WORTH_COMPILED_CODE:
-        return None
-    try:
-        return import_module(name)
-    except (ImportError, RuntimeError):  # the latter where numba finds no place for what it has compiled
-        return None
+    return load("tidegauge.linearizability.compiled", operations, WORTH_COMPILED_CODE, WORTH_COMPILED_CODE)
 
 
 def _suspicious(compiled: ModuleType, block: Operations, level: Level) -> Ints | None:

@@ -12,11 +12,14 @@ from tidegauge.linearizability.history import NEVER, Ints, Kind, Operations, Out
 from tidegauge.linearizability.positions import positions
 
 
-def partitions(operations: Operations) -> tuple[Ints, int]:
-    """For each row the number of its (history, topic, partition), and how many numbers there are."""
+def partitions(operations: Operations, starts: Ints | None = None) -> tuple[Ints, int]:
+    """For each row the number of its (history, topic, partition), and how many numbers there are.
+
+    `starts` are its `history_starts`, where they are known.
+    """
     if not len(operations):
         return np.zeros(0, np.int64), 0
-    starts = operations.history_starts
+    starts = operations.history_starts if starts is None else starts
     topic, partition = operations.topic, operations.partition
     if len(starts) == 2 and (topic == topic[0]).all() and (partition == partition[0]).all():
         return np.zeros(len(operations), np.int64), 1

@@ -1,6 +1,6 @@
-"""Compiles what numba compiles, the explorer's engine and the checker's screening, once for every process to come.
+"""Compiles what numba compiles, the explorer's engine and the checker's screenings, once for every process to come.
 
-It takes half a minute, and what it makes is kept beside the code. A run that began without it had each of its processes
+It takes a minute, and what it makes is kept beside the code. A run that began without it had each of its processes
 compile the same.
 """
 
@@ -15,16 +15,19 @@ from tidegauge.spec.kernel.progress import Limits
 from tidegauge.spec.registry import REGISTRY
 
 
-def history() -> Operations:
-    """One record that is written."""
+def history(transaction: int | None) -> Operations:
+    """One record that is written, in a transaction or in none."""
     written = History(1)
-    written.ok(written.invoke(kind=Kind.PRODUCE, process=0, call=0, values=[1], acks=-1), returned=5, offset=0)
+    row = written.invoke(kind=Kind.PRODUCE, process=0, call=0, values=[1], acks=-1, transaction=transaction)
+    written.ok(row, returned=5, offset=0)
     return written.operations()
 
 
 if __name__ == "__main__":
-    import_module("tidegauge.linearizability.compiled")  # the checker takes it once it is loaded
-    check(history())
+    for screening in ("compiled", "transactions.compiled"):  # the checker takes it once it is loaded
+        import_module(f"tidegauge.linearizability.{screening}")
+    for transaction in (None, 0):
+        check(history(transaction))
     for symmetry in (False, True):
         explore(
             REGISTRY.machine("kip320"),

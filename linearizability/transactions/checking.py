@@ -21,7 +21,7 @@ from tidegauge.linearizability.transactions.reads import (
     find_sends_out_of_order,
     find_unstable_reads,
 )
-from tidegauge.linearizability.transactions.screen import screen
+from tidegauge.linearizability.transactions.screen import compiled, screen, screen_with
 from tidegauge.linearizability.transactions.story import Story
 from tidegauge.linearizability.transactions.table import BLOCK, Table
 from tidegauge.linearizability.transactions.tiling import find_offset_faults
@@ -47,14 +47,19 @@ def check_transactions(
     """
     anomalies: list[Anomaly] = []
     counted: list[_Counts] = []
+    code = compiled(len(operations), level) if named is None else None
     for start, stop in blocks(operations, BLOCK):
         block = operations if stop - start == len(operations) else operations.slice(start, stop)
-        flags, table = screen(block, level)
-        if named is not None:
-            counted.append(_count(table, named))
-        starts = block.history_starts
-        for number in np.flatnonzero(flags).tolist():
-            anomalies += check_history(block.slice(int(starts[number]), int(starts[number + 1])), level)
+        if code is not None:
+            flags = screen_with(code, block)
+        else:
+            flags, table = screen(block, level)
+            if named is not None:
+                counted.append(_count(table, named))
+        if flags.any():
+            starts = block.history_starts.tolist()
+            for number in np.flatnonzero(flags).tolist():
+                anomalies += check_history(block.slice(starts[number], starts[number + 1]), level)
     return anomalies, None if named is None else _coverage(counted, named)
 
 

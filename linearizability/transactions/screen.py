@@ -2,15 +2,57 @@
 
 from __future__ import annotations
 
+from types import ModuleType
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 
 from tidegauge.linearizability.arrays import ranks
+from tidegauge.linearizability.compiled_code import load
 from tidegauge.linearizability.history import NEVER, Flags, Ints, Kind, Operations
 from tidegauge.linearizability.log import Level
+from tidegauge.linearizability.rows import partitions
 from tidegauge.linearizability.transactional import NONE
 from tidegauge.linearizability.transactions.offsets import flag_offsets
 from tidegauge.linearizability.transactions.order import flag_cycles
 from tidegauge.linearizability.transactions.table import Flagged, Table
+
+WORTH_COMPILED_CODE = 1 << 26
+"""From so many operations on compiled code is loaded, if numba is installed: it takes ten seconds to compile, once."""
+WORTH_KEPT_CODE = 1 << 23
+"""The same where it is compiled: to load it takes a second, and saves a second on five million operations."""
+
+
+def compiled(operations: int, level: Level) -> ModuleType | None:
+    """The compiled screening, where there is one for the level, and numba, and it is worth the time to load it."""
+    if level is Level.STRICT:  # its cycles are searched in the table
+        return None
+    return load("tidegauge.linearizability.transactions.compiled", operations, WORTH_COMPILED_CODE, WORTH_KEPT_CODE)
+
+
+def screen_with(code: ModuleType, ops: Operations) -> Flags:
+    """What `screen` flags at level `kafka`: arrays look only at histories of a block that compiled code suspects."""
+    said, starts = ops.transactional, ops.history_starts
+    assert said is not None, "a history without transactions is the log checker's"
+    group, groups = partitions(ops, starts)
+    columns: tuple[npt.NDArray[Any], ...] = (
+        ops.kind, ops.outcome, ops.acks, ops.isolation, ops.offset, ops.starts, ops.values,
+        np.zeros(0, np.int64) if ops.offsets is None else ops.offsets, ops.high_watermark, ops.call, ops.returned,
+        *said.columns,
+    )  # fmt: skip
+    # Columns of a file are read-only, which numba takes for another type, and would compile for it.
+    flags: Flags = code.suspicious(starts, group, groups, tuple(map(_writable, columns)))
+    if len(flags) < len(starts) - 1:
+        return screen(ops, Level.KAFKA)[0]
+    if flags.any():
+        suspects = ops.take(np.flatnonzero(np.repeat(flags, np.diff(starts))))
+        flags[flags] = screen(suspects, Level.KAFKA)[0]
+    return flags
+
+
+def _writable(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return column if column.flags.writeable else column.copy()
 
 
 def screen(ops: Operations, level: Level) -> tuple[Flags, Table]:
