@@ -37,7 +37,7 @@ LARGEST = 2_000_000
 """Operations that a unit may read at once before it is split by hash."""
 
 HUGE = 10_000_000
-"""A history of more operations is judged in blocks, by many tasks: one would need more than two GiB for it."""
+"""A history of more operations is judged in blocks, by many tasks: one would need some four GiB for it."""
 
 
 @attrs.frozen(order=True)
