@@ -182,7 +182,7 @@ def raw(rows: Operations) -> Flags:
 
 
 def with_code(monkeypatch: pytest.MonkeyPatch, is_there: bool) -> None:
-    monkeypatch.setattr(checking, "compiled", lambda count, level: compiled if is_there else None)
+    monkeypatch.setattr(screening, "load", lambda *amounts: compiled if is_there else None)
 
 
 def test_verdicts_and_anomalies_are_the_same_with_and_without_numba(monkeypatch: pytest.MonkeyPatch) -> None:
