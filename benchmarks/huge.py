@@ -128,7 +128,8 @@ def main(words: Sequence[str] | None = None) -> int:
     for said in runs[0].verdicts:
         console.print(said, highlight=False)
     same = len({one.verdicts for one in runs}) == 1
-    console.print("the same verdict" if same else "[bold]the verdicts differ[/]")
+    if len(runs) > 1:
+        console.print("the same verdict" if same else "[bold]the verdicts differ[/]")
     return 0 if same else 1
 
 
