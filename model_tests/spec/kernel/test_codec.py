@@ -55,7 +55,7 @@ def test_the_header_names_the_machine_its_constants_and_the_violation() -> None:
         "machine": "DieHard",
         "constants": {},
         "violates": "NotFour",
-        "values": {"litres": [3, 4]},
+        "values": {"false because": "jug.litres == 4", "jug.litres": 4, "litres": [3, 4]},
     }
 
 
