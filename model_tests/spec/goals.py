@@ -31,6 +31,7 @@ from tidegauge.spec.groups.loading import actions as loading
 from tidegauge.spec.groups.loading.machine import GroupLoading
 from tidegauge.spec.groups.migration import requests as migration_requests
 from tidegauge.spec.groups.migration.machine import GroupMigration
+from tidegauge.spec.groups.migration.timing import StartOver
 from tidegauge.spec.idempotence import partition, producer
 from tidegauge.spec.idempotence.machine import Idempotence
 from tidegauge.spec.kernel.bounds import Bounds
@@ -345,6 +346,12 @@ OF_MIGRATION: Final = (
         GroupMigration(bounds=Bounds(Leave=1)),
         5,
         of(migration_requests.ReceiveLeave),
+    ),
+    Reached(
+        "the next process of a static member has its part by the other protocol",
+        GroupMigration(processes=1, instances=(0,), partitions=1, bounds=Bounds(StartOver=1)),
+        3,
+        of(StartOver, consumers.Reconcile),
     ),
 )
 

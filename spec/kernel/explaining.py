@@ -6,6 +6,7 @@ returns. They are taken apart as long as one part alone decides: `and`, `or`, `n
 and calls of other functions of the same package. What is left is told in the words of the source.
 
 Conditions are asked again, part by part, so a property must have no effects, as each of the specification's has none.
+What cannot be asked again, as an iterator that is used up, is told as a whole.
 """
 
 from __future__ import annotations
@@ -138,8 +139,9 @@ class _Explanation:
                     found += self.decided(part, names, wanted=wanted)
                 return found
             case ast.BoolOp(values=parts):
-                first = next(part for part in parts if bool(_value(part, names)) == wanted)
-                return self.decided(first, names, wanted=wanted)
+                for part in parts:
+                    if bool(_value(part, names)) == wanted:
+                        return self.decided(part, names, wanted=wanted)
             case ast.IfExp(test=test, body=body, orelse=orelse):
                 chosen = bool(_value(test, names))
                 reason = self.decided(test, names, wanted=chosen)
@@ -187,7 +189,8 @@ class _Explanation:
             if not _is_constant(node, names):
                 value = _value(node, names)
                 is_whole = any(value is one for one in self.given) or isinstance(value, Machine)
-                if not is_whole and not callable(value) and len(plain(value)) <= LONGEST:
+                is_used_up = isinstance(value, Iterator)
+                if not (is_whole or is_used_up or callable(value)) and len(plain(value)) <= LONGEST:
                     found[ast.unparse(node)] = value
         return found
 

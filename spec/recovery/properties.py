@@ -89,11 +89,13 @@ class Properties(Opening):
     def no_offset_is_given_twice(self, before: State, action: Action, after: State) -> bool:
         """A log ends at its recovery point and its start or beyond, unless nothing else knew of that point.
 
+        A start counts where the leader epochs, which are written down before it, say that the log starts there.
+
         One that was closed in order ends where its snapshots do, though the recovery point is lost.
         """
         if not isinstance(action, Open) or after.was_rejected or before.start == FAR:
             return True
-        known = max(before.point, before.start if self.is_start_witnessed(before) else 0)
+        known = max(before.point, before.start if before.start <= before.noted + 1 else 0)
         if before.is_clean:
             known = max([known, *before.snapshots])
         return after.end >= min(known, before.flushed)
