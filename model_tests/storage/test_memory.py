@@ -14,6 +14,8 @@ from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.log import Log
 
 LOGS = 20
+ROUNDS = 3
+"""What other threads of the process allocate meanwhile counts too: the least of so many rounds is the logs' own."""
 MOST_BYTES = 3_600
 """Of a log with one record; `benchmarks.logs --memory` says what a partition takes with all that is around its log."""
 
@@ -27,6 +29,7 @@ def kept(opened: list[Log]) -> float:
 def test_a_log_that_is_made_or_opened_again_keeps_little(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # paths are short, wherever the test runs
     disk, config = RealDisk(), LogConfig()
+    sizes: dict[str, list[float]] = {"made": [], "opened again": []}
     batch = build_batch([Record(0, 1_000, None, bytes(100))])
 
     def opened(count: int, *, begins: int = 0) -> list[Log]:
@@ -43,16 +46,18 @@ def test_a_log_that_is_made_or_opened_again_keeps_little(tmp_path: Path, monkeyp
         log.close()
     for log in opened(2, begins=LOGS):
         log.close()
-    for _ in ("made", "opened again"):
-        tracemalloc.start()
-        try:
-            logs = opened(LOGS)
+    for round_ in range(ROUNDS):
+        for how in ("made", "opened again"):
+            tracemalloc.start()
+            try:
+                logs = opened(LOGS, begins=(1 + round_) * (LOGS + 2))
+                for log in logs:
+                    if not log.log_end_offset:
+                        log.append_as_leader(batch, 0, 2_000)
+                sizes[how].append(kept(logs))
+            finally:
+                tracemalloc.stop()
             for log in logs:
-                if not log.log_end_offset:
-                    log.append_as_leader(batch, 0, 2_000)
-            size = kept(logs)
-        finally:
-            tracemalloc.stop()
-        for log in logs:
-            log.close()
-        assert size <= MOST_BYTES, f"{size:.0f} bytes a log"
+                log.close()
+    for how, found in sizes.items():
+        assert min(found) <= MOST_BYTES, f"{min(found):.0f} bytes a log that is {how}"
