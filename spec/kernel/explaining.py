@@ -15,6 +15,7 @@ import ast
 import linecache
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from enum import Enum
 from functools import cache, partial
 from itertools import pairwise
@@ -68,7 +69,10 @@ class Reason:
 
 def why_false(rule: Callable[..., object], *given: object) -> Reason:
     """Why `rule` is false of what is given; an empty reason if it is true of it, or its source cannot be read."""
-    return _Explanation(given, DEEPEST).of(rule, given)
+    try:
+        return _Explanation(given, DEEPEST).of(rule, given)
+    except Exception:  # asking again may do what the property did not: it is false all the same, without a reason
+        return Reason()
 
 
 def explained(machine: Machine[Any], name: str, *given: Any) -> Mapping[str, object]:
@@ -186,7 +190,9 @@ class _Explanation:
         """The values that an expression looks at, under its own words for them."""
         found: Names = {}
         for node in _looked_at(expression):
-            if not _is_constant(node, names):
+            with suppress(Exception):  # a part that was not asked for this state: it may have no value
+                if _is_constant(node, names):
+                    continue
                 value = _value(node, names)
                 is_whole = any(value is one for one in self.given) or isinstance(value, Machine)
                 is_used_up = isinstance(value, Iterator)

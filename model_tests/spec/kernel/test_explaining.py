@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from functools import partial
 from typing import Any
@@ -95,6 +95,15 @@ def of_either(state: Lamps) -> bool:
     return True
 
 
+def is_close(state: Lamps) -> bool:
+    first = state.lamps[0] if state.lamps else None
+    return (LIMIT if first is None else first.level) == state.most
+
+
+def uses_up(given: Iterator[int]) -> bool:
+    return next(given) > 1 and next(given) > 2
+
+
 def limited(most: int) -> Callable[[Lamps], bool]:
     def holds(state: Lamps) -> bool:
         return state.most <= most
@@ -165,6 +174,12 @@ CASES: Sequence[tuple[Callable[..., object], tuple[object, ...], str, dict[str, 
         "state.most <= LIMIT and state.lamps",
         {"state.most": 3, "state.lamps": (RED,)},
     ),
+    (
+        is_close,
+        (Lamps(()),),
+        "(LIMIT if first is None else first.level) != state.most",
+        {"first": None, "state.most": 3},
+    ),
     (limited(2), (Lamps(()),), "state.most > most", {"state.most": 3, "most": 2}),
     (Rules().holds, (Lamps(()),), "state.most > self.most", {"state.most": 3, "self.most": 2}),
     (
@@ -192,6 +207,7 @@ def test_what_decided_is_told_with_its_values(
         (each_is_dim, (Lamps((DIM,)),)),  # it is true
         (partial(within, state=Lamps(())), (2,)),  # with arguments by name
         (bool, (0,)),  # no function of Python
+        (uses_up, (iter([1]),)),  # what it looks at is gone when it is asked again
         (eval("lambda state: False"), (Lamps(()),)),  # without a source
     ],
 )
