@@ -9,7 +9,6 @@ readers of primitive types; what a class has for fields, it says itself.
 from __future__ import annotations
 
 import dataclasses
-import typing
 from collections.abc import Callable, Mapping
 from functools import cache
 from types import MappingProxyType
@@ -25,6 +24,7 @@ from tidegauge.impl.wire.frames import Payload as Bytes
 from tidegauge.impl.wire.message_classes import (
     NO_MOMENT,
     default,
+    field_types,
     is_array,
     is_flat,
     is_optional,
@@ -196,7 +196,7 @@ class _Fields:
 
 def _fields(message_class: type[Payload], made: type[Payload]) -> _Fields:
     """What reads the fields of a class; those that `made` has besides have their defaults."""
-    hints, made_hints = typing.get_type_hints(message_class), typing.get_type_hints(made)
+    hints, made_hints = field_types(message_class), field_types(made)
     flexible = message_class.__flexible__
     found = _Fields()
     names = {field.name for field in dataclasses.fields(message_class)}
@@ -306,7 +306,7 @@ def _array_reading(
 @cache
 def smallest_size(message_class: type[Payload]) -> int:
     """Bytes that a message of this class takes at least."""
-    hints = typing.get_type_hints(message_class)
+    hints = field_types(message_class)
     flexible = message_class.__flexible__
     size = int(flexible)  # the number of its tagged fields
     for field in dataclasses.fields(message_class):

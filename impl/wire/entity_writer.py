@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import io
-import typing
 from collections.abc import Callable, Mapping
 from functools import cache
 from types import MappingProxyType
@@ -24,6 +23,7 @@ from tidegauge.impl.wire.message_classes import (
     NO_MOMENT,
     FarMoment,
     default,
+    field_types,
     is_array,
     is_flat,
     is_optional,
@@ -112,7 +112,7 @@ class _Fields:
 
 
 def _fields(message_class: type[Payload]) -> _Fields:
-    hints = typing.get_type_hints(message_class)
+    hints = field_types(message_class)
     found = _Fields()
     for field in dataclasses.fields(message_class):
         tag = field.metadata.get("tag")

@@ -6,14 +6,13 @@ Kafka's responses do the same by their method `errorCounts`.
 from __future__ import annotations
 
 import dataclasses
-import typing
 from functools import cache
 from typing import Any, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.records.slices import Sliced
-from tidegauge.impl.wire.message_classes import is_array, nested_class
+from tidegauge.impl.wire.message_classes import field_types, is_array, nested_class
 
 
 def finding_error(response: Any, error: ErrorCode) -> Sliced[bool]:
@@ -46,7 +45,7 @@ class _Fields(NamedTuple):
 @cache
 def _fields(message_class: type) -> _Fields:
     found = _Fields([], [], [])
-    hints = typing.get_type_hints(message_class)
+    hints = field_types(message_class)
     for field in dataclasses.fields(message_class):
         nested = nested_class(hints[field.name])
         if nested is None:

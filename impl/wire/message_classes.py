@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import types
 import typing
+from collections.abc import Mapping
 from datetime import timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -69,6 +70,16 @@ _ZEROS: Final[dict[str, Any]] = {
 """What Kafka's generated classes hold where nothing was said; numbers not named here are 0."""
 
 
+@cache
+def field_types(message_class: type) -> Mapping[str, Any]:
+    """The type of each field by its name. kio's classes hold the types themselves, this project's own their source."""
+    types_held = {field.name: field.type for field in dataclasses.fields(message_class)}
+    if any(isinstance(held, str) for held in types_held.values()):
+        hints = typing.get_type_hints(message_class)
+        types_held = {name: hints[name] for name in types_held}
+    return types_held
+
+
 def default(field: dataclasses.Field[Any], hint: Any) -> Any:
     """The value of a field of which nothing was said, by Kafka's schema."""
     if field.default is not dataclasses.MISSING:
@@ -84,7 +95,7 @@ def default(field: dataclasses.Field[Any], hint: Any) -> Any:
 
 def blank(message_class: type) -> Any:
     """A message of which nothing was said."""
-    hints = typing.get_type_hints(message_class)
+    hints = field_types(message_class)
     return message_class(
         **{field.name: default(field, hints[field.name]) for field in dataclasses.fields(message_class)}
     )
@@ -117,7 +128,7 @@ def arrays_of(message_class: type) -> tuple[str, ...]:
 @cache
 def is_flat(message_class: type) -> bool:
     """Whether there is no array in a message, nor in what is in it: its size bounds what it costs."""
-    hints = typing.get_type_hints(message_class)
+    hints = field_types(message_class)
     nested = [nested_class(hints[field.name]) for field in dataclasses.fields(message_class)]
     arrays = any(is_array(hints[field.name]) for field in dataclasses.fields(message_class))
     return not arrays and all(one is None or is_flat(one) for one in nested)

@@ -11,14 +11,13 @@ differs in more than its fields, the handler looks at the request's version.
 from __future__ import annotations
 
 import dataclasses
-import typing
 from collections.abc import Callable, Collection
 from functools import cache
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any
 
 from tidegauge.impl.records.slices import Sliced, at_once
-from tidegauge.impl.wire.message_classes import default, is_array, is_flat, nested_class
+from tidegauge.impl.wire.message_classes import default, field_types, is_array, is_flat, nested_class
 from tidegauge.impl.wire.reshaping import MADE, TAKEN, mapped
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ def holds(whole: type, part: type) -> bool:
     if whole is part:
         return True
     given = {field.name for field in dataclasses.fields(whole)}
-    hints, part_hints = typing.get_type_hints(whole), typing.get_type_hints(part)
+    hints, part_hints = field_types(whole), field_types(part)
     for field in dataclasses.fields(part):
         if field.name not in given or reshaped(part, field.name, given) is not None:
             return False
@@ -67,8 +66,8 @@ def converter(source: type, target: type) -> Converting:
     """What turns an instance of one version's class into the other version's."""
     if source is target:
         return _same
-    hints = typing.get_type_hints(target)
-    source_hints = typing.get_type_hints(source)
+    hints = field_types(target)
+    source_hints = field_types(source)
     given = {field.name for field in dataclasses.fields(source)}
     copied: list[str] = []
     converted: list[tuple[str, Convert | Converting]] = []
@@ -111,7 +110,7 @@ def converter_of_items(source: type, target: type) -> Convert | Converting:
 
 def reshaped(target: type, field: str, given: Collection[str]) -> Convert | Converting | None:
     """What makes a field that stands in another place in the source, which has the fields `given`; else None."""
-    place, hints = (getattr(target, "__api_key__", -1), field), typing.get_type_hints(target)
+    place, hints = (getattr(target, "__api_key__", -1), field), field_types(target)
 
     def is_moved(source_field: str) -> bool:
         return source_field in given and source_field not in hints
