@@ -13,7 +13,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,7 @@ from tidegauge.spec.kernel.fast.views import Messages, Run, changes, plain, view
 from tidegauge.spec.kernel.machine import Action, Machine
 from tidegauge.spec.kernel.progress import Clock, Cut, Limits, OnProgress, Stop
 from tidegauge.spec.kernel.searching import INTERVAL, NO_PARENT, Finished, Search
+from tidegauge.spec.kernel.state_sequence import StateSequence
 from tidegauge.spec.kernel.symmetry import Orbits
 from tidegauge.spec.kernel.traces import Step
 
@@ -97,7 +98,7 @@ class FastSearch(Search[S]):
         self.misses: Numbers = np.zeros((_MOST_ASKED, 2), np.int64)
         self.judge_misses = self.misses.copy()
         self.asked: int = 0
-        self._decoded = _Decoded(self)
+        self._states = StateSequence[S](lambda: self.count, lambda numbers: [*map(self.state, numbers)])
 
     def tell_where(self, error: Exception) -> None:
         """The plain engine tells."""
@@ -220,7 +221,7 @@ class FastSearch(Search[S]):
 
     @property
     def states(self) -> Sequence[S]:
-        return self._decoded
+        return self._states
 
     @property
     def distinct(self) -> int:
@@ -271,6 +272,11 @@ class FastSearch(Search[S]):
         row = np.zeros(self.layout.words, np.uint32)
         kernel.unpacked(self.rows[index], self.packing.places, row)
         found: list[int] = row.tolist()
+        return found
+
+    def state(self, index: int) -> S:
+        """The state of that number, made again."""
+        found: S = self.layout.decoded(self.row(index))
         return found
 
     def renamed_words(self) -> tuple[Any, ...]:
@@ -440,23 +446,3 @@ _NO_STARTS: npt.NDArray[np.int64] = np.zeros(1, np.int64)
 
 def _nothing(run: Run, state: Any) -> int:
     raise AssertionError("its outcome is known")
-
-
-class _Decoded(Sequence[S]):
-    """The states, made again when they are asked for."""
-
-    def __init__(self, search: FastSearch[S]) -> None:
-        self._search = search
-
-    def __len__(self) -> int:
-        return self._search.count
-
-    @overload
-    def __getitem__(self, index: int) -> S: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[S]: ...
-    def __getitem__(self, index: int | slice) -> S | Sequence[S]:
-        if isinstance(index, slice):
-            return [self[place] for place in range(*index.indices(len(self)))]
-        found: S = self._search.layout.decoded(self._search.row(index))
-        return found

@@ -16,7 +16,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from enum import IntEnum
 from itertools import islice
-from typing import Any, Generic, Protocol, TypeVar, overload
+from typing import Any, Protocol, TypeVar
 
 import attrs
 
@@ -29,6 +29,7 @@ from tidegauge.spec.kernel.progress import Clock, Cut, Limits, OnProgress, Progr
 from tidegauge.spec.kernel.searching import Finished, Search
 from tidegauge.spec.kernel.shared.parcels import loaded_error
 from tidegauge.spec.kernel.shared.share import Expanded, Judged, Tallies, place_of, state_of
+from tidegauge.spec.kernel.state_sequence import StateSequence
 from tidegauge.spec.kernel.traces import Step, Trace
 
 __all__ = ["Crew", "DiedError", "OrderError", "SharedSearch", "Watch"]
@@ -107,11 +108,11 @@ class SharedSearch(Search[S]):
         self._orbit_sum: int | None = 0 if symmetry else None
         self._is_checked = True
         """Whether traces are held against the states of the shares."""
-        self._told = _Told(self)
+        self._states = StateSequence[S](lambda: self.distinct, lambda numbers: [*self.told(numbers).values()])
 
     @property
     def states(self) -> Sequence[S]:
-        return self._told
+        return self._states
 
     @property
     def distinct(self) -> int:
@@ -361,22 +362,3 @@ def _spans(degrees: Sequence[int]) -> tuple[list[int], list[int]]:
         at += degree
         ends.append(at)
     return [0, *ends[:-1]] if ends else [], ends
-
-
-class _Told(Sequence[S], Generic[S]):
-    """The states, asked of their owners one by one."""
-
-    def __init__(self, search: SharedSearch[S]) -> None:
-        self._search = search
-
-    def __len__(self) -> int:
-        return self._search.distinct
-
-    @overload
-    def __getitem__(self, index: int) -> S: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[S]: ...
-    def __getitem__(self, index: int | slice) -> S | Sequence[S]:
-        if isinstance(index, slice):
-            return [*self._search.told(range(*index.indices(len(self)))).values()]
-        return self._search.told([index])[index]
