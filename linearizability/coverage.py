@@ -23,6 +23,7 @@ from tidegauge.linearizability.groups.parts import Grouped
 from tidegauge.linearizability.history import NEVER, UNKNOWN, Flags, Ints, Kind, Operations, blocks
 from tidegauge.linearizability.judged import Judged
 from tidegauge.linearizability.log import BLOCK
+from tidegauge.linearizability.plurals import say
 from tidegauge.linearizability.rows import Rows
 
 MOST_NAMED = 20
@@ -79,9 +80,9 @@ class Totals:
         """What was checked and what was not, with examples of the latter."""
         parts = []
         if self.groups:
-            parts.append("checked: 1 group" if self.groups == 1 else f"checked: {self.groups:,} groups")
+            parts.append(f"checked: {say(self.groups, 'group')}")
         if self.transactions:
-            count = "1 transaction" if self.transactions == 1 else f"{self.transactions:,} transactions"
+            count = say(self.transactions, "transaction")
             unknown = f" (no client was told the outcome of {self.unknown:,})" if self.unknown else ""
             parts.append(f"checked: {count}{unknown}")
         if self.records or not self.groups:
@@ -99,7 +100,7 @@ class Totals:
         partitions, end = (
             ("1 partition was", "its end") if one else (f"{self.open_ends:,} partitions were", "their end")
         )
-        histories = "1 history" if self.partial == 1 else f"{self.partial:,} histories"
+        histories = say(self.partial, "history", "histories")
         return (
             f"not checked: whether {self.unconfirmed:,} of {all_of_them} are still there; {partitions} not read "
             f"to {end}, in {histories} (docs/history.md, What valid covers). The first: {first}"

@@ -27,7 +27,7 @@ from tidegauge.linearizability.history import (
     Operations,
     Outcome,
 )
-from tidegauge.linearizability.json_objects import each_name_once
+from tidegauge.linearizability.json_objects import parse_line
 from tidegauge.linearizability.malformed import find
 
 E = TypeVar("E", bound=IntEnum)
@@ -150,7 +150,7 @@ def _sift(lines: Iterable[str], first: int = 1, *, events: bool = True) -> _Sift
             continue
         history: int | None = None
         try:
-            fields = json.loads(line, object_pairs_hook=each_name_once)
+            fields = parse_line(line)
             if not isinstance(fields, dict):
                 raise ValueError("it is not a JSON object; write one object a line")
             history = _integer(fields, "history", 0)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import json
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tidegauge.linearizability.log import Level
+from tidegauge.linearizability.plurals import say
 from tidegauge.spark_check.errors import CannotRun
 from tidegauge.spark_check.job import Job, open_job
 from tidegauge.spark_check.page import render
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 def main(arguments: Sequence[str] | None = None) -> int:
     """0: all histories are valid; 1: some are violated; 2: the job could not run, or could not check all of them."""
     parser = _parser()
+    _refuse_misspelt(parser, arguments)
     options = parser.parse_args(arguments)
     if _elsewhere(options) and (options.cores is not None or options.memory is not None):
         parser.error("--cores and --memory are for this machine alone: use --conf, such as spark.executor.memory=4g")
@@ -53,8 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         summary = job.finished
         if summary is None:
             check_pyspark()
-            count = len(job.files)
-            print(f"{count} {'file' if count == 1 else 'files'} of histories; starting Spark", file=sys.stderr)
+            print(f"{say(len(job.files), 'file')} of histories; starting Spark", file=sys.stderr)
             summary = job.run(_session(options), _show_progress)
     except CannotRun as error:
         print(f"error: {error}", file=sys.stderr)
@@ -70,6 +72,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for line in summary.lines():
             print(line)
     return summary.exit_status if page is None or _put_page(page, summary, job) else 2
+
+
+def _refuse_misspelt(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> None:
+    """End with the option that there is none of: argparse would name what is missing first, such as --out."""
+    lenient = _parser(is_lenient=True)
+    lenient.usage = parser.format_usage().removeprefix("usage: ")
+    _, left = lenient.parse_known_args(arguments)
+    unknown = [word for word in left if word.startswith("-")]
+    if unknown:
+        known = [option for action in parser._actions for option in action.option_strings]
+        name = unknown[0].partition("=")[0]
+        close = difflib.get_close_matches(name, known, n=1)
+        parser.error(f"unknown option {name}" + (f": did you mean {close[0]}?" if close else ""))
 
 
 def _put_page(page: Place, summary: Summary, job: Job) -> bool:
@@ -129,18 +144,19 @@ def _show_progress(done: int, units: int) -> None:
         print(f"checked {done} of {units} units", file=sys.stderr)
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(is_lenient: bool = False) -> argparse.ArgumentParser:
+    """The options; a lenient parser misses nothing that is not there."""
     parser = argparse.ArgumentParser(
         prog="python -m tidegauge.spark_check", description="Check files of histories with Spark."
     )
     parser.add_argument(
         "histories",
-        nargs="+",
+        nargs="*" if is_lenient else "+",
         metavar="HISTORIES",
         help="Parquet or JSON lines files, folders, patterns or URIs (s3a://…)",
     )
     parser.add_argument(
-        "--out", required=True, metavar="DIR", help="where the tables go: a new or empty folder, or a URI"
+        "--out", required=not is_lenient, metavar="DIR", help="where the tables go: a new or empty folder, or a URI"
     )
     levels = [level.value for level in Level]
     parser.add_argument("--level", choices=levels, default=Level.KAFKA.value, help="what a short read proves")

@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegauge.linearizability.history import Ints
+from tidegauge.linearizability.plurals import say
 from tidegauge.spark_check.errors import NotReconciled
 from tidegauge.spark_check.footers import KEY
 from tidegauge.spark_check.origins import NO_FILES, Origins, numbered
@@ -179,25 +180,37 @@ def reconcile(found: RowCounts, ids: Ints, counts: Ints, nameless: int, origins:
     wrong: list[str] = []
     double = ids[1:][ids[1:] == ids[:-1]]
     if len(double):
-        wrong.append(f"{len(double):,} histories have more than one verdict, {words(int(double[0]))} for one")
+        wrong.append(
+            f"{say(len(double), 'history has', 'histories have')} more than one verdict, "
+            f"{words(int(double[0]))} for one"
+        )
     missing = np.setdiff1d(found.ids, ids)
     if len(missing):
-        wrong.append(f"{len(missing):,} histories of the input have no verdict, {words(int(missing[0]))} for one")
+        wrong.append(
+            f"{say(len(missing), 'history of the input has', 'histories of the input have')} no verdict, "
+            f"{words(int(missing[0]))} for one"
+        )
     extra = np.setdiff1d(ids, found.ids)
     if len(extra):
         first = words(int(extra[0]))
-        wrong.append(f"{len(extra):,} verdicts are about histories that the input does not have, {first} for one")
+        wrong.append(
+            f"{say(len(extra), 'verdict is about a history', 'verdicts are about histories')} that the input does not "
+            f"have, {first} for one"
+        )
     if not wrong and (counts != found.counts).any():
         at = int(np.flatnonzero(counts != found.counts)[0])
         wrong.append(
             f"{words(int(ids[at]))} has {found.counts[at]:,} rows in the input and {counts[at]:,} in its verdict "
-            f"({int((counts != found.counts).sum()):,} histories differ)"
+            f"({say(int((counts != found.counts).sum()), 'history differs', 'histories differ')})"
         )
     if nameless != found.nameless:
-        wrong.append(f"{found.nameless:,} rows of the input have no history id, {nameless:,} were kept aside")
+        wrong.append(
+            f"{say(found.nameless, 'row of the input has', 'rows of the input have')} no history id, "
+            f"{nameless:,} were kept aside"
+        )
     if wrong:
         raise NotReconciled(
-            f"{_TROUBLE} ({len(found.ids):,} histories, {found.rows:,} rows): "
+            f"{_TROUBLE} ({say(len(found.ids), 'history', 'histories')}, {say(found.rows, 'row')}): "
             f"{'; '.join(wrong)}. Do not trust them. Way out: if a file changed while the job ran, run it again into "
             "another folder; if none did, this is a defect: please report it"
         )

@@ -10,6 +10,7 @@ import attrs
 
 from tidegauge.linearizability.check import Verdict
 from tidegauge.linearizability.coverage import Totals
+from tidegauge.linearizability.plurals import say
 from tidegauge.spark_check.checking import MALFORMED
 from tidegauge.spark_check.output import Commit, Example, by_kind
 
@@ -71,7 +72,8 @@ class Summary:
 
     def lines(self) -> Iterable[str]:
         """As text, line by line."""
-        yield f"{self.histories:,} histories, {self.operations:,} operations, checked at level {self.level}"
+        histories = say(self.histories, "history", "histories")
+        yield f"{histories}, {say(self.operations, 'operation')}, checked at level {self.level}"
         for name in (*(verdict.name.lower() for verdict in Verdict), MALFORMED):
             if self.verdicts.get(name):
                 yield f"  {name:<10} {self.verdicts[name]:>12,}"

@@ -11,6 +11,7 @@ from typing import Final
 import attrs
 
 from tidegauge.linearizability.history import Outcome
+from tidegauge.linearizability.plurals import say
 from tidegauge.linearizability.report.document import definitions, document, pill, row, section, table
 from tidegauge.linearizability.report.markup import Html, classes, element
 from tidegauge.linearizability.report.timeline import Line, LogView, Offset, Timeline
@@ -67,9 +68,7 @@ def render(page: Page) -> str:
         )
         if page.anomalies
         else element("p", "None was found."),
-        element(
-            "p", f"{left:,} of {page.anomalies.total():,} anomalies are not shown here: {page.more}", class_="warning"
-        )
+        element("p", f"{_left_out(left, page.anomalies.total())} not shown here: {page.more}", class_="warning")
         if left
         else None,
         element("p", LEGEND) if page.shown else None,
@@ -78,6 +77,10 @@ def render(page: Page) -> str:
     parts = [_anomaly(one, number) for number, one in enumerate(page.shown, 1)]
     styles = (files(__package__) / "timeline.css").read_text(encoding="utf-8")
     return document(page.title, head, element("main", counts, parts), styles=styles)
+
+
+def _left_out(left: int, found: int) -> str:
+    return f"{left:,} of {say(found, 'anomaly', 'anomalies')} {'is' if left == 1 else 'are'}"
 
 
 def _anomaly(one: Shown, number: int) -> Html:

@@ -10,7 +10,7 @@ import attrs
 
 from tidegauge.linearizability.arrow import HistoryError
 from tidegauge.linearizability.history import Outcome
-from tidegauge.linearizability.json_objects import each_name_once
+from tidegauge.linearizability.json_objects import each_name_once, parse_line
 from tidegauge.linearizability.tapped.attempts import outcome_of
 from tidegauge.linearizability.tapped.lines import Committed, Ended, Line, Operation, Remark, Sent, parse
 
@@ -131,7 +131,7 @@ class Reader:
     def _take(self, part: Path, line: bytes) -> bool:
         """Take a line; whether it ends a snapshot."""
         try:
-            fields = json.loads(line, object_pairs_hook=each_name_once)
+            fields = parse_line(line)
             if fields["kind"] != "snapshot":
                 self._held.append(parse(fields))
                 return False

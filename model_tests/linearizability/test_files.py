@@ -359,7 +359,7 @@ BAD_LINES = {
     '{"type": "ok", "process": 0, "time": 1, "value": 0}': "line 1: unknown field of an event 'value'",
     '{"kind": "fetch", "error": "x"}': "line 1: unknown field 'error': there are history, index,",
     '{"kind": "fetch", "values": [1], "values": []}': "line 1: more than one field values; write each once",
-    "{": "line 1: Expecting property name",
+    "{": "line 1: column 2 is not JSON: Expecting property name",
     "[1]": "line 1: it is not a JSON object",
     '{"type": "ok", "process": 0, "time": 1}': "line 1: process 0 completes nothing",
     '{"type": "done", "process": 0, "time": 1}': "line 1: type is 'done': use invoke, ok, fail, info",

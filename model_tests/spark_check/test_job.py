@@ -192,7 +192,7 @@ def test_a_verdict_that_went_missing_fails_the_job(spark: SparkSession, tmp_path
     (out / SUMMARY).unlink()
     (table,) = (out / "verdicts").glob("unit-000001-*.parquet")
     pq.write_table(pq.read_table(table).slice(1), table)
-    with pytest.raises(NotReconciled, match="1 histories of the input have no verdict"):
+    with pytest.raises(NotReconciled, match="1 history of the input has no verdict"):
         open_job([file], out, resume=True, target=200).run(spark)
     assert not (out / SUMMARY).exists()
 
@@ -420,6 +420,23 @@ def test_a_heap_that_is_none_is_refused(capsys: pytest.CaptureFixture[str]) -> N
         said = capsys.readouterr().err
         assert f"argument --memory: memory is {memory!r}: give a whole number of m or g" in said
         assert "Java" not in said
+
+
+def test_a_misspelt_option_is_named_before_what_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
+    for words, told in (
+        (("histories", "--outt", "out"), "unknown option --outt: did you mean --out?"),
+        (("--lvel=kafka",), "unknown option --lvel: did you mean --level?"),
+        (("histories", "--out", "out", "-x"), "unknown option -x\n"),
+        (("histories", "--json"), "the following arguments are required: --out"),
+        (("--out", "out"), "the following arguments are required: HISTORIES"),
+        (("histories", "--out", "out", "more"), "unrecognized arguments: more"),
+    ):
+        with pytest.raises(SystemExit) as raised:
+            main(words)
+        assert raised.value.code == 2
+        said = capsys.readouterr().err
+        assert f"error: {told}" in said
+        assert "[-h] --out DIR" in said
 
 
 def test_a_number_of_workers_that_is_none_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -68,13 +68,13 @@ def test_verdicts_that_account_for_the_input_pass_in_any_order() -> None:
 @pytest.mark.parametrize(
     ("ids", "counts", "nameless", "said"),
     [
-        (ints(4, 5, 6, 6), ints(10, 20, 10, 20), 2, "1 histories have more than one verdict, history 6 for one"),
-        (ints(4, 6), ints(10, 30), 2, "1 histories of the input have no verdict, history 5 for one"),
+        (ints(4, 5, 6, 6), ints(10, 20, 10, 20), 2, "1 history has more than one verdict, history 6 for one"),
+        (ints(4, 6), ints(10, 30), 2, "1 history of the input has no verdict, history 5 for one"),
         (
             ints(4, 5, 6, 7),
             ints(10, 20, 30, 1),
             2,
-            "1 verdicts are about histories that the input does not have, history 7",
+            "1 verdict is about a history that the input does not have, history 7",
         ),
         (ints(4, 5, 6), ints(10, 19, 31), 2, "history 5 has 20 rows in the input and 19 in its verdict (2 histories"),
         (ints(4, 5, 6), ints(10, 20, 30), 1, "2 rows of the input have no history id, 1 were kept aside"),

@@ -135,6 +135,7 @@ def test_check_of_a_lost_record_exits_with_1_with_a_witness(
     status, out, _ = run(capsys, "check", lossy, "--out", tmp_path / "verdicts")
     assert status == 1
     assert "history 2" in out
+    assert "\n1 anomaly:\n" in out
     assert sorted(path.name for path in (tmp_path / "verdicts").iterdir()) == ["anomalies.parquet", "verdicts.parquet"]
     _, found = document(capsys, "check", lossy)
     assert {anomaly["history"] for anomaly in found["files"][0]["anomalies"]} == {2}
@@ -150,7 +151,7 @@ def test_check_draws_what_it_finds(capsys: pytest.CaptureFixture[str], lossy: Pa
     assert "The log at that moment" in text
     assert "not shown" not in text
     run(capsys, "check", lossy, "--html", page, "--limit", 0)
-    assert "1 of 1 anomalies are not shown here" in page.read_text(encoding="utf-8")
+    assert "1 of 1 anomaly is not shown here" in page.read_text(encoding="utf-8")
     assert "name a file" in run(capsys, "check", lossy, "--html", tmp_path)[2]
 
 
@@ -171,6 +172,20 @@ def test_check_reads_json_lines_too(capsys: pytest.CaptureFixture[str], tmp_path
     jsonl.write(tmp_path / "lossy.jsonl", history(1, lose=True))
     status, found = document(capsys, "check", tmp_path)
     assert (status, found["verdicts"]["violated"]) == (1, 1)
+
+
+def test_a_damaged_line_is_told_by_its_number_and_column(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "damaged.jsonl"
+    jsonl.write(path, history(1))
+    first, *others = path.read_text(encoding="utf-8").splitlines()
+    for damaged, why in (
+        ('{"history": 2 "kind": "fetch"}', "column 15 is not JSON: Expecting ',' delimiter"),
+        ('{"history": 2, "kind": "fetch"', "column 31 is not JSON: Expecting ',' delimiter"),
+    ):
+        path.write_text("\n".join([first, damaged, *others]) + "\n", encoding="utf-8")
+        status, out, _ = run(capsys, "check", path)
+        assert status == 2
+        assert f"\n1 malformed row:\n  {path}, line 2: {why}\n" in out
 
 
 INTERLEAVED = """

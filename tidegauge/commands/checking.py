@@ -30,6 +30,7 @@ from tidegauge.linearizability.history import Operations
 from tidegauge.linearizability.judged import counted
 from tidegauge.linearizability.log import Level
 from tidegauge.linearizability.malformed import MalformedRow, split
+from tidegauge.linearizability.plurals import say
 from tidegauge.linearizability.tapped.reading import ABOUT, is_recording
 from tidegauge.linearizability.transactions.told import Positions, Told, tell
 from tidegauge.screen import Screen
@@ -258,9 +259,9 @@ def show(screen: Screen, checked: Sequence[CheckedFile], limit: int) -> None:
     screen.table(("file", "histories", "operations", *verdicts, "malformed rows"), rows)
     anomalies = [str(anomaly) for one in checked for anomaly in one.verdicts.anomalies]
     malformed = [told(row, one.path) for one in checked for row in one.malformed]
-    for what, lines in (("anomalies", anomalies), ("malformed rows", malformed)):
+    for (one_of_them, many), lines in ((("anomaly", "anomalies"), anomalies), (("malformed row", ""), malformed)):
         if lines:
-            screen.say(f"\n{len(lines):,} {what}:")
+            screen.say(f"\n{say(len(lines), one_of_them, many)}:")
             for line in lines[:limit]:
                 screen.say(f"  {line}")
             if len(lines) > limit:
@@ -277,14 +278,14 @@ def show(screen: Screen, checked: Sequence[CheckedFile], limit: int) -> None:
         histories = sum(len(one.verdicts.histories) for one in checked)
         parts = counted([one.verdicts.coverage.parts for one in checked])
         of = (f"{name} of {count:,}" for name, count in parts.items() if count)
-        screen.say(f"\njudged: {', '.join(of)} of {histories:,} histories")
+        screen.say(f"\njudged: {', '.join(of)} of {say(histories, 'history', 'histories')}")
         gaps = islice((gap for one in checked for gap in one.verdicts.coverage.gaps), NAMED)
         screen.say(f"\n{sum((one.verdicts.coverage.totals for one in checked), Totals()).words(gaps)}")
 
 
 def left_out(malformed: Sequence[Malformed]) -> str:
     """What malformed rows mean for the verdicts."""
-    whole = "1 malformed row" if len(malformed) == 1 else f"{len(malformed):,} malformed rows"
+    whole = say(len(malformed), "malformed row")
     if all(row.history is not None for row in malformed):
         return f"{whole}, whose histories are not checked"
     return f"{whole}, some of no history: any history of the file may lack them"

@@ -13,6 +13,7 @@ from tidegauge.linearizability.check import check as check_operations
 from tidegauge.linearizability.history import Operations
 from tidegauge.linearizability.log import Level
 from tidegauge.linearizability.malformed import split
+from tidegauge.linearizability.plurals import say
 from tidegauge.linearizability.tapped.reading import Reader, is_recording
 from tidegauge.linearizability.tapped.resolving import Resolved, resolve
 from tidegauge.screen import Screen
@@ -34,7 +35,7 @@ def remarks_of(reader: Reader, resolved: Resolved) -> list[str]:
     """What is not in the histories, in words."""
     remarks = []
     if resolved.others and not reader.alone:
-        many = "1 record was" if resolved.others == 1 else f"{resolved.others:,} records were"
+        many = say(resolved.others, "record was", "records were")
         remarks.append(f"{many} read that nobody sent through the tap: taken to be sent by others (tap --alone)")
     if reader.lacks_parts:
         remarks.append("parts are gone (tap --keep): records that were sent in them are taken to be sent by others")
@@ -75,7 +76,8 @@ def follow_recording(screen: Screen, folders: Sequence[Path], level: Level, wind
                         screen.out.file.flush()
             time.sleep(max(BETWEEN_CHECKS, time.monotonic() - began))
     except KeyboardInterrupt:
-        screen.say(f"\n{operations:,} operations were looked at in the end, {len(told):,} anomalies told")
+        looked_at = say(operations, "operation was", "operations were")
+        screen.say(f"\n{looked_at} looked at in the end, {say(len(told), 'anomaly', 'anomalies')} told")
         if bad:
             return Status.COULD_NOT_RUN
         return Status.VIOLATED if told else Status.HOLDS

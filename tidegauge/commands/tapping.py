@@ -21,6 +21,7 @@ from tidegauge.impl.ports.network import Address
 from tidegauge.impl.tap.memory import Memory
 from tidegauge.impl.tap.recording import FolderRecording, Rotation
 from tidegauge.impl.tap.tap import Tap, load_messages
+from tidegauge.linearizability.plurals import say
 from tidegauge.log_output import LogLevel, write_log_lines
 from tidegauge.screen import Screen, write_json
 
@@ -115,7 +116,7 @@ def tap(
     memory = Memory(limits.memory_mb * MEGABYTE)
     running = Tap(to, recording, recording.now, where.host, where.port, advertised_host, memory)
     run(screen, running, recording, listen, until_eof=until_eof)
-    screen.say(f"\n{recording.operations:,} lines written to {out}; check them:  tidegauge check {out}")
+    screen.say(f"\n{say(recording.operations, 'line')} written to {out}; check them:  tidegauge check {out}")
     if recording.failure is not None:
         screen.warn(f"{out}: the recording ended early ({recording.failure}): what came after it is not recorded")
         return Status.COULD_NOT_RUN

@@ -18,6 +18,7 @@ from tidegauge.commands.simulating import plain_value
 from tidegauge.exits import Status, Unusable
 from tidegauge.linearizability.files import read
 from tidegauge.linearizability.history import Operation
+from tidegauge.linearizability.plurals import say
 from tidegauge.model_tests.harness.report.model import Explored, Ownership, Recorded, Report
 from tidegauge.model_tests.harness.report.ownership import owned_in
 from tidegauge.model_tests.harness.report.page import write
@@ -141,7 +142,8 @@ def check_in_spark() -> CheckInSpark:
             summary = open_job(histories, tables).run(local_session())
         except CannotRun as error:
             raise Unusable(f"Spark can't run: {error} (or leave it out: --no-spark)") from None
-        return f"{summary.histories:,} histories, {summary.operations:,} operations in {tables}"
+        many = say(summary.histories, "history", "histories")
+        return f"{many}, {say(summary.operations, 'operation')} in {tables}"
 
     return in_spark
 
