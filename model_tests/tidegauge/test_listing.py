@@ -26,6 +26,7 @@ def test_every_machine_is_listed_with_what_it_is_about(capsys: pytest.CaptureFix
     assert [one.name for one in REGISTRY if not any(line.startswith(f"{one.name} ") for line in lines)] == []
     machines = json.loads(said(capsys, "list", "--json"))["machines"]
     assert [one["name"] for one in machines if not one["what"].endswith(".")] == []
+    assert len({one["what"] for one in machines}) == len(machines), "each says what it is about, and no other does"
     models = [model["name"] for one in machines for model in one["models"]]
     assert models == list(REGISTRY.models)
     assert {bug["name"] for one in machines for bug in one["bugs"]} == set(REGISTRY.bugs)

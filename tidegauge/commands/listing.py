@@ -75,9 +75,14 @@ def show_machine(screen: Screen, one: Registration) -> None:
 
 
 def told(one: Registration) -> str:
-    """What a machine is about: the first line of the module that has the last of its classes."""
-    module = sys.modules[one.machine.kinds[-1].__module__]
-    return (module.__doc__ or "").partition("\n")[0]
+    """What a machine is about: the first line of the module that has the last of its classes.
+
+    Of the class, where several machines have theirs in one module.
+    """
+    last = one.machine.kinds[-1]
+    machines = [other for other in REGISTRY if other.machine.kinds[-1].__module__ == last.__module__]
+    doc = sys.modules[last.__module__].__doc__ if len(machines) == 1 else last.__doc__
+    return (doc or "").partition("\n")[0]
 
 
 def document(one: Registration) -> dict[str, Any]:

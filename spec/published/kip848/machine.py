@@ -33,7 +33,10 @@ from tidegauge.spec.published.kip848.state import Client, Group, GroupStatus, Me
 
 @attrs.frozen
 class Kip848(Kip848Rules):
-    """Version 2; the fields of its rules are the constants of the TLA+ model."""
+    """The published model of KIP-848, version 2: one group whose coordinator assigns, with epochs of partitions.
+
+    The fields of its rules are the constants of the TLA+ model.
+    """
 
     action_base = Kip848Action
     action_types: ClassVar[tuple[type[Action], ...]] = (
@@ -132,7 +135,7 @@ class Kip848(Kip848Rules):
 
 @attrs.frozen
 class FirstKip848(FirstRules, Kip848):
-    """The first published version of the same model, without epochs of partitions."""
+    """The published model of KIP-848, version 1: one group whose coordinator assigns, without epochs of partitions."""
 
     @property
     def invariants(self) -> Mapping[str, Invariant[State]]:
