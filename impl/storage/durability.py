@@ -30,6 +30,7 @@ class Durability:
         self.is_new = False
         """Whether a crash may lose the name of the directory itself."""
         self.before_lowering: Callable[[int], None] | None = None
+        self.note_start: Callable[[int], None] | None = None
         self._disk = disk
         self._directory = directory
         self._segments = segments
@@ -233,3 +234,8 @@ class Durability:
             if self.before_lowering is not None:
                 self.before_lowering(offset)
             self.recovery_point = offset
+
+    def write_start(self, offset: int) -> None:
+        """Have the checkpoint say that the log starts at an offset, which the leader epochs do not tell."""
+        if self.note_start is not None:
+            self.note_start(offset)

@@ -117,6 +117,7 @@ class Log(LogReads):
         reads_all: bool = False,
         names: LogNames | None = None,
         before_lowering: Callable[[int], None] | None = None,
+        note_start: Callable[[int], None] | None = None,
         producers: ProducerStates | None = None,
     ) -> Log:
         """Open the log in a directory, which is created if it is missing. All its records are then on stable storage.
@@ -128,6 +129,7 @@ class Log(LogReads):
         reads_all: look at all checksums all the same.
         names: those in the directory, if it is there and they are known.
         before_lowering: is called with the new recovery point before records below the old are removed.
+        note_start: is called with a log start that has to be checkpointed, since the leader epochs do not tell it.
         producers: takes what the log's producers have written.
         """
         is_created = names is None and create_directory(disk, directory)
@@ -144,10 +146,9 @@ class Log(LogReads):
             segments.append(Segment(disk, directory, base_offset, config.index_interval_bytes, now_ms))
         log = cls(disk, directory, config, Segments(disk, directory, segments), epochs)
         durability = log._durability
-        durability.before_lowering = before_lowering
+        durability.before_lowering, durability.note_start = before_lowering, note_start
         is_known = knows_log_start and clean_shutdown
         recovery = log._take_in_start(log_start_offset, recovery, is_new=is_new, is_known=is_known)
-        log._trim_epochs()
         known = recovery.checkpointed_epochs  # a file that is not believed is written anew
         is_believed = known is not None or LEADER_EPOCH_CHECKPOINT not in names.all
         is_believed &= not recovery.is_start_in_doubt  # the next process is not to doubt it again
@@ -182,6 +183,9 @@ class Log(LogReads):
             kept = tuple(gap for gap in recovery.gaps if gap.end > start or gap.start < first)
             self.recovery, self.damage = attrs.evolve(recovery, gaps=kept), Damage(self._disk, self.directory, kept)
             self.damage.tell_found(gap for gap in recovery.gaps if gap not in kept)
+        self._trim_epochs()
+        if recovery.is_start_in_doubt or start < written or not self.epochs_tell_start:
+            self._durability.write_start(start)
         return recovery
 
     # --- appending ---------------------------------------------------------------------------------------------------
@@ -368,6 +372,7 @@ class Log(LogReads):
                 segments.active.truncate(offset, self.epochs)
             self.damage.keep_below(self.log_end_offset)
             self._trim_epochs()
+            self._note_start()
             durability.sync(self.observer)
         finally:  # what is remembered of producers is never more than the log has
             with durability.failing():
@@ -387,9 +392,10 @@ class Log(LogReads):
             self._log_start_offset = durability.log_start_offset = offset
             self.damage.forget()
             self.epochs.clear()
-            durability.epochs_version += 1  # written even if there are none: without them the start would be in doubt
+            durability.epochs_version += 1  # written even if there are none: no epoch of the former log is left
             if epoch >= 0 and offset:
-                durability.epochs_version += self.epochs.assign(epoch, offset - 1)
+                self.epochs.assign(epoch, offset - 1)
+            self._note_start()
             durability.sync(self.observer)
         finally:
             with durability.failing():

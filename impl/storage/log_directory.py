@@ -170,7 +170,7 @@ class LogDirectory:
         self.lost.note(ends)
         for key in ends:
             self._forget(key)
-        self._write(checkpoints.HIGH_WATERMARK_CHECKPOINT, self._high_watermarks)
+        self._files[checkpoints.HIGH_WATERMARK_CHECKPOINT].write(self._high_watermarks)
         self.checkpoint()
 
     def partitions(self) -> list[TopicPartition]:
@@ -217,6 +217,7 @@ class LogDirectory:
             reads_all=names is not None and bool(self.check_bytes) and not was_closed and self._may_check(path, names),
             names=names,
             before_lowering=lambda offset: self._lower_recovery_point(key, offset),
+            note_start=lambda offset: self._write_log_start(key, offset),
         )
         if not log.recovery.lost_nothing:
             self.suspects[key] = str(log.damage.gaps[0]) if log.damage else log.recovery.doubt
@@ -258,8 +259,7 @@ class LogDirectory:
         A checkpoint that remembers a former partition of this name is written without it first.
         """
         key, path = (topic, partition), f"{self.path}/{topic}-{partition}"
-        is_remembered = any(key in checkpoint.on_disk for checkpoint in self._files.values())
-        if is_remembered and not self._disk.exists(path):
+        if any(key in one.on_disk for one in self._files.values()) and not self._disk.exists(path):
             self._forget_durably(key)
         if not self._disk.create_directory(path):
             return None
@@ -445,7 +445,7 @@ class LogDirectory:
         self._high_watermarks[key] = high_watermarks[key]
         self._cleaned.pop(key, None)
         self.checkpoint()  # a crash from here on finds no record that was deleted on the way
-        self._write(checkpoints.HIGH_WATERMARK_CHECKPOINT, high_watermarks)
+        self._files[checkpoints.HIGH_WATERMARK_CHECKPOINT].write(high_watermarks)
 
     def drop_future(self, key: TopicPartition) -> None:
         """Give a move up. Raises OSError."""
@@ -493,7 +493,7 @@ class LogDirectory:
     def checkpoint_cleaned(self, topic: str, partition: int, offset: int) -> None:
         """Note how far a log is compacted."""
         self._cleaned[topic, partition] = offset
-        self._write(checkpoints.CLEANER_OFFSET_CHECKPOINT, self._cleaned)
+        self._files[checkpoints.CLEANER_OFFSET_CHECKPOINT].write(self._cleaned)
 
     def high_watermarks(self) -> dict[TopicPartition, int]:
         """The checkpointed high watermarks; none when the checkpoint is missing or damaged."""
@@ -554,20 +554,20 @@ class LogDirectory:
         elif log.log_start_offset <= log.flushed_end_offset and log.epochs_are_synced:
             self._log_start_offsets[key] = log.log_start_offset
 
-    def _lower_recovery_point(self, key: TopicPartition, offset: int) -> None:
-        if self._log_start_offsets.get(key, 0) > offset:
-            # A log that starts anew below must not start where the old one did.
+    def _write_log_start(self, key: TopicPartition, offset: int) -> None:
+        if self._log_start_offsets.get(key, 0) != offset:
             self._log_start_offsets[key] = offset
-            self._write(checkpoints.LOG_START_OFFSET_CHECKPOINT, self._log_start_offsets)
+            self._files[checkpoints.LOG_START_OFFSET_CHECKPOINT].write(self._log_start_offsets)
+
+    def _lower_recovery_point(self, key: TopicPartition, offset: int) -> None:
+        if self._log_start_offsets.get(key, 0) > offset:  # a log that starts anew below does not start where it did
+            self._write_log_start(key, offset)
         if self._recovery_points.get(key, 0) > offset:
             self._recovery_points[key] = offset
-            self._write(checkpoints.RECOVERY_POINT_CHECKPOINT, self._recovery_points)
+            self._files[checkpoints.RECOVERY_POINT_CHECKPOINT].write(self._recovery_points)
         if self._cleaned.get(key, 0) > offset:
             # What is appended there from now on is dirty.
             self.checkpoint_cleaned(*key, offset)
-
-    def _write(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
-        self._files[name].write(offsets)
 
     def close(self, broker_epoch: int = -1) -> None:
         """Close all logs, so that the next start has nothing to recover, and knows that they were closed."""

@@ -59,8 +59,19 @@ class LogReads:
 
     @property
     def log_start_is_implied(self) -> bool:
-        """Whether the first segment's name says where the log starts."""
-        return self._log_start_offset <= self._segments.base_offsets[0]
+        """Whether a start finds where the log starts by its first segment's name and its leader epochs."""
+        is_told = not self._log_start_offset or (self.epochs_tell_start and self.epochs_are_synced)
+        return is_told and self._log_start_offset <= self._segments.base_offsets[0]
+
+    @property
+    def epochs_tell_start(self) -> bool:
+        """Whether the leader epochs bear out where the log starts: there are some, and they need not be made anew."""
+        return self.epochs.latest_epoch is not None and not self.damage
+
+    def _note_start(self) -> None:
+        """Have written down where the log starts, if the leader epochs do not tell it. Raises OSError."""
+        if not self.epochs_tell_start:
+            self._durability.write_start(self._log_start_offset)
 
     @property
     def log_end_offset(self) -> int:
@@ -182,7 +193,9 @@ class LogReads:
                     last_before=partial(last_batch, ordered[:number]) if number else None,
                     first_behind=partial(first_batch, behind) if (behind := ordered[number + 1 :]) else None,
                 )
-                return self.damage.examine(segment, around, error, self._log_start_offset)
+                is_news = self.damage.examine(segment, around, error, self._log_start_offset)
+                self._note_start()
+                return is_news
         return False
 
     def offset_for_timestamp(self, timestamp: int | None, known: KnownPoints) -> Sliced[TimestampOffset | None]:

@@ -3,13 +3,15 @@
 Theory of operation
 -------------------
 Three things tell where a log starts: the name of its first segment, the entry in `log-start-offset-checkpoint` where it
-starts inside that segment, and the first leader epoch, which is trimmed to the offset before the start. What starts
-at 0 needs none of them. Before the files of a segment go the leader epochs are written without it. So a first segment
+starts inside that segment, and the first leader epoch, which is trimmed to the offset before the start. What starts at
+0 needs none of them. Before the files of a segment go the leader epochs are written without it. So a first segment
 beyond the start that is written down, where leader epochs bear it out, is that of a log whose first segments were
 deleted; beyond what the epochs say, segments are missing. Without the epochs nobody can tell the two apart: the start
-is in doubt. Nor can anyone where the first epoch begins with the very record before the first segment: that may have
-been deleted, or lost with a segment of its own. So a clean stop writes down where every log starts that does not start
-at 0. The epochs of a log that is known to be damaged may have been made anew, and then begin behind the damage.
+is in doubt. An empty list of epochs says no more: a log that was cut to its very beginning has one too. So where a log
+knows of no epoch, or is damaged, its start is written down at once. Nobody can tell either where the first epoch begins
+with the very record before the first segment: that may have been deleted, or lost with a segment of its own. So a clean
+stop writes down where every log starts that does not start at 0. The epochs of a log that is known to be damaged may
+have been made anew, and then begin behind the damage.
 """
 
 from __future__ import annotations
@@ -67,7 +69,9 @@ def is_start_in_doubt(directory: str, log_start_offset: int, first: int, recover
     if first <= log_start_offset or any(gap.start < first for gap in recovery.gaps):
         return False
     known_from = epochs[0].start_offset if epochs else first
-    if recovery.was_damaged and known_from >= first:
+    if epochs is not None and not epochs:
+        why = "leader-epoch-checkpoint is empty, and nothing else tells whether records before were deleted or are lost"
+    elif recovery.was_damaged and known_from >= first:
         why = "it was damaged before, and nothing tells whether records before were deleted or are lost"
     elif epochs is None:
         why = "leader-epoch-checkpoint is lost, and nothing else tells whether records before were deleted or are lost"

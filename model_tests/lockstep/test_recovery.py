@@ -29,7 +29,9 @@ from tidegauge.spec.recovery.actions import (
     Roll,
     Spoil,
     SpoilStart,
+    StartAnew,
     StartAt,
+    Truncate,
 )
 from tidegauge.spec.recovery.epoch_lies import Lie, SpoilEpochs
 from tidegauge.spec.recovery.machine import Recovery
@@ -47,7 +49,7 @@ def quiet(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_walks_find_no_difference_and_meet_all_kinds_of_damage() -> None:
     taken = Counter[str]()
-    for walk in HARNESSED.walks(3, WALKS):
+    for walk in HARNESSED.walks(2, WALKS):
         assert walk.failure is None, walk.failure.words
         taken.update(action.name for action in walk.actions)
     assert set(taken) == {kind.__name__ for kind in walk.machine.action_types}
@@ -153,6 +155,28 @@ def test_a_log_of_which_all_was_lost_does_not_start_where_the_epochs_of_the_form
     failure = failure_of(pair, actions)
     assert failure is None, failure.words
     assert (tuple(pair.actions), pair.state.start, pair.state.end) == (actions, 0, 0)
+
+
+def test_an_empty_list_of_leader_epochs_does_not_tell_where_a_log_starts() -> None:
+    """The log was cut to its beginning, and a crash came before the next flush; then its first segment was lost."""
+    log = (Open(False), Append(1), Truncate(0), Append(1), Roll(), Crash(0, 0, False, False))
+    actions = (*log, LoseSegment(0), Open(False))
+    pair = CheckedLockstep(Recovery(max_appends=2), RecoveryCores(Recovery()))
+    failure = failure_of(pair, actions)
+    assert failure is None, failure.words
+    assert (tuple(pair.actions), pair.state.start, pair.state.start_in_doubt) == (actions, 1, True)
+
+
+@pytest.mark.parametrize("knows_epoch", [False, True])
+def test_a_log_that_starts_where_its_leaders_does_is_not_in_doubt_after_any_crash(knows_epoch: bool) -> None:
+    """Nor when a checkpoint was written since, and all that was appended there is cut."""
+    crash = (Crash(0, 0, False, False), Open(False))
+    anew = (StartAnew(1, knows_epoch), *crash, Flush(True), *crash)
+    actions = (Open(False), *anew, Append(1), Flush(True), *crash, Truncate(1), *crash)
+    pair = CheckedLockstep(Recovery(max_appends=2, max_crashes=4, starts_anew=True), RecoveryCores(Recovery()))
+    failure = failure_of(pair, actions)
+    assert failure is None, failure.words
+    assert (tuple(pair.actions), pair.state.start, pair.state.start_in_doubt) == (actions, 1, False)
 
 
 @pytest.mark.deep

@@ -199,6 +199,13 @@ class GoesOnInATornFile(Recovery):
         return attrs.evolve(log, segments=log.segments[:-1]) if is_behind_damage else log
 
 
+class DoubtsEveryStart(Recovery):
+    """What leader epochs say of a log start does not count."""
+
+    def is_start_unknown(self, state: StoredLog, first: int) -> bool:
+        return True
+
+
 class LeadsThoughOut(Administration):
     """A leader that has left the ISR leads on where nobody can follow it."""
 
@@ -351,6 +358,7 @@ WRONG: Final[tuple[tuple[str, Machine[Any], str], ...]] = (
     ("compaction", LeavesTheFirstOfTheGroup(max_records=3, keys=1, reads=False), "OffsetsAscend"),
     ("transactional-compaction", CleansTheEnd(max_records=2, keys=1, copies=False), "SegmentsEndWhereTheyDid"),
     ("recovery", GoesOnInATornFile(max_appends=1), "NothingIsAppendedToDamage"),
+    ("recovery", DoubtsEveryStart(max_appends=1, max_damages=0), "NoFalseAlarm"),
     ("administration", LeadsThoughOut(max_partitions=1, settings=(), min_insync=2,
                                       bounds=Bounds(CreateTopic=1, Fence=1)), "LeaderIsInSync"),
     ("administration", CountsTopics(**_GROWS), "NamesAreNoIds"),

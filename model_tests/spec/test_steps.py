@@ -47,7 +47,7 @@ FOLLOW: Final[Mapping[str, str]] = {
     "offsets": "b0865ccf",
     "compaction": "a696b7b5",
     "transactional-compaction": "02f70cc2",
-    "recovery": "d00a5155",
+    "recovery": "8c99bf73",
     "lag": "329122cb",
     "administration": "5bd12b97",
     "authentication": "9a5239dd",

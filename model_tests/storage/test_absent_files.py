@@ -320,15 +320,68 @@ def test_a_stray_file_after_any_losses_moves_no_start_and_no_end_in_silence(
     check_strays(name, stop, [1, 2, 3], [b"", b"x" * 200], caplog)
 
 
-def test_a_log_that_began_anew_without_leader_epochs_is_not_in_doubt(caplog: pytest.LogCaptureFixture) -> None:
-    """Its file of leader epochs is written though it has none."""
+@pytest.mark.parametrize("tails", [CrashOutcome.KEPT, CrashOutcome.LOST])
+def test_a_log_that_began_anew_without_leader_epochs_is_not_in_doubt(
+    tails: CrashOutcome, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its start is written down, as often as it is opened, checkpointed and cut."""
     disk = SimulatedDisk(random.Random(1))
     directory = opened(disk)
     directory.open_log(*KEY, CONFIG, 0, TOPIC_ID).truncate_fully_and_start_at(10)
-    directory.logs[KEY].append_as_leader(batch(10), 3, 0)
+    for _ in range(3):
+        log = directory.logs[KEY]
+        log.append_as_leader(batch(log.log_end_offset), 3, 0)
+        disk.crash(tails=tails, names=CrashOutcome.KEPT)
+        disk.power_on()
+        directory = opened(disk)
+        log = directory.open_log(*KEY, CONFIG, 0, TOPIC_ID)
+        assert log.log_start_offset == 10
+        directory.checkpoint()
+        log.truncate_to(10)
+        directory.checkpoint()
+    assert "log start in doubt" not in caplog.text
+    assert not directory.suspects
+
+
+def test_an_empty_leader_epoch_checkpoint_does_not_tell_where_a_log_starts(caplog: pytest.LogCaptureFixture) -> None:
+    """One that was cut to its beginning has it, until it is flushed."""
+    disk = SimulatedDisk(random.Random(1))
+    log = opened(disk).open_log(*KEY, CONFIG, 0, TOPIC_ID)
+    log.append_as_leader(batch(0), 3, 0)
+    log.truncate_to(0)
+    for offset in range(3):
+        log.append_as_leader(batch(offset), 3, 0)
     disk.crash(tails=CrashOutcome.KEPT, names=CrashOutcome.KEPT)
     disk.power_on()
-    assert opened(disk).open_log(*KEY, CONFIG, 0, TOPIC_ID).log_start_offset == 10
+    disk.remove(f"{PATH}/{0:020d}{LOG_SUFFIX}")
+    directory = opened(disk)
+    assert directory.open_log(*KEY, CONFIG, 0, TOPIC_ID).log_start_offset == 2
+    assert caplog.text.count("log start in doubt") == 1
+    assert directory.suspects == {KEY: "nothing tells where it starts"}
+    disk.crash(tails=CrashOutcome.KEPT, names=CrashOutcome.KEPT)
+    disk.power_on()
+    opened(disk).open_log(*KEY, CONFIG, 0, TOPIC_ID)
+    assert caplog.text.count("log start in doubt") == 1
+
+
+def test_damage_does_not_put_a_log_start_in_doubt_that_was_none(caplog: pytest.LogCaptureFixture) -> None:
+    """The leader epochs of a damaged log may be made anew: from then on they tell nothing, so its start is noted."""
+    disk = SimulatedDisk(random.Random(1))
+    directory = opened(disk)
+    log = directory.open_log(*KEY, CONFIG, 0, TOPIC_ID)
+    log.truncate_fully_and_start_at(10)
+    for offset in range(10, 16):
+        log.append_as_leader(batch(offset), 3, 0)
+    log.flush()
+    directory.checkpoint()
+    disk.flip_bit(f"{PATH}/{12:020d}{LOG_SUFFIX}", 100, 1)
+    for _ in range(3):
+        disk.crash(tails=CrashOutcome.KEPT, names=CrashOutcome.KEPT)
+        disk.power_on()
+        directory = opened(disk)
+        directory.check_bytes = 1 << 20
+        assert directory.open_log(*KEY, CONFIG, 0, TOPIC_ID).damage
+        directory.checkpoint()
     assert "log start in doubt" not in caplog.text
 
 

@@ -33,11 +33,12 @@ def new_log(config: LogConfig = ROLLING) -> tuple[SimulatedDisk, Log]:
     return disk, Log.open(disk, DIRECTORY, config, 0)
 
 
-def after_crash(disk: SimulatedDisk, log: Log) -> Log:
-    """The log that is found when everything is lost that may be."""
+def after_crash(disk: SimulatedDisk, log: Log, log_start: int = 0) -> Log:
+    """The log that is found when everything is lost that may be; `log_start` is what was written down of its start."""
     disk.crash(tails=CrashOutcome.LOST, names=CrashOutcome.LOST)
     disk.power_on()
-    return Log.open(disk, DIRECTORY, log.config, 0, recovery_point=log.flushed_end_offset)
+    point = log.flushed_end_offset
+    return Log.open(disk, DIRECTORY, log.config, 0, recovery_point=point, log_start_offset=log_start)
 
 
 def test_what_is_appended_while_a_flush_is_under_way_waits_for_the_next() -> None:
@@ -197,7 +198,8 @@ def test_a_log_that_is_let_go_of_has_no_more_work() -> None:
 @pytest.mark.parametrize("seed", range(amount(15, deep=60)))
 def test_whatever_comes_between_a_crash_takes_nothing_below_the_recovery_point(seed: int) -> None:
     rng = random.Random(seed)
-    disk, log = new_log()
+    disk, starts = SimulatedDisk(random.Random(0)), [0]
+    log = Log.open(disk, DIRECTORY, ROLLING, 0, note_start=starts.append)
     pending: list[PendingFlush] = []
     for _ in range(40):
         match rng.choice(("append", "append", "append", "begin", "work", "finish", "cut", "flush", "retain", "anew")):
@@ -220,7 +222,7 @@ def test_whatever_comes_between_a_crash_takes_nothing_below_the_recovery_point(s
             case "anew" if rng.random() < 0.2:
                 log.truncate_fully_and_start_at(log.log_end_offset + 2)
     end, epochs, point = log.log_end_offset, log.epochs.entries, log.flushed_end_offset
-    found = after_crash(disk, log)
+    found = after_crash(disk, log, starts[-1])
     assert point <= found.log_end_offset <= end
     assert found.recovery.lost_nothing
     for epoch, start in epochs:

@@ -66,6 +66,16 @@ class Truncate(Action):
 
 
 @attrs.frozen
+class StartAnew(Action):
+    """All is removed, durably, and the log starts there, as its leader's does; the epoch before is known, or not."""
+
+    fair: ClassVar[bool] = False
+
+    offset: int
+    knows_epoch: bool
+
+
+@attrs.frozen
 class Repair(Action):
     """A damaged log ends before what is damaged, durably; that and all behind it is kept apart."""
 

@@ -42,6 +42,7 @@ from tidegauge.spec.recovery.actions import (
     Spoil,
     SpoilPoint,
     SpoilStart,
+    StartAnew,
     StartAt,
     Truncate,
 )
@@ -82,6 +83,7 @@ class Recovery(Properties, Machine[State]):
         NoteHighWatermark,
         StartAt,
         Truncate,
+        StartAnew,
         Repair,
         Close,
         Crash,
@@ -97,6 +99,8 @@ class Recovery(Properties, Machine[State]):
     """Whether a process may die while segments are replaced."""
     lies: bool = False
     """Whether a file of leader epochs may have others than the log's."""
+    starts_anew: bool = False
+    """Whether a log may start anew where its leader's does; each time counts as an append."""
 
     def initial(self) -> Iterable[State]:
         return (State(),)
@@ -121,6 +125,7 @@ class Recovery(Properties, Machine[State]):
         for segment in state.segments:
             for batch in segment.batches:
                 yield from (StartAt(batch.start), StartAt(batch.end), Truncate(batch.start))
+        yield from (StartAnew(state.end + 1, knows) for knows in (False, True) if self.starts_anew)
         yield from interruptions(state) if self.replaces else ()
         for file, segment in enumerate(state.segments):
             for kept in range(len(segment.batches) - segment.synced + 1):
@@ -147,13 +152,15 @@ class Recovery(Properties, Machine[State]):
                 return "enough was appended"
             case Roll() if not state.segments[-1].batches:
                 return "the active segment is empty"
-            case Flush() if state.flushed == state.end and state.point == state.end:
+            case Flush() if state.flushed == state.end == state.point and self.checkpointed(state) == state.written:
                 return "all is flushed"
             case NoteHighWatermark() if state.high_watermark == state.end:
                 return "it is written down"
             case StartAt(offset) if not state.start < offset <= state.end:
                 return "the log does not start later then"
-            case StartAt() | Truncate() if state.gaps:
+            case StartAnew() if not self.starts_anew or state.appended >= self.max_appends:
+                return "enough has started anew"
+            case StartAt() | Truncate() | StartAnew() if state.gaps:
                 return "a damaged log is repaired first"
             case Truncate(offset) if not state.start <= offset:
                 return "the log starts later"
@@ -254,13 +261,17 @@ class Recovery(Properties, Machine[State]):
                 return evolve(state, segments=segments, snapshots=state.snapshots | {state.end})
             case Flush(noted):
                 flushed = self._flushed(state)
-                return evolve(flushed, point=flushed.end) if noted else flushed
+                return evolve(flushed, point=flushed.end, written=self.checkpointed(flushed)) if noted else flushed
             case NoteHighWatermark():
                 return evolve(state, high_watermark=state.end)
             case StartAt(offset):
                 return self._started(state, offset)
             case Truncate(offset):
                 return self._truncated(state, offset)
+            case StartAnew(offset, knows_epoch):
+                epoch = offset - 1 if knows_epoch else NO_EPOCHS
+                anew = evolve(self._anew(state, offset, epoch), appended=state.appended + 1)
+                return evolve(anew, point=min(state.point, state.start))
             case Repair():
                 return self._repaired(state)
             case Close():
@@ -268,12 +279,14 @@ class Recovery(Properties, Machine[State]):
                 last = max(state.snapshots, default=state.start)
                 snapshots = state.snapshots | {state.end} if state.end > last else state.snapshots
                 closed = evolve(flushed, is_open=False, is_clean=True, point=state.end, snapshots=snapshots, gaps=())
-                return evolve(closed, high_watermark=min(state.high_watermark, state.end), began=state.start)
+                high_watermark = min(state.high_watermark, state.end)
+                return evolve(closed, high_watermark=high_watermark, began=state.start, written=0)
             case Interrupt(first, last, stage):
                 flushed = self._flushed(state) if state.flushed < state.end else state
                 left = Replacing(first, last, stage)
                 crashes = state.crashes + 1
-                return evolve(flushed, is_open=False, crashes=crashes, replacing=left, began=state.start)
+                died = evolve(flushed, is_open=False, crashes=crashes, replacing=left)
+                return evolve(died, began=state.start, start=state.written, written=0)
         assert isinstance(action, Crash)
         return self._crashed(state, action)
 
@@ -302,7 +315,7 @@ class Recovery(Properties, Machine[State]):
             first = offset - 1
         snapshots = frozenset(one for one in state.snapshots if one >= segments[0].base)
         started = evolve(state, segments=segments, start=offset, first_epoch=first, snapshots=snapshots)
-        return evolve(started, noted=started.written_epochs)
+        return evolve(started, noted=started.written_epochs, written=offset)
 
     def _truncated(self, state: State, offset: int) -> State:
         kept = [one for one in state.segments if one.base <= offset]
@@ -313,7 +326,7 @@ class Recovery(Properties, Machine[State]):
         snapshots = frozenset(one for one in state.snapshots if state.start < one <= offset)
         point = min(state.point, offset)
         cut = evolve(state, segments=tuple(kept), end=offset, first_epoch=first, noted=noted, point=point)
-        return evolve(self._flushed(cut), snapshots=snapshots)
+        return evolve(self._flushed(cut), snapshots=snapshots, written=self.written_start(cut, state.written))
 
     def _repaired(self, state: State) -> State:
         """A gap that begins below the log start has the log start anew."""
@@ -329,8 +342,13 @@ class Recovery(Properties, Machine[State]):
             return self._truncated(evolve(cut, end=offset), offset)
         offset = offset if offset < first else state.start
         epoch = offset - 1 if offset == state.start > state.first_epoch > NO_EPOCHS else NO_EPOCHS
+        return self._anew(state, offset, epoch)
+
+    def _anew(self, state: State, offset: int, epoch: int) -> State:
+        """The log is empty and starts there; `epoch`: where that of the record before begins, if it is known."""
         anew = evolve(state, segments=(Segment(offset),), start=offset, end=offset, first_epoch=epoch, noted=epoch)
-        return evolve(self._flushed(anew), snapshots=frozenset())
+        written = self.written_start(anew, min(state.written, offset))
+        return evolve(self._flushed(anew), snapshots=frozenset(), written=written)
 
     def _crashed(self, state: State, crash: Crash) -> State:
         segments = []
@@ -343,7 +361,7 @@ class Recovery(Properties, Machine[State]):
             torn = segment.torn or (number == crash.file and crash.torn)
             segments.append(evolve(segment, batches=segment.batches[:stays], synced=stays, torn=torn))
         crashed = evolve(state, segments=tuple(segments), is_open=False, gaps=(), crashes=state.crashes + 1)
-        return evolve(crashed, began=state.start)
+        return evolve(crashed, began=state.start, start=state.written, written=0)
 
     def _damaged(self, state: State, action: Action) -> State:
         match action:

@@ -59,20 +59,20 @@ class Opening(Rules, Replacements):
         start = self.believed_start(state, first, end)
         gaps = [gap for gap in gaps if gap[1] > start or gap[0] < first]
         gaps = sorted({*gaps, *self.met(segments, start, gaps)})
-        written = state.start if state.start <= start else 0
-        in_doubt = bool(taken.segments) and first > written and self.is_start_unknown(state, first)
+        told = state.start if state.start <= start else 0
+        in_doubt = bool(taken.segments) and first > told and self.is_start_unknown(state, first)
         in_doubt &= all(gap[0] >= first for gap in gaps)
         first_epoch = taken.first_epoch
         if first_epoch != NO_EPOCHS:
             first_epoch = NO_EPOCHS if first_epoch >= end else max(first_epoch, start - 1)
-        state = evolve(state, first_epoch=first_epoch)
+        written = min(state.start, start)
+        state = evolve(state, first_epoch=first_epoch, start=start, gaps=tuple(gaps))
         return evolve(
             state,
             segments=tuple(evolve(one, synced=len(one.batches)) for one in segments),
             is_open=True,
-            start=start,
+            written=start if in_doubt else self.written_start(state, written),
             end=end,
-            gaps=tuple(gaps),
             flushed=end,
             point=min(state.point, end),
             noted=state.first_epoch if in_doubt else state.written_epochs,
@@ -312,12 +312,25 @@ class Opening(Rules, Replacements):
     def is_start_unknown(self, state: State, first: int) -> bool:
         """Whether nothing tells that what lay before the first segment was deleted: the leader epochs would.
 
+        A file that is there without any says nothing: a log that was cut to its first record has one as well.
         They do not tell whether the record was deleted with which the first one begins. A clean stop writes that down.
         Those of a log that is known to be damaged may have been made anew, and begin behind what is damaged.
         """
         is_unsure = state.is_clean and not state.start_is_lost and first == state.noted + 1
         is_unsure |= state.has_note and not 0 <= state.noted < first
-        return is_unsure or state.noted in (NO_FILE, UNREADABLE) or self.is_contradicted(state)
+        return is_unsure or state.noted < 0 or self.is_contradicted(state)
+
+    def written_start(self, state: State, written: int) -> int:
+        """What is written down of the start of an open log, where `written` was: no less than leader epochs do not say.
+
+        There are none that say it of a log that knows of none. Those of a log that is damaged are not believed later.
+        """
+        return state.start if state.first_epoch == NO_EPOCHS or state.gaps else written
+
+    def checkpointed(self, state: State) -> int:
+        """The same when all is written down: a start that its first file and its leader epochs say is left out."""
+        is_said = state.start == state.segments[0].base
+        return self.written_start(state, 0 if is_said else state.start)
 
     def believed_start(self, state: State, first: int, end: int) -> int:
         """Where the log starts: not beyond what the leader epochs bear witness to."""

@@ -30,6 +30,7 @@ class Properties(Opening):
             "NoFileIsTwoSegments": self.no_file_is_two_segments,
             "StartIsInTheLog": self.start_is_in_the_log,
             "EpochsAreTheLogs": self.epochs_are_the_logs,
+            "NoFalseAlarm": self.no_false_alarm,
         }
 
     def nothing_spoilt_is_served(self, state: State) -> bool:
@@ -73,6 +74,11 @@ class Properties(Opening):
         """No batch contradicts the leader epochs of an open log."""
         return not state.is_open or not state.is_contradicted
 
+    def no_false_alarm(self, state: State) -> bool:
+        """Of a log that nothing has damaged nothing is said to be damaged, lost or in doubt."""
+        is_told = bool(state.gaps) or state.was_rejected or state.ends_in_damage or state.start_in_doubt
+        return not state.is_open or bool(state.damages) or not is_told
+
     @property
     def step_invariants(self) -> Mapping[str, StepInvariant[State]]:
         return {
@@ -112,7 +118,7 @@ class Properties(Opening):
 
     def deleted_is_gone(self, before: State, action: Action, after: State) -> bool:
         """A log that nothing has damaged starts where it did."""
-        return not isinstance(action, Open) or bool(before.damages) or after.start == before.start
+        return not isinstance(action, Open) or bool(before.damages) or after.start == before.began
 
     def repair_keeps_what_is_before(self, before: State, action: Action, after: State) -> bool:
         """A repair cuts no intact batch of the log before the first one that is damaged; what was deleted is none."""

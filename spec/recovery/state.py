@@ -98,6 +98,8 @@ class State:
     is_open: bool = False
     start: int = 0
     """Where the log starts; while it is closed, what is written down of it."""
+    written: int = 0
+    """What is written down of it while the log is open."""
     end: int = 0
     gaps: tuple[Gap, ...] = ()
     flushed: int = 0

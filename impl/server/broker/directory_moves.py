@@ -189,7 +189,8 @@ class DirectoryMoves:
             if cut < future.log_end_offset:
                 future.truncate_to(cut)
             elif future.log_end_offset < source.log_start_offset:
-                future.truncate_fully_and_start_at(source.log_start_offset, self._clock.now_ms())
+                start, epoch = source.log_start_offset, source.log_start_epoch
+                future.truncate_fully_and_start_at(start, self._clock.now_ms(), epoch=epoch)
             elif records:
                 future.append_as_follower(records)
             future.delete_records_before(min(source.log_start_offset, future.log_end_offset))

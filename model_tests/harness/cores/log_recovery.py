@@ -26,7 +26,7 @@ from tidegauge.impl.storage.appends import AppendedBatch
 from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.damage import DAMAGE_NOTE, DAMAGED_SUFFIX, STRAY_SUFFIX
 from tidegauge.impl.storage.errors import CorruptLogError
-from tidegauge.impl.storage.leader_epoch_cache import EpochEntry
+from tidegauge.impl.storage.leader_epoch_cache import UNDEFINED_EPOCH, EpochEntry
 from tidegauge.impl.storage.log import Log
 from tidegauge.impl.storage.log_directory import CLEAN_SHUTDOWN
 from tidegauge.impl.storage.producer_snapshot import snapshot_offset
@@ -127,6 +127,7 @@ class RecoveryCores:
         self.log.flush()
         if action.noted:
             self._point = self.log.flushed_end_offset
+            self._start = 0 if self.log.log_start_is_implied else self.log.log_start_offset
 
     def note_high_watermark(self, action: spec.NoteHighWatermark, before: State) -> None:
         self._high_watermark = self.log.log_end_offset
@@ -143,13 +144,16 @@ class RecoveryCores:
     def truncate(self, action: spec.Truncate, before: State) -> None:
         self.log.truncate_to(action.offset)
 
+    def start_anew(self, action: spec.StartAnew, before: State) -> None:
+        epoch = before.epoch if action.knows_epoch else UNDEFINED_EPOCH
+        self.log.truncate_fully_and_start_at(action.offset, epoch=epoch)
+
     def repair(self, action: spec.Repair, before: State) -> None:
         self.log.repair()
-        self._start = min(self._start, self.log.log_start_offset)
 
     def shut_down(self, action: spec.Close, before: State) -> None:
         self.log.close()
-        self._point, self._is_clean = self.log.log_end_offset, True
+        self._point, self._start, self._is_clean = self.log.log_end_offset, self.log.log_start_offset, True
         self._high_watermark = min(self._high_watermark, self._point)
         self._log = None
 
@@ -273,13 +277,17 @@ class RecoveryCores:
             knows_log_start=self._knows_start,
             reads_all=action.reads_all,
             before_lowering=self._lower,
+            note_start=self._note_start,
         )
-        self._start, self._is_clean, self._knows_start = log.log_start_offset, False, True
+        self._is_clean, self._knows_start = False, True
         if latest <= log.log_end_offset:  # else a crash has taken what the checkpoint knows, and all is read
             self._read_wanted = segments_read(self._machine, before, reads_all=action.reads_all)
 
     def _lower(self, offset: int) -> None:
-        self._point = min(self._point, offset)
+        self._point, self._start = min(self._point, offset), min(self._start, offset)
+
+    def _note_start(self, offset: int) -> None:
+        self._start = offset
 
     def _write(self, path: str, content: bytes) -> None:
         file = self._disk.open(path, create=True)
@@ -301,6 +309,7 @@ class RecoveryCores:
             segments=segments,
             is_open=True,
             start=log.log_start_offset,
+            written=self._start,
             end=log.log_end_offset,
             gaps=tuple((gap.start, gap.end) for gap in log.damage.gaps),
             flushed=log.flushed_end_offset,
@@ -473,6 +482,7 @@ STEPS: Final = Steps[RecoveryCores, [State], None](
     on(spec.NoteHighWatermark, RecoveryCores.note_high_watermark),
     on(spec.StartAt, RecoveryCores.start_at),
     on(spec.Truncate, RecoveryCores.truncate),
+    on(spec.StartAnew, RecoveryCores.start_anew),
     on(spec.Repair, RecoveryCores.repair),
     on(spec.Close, RecoveryCores.shut_down),
     on(spec.Crash, RecoveryCores.crash),

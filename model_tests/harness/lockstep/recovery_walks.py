@@ -18,11 +18,12 @@ from tidegauge.spec.recovery.replacing import Interrupt
 
 def drawn(rng: Random) -> Recovery:
     return Recovery(
-        max_appends=rng.choice((6, 12, 24)),
+        max_appends=rng.choice((2, 6, 12, 24)),
         max_crashes=24,
         max_damages=rng.choice((0, 4, 16)),
         replaces=True,
         lies=True,
+        starts_anew=True,
     )
 
 
@@ -34,6 +35,8 @@ def _write(lockstep: Lockstep[Recovery], rng: Random) -> Iterator[Action]:
             yield spec.Roll()
         if rng.random() < 0.3:
             yield spec.Flush(rng.random() < 0.7)
+        if rng.random() < 0.1:
+            yield spec.StartAnew(lockstep.state.end + 1, rng.random() < 0.5)
 
 
 def _end_and_open(lockstep: Lockstep[Recovery], rng: Random) -> Iterator[Action]:

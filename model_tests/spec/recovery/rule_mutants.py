@@ -68,6 +68,7 @@ CRASHED: Final = _stored(
     damages=0,
 )
 """A crash has taken the only batch, and what tells of its end is left."""
+ANEW: Final = Recovery(max_appends=1, max_damages=0, starts_anew=True)
 REPLACES: Final = Recovery(max_appends=1, max_damages=0, replaces=True)
 
 
@@ -103,6 +104,9 @@ MUTANTS: Final[tuple[RuleMutant, ...]] = (
                RefusesWhatItHas(max_appends=0), "FollowedIsServed"),
     RuleMutant("notices_the_first_damage_alone", "read", _to_the_first,
                RefusesWhatItHas(max_appends=0), "NothingSpoiltIsServed"),
+    RuleMutant("writes_no_start_down", "written_start", lambda m, r, state, written: written, ANEW, "NoFalseAlarm"),
+    RuleMutant("leaves_out_what_only_a_file_says", "checkpointed",
+               lambda m, r, state: 0 if state.start == state.segments[0].base else r(state), ANEW, "NoFalseAlarm"),
     RuleMutant("removes_what_has_its_name", "replaced", _without_the_new, REPLACES, "IntactIsKept"),
 )
 # fmt: on

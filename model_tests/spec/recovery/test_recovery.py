@@ -20,23 +20,29 @@ from tidegauge.spec.recovery.state import NO_EPOCHS, UNREADABLE, Batch, Gap, Rot
 
 def test_one_batch_a_crash_and_any_damage() -> None:
     found = explore(Recovery(max_appends=1), converges=True)
-    assert (found.holds, found.complete, found.distinct) == (True, True, 6_444)
+    assert (found.holds, found.complete, found.distinct) == (True, True, 6_980)
     assert found.reached.keys() == {"a recovery point is rejected"}
 
 
 def test_a_cleaner_that_dies_and_epochs_of_another_log() -> None:
     found = explore(Recovery(max_appends=1, replaces=True, lies=True))
-    assert (found.holds, found.complete, found.distinct) == (True, True, 6_772)
+    assert (found.holds, found.complete, found.distinct) == (True, True, 7_308)
+
+
+def test_a_log_that_starts_where_its_leaders_does() -> None:
+    found = explore(Recovery(max_appends=1, starts_anew=True))
+    assert (found.holds, found.complete, found.distinct) == (True, True, 7_154)
 
 
 @pytest.mark.deep
 @pytest.mark.parametrize(
     ("machine", "states"),
     [
-        (Recovery(max_appends=2, max_damages=0), 24_551),
-        (Recovery(max_appends=1, max_damages=2), 31_866),
-        (Recovery(max_appends=1, max_damages=3), 96_166),
-        (Recovery(max_appends=1, max_crashes=0, max_damages=4), 61_835),
+        (Recovery(max_appends=2, max_damages=0, starts_anew=True), 27_845),
+        (Recovery(max_appends=1, max_damages=2), 33_934),
+        (Recovery(max_appends=1, max_damages=3), 100_976),
+        (Recovery(max_appends=1, max_crashes=0, max_damages=4), 62_291),
+        (Recovery(max_appends=2, starts_anew=True), 364_318),
     ],
 )
 def test_more_batches_or_more_damage(machine: Recovery, states: int) -> None:
@@ -56,6 +62,10 @@ class BelievesTheSpoilt(Recovery):
 
 
 class TakesATornTailForDamage(Recovery):
+    def no_false_alarm(self, state: State) -> bool:
+        """Is broken too, and as soon."""
+        return True
+
     def is_torn(self, damaged: Damaged, flushed: int) -> bool:
         return False
 
@@ -184,6 +194,16 @@ class BelievesAFirstFileOfWhichNoStartIsNoted(TakesTheFirstFileForTheStart):
     def initial(self) -> Iterable[State]:
         for state in super().initial():
             yield attrs.evolve(state, first_epoch=0, noted=0, damages=1)
+
+
+class TakesAnEmptyListOfEpochsForKnowledge(Recovery):
+    """A log was cut to its beginning, so that the file of epochs has none; its first segment is lost after a crash."""
+
+    def initial(self) -> Iterable[State]:
+        yield State((Segment(1),), end=1, first_epoch=0, noted=NO_EPOCHS, snapshots=frozenset({1}), damages=1)
+
+    def is_start_unknown(self, state: State, first: int) -> bool:
+        return state.noted != NO_EPOCHS and super().is_start_unknown(state, first)
 
 
 class KeepsEpochsOfALogThatIsGone(Recovery):
@@ -373,6 +393,7 @@ class BelievesEpochsOfAnotherLog(Recovery):
         (ForgetsWhatALogStartSays(max_appends=1), "NoOffsetIsGivenTwice"),
         (TakesTheFirstFileForTheStart(max_appends=0), "StartIsTold"),
         (BelievesAFirstFileOfWhichNoStartIsNoted(max_appends=0), "StartIsTold"),
+        (TakesAnEmptyListOfEpochsForKnowledge(max_appends=0), "StartIsTold"),
         (KeepsEpochsOfALogThatIsGone(max_appends=0, max_damages=3), "StartIsTold"),
         (TakesALogThatIsGoneForANewOne(max_appends=0), "LossIsTold"),
         (SeesNoLaterFiles(max_appends=0), "LossIsTold"),
