@@ -8,10 +8,11 @@ sent back. The generator returns the result of the work. It knows nothing of tas
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import Callable, Generator, Iterable
+from typing import Any, Final, TypeAlias, TypeVar
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 Step: TypeAlias = int | Callable[[], Any]
 """Units done, or what is to be called apart."""
@@ -20,6 +21,10 @@ Sliced: TypeAlias = Generator[Step, Any, T]
 
 UNIT_BYTES = 1024
 """Bytes that are decompressed, compressed or checked in about one unit."""
+STEP: Final = 64
+"""Elements after which work in slices takes a step."""
+ELEMENT: Final = 8
+"""Units for one element of a request, from its bytes to those of its response, unless its handler says more."""
 
 
 def at_once(work: Sliced[T]) -> T:
@@ -28,7 +33,37 @@ def at_once(work: Sliced[T]) -> T:
     while True:
         try:
             step = work.send(result)
-        except StopIteration as done:
-            value: T = done.value
+        except StopIteration as end:
+            value: T = end.value
             return value
         result = None if isinstance(step, int) else step()
+
+
+def done(result: T) -> Sliced[T]:
+    """Work that is done already."""
+    return result
+    yield
+
+
+def mapped(items: Iterable[T], make: Callable[[T], R], units: int = ELEMENT) -> Sliced[tuple[R, ...]]:
+    """What a function makes of each of the items, which takes so many units."""
+    made: list[R] = []
+    for item in items:
+        made.append(make(item))
+        if not len(made) % STEP:
+            yield STEP * units
+    if rest := len(made) % STEP:
+        yield rest * units
+    return tuple(made)
+
+
+def mapped_in_slices(items: Iterable[T], work: Callable[[T], Sliced[R]], units: int = ELEMENT) -> Sliced[tuple[R, ...]]:
+    """What comes of work on each of the items, which takes so many units besides those that the work tells itself."""
+    made: list[R] = []
+    for item in items:
+        made.append((yield from work(item)))
+        if not len(made) % STEP:
+            yield STEP * units
+    if rest := len(made) % STEP:
+        yield rest * units
+    return tuple(made)

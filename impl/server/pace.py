@@ -23,6 +23,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import trio
 
+from tidegauge.impl.records.slices import ELEMENT as ELEMENT
 from tidegauge.impl.records.slices import Sliced
 
 T = TypeVar("T")
@@ -31,8 +32,6 @@ Apart = Callable[[Callable[[], Any]], Awaitable[Any]]
 
 SLICE: Final = 500
 """Units of work after which a task lets others have their turn."""
-ELEMENT: Final = 8
-"""Units for one element of a request, from its bytes to those of its response, unless its handler says more."""
 DECISION_UNITS: Final = 100
 """Units for one decision of the controller."""
 LANES: Final = 2

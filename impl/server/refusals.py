@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.server.error_responses.chunks import refused
+from tidegauge.impl.records.slices import Sliced
+from tidegauge.impl.server.error_responses.refused import refused
 from tidegauge.impl.server.rights import cluster_error, group_error, transaction_error
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class NamesTransaction(Protocol):
 
 
 def refuse(
-    error_response: Callable[[Q, ErrorCode, str], R], check: Check[Q], error: ErrorCode, message: str = ""
+    error_response: Callable[[Q, ErrorCode, str], Sliced[R]], check: Check[Q], error: ErrorCode, message: str = ""
 ) -> Callable[[Q, RequestContext], Awaitable[R]]:
     """A handler whose response is always an error: that of `check`, or `error` with the message."""
 

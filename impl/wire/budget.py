@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from typing import Final
 
+from tidegauge.impl.records.slices import STEP as STEP
+
 MAX_ELEMENTS: Final = 100_000
 """Elements of all arrays of a request, and its tagged fields, together; of most APIs less (`wire.element_limits`)."""
 MAX_TAGS: Final = 256
 """Tagged fields of one structure (KIP-482); Kafka has defined less than ten of any."""
 SHORT_BYTES: Final = 4096
 """A Produce or Fetch request of no more bytes has no more elements than a slice, and is read at once."""
-STEP: Final = 64
-"""Elements after which work in slices takes a step."""
 READ_UNITS: Final = 3
 """Units (`records.slices`) that it takes to read an element, or to convert it to another version."""
 WRITE_UNITS: Final = 8

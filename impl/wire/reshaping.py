@@ -11,13 +11,12 @@ the first such message comes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from types import GeneratorType
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from tidegauge.impl.records.slices import Sliced
+from tidegauge.impl.records.slices import Sliced, mapped, mapped_in_slices
 from tidegauge.impl.wire.apis import ApiKey
-from tidegauge.impl.wire.budget import READ_UNITS, STEP
+from tidegauge.impl.wire.budget import READ_UNITS
 
 if TYPE_CHECKING:
     from kio.schema.add_partitions_to_txn.v3.request import AddPartitionsToTxnRequest as AddPartitionsToTxnRequestV3
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from kio.schema.delete_topics.v5.request import DeleteTopicsRequest as DeleteTopicsRequestV5
     from kio.schema.delete_topics.v6.request import DeleteTopicState
     from kio.schema.errors import ErrorCode
+    from kio.schema.find_coordinator.v3.request import FindCoordinatorRequest as FindCoordinatorRequestV3
     from kio.schema.find_coordinator.v6.response import FindCoordinatorResponse
     from kio.schema.leave_group.v2.request import LeaveGroupRequest as LeaveGroupRequestV2
     from kio.schema.leave_group.v5.request import MemberIdentity
@@ -47,19 +47,6 @@ Take: TypeAlias = Callable[[Any], object]
 """Source message -> the value."""
 
 
-def mapped(function: Callable[[Any], Any], items: Iterable[Any]) -> Sliced[tuple[Any, ...]]:
-    """What a function, in slices or not, makes of each of the items."""
-    results: list[Any] = []
-    for number, item in enumerate(items):
-        made = function(item)
-        if isinstance(made, GeneratorType):
-            made = yield from made
-        results.append(made)
-        if number % STEP == STEP - 1:
-            yield STEP * READ_UNITS
-    return tuple(results)
-
-
 # --- OffsetFetch: one group before version 8 -------------------------------------------------------------------------
 
 
@@ -68,12 +55,16 @@ def _groups(message: OffsetFetchRequestV7, _: type[Any], convert: Convert) -> Sl
 
     topics = None
     if message.topics is not None:
-        topics = yield from mapped(lambda topic: convert(topic, FetchedTopic), message.topics)
+        topics = yield from mapped_in_slices(message.topics, lambda topic: convert(topic, FetchedTopic), READ_UNITS)
     return (FetchedGroup(group_id=message.group_id, topics=topics),)
 
 
 def _topics_of_group(message: AnyOffsetFetchResponse, topic: type[Any], convert: Convert) -> Sliced[tuple[Any, ...]]:
-    return mapped(lambda fetched: convert(fetched, topic), message.groups[0].topics)
+    return mapped_in_slices(message.groups[0].topics, lambda fetched: convert(fetched, topic), READ_UNITS)
+
+
+def _error_of_group(message: AnyOffsetFetchResponse) -> ErrorCode:
+    return message.groups[0].error_code
 
 
 # --- AddPartitionsToTxn: one transaction before version 4 ------------------------------------------------------------
@@ -84,7 +75,9 @@ def _transactions(
 ) -> Sliced[tuple[AddPartitionsToTxnTransaction, ...]]:
     from kio.schema.add_partitions_to_txn.v5.request import AddPartitionsToTxnTopic, AddPartitionsToTxnTransaction
 
-    topics = yield from mapped(lambda topic: convert(topic, AddPartitionsToTxnTopic), message.v3_and_below_topics)
+    topics = yield from mapped_in_slices(
+        message.v3_and_below_topics, lambda topic: convert(topic, AddPartitionsToTxnTopic), READ_UNITS
+    )
     return (
         AddPartitionsToTxnTransaction(
             transactional_id=message.v3_and_below_transactional_id,
@@ -99,7 +92,7 @@ def _topics_of_transactions(
     message: AddPartitionsToTxnResponse, topic: type[Any], convert: Convert
 ) -> Sliced[tuple[Any, ...]]:
     results = [one for result in message.results_by_transaction for one in result.topic_results]
-    return mapped(lambda one: convert(one, topic), results)
+    return mapped_in_slices(results, lambda one: convert(one, topic), READ_UNITS)
 
 
 # --- lists of names, and of numbers ----------------------------------------------------------------------------------
@@ -108,14 +101,14 @@ def _topics_of_transactions(
 def _topics_by_name(message: DeleteTopicsRequestV5, _: type[Any], __: Convert) -> Sliced[tuple[DeleteTopicState, ...]]:
     from kio.schema.delete_topics.v6.request import DeleteTopicState
 
-    return mapped(lambda name: DeleteTopicState(name=name, topic_id=None), message.topic_names)
+    return mapped(message.topic_names, lambda name: DeleteTopicState(name=name, topic_id=None), READ_UNITS)
 
 
 def _any_process_of_each(message: PartitionDataV2, _: type[Any], __: Convert) -> Sliced[tuple[BrokerState, ...]]:
     """Before version 3 a leader does not say which process of a broker it means: -1 is whichever is registered."""
     from kio.schema.alter_partition.v3.request import BrokerState
 
-    return mapped(lambda broker: BrokerState(broker_id=broker), message.new_isr)
+    return mapped(message.new_isr, lambda broker: BrokerState(broker_id=broker), READ_UNITS)
 
 
 # --- LeaveGroup: one member before version 3 -------------------------------------------------------------------------
@@ -135,19 +128,38 @@ def _error_of_member(message: LeaveGroupResponse) -> ErrorCode:
 # --- FindCoordinator: one key before version 4 -----------------------------------------------------------------------
 
 
-def _found(take: Callable[[FindCoordinatorResponse], object]) -> Take:
-    """The function itself, whose argument has a type by this."""
-    return take
+def _keys(message: FindCoordinatorRequestV3) -> tuple[str, ...]:
+    return (message.key,)
+
+
+def _error_of_key(message: FindCoordinatorResponse) -> ErrorCode:
+    return message.coordinators[0].error_code
+
+
+def _error_message_of_key(message: FindCoordinatorResponse) -> str | None:
+    return message.coordinators[0].error_message
+
+
+def _node_of_key(message: FindCoordinatorResponse) -> int:
+    return message.coordinators[0].node_id
+
+
+def _host_of_key(message: FindCoordinatorResponse) -> str:
+    return message.coordinators[0].host
+
+
+def _port_of_key(message: FindCoordinatorResponse) -> int:
+    return message.coordinators[0].port
 
 
 TAKEN: Final[dict[tuple[int, str], tuple[str, Take]]] = {
-    (ApiKey.FIND_COORDINATOR, "coordinator_keys"): ("key", lambda message: (message.key,)),
-    (ApiKey.FIND_COORDINATOR, "error_code"): ("coordinators", _found(lambda one: one.coordinators[0].error_code)),
-    (ApiKey.FIND_COORDINATOR, "error_message"): ("coordinators", _found(lambda one: one.coordinators[0].error_message)),
-    (ApiKey.FIND_COORDINATOR, "node_id"): ("coordinators", _found(lambda one: one.coordinators[0].node_id)),
-    (ApiKey.FIND_COORDINATOR, "host"): ("coordinators", _found(lambda one: one.coordinators[0].host)),
-    (ApiKey.FIND_COORDINATOR, "port"): ("coordinators", _found(lambda one: one.coordinators[0].port)),
-    (ApiKey.OFFSET_FETCH, "error_code"): ("groups", lambda message: message.groups[0].error_code),
+    (ApiKey.FIND_COORDINATOR, "coordinator_keys"): ("key", _keys),
+    (ApiKey.FIND_COORDINATOR, "error_code"): ("coordinators", _error_of_key),
+    (ApiKey.FIND_COORDINATOR, "error_message"): ("coordinators", _error_message_of_key),
+    (ApiKey.FIND_COORDINATOR, "node_id"): ("coordinators", _node_of_key),
+    (ApiKey.FIND_COORDINATOR, "host"): ("coordinators", _host_of_key),
+    (ApiKey.FIND_COORDINATOR, "port"): ("coordinators", _port_of_key),
+    (ApiKey.OFFSET_FETCH, "error_code"): ("groups", _error_of_group),
     (ApiKey.LEAVE_GROUP, "members"): ("member_id", _members),
     (ApiKey.LEAVE_GROUP, "error_code"): ("members", _error_of_member),
 }

@@ -16,9 +16,10 @@ from functools import cache
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any
 
-from tidegauge.impl.records.slices import Sliced, at_once
+from tidegauge.impl.records.slices import Sliced, at_once, done, mapped, mapped_in_slices
+from tidegauge.impl.wire.budget import READ_UNITS
 from tidegauge.impl.wire.message_classes import default, field_types, is_array, is_flat, nested_class
-from tidegauge.impl.wire.reshaping import MADE, TAKEN, mapped
+from tidegauge.impl.wire.reshaping import MADE, TAKEN
 
 if TYPE_CHECKING:
     from kio.static.protocol import Payload
@@ -65,7 +66,7 @@ def holds(whole: type, part: type) -> bool:
 def converter(source: type, target: type) -> Converting:
     """What turns an instance of one version's class into the other version's."""
     if source is target:
-        return _same
+        return done
     hints = field_types(target)
     source_hints = field_types(source)
     given = {field.name for field in dataclasses.fields(source)}
@@ -78,9 +79,8 @@ def converter(source: type, target: type) -> Converting:
         elif field.name not in given:
             constants[field.name] = default(field, hints[field.name])
         elif (nested := nested_class(hints[field.name])) is not None:
-            convert_one = converter_of_items(nested_class(source_hints[field.name]) or nested, nested)
-            many = is_array(hints[field.name])
-            make = _each(convert_one) if many else _optional(convert_one)
+            of_many_or_one = _each if is_array(hints[field.name]) else _optional
+            make = of_many_or_one(nested_class(source_hints[field.name]) or nested, nested)
             converted.append((field.name, _of_field(field.name, make)))
         else:
             copied.append(field.name)
@@ -95,17 +95,6 @@ def converter(source: type, target: type) -> Converting:
         return target(**values)
 
     return converting_message
-
-
-@cache
-def converter_of_items(source: type, target: type) -> Convert | Converting:
-    """The same for elements of an array: a plain function where there is no array in them."""
-    if source is target:
-        return _unchanged
-    converting_one = converter(source, target)
-    if is_flat(source) and is_flat(target):
-        return lambda item: at_once(converting_one(item))
-    return converting_one
 
 
 def reshaped(target: type, field: str, given: Collection[str]) -> Convert | Converting | None:
@@ -123,33 +112,25 @@ def reshaped(target: type, field: str, given: Collection[str]) -> Convert | Conv
     return lambda message: make(message, item, converting)
 
 
-def _same(message: Any) -> Sliced[Any]:
-    return message
-    yield
-
-
-def _unchanged(item: Any) -> Any:
-    return item
-
-
 def _of_field(name: str, convert_value: Converting) -> Converting:
     return lambda message: convert_value(getattr(message, name))
 
 
-def _each(convert_one: Convert | Converting) -> Converting:
-    def converting_all(items: Any) -> Sliced[Any]:
-        if items is None or convert_one is _unchanged:
-            return items
-        return (yield from mapped(convert_one, items))
+def _each(source: type, target: type) -> Converting:
+    """What converts an array of elements: at once each, where there is no array in them."""
+    if source is target:
+        return done
+    converting_one = converter(source, target)
+    if not (is_flat(source) and is_flat(target)):
+        return lambda items: done(None) if items is None else mapped_in_slices(items, converting_one, READ_UNITS)
 
-    return converting_all
+    def convert_one(item: Any) -> Any:
+        return at_once(converting_one(item))
+
+    return lambda items: done(None) if items is None else mapped(items, convert_one, READ_UNITS)
 
 
-def _optional(convert_one: Convert | Converting) -> Converting:
-    def converting_if_there(item: Any) -> Sliced[Any]:
-        if item is None:
-            return None
-        made = convert_one(item)
-        return (yield from made) if isinstance(made, GeneratorType) else made
-
-    return converting_if_there
+def _optional(source: type, target: type) -> Converting:
+    """What converts a structure that may be missing."""
+    converting_one = converter(source, target)
+    return lambda item: done(None) if item is None else converting_one(item)

@@ -12,6 +12,7 @@ from kio.schema.describe_share_group_offsets.v1.response import (
 from kio.schema.errors import ErrorCode
 from kio.schema.share_group_describe.v1.response import DescribedGroup, ShareGroupDescribeResponse
 
+from tidegauge.impl.records.slices import at_once
 from tidegauge.impl.server.error_responses.share_groups import (
     alter_share_group_offsets_error,
     delete_share_group_offsets_error,
@@ -51,7 +52,7 @@ async def handle_share_group_describe(
     groups: list[DescribedGroup] = []
     async for group_id in context.pace.each(request.group_ids):
         one = dataclasses.replace(request, group_ids=(group_id,))
-        groups += share_group_describe_error(one, *_refusal(group_id, context)).groups
+        groups += at_once(share_group_describe_error(one, *_refusal(group_id, context))).groups
     return ShareGroupDescribeResponse(throttle_time=NO_WAIT, groups=tuple(groups))
 
 
@@ -62,7 +63,7 @@ async def handle_describe_share_group_offsets(
     groups: list[DescribeShareGroupOffsetsResponseGroup] = []
     async for group in context.pace.each(request.groups):
         one = dataclasses.replace(request, groups=(group,))
-        groups += describe_share_group_offsets_error(one, *_refusal(group.group_id, context)).groups
+        groups += at_once(describe_share_group_offsets_error(one, *_refusal(group.group_id, context))).groups
     return DescribeShareGroupOffsetsResponse(throttle_time=NO_WAIT, groups=tuple(groups))
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from kio.schema.errors import ErrorCode
 from kio.schema.streams_group_describe.v0.response import DescribedGroup, StreamsGroupDescribeResponse
 
+from tidegauge.impl.records.slices import at_once
 from tidegauge.impl.server.error_responses.groups import streams_group_describe_error, streams_group_heartbeat_error
 from tidegauge.impl.server.refusals import on_group, refuse
 from tidegauge.impl.server.rights import group_error
@@ -35,7 +36,8 @@ async def handle_streams_group_describe(
         one = dataclasses.replace(request, group_ids=(group_id,))
         denied = group_error(Operation.DESCRIBE, group_id, context)
         if denied is ErrorCode.none:
-            groups += streams_group_describe_error(one, ErrorCode.unsupported_version, NO_STREAMS_GROUPS).groups
+            response = streams_group_describe_error(one, ErrorCode.unsupported_version, NO_STREAMS_GROUPS)
         else:
-            groups += streams_group_describe_error(one, denied).groups
+            response = streams_group_describe_error(one, denied)
+        groups += at_once(response).groups
     return StreamsGroupDescribeResponse(throttle_time=NO_WAIT, groups=tuple(groups))

@@ -10,7 +10,7 @@ from kio.schema.errors import ErrorCode
 from tidegauge.impl.metadata.access import Acl, Operation, PatternType, ResourceType
 from tidegauge.impl.server.acl_messages import Unusable, acl_filter
 from tidegauge.impl.server.error_responses.acls import create_acls_error, delete_acls_error, describe_acls_error
-from tidegauge.impl.server.error_responses.chunks import refused
+from tidegauge.impl.server.error_responses.refused import refused
 from tidegauge.impl.server.rights import cluster_error
 from tidegauge.impl.wire.primitives import NO_WAIT, i8
 
@@ -36,10 +36,10 @@ async def handle_describe_acls(
     """The ACLs that a filter matches, by resource pattern. DESCRIBE on the cluster."""
     refusal = _refusal(Operation.DESCRIBE, context, config)
     if refusal is not None:
-        return describe_acls_error(request, *refusal)
+        return await refused(context.pace, request, describe_acls_error, *refusal)
     wanted = acl_filter(request)
     if isinstance(wanted, Unusable):
-        return describe_acls_error(request, ErrorCode.invalid_request, wanted.message)
+        return await refused(context.pace, request, describe_acls_error, ErrorCode.invalid_request, wanted.message)
     by_pattern: dict[tuple[ResourceType, str, PatternType], list[Acl]] = {}
     found = await context.pace.finish(metadata.image.acls.finding(wanted))
     async for acl in context.pace.each(found, units=ACL_UNITS):

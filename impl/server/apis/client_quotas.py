@@ -15,6 +15,7 @@ from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.metadata.client_quotas import CLIENT_ID, ENTITY_TYPES, IP, USER, QuotaEntity
 from tidegauge.impl.server.error_responses.client_quotas import alter_client_quotas_error, describe_client_quotas_error
+from tidegauge.impl.server.error_responses.refused import refused
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
 from tidegauge.impl.wire.primitives import NO_WAIT, f64
 
@@ -37,9 +38,11 @@ async def handle_describe_client_quotas(
 ) -> DescribeClientQuotasResponse:
     """The quotas of the entities that have each part asked for; with `strict` of those that have no other part."""
     if not context.allowed(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER):
-        return describe_client_quotas_error(request, ErrorCode.cluster_authorization_failed)
+        return await refused(
+            context.pace, request, describe_client_quotas_error, ErrorCode.cluster_authorization_failed
+        )
     if problem := _filter_problem(request.components):
-        return describe_client_quotas_error(request, *problem)
+        return await refused(context.pace, request, describe_client_quotas_error, *problem)
     entries = [
         EntryData(
             entity=tuple(

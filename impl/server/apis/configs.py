@@ -27,6 +27,7 @@ from tidegauge.impl.metadata.group_configs import GROUP_CONFIGS
 from tidegauge.impl.metadata.image import ClusterImage
 from tidegauge.impl.metadata.topic_configs import TOPIC_CONFIGS
 from tidegauge.impl.metadata.topic_names import is_topic_name
+from tidegauge.impl.records.slices import at_once
 from tidegauge.impl.server.broker.config_changes import ConfigChanges
 from tidegauge.impl.server.config import BROKER_CONFIGS, DYNAMIC_CONFIGS
 from tidegauge.impl.server.config_sources import ConfigSource, Place, Sources, in_own_unit
@@ -189,12 +190,12 @@ async def handle_alter_configs(
             now = metadata.image.broker_configs.get(resource.resource_name, {})
             values = {**dict.fromkeys(now), **{one.name: one.value for one in resource.configs}}
             refusals[index] = _change_error(resource.resource_name, values, metadata, config, registration, listeners)
-    response = alter_configs_error(dataclasses.replace(request, resources=()), ErrorCode.none)
+    response = at_once(alter_configs_error(dataclasses.replace(request, resources=()), ErrorCode.none))
     if allowed := _allowed(request.resources, refusals):
         part = dataclasses.replace(request, resources=allowed)
         response = await forwarder.forward(part, context, alter_configs_error)
     refused = [
-        alter_configs_error(dataclasses.replace(request, resources=(resource,)), error, message).responses[0]
+        at_once(alter_configs_error(dataclasses.replace(request, resources=(resource,)), error, message)).responses[0]
         async for resource, (error, message) in context.pace.each(zip(request.resources, refusals, strict=True))
         if error is not ErrorCode.none
     ]
@@ -221,14 +222,14 @@ async def handle_incremental_alter_configs(
                 if one.config_operation in (AlterOperation.SET.value, AlterOperation.DELETE.value)
             }
             refusals[index] = _change_error(resource.resource_name, values, metadata, config, registration, listeners)
-    response = incremental_alter_configs_error(dataclasses.replace(request, resources=()), ErrorCode.none)
+    response = at_once(incremental_alter_configs_error(dataclasses.replace(request, resources=()), ErrorCode.none))
     if allowed := _allowed(request.resources, refusals):
         part = dataclasses.replace(request, resources=allowed)
         response = await forwarder.forward(part, context, incremental_alter_configs_error)
     refused = [
-        incremental_alter_configs_error(dataclasses.replace(request, resources=(resource,)), error, message).responses[
-            0
-        ]
+        at_once(
+            incremental_alter_configs_error(dataclasses.replace(request, resources=(resource,)), error, message)
+        ).responses[0]
         async for resource, (error, message) in context.pace.each(zip(request.resources, refusals, strict=True))
         if error is not ErrorCode.none
     ]

@@ -36,9 +36,11 @@ from tidegauge.impl.coordinators.groups.consumer.state import (
     Place,
 )
 from tidegauge.impl.metadata.features import GROUP_VERSION
+from tidegauge.impl.records.slices import at_once
 from tidegauge.impl.server.broker.consumer_members import HEARTBEAT_INTERVAL
 from tidegauge.impl.server.broker.groups import Groups
 from tidegauge.impl.server.error_responses.groups import consumer_group_describe_error, consumer_group_heartbeat_error
+from tidegauge.impl.server.error_responses.refused import refused
 from tidegauge.impl.server.rights import denied_topics, group_error
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
 from tidegauge.impl.wire.primitives import NO_WAIT, i32
@@ -70,22 +72,22 @@ async def handle_consumer_group_heartbeat(
     Errors: UNSUPPORTED_VERSION while group.version is 0, GROUP_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED,
     INVALID_REQUEST, UNSUPPORTED_ASSIGNOR, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, and the core's.
     """
-    refuse = partial(consumer_group_heartbeat_error, request)
+    refuse = partial(refused, context.pace, request, consumer_group_heartbeat_error)
     if metadata.image.feature_level(GROUP_VERSION) == 0:
-        return refuse(ErrorCode.unsupported_version, f"{GROUP_VERSION} is 0")
+        return await refuse(ErrorCode.unsupported_version, f"{GROUP_VERSION} is 0")
     denied = group_error(Operation.READ, request.group_id, context)
     if denied is not NONE:
-        return refuse(denied)
+        return await refuse(denied)
     if denied_topics(Operation.DESCRIBE, request.subscribed_topic_names or (), context):
-        return refuse(ErrorCode.topic_authorization_failed)
+        return await refuse(ErrorCode.topic_authorization_failed)
     if wrong := _wrong(request, context.api_version):
-        return refuse(ErrorCode.invalid_request, wrong)
+        return await refuse(ErrorCode.invalid_request, wrong)
     led = groups.led(request.group_id)
     if isinstance(led, ErrorCode):
-        return refuse(led)
+        return await refuse(led)
     known = led.state.limits.consumer.assignors
     if request.server_assignor is not None and request.server_assignor not in known:
-        return refuse(ErrorCode.unsupported_assignor, f"the assignors here are {', '.join(known)}")
+        return await refuse(ErrorCode.unsupported_assignor, f"the assignors here are {', '.join(known)}")
     owned = None if request.topic_partitions is None else await _places(request.topic_partitions, context)
     beat = ConsumerHeartbeat(
         group=request.group_id,
@@ -104,7 +106,7 @@ async def handle_consumer_group_heartbeat(
     may_describe = partial(context.allowed, Operation.DESCRIBE, ResourceType.TOPIC)
     told = await context.wait_briefly(partial(groups.consumers.heartbeat, led, beat, may_describe, context.pace))
     if told.error is not NONE:
-        return refuse(told.error, told.message)
+        return await refuse(told.error, told.message)
     interval = timedelta(milliseconds=groups.consumers.setting(request.group_id, HEARTBEAT_INTERVAL))
     return await _response(told, interval, context)
 
@@ -194,21 +196,21 @@ async def _described(
     groups: Groups,
     metadata: MetadataCache,
 ) -> DescribedGroup:
-    def refused(error: ErrorCode, message: str = "") -> DescribedGroup:
+    def without(error: ErrorCode, message: str = "") -> DescribedGroup:
         one = dataclasses.replace(request, group_ids=(group_id,))
-        return consumer_group_describe_error(one, error, message).groups[0]
+        return at_once(consumer_group_describe_error(one, error, message)).groups[0]
 
     denied = group_error(Operation.DESCRIBE, group_id, context)
     led = groups.led(group_id) if denied is NONE else denied
     if isinstance(led, ErrorCode):
-        return refused(led)
+        return without(led)
     is_classic = led.state.classic.get(group_id) is not None
     group = None if is_classic else led.state.consumers.committed.get(group_id)
     if group is None:
-        return refused(ErrorCode.group_id_not_found, f"there is no consumer group {group_id!r}")
+        return without(ErrorCode.group_id_not_found, f"there is no consumer group {group_id!r}")
     names = {name for member in group.members.values() for name in group.wants(member)}
     if denied_topics(Operation.DESCRIBE, names, context):
-        return refused(ErrorCode.topic_authorization_failed)
+        return without(ErrorCode.topic_authorization_failed)
     members = [await _member(one, group, context, metadata) async for one in context.pace.each(group.members.values())]
     asked = context.operations(ResourceType.GROUP, group_id) if request.include_authorized_operations else UNASKED
     return DescribedGroup(

@@ -12,6 +12,7 @@ from tidegauge.impl.server.error_responses.credentials import (
     expire_delegation_token_error,
     renew_delegation_token_error,
 )
+from tidegauge.impl.server.error_responses.refused import refused
 from tidegauge.impl.server.transport.authorization import ANONYMOUS, Operation, ResourceType
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ async def handle_create_delegation_token(
     DELEGATION_TOKEN_AUTHORIZATION_FAILED for another owner without CREATE_TOKENS on that user, INVALID_PRINCIPAL_TYPE
     for a renewer that is no user, DELEGATION_TOKEN_AUTH_DISABLED.
     """
-    return create_delegation_token_error(request, _creation_error(request, context))
+    return await refused(context.pace, request, create_delegation_token_error, _creation_error(request, context))
 
 
 def _creation_error(request: CreateDelegationTokenRequest, context: RequestContext) -> ErrorCode:
@@ -53,21 +54,21 @@ async def handle_renew_delegation_token(
     request: RenewDelegationTokenRequest, context: RequestContext
 ) -> RenewDelegationTokenResponse:
     """DELEGATION_TOKEN_AUTH_DISABLED, or DELEGATION_TOKEN_REQUEST_NOT_ALLOWED to an unauthenticated client."""
-    return renew_delegation_token_error(request, _error(context))
+    return await refused(context.pace, request, renew_delegation_token_error, _error(context))
 
 
 async def handle_expire_delegation_token(
     request: ExpireDelegationTokenRequest, context: RequestContext
 ) -> ExpireDelegationTokenResponse:
     """DELEGATION_TOKEN_AUTH_DISABLED, or DELEGATION_TOKEN_REQUEST_NOT_ALLOWED to an unauthenticated client."""
-    return expire_delegation_token_error(request, _error(context))
+    return await refused(context.pace, request, expire_delegation_token_error, _error(context))
 
 
 async def handle_describe_delegation_token(
     request: DescribeDelegationTokenRequest, context: RequestContext
 ) -> DescribeDelegationTokenResponse:
     """DELEGATION_TOKEN_AUTH_DISABLED, or DELEGATION_TOKEN_REQUEST_NOT_ALLOWED to an unauthenticated client."""
-    return describe_delegation_token_error(request, _error(context))
+    return await refused(context.pace, request, describe_delegation_token_error, _error(context))
 
 
 def _error(context: RequestContext) -> ErrorCode:

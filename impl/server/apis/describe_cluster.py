@@ -27,9 +27,9 @@ from tidegauge.impl.server.cluster_view import (
     offline_replicas,
     without_listener,
 )
-from tidegauge.impl.server.error_responses.chunks import refused
 from tidegauge.impl.server.error_responses.cluster import describe_cluster_error, describe_topic_partitions_error
 from tidegauge.impl.server.error_responses.configs import list_config_resources_error
+from tidegauge.impl.server.error_responses.refused import refused
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
 from tidegauge.impl.wire.primitives import NO_WAIT, BrokerId, TopicName, i8, i32, topic_uuid
 from tidegauge.impl.wire.unions import UNASKED
@@ -57,7 +57,9 @@ async def handle_describe_cluster(
     if request.endpoint_type != BROKERS:
         controllers = request.endpoint_type == CONTROLLERS
         error = ErrorCode.mismatched_endpoint_type if controllers else ErrorCode.unsupported_endpoint_type
-        return describe_cluster_error(request, error, "a broker describes brokers: ask for type 1")
+        return await refused(
+            context.pace, request, describe_cluster_error, error, "a broker describes brokers: ask for type 1"
+        )
     image = metadata.image
     described = [
         DescribeClusterBroker(
@@ -202,13 +204,13 @@ async def handle_list_config_resources(
 ) -> ListConfigResourcesResponse:
     """The resources that can have configurations, of the types asked for, or of all (KIP-1142)."""
     if not context.allowed(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER):
-        return list_config_resources_error(request, ErrorCode.cluster_authorization_failed)
+        return await refused(context.pace, request, list_config_resources_error, ErrorCode.cluster_authorization_failed)
     asked = (
         [ConfigResourceType.CLIENT_METRICS] if context.api_version == CLIENT_METRICS_ONLY else request.resource_types
     )
     kinds = list(dict.fromkeys(asked)) or list(ConfigResourceType)
     if not set(kinds) <= set(ConfigResourceType):
-        return list_config_resources_error(request, ErrorCode.unsupported_version)
+        return await refused(context.pace, request, list_config_resources_error, ErrorCode.unsupported_version)
     resources = [
         ConfigResource(resource_name=name, resource_type=i8(kind))
         for kind in kinds

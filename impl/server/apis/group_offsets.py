@@ -26,8 +26,8 @@ from tidegauge.impl.coordinators.groups.offsets import CommittedOffset
 from tidegauge.impl.coordinators.groups.record_formats import NO_LEADER_EPOCH, OffsetKey
 from tidegauge.impl.coordinators.groups.requests import Commit, NewOffset, Ruling
 from tidegauge.impl.server.broker.groups import Groups
-from tidegauge.impl.server.error_responses.chunks import refused
 from tidegauge.impl.server.error_responses.group_offsets import offset_commit_error, offset_delete_error
+from tidegauge.impl.server.error_responses.refused import refused
 from tidegauge.impl.server.rights import group_error, topic_error
 from tidegauge.impl.server.transport.authorization import Operation
 from tidegauge.impl.wire.offset_unions import (
@@ -298,7 +298,7 @@ async def handle_offset_delete(
     """
     denied = group_error(Operation.DELETE, request.group_id, context)
     if denied is not NONE:
-        return offset_delete_error(request, denied)
+        return await refused(context.pace, request, offset_delete_error, denied)
     errors: dict[tuple[str, int], ErrorCode] = {}
     wanted: list[tuple[str, int]] = []
     for topic in request.topics:
@@ -315,7 +315,8 @@ async def handle_offset_delete(
         error, refused_places = await _deleted(request.group_id, wanted, context, groups)
         errors |= refused_places
         if error is not NONE:
-            return dataclasses.replace(offset_delete_error(request, error), topics=())
+            response = await refused(context.pace, request, offset_delete_error, error)
+            return dataclasses.replace(response, topics=())
     return OffsetDeleteResponse(
         error_code=NONE,
         throttle_time=NO_WAIT,

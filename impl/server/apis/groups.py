@@ -16,6 +16,7 @@ from kio.schema.list_groups.v5.response import ListedGroup, ListGroupsResponse
 from kio.schema.types import GroupId
 
 from tidegauge.impl.coordinators.groups.classic.state import ClassicState
+from tidegauge.impl.records.slices import at_once
 from tidegauge.impl.server.broker.groups import Groups
 from tidegauge.impl.server.error_responses.explanation import explain_error
 from tidegauge.impl.server.error_responses.groups import delete_groups_error
@@ -167,8 +168,10 @@ async def handle_delete_groups(
     results = [
         result
         async for group in context.pace.each(request.groups_names)
-        for result in delete_groups_error(
-            dataclasses.replace(request, groups_names=(group,)), await _deleted(group, context, groups)
+        for result in at_once(
+            delete_groups_error(
+                dataclasses.replace(request, groups_names=(group,)), await _deleted(group, context, groups)
+            )
         ).results
     ]
     return DeleteGroupsResponse(throttle_time=NO_WAIT, results=tuple(results))

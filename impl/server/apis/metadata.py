@@ -29,8 +29,8 @@ from tidegauge.impl.server.cluster_view import (
     offline_replicas,
     without_listener,
 )
-from tidegauge.impl.server.error_responses.chunks import refused
 from tidegauge.impl.server.error_responses.metadata import metadata_error
+from tidegauge.impl.server.error_responses.refused import refused
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
 from tidegauge.impl.wire.primitives import NO_WAIT, BrokerId, TopicName, i32, millis, topic_uuid
 from tidegauge.impl.wire.unions import UNASKED, AnyMetadataRequest, AnyMetadataResponse

@@ -20,6 +20,7 @@ from tidegauge.impl.server.error_responses.credentials import (
     alter_user_scram_credentials_error,
     describe_user_scram_credentials_error,
 )
+from tidegauge.impl.server.error_responses.refused import refused
 from tidegauge.impl.server.rights import cluster_error
 from tidegauge.impl.server.transport.authorization import Operation
 from tidegauge.impl.wire.primitives import NO_WAIT, i8, i32
@@ -44,7 +45,7 @@ async def handle_describe_scram_credentials(
     """
     error = cluster_error(Operation.DESCRIBE, context)
     if error is not ErrorCode.none:
-        return describe_user_scram_credentials_error(request, error)
+        return await refused(context.pace, request, describe_user_scram_credentials_error, error)
     known = metadata.image.scram_credentials
     asked = Counter(user.name for user in request.users) if request.users else Counter(list(known))
     return DescribeUserScramCredentialsResponse(

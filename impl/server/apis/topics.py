@@ -16,8 +16,8 @@ from kio.schema.create_topics.v7.response import CreatableTopicResult, CreateTop
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.metadata.topic_names import METADATA_TOPIC
-from tidegauge.impl.server.error_responses.chunks import refused
 from tidegauge.impl.server.error_responses.explanation import explain_error
+from tidegauge.impl.server.error_responses.refused import refused
 from tidegauge.impl.server.error_responses.topics import (
     create_partitions_error,
     create_topics_error,
@@ -248,7 +248,9 @@ async def handle_create_partitions(
     refusals, allowed = await _divide(asked, refusal, context)
     results = {
         topic.name: CreatePartitionsTopicResult(
-            name=topic.name, error_code=error, error_message=explain_error(error, message)
+            name=topic.name,
+            error_code=error,
+            error_message=explain_error(error, message),
         )
         for topic, (error, message) in refusals
     }

@@ -12,7 +12,7 @@ from tidegauge.impl.records.markers import TransactionMarker
 from tidegauge.impl.server.broker.appends import AppendOutcome, AppendState, PartitionMarker
 from tidegauge.impl.server.broker.groups import Groups
 from tidegauge.impl.server.broker.replica_manager import ReplicaManager
-from tidegauge.impl.server.error_responses.chunks import refused, refusing
+from tidegauge.impl.server.error_responses.refused import refused
 from tidegauge.impl.server.error_responses.transactions import write_txn_markers_error, write_txn_markers_response
 from tidegauge.impl.server.rights import cluster_error
 from tidegauge.impl.server.transport.authorization import Operation
@@ -55,7 +55,7 @@ async def handle_write_txn_markers(
         outcomes = await replicas.append_markers([appends[place] for place in others], timeout_ms=TIMEOUT_MS, pace=pace)
     errors.update(zip(others, map(_error, outcomes), strict=True))
     in_order = map(errors.__getitem__, range(len(appends)))
-    return await pace.finish(refusing(request, lambda some: write_txn_markers_response(some, in_order)))
+    return await pace.finish(write_txn_markers_response(request, in_order))
 
 
 async def _end_in_group_offsets(

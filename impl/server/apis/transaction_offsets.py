@@ -26,7 +26,7 @@ from tidegauge.impl.records.payload import ProducerIdentity
 from tidegauge.impl.server.broker.groups import Groups
 from tidegauge.impl.server.broker.transaction_verifier import TransactionVerifier, Unverified
 from tidegauge.impl.server.broker.transactions import Transactions
-from tidegauge.impl.server.error_responses.chunks import refused
+from tidegauge.impl.server.error_responses.refused import refused
 from tidegauge.impl.server.error_responses.transactions import add_offsets_to_txn_error, txn_offset_commit_error
 from tidegauge.impl.server.rights import group_error, topic_error, transaction_error
 from tidegauge.impl.server.transport.authorization import Operation
@@ -72,9 +72,9 @@ async def handle_add_offsets_to_txn(
     """
     denied = _denied(request.transactional_id, request.group_id, context)
     if denied is not NONE:
-        return add_offsets_to_txn_error(request, denied)
+        return await refused(context.pace, request, add_offsets_to_txn_error, denied)
     if await context.wait_briefly(partial(internal_topics.require, CONSUMER_OFFSETS)):
-        return add_offsets_to_txn_error(request, ErrorCode.coordinator_not_available)
+        return await refused(context.pace, request, add_offsets_to_txn_error, ErrorCode.coordinator_not_available)
     who = request.transactional_id, request.producer_id, request.producer_epoch
     add = partial(transactions.add_offsets, *who, groups.partition_of(request.group_id))
     error = await context.wait_briefly(add)

@@ -30,6 +30,8 @@ from tidegauge.impl.coordinators.name_patterns import NamePattern, PatternError
 from tidegauge.impl.coordinators.transactions.messages import AddPartitions, EndTxn, TransactionFilter, VerifyPartitions
 from tidegauge.impl.coordinators.transactions.metadata import EPOCH_PER_TRANSACTION, TopicPartition
 from tidegauge.impl.metadata.features import TRANSACTION_VERSION
+from tidegauge.impl.records.slices import at_once
+from tidegauge.impl.server.error_responses.refused import refused
 from tidegauge.impl.server.error_responses.transactions import (
     add_partitions_to_txn_error,
     describe_transactions_error,
@@ -72,7 +74,7 @@ async def handle_add_partitions_to_txn(
     """Partitions join transactions, or are only verified to be in them; a client's request names one transaction."""
     by_broker = context.api_version >= SENT_BY_BROKERS_FROM
     if by_broker and (denied := cluster_error(Operation.CLUSTER_ACTION, context)) is not NONE:
-        return add_partitions_to_txn_error(request, denied)
+        return await refused(context.pace, request, add_partitions_to_txn_error, denied)
     results = []
     async for one in context.pace.each(request.transactions):
         asked = frozenset(
@@ -166,7 +168,7 @@ async def handle_end_txn(
     """Commit or abort: the response comes when that is in the log, and markers follow."""
     denied = transaction_error(Operation.WRITE, request.transactional_id, context)
     if denied is not NONE:
-        return end_txn_error(request, denied)
+        return await refused(context.pace, request, end_txn_error, denied)
     per_transaction = (
         context.api_version >= EPOCH_PER_TRANSACTION_FROM
         and metadata.image.feature_level(TRANSACTION_VERSION) >= EPOCH_PER_TRANSACTION
@@ -205,7 +207,7 @@ async def handle_describe_transactions(
             states.append(await _described(transactional_id, found, context))
         else:
             one = dataclasses.replace(request, transactional_ids=(transactional_id,))
-            states += describe_transactions_error(one, error).transaction_states
+            states += at_once(describe_transactions_error(one, error)).transaction_states
     return DescribeTransactionsResponse(throttle_time=NO_WAIT, transaction_states=tuple(states))
 
 
@@ -242,7 +244,7 @@ async def handle_list_transactions(
     try:
         pattern = NamePattern(request.transactional_id_pattern or ".*")
     except PatternError:
-        return list_transactions_error(request, ErrorCode.invalid_regular_expression)
+        return await refused(context.pace, request, list_transactions_error, ErrorCode.invalid_regular_expression)
     wanted = TransactionFilter(
         frozenset(request.state_filters),
         frozenset(request.producer_id_filters),

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar, runtime_checkable
 import trio
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.server.error_responses.chunks import refused
+from tidegauge.impl.records.slices import Sliced
+from tidegauge.impl.server.error_responses.refused import refused
 from tidegauge.impl.server.rights import cluster_error
 from tidegauge.impl.server.transport.authorization import Operation
 from tidegauge.impl.wire.channel import NoResponseError, UnreachableError
@@ -67,7 +68,9 @@ class Forwarder:
         self._loader = loader
         self._retry_backoff_ms = retry_backoff_ms
 
-    async def forward(self, request: Q, context: RequestContext, error_response: Callable[[Q, ErrorCode, str], R]) -> R:
+    async def forward(
+        self, request: Q, context: RequestContext, error_response: Callable[[Q, ErrorCode, str], Sliced[R]]
+    ) -> R:
         """The controller's response to a canonical request, once this broker has learned what came of it.
 
         Errors: REQUEST_TIMED_OUT when no active controller was reached in time, or nobody knows whether it has acted.
@@ -106,7 +109,7 @@ class Forwarder:
         request: Q,
         context: RequestContext,
         operation: Operation,
-        error_response: Callable[[Q, ErrorCode, str], R],
+        error_response: Callable[[Q, ErrorCode, str], Sliced[R]],
     ) -> R:
         """The same for a client with this right on the cluster; CLUSTER_AUTHORIZATION_FAILED for others."""
         error = cluster_error(operation, context)

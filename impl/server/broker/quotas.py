@@ -37,8 +37,8 @@ from tidegauge.impl.metadata.client_quotas import (
 )
 from tidegauge.impl.metadata.image import ClusterImage
 from tidegauge.impl.server.broker.rates import Rate, TokenBucket, Windows
-from tidegauge.impl.server.error_responses.chunks import refused
-from tidegauge.impl.server.error_responses.table import error_response
+from tidegauge.impl.server.error_responses.refused import refused
+from tidegauge.impl.server.error_responses.table import making_error_response
 from tidegauge.impl.wire.apis import ApiKey
 from tidegauge.impl.wire.fetch_messages import FetchRequest, FetchResponse
 from tidegauge.impl.wire.primitives import millis
@@ -115,7 +115,7 @@ class Quotas:
         if throttle_ms and context.api_version >= STRICT_FROM[context.api_key]:
             message = "the quota of changes is used up"
             error = ErrorCode.throttling_quota_exceeded
-            response = await refused(context.pace, request, error_response, error, message)
+            response = await refused(context.pace, request, making_error_response, error, message)
         else:
             if isinstance(request, FetchRequest):
                 self._limit_fetch(request, context)

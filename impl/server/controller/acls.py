@@ -11,7 +11,7 @@ from kio.schema.errors import ErrorCode
 from tidegauge.impl.metadata.access import Acl, AclFilter
 from tidegauge.impl.server.acl_messages import acl_filter, created_acl
 from tidegauge.impl.server.error_responses.acls import delete_acls_error
-from tidegauge.impl.server.error_responses.chunks import refused
+from tidegauge.impl.server.error_responses.refused import refused
 from tidegauge.impl.wire.primitives import NO_WAIT, i8
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from kio.schema.describe_cluster.v2.response import DescribeClusterBroker, DescribeClusterResponse
 from kio.schema.errors import ErrorCode
 
+from tidegauge.impl.records.slices import at_once
 from tidegauge.impl.server.error_responses.cluster import describe_cluster_error
 from tidegauge.impl.wire.primitives import NO_WAIT, BrokerId, i32
 
@@ -28,7 +29,7 @@ async def handle_describe_cluster(
     """The controllers that have been active. A controller does not list brokers: MISMATCHED_ENDPOINT_TYPE."""
     if request.endpoint_type != CONTROLLERS:
         error = ErrorCode.mismatched_endpoint_type
-        return describe_cluster_error(request, error, "a controller describes controllers: ask for type 2")
+        return at_once(describe_cluster_error(request, error, "a controller describes controllers: ask for type 2"))
     known = sorted(controller.image.controllers.items())
     return DescribeClusterResponse(
         throttle_time=NO_WAIT,

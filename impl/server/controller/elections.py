@@ -11,6 +11,7 @@ from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.server.controller.held_elections import PREFERRED, UNCLEAN, elect
 from tidegauge.impl.server.error_responses.elections import elect_leaders_error
+from tidegauge.impl.server.error_responses.refused import refused
 from tidegauge.impl.server.pace import DECISION_UNITS
 from tidegauge.impl.wire.primitives import NO_WAIT, TopicName, i32
 
@@ -34,8 +35,10 @@ async def handle_elect_leaders(
 ) -> ElectLeadersResponse:
     """Preferred (0) or unclean (1) elections in the partitions that the request names, or in all that need one."""
     if request.election_type not in (PREFERRED, UNCLEAN):
-        return elect_leaders_error(
+        return await refused(
+            context.pace,
             request,
+            elect_leaders_error,
             ErrorCode.invalid_request,
             f"election type {request.election_type} is none: use 0 (preferred) or 1 (unclean)",
         )

@@ -36,8 +36,8 @@ from tidegauge.impl.server.controller.metadata_log import (
     has_metadata_log,
 )
 from tidegauge.impl.server.controller_handlers import CONTROLLER_HANDLERS
-from tidegauge.impl.server.error_responses.chunks import refused
-from tidegauge.impl.server.error_responses.table import error_response
+from tidegauge.impl.server.error_responses.refused import refused
+from tidegauge.impl.server.error_responses.table import error_response, making_error_response
 from tidegauge.impl.server.rights import cluster_error
 from tidegauge.impl.server.transport.authorization import Operation
 from tidegauge.impl.server.transport.connection import Connection
@@ -219,11 +219,11 @@ class ControllerNode:
 
         async def handle(request: Any, context: RequestContext) -> Any:
             if (error := cluster_error(Operation.CLUSTER_ACTION, context)) is not ErrorCode.none:
-                return await refused(context.pace, request, error_response, error)
+                return await refused(context.pace, request, making_error_response, error)
             if self.decisions.is_active:
                 with suppress(NotLeaderError):
                     return await handler(request, context)
-            return await refused(context.pace, request, error_response, ErrorCode.not_controller)
+            return await refused(context.pace, request, making_error_response, ErrorCode.not_controller)
 
         return handle
 

@@ -19,6 +19,7 @@ from tidegauge.impl.metadata.config_resources import too_many_settings
 from tidegauge.impl.server import trace
 from tidegauge.impl.server.controller.topic_settings import settings_of
 from tidegauge.impl.server.error_responses.explanation import explain_error
+from tidegauge.impl.server.error_responses.refused import refused
 from tidegauge.impl.server.error_responses.topics import create_topics_error
 from tidegauge.impl.wire.primitives import NO_WAIT, TopicName, i8, i16, i32, topic_uuid
 
@@ -49,8 +50,10 @@ async def handle_create_topics(
     """Topics are created one by one, each wholly or not at all; with `validate_only` they are only checked."""
     partitions = sum(_partition_count(topic, config) for topic in request.topics)
     if partitions > MAX_PARTITIONS_AT_ONCE:
-        return create_topics_error(
+        return await refused(
+            context.pace,
             request,
+            create_topics_error,
             ErrorCode.policy_violation,
             f"{partitions} partitions in one request: ask for at most {MAX_PARTITIONS_AT_ONCE} at once",
         )

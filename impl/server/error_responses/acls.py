@@ -9,6 +9,7 @@ from kio.schema.delete_acls.v3.response import DeleteAclsFilterResult, DeleteAcl
 from kio.schema.describe_acls.v3.response import DescribeAclsResponse
 from kio.schema.errors import ErrorCode
 
+from tidegauge.impl.records.slices import Sliced, done, mapped
 from tidegauge.impl.server.error_responses.explanation import explained
 from tidegauge.impl.wire.primitives import NO_WAIT
 
@@ -18,29 +19,27 @@ if TYPE_CHECKING:
     from kio.schema.describe_acls.v3.request import DescribeAclsRequest
 
 
-def describe_acls_error(_: DescribeAclsRequest, error: ErrorCode, message: str = "") -> DescribeAclsResponse:
+def describe_acls_error(_: DescribeAclsRequest, error: ErrorCode, message: str = "") -> Sliced[DescribeAclsResponse]:
     """The error alone."""
-    return DescribeAclsResponse(
-        throttle_time=NO_WAIT, error_code=error, error_message=explained(error, message), resources=()
+    return done(
+        DescribeAclsResponse(
+            throttle_time=NO_WAIT, error_code=error, error_message=explained(error, message), resources=()
+        )
     )
 
 
-def create_acls_error(request: CreateAclsRequest, error: ErrorCode, message: str = "") -> CreateAclsResponse:
+def create_acls_error(request: CreateAclsRequest, error: ErrorCode, message: str = "") -> Sliced[CreateAclsResponse]:
     """Every ACL of the request, with the error."""
-    return CreateAclsResponse(
-        throttle_time=NO_WAIT,
-        results=tuple(
-            AclCreationResult(error_code=error, error_message=explained(error, message)) for _ in request.creations
-        ),
+    results = yield from mapped(
+        request.creations, lambda _: AclCreationResult(error_code=error, error_message=explained(error, message))
     )
+    return CreateAclsResponse(throttle_time=NO_WAIT, results=results)
 
 
-def delete_acls_error(request: DeleteAclsRequest, error: ErrorCode, message: str = "") -> DeleteAclsResponse:
+def delete_acls_error(request: DeleteAclsRequest, error: ErrorCode, message: str = "") -> Sliced[DeleteAclsResponse]:
     """Every filter of the request, with the error."""
-    return DeleteAclsResponse(
-        throttle_time=NO_WAIT,
-        filter_results=tuple(
-            DeleteAclsFilterResult(error_code=error, error_message=explained(error, message), matching_acls=())
-            for _ in request.filters
-        ),
+    filter_results = yield from mapped(
+        request.filters,
+        lambda _: DeleteAclsFilterResult(error_code=error, error_message=explained(error, message), matching_acls=()),
     )
+    return DeleteAclsResponse(throttle_time=NO_WAIT, filter_results=filter_results)

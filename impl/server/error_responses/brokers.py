@@ -12,6 +12,7 @@ from kio.schema.errors import ErrorCode
 from kio.schema.types import ProducerId
 from kio.schema.unregister_broker.v0.response import UnregisterBrokerResponse
 
+from tidegauge.impl.records.slices import Sliced, done
 from tidegauge.impl.server.error_responses.explanation import explained
 from tidegauge.impl.wire.primitives import NO_WAIT, i32
 
@@ -23,34 +24,42 @@ if TYPE_CHECKING:
     from kio.schema.unregister_broker.v0.request import UnregisterBrokerRequest
 
 
-def alter_partition_error(_: AlterPartitionRequest, error: ErrorCode, _message: str = "") -> AlterPartitionResponse:
+def alter_partition_error(
+    _: AlterPartitionRequest, error: ErrorCode, _message: str = ""
+) -> Sliced[AlterPartitionResponse]:
     """The error alone."""
-    return AlterPartitionResponse(throttle_time=NO_WAIT, error_code=error, topics=())
+    return done(AlterPartitionResponse(throttle_time=NO_WAIT, error_code=error, topics=()))
 
 
 def broker_registration_error(
     _: BrokerRegistrationRequest, error: ErrorCode, _message: str = ""
-) -> BrokerRegistrationResponse:
+) -> Sliced[BrokerRegistrationResponse]:
     """The error alone."""
-    return BrokerRegistrationResponse(throttle_time=NO_WAIT, error_code=error)
+    return done(BrokerRegistrationResponse(throttle_time=NO_WAIT, error_code=error))
 
 
-def broker_heartbeat_error(_: BrokerHeartbeatRequest, error: ErrorCode, _message: str = "") -> BrokerHeartbeatResponse:
+def broker_heartbeat_error(
+    _: BrokerHeartbeatRequest, error: ErrorCode, _message: str = ""
+) -> Sliced[BrokerHeartbeatResponse]:
     """The error alone."""
-    return BrokerHeartbeatResponse(throttle_time=NO_WAIT, error_code=error, should_shut_down=False)
+    return done(BrokerHeartbeatResponse(throttle_time=NO_WAIT, error_code=error, should_shut_down=False))
 
 
 def unregister_broker_error(
     _: UnregisterBrokerRequest, error: ErrorCode, message: str = ""
-) -> UnregisterBrokerResponse:
+) -> Sliced[UnregisterBrokerResponse]:
     """The error alone."""
-    return UnregisterBrokerResponse(throttle_time=NO_WAIT, error_code=error, error_message=explained(error, message))
+    return done(
+        UnregisterBrokerResponse(throttle_time=NO_WAIT, error_code=error, error_message=explained(error, message))
+    )
 
 
 def allocate_producer_ids_error(
     _: AllocateProducerIdsRequest, error: ErrorCode, _message: str = ""
-) -> AllocateProducerIdsResponse:
+) -> Sliced[AllocateProducerIdsResponse]:
     """The error alone."""
-    return AllocateProducerIdsResponse(
-        throttle_time=NO_WAIT, error_code=error, producer_id_start=ProducerId(0), producer_id_len=i32(0)
+    return done(
+        AllocateProducerIdsResponse(
+            throttle_time=NO_WAIT, error_code=error, producer_id_start=ProducerId(0), producer_id_len=i32(0)
+        )
     )

@@ -12,6 +12,7 @@ from kio.schema.describe_topic_partitions.v0.response import (
 )
 from kio.schema.errors import ErrorCode
 
+from tidegauge.impl.records.slices import Sliced, done, mapped
 from tidegauge.impl.server.error_responses.explanation import explained
 from tidegauge.impl.wire.primitives import NO_WAIT
 
@@ -21,26 +22,32 @@ if TYPE_CHECKING:
     from kio.schema.describe_topic_partitions.v0.request import DescribeTopicPartitionsRequest
 
 
-def describe_cluster_error(_: DescribeClusterRequest, error: ErrorCode, message: str = "") -> DescribeClusterResponse:
+def describe_cluster_error(
+    _: DescribeClusterRequest, error: ErrorCode, message: str = ""
+) -> Sliced[DescribeClusterResponse]:
     """The error alone."""
-    return DescribeClusterResponse(
-        throttle_time=NO_WAIT, error_code=error, error_message=explained(error, message), cluster_id="", brokers=()
+    return done(
+        DescribeClusterResponse(
+            throttle_time=NO_WAIT, error_code=error, error_message=explained(error, message), cluster_id="", brokers=()
+        )
     )
 
 
 def describe_topic_partitions_error(
     request: DescribeTopicPartitionsRequest, error: ErrorCode, message: str = ""
-) -> DescribeTopicPartitionsResponse:
+) -> Sliced[DescribeTopicPartitionsResponse]:
     """Every topic of the request, with the error; there is no room for the message."""
-    return DescribeTopicPartitionsResponse(
-        throttle_time=NO_WAIT,
-        topics=tuple(
-            DescribeTopicPartitionsResponseTopic(error_code=error, name=topic.name, topic_id=None, partitions=())
-            for topic in request.topics
+    topics = yield from mapped(
+        request.topics,
+        lambda topic: DescribeTopicPartitionsResponseTopic(
+            error_code=error, name=topic.name, topic_id=None, partitions=()
         ),
     )
+    return DescribeTopicPartitionsResponse(throttle_time=NO_WAIT, topics=topics)
 
 
-def describe_quorum_error(_: DescribeQuorumRequest, error: ErrorCode, message: str = "") -> DescribeQuorumResponse:
+def describe_quorum_error(
+    _: DescribeQuorumRequest, error: ErrorCode, message: str = ""
+) -> Sliced[DescribeQuorumResponse]:
     """The error alone."""
-    return DescribeQuorumResponse(error_code=error, error_message=explained(error, message), topics=(), nodes=())
+    return done(DescribeQuorumResponse(error_code=error, error_message=explained(error, message), topics=(), nodes=()))

@@ -13,6 +13,7 @@ from kio.schema.incremental_alter_configs.v1.response import (
 from kio.schema.incremental_alter_configs.v1.response import IncrementalAlterConfigsResponse
 from kio.schema.list_config_resources.v1.response import ListConfigResourcesResponse
 
+from tidegauge.impl.records.slices import Sliced, done, mapped
 from tidegauge.impl.server.error_responses.explanation import explained
 from tidegauge.impl.wire.primitives import NO_WAIT
 
@@ -25,59 +26,55 @@ if TYPE_CHECKING:
 
 def describe_configs_error(
     request: DescribeConfigsRequest, error: ErrorCode, message: str = ""
-) -> DescribeConfigsResponse:
+) -> Sliced[DescribeConfigsResponse]:
     """Every resource of the request, with the error."""
-    return DescribeConfigsResponse(
-        throttle_time=NO_WAIT,
-        results=tuple(
-            DescribeConfigsResult(
-                error_code=error,
-                error_message=explained(error, message),
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-                configs=(),
-            )
-            for resource in request.resources
+    results = yield from mapped(
+        request.resources,
+        lambda resource: DescribeConfigsResult(
+            error_code=error,
+            error_message=explained(error, message),
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+            configs=(),
         ),
     )
+    return DescribeConfigsResponse(throttle_time=NO_WAIT, results=results)
 
 
-def alter_configs_error(request: AlterConfigsRequest, error: ErrorCode, message: str = "") -> AlterConfigsResponse:
+def alter_configs_error(
+    request: AlterConfigsRequest, error: ErrorCode, message: str = ""
+) -> Sliced[AlterConfigsResponse]:
     """Every resource of the request, with the error."""
-    return AlterConfigsResponse(
-        throttle_time=NO_WAIT,
-        responses=tuple(
-            AlterConfigsResourceResponse(
-                error_code=error,
-                error_message=explained(error, message),
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-            )
-            for resource in request.resources
+    responses = yield from mapped(
+        request.resources,
+        lambda resource: AlterConfigsResourceResponse(
+            error_code=error,
+            error_message=explained(error, message),
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
         ),
     )
+    return AlterConfigsResponse(throttle_time=NO_WAIT, responses=responses)
 
 
 def incremental_alter_configs_error(
     request: IncrementalAlterConfigsRequest, error: ErrorCode, message: str = ""
-) -> IncrementalAlterConfigsResponse:
+) -> Sliced[IncrementalAlterConfigsResponse]:
     """Every resource of the request, with the error."""
-    return IncrementalAlterConfigsResponse(
-        throttle_time=NO_WAIT,
-        responses=tuple(
-            IncrementalAlterConfigsAlterConfigsResourceResponse(
-                error_code=error,
-                error_message=explained(error, message),
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-            )
-            for resource in request.resources
+    responses = yield from mapped(
+        request.resources,
+        lambda resource: IncrementalAlterConfigsAlterConfigsResourceResponse(
+            error_code=error,
+            error_message=explained(error, message),
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
         ),
     )
+    return IncrementalAlterConfigsResponse(throttle_time=NO_WAIT, responses=responses)
 
 
 def list_config_resources_error(
     _: ListConfigResourcesRequest, error: ErrorCode, _message: str = ""
-) -> ListConfigResourcesResponse:
+) -> Sliced[ListConfigResourcesResponse]:
     """The error alone."""
-    return ListConfigResourcesResponse(throttle_time=NO_WAIT, error_code=error, config_resources=())
+    return done(ListConfigResourcesResponse(throttle_time=NO_WAIT, error_code=error, config_resources=()))

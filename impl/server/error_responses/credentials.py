@@ -20,12 +20,17 @@ from kio.schema.renew_delegation_token.v2.response import RenewDelegationTokenRe
 from kio.schema.sasl_authenticate.v2.response import SaslAuthenticateResponse
 from kio.schema.sasl_handshake.v1.response import SaslHandshakeResponse
 
+from tidegauge.impl.records.slices import Sliced, done, mapped
 from tidegauge.impl.server.error_responses.explanation import explained
 from tidegauge.impl.wire.message_classes import EPOCH
 from tidegauge.impl.wire.primitives import NO_WAIT
 
 if TYPE_CHECKING:
-    from kio.schema.alter_user_scram_credentials.v0.request import AlterUserScramCredentialsRequest
+    from kio.schema.alter_user_scram_credentials.v0.request import (
+        AlterUserScramCredentialsRequest,
+        ScramCredentialDeletion,
+        ScramCredentialUpsertion,
+    )
     from kio.schema.create_delegation_token.v3.request import CreateDelegationTokenRequest
     from kio.schema.describe_delegation_token.v3.request import DescribeDelegationTokenRequest
     from kio.schema.describe_user_scram_credentials.v0.request import DescribeUserScramCredentialsRequest
@@ -37,91 +42,85 @@ if TYPE_CHECKING:
 
 def describe_user_scram_credentials_error(
     request: DescribeUserScramCredentialsRequest, error: ErrorCode, message: str = ""
-) -> DescribeUserScramCredentialsResponse:
+) -> Sliced[DescribeUserScramCredentialsResponse]:
     """The error, for the request and for every user of it; as Kafka has it, these have no names then."""
-    return DescribeUserScramCredentialsResponse(
-        throttle_time=NO_WAIT,
-        error_code=error,
-        error_message=explained(error, message),
-        results=tuple(
-            DescribeUserScramCredentialsResult(
-                user="", error_code=error, error_message=explained(error, message), credential_infos=()
-            )
-            for _ in request.users or ()
+    results = yield from mapped(
+        request.users or (),
+        lambda _: DescribeUserScramCredentialsResult(
+            user="", error_code=error, error_message=explained(error, message), credential_infos=()
         ),
+    )
+    return DescribeUserScramCredentialsResponse(
+        throttle_time=NO_WAIT, error_code=error, error_message=explained(error, message), results=results
     )
 
 
 def alter_user_scram_credentials_error(
     request: AlterUserScramCredentialsRequest, error: ErrorCode, message: str = ""
-) -> AlterUserScramCredentialsResponse:
+) -> Sliced[AlterUserScramCredentialsResponse]:
     """Every user of the request, with the error."""
-    return AlterUserScramCredentialsResponse(
-        throttle_time=NO_WAIT,
-        results=(
-            *(
-                AlterUserScramCredentialsResult(
-                    user=deletion.name, error_code=error, error_message=explained(error, message)
-                )
-                for deletion in request.deletions
-            ),
-            *(
-                AlterUserScramCredentialsResult(
-                    user=upsertion.name, error_code=error, error_message=explained(error, message)
-                )
-                for upsertion in request.upsertions
-            ),
-        ),
-    )
+
+    def result(altered: ScramCredentialDeletion | ScramCredentialUpsertion) -> AlterUserScramCredentialsResult:
+        return AlterUserScramCredentialsResult(
+            user=altered.name, error_code=error, error_message=explained(error, message)
+        )
+
+    deleted = yield from mapped(request.deletions, result)
+    inserted = yield from mapped(request.upsertions, result)
+    return AlterUserScramCredentialsResponse(throttle_time=NO_WAIT, results=(*deleted, *inserted))
 
 
 def create_delegation_token_error(
     _: CreateDelegationTokenRequest, error: ErrorCode, _message: str = ""
-) -> CreateDelegationTokenResponse:
+) -> Sliced[CreateDelegationTokenResponse]:
     """The error alone."""
-    return CreateDelegationTokenResponse(
-        error_code=error,
-        principal_type="",
-        principal_name="",
-        token_requester_principal_type="",
-        token_requester_principal_name="",
-        issue_timestamp=EPOCH,
-        expiry_timestamp=EPOCH,
-        max_timestamp=EPOCH,
-        token_id="",
-        hmac=b"",
-        throttle_time=NO_WAIT,
+    return done(
+        CreateDelegationTokenResponse(
+            error_code=error,
+            principal_type="",
+            principal_name="",
+            token_requester_principal_type="",
+            token_requester_principal_name="",
+            issue_timestamp=EPOCH,
+            expiry_timestamp=EPOCH,
+            max_timestamp=EPOCH,
+            token_id="",
+            hmac=b"",
+            throttle_time=NO_WAIT,
+        )
     )
 
 
 def renew_delegation_token_error(
     _: RenewDelegationTokenRequest, error: ErrorCode, _message: str = ""
-) -> RenewDelegationTokenResponse:
+) -> Sliced[RenewDelegationTokenResponse]:
     """The error alone."""
-    return RenewDelegationTokenResponse(error_code=error, expiry_timestamp=EPOCH, throttle_time=NO_WAIT)
+    return done(RenewDelegationTokenResponse(error_code=error, expiry_timestamp=EPOCH, throttle_time=NO_WAIT))
 
 
 def expire_delegation_token_error(
     _: ExpireDelegationTokenRequest, error: ErrorCode, _message: str = ""
-) -> ExpireDelegationTokenResponse:
+) -> Sliced[ExpireDelegationTokenResponse]:
     """The error alone."""
-    return ExpireDelegationTokenResponse(error_code=error, expiry_timestamp=EPOCH, throttle_time=NO_WAIT)
+    return done(ExpireDelegationTokenResponse(error_code=error, expiry_timestamp=EPOCH, throttle_time=NO_WAIT))
 
 
 def describe_delegation_token_error(
     _: DescribeDelegationTokenRequest, error: ErrorCode, _message: str = ""
-) -> DescribeDelegationTokenResponse:
+) -> Sliced[DescribeDelegationTokenResponse]:
     """The error alone."""
-    return DescribeDelegationTokenResponse(error_code=error, tokens=(), throttle_time=NO_WAIT)
+    return done(DescribeDelegationTokenResponse(error_code=error, tokens=(), throttle_time=NO_WAIT))
 
 
-def sasl_handshake_error(_: SaslHandshakeRequest, error: ErrorCode, _message: str = "") -> SaslHandshakeResponse:
+def sasl_handshake_error(
+    _: SaslHandshakeRequest, error: ErrorCode, _message: str = ""
+) -> Sliced[SaslHandshakeResponse]:
     """The error alone."""
-    return SaslHandshakeResponse(error_code=error)
+    return done(SaslHandshakeResponse(error_code=error))
 
 
 def sasl_authenticate_error(
     _: SaslAuthenticateRequest, error: ErrorCode, message: str = ""
-) -> SaslAuthenticateResponse:
+) -> Sliced[SaslAuthenticateResponse]:
     """The error alone."""
-    return SaslAuthenticateResponse(error_code=error, error_message=explained(error, message), auth_bytes=b"")
+    return done(SaslAuthenticateResponse(error_code=error, error_message=explained(error, message), auth_bytes=b""))

@@ -10,6 +10,7 @@ from kio.schema.errors import ErrorCode
 from kio.schema.remove_raft_voter.v0.response import RemoveRaftVoterResponse
 from kio.schema.update_features.v2.response import UpdateFeaturesResponse
 
+from tidegauge.impl.records.slices import Sliced, done
 from tidegauge.impl.server.error_responses.explanation import explained
 from tidegauge.impl.wire.primitives import NO_WAIT
 
@@ -20,21 +21,29 @@ if TYPE_CHECKING:
     from kio.schema.update_features.v2.request import UpdateFeaturesRequest
 
 
-def api_versions_error(_: ApiVersionsRequest, error: ErrorCode, _message: str = "") -> ApiVersionsResponse:
+def api_versions_error(_: ApiVersionsRequest, error: ErrorCode, _message: str = "") -> Sliced[ApiVersionsResponse]:
     """The error alone."""
-    return ApiVersionsResponse(error_code=error, api_keys=(), throttle_time=NO_WAIT)
+    return done(ApiVersionsResponse(error_code=error, api_keys=(), throttle_time=NO_WAIT))
 
 
-def update_features_error(_: UpdateFeaturesRequest, error: ErrorCode, message: str = "") -> UpdateFeaturesResponse:
+def update_features_error(
+    _: UpdateFeaturesRequest, error: ErrorCode, message: str = ""
+) -> Sliced[UpdateFeaturesResponse]:
     """The error alone."""
-    return UpdateFeaturesResponse(throttle_time=NO_WAIT, error_code=error, error_message=explained(error, message))
+    return done(
+        UpdateFeaturesResponse(throttle_time=NO_WAIT, error_code=error, error_message=explained(error, message))
+    )
 
 
-def add_raft_voter_error(_: AddRaftVoterRequest, error: ErrorCode, message: str = "") -> AddRaftVoterResponse:
+def add_raft_voter_error(_: AddRaftVoterRequest, error: ErrorCode, message: str = "") -> Sliced[AddRaftVoterResponse]:
     """The error alone."""
-    return AddRaftVoterResponse(throttle_time=NO_WAIT, error_code=error, error_message=explained(error, message))
+    return done(AddRaftVoterResponse(throttle_time=NO_WAIT, error_code=error, error_message=explained(error, message)))
 
 
-def remove_raft_voter_error(_: RemoveRaftVoterRequest, error: ErrorCode, message: str = "") -> RemoveRaftVoterResponse:
+def remove_raft_voter_error(
+    _: RemoveRaftVoterRequest, error: ErrorCode, message: str = ""
+) -> Sliced[RemoveRaftVoterResponse]:
     """The error alone."""
-    return RemoveRaftVoterResponse(throttle_time=NO_WAIT, error_code=error, error_message=explained(error, message))
+    return done(
+        RemoveRaftVoterResponse(throttle_time=NO_WAIT, error_code=error, error_message=explained(error, message))
+    )

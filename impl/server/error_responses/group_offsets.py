@@ -14,6 +14,7 @@ from kio.schema.offset_delete.v0.response import (
 )
 from kio.schema.offset_fetch.v10.response import OffsetFetchResponsePartitions
 
+from tidegauge.impl.records.slices import Sliced, mapped, mapped_in_slices
 from tidegauge.impl.server.error_responses.explanation import explained
 from tidegauge.impl.wire.offset_unions import (
     AnyOffsetCommitRequest,
@@ -28,87 +29,78 @@ from tidegauge.impl.wire.primitives import NO_WAIT, BrokerId, i32, i64
 
 if TYPE_CHECKING:
     from kio.schema.find_coordinator.v6.request import FindCoordinatorRequest
-    from kio.schema.offset_delete.v0.request import OffsetDeleteRequest
+    from kio.schema.offset_delete.v0.request import OffsetDeleteRequest, OffsetDeleteRequestTopic
+
+    from tidegauge.impl.wire.offset_unions import CommittedTopic, FetchedGroup, FetchedTopic
 
 
 def find_coordinator_error(
     request: FindCoordinatorRequest, error: ErrorCode, message: str = ""
-) -> FindCoordinatorResponse:
+) -> Sliced[FindCoordinatorResponse]:
     """Every key of the request, with the error."""
-    return FindCoordinatorResponse(
-        throttle_time=NO_WAIT,
-        coordinators=tuple(
-            Coordinator(
-                key=key,
-                node_id=BrokerId(-1),
-                host="",
-                port=i32(-1),
-                error_code=error,
-                error_message=explained(error, message),
-            )
-            for key in request.coordinator_keys
+    coordinators = yield from mapped(
+        request.coordinator_keys,
+        lambda key: Coordinator(
+            key=key,
+            node_id=BrokerId(-1),
+            host="",
+            port=i32(-1),
+            error_code=error,
+            error_message=explained(error, message),
         ),
     )
+    return FindCoordinatorResponse(throttle_time=NO_WAIT, coordinators=coordinators)
 
 
-def offset_commit_error(request: AnyOffsetCommitRequest, error: ErrorCode, _: str = "") -> AnyOffsetCommitResponse:
+def offset_commit_error(
+    request: AnyOffsetCommitRequest, error: ErrorCode, _: str = ""
+) -> Sliced[AnyOffsetCommitResponse]:
     """Every partition of the request, with the error."""
-    return AnyOffsetCommitResponse(
-        throttle_time=NO_WAIT,
-        topics=tuple(
-            CommittedTopicResponse(
-                topic_id=topic.topic_id,
-                partitions=tuple(
-                    OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=error)
-                    for partition in topic.partitions
-                ),
-                name=topic.name,
-            )
-            for topic in request.topics
-        ),
-    )
+
+    def of_topic(topic: CommittedTopic) -> Sliced[CommittedTopicResponse]:
+        partitions = yield from mapped(
+            topic.partitions,
+            lambda partition: OffsetCommitResponsePartition(
+                partition_index=partition.partition_index, error_code=error
+            ),
+        )
+        return CommittedTopicResponse(topic_id=topic.topic_id, partitions=partitions, name=topic.name)
+
+    topics = yield from mapped_in_slices(request.topics, of_topic)
+    return AnyOffsetCommitResponse(throttle_time=NO_WAIT, topics=topics)
 
 
-def offset_fetch_error(request: AnyOffsetFetchRequest, error: ErrorCode, _: str = "") -> AnyOffsetFetchResponse:
+def offset_fetch_error(request: AnyOffsetFetchRequest, error: ErrorCode, _: str = "") -> Sliced[AnyOffsetFetchResponse]:
     """Every partition of the request, with the error."""
-    return AnyOffsetFetchResponse(
-        throttle_time=NO_WAIT,
-        groups=tuple(
-            FetchedGroupResponse(
-                group_id=group.group_id,
-                topics=tuple(
-                    FetchedTopicResponse(
-                        topic_id=topic.topic_id,
-                        partitions=tuple(
-                            OffsetFetchResponsePartitions(
-                                partition_index=index, committed_offset=i64(-1), metadata="", error_code=error
-                            )
-                            for index in topic.partition_indexes
-                        ),
-                        name=topic.name,
-                    )
-                    for topic in group.topics or ()
+
+    def of_group(group: FetchedGroup) -> Sliced[FetchedGroupResponse]:
+        def of_topic(topic: FetchedTopic) -> Sliced[FetchedTopicResponse]:
+            partitions = yield from mapped(
+                topic.partition_indexes,
+                lambda index: OffsetFetchResponsePartitions(
+                    partition_index=index, committed_offset=i64(-1), metadata="", error_code=error
                 ),
-                error_code=error,
             )
-            for group in request.groups
-        ),
-    )
+            return FetchedTopicResponse(topic_id=topic.topic_id, partitions=partitions, name=topic.name)
+
+        topics = yield from mapped_in_slices(group.topics or (), of_topic)
+        return FetchedGroupResponse(group_id=group.group_id, topics=topics, error_code=error)
+
+    groups = yield from mapped_in_slices(request.groups, of_group)
+    return AnyOffsetFetchResponse(throttle_time=NO_WAIT, groups=groups)
 
 
-def offset_delete_error(request: OffsetDeleteRequest, error: ErrorCode, _: str = "") -> OffsetDeleteResponse:
+def offset_delete_error(request: OffsetDeleteRequest, error: ErrorCode, _: str = "") -> Sliced[OffsetDeleteResponse]:
     """The error, for the request and for every partition of it."""
-    return OffsetDeleteResponse(
-        error_code=error,
-        throttle_time=NO_WAIT,
-        topics=tuple(
-            OffsetDeleteResponseTopic(
-                name=topic.name,
-                partitions=tuple(
-                    OffsetDeleteResponsePartition(partition_index=partition.partition_index, error_code=error)
-                    for partition in topic.partitions
-                ),
-            )
-            for topic in request.topics
-        ),
-    )
+
+    def of_topic(topic: OffsetDeleteRequestTopic) -> Sliced[OffsetDeleteResponseTopic]:
+        partitions = yield from mapped(
+            topic.partitions,
+            lambda partition: OffsetDeleteResponsePartition(
+                partition_index=partition.partition_index, error_code=error
+            ),
+        )
+        return OffsetDeleteResponseTopic(name=topic.name, partitions=partitions)
+
+    topics = yield from mapped_in_slices(request.topics, of_topic)
+    return OffsetDeleteResponse(error_code=error, throttle_time=NO_WAIT, topics=topics)

@@ -5,23 +5,20 @@ from __future__ import annotations
 from kio.schema.errors import ErrorCode
 from kio.schema.metadata.v13.response import MetadataResponseTopic
 
+from tidegauge.impl.records.slices import Sliced, mapped
 from tidegauge.impl.wire.primitives import NO_WAIT, TopicName
 from tidegauge.impl.wire.unions import AnyMetadataRequest, AnyMetadataResponse
 
 
-def metadata_error(request: AnyMetadataRequest, error: ErrorCode, _: str = "") -> AnyMetadataResponse:
+def metadata_error(request: AnyMetadataRequest, error: ErrorCode, _: str = "") -> Sliced[AnyMetadataResponse]:
     """The error, for the request and for every topic of it."""
-    return AnyMetadataResponse(
-        throttle_time=NO_WAIT,
-        brokers=(),
-        topics=tuple(
-            MetadataResponseTopic(
-                error_code=error,
-                name=topic.name or TopicName(""),  # versions before 10 have no null
-                topic_id=topic.topic_id,
-                partitions=(),
-            )
-            for topic in request.topics or ()
+    topics = yield from mapped(
+        request.topics or (),
+        lambda topic: MetadataResponseTopic(
+            error_code=error,
+            name=topic.name or TopicName(""),  # versions before 10 have no null
+            topic_id=topic.topic_id,
+            partitions=(),
         ),
-        error_code=error,
     )
+    return AnyMetadataResponse(throttle_time=NO_WAIT, brokers=(), topics=topics, error_code=error)

@@ -22,92 +22,81 @@ from kio.schema.offset_for_leader_epoch.v4.response import (
     OffsetForLeaderTopicResult,
 )
 
+from tidegauge.impl.records.slices import Sliced, mapped, mapped_in_slices
 from tidegauge.impl.server.error_responses.explanation import explained
 from tidegauge.impl.wire.primitives import NO_WAIT, i64
 
 if TYPE_CHECKING:
-    from kio.schema.delete_records.v2.request import DeleteRecordsRequest
+    from kio.schema.delete_records.v2.request import DeleteRecordsRequest, DeleteRecordsTopic
     from kio.schema.describe_producers.v0.request import DescribeProducersRequest
-    from kio.schema.list_offsets.v11.request import ListOffsetsRequest
-    from kio.schema.offset_for_leader_epoch.v4.request import OffsetForLeaderEpochRequest
+    from kio.schema.describe_producers.v0.request import TopicRequest as AskedTopicRequest
+    from kio.schema.list_offsets.v11.request import ListOffsetsRequest, ListOffsetsTopic
+    from kio.schema.offset_for_leader_epoch.v4.request import OffsetForLeaderEpochRequest, OffsetForLeaderTopic
 
 
-def list_offsets_error(request: ListOffsetsRequest, error: ErrorCode, _: str = "") -> ListOffsetsResponse:
+def list_offsets_error(request: ListOffsetsRequest, error: ErrorCode, _: str = "") -> Sliced[ListOffsetsResponse]:
     """Every partition of the request, with the error."""
-    return ListOffsetsResponse(
-        throttle_time=NO_WAIT,
-        topics=tuple(
-            ListOffsetsTopicResponse(
-                name=topic.name,
-                partitions=tuple(
-                    ListOffsetsPartitionResponse(
-                        partition_index=partition.partition_index, error_code=error, timestamp=partition.timestamp
-                    )
-                    for partition in topic.partitions
-                ),
-            )
-            for topic in request.topics
-        ),
-    )
+
+    def of_topic(topic: ListOffsetsTopic) -> Sliced[ListOffsetsTopicResponse]:
+        partitions = yield from mapped(
+            topic.partitions,
+            lambda partition: ListOffsetsPartitionResponse(
+                partition_index=partition.partition_index, error_code=error, timestamp=partition.timestamp
+            ),
+        )
+        return ListOffsetsTopicResponse(name=topic.name, partitions=partitions)
+
+    topics = yield from mapped_in_slices(request.topics, of_topic)
+    return ListOffsetsResponse(throttle_time=NO_WAIT, topics=topics)
 
 
 def offset_for_leader_epoch_error(
     request: OffsetForLeaderEpochRequest, error: ErrorCode, _: str = ""
-) -> OffsetForLeaderEpochResponse:
+) -> Sliced[OffsetForLeaderEpochResponse]:
     """Every partition of the request, with the error."""
-    return OffsetForLeaderEpochResponse(
-        throttle_time=NO_WAIT,
-        topics=tuple(
-            OffsetForLeaderTopicResult(
-                topic=topic.topic,
-                partitions=tuple(
-                    EpochEndOffset(error_code=error, partition=partition.partition, leader_epoch=partition.leader_epoch)
-                    for partition in topic.partitions
-                ),
-            )
-            for topic in request.topics
-        ),
-    )
+
+    def of_topic(topic: OffsetForLeaderTopic) -> Sliced[OffsetForLeaderTopicResult]:
+        partitions = yield from mapped(
+            topic.partitions,
+            lambda partition: EpochEndOffset(
+                error_code=error, partition=partition.partition, leader_epoch=partition.leader_epoch
+            ),
+        )
+        return OffsetForLeaderTopicResult(topic=topic.topic, partitions=partitions)
+
+    topics = yield from mapped_in_slices(request.topics, of_topic)
+    return OffsetForLeaderEpochResponse(throttle_time=NO_WAIT, topics=topics)
 
 
-def delete_records_error(request: DeleteRecordsRequest, error: ErrorCode, _: str = "") -> DeleteRecordsResponse:
+def delete_records_error(request: DeleteRecordsRequest, error: ErrorCode, _: str = "") -> Sliced[DeleteRecordsResponse]:
     """Every partition of the request, with the error."""
-    return DeleteRecordsResponse(
-        throttle_time=NO_WAIT,
-        topics=tuple(
-            DeleteRecordsTopicResult(
-                name=topic.name,
-                partitions=tuple(
-                    DeleteRecordsPartitionResult(
-                        partition_index=partition.partition_index, low_watermark=i64(-1), error_code=error
-                    )
-                    for partition in topic.partitions
-                ),
-            )
-            for topic in request.topics
-        ),
-    )
+
+    def of_topic(topic: DeleteRecordsTopic) -> Sliced[DeleteRecordsTopicResult]:
+        partitions = yield from mapped(
+            topic.partitions,
+            lambda partition: DeleteRecordsPartitionResult(
+                partition_index=partition.partition_index, low_watermark=i64(-1), error_code=error
+            ),
+        )
+        return DeleteRecordsTopicResult(name=topic.name, partitions=partitions)
+
+    topics = yield from mapped_in_slices(request.topics, of_topic)
+    return DeleteRecordsResponse(throttle_time=NO_WAIT, topics=topics)
 
 
 def describe_producers_error(
     request: DescribeProducersRequest, error: ErrorCode, message: str = ""
-) -> DescribeProducersResponse:
+) -> Sliced[DescribeProducersResponse]:
     """Every partition of the request, with the error."""
-    return DescribeProducersResponse(
-        throttle_time=NO_WAIT,
-        topics=tuple(
-            TopicResponse(
-                name=topic.name,
-                partitions=tuple(
-                    PartitionResponse(
-                        partition_index=index,
-                        error_code=error,
-                        error_message=explained(error, message),
-                        active_producers=(),
-                    )
-                    for index in topic.partition_indexes
-                ),
-            )
-            for topic in request.topics
-        ),
-    )
+
+    def of_topic(topic: AskedTopicRequest) -> Sliced[TopicResponse]:
+        partitions = yield from mapped(
+            topic.partition_indexes,
+            lambda index: PartitionResponse(
+                partition_index=index, error_code=error, error_message=explained(error, message), active_producers=()
+            ),
+        )
+        return TopicResponse(name=topic.name, partitions=partitions)
+
+    topics = yield from mapped_in_slices(request.topics, of_topic)
+    return DescribeProducersResponse(throttle_time=NO_WAIT, topics=topics)

@@ -24,122 +24,116 @@ from kio.schema.read_share_group_state_summary.v1.response import (
 from kio.schema.write_share_group_state.v1.response import PartitionResult as WriteShareGroupStatePartitionResult
 from kio.schema.write_share_group_state.v1.response import WriteShareGroupStateResponse, WriteStateResult
 
+from tidegauge.impl.records.slices import Sliced, mapped, mapped_in_slices
 from tidegauge.impl.server.error_responses.explanation import explained
 from tidegauge.impl.wire.primitives import i32, i64
 
 if TYPE_CHECKING:
-    from kio.schema.delete_share_group_state.v0.request import DeleteShareGroupStateRequest
-    from kio.schema.initialize_share_group_state.v0.request import InitializeShareGroupStateRequest
-    from kio.schema.read_share_group_state.v0.request import ReadShareGroupStateRequest
-    from kio.schema.read_share_group_state_summary.v1.request import ReadShareGroupStateSummaryRequest
-    from kio.schema.write_share_group_state.v1.request import WriteShareGroupStateRequest
+    from kio.schema.delete_share_group_state.v0.request import DeleteShareGroupStateRequest, DeleteStateData
+    from kio.schema.initialize_share_group_state.v0.request import InitializeShareGroupStateRequest, InitializeStateData
+    from kio.schema.read_share_group_state.v0.request import ReadShareGroupStateRequest, ReadStateData
+    from kio.schema.read_share_group_state_summary.v1.request import (
+        ReadShareGroupStateSummaryRequest,
+        ReadStateSummaryData,
+    )
+    from kio.schema.write_share_group_state.v1.request import WriteShareGroupStateRequest, WriteStateData
 
 
 def initialize_share_group_state_error(
     request: InitializeShareGroupStateRequest, error: ErrorCode, message: str = ""
-) -> InitializeShareGroupStateResponse:
+) -> Sliced[InitializeShareGroupStateResponse]:
     """Every partition of the request, with the error."""
-    return InitializeShareGroupStateResponse(
-        results=tuple(
-            InitializeStateResult(
-                topic_id=topic.topic_id,
-                partitions=tuple(
-                    PartitionResult(
-                        partition=partition.partition, error_code=error, error_message=explained(error, message)
-                    )
-                    for partition in topic.partitions
-                ),
-            )
-            for topic in request.topics
+
+    def of_topic(topic: InitializeStateData) -> Sliced[InitializeStateResult]:
+        partitions = yield from mapped(
+            topic.partitions,
+            lambda partition: PartitionResult(
+                partition=partition.partition, error_code=error, error_message=explained(error, message)
+            ),
         )
-    )
+        return InitializeStateResult(topic_id=topic.topic_id, partitions=partitions)
+
+    results = yield from mapped_in_slices(request.topics, of_topic)
+    return InitializeShareGroupStateResponse(results=results)
 
 
 def read_share_group_state_error(
     request: ReadShareGroupStateRequest, error: ErrorCode, message: str = ""
-) -> ReadShareGroupStateResponse:
+) -> Sliced[ReadShareGroupStateResponse]:
     """Every partition of the request, with the error."""
-    return ReadShareGroupStateResponse(
-        results=tuple(
-            ReadStateResult(
-                topic_id=topic.topic_id,
-                partitions=tuple(
-                    ReadShareGroupStatePartitionResult(
-                        partition=partition.partition,
-                        error_code=error,
-                        error_message=explained(error, message),
-                        state_epoch=i32(0),
-                        start_offset=i64(0),
-                        state_batches=(),
-                    )
-                    for partition in topic.partitions
-                ),
-            )
-            for topic in request.topics
+
+    def of_topic(topic: ReadStateData) -> Sliced[ReadStateResult]:
+        partitions = yield from mapped(
+            topic.partitions,
+            lambda partition: ReadShareGroupStatePartitionResult(
+                partition=partition.partition,
+                error_code=error,
+                error_message=explained(error, message),
+                state_epoch=i32(0),
+                start_offset=i64(0),
+                state_batches=(),
+            ),
         )
-    )
+        return ReadStateResult(topic_id=topic.topic_id, partitions=partitions)
+
+    results = yield from mapped_in_slices(request.topics, of_topic)
+    return ReadShareGroupStateResponse(results=results)
 
 
 def write_share_group_state_error(
     request: WriteShareGroupStateRequest, error: ErrorCode, message: str = ""
-) -> WriteShareGroupStateResponse:
+) -> Sliced[WriteShareGroupStateResponse]:
     """Every partition of the request, with the error."""
-    return WriteShareGroupStateResponse(
-        results=tuple(
-            WriteStateResult(
-                topic_id=topic.topic_id,
-                partitions=tuple(
-                    WriteShareGroupStatePartitionResult(
-                        partition=partition.partition, error_code=error, error_message=explained(error, message)
-                    )
-                    for partition in topic.partitions
-                ),
-            )
-            for topic in request.topics
+
+    def of_topic(topic: WriteStateData) -> Sliced[WriteStateResult]:
+        partitions = yield from mapped(
+            topic.partitions,
+            lambda partition: WriteShareGroupStatePartitionResult(
+                partition=partition.partition, error_code=error, error_message=explained(error, message)
+            ),
         )
-    )
+        return WriteStateResult(topic_id=topic.topic_id, partitions=partitions)
+
+    results = yield from mapped_in_slices(request.topics, of_topic)
+    return WriteShareGroupStateResponse(results=results)
 
 
 def delete_share_group_state_error(
     request: DeleteShareGroupStateRequest, error: ErrorCode, message: str = ""
-) -> DeleteShareGroupStateResponse:
+) -> Sliced[DeleteShareGroupStateResponse]:
     """Every partition of the request, with the error."""
-    return DeleteShareGroupStateResponse(
-        results=tuple(
-            DeleteStateResult(
-                topic_id=topic.topic_id,
-                partitions=tuple(
-                    DeleteShareGroupStatePartitionResult(
-                        partition=partition.partition, error_code=error, error_message=explained(error, message)
-                    )
-                    for partition in topic.partitions
-                ),
-            )
-            for topic in request.topics
+
+    def of_topic(topic: DeleteStateData) -> Sliced[DeleteStateResult]:
+        partitions = yield from mapped(
+            topic.partitions,
+            lambda partition: DeleteShareGroupStatePartitionResult(
+                partition=partition.partition, error_code=error, error_message=explained(error, message)
+            ),
         )
-    )
+        return DeleteStateResult(topic_id=topic.topic_id, partitions=partitions)
+
+    results = yield from mapped_in_slices(request.topics, of_topic)
+    return DeleteShareGroupStateResponse(results=results)
 
 
 def read_share_group_state_summary_error(
     request: ReadShareGroupStateSummaryRequest, error: ErrorCode, message: str = ""
-) -> ReadShareGroupStateSummaryResponse:
+) -> Sliced[ReadShareGroupStateSummaryResponse]:
     """Every partition of the request, with the error."""
-    return ReadShareGroupStateSummaryResponse(
-        results=tuple(
-            ReadStateSummaryResult(
-                topic_id=topic.topic_id,
-                partitions=tuple(
-                    ReadShareGroupStateSummaryPartitionResult(
-                        partition=partition.partition,
-                        error_code=error,
-                        error_message=explained(error, message),
-                        state_epoch=i32(0),
-                        leader_epoch=partition.leader_epoch,
-                        start_offset=i64(0),
-                    )
-                    for partition in topic.partitions
-                ),
-            )
-            for topic in request.topics
+
+    def of_topic(topic: ReadStateSummaryData) -> Sliced[ReadStateSummaryResult]:
+        partitions = yield from mapped(
+            topic.partitions,
+            lambda partition: ReadShareGroupStateSummaryPartitionResult(
+                partition=partition.partition,
+                error_code=error,
+                error_message=explained(error, message),
+                state_epoch=i32(0),
+                leader_epoch=partition.leader_epoch,
+                start_offset=i64(0),
+            ),
         )
-    )
+        return ReadStateSummaryResult(topic_id=topic.topic_id, partitions=partitions)
+
+    results = yield from mapped_in_slices(request.topics, of_topic)
+    return ReadShareGroupStateSummaryResponse(results=results)

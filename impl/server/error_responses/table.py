@@ -1,8 +1,9 @@
 """The response to a request that fails as a whole: every item that the request names, with the error.
 
 Clients look for the error of each item that they asked for. A response that left them out would read as one about
-nothing. Each API has a function of its own, `(request, error, message) -> response`; the table says where it is. It is
-imported when the first such response is made: the classes of one API's messages take some milliseconds to make.
+nothing. Each API has a function of its own, `(request, error, message) -> response`, which works in slices, for a
+request may name much; the table says where it is. It is imported when the first such response is made: the classes of
+one API's messages take some milliseconds to make.
 """
 
 from __future__ import annotations
@@ -13,17 +14,23 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from tidegauge.impl.records.slices import Sliced, at_once
 from tidegauge.impl.wire.apis import ApiKey
 
 if TYPE_CHECKING:
     from kio.schema.errors import ErrorCode
 
-ErrorResponse: TypeAlias = "Callable[[Any, ErrorCode, str], Any]"
+ErrorResponse: TypeAlias = "Callable[[Any, ErrorCode, str], Sliced[Any]]"
 """(request, error, message) -> the response; without a message the error's name stands for it."""
 
 
 def error_response(request: Any, error: ErrorCode, message: str = "") -> Any:
     """The response that gives a canonical request this error, and everything that the request names."""
+    return at_once(making_error_response(request, error, message))
+
+
+def making_error_response(request: Any, error: ErrorCode, message: str = "") -> Sliced[Any]:
+    """The same in slices."""
     return function_of(ApiKey(request.__api_key__))(request, error, message)
 
 

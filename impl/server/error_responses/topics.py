@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from kio.schema.create_topics.v7.response import CreatableTopicResult, CreateTopicsResponse
 from kio.schema.errors import ErrorCode
 
+from tidegauge.impl.records.slices import Sliced, mapped
 from tidegauge.impl.server.error_responses.explanation import explained
 from tidegauge.impl.wire.primitives import NO_WAIT
 
@@ -18,44 +19,44 @@ if TYPE_CHECKING:
     from kio.schema.delete_topics.v6.response import DeleteTopicsResponse
 
 
-def create_topics_error(request: CreateTopicsRequest, error: ErrorCode, message: str = "") -> CreateTopicsResponse:
+def create_topics_error(
+    request: CreateTopicsRequest, error: ErrorCode, message: str = ""
+) -> Sliced[CreateTopicsResponse]:
     """Every topic of the request, with the error."""
-    return CreateTopicsResponse(
-        throttle_time=NO_WAIT,
-        topics=tuple(
-            CreatableTopicResult(
-                name=topic.name, topic_id=None, error_code=error, error_message=explained(error, message), configs=()
-            )
-            for topic in request.topics
+    topics = yield from mapped(
+        request.topics,
+        lambda topic: CreatableTopicResult(
+            name=topic.name, topic_id=None, error_code=error, error_message=explained(error, message), configs=()
         ),
     )
+    return CreateTopicsResponse(throttle_time=NO_WAIT, topics=topics)
 
 
-def delete_topics_error(request: DeleteTopicsRequest, error: ErrorCode, message: str = "") -> DeleteTopicsResponse:
+def delete_topics_error(
+    request: DeleteTopicsRequest, error: ErrorCode, message: str = ""
+) -> Sliced[DeleteTopicsResponse]:
     """Every topic of the request, with the error."""
     from kio.schema.delete_topics.v6.response import DeletableTopicResult, DeleteTopicsResponse
 
-    return DeleteTopicsResponse(
-        throttle_time=NO_WAIT,
-        responses=tuple(
-            DeletableTopicResult(
-                name=topic.name, topic_id=topic.topic_id, error_code=error, error_message=explained(error, message)
-            )
-            for topic in request.topics
+    responses = yield from mapped(
+        request.topics,
+        lambda topic: DeletableTopicResult(
+            name=topic.name, topic_id=topic.topic_id, error_code=error, error_message=explained(error, message)
         ),
     )
+    return DeleteTopicsResponse(throttle_time=NO_WAIT, responses=responses)
 
 
 def create_partitions_error(
     request: CreatePartitionsRequest, error: ErrorCode, message: str = ""
-) -> CreatePartitionsResponse:
+) -> Sliced[CreatePartitionsResponse]:
     """Every topic of the request, with the error."""
     from kio.schema.create_partitions.v3.response import CreatePartitionsResponse, CreatePartitionsTopicResult
 
-    return CreatePartitionsResponse(
-        throttle_time=NO_WAIT,
-        results=tuple(
-            CreatePartitionsTopicResult(name=topic.name, error_code=error, error_message=explained(error, message))
-            for topic in request.topics
+    results = yield from mapped(
+        request.topics,
+        lambda topic: CreatePartitionsTopicResult(
+            name=topic.name, error_code=error, error_message=explained(error, message)
         ),
     )
+    return CreatePartitionsResponse(throttle_time=NO_WAIT, results=results)

@@ -16,8 +16,7 @@ from kio.schema.errors import ErrorCode
 from kio.schema.metadata.v13.request import MetadataRequest
 from kio.static.protocol import Payload
 
-from tidegauge.impl.records.slices import at_once
-from tidegauge.impl.server.error_responses.chunks import CHUNK, refusing
+from tidegauge.impl.records.slices import ELEMENT, STEP, at_once
 from tidegauge.impl.server.error_responses.table import ERROR_RESPONSES, error_response, function_of
 from tidegauge.impl.wire.apis import (
     BROKER_APIS,
@@ -85,30 +84,46 @@ def received_for(request: Payload, version: int) -> Any:
 
 
 SAMPLE_VALUES = {"string": "t", "int32": 0, "int64": 0, "int8": 0, "bool": False}
-MANY = 2 * CHUNK + 7
-BY_TOPIC = {ApiKey.ALTER_REPLICA_LOG_DIRS}
-"""APIs whose response has the topics of all directories together, so that no part of it stands for one of these."""
+MANY = 2 * STEP + 7
 
 
-@pytest.mark.parametrize("key", set(ERROR_RESPONSES) & set(SEARCHED) - BY_TOPIC, ids=lambda key: key.name)
-def test_the_error_of_many_elements_is_the_same_made_in_slices(key: ApiKey) -> None:
-    """Where a response names the elements, in whatever array of the request they are, each slice is for few of them."""
+class Counted(tuple[Any, ...]):
+    """An array of a request that notes what is taken of it."""
+
+    taken = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        for item in tuple.__iter__(self):
+            Counted.taken += 1
+            yield item
+
+
+def counted(message: Any) -> Any:
+    """A message whose arrays are `Counted`."""
+    if isinstance(message, tuple):
+        return Counted([counted(item) for item in message])
+    if not dataclasses.is_dataclass(message) or isinstance(message, type):
+        return message
+    fields = (field.name for field in dataclasses.fields(message))
+    return dataclasses.replace(message, **{name: counted(getattr(message, name)) for name in fields})
+
+
+@pytest.mark.parametrize("key", set(ERROR_RESPONSES) & set(SEARCHED), ids=lambda key: key.name)
+def test_the_error_of_many_elements_is_made_of_few_at_a_time(key: ApiKey) -> None:
+    """In whatever array of the request they are; each element takes its units."""
     version = versions(key)[-1]
     message = message_class(key, version)
     for path in (path for path in arrays(message) if path[0] != "topology"):  # no response names it
-        count = MANY if most_elements(key) > AT_ONCE else CHUNK + 1
+        count = MANY if most_elements(key) > AT_ONCE else STEP + 1
         frame = frame_of(key, version, many(message, path, count, SAMPLE_VALUES, distinct=True))
-        request = decode_canonical_request(frame[LENGTH.size :]).message
-        responses: list[Any] = []
-
-        def respond(some: Any, responses: list[Any] = responses) -> Any:
-            responses.append(error_response(some, ERROR, "why"))
-            return responses[-1]
-
-        whole = error_response(request, ERROR, "why")
-        assert at_once(refusing(request, respond)) == whole, path
-        if dataclasses.is_dataclass(whole) and len(list(errors(whole))) >= count:
-            assert max(len(list(errors(part))) for part in responses) <= 2 * CHUNK, path
+        request = counted(decode_canonical_request(frame[LENGTH.size :]).message)
+        Counted.taken, before, units = 0, 0, 0
+        for step in function_of(key)(request, ERROR, "why"):
+            assert isinstance(step, int)
+            assert Counted.taken - before <= STEP + len(path), path
+            before, units = Counted.taken, units + step
+        assert Counted.taken - before < STEP, path
+        assert units == ELEMENT * before, path
 
 
 @pytest.mark.parametrize(("key", "version"), VERSIONS, ids=lambda value: getattr(value, "name", str(value)))
@@ -127,8 +142,8 @@ def test_every_api_has_an_error_response_with_the_bytes_that_it_had(key: ApiKey)
     frame = encode_request(sample(request_class(key, version)), 7, "me")
     request = decode_canonical_request(frame[LENGTH.size :]).message
     made = [
-        function_of(key)(request, ErrorCode.not_controller, "why"),
-        function_of(key)(request, ErrorCode.cluster_authorization_failed, ""),
+        at_once(function_of(key)(request, ErrorCode.not_controller, "why")),
+        at_once(function_of(key)(request, ErrorCode.cluster_authorization_failed, "")),
     ]
     golden = json.loads(GOLDEN.read_text(encoding="utf-8"))[key.name]
     for response, expected in zip(made, golden, strict=True):
