@@ -2,7 +2,8 @@
 
 A machine is explored in its models, or with the constants that it is registered with, and its convergence is checked
 there. In lockstep it goes beside what it is bound to, and what its guards refuse is sent there too. Campaigns are
-validated against the extensions of replication together, and against the machines in `OF_CLIENTS`.
+validated against the extensions of replication together, against the machines in `OF_CLIENTS`, and, where clients are
+members of groups, against those with a follower.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def driven() -> Iterator[Driven]:
             max(1, len(known.models)),
             len(machine.converges),
             registration.sides,
-            known.name in OF_CLIENTS or set(machine.kinds) <= observed,
+            known.name in OF_CLIENTS or registration.follower is not None or set(machine.kinds) <= observed,
             "; ".join(dict.fromkeys(registration.unbound.values())),
         )
 

@@ -90,6 +90,9 @@ from tidegauge.model_tests.harness.report import replication as replication_step
 from tidegauge.model_tests.harness.report import transactions as transaction_steps
 from tidegauge.model_tests.harness.report.model import Step
 from tidegauge.model_tests.harness.report.plain_steps import PlainSteps
+from tidegauge.model_tests.harness.validation.consumer_groups import ConsumerCoordinators
+from tidegauge.model_tests.harness.validation.coordinated import Begin
+from tidegauge.model_tests.harness.validation.groups import GroupCoordinators
 from tidegauge.spec.bugs.bug import Bug
 from tidegauge.spec.kernel.machine import Action, Machine
 from tidegauge.spec.kernel.model import Model
@@ -147,6 +150,8 @@ class Registration:
     steps: Callable[[Trace[Any]], tuple[Step, ...]] = PLAIN
     """A trace as the steps of a sequence diagram; unless it says otherwise, the fields of the state in plain lanes."""
     bugs: tuple[CoreBug[Any], ...] = ()
+    follower: Begin | None = None
+    """Follows the coordinators of groups in the traces of campaigns, by the rules of the machine."""
     unbound: Mapping[Side, str] = MappingProxyType({})
     """Why there is no binding to an implementation, for each to which there is none."""
 
@@ -272,6 +277,11 @@ class HarnessRegistry:
         return self._registrations[machine]
 
     @property
+    def followers(self) -> dict[str, Begin]:
+        """What follows coordinators of groups, by machine."""
+        return {one.machine: one.follower for one in self if one.follower is not None}
+
+    @property
     def bugs(self) -> dict[str, CoreBug[Any]]:
         """Every bug of the implementations by name."""
         return {bug.name: bug for registration in self for bug in registration.bugs}
@@ -282,6 +292,10 @@ class HarnessRegistry:
         if name not in known:
             raise NotRegisteredError(f"no implementation has a bug {name!r}: choose one of {', '.join(known)}")
         return known[name]
+
+    def machine_of(self, bug: str) -> str | None:
+        """The machine whose implementation has the bug; None if none has."""
+        return next((one.machine for one in self if bug in {each.name for each in one.bugs}), None)
 
     def roles(self, bug: str | None) -> object:
         """The classes that play each part with this bug; None, which stands for those of production, without one."""
@@ -442,6 +456,7 @@ HARNESS: Final = HarnessRegistry(
         cluster=GroupCluster,
         plan=GROUP_WALKS,
         steps=PROCESSES,
+        follower=GroupCoordinators,
         bugs=tuple(GROUP_BUGS.values()),
     ),
     Registration(
@@ -451,6 +466,7 @@ HARNESS: Final = HarnessRegistry(
         cluster=ConsumerCluster,
         plan=CONSUMER_WALKS,
         steps=PROCESSES,
+        follower=ConsumerCoordinators,
         bugs=tuple(CONSUMER_BUGS.values()),
     ),
     Registration(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -13,13 +13,19 @@ from kio.schema.errors import ErrorCode
 from tidegauge.impl.server.trace import groups
 from tidegauge.impl.server.trace.tracer import TraceEvent
 from tidegauge.model_tests.bugs.groups import GROUP_BUGS
+from tidegauge.model_tests.harness.registry import HARNESS
 from tidegauge.model_tests.harness.simulation.group_campaign import draw_group, simulate_group
-from tidegauge.model_tests.harness.validation.groups import validate_groups
+from tidegauge.model_tests.harness.validation.coordinated import ValidatedGroups, validate_coordinators
 from tidegauge.model_tests.harness.validation.incarnations import with_values
 from tidegauge.model_tests.harness.verification.campaigning import ran_group
 
 SEED = 8
+MACHINE = "classic-groups"
 Tampered = Callable[[groups.OfGroup], groups.OfGroup | None]
+
+
+def validate_groups(events: Sequence[TraceEvent]) -> ValidatedGroups:
+    return validate_coordinators(events, HARNESS.followers)
 
 
 @cache
@@ -50,7 +56,7 @@ def test_every_decision_of_a_run_is_an_action_of_the_specification() -> None:
     assert found.holds, found
     assert found.events > 300
     assert {"ReceiveJoin", "ReceiveSync", "ReceiveHeartbeat", "LoadGroup", "CommitRecord", "ExpireSession"} <= set(
-        found.actions
+        found.actions[MACHINE]
     )
 
 
@@ -99,8 +105,9 @@ def test_a_response_that_the_specification_does_not_give_is_found() -> None:
 
 @pytest.mark.parametrize(("bug", "seed", "is_told"), [("kafka_9752", 1, True), ("kafka_9801", 14, False)])
 def test_a_bug_of_the_coordinator_is_found_at_its_first_wrong_decision(bug: str, seed: int, *, is_told: bool) -> None:
-    run = simulate_group(draw_group(seed), GROUP_BUGS[bug].roles)
+    options = draw_group(seed, is_consumer=False)
+    run = simulate_group(options, GROUP_BUGS[bug].roles)
     assert not run.coordinated.holds
     if is_told:  # by `tidegauge simulate`, which runs it again: one bug shows that
         assert ran_group(seed, bug).failures[-1] == str(run.coordinated)
-    assert simulate_group(draw_group(seed)).coordinated.holds, "and without it all is right"
+    assert simulate_group(options).coordinated.holds, "and without it all is right"

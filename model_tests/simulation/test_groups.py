@@ -15,12 +15,8 @@ from tidegauge.linearizability.check import check
 from tidegauge.linearizability.history import OF_GROUPS, Kind
 from tidegauge.model_tests.bugs.groups import GROUP_BUGS
 from tidegauge.model_tests.harness.cores.classic_groups import GroupRoles
-from tidegauge.model_tests.harness.simulation.group_campaign import (
-    GOALS,
-    SimulatedGroup,
-    draw_group,
-    simulate_group,
-)
+from tidegauge.model_tests.harness.simulation.group_campaign import SimulatedGroup, draw_group, simulate_group
+from tidegauge.model_tests.harness.simulation.group_goals import GOALS
 
 COOPERATIVE, STATIC = 8, 10
 """Seeds."""
@@ -60,7 +56,7 @@ class TakesAnyCommit(ClassicRules):
 
 def test_a_coordinator_that_fences_no_commit_is_found_by_what_members_saw() -> None:
     roles = GroupRoles(rules=TakesAnyCommit)
-    runs = (simulate_group(draw_group(seed), roles) for seed in range(1, 1 + WITHIN))
+    runs = (simulate_group(draw_group(seed, is_consumer=False), roles) for seed in range(1, 1 + WITHIN))
     found = next(run for run in runs if run.failures)
     assert {one.name for one in found.anomalies} & {Name.COMMIT_OF_FORMER_GENERATION, Name.TWO_COMMITTERS}
 
@@ -69,4 +65,4 @@ def test_a_coordinator_that_fences_no_commit_is_found_by_what_members_saw() -> N
 def test_a_bug_of_the_coordinator_is_found_by_a_group_that_does_not_last_or_by_what_its_members_saw(
     bug: str, seed: int
 ) -> None:
-    assert simulate_group(draw_group(seed), GROUP_BUGS[bug].roles).failures
+    assert simulate_group(draw_group(seed, is_consumer=False), GROUP_BUGS[bug].roles).failures

@@ -152,7 +152,7 @@ class GroupCoordinator:
         group = commit.group
         if len(group.encode()) > LONGEST_STRING:
             return Ruling(ErrorCode.invalid_group_id)
-        error = self._commit_error(commit)
+        error, stale = self._commit_error(commit)
         if error is not ErrorCode.none:
             return Ruling(error)
         refused: dict[tuple[str, int], ErrorCode] = {}
@@ -160,26 +160,24 @@ class GroupCoordinator:
         for new in commit.offsets:
             if self._is_too_large(new.metadata):
                 refused[new.topic, new.partition] = ErrorCode.offset_metadata_too_large
-            elif (stale := self._place_error(commit, new)) is not ErrorCode.none:
-                refused[new.topic, new.partition] = stale
+            elif (new.topic, new.partition) in stale:
+                refused[new.topic, new.partition] = stale[new.topic, new.partition]
             else:
                 taken[OffsetKey(group, new.topic, new.partition)] = self._value(new, commit, now_ms)
         return Ruling(offsets=tuple(taken.items()), refused=refused)
 
-    def _place_error(self, commit: Commit, new: NewOffset) -> ErrorCode:
-        """Why a member of a consumer group may not commit a partition in an epoch that is over."""
-        consumers = self.migration.consumer_group(commit.group)
-        if consumers is None:
-            return ErrorCode.none
-        place = commit.topic_ids.get(new.topic, ""), new.partition
-        return self.consumers.rules.place_error(consumers, commit, place)
-
-    def _commit_error(self, commit: Commit) -> ErrorCode:
+    def _commit_error(self, commit: Commit) -> tuple[ErrorCode, Mapping[tuple[str, int], ErrorCode]]:
+        """Why nothing of it is taken; and which partitions a member of a consumer group may not commit, in an epoch
+        that is over.
+        """
         if (consumers := self.migration.consumer_group(commit.group)) is not None:
-            error = self.consumers.rules.commit_error(consumers, commit)
+            error, stale = self.consumers.commit_errors(consumers, commit)
             is_old = not commit.is_transactional and commit.version < GROUP_NOT_FOUND_FROM and bool(consumers.members)
             is_old = is_old and not self._is_classic_member(consumers, commit.member_id)
-            return ErrorCode.unsupported_version if error is ErrorCode.none and is_old else error
+            return (ErrorCode.unsupported_version if error is ErrorCode.none and is_old else error), stale
+        return self._commit_error_of_classic(commit), {}
+
+    def _commit_error_of_classic(self, commit: Commit) -> ErrorCode:
         group = self.classic.get(commit.group)
         if group is not None:
             return self.classic.commit_error(group, commit)

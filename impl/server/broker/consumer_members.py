@@ -142,7 +142,10 @@ class ConsumerMembers:
         if isinstance(made, HeartbeatResponse):
             return made
         error = await self._decide(led, made)
-        return made.write.response if error is ErrorCode.none else HeartbeatResponse(error)
+        if error is not ErrorCode.none:
+            return HeartbeatResponse(error)
+        led.state.consumers.responded(made.write)
+        return made.write.response
 
     async def _decide(self, led: Led[GroupCoordinator], decision: Decision) -> ErrorCode:
         """Have in the log what was decided; classic members are told at once what they are told."""
@@ -245,6 +248,7 @@ class ConsumerMembers:
             self._lines.not_written(write)
             self._line.give_up(led, write.group_id)
             self._carry_out(led, outcome)
+            self._set_alarm(led)
             self._tell()
 
         timeout_ms = self._config.initial.offsets_commit_timeout_ms

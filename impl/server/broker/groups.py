@@ -202,10 +202,13 @@ class Groups:
         policy = Policy(config.group_consumer_migration_policy.lower())
         core = GroupCoordinator(Limits(config.offset_metadata_max_bytes, retention_ms, classic, consumer, policy))
         if self._tracer.trace is not None and self._tracer.trace.of_groups:
+            from tidegauge.impl.server.broker.consumer_groups_trace import ConsumerGroupsTrace
             from tidegauge.impl.server.broker.groups_trace import GroupsTrace
 
             following = self._traces[index] = GroupsTrace(self._tracer, index, leader_epoch)
             core.classic.watch = following.decided
+            consumers = ConsumerGroupsTrace(self._tracer, core.consumers, index, leader_epoch)
+            core.consumers.watching = consumers.decided
         return core
 
     def replay(self, state: GroupCoordinator, batch: LoggedBatch) -> int:

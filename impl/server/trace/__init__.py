@@ -1,8 +1,8 @@
 """The trace of a cluster: every decision of its nodes, as typed events, recorded by each node's `Tracer`.
 
-`events` are those of nodes and replicas, `coordination` those of transaction coordinators, `groups` those of group
-coordinators, where they are asked for (`Trace.of_groups`). Each is imported when an event of it is first recorded: a
-node that keeps no trace needs none of their classes to start.
+`events` are those of nodes and replicas, `coordination` those of transaction coordinators, `groups` and
+`consumer_groups` those of group coordinators, where they are asked for (`Trace.of_groups`). Each is imported when an
+event of it is first recorded: a node that keeps no trace needs none of their classes to start.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from tidegauge.impl.server.trace import consumer_groups as consumer_groups
     from tidegauge.impl.server.trace import coordination as coordination
     from tidegauge.impl.server.trace import events as events
     from tidegauge.impl.server.trace import groups as groups
 
-_LAZY: Final = ("coordination", "events", "groups")
+_LAZY: Final = ("consumer_groups", "coordination", "events", "groups")
 
 
 def __getattr__(name: str) -> Any:

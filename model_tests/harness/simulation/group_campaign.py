@@ -2,7 +2,7 @@
 
 What members saw is checked as a history of groups. When all is healed the members that live have to come together: one
 stable generation that lasts, in which each partition is owned, and then all that was written is delivered and
-committed. A run is a function of its options.
+committed. Members speak the classic protocol, or that of KIP-848. A run is a function of its options.
 """
 
 from __future__ import annotations
@@ -15,31 +15,33 @@ from functools import cached_property
 from itertools import count
 from random import Random
 from typing import Final
-from unittest.mock import patch
 
 import attrs
 import trio
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.client.client import ClientConfig
+from tidegauge.impl.client.client import Client, ClientConfig
 from tidegauge.impl.client.errors import KafkaError
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.coordinators.groups.classic.state import ClassicGroup, ClassicState
-from tidegauge.impl.coordinators.groups.coordinator import GroupCoordinator, Limits
+from tidegauge.impl.coordinators.groups.consumer.state import STABLE, ConsumerGroup
 from tidegauge.impl.metadata.topic_names import CONSUMER_OFFSETS
-from tidegauge.impl.server.broker import groups
 from tidegauge.impl.server.trace import events
 from tidegauge.impl.server.trace import groups as decisions
 from tidegauge.impl.server.trace.tracer import TraceEvent
 from tidegauge.linearizability.anomaly import Anomaly
 from tidegauge.linearizability.check import check
-from tidegauge.linearizability.history import Kind, Operations, Outcome
-from tidegauge.model_tests.harness.cores.classic_groups import CORRECT_GROUPS, GroupRoles
+from tidegauge.linearizability.history import Operations
 from tidegauge.model_tests.harness.deterministic import run_deterministically
+from tidegauge.model_tests.harness.registry import HARNESS
+from tidegauge.model_tests.harness.simulation.consumer_group_members import ConsumerGroupMember
 from tidegauge.model_tests.harness.simulation.coordination import begin_coordinating
 from tidegauge.model_tests.harness.simulation.faults import Injector
-from tidegauge.model_tests.harness.simulation.group_members import NAME, SESSION_S, GroupMember
+from tidegauge.model_tests.harness.simulation.group_goals import EXPIRED, FENCED, LEFT, MOVED, reached
+from tidegauge.model_tests.harness.simulation.group_members import GroupMember
+from tidegauge.model_tests.harness.simulation.group_operator import GroupOperator
 from tidegauge.model_tests.harness.simulation.group_recorder import GroupRecorder
+from tidegauge.model_tests.harness.simulation.group_roles import CORRECT, CoordinatorRoles, coordinating
 from tidegauge.model_tests.harness.simulation.options import (
     TRANSACTIONS_CONFIG,
     Fault,
@@ -50,15 +52,22 @@ from tidegauge.model_tests.harness.simulation.options import (
 )
 from tidegauge.model_tests.harness.simulation.recorder import now_ns
 from tidegauge.model_tests.harness.simulation.settling import unsettled
+from tidegauge.model_tests.harness.simulation.simulated_member import NAME, REBALANCE_S, SESSION_S
 from tidegauge.model_tests.harness.simulation.simulation import first_of
 from tidegauge.model_tests.harness.simulation.workload import CLIENT, TOPIC
-from tidegauge.model_tests.harness.validation.groups import ValidatedGroups, validate_groups
+from tidegauge.model_tests.harness.validation.coordinated import ValidatedGroups, validate_coordinators
 
 MEMBER: Final = ClientConfig(request_timeout_ms=2_000, default_api_timeout_ms=2_500, retry_backoff_ms=50)
+BEATING: Final = ClientConfig(request_timeout_ms=600, default_api_timeout_ms=2_500, retry_backoff_ms=50)
+"""Of members that wait for nobody, as those of KIP-848 do not."""
 CONFIG: Final = {
     **TRANSACTIONS_CONFIG,
     "group.min.session.timeout.ms": 100,
     "group.initial.rebalance.delay.ms": 100,
+    "group.consumer.min.session.timeout.ms": 100,
+    "group.consumer.session.timeout.ms": int(1_000 * SESSION_S),
+    "group.consumer.min.heartbeat.interval.ms": 10,
+    "group.consumer.heartbeat.interval.ms": 50,
 }
 CONVERGES_WITHIN_S: Final = 30.0
 LASTS_S: Final = 2 * SESSION_S
@@ -68,8 +77,15 @@ LEAVES_SHARE: Final = 0.5
 PAUSE_EACH_S: Final = 1.0
 PAUSES_S: Final = (0.1, 0.4, 1.6)
 """Some are shorter than a session, and some are longer."""
-NO_PART: Final = (Fault.GROWTH, Fault.CLOCK)
-"""Faults by which partitions come that no member looks for, and offsets expire."""
+HANGS_SHARE: Final = 0.3
+HANGS_S: Final = 2 * REBALANCE_S
+"""An application that hangs does not give back in time what its member has to."""
+EXPRESSIONS_SHARE: Final = 0.3
+EXPRESSION: Final = f"{TOPIC[:3]}.*"
+NO_PART: Final = (Fault.CLOCK,)
+"""Faults by which offsets expire."""
+OF_CONSUMERS: Final = (Fault.GROWTH,)
+"""Faults by which partitions come, which no member of a classic group looks for here."""
 
 
 @attrs.frozen
@@ -80,26 +96,35 @@ class GroupOptions:
     dynamic: int = 2
     static: int = 1
     """Static members, each with two processes at times."""
+    is_consumer: bool = False
+    """Whether its members speak the protocol of KIP-848."""
     is_cooperative: bool = False
     rest_s: float = 0.05
 
     def described(self) -> dict[str, str]:
         """Who the members are, as text."""
-        protocol = "cooperative" if self.is_cooperative else "eager"
+        protocol = "KIP-848" if self.is_consumer else "cooperative" if self.is_cooperative else "eager"
         return {"members": f"{self.dynamic} dynamic, {self.static} static", "protocol": protocol}
 
 
-def draw_group(seed: int) -> GroupOptions:
-    """The options of a seed. A static member that crashes may leave a partition to nobody where it is cooperative."""
+def draw_group(seed: int, *, is_consumer: bool | None = None) -> GroupOptions:
+    """The options of a seed. `is_consumer`: whether members speak KIP-848's protocol; by default those of odd seeds do.
+
+    A static member that crashes may leave a partition to nobody where it is cooperative.
+    """
+    is_consumer = seed % 2 == 1 if is_consumer is None else is_consumer
     rng = Random(f"options/{seed}/groups")
     options = transacting(sparse(seed))
-    faults: Mapping[Fault, int] = {fault: weight for fault, weight in options.faults.items() if fault not in NO_PART}
+    left_out = NO_PART if is_consumer else (*NO_PART, *OF_CONSUMERS)
+    faults: Mapping[Fault, int] = {fault: weight for fault, weight in options.faults.items() if fault not in left_out}
     is_cooperative = rng.random() < 0.5
+    losses, dynamic = rng.choice((Losses.NONE, Losses.SPARED)), rng.choice((2, 3))
     return GroupOptions(
-        attrs.evolve(options, transactions=0, faults=faults, losses=rng.choice((Losses.NONE, Losses.SPARED))),
-        dynamic=rng.choice((2, 3)),
-        static=0 if is_cooperative else rng.choice((0, 1, 2)),
-        is_cooperative=is_cooperative,
+        attrs.evolve(options, transactions=0, faults=faults, losses=losses),
+        dynamic=dynamic,
+        static=0 if is_cooperative and not is_consumer else rng.choice((0, 1, 2)),
+        is_consumer=is_consumer,
+        is_cooperative=is_cooperative and not is_consumer,
     )
 
 
@@ -122,7 +147,7 @@ class SimulatedGroup:
     @cached_property
     def coordinated(self) -> ValidatedGroups:
         """Whether what coordinators decided is a behaviour of the specification."""
-        return validate_groups(self.trace)
+        return validate_coordinators(self.trace, HARNESS.followers)
 
     @cached_property
     def anomalies(self) -> tuple[Anomaly, ...]:
@@ -140,45 +165,13 @@ class SimulatedGroup:
         return (*self.of_the_run, *map(str, self.anomalies))
 
 
-def simulate_group(options: GroupOptions, roles: GroupRoles = CORRECT_GROUPS) -> SimulatedGroup:
+def simulate_group(options: GroupOptions, roles: CoordinatorRoles = CORRECT) -> SimulatedGroup:
     """Run it, with these classes as the coordinator of groups."""
-
-    def coordinator(limits: Limits) -> GroupCoordinator:
-        made = roles.coordinator(limits)
-        made.classic.rules = roles.rules()
-        return made
-
-    with patch.object(groups, "GroupCoordinator", coordinator):
+    with coordinating(roles):
         campaign = run_deterministically(_run, options, seed=options.cluster.seed)
     operations, faults = campaign.recorder.history.operations(), dict(campaign.faults)
-    seen = sometimes(campaign)
+    seen = reached(campaign.recorder.history.rows(), campaign.trace, campaign.seen)
     return SimulatedGroup(options, operations, faults, tuple(campaign.problems), seen, campaign.trace)
-
-
-REBALANCED: Final = "a group began another generation"
-REFUSED: Final = "a commit was refused"
-UNKNOWN: Final = "a commit has an unknown outcome"
-AGAIN: Final = "a record was delivered again"
-TAKEN_OVER: Final = "a partition went from one member to another"
-FENCED: Final = "a static member's former process was fenced"
-EXPIRED: Final = "a pause was longer than the session"
-LEFT: Final = "a member left"
-MOVED: Final = "another broker coordinated the group in the end"
-GOALS: Final = (REBALANCED, REFUSED, UNKNOWN, AGAIN, TAKEN_OVER, FENCED, EXPIRED, LEFT, MOVED)
-
-
-def sometimes(campaign: GroupCampaign) -> Mapping[str, int]:
-    """How often each goal was reached."""
-    rows, counts = campaign.recorder.history.rows(), campaign.seen
-    commits = Counter(row.outcome for row in rows if row.kind is Kind.COMMIT_OFFSETS)
-    delivered = [(row.partition, offset) for row in rows if row.kind is Kind.DELIVER for offset in row.placed]
-    owners = {(partition, row.process) for row in rows if row.kind is Kind.ASSIGN for partition in row.values}
-    counts[REBALANCED] += len({row.generation for row in rows if row.kind is Kind.ASSIGN}) - 1
-    counts[REFUSED] += commits[Outcome.FAIL]
-    counts[UNKNOWN] += commits[Outcome.INFO]
-    counts[AGAIN] += len(delivered) - len(set(delivered))
-    counts[TAKEN_OVER] += len(owners) - len({partition for partition, _ in owners})
-    return {goal: counts[goal] for goal in GOALS}
 
 
 class GroupCampaign:
@@ -193,17 +186,20 @@ class GroupCampaign:
         self.faults: Mapping[str, int] = {}
         self.trace: tuple[TraceEvent, ...] = ()
         """What coordinators decided, and which brokers ended."""
-        self.members: dict[str, GroupMember] = {}
+        self.members: dict[str, GroupMember | ConsumerGroupMember] = {}
         """Those that live, by the name of their life."""
         self.is_healed = False
         self.settled_at = math.inf
         """Since when all partitions are led and replicated. A member may still wait for what it has asked before."""
+        self._operator = GroupOperator(cluster, options.cluster.seed)
         self._lives: list[trio.CancelScope] = []
         self._writing = trio.CancelScope()
 
     def start(self, nursery: trio.Nursery) -> None:
         """Start all processes."""
         nursery.start_soon(self._write)
+        if self.options.is_consumer:
+            nursery.start_soon(self._operator.remove_now_and_then, self.options.static, lambda: self.is_healed)
         for number in range(self.options.dynamic):
             nursery.start_soon(self._live_again, f"dynamic-{number}", None, number)
         for number in range(self.options.static):
@@ -250,20 +246,10 @@ class GroupCampaign:
 
     async def _live(self, name: str, instance: str | None, number: int, rng: Random) -> None:
         options = self.options
-        async with self.cluster.client(name, config=MEMBER) as client:
-            process = self.recorder.process(name)
-            member = GroupMember(
-                client,
-                self.recorder,
-                TOPIC,
-                options.cluster.partitions,
-                process,
-                process if instance is None else number,
-                instance,
-                options.is_cooperative,
-                rng,
-            )
-            if instance is None and not self.is_healed and rng.random() < LEAVES_SHARE:
+        async with self.cluster.client(name, config=BEATING if options.is_consumer else MEMBER) as client:
+            member = self._member(client, name, instance, number, rng)
+            may_leave = instance is None or options.is_consumer
+            if may_leave and not self.is_healed and rng.random() < LEAVES_SHARE:
                 member.leaves_at = trio.current_time() + rng.choice(LIVES) * options.cluster.duration
             self.members[name] = member
             try:
@@ -276,25 +262,51 @@ class GroupCampaign:
                 self.seen[FENCED] += member.is_fenced
                 self.seen[LEFT] += member.has_left
 
-    async def _disturb(self, member: GroupMember, rng: Random) -> None:
+    def _member(
+        self, client: Client, name: str, instance: str | None, number: int, rng: Random
+    ) -> GroupMember | ConsumerGroupMember:
+        options, process = self.options, self.recorder.process(name)
+        number = process if instance is None else number
+        of = (client, self.recorder, TOPIC, options.cluster.partitions, process, number, instance, rng)
+        if not options.is_consumer:
+            return GroupMember(*of, is_cooperative=options.is_cooperative)
+        return ConsumerGroupMember(*of, expression=EXPRESSION if rng.random() < EXPRESSIONS_SHARE else "")
+
+    async def _disturb(self, member: GroupMember | ConsumerGroupMember, rng: Random) -> None:
         """Now and then it does nothing for a while."""
         while not self.is_healed:
             await trio.sleep(rng.uniform(0, 2 * PAUSE_EACH_S))
             if self.is_healed:
                 return
+            if isinstance(member, ConsumerGroupMember) and rng.random() < HANGS_SHARE:
+                member.hangs_until = trio.current_time() + HANGS_S
+                continue
             pause = rng.choice(PAUSES_S)
             self.seen[EXPIRED] += pause > SESSION_S
             member.paused_until = trio.current_time() + pause
 
     # --- when all is healed ------------------------------------------------------------------------------------------
 
-    def group(self) -> ClassicGroup | None:
+    def group(self) -> ClassicGroup | ConsumerGroup | None:
         """The group at its coordinator; None where nobody knows it."""
         leader = self.cluster.leader(CONSUMER_OFFSETS, 0)
         if leader < 0 or not self.cluster.is_alive(leader):
             return None
         led = self.cluster.broker(leader).groups.led(NAME)
-        return None if isinstance(led, ErrorCode) else led.state.classic.get(NAME)
+        if isinstance(led, ErrorCode):
+            return None
+        return led.state.consumers.get(NAME) if self.options.is_consumer else led.state.classic.get(NAME)
+
+    @property
+    def generation(self) -> int | None:
+        """The group's generation, or its epoch."""
+        group = self.group()
+        return group.epoch if isinstance(group, ConsumerGroup) else None if group is None else group.generation
+
+    @property
+    def partitions(self) -> int:
+        """How many there are by now."""
+        return len(self.cluster.controller.controller.image.topics[TOPIC].partitions)
 
     def unstable(self) -> Iterator[str]:
         """Why the group has not come together."""
@@ -302,18 +314,19 @@ class GroupCampaign:
         if group is None:
             yield "nobody coordinates the group"
             return
-        live = {one.member_id: one for one in self.members.values() if not one.is_fenced}
+        live = {one.member_id: one for one in self.members.values() if not (one.is_fenced or one.is_refused)}
         for one in live.values():
             if one.worked_at < self.settled_at:
                 yield f"process {one.process} waits for what it asked before the cluster had settled"
-        if group.state is not ClassicState.STABLE:
-            yield f"the group is {group.state.value}"
+        state = group.state if isinstance(group, ConsumerGroup) else group.state.value
+        if state not in (STABLE, ClassicState.STABLE.value):
+            yield f"the group is {state}"
         if set(group.members) != set(live):
             yield f"the group has {len(group.members)} members, and {len(live)} live"
-        if {one.generation for one in live.values()} != {group.generation}:
-            yield f"not all members are in generation {group.generation}"
+        if {one.generation for one in live.values()} != {self.generation}:
+            yield f"not all members are in generation {self.generation}"
         owned = sorted(partition for one in live.values() for partition in one.owned)
-        if owned != list(range(self.options.cluster.partitions)):
+        if owned != list(range(self.partitions)):
             yield f"the partitions {owned} are owned"
 
     def behind(self) -> Iterator[str]:
@@ -339,15 +352,37 @@ class GroupCampaign:
         self.settled_at = trio.current_time()
         if not await self._comes_about(self.unstable):
             return
-        generation = getattr(self.group(), "generation", None)
+        generation = self.generation
         await trio.sleep(LASTS_S)
         why = list(self.unstable())
-        if why or getattr(self.group(), "generation", None) != generation:
+        if why or self.generation != generation:
             self.problems.append(f"generation {generation} did not last: {'; '.join(why) or 'another one has begun'}")
         if await self._comes_about(self.behind):
-            for partition in range(self.options.cluster.partitions):
+            for partition in range(self.partitions):
                 self.recorder.settled(partition, self.end(partition))
             await self._read_all()
+            await self._end()
+
+    async def _end(self) -> None:
+        """All members end without a word, and when they are out an operator deletes the group."""
+        for scope in self._lives:
+            scope.cancel()
+        if not await self._comes_about(self._left_over):
+            return
+        try:
+            await self._operator.delete()
+        except KafkaError as error:
+            self.problems.append(f"the group cannot be deleted: {error}")
+        if (group := self.group()) is not None and group.members:
+            self.problems.append("the group is deleted, and has members")
+
+    def _left_over(self) -> Iterator[str]:
+        """Who is still a member, though all have ended."""
+        group = self.group()
+        if group is None:
+            yield "nobody coordinates the group"
+        elif group.members:
+            yield f"{len(group.members)} members are in the group, and all have ended"
 
     async def _read_all(self) -> None:
         """A reader that is no member reads each partition from its start to its end: nothing written is lost."""

@@ -2,20 +2,17 @@
 
 Theory of operation
 -------------------
-It is a consumer in small, and sequential: a round looks at each partition that it owns, delivers what is there,
-commits, and sends a heartbeat. Its subscription says who it is in the history, and what it owns; an assignment is a
+Its subscription says who it is in the history, and what it owns; an assignment is a
 list of partitions. A cooperative member goes on with what it owns while it joins, and the leader gives nothing away
 that another one has (KIP-429): who had to give something back joins again.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
-from random import Random
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import attrs
 import trio
@@ -33,22 +30,14 @@ from kio.schema.sync_group.v5.request import SyncGroupRequest, SyncGroupRequestA
 from kio.schema.types import GroupId
 from kio.static.primitive import i32Timedelta
 
-from tidegauge.impl.client.client import Client
-from tidegauge.impl.client.coordinators import GROUP, Coordinator
 from tidegauge.impl.client.errors import KafkaError
 from tidegauge.impl.wire.primitives import TopicName, i32, i64
 from tidegauge.linearizability.history import UNKNOWN, Kind
 from tidegauge.linearizability.membership import NONE
-from tidegauge.model_tests.harness.simulation.group_recorder import GroupRecorder
 from tidegauge.model_tests.harness.simulation.recorder import now_ns
+from tidegauge.model_tests.harness.simulation.simulated_member import NAME, REBALANCE_S, SESSION_S, SimulatedMember
 
-NAME: Final = "billing"
 PROTOCOL: Final = "shared"
-SESSION_S: Final = 1.0
-REBALANCE_S: Final = 1.5
-WAIT_MS: Final = 3_000
-"""Longer than a JoinGroup waits, and a little for a coordinator that is looked for."""
-COMMITS_SHARE: Final = 0.8
 REJOINS: Final = (ErrorCode.rebalance_in_progress, ErrorCode.unknown_member_id, ErrorCode.illegal_generation)
 
 
@@ -106,87 +95,44 @@ def shares(members: Mapping[str, Said], partitions: int) -> dict[str, list[int]]
 
 
 @attrs.define(eq=False)
-class GroupMember:
+class GroupMember(SimulatedMember):
     """One life of a client."""
 
-    client: Client
-    recorder: GroupRecorder
-    topic: str
-    partitions: int
-    process: int
-    member: int
-    """Its number in the history; that of all processes of a static member."""
-    instance: str | None
-    is_cooperative: bool
-    rng: Random
-    member_id: str = ""
-    generation: int = NONE
-    owned: dict[int, int] = attrs.field(factory=dict)
-    """Partition -> where it goes on."""
-    is_fenced: bool = False
+    tells_generation: ClassVar[bool] = True
+
+    is_cooperative: bool = False
     has_to_join: bool = True
-    paused_until: float = 0.0
-    """Until then it does nothing."""
-    leaves_at: float = math.inf
-    has_left: bool = False
-    worked_at: float = 0.0
-    """When it had last looked at all that it owns, and said that it lives."""
 
-    coordinator: Coordinator = attrs.field(init=False)
+    async def act(self) -> None:
+        """Be in the next generation, or look at each partition once. Raises KafkaError."""
+        await (self._join() if self.has_to_join else self._work())
 
-    def __attrs_post_init__(self) -> None:
-        self.coordinator = Coordinator(self.client, GROUP, NAME)
-
-    async def live(self, rest: float) -> None:
-        """Until it is cancelled, or fenced, or leaves."""
-        try:
-            while not self.is_fenced:
-                await trio.sleep_until(self.paused_until)
-                if trio.current_time() >= self.leaves_at:
-                    await self._leave()
-                    return
-                try:
-                    if self.has_to_join:
-                        await self._join()
-                    else:
-                        await self._work()
-                except KafkaError as error:
-                    self._after(error.code)
-                await trio.sleep(self.rng.uniform(0, rest))
-        finally:
-            self._release(list(self.owned))
-
-    async def _leave(self) -> None:
+    async def leave(self) -> None:
         """It ends, and says so; its session ends if nobody understands."""
         leaving = MemberIdentity(member_id=self.member_id, group_instance_id=self.instance)
         with suppress(KafkaError):
-            await self._ask(LeaveGroupRequest(group_id=GroupId(NAME), members=(leaving,)))
+            await self.ask(LeaveGroupRequest(group_id=GroupId(NAME), members=(leaving,)))
             self.has_left = True
 
-    def _after(self, error: ErrorCode) -> None:
+    def after_error(self, error: ErrorCode) -> None:
         """What it makes of an error."""
         self.is_fenced |= error is ErrorCode.fenced_instance_id
         if error in REJOINS:
             self.has_to_join = True
         if error in (ErrorCode.unknown_member_id, ErrorCode.illegal_generation):
-            self._release(list(self.owned))
+            self.release(list(self.owned))
             self.generation = NONE
         if error is ErrorCode.unknown_member_id:
             self.member_id = ""
-
-    def _release(self, partitions: Sequence[int]) -> None:
-        for partition in partitions:
-            del self.owned[partition]
-        self.recorder.released(self.process, partitions)
 
     # --- generations -------------------------------------------------------------------------------------------------
 
     async def _join(self) -> None:
         """Be in the next generation, with what it gives. Raises KafkaError."""
         if not self.is_cooperative:
-            self._release(list(self.owned))
+            self.release(list(self.owned))
         said = Said(self.process, self.member, tuple(self.owned), self.generation)
-        joined = await self._ask(
+        joined = await self.ask(
             JoinGroupRequest(
                 group_id=GroupId(NAME),
                 session_timeout=i32Timedelta.parse(timedelta(seconds=SESSION_S)),
@@ -216,7 +162,7 @@ class GroupMember:
     async def _sync(self, given: Mapping[str, Sequence[int]]) -> None:
         """Have the assignment, and go on from what is committed. Raises KafkaError."""
         call = now_ns()
-        synced = await self._ask(
+        synced = await self.ask(
             SyncGroupRequest(
                 group_id=GroupId(NAME),
                 generation_id=i32(self.generation),
@@ -231,26 +177,18 @@ class GroupMember:
             )
         )
         assigned = numbers(synced.assignment)
-        self.recorder.assigned(self.process, call, assigned, generation=self.generation, member=self.member)
+        self.assigned(call, assigned)
         revoked = [partition for partition in self.owned if partition not in assigned]
-        self._release(revoked)
+        self.release(revoked)
         self.has_to_join = bool(revoked)
         self.owned.update({partition: UNKNOWN for partition in assigned if partition not in self.owned})
 
     # --- records -----------------------------------------------------------------------------------------------------
 
     async def _work(self) -> None:
-        """Look at each partition once. Raises KafkaError."""
-        for partition in list(self.owned):
-            if self.owned[partition] == UNKNOWN:
-                self.owned[partition] = await self._committed(partition)
-            position = self.owned[partition]
-            fetched = await self.client.fetch(self.topic, position, partition=partition, max_wait_ms=10)
-            self.recorder.delivered(self.process, partition, fetched, generation=self.generation)
-            self.owned[partition] = fetched.next_offset
-            if fetched.next_offset > position and self.rng.random() < COMMITS_SHARE:
-                await self._commit(partition, fetched.next_offset)
-        await self._ask(
+        """Look at each partition once, and say that it lives. Raises KafkaError."""
+        await self.consume()
+        await self.ask(
             HeartbeatRequest(
                 group_id=GroupId(NAME),
                 generation_id=i32(self.generation),
@@ -258,55 +196,23 @@ class GroupMember:
                 group_instance_id=self.instance,
             )
         )
-
         self.worked_at = trio.current_time()
 
-    async def commit_all(self) -> None:
-        """Commit where it is. Raises KafkaError."""
-        for partition, position in self.owned.items():
-            if position > 0:
-                await self._commit(partition, position)
+    def commit_request(self, partition: int, offset: int, metadata: str) -> OffsetCommitRequest:
+        """OffsetCommit of one partition."""
+        one = OffsetCommitRequestPartition(
+            partition_index=i32(partition), committed_offset=i64(offset), committed_metadata=metadata
+        )
+        return OffsetCommitRequest(
+            group_id=GroupId(NAME),
+            generation_id_or_member_epoch=i32(self.generation),
+            member_id=self.member_id,
+            group_instance_id=self.instance,
+            topics=(OffsetCommitRequestTopic(name=TopicName(self.topic), partitions=(one,)),),
+        )
 
-    async def _commit(self, partition: int, offset: int) -> None:
-        async def run(metadata: str) -> Any:
-            one = OffsetCommitRequestPartition(
-                partition_index=i32(partition), committed_offset=i64(offset), committed_metadata=metadata
-            )
-            topic = OffsetCommitRequestTopic(name=TopicName(self.topic), partitions=(one,))
-            request = OffsetCommitRequest(
-                group_id=GroupId(NAME),
-                generation_id_or_member_epoch=i32(self.generation),
-                member_id=self.member_id,
-                group_instance_id=self.instance,
-                topics=(topic,),
-            )
-            return await self._ask(request)
-
-        said = {"generation": self.generation, "member": self.member}
-        await self.recorder.commit(self.process, partition, offset, run, **said)
-
-    async def _committed(self, partition: int) -> int:
-        """Where the group goes on. Raises KafkaError."""
-        call = now_ns()
+    def fetch_request(self, partition: int) -> OffsetFetchRequest:
+        """OffsetFetch of one partition, for an offset that is stable."""
         topic = OffsetFetchRequestTopics(name=TopicName(self.topic), partition_indexes=(i32(partition),))
         group = OffsetFetchRequestGroup(group_id=GroupId(NAME), topics=(topic,))
-        response = await self._ask(OffsetFetchRequest(groups=(group,), require_stable=True))
-        found = response.groups[0].topics[0].partitions[0]
-        offset = int(found.committed_offset)
-        self.recorder.found(self.process, call, partition, offset, None if offset == UNKNOWN else int(found.metadata))
-        return max(0, offset)
-
-    async def _ask(self, request: Any) -> Any:
-        return await self.coordinator.ask(request, error_of, WAIT_MS)
-
-
-def error_of(response: Any) -> ErrorCode:
-    """The error of a response; that an id was given first is none."""
-    found = response
-    if hasattr(response, "groups"):
-        (group,) = response.groups
-        found = group.topics[0].partitions[0] if group.error_code is ErrorCode.none else group
-    elif hasattr(response, "topics"):
-        found = response.topics[0].partitions[0]
-    error: ErrorCode = found.error_code
-    return ErrorCode.none if error is ErrorCode.member_id_required else error
+        return OffsetFetchRequest(groups=(group,), require_stable=True)

@@ -183,40 +183,6 @@ class Coordinator:
     known: dict[str, Known] = attrs.field(factory=dict)
 
 
-@attrs.frozen
-class ValidatedGroups:
-    """How far the decisions of the coordinators of groups are actions of the specification."""
-
-    matched: int
-    events: int
-    actions: Counter[str]
-    mismatch: str | None
-
-    @property
-    def holds(self) -> bool:
-        return self.mismatch is None
-
-    def __str__(self) -> str:
-        if self.mismatch is None:
-            return f"groups: all {self.events} decisions are actions of the specification"
-        return f"groups: decision {self.matched + 1} is no action of the specification:\n{self.mismatch}"
-
-
-def validate_groups(trace: Sequence[TraceEvent]) -> ValidatedGroups:
-    """Validate the decisions of all coordinators of classic groups in a trace."""
-    following, matched = GroupCoordinators(), 0
-    of_groups = sum(isinstance(event.decision, groups.OfGroups) for event in trace)
-    mismatch = None
-    for place, event in enumerate(trace):
-        try:
-            following.follow(event)
-        except Wrong as wrong:
-            mismatch = f"event {place} ({event}): {wrong}"
-            break
-        matched += isinstance(event.decision, groups.OfGroups)
-    return ValidatedGroups(matched, of_groups, following.actions, mismatch)
-
-
 class GroupCoordinators:
     """The coordinators of one cluster."""
 
@@ -234,9 +200,10 @@ class GroupCoordinators:
         match event.decision:
             case events.Crash() | events.Stop():
                 self._here = {key: one for key, one in self._here.items() if key[0] != event.node}
-            case groups.OfGroups() as decision:
+            case groups.Loaded() | groups.Resign() | groups.OfGroup() as decision:
                 self._coordinates((event.node, decision.log_partition), decision)
-                self.actions[type(decision).__name__] += 1
+                if isinstance(decision, groups.OfGroup):
+                    self.actions[type(decision).__name__] += 1
 
     def _coordinates(self, key: tuple[int, int], decision: groups.OfGroups) -> None:
         if isinstance(decision, groups.Resign):

@@ -18,8 +18,7 @@ BUGS_OF: Final[Mapping[Clients, tuple[str, ...]]] = {
 }
 """The machines whose bugs such a campaign can have."""
 NO_PART: Final[Mapping[str, str]] = {
-    "consumer-groups": "the members of a campaign's group speak the classic protocol",
-    "group-loading": "the members of a campaign's group speak the classic protocol, and no campaign cleans logs",
+    "group-loading": "no campaign cleans logs",
     "offsets": "campaigns do not exchange who keeps offsets; their clients commit in transactions alone, "
     "for a group without members",
     "transactional-compaction": "no campaign cleans logs",

@@ -13,9 +13,9 @@ import attrs
 from tidegauge.linearizability.check import check
 from tidegauge.linearizability.files import HistoryWriter
 from tidegauge.linearizability.history import Operations, Outcome
-from tidegauge.model_tests.bugs.groups import GROUP_BUGS
+from tidegauge.model_tests.harness.registry import HARNESS
 from tidegauge.model_tests.harness.report.model import Anomaly, CampaignRun, Catch, Stage, Verdict
-from tidegauge.model_tests.harness.simulation.group_campaign import draw_group, simulate_group
+from tidegauge.model_tests.harness.simulation.group_campaign import GroupOptions, draw_group, simulate_group
 from tidegauge.model_tests.harness.simulation.options import Options, draw, transacting, with_many_elections
 from tidegauge.model_tests.harness.simulation.simulation import Simulated, simulate
 from tidegauge.model_tests.harness.verification.breeding import GENERATION, Corpus
@@ -27,6 +27,8 @@ SEEDS_TO_SEE = 60
 SEEDS_TO_FIND = 30
 """Seeds after which a bug counts as missed."""
 HISTORIES = "histories.parquet"
+PROTOCOLS: Mapping[str, bool] = {"classic-groups": False, "consumer-groups": True, "group-loading": True}
+"""Of machines that are of one protocol of groups: whether it is that of KIP-848."""
 
 
 class Clients(Enum):
@@ -48,7 +50,7 @@ class Clients(Enum):
 HOLDS = {
     Clients.PLAIN: "every trace is a behaviour of the specification, every cluster healed",
     Clients.TRANSACTIONS: "every trace is a behaviour of the specification, every cluster healed, no transaction hangs",
-    Clients.GROUPS: "every group came together, and lasted",
+    Clients.GROUPS: "every group came together, and lasted, and what coordinators decided is the specification's",
 }
 
 Advance = Callable[[str, int, int], None]
@@ -240,15 +242,21 @@ def ran_all(seeds: Sequence[int], bug: str | None, clients: Clients) -> list[Ran
 def drawn(seed: int, bug: str | None, clients: Clients) -> Options:
     """The options of a seed's cluster."""
     if clients is Clients.GROUPS:
-        return draw_group(seed).cluster
+        return draw_group_with(seed, bug).cluster
     return draw(seed, bug=bug) if clients is Clients.PLAIN else transacting(draw(seed), bug)
+
+
+def draw_group_with(seed: int, bug: str | None) -> GroupOptions:
+    """The options of a seed whose clients are members of a group; with a bug they speak the protocol that it is of."""
+    owner = None if bug is None else HARNESS.machine_of(bug)
+    return draw_group(seed, is_consumer=PROTOCOLS.get(owner or ""))
 
 
 def ran_group(seed: int, bug: str | None = None) -> Ran:
     """One seed whose clients are members of a group."""
     began = time.process_time()
-    options = draw_group(seed)
-    simulated = simulate_group(options) if bug is None else simulate_group(options, GROUP_BUGS[bug].roles)
+    options = draw_group_with(seed, bug)
+    simulated = simulate_group(options) if bug is None else simulate_group(options, HARNESS.bug(bug).roles)
     failures = simulated.of_the_run
     run = CampaignRun(
         seed=seed,
@@ -264,7 +272,7 @@ def ran_group(seed: int, bug: str | None = None) -> Ran:
     again = f"tidegauge simulate --seed {seed} --groups" + ("" if bug is None else f" --bug {bug}")
     seconds = time.process_time() - began
     seen = simulated.sometimes
-    return Ran(run, simulated.operations, failures, again, seen, 0, "", seconds)
+    return Ran(run, simulated.operations, failures, again, seen, simulated.coordinated.events, "", seconds)
 
 
 def ran_with(options: Options, measured: bool = False) -> Ran:

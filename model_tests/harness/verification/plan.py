@@ -17,7 +17,7 @@ CAMPAIGNS = (MACHINE, "idempotence")
 """The machines whose bugs simulated clusters can have."""
 WITH_TRANSACTIONS = (*CAMPAIGNS, "transactions")
 """The same where clients have transactions."""
-WITH_GROUPS = ("classic-groups",)
+WITH_GROUPS = ("classic-groups", "consumer-groups")
 """The same where clients are members of a group."""
 BUG = "kafka_1211"
 """Switched on unless another is named: it shows at every level, in what clients see as well."""
@@ -45,7 +45,7 @@ class Plan:
     transactional_seeds: int = 10
     """Simulated clusters beside these whose clients have transactions; their seeds follow those."""
     group_seeds: int = 6
-    """Simulated clusters beside these whose clients are members of a group."""
+    """Simulated clusters beside these whose clients are members of a group: every other one of KIP-848's protocol."""
     workers: int = 2
 
 
@@ -82,7 +82,7 @@ def plan(*, seed: int = 1, quick: bool = False, bug: str = BUG, seeds: int | Non
     if quick:
         quickest = (*QUICK_MODELS, *QUICK_IDEMPOTENCE, *QUICK_TRANSACTIONS)
         return Plan(
-            seed, True, quickest, walks=100, examples=20, seeds=seeds, bug=bug, transactional_seeds=1, group_seeds=1
+            seed, True, quickest, walks=100, examples=20, seeds=seeds, bug=bug, transactional_seeds=1, group_seeds=2
         )
     models = (
         *(name for name in MODELS if name not in NIGHTLY),

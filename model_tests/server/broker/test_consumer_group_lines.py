@@ -83,6 +83,6 @@ def test_what_the_log_does_not_take_is_told(groups: Groups) -> None:
     made = groups.core.heartbeat(request, Known(TOPICS), SESSION_MS, 0)
     assert not isinstance(made, HeartbeatResponse)
     groups.caplog.clear()
-    groups.core.failed(made)
+    groups.core.failed(made, 0)
     groups.lines.not_written(made)
     assert groups.said() == ['group not written: group=g epoch=2 members=1 why="its members try again"']

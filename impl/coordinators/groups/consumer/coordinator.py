@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 import attrs
 from kio.schema.errors import ErrorCode
@@ -36,9 +36,12 @@ from tidegauge.impl.coordinators.groups.consumer.state import (
 )
 from tidegauge.impl.coordinators.groups.group_metadata import GroupMetadata
 from tidegauge.impl.coordinators.groups.record_formats import ConsumerKey, GroupRecord
+from tidegauge.impl.coordinators.groups.requests import Commit
 from tidegauge.impl.coordinators.name_patterns import PatternError
 
 NONE = ErrorCode.none
+RETRY_MS: Final = 1_000
+"""Until a member is removed again whose going was not written."""
 UNLIMITED: Final = (1 << 31) - 1
 _CORRECT = ConsumerRules()
 
@@ -92,6 +95,62 @@ class ConsumerWrite:
         return self.was_classic is not None or self.classic is not None
 
 
+class Committing(NamedTuple):
+    """A commit of offsets, and what is said of it."""
+
+    commit: Commit
+    error: ErrorCode
+    refused: Mapping[tuple[str, int], ErrorCode]
+
+
+class Beat(NamedTuple):
+    """A heartbeat, what the coordinator knew of topics when it came, and what has come of it."""
+
+    request: ConsumerHeartbeat
+    known: KnownTopics
+    came: ConsumerWrite | HeartbeatResponse
+
+
+class Told(NamedTuple):
+    """A member has the response to its heartbeat."""
+
+    write: ConsumerWrite
+
+
+class Removed(NamedTuple):
+    """An operator has removed a member."""
+
+    member_id: str
+
+
+class Landed(NamedTuple):
+    """What was written is in the log, or it never will be."""
+
+    write: ConsumerWrite
+    is_committed: bool
+
+
+class Loaded(NamedTuple):
+    """The group is as the log has it."""
+
+
+class Deleted(NamedTuple):
+    """The group is no more."""
+
+
+class WentOver(NamedTuple):
+    """The group is a classic one from now on."""
+
+
+Decided: TypeAlias = Beat | Told | Committing | ConsumerDeadline | Removed | Landed | Loaded | Deleted | WentOver
+
+
+class Watch(Protocol):
+    """Is told of every decision about a group, right after it."""
+
+    def __call__(self, group_id: str, decided: Decided, /) -> None: ...
+
+
 class ConsumerGroups:
     """Rules on heartbeats, and on what time brings about."""
 
@@ -106,6 +165,8 @@ class ConsumerGroups:
         self._revisions = 0
         self._looked: dict[str, int] = {}
         """By group: the version of the topics that its epoch is of."""
+        self.watching: Watch | None = None
+        """Who follows the decisions, if anybody does."""
 
     def get(self, group: str) -> ConsumerGroup | None:
         return self.groups.get(group)
@@ -125,6 +186,13 @@ class ConsumerGroups:
         UNRELEASED_INSTANCE_ID, FENCED_MEMBER_EPOCH, INVALID_REQUEST for texts that are too long,
         INVALID_REGULAR_EXPRESSION.
         """
+        came = self._heartbeat(request, known, session_timeout_ms, now_ms)
+        self._tell(request.group, Beat(request, known, came))
+        return came
+
+    def _heartbeat(
+        self, request: ConsumerHeartbeat, known: KnownTopics, session_timeout_ms: int, now_ms: int
+    ) -> ConsumerWrite | HeartbeatResponse:
         before = self.groups.get(request.group)
         if error := self._error(before, request):
             return error
@@ -230,6 +298,34 @@ class ConsumerGroups:
                 self._unwatch(group_id, member_id)
         return ConsumerWrite(group_id, before, after, records, response)
 
+    def responded(self, write: ConsumerWrite) -> None:
+        """A member is told what has come of its heartbeat."""
+        self._tell(write.group_id, Told(write))
+
+    def _tell(self, group_id: str, decided: Decided) -> None:
+        if self.watching is not None:
+            self.watching(group_id, decided)
+
+    # --- commits -------------------------------------------------------------------------------------------------
+
+    def commit_errors(
+        self, group: ConsumerGroup, commit: Commit
+    ) -> tuple[ErrorCode, Mapping[tuple[str, int], ErrorCode]]:
+        """Why nothing of a commit is taken; and why partitions of it are not, by topic and number.
+
+        Errors: those of `ConsumerRules.commit_error`, and of `ConsumerRules.place_error`.
+        """
+        error = self.rules.commit_error(group, commit)
+        places = {
+            (new.topic, new.partition): (commit.topic_ids.get(new.topic, ""), new.partition) for new in commit.offsets
+        }
+        errors = (
+            {} if error is not NONE else {one: self.rules.place_error(group, commit, at) for one, at in places.items()}
+        )
+        refused = {one: stale for one, stale in errors.items() if stale is not NONE}
+        self._tell(group.group_id, Committing(commit, error, refused))
+        return error, refused
+
     # --- the log -------------------------------------------------------------------------------------------------
 
     def written(self, write: ConsumerWrite) -> None:
@@ -238,14 +334,32 @@ class ConsumerGroups:
             self.committed.pop(write.group_id, None)
         else:
             self.committed[write.group_id] = write.after
+        self._tell(write.group_id, Landed(write, is_committed=True))
 
-    def failed(self, write: ConsumerWrite) -> None:
-        """The records never will be in the log, nor will those that were decided on since."""
+    def failed(self, write: ConsumerWrite, now_ms: int) -> None:
+        """The records never will be in the log, nor will those that were decided on since.
+
+        The group is what it was, and waits for its members again: one whose time was over is removed at the next try.
+        """
         self._looked.pop(write.group_id, None)
         if write.before is None:
             self.groups.pop(write.group_id, None)
         else:
             self.groups[write.group_id] = write.before
+            for member in write.before.members.values():
+                self._watch_again(member, write.group_id, now_ms)
+        self._tell(write.group_id, Landed(write, is_committed=False))
+
+    def _watch_again(self, member: ConsumerMember, group: str, now_ms: int) -> None:
+        """Time that runs goes on. A classic member has all of its session again: it may not know that it was gone."""
+        session = ConsumerDeadline(group, ConsumerTimer.SESSION, member.member_id)
+        if self.deadlines.get(session) is None:
+            left_ms = RETRY_MS if member.classic is None else member.classic.session_timeout_ms
+            self.deadlines.set(session, now_ms + left_ms)
+        if not member.revoking:
+            self._cancel(group, member.member_id, ConsumerTimer.REBALANCE)
+        elif member.classic is None:
+            self.expect(group, member, ConsumerTimer.REBALANCE, now_ms)
 
     def is_committed(self, write: ConsumerWrite) -> bool:
         """Whether the group is in the log as the write has it, or later."""
@@ -268,6 +382,7 @@ class ConsumerGroups:
         self.groups[group_id] = group
         for member in group.members.values():
             self.watch(member, group_id, session_timeout_ms, now_ms)
+        self._tell(group_id, Loaded())
 
     def forget(self, group_id: str) -> None:
         """The group is a classic one from now on; in the log it is that with the next record."""
@@ -275,6 +390,7 @@ class ConsumerGroups:
         self._looked.pop(group_id, None)
         for member_id in () if group is None else group.members:
             self._unwatch(group_id, member_id)
+        self._tell(group_id, WentOver())
 
     def unload(self) -> None:
         """Another broker coordinates the groups."""
@@ -288,7 +404,11 @@ class ConsumerGroups:
         group = self.groups.get(group_id)
         if group is None:
             return ErrorCode.group_id_not_found
-        return ErrorCode.non_empty_group if group.members else self._write(group_id, group, None)
+        if group.members:
+            return ErrorCode.non_empty_group
+        write = self._write(group_id, group, None)
+        self._tell(group_id, Deleted())
+        return write
 
     # --- time ----------------------------------------------------------------------------------------------------
 
@@ -308,11 +428,15 @@ class ConsumerGroups:
         member = None if group is None else group.members.get(due.member_id)
         if group is None or member is None or (due.timer is ConsumerTimer.REBALANCE and not member.revoking):
             return None
-        return self.remove(group, due.member_id)
+        write = self._write(group.group_id, group, self._removed(group, due.member_id))
+        self._tell(group.group_id, due)
+        return write
 
     def remove(self, group: ConsumerGroup, member_id: str) -> ConsumerWrite:
-        """A member is out of the group."""
-        return self._write(group.group_id, group, self._removed(group, member_id))
+        """A member is out of the group: it leaves, or an operator removes it."""
+        write = self._write(group.group_id, group, self._removed(group, member_id))
+        self._tell(group.group_id, Removed(member_id))
+        return write
 
     def watch(self, member: ConsumerMember, group: str, session_timeout_ms: int, now_ms: int) -> None:
         """A session begins anew; who has to give back has its own time for that, which does not.

@@ -59,8 +59,6 @@ from tidegauge.impl.coordinators.groups.record_formats import GroupRecord, group
 from tidegauge.impl.records.batches import RecordError
 
 NONE = ErrorCode.none
-RETRY_MS = 1_000
-"""Until the last member of a consumer group is removed again, where its going was not written."""
 WHY = "the group was a consumer group, and only classic members are left"
 UNDONE = "the group could not go over"
 
@@ -277,13 +275,8 @@ class Migration:
     def failed(self, write: ConsumerWrite, now: Moment) -> Outcome:
         """It is not in the log that a group has gone over, and never will be: it is what it was."""
         outcome = Outcome() if write.classic is None else self.classic.abandon(write.group_id, now)
-        self.consumers.failed(write)
-        if write.was_classic is not None:
-            outcome = self.classic.adopt(write.was_classic, now, UNDONE)
-        elif (group := self.consumers.get(write.group_id)) is not None and write.classic is not None:
-            for member in group.members.values():
-                self.consumers.watch(member, write.group_id, RETRY_MS, now.timer_ms)
-        return outcome
+        self.consumers.failed(write, now.timer_ms)
+        return outcome if write.was_classic is None else self.classic.adopt(write.was_classic, now, UNDONE)
 
     def beneath(self, group_id: str) -> ConsumerGroup | None:
         """The consumer group without members that lies beneath a classic one: the next record takes it away."""

@@ -1,0 +1,76 @@
+"""What coordinators of groups decide, held against the machines that `harness.registry` has a follower for.
+
+Each follower takes in every event of a trace, and goes by those that it is about: decisions of its own kind, which
+brokers end, and which leader epochs of `__consumer_offsets` begin and end. The first event that one of them cannot
+take for steps of its machine ends the validation.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, TypeAlias
+
+import attrs
+
+from tidegauge.impl.server.trace import groups
+from tidegauge.impl.server.trace.tracer import TraceEvent
+from tidegauge.model_tests.harness.validation.ways import Wrong
+
+
+class Follower(Protocol):
+    """Follows all coordinators of one cluster by the rules of one machine."""
+
+    actions: Counter[str]
+    """Which decisions were taken for steps of the machine."""
+
+    def follow(self, event: TraceEvent) -> None:
+        """Take in one event. Raises Wrong."""
+
+
+Begin: TypeAlias = Callable[[], Follower]
+"""Makes a follower, of a cluster that has not begun."""
+
+
+@attrs.frozen
+class ValidatedGroups:
+    """How far the decisions of the coordinators of groups are steps of the specification."""
+
+    matched: int
+    events: int
+    actions: Mapping[str, Counter[str]]
+    """By machine: which decisions were taken for steps of it."""
+    mismatch: str | None
+
+    @property
+    def holds(self) -> bool:
+        return self.mismatch is None
+
+    def __str__(self) -> str:
+        if self.mismatch is None:
+            return f"groups: all {self.events} decisions are actions of the specification"
+        return f"groups: decision {self.matched + 1} is no action of the specification:\n{self.mismatch}"
+
+
+def validate_coordinators(trace: Sequence[TraceEvent], followers: Mapping[str, Begin]) -> ValidatedGroups:
+    """Validate the decisions of all coordinators of groups in a trace. `followers`: by machine."""
+    following = {machine: begin() for machine, begin in followers.items()}
+    matched, mismatch = 0, None
+    of_groups = sum(isinstance(event.decision, groups.OfGroups) for event in trace)
+    for place, event in enumerate(trace):
+        if why := _refusal(following, event):
+            mismatch = f"event {place} ({event}): {why}"
+            break
+        matched += isinstance(event.decision, groups.OfGroups)
+    actions = {machine: follower.actions for machine, follower in following.items()}
+    return ValidatedGroups(matched, of_groups, actions, mismatch)
+
+
+def _refusal(following: Mapping[str, Follower], event: TraceEvent) -> str:
+    """Why the event is no step of a machine; "" if it is, wherever it has to be."""
+    for machine, follower in following.items():
+        try:
+            follower.follow(event)
+        except Wrong as wrong:
+            return f"{machine}: {wrong}"
+    return ""

@@ -1,0 +1,258 @@
+"""What coordinators of consumer groups (KIP-848) decide is held against the specification; what is else is found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+from unittest.mock import patch
+
+import attrs
+import pytest
+from kio.schema.errors import ErrorCode
+
+from tidegauge.impl.coordinators.groups.consumer.coordinator import ConsumerGroups, ConsumerWrite, Landed
+from tidegauge.impl.coordinators.groups.consumer.rules import ConsumerRules
+from tidegauge.impl.coordinators.groups.consumer.state import ConsumerGroup, ConsumerHeartbeat, ConsumerMember, Place
+from tidegauge.impl.coordinators.groups.requests import Commit
+from tidegauge.impl.server.broker.consumer_members import ConsumerMembers
+from tidegauge.impl.server.trace import consumer_groups
+from tidegauge.impl.server.trace.tracer import TraceEvent
+from tidegauge.model_tests.harness.cores.consumer_abstraction import ConsumerRoles
+from tidegauge.model_tests.harness.cores.group_loading import LoadingRoles
+from tidegauge.model_tests.harness.registry import HARNESS
+from tidegauge.model_tests.harness.simulation.group_campaign import draw_group, simulate_group
+from tidegauge.model_tests.harness.simulation.group_goals import DECISIONS
+from tidegauge.model_tests.harness.simulation.group_roles import CORRECT, CoordinatorRoles
+from tidegauge.model_tests.harness.validation.coordinated import ValidatedGroups, validate_coordinators
+from tidegauge.model_tests.harness.validation.incarnations import with_values
+from tidegauge.model_tests.harness.verification.campaigning import ran_group
+
+MACHINE = "consumer-groups"
+SEED = 13
+"""Of coordinators that fail over five times, and of an append that fails."""
+UNWRITTEN = 51
+"""A session ends while no record can be written."""
+Decided = consumer_groups.OfConsumerGroup
+Tampered = Callable[[Any], Decided | None]
+
+
+@cache
+def trace() -> tuple[TraceEvent, ...]:
+    return simulate_group(draw_group(SEED)).trace
+
+
+def validated(events: tuple[TraceEvent, ...]) -> ValidatedGroups:
+    return validate_coordinators(events, HARNESS.followers)
+
+
+def places(kind: type[Decided], when: Callable[[Any], bool] = lambda one: True) -> list[int]:
+    """Where such decisions are."""
+    return [at for at, event in enumerate(trace()) if isinstance(event.decision, kind) and when(event.decision)]
+
+
+def put(place: int, *decisions: Decided) -> tuple[TraceEvent, ...]:
+    """The trace with these decisions in the place of one."""
+    new = (attrs.evolve(trace()[place], decision=decision) for decision in decisions)
+    return (*trace()[:place], *new, *trace()[place + 1 :])
+
+
+def after(decision: Decided, **values: Any) -> Any:
+    assert decision.after is not None
+    return with_values(decision, after=decision.after._replace(**values))
+
+
+def with_first(decision: Decided, **values: Any) -> Any:
+    """The decision after which the first member is another one."""
+    assert decision.after is not None
+    first, *others = decision.after.members
+    return after(decision, members=(first._replace(**values), *others))
+
+
+def test_every_decision_of_a_run_is_an_action_of_the_specification() -> None:
+    found = validated(trace())
+    assert found.holds, found
+    assert found.actions[MACHINE].total() > 500
+    kinds = {kind.__name__ for kind in DECISIONS[MACHINE]}
+    assert kinds - set(found.actions[MACHINE]) <= {"ReceiveLeave", "RemoveMember"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "reason"),
+    [
+        (consumer_groups.ReceiveHeartbeat, lambda one: after(one, epoch=one.after.epoch + 1), "its epoch is"),
+        (consumer_groups.ReceiveHeartbeat, lambda one: after(one, members=()), "member .* is none"),
+        (consumer_groups.ReceiveHeartbeat, lambda one: with_first(one, previous_epoch=77), "member .* is Member"),
+        (consumer_groups.ReceiveHeartbeat, lambda one: with_first(one, has_session=False), "has no end"),
+        (consumer_groups.ReceiveHeartbeat, lambda one: after(one, metadata_hash=7), "the hash of its topics"),
+        (consumer_groups.ReceiveHeartbeat, lambda one: with_values(one, epoch=one.epoch + 1), "the response is"),
+        (
+            consumer_groups.ReceiveHeartbeat,
+            lambda one: with_values(one, error=ErrorCode.fenced_member_epoch),
+            "the response is FENCED_MEMBER_EPOCH, in the specification NONE",
+        ),
+        (consumer_groups.ExpireSession, lambda one: after(one, target_epoch=one.after.target_epoch + 1), "its target"),
+        (consumer_groups.LoadGroup, lambda one: after(one, epoch=one.after.epoch + 1), "it loads"),
+        (consumer_groups.LoadGroup, lambda one: after(one, members=one.after.members[1:]), "it loads"),
+        (
+            consumer_groups.ReceiveCommit,
+            lambda one: with_values(one, error=ErrorCode.unknown_member_id),
+            "the response is UNKNOWN_MEMBER_ID, in the specification NONE",
+        ),
+        (
+            consumer_groups.CommitRecord,
+            lambda one: with_values(one, written=one.written._replace(epoch=one.written.epoch + 1)),
+            "what is committed is not the first that was written",
+        ),
+    ],
+)
+def test_a_value_that_was_tampered_with_is_found_where_it_is(
+    kind: type[Decided], change: Tampered, reason: str
+) -> None:
+    def is_plain(one: Any) -> bool:
+        is_refused = getattr(one, "error", ErrorCode.none) is not ErrorCode.none
+        return one.after is not None and bool(one.after.members) and not is_refused
+
+    place = places(kind, is_plain)[-1]
+    decision = trace()[place].decision
+    assert isinstance(decision, kind)
+    changed = change(decision)
+    assert changed is not None
+    found = validated(put(place, changed))
+    assert found.mismatch is not None
+    assert found.mismatch.startswith(f"event {place} (")
+    with pytest.raises(AssertionError, match=reason):
+        raise AssertionError(found.mismatch)
+
+
+@pytest.mark.parametrize("kind", [consumer_groups.ExpireSession, consumer_groups.CommitRecord])
+def test_a_decision_that_is_left_out_or_doubled_is_missed(kind: type[Decided]) -> None:
+    place = places(kind)[0]
+    decision = trace()[place].decision
+    assert isinstance(decision, kind)
+    for events in (put(place), put(place, decision, decision)):
+        found = validated(events)
+        assert found.mismatch is not None
+        assert int(found.mismatch.split()[1]) >= place
+
+
+def test_a_joining_member_that_is_left_out_is_missed() -> None:
+    (place, *_) = places(consumer_groups.ReceiveHeartbeat, lambda one: one.request.epoch == 0 and one.is_written)
+    assert not validated(put(place)).holds
+
+
+# --- wrong coordinators ----------------------------------------------------------------------------------------------
+
+
+class TakesAnyCommit(ConsumerRules):
+    """Fences nobody's commit."""
+
+    def commit_error(self, group: ConsumerGroup, commit: Commit) -> ErrorCode:
+        return ErrorCode.none
+
+    def place_error(self, group: ConsumerGroup, commit: Commit, place: Place) -> ErrorCode:
+        return ErrorCode.none
+
+
+class RefusesFormerEpochs(ConsumerRules):
+    """A commit counts in the member's epoch alone, as before KIP-1251."""
+
+    def place_error(self, group: ConsumerGroup, commit: Commit, place: Place) -> ErrorCode:
+        member = group.members.get(commit.member_id)
+        is_of_now = member is None or commit.generation == member.epoch
+        return ErrorCode.none if is_of_now else ErrorCode.stale_member_epoch
+
+
+class ReplacesWhoGoesOn(ConsumerRules):
+    """The next process of a static member takes over, though the former one has not left."""
+
+    def joining_error(self, group: ConsumerGroup, request: ConsumerHeartbeat) -> ErrorCode:
+        return ErrorCode.none
+
+
+class TellsChangesOnly(ConsumerRules):
+    """A member that cannot know what it is to own is not told again."""
+
+    def tells_assignment(
+        self, before: ConsumerMember | None, after: ConsumerMember, request: ConsumerHeartbeat
+    ) -> bool:
+        return before is None or before.assigned.keys() != after.assigned.keys()
+
+
+class RemovesInTheSameEpoch(ConsumerRules):
+    """Who goes leaves the group in its epoch."""
+
+    def removed(self, group: ConsumerGroup, member_id: str) -> ConsumerGroup:
+        return attrs.evolve(super().removed(group, member_id), epoch=group.epoch)
+
+
+class ForgetsAMember(ConsumerGroups):
+    """A coordinator that loads a group forgets one of its members."""
+
+    def load(self, group_id: str, session_timeout_ms: int, now_ms: int) -> None:
+        group = self.committed[group_id]
+        if group.members:
+            self.committed[group_id] = group.without(next(iter(group.members)))
+        super().load(group_id, session_timeout_ms, now_ms)
+
+
+class WaitsForNobody(ConsumerGroups):
+    """The members that a coordinator finds in its log have no sessions."""
+
+    def load(self, group_id: str, session_timeout_ms: int, now_ms: int) -> None:
+        super().load(group_id, session_timeout_ms, now_ms)
+        for member_id in self.groups[group_id].members:
+            self._unwatch(group_id, member_id)
+
+
+class GoesOnWithoutTheLog(ConsumerGroups):
+    """What is not in the log, and never will be, counts in memory."""
+
+    def failed(self, write: ConsumerWrite, now_ms: int) -> None:
+        self._tell(write.group_id, Landed(write, is_committed=False))
+
+
+WRONG: Mapping[str, tuple[CoordinatorRoles, int, str]] = {
+    "takes any commit": (ConsumerRoles(TakesAnyCommit), 7, "ReceiveCommit"),
+    "refuses commits of former epochs": (ConsumerRoles(RefusesFormerEpochs), 1, "ReceiveCommit"),
+    "replaces who goes on": (ConsumerRoles(ReplacesWhoGoesOn), 3, "ReceiveHeartbeat"),
+    "tells changes only": (ConsumerRoles(TellsChangesOnly), 1, "ReceiveHeartbeat"),
+    "removes in the same epoch": (ConsumerRoles(RemovesInTheSameEpoch), 1, "ExpireSession"),
+    "forgets a member": (LoadingRoles(ForgetsAMember), 1, "LoadGroup"),
+    "waits for nobody": (LoadingRoles(WaitsForNobody), 1, "ReceiveCommit"),
+    "goes on without the log": (LoadingRoles(GoesOnWithoutTheLog), 3, "FailRecord"),
+}
+"""What is wrong -> the classes, a seed that finds it, and the decision at which it does."""
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_coordinator_is_found_at_its_first_wrong_decision(name: str) -> None:
+    roles, seed, decision = WRONG[name]
+    run = simulate_group(draw_group(seed, is_consumer=True), roles)
+    mismatch = run.coordinated.mismatch
+    assert mismatch is not None, run.failures
+    assert f" {decision} " in mismatch.split("log_partition=", 1)[0]
+    assert "consumer-groups: " in mismatch
+
+
+@pytest.mark.parametrize(("bug", "seed"), [("kafka_16147", 1), ("kafka_19233", 13), ("kafka_20442", 1)])
+def test_a_bug_of_the_zoo_is_found_by_the_campaign(bug: str, seed: int) -> None:
+    ran = ran_group(seed, bug)
+    assert any("is no action of the specification" in failure for failure in ran.failures)
+
+
+def test_who_is_told_before_it_is_committed_is_found() -> None:
+    async def at_once(self: ConsumerMembers, led: Any, decision: Any) -> ErrorCode:
+        self.queue(led, decision.write)
+        return ErrorCode.none
+
+    with patch.object(ConsumerMembers, "_decide", at_once):
+        run = simulate_group(draw_group(SEED), CORRECT)
+    assert run.coordinated.mismatch is not None
+    assert "is told of what is not committed" in run.coordinated.mismatch
+
+
+def test_a_member_whose_session_ends_while_nothing_can_be_written_does_not_stay() -> None:
+    run = simulate_group(draw_group(UNWRITTEN))
+    assert run.coordinated.actions[MACHINE]["FailRecord"]
+    assert not run.failures
