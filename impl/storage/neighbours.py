@@ -1,4 +1,4 @@
-"""The intact batches that are nearest to a segment of a log: the last one before it, and the first one behind it."""
+"""The intact batches that are nearest to a segment of a log, before it and behind it, and whether there is any."""
 
 from __future__ import annotations
 
@@ -18,6 +18,15 @@ def last_batch(segments: Sequence[Segment]) -> BatchHeader | None:
             if found:
                 return found[-1]
     return None
+
+
+def hold_nothing(segments: Iterable[Segment]) -> bool:
+    """Whether no offset of these segments is known to be intact: what was read of their files is damaged."""
+    return all(
+        sum([extent.end - extent.start for extent in segment.damaged.values()])
+        == segment.next_offset - segment.base_offset
+        for segment in segments
+    )
 
 
 def first_batch(segments: Iterable[Segment]) -> Beside:

@@ -42,21 +42,18 @@ from tidegauge.impl.ports.log_lines import log_event
 from tidegauge.impl.storage import checkpoints
 from tidegauge.impl.storage.checkpoints import PARTITION_METADATA
 from tidegauge.impl.storage.config import LogConfig
-from tidegauge.impl.storage.damage import DAMAGE_NOTE, STRAY_SUFFIX, Gap, unused_path
+from tidegauge.impl.storage.damage import DAMAGE_NOTE, Gap, unused_path
 from tidegauge.impl.storage.epoch_recovery import contradiction, read_epochs, reject
 from tidegauge.impl.storage.interrupted_replacements import finish_replacements
 from tidegauge.impl.storage.leader_epoch_cache import UNDEFINED_EPOCH, EpochEntry, LeaderEpochCache
 from tidegauge.impl.storage.log_names import LogNames
-from tidegauge.impl.storage.neighbours import first_batch, last_batch
+from tidegauge.impl.storage.neighbours import first_batch, hold_nothing, last_batch
 from tidegauge.impl.storage.noted_epochs import Beside, NotedEpochs
 from tidegauge.impl.storage.recovered import Recovered
 from tidegauge.impl.storage.recovery_points import Checkpointed, with_believed_point, without_point
 from tidegauge.impl.storage.segment import Segment
-from tidegauge.impl.storage.segment_names import (
-    LOG_SUFFIX,
-    SEGMENT_SUFFIXES,
-    file_name,
-)
+from tidegauge.impl.storage.segment_names import LOG_SUFFIX
+from tidegauge.impl.storage.stray_segments import StraySegments
 from tidegauge.impl.storage.survey import MAX_RELATIVE_OFFSET, Around, Bounds
 from tidegauge.impl.storage.transaction_recovery import index_transactions
 
@@ -207,11 +204,9 @@ class _Recovering:
     ) -> None:
         self.segments: list[Segment] = []
         self.gaps: list[Gap] = []
-        self.strays: list[str] = []
+        self._strays = StraySegments(disk, directory)
         self.scanned = self.cut_bytes = self._end_without_files = 0
         self.is_point_rejected = self.ends_in_damage = False
-        self._has_dropped_damage = False
-        """Whether a file was set aside of which nothing tells what it held."""
         self.rejected_point = 0
         """The recovery point that was not believed, when the log is read without it."""
         self._later: list[tuple[int, bool]] = []
@@ -247,18 +242,14 @@ class _Recovering:
 
     def found(self, *, is_point_rejected: bool, checkpointed_epochs: Sequence[EpochEntry] | None) -> Recovery:
         """What was found and done."""
-        work = self.scanned, self.cut_bytes, tuple(self.strays), tuple(sorted(self.gaps))
+        work = self.scanned, self.cut_bytes, tuple(self._strays.names), tuple(sorted(self.gaps))
         end = self.ends_in_damage, self._end_without_files
         return Recovery(*work, is_point_rejected, *end, checkpointed_epochs=checkpointed_epochs)
 
     def go_on_from(self, before: _Recovering) -> None:
-        """Take over what was done to files, which are not as they were when the log is read again.
-
-        With a rejected recovery point a file was set aside for offsets that nobody else knows of.
-        """
-        self.strays, self.cut_bytes, self._later = before.strays, before.cut_bytes, before._later
-        self._has_dropped_damage = before._has_dropped_damage and not before.is_point_rejected
-        self.ends_in_damage = self._has_dropped_damage
+        """Take over what was done to files: a torn tail stays cut, and what was set aside is put back."""
+        self.cut_bytes = before.cut_bytes
+        before._strays.put_back()
 
     def close(self) -> None:
         """Let go of the segments' files."""
@@ -306,7 +297,7 @@ class _Recovering:
         while DAMAGE_NOTE not in self._names and len(waiting) > 1 and waiting[1] <= starts_below:
             if self._holds_batches(waiting[0]):
                 return
-            self._set_aside(waiting.pop(0), f"the log starts at {starts_below + 1}, and it holds no batch")
+            self._strays.set_aside(waiting.pop(0), f"the log starts at {starts_below + 1}, and it holds no batch")
 
     def _holds_batches(self, base: int) -> bool:
         """Whether there is an intact batch in a segment."""
@@ -322,15 +313,15 @@ class _Recovering:
         """Whether a segment that does not begin where the one before it ends belongs to the log all the same."""
         end = self.end_offset
         if base < end:
-            self._set_aside(base, f"the segment before it ends at {end}")
+            self._strays.set_aside(base, f"the segment before it ends at {end}")
             return False
         if not self._holds_batches(base):
             self._later.append((base, False))
-            self._set_aside(base, f"the log ends at {end}, and it holds no batch")
+            self._strays.set_aside(base, f"the log ends at {end}, and it holds no batch")
             return False
         if base > self._flushed:
             self._later.append((base, True))
-            self._set_aside(base, f"the log ends at {end}, and nothing beyond {self._flushed} was flushed")
+            self._strays.set_aside(base, f"the log ends at {end}, and nothing beyond {self._flushed} was flushed")
             return False
         if self._known.may_have_gaps:
             log_event(LOGGER, logging.INFO, "gap of a compacted log", log=self._directory, start=end, end=base)
@@ -373,7 +364,7 @@ class _Recovering:
         found = self._recover(segment, bounds)
         if waiting and segment.next_offset > waiting[0]:
             while waiting and waiting[0] < found.contiguous_end:
-                self._set_aside(waiting.pop(0), f"the segment before it ends at {found.contiguous_end}")
+                self._strays.set_aside(waiting.pop(0), f"the segment before it ends at {found.contiguous_end}")
             limit = waiting[0] if waiting else None
             around = self._around(waiting)
             found = self._recover(segment, Bounds(base, limit, self._ended(base), around=around))
@@ -388,8 +379,8 @@ class _Recovering:
             is_known = self._known.clean_shutdown and segment.next_offset == self._flushed
             if segment.next_offset == base:  # the file that goes on there has its name
                 segment.close()
-                self.ends_in_damage = self._has_dropped_damage = True
-                self._set_aside(base, "all of it is damaged, and nothing tells which offsets it held")
+                self.ends_in_damage = True
+                self._strays.set_aside(base, "all of it is damaged, and nothing tells which offsets it held")
                 return self._segment(base)
             if segment.next_offset != limit and not is_known:
                 self._tell_end_in_damage(segment)
@@ -559,9 +550,8 @@ class _Recovering:
             )
 
     def _later_files(self) -> Iterator[int]:
-        """After what files are named that may have been the end; one that holds nothing only if no file does."""
-        is_empty = all(one.next_offset == one.base_offset for one in self.segments)
-        return (base for base, has_batches in self._later if has_batches or is_empty)
+        """After what files are named that may have been the end; one that holds nothing intact only if no file does."""
+        return (base for base, has_batches in self._later if has_batches or hold_nothing(self.segments))
 
     def _restore_epochs(self, before: Sequence[tuple[int, int]], segment: Segment) -> None:
         """Epochs that began in what is damaged are known from the checkpoint only; later segments may not be read."""
@@ -580,21 +570,3 @@ class _Recovering:
     def _add_gap(self, start: int, end: int, reason: str) -> None:
         if start < end:
             self.gaps.append(Gap(start, end, reason))
-
-    def _set_aside(self, base: int, reason: str) -> None:
-        for suffix in SEGMENT_SUFFIXES:
-            path = f"{self._directory}/{file_name(base, suffix)}"
-            if self._disk.exists(path):
-                aside = unused_path(self._disk, f"{path}{STRAY_SUFFIX}")
-                self._disk.rename(path, aside)
-        self._disk.sync_directory(self._directory)
-        self.strays.append(aside.rpartition("/")[2])
-        log_event(
-            LOGGER,
-            logging.ERROR,
-            "stray segment set aside",
-            log=self._directory,
-            segment=file_name(base, LOG_SUFFIX),
-            why=reason,
-            next=f"it is kept as {aside} until an operator removes it",
-        )

@@ -41,9 +41,9 @@ class Checkpointed(NamedTuple):
         return self.recovery_point == self.log_start_offset == self.high_watermark == 0
 
     def start_not_denied(self, entries: Sequence[EpochEntry] | None) -> int:
-        """The log start, unless the leader epochs deny it: 0 then. They are None where they are lost."""
+        """The log start, unless leader epochs deny it: 0 then. Without any nothing is denied."""
         start = self.log_start_offset
-        return start if entries is None or (entries and start <= entries[0].start_offset + 1) else 0
+        return start if not entries or start <= entries[0].start_offset + 1 else 0
 
 
 def with_believed_point(

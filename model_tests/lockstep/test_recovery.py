@@ -121,7 +121,7 @@ def test_a_closed_log_that_three_damages_have_made_shorter_says_so(
         (
             (Append(2), StartAt(2), Close(), LoseEpochs(True), Spoil(0, 0, Rot.CONTENT), Open(False), Close()),
             (LowerPoint(1),),
-            1,
+            2,
         ),
         (
             (Append(2), Roll(), StartAt(2), Close(), Open(False), Close()),
@@ -155,6 +155,27 @@ def test_a_log_of_which_all_was_lost_does_not_start_where_the_epochs_of_the_form
     failure = failure_of(pair, actions)
     assert failure is None, failure.words
     assert (tuple(pair.actions), pair.state.start, pair.state.end) == (actions, 0, 0)
+
+
+def test_what_did_not_follow_a_log_by_a_rejected_recovery_point_follows_it_without_that() -> None:
+    """It was renamed when the log was read by that point, and missing when it was read again (walk 255 of seed 14)."""
+    log = (Open(False), Append(2), StartAt(2), Roll(), Close(), Open(False), Close())
+    actions = (*log, Spoil(0, 0, Rot.LENGTH), LoseStart(), LowerPoint(1), Open(True))
+    pair = CheckedLockstep(Recovery(max_appends=1, max_damages=3), RecoveryCores(Recovery()))
+    failure = failure_of(pair, actions)
+    assert failure is None, failure.words
+    assert (tuple(pair.actions), pair.state.was_rejected, pair.state.gaps) == (actions, True, ((0, 2),))
+
+
+def test_a_start_without_leader_epochs_is_not_denied_by_their_empty_list() -> None:
+    """A stray file and a recovery point that is too low had the log end before it (walk 33 of seed 3)."""
+    log = (Open(False), StartAnew(2, False), Close(), LowerPoint(1), MakeUp(0, False))
+    pair = CheckedLockstep(
+        Recovery(max_appends=1, max_damages=2, starts_anew=True), RecoveryCores(Recovery(starts_anew=True))
+    )
+    failure = failure_of(pair, (*log, Open(False)))
+    assert failure is None, failure.words
+    assert (tuple(pair.actions), pair.state.end) == ((*log, Open(False)), 2)
 
 
 def test_an_empty_list_of_leader_epochs_does_not_tell_where_a_log_starts() -> None:

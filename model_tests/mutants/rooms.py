@@ -143,7 +143,7 @@ ROOMS: Final = (
         "recovery",
         tuple(
             f"impl/storage/{name}.py"
-            for name in ("recovery", "epoch_recovery", "survey", "damage", "surviving_logs", "strays")
+            for name in ("recovery", "epoch_recovery", "survey", "damage", "surviving_logs", "strays", "stray_segments")
         ),
         ("model_tests/storage",),
     ),

@@ -333,8 +333,8 @@ class Recovery(Properties, Machine[State]):
         offset = state.gaps[0][0]
         batches = {batch.start: batch for segment in state.segments for batch in segment.batches}
         behind = {batch.start for batch in batches.values() if batch.start >= offset and batch.rot is None}
-        point = min(state.point, offset)
-        state = evolve(state, gaps=(), has_note=False, point=point, aside=state.aside | behind)
+        point, written = min(state.point, offset), min(state.written, offset)
+        state = evolve(state, gaps=(), has_note=False, point=point, written=written, aside=state.aside | behind)
         first = state.segments[0].base
         if first <= offset >= state.start:
             kept = [evolve(one, batches=tuple(b for b in one.batches if b.start < offset)) for one in state.segments]

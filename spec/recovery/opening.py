@@ -222,8 +222,12 @@ class Opening(Rules, Replacements):
         return state.is_clean and (is_odd or max([*ends, *self.later_files(state, taken)]) > taken.end)
 
     def later_files(self, state: State, taken: Taken) -> Iterator[int]:
-        """After what files are named that may have been the log's end; one that holds nothing only if no file does."""
-        is_empty = not any(segment.batches for segment in taken.segments)
+        """After what files are named that may have been the log's end; one that holds nothing only if no file does.
+
+        What is damaged is nothing: it may never have been a batch.
+        """
+        batches = (batch for segment in taken.segments for batch in segment.batches)
+        is_empty = all(any(a <= batch.start < b for a, b in taken.gaps) for batch in batches)
         for segment in state.segments:
             if segment.base > taken.end and (is_empty or self.read(segment).believed):
                 yield segment.base
@@ -233,12 +237,12 @@ class Opening(Rules, Replacements):
         return state.is_clean or state.noted != NO_FILE
 
     def start_not_denied(self, state: State) -> int:
-        """The log start that is written down, unless the leader epochs deny it: 0 then.
+        """The log start that is written down, unless leader epochs deny it: 0 then. A file without any denies nothing.
 
         Of a log that was closed in order the end is not before it. So where nothing else tells, and the recovery point
         or a damaged file seems to end before it, these are damaged, and not the log start as well.
         """
-        is_denied = state.start == FAR or 0 <= state.noted + 1 < state.start
+        is_denied = state.start == FAR or 0 < state.noted + 1 < state.start
         return 0 if is_denied else state.start
 
     def is_known_end(self, state: State, segment: Segment, end: int, limit: int | None, flushed: int) -> bool:

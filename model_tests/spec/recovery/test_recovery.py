@@ -39,10 +39,10 @@ def test_a_log_that_starts_where_its_leaders_does() -> None:
     ("machine", "states"),
     [
         (Recovery(max_appends=2, max_damages=0, starts_anew=True), 27_845),
-        (Recovery(max_appends=1, max_damages=2), 33_934),
-        (Recovery(max_appends=1, max_damages=3), 100_976),
-        (Recovery(max_appends=1, max_crashes=0, max_damages=4), 62_291),
-        (Recovery(max_appends=2, starts_anew=True), 364_318),
+        (Recovery(max_appends=1, max_damages=2), 33_922),
+        (Recovery(max_appends=1, max_damages=3), 100_866),
+        (Recovery(max_appends=1, max_crashes=0, max_damages=4), 62_241),
+        (Recovery(max_appends=2, starts_anew=True), 364_300),
     ],
 )
 def test_more_batches_or_more_damage(machine: Recovery, states: int) -> None:
@@ -228,11 +228,12 @@ class TakesALogThatIsGoneForANewOne(Recovery):
 
 
 class SeesNoLaterFiles(Recovery):
-    """The only file of a log is empty, as is a stray one before it; epochs deny its start, and the point is lost."""
+    """The only file of a log is empty, as is a stray one before it; its start and the recovery point are lost."""
 
     def initial(self) -> Iterable[State]:
         files = Segment(0, is_stray=True), Segment(1)
-        yield State(files, start=1, began=1, end=1, flushed=1, noted=NO_EPOCHS, is_clean=True, damages=3)
+        known = State(files, began=1, end=1, flushed=1, noted=NO_EPOCHS, is_clean=True, damages=3)
+        yield attrs.evolve(known, start_is_lost=True)
 
     def later_files(self, state: State, taken: Taken) -> Iterator[int]:
         return iter(())
