@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kio.schema.alter_partition_reassignments.v1.request import (
     AlterPartitionReassignmentsRequest,
@@ -21,6 +21,11 @@ from kio.schema.errors import ErrorCode
 from tidegauge.impl.client.errors import KafkaError
 from tidegauge.impl.client.requests import TIMEOUT, brokers_of
 from tidegauge.impl.wire.primitives import TopicName, i32
+
+if TYPE_CHECKING:
+    from kio.schema.alter_partition_reassignments.v1.response import AlterPartitionReassignmentsResponse
+    from kio.schema.create_partitions.v3.response import CreatePartitionsResponse
+    from kio.schema.delete_topics.v6.response import DeleteTopicsResponse
 
 
 def delete_topic(name: str) -> DeleteTopicsRequest:
@@ -44,15 +49,27 @@ def reassign(topic: str, partition: int, brokers: Sequence[int] | None) -> Alter
     )
 
 
-def check(response: Any, what: str) -> None:
-    """Raises KafkaError for the first error in a response about one topic or partition."""
-    for outcome in _outcomes(response):
-        if outcome.error_code is not ErrorCode.none:
-            raise KafkaError(outcome.error_code, outcome.error_message or what)
+def check_deleted(response: DeleteTopicsResponse) -> None:
+    """Raises KafkaError for a topic that was not deleted."""
+    for topic in response.responses:
+        _check(topic.error_code, topic.error_message, f"topic {topic.name} was not deleted")
 
 
-def _outcomes(response: Any) -> list[Any]:
-    found = [response] if hasattr(response, "error_code") else []
-    for item in getattr(response, "responses", getattr(response, "results", ())):
-        found += getattr(item, "partitions", (item,))
-    return found
+def check_grown(response: CreatePartitionsResponse) -> None:
+    """Raises KafkaError for a topic that did not grow."""
+    for topic in response.results:
+        _check(topic.error_code, topic.error_message, f"topic {topic.name} did not grow")
+
+
+def check_reassigned(response: AlterPartitionReassignmentsResponse) -> None:
+    """Raises KafkaError for a partition that was not reassigned."""
+    _check(response.error_code, response.error_message, "no partition was reassigned")
+    for topic in response.responses:
+        for partition in topic.partitions:
+            which = f"{topic.name}-{partition.partition_index}"
+            _check(partition.error_code, partition.error_message, f"{which} was not reassigned")
+
+
+def _check(error: ErrorCode, message: str | None, what: str) -> None:
+    if error is not ErrorCode.none:
+        raise KafkaError(error, message or what)

@@ -73,7 +73,8 @@ class Admin:
         """
         from tidegauge.impl.client import topic_requests
 
-        await self._ask(topic_requests.delete_topic(name), f"topic {name} was not deleted")
+        topic_requests.check_deleted(await self._ask(topic_requests.delete_topic(name)))
+        await self.settle_metadata()
 
     async def create_partitions(self, name: str, count: int, *, assignments: Sequence[Sequence[int]] = ()) -> None:
         """Let a topic grow to `count` partitions and wait until its brokers have applied that.
@@ -84,7 +85,8 @@ class Admin:
         """
         from tidegauge.impl.client import topic_requests
 
-        await self._ask(topic_requests.create_partitions(name, count, assignments), f"topic {name} did not grow")
+        topic_requests.check_grown(await self._ask(topic_requests.create_partitions(name, count, assignments)))
+        await self.settle_metadata()
 
     async def reassign(
         self, topic: str, brokers: Sequence[int] | None, partition: int = 0, *, wait: bool = True
@@ -99,8 +101,8 @@ class Admin:
         """
         from tidegauge.impl.client import topic_requests
 
-        request = topic_requests.reassign(topic, partition, brokers)
-        await self._ask(request, f"{topic}-{partition} was not reassigned")
+        topic_requests.check_reassigned(await self._ask(topic_requests.reassign(topic, partition, brokers)))
+        await self.settle_metadata()
         wait = wait and self.nodes.options.timers
         while wait and self.is_reassigned(topic, partition):  # noqa: ASYNC110 - callers bound it
             await trio.sleep(0.01)
@@ -115,12 +117,9 @@ class Admin:
         async with self.clients.client("admin") as admin:
             await admin.elect_leaders(topic, partition, unclean=unclean)
 
-    async def _ask(self, request: Any, failure: str) -> None:
-        from tidegauge.impl.client import topic_requests
-
+    async def _ask(self, request: Any) -> Any:
         async with self.clients.client("admin") as admin:
-            topic_requests.check(await admin.ask_once(request), failure)
-        await self.settle_metadata()
+            return await admin.ask_once(request)
 
     # --- partitions ---------------------------------------------------------------------------------------------------
 

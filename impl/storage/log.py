@@ -47,7 +47,6 @@ from tidegauge.impl.storage.appends import AppendedBatch, AppendInfo
 from tidegauge.impl.storage.checkpoints import LEADER_EPOCH_CHECKPOINT
 from tidegauge.impl.storage.config import LOG_APPEND_TIME, NEVER, LogConfig
 from tidegauge.impl.storage.damage import Damage
-from tidegauge.impl.storage.durability import Durability
 from tidegauge.impl.storage.errors import BatchListTooLargeError, CorruptLogError, OffsetOutOfRangeError
 from tidegauge.impl.storage.flushing import PendingFlush
 from tidegauge.impl.storage.follower_batches import check_ascending, segment_loads
@@ -81,24 +80,18 @@ class Log(LogReads):
         self, disk: Disk, directory: str, config: LogConfig, segments: Segments, epochs: LeaderEpochCache
     ) -> None:
         """Use `Log.open`."""
-        self.directory = directory
+        super().__init__(disk, directory, segments, epochs)
         self.config = config
-        self.epochs = epochs
         self.observer = LogObserver()
         self.producers = ProducerStates()
         """What the log's producers have written, as far as the leader has to know it."""
         self.recovery = NOTHING_RECOVERED
         """What opening the log had to mend."""
-        self.damage = Damage(disk, directory)
-        """Offsets that cannot be read."""
         self.upkeep = NO_UPKEEP
         """Is told of what is to be done later."""
         self._disk = disk
-        self._segments = segments
-        self._durability = Durability(disk, directory, segments, epochs)
         self._owes_flush = False
         """Whether the last flush that `flush.messages` or `flush.ms` asked for has failed."""
-        self._log_start_offset = segments.base_offsets[0]
 
     @classmethod
     def open(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from tidegauge.impl.partition.transactions import AbortedTransaction
-from tidegauge.impl.ports.disk import Buffer
+from tidegauge.impl.ports.disk import Buffer, Disk
 from tidegauge.impl.records.batches import RecordError, checked_header, extents
 from tidegauge.impl.records.lazy import LazyRecords
 from tidegauge.impl.records.slices import Sliced
@@ -27,13 +27,14 @@ from tidegauge.impl.storage.timestamp_search import KnownPoints, TimestampOffset
 class LogReads:
     """What a log has, and what is read of it; `Log` changes it."""
 
-    directory: str
-    epochs: LeaderEpochCache
-    damage: Damage
-    """Offsets that cannot be read."""
-    _segments: Segments
-    _durability: Durability
-    _log_start_offset: int
+    def __init__(self, disk: Disk, directory: str, segments: Segments, epochs: LeaderEpochCache) -> None:
+        self.directory = directory
+        self.epochs = epochs
+        self.damage = Damage(disk, directory)
+        """Offsets that cannot be read."""
+        self._segments = segments
+        self._durability = Durability(disk, directory, segments, epochs)
+        self._log_start_offset = segments.base_offsets[0]
 
     # --- offsets and segments -----------------------------------------------------------------------------------------
 

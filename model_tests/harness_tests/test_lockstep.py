@@ -1,4 +1,4 @@
-"""The lockstep itself: quiet when both sides agree, it names the field when they don't, and shrinks what it finds."""
+"""The lockstep itself: quiet when both sides agree, it names the field when they don't, and minimises what it finds."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from tidegauge.model_tests.amounts import amount
 from tidegauge.model_tests.harness.counterexamples.replay import SpecBinding
 from tidegauge.model_tests.harness.lockstep.hypothesis_machine import drive
 from tidegauge.model_tests.harness.lockstep.lockstep import Difference, Lockstep
+from tidegauge.model_tests.harness.lockstep.minimising import difference_of, minimise
 from tidegauge.model_tests.harness.lockstep.replication_rules import ReplicationRules
 from tidegauge.model_tests.harness.lockstep.replication_walks import BROKERS, large_machine, quiet_round
-from tidegauge.model_tests.harness.lockstep.shrinking import difference_of, shrunk
 from tidegauge.spec.bugs import BUGS
 from tidegauge.spec.kernel.machine import Action, Machine
 from tidegauge.spec.replication.actions import Append, SendFetch
@@ -41,7 +41,7 @@ def test_the_specification_agrees_with_itself() -> None:
     "bug",
     ["kafka_1211", "kafka_14139", pytest.param("kafka_7128", marks=pytest.mark.deep), "high_watermark_by_majority"],
 )
-def test_a_rule_that_differs_is_found_and_shrunk(bug: str) -> None:
+def test_a_rule_that_differs_is_found_and_minimised(bug: str) -> None:
     run = drive(ReplicationRules, lambda machine: with_bug(bug, machine), name="spec", examples=200, seed=1, bug=bug)
     assert run.counterexample is not None
     assert run.walks_to_failure is not None
@@ -115,9 +115,9 @@ def test_quiet_rounds_bring_everyone_back_in_sync() -> None:
     assert state.history.acknowledged == (0,)
 
 
-def test_shrinking_what_does_not_differ_is_refused() -> None:
+def test_minimising_what_does_not_differ_is_refused() -> None:
     with pytest.raises(ValueError, match="does not fail"):
-        shrunk(SpecBinding, large_machine(), [Append(0, Acks.ALL)])
+        minimise(SpecBinding, large_machine(), [Append(0, Acks.ALL)])
 
 
 def test_there_are_rules_for_each_broker() -> None:

@@ -23,8 +23,8 @@ from tidegauge.model_tests.harness.counterexamples.files import (
 from tidegauge.model_tests.harness.counterexamples.replay import Level, replay, replay_file
 from tidegauge.model_tests.harness.lockstep.checked import failure_of
 from tidegauge.model_tests.harness.lockstep.hypothesis_machine import drive
+from tidegauge.model_tests.harness.lockstep.minimising import counterexample_of
 from tidegauge.model_tests.harness.lockstep.on_cores import CoresLockstep
-from tidegauge.model_tests.harness.lockstep.shrinking import counterexample_of
 from tidegauge.model_tests.harness.registry import HARNESS, Registration, Side, registered
 from tidegauge.model_tests.harness.report.diagram import sequence_diagram
 from tidegauge.model_tests.harness.report.model import Verdict

@@ -48,11 +48,11 @@ def test_the_cluster_is_in_every_state_as_the_specification_says() -> None:
 
 
 LONG = ("kafka_1211", "kafka_14139")
-"""Found and shrunk in many seconds; `make verify` shows the first."""
+"""Found and minimised in many seconds; `make verify` shows the first."""
 
 
 @pytest.mark.parametrize("bug", ["last_replica_standing", *(pytest.param(bug, marks=pytest.mark.deep) for bug in LONG)])
-def test_a_bug_that_is_switched_on_is_found_and_shrunk(bug: str, tmp_path: Path) -> None:
+def test_a_bug_that_is_switched_on_is_found_and_minimised(bug: str, tmp_path: Path) -> None:
     bind = HARNESS["replication"].bind(Side.CLUSTER, BUGS[bug].roles)
     run = drive(ReplicationRules, bind, name="cluster lockstep", examples=100, seed=1, bug=bug)
     assert run.counterexample is not None, f"{bug} was not found in {run.examples} examples"

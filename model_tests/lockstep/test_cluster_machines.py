@@ -13,7 +13,7 @@ from tidegauge.model_tests.harness.cores.replication import Roles
 from tidegauge.model_tests.harness.counterexamples.files import Failure, Found, load, replay_line, save
 from tidegauge.model_tests.harness.counterexamples.replay import Level, replay
 from tidegauge.model_tests.harness.lockstep.lockstep import Bind
-from tidegauge.model_tests.harness.lockstep.shrinking import counterexample_of, difference_of
+from tidegauge.model_tests.harness.lockstep.minimising import counterexample_of, difference_of
 from tidegauge.model_tests.harness.lockstep.walks import Walk
 from tidegauge.model_tests.harness.registry import HARNESS, Side
 from tidegauge.model_tests.lockstep.test_moving import (
@@ -133,7 +133,7 @@ def test_wrong_classes_in_a_cluster_are_found(machine: str, roles: Roles) -> Non
     assert first_failure(machine, roles).failure.expected.kind is Failure.DIFFERENCE
 
 
-def test_what_is_found_is_shrunk_and_can_be_replayed(tmp_path: Path) -> None:
+def test_what_is_found_is_minimised_and_can_be_replayed(tmp_path: Path) -> None:
     roles = Roles(controller=CompletesTooSoon)
     found = first_failure("reassignment", roles)
     path = tmp_path / "found.json"

@@ -15,9 +15,9 @@ from tidegauge.model_tests.harness.cores.stored_log import StoredLog
 from tidegauge.model_tests.harness.counterexamples.files import Counterexample, Failure, Found, load, save
 from tidegauge.model_tests.harness.counterexamples.replay import Level, replay
 from tidegauge.model_tests.harness.lockstep.lockstep import Difference
+from tidegauge.model_tests.harness.lockstep.minimising import minimise
 from tidegauge.model_tests.harness.lockstep.on_cores import CoresLockstep
 from tidegauge.model_tests.harness.lockstep.replication_walks import large_machine
-from tidegauge.model_tests.harness.lockstep.shrinking import shrunk
 from tidegauge.model_tests.harness.registry import HARNESS, Registration, Side
 from tidegauge.model_tests.lockstep import refusal_mutants as mutants
 from tidegauge.spec.kernel.guarded import EnumeratingMachine, Refusal
@@ -143,13 +143,13 @@ class _Evasive(PartitionReplica):
         return found if found is ErrorCode.none else ErrorCode.unknown_server_error
 
 
-def test_a_counterexample_that_ends_in_a_refusal_is_shrunk_saved_and_replayed(tmp_path: Path) -> None:
+def test_a_counterexample_that_ends_in_a_refusal_is_minimised_saved_and_replayed(tmp_path: Path) -> None:
     roles = mutants.appends_despite(ErrorCode.not_enough_replicas)
     found = often("replication").first_failure(SEED, WALKS, roles=roles)
     assert found is not None
     assert found.failure is not None
     bind = HARNESS["replication"].bind(Side.CORES, roles)
-    shortest, difference = shrunk(bind, found.machine, found.failure.actions)
+    shortest, difference = minimise(bind, found.machine, found.failure.actions)
     assert isinstance(shortest[-1], protocol.Append)
     assert shortest[-1].acks is Acks.ALL
     assert len(shortest) < 12

@@ -1,4 +1,4 @@
-"""A trace: one behaviour of a machine, from an initial state on, and how to replay, shrink and read it.
+"""A trace: one behaviour of a machine, from an initial state on, and how to replay, minimise and read it.
 
 A search hands back the shortest trace to a violation; a random walk or a test hands back a long one, which `minimise`
 cuts down. Replay skips actions that are not enabled where they now stand, so a shortened list of actions is always

@@ -167,7 +167,7 @@ class CoordinatorBrokers(ABC):
         await self.copy(topic, index, end)
         follower, brokers = self._other(topic, index), self._brokers_of(topic, index)
         order = sorted(brokers, key=lambda number: number != follower)
-        topic_requests.check(await self._operate(topic_requests.reassign(topic, index, order)), "the new order")
+        topic_requests.check_reassigned(await self._operate(topic_requests.reassign(topic, index, order)))
         requests.check_elected(await self._operate(requests.elect_leaders(topic, index, unclean=False)))
         await self.settle(*{*self.coordinators, *brokers})
 

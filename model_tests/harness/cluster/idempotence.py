@@ -337,9 +337,9 @@ async def elect(binding: IdempotentCluster, action: partition.Elect, before: spe
     """The broker becomes the preferred leader and is elected; then the list gets its old order."""
     everybody = list(range(binding.machine.brokers))
     first = [action.broker, *(broker for broker in everybody if broker != action.broker)]
-    topic_requests.check(await binding.operate(topic_requests.reassign(TOPIC, PARTITION, first)), "the new order")
+    topic_requests.check_reassigned(await binding.operate(topic_requests.reassign(TOPIC, PARTITION, first)))
     requests.check_elected(await binding.operate(requests.elect_leaders(TOPIC, PARTITION, unclean=False)))
-    topic_requests.check(await binding.operate(topic_requests.reassign(TOPIC, PARTITION, everybody)), "the old order")
+    topic_requests.check_reassigned(await binding.operate(topic_requests.reassign(TOPIC, PARTITION, everybody)))
     await binding.settle()
 
 

@@ -7,7 +7,7 @@ A file is JSON that a person can read and edit, one action a line:
       "machine": {"name": "replication", "constants": {"brokers": 2, "bounds": {"Crash": 1}}},
       "bug": "kafka_18991",
       "expected": {"kind": "invariant", "name": "ConsistentRead"},
-      "found": {"by": "explorer", "seed": null},
+      "found": {"by": "explorer"},
       "replay": "tidegauge replay model_tests/counterexamples/kafka_18991.json",
       "actions": [
         {"Append": {"broker": 0}},
@@ -15,10 +15,10 @@ A file is JSON that a person can read and edit, one action a line:
       ]
     }
 
-The machine is a correct one, by its name in `spec.registry`; constants at their default are left out. `bug` names the
-bug with which it goes wrong; null means that the implementation itself does. `expected` is the invariant that is
-violated on the specification, or the field in which the implementation differs from it. Actions are written as in
-`spec.kernel.codec`.
+The machine is a correct one, by its name in `spec.registry`. What is at its default is left out: constants, fields of
+actions, the seed of what has none. `bug` names the bug with which it goes wrong; without it the implementation itself
+does. `expected` is the invariant that is violated on the specification, or the field in which the implementation
+differs from it. Actions are written as in `spec.kernel.codec`.
 
 A goal of `Machine.converges` that is not reached for good is expected by `"kind": "goal"`. Then "actions" lead to a
 state in which it is false, and a further list, "cycle", leads from there back to it; [] where nothing fair can happen.
@@ -43,7 +43,8 @@ FORMAT = "tidegauge counterexample 2"
 FOLDER = Path(__file__).resolve().parents[2] / "counterexamples"
 """Where the saved ones live; each is a test."""
 
-_FIELDS = {"format", "machine", "bug", "expected", "found", "replay", "actions"}
+_FIELDS = {"format", "machine", "expected", "found", "replay", "actions"}
+_MAY_HAVE = {"bug"}
 _OF_A_GOAL = {"cycle"}
 _DIGITS = 20
 """No number of 64 bits has more, its sign included."""
@@ -128,9 +129,11 @@ def dumps(counterexample: Counterexample, replay: str) -> str:
         "machine": REGISTRY.described(counterexample.machine),
         "bug": counterexample.bug,
         "expected": {"kind": expected.kind.value, "name": expected.name},
-        "found": {"by": found.by, "seed": found.seed},
+        "found": {"by": found.by} if found.seed is None else {"by": found.by, "seed": found.seed},
         "replay": replay,
     }
+    if counterexample.bug is None:
+        del head["bug"]
     lines = [f"  {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}," for key, value in head.items()]
     bodies = [_list("actions", counterexample.actions)]
     if expected.kind is Failure.GOAL:
@@ -175,14 +178,14 @@ def _counterexample(data: object) -> Counterexample:
     expected = data.get("expected")
     of_a_goal = isinstance(expected, dict) and expected.get("kind") == Failure.GOAL.value
     fields = _FIELDS | _OF_A_GOAL if of_a_goal else _FIELDS
-    if data.keys() != fields:
-        missing, unknown = sorted(fields - data.keys()), sorted(data.keys() - fields)
+    missing, unknown = sorted(fields - data.keys()), sorted(data.keys() - fields - _MAY_HAVE)
+    if missing or unknown:
         raise CounterexampleError(f"has the wrong fields: missing {missing}, unknown {unknown}")
     machine = REGISTRY.read(data["machine"])
-    bug, known = data["bug"], REGISTRY.bugs_of(machine)
+    bug, known = data.get("bug"), REGISTRY.bugs_of(machine)
     if bug is not None and (not isinstance(bug, str) or bug not in known):
         name, bugs = REGISTRY.of(machine).name, ", ".join(known) or "none"
-        raise CounterexampleError(f'"bug" is {bug!r}, but the bugs of {name} are: {bugs}; null stands for no bug')
+        raise CounterexampleError(f'"bug" is {bug!r}, but the bugs of {name} are: {bugs}; without "bug" it has none')
     if not isinstance(data["replay"], str):
         raise CounterexampleError(f'"replay" must be the command that replays the file, not {data["replay"]!r}')
     cycle = data.get("cycle", [])
@@ -232,11 +235,12 @@ def _expected(machine: Machine[Any], data: object) -> Expected:
 
 
 def _found(data: object) -> Found:
-    if not _has_fields(data, "by", "seed") or not isinstance(data["by"], str):
-        raise CounterexampleError(f'"found" must give "by" and "seed", not {data!r}')
-    if data["seed"] is not None and type(data["seed"]) is not int:
-        raise CounterexampleError(f'"found" has the seed {data["seed"]!r}: give a whole number, or null for none')
-    return Found(data["by"], data["seed"])
+    if not isinstance(data, dict) or not {"by"} <= data.keys() <= {"by", "seed"} or not isinstance(data["by"], str):
+        raise CounterexampleError(f'"found" must give "by", and "seed" if there is one, not {data!r}')
+    seed = data.get("seed")
+    if seed is not None and type(seed) is not int:
+        raise CounterexampleError(f'"found" has the seed {seed!r}: give a whole number, or none')
+    return Found(data["by"], seed)
 
 
 def _has_fields(data: object, *names: str) -> TypeGuard[dict[str, object]]:

@@ -1,4 +1,4 @@
-"""Lockstep under Hypothesis: examples are drawn from a machine's rules, run, shrunk and saved.
+"""Lockstep under Hypothesis: examples are drawn from a machine's rules, run, minimised and saved.
 
 `LockstepRules` is what the rules of all machines have in common. A machine's own rules extend it (`replication_rules`);
 for a machine without any, `rules_of_plan` makes one rule for each class of action. `drive` runs a number of examples
@@ -23,7 +23,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from tidegauge.model_tests.harness.counterexamples.files import Counterexample, Expected, Failure, Found
 from tidegauge.model_tests.harness.lockstep.forbidden import drawn_forbidden
 from tidegauge.model_tests.harness.lockstep.lockstep import Bind, Difference, Lockstep, M
-from tidegauge.model_tests.harness.lockstep.shrinking import shrunk
+from tidegauge.model_tests.harness.lockstep.minimising import minimise
 from tidegauge.model_tests.harness.lockstep.walks import WalkPlan
 from tidegauge.model_tests.harness.repeatable_examples import ignore_constants_of_modules
 from tidegauge.spec.kernel.machine import Action, Machine
@@ -183,7 +183,7 @@ def drive(
     if tally.failing is None:
         return LockstepRun(tally.examples, tally.actions, None, "", None)
     machine, actions = tally.failing
-    shortest, difference = shrunk(bind, machine, actions)
+    shortest, difference = minimise(bind, machine, actions)
     expected = Expected(Failure.DIFFERENCE, difference.path)
     counterexample = Counterexample(machine, bug, shortest, expected, Found(name, seed))
     return LockstepRun(tally.examples, tally.actions, counterexample, str(difference), tally.walks_to_failure)

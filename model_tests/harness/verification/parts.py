@@ -57,7 +57,7 @@ class Driven:
 
 @attrs.frozen
 class Demonstrated:
-    """A bug, switched on: how each level caught it, its shrunk counterexample, and the line that replays it."""
+    """A bug, switched on: how each level caught it, its minimised counterexample, and the line that replays it."""
 
     bug: str
     catches: tuple[Catch, ...]
@@ -118,7 +118,7 @@ def walked(seed: int, count: int) -> Driven:
 
 
 def driven(seed: int, examples: int, folder: Path) -> Driven:
-    """Hypothesis drives a trio cluster beside the specification; a difference is shrunk and saved in `folder`."""
+    """Hypothesis drives a trio cluster beside the specification; a difference is minimised and saved in `folder`."""
     began = time.process_time()
     run = drive_cluster(None, seed, examples)
     line = None
@@ -175,13 +175,13 @@ def on_cores(bug: str, seed: int) -> Catch:
 
 
 def on_cluster(bug: str, seed: int) -> Catch:
-    """Hypothesis and a trio cluster with the bug, beside the correct specification; what it finds is shrunk."""
+    """Hypothesis and a trio cluster with the bug, beside the correct specification; what it finds is minimised."""
     began = time.process_time()
     run = drive_cluster(bug, seed, EXAMPLES_TO_FIND)
     if run.counterexample is None:
         return Catch("lockstep on the cluster", Verdict.MISSED, f"not in {EXAMPLES_TO_FIND} examples")
-    shrunk = len(run.counterexample.actions)
-    how = f"{run.counterexample.expected} in example {run.walks_to_failure}, shrunk to {shrunk} actions"
+    left = len(run.counterexample.actions)
+    how = f"{run.counterexample.expected} in example {run.walks_to_failure}, minimised to {left} actions"
     return Catch("lockstep on the cluster", Verdict.CAUGHT, how, time.process_time() - began)
 
 

@@ -85,7 +85,7 @@ def once() -> dict[str, Bug[Any]]:
 
 
 def test_every_bug_has_a_twin_that_is_explored() -> None:
-    assert TWINS.keys() == REGISTRY.bugs.keys()
+    assert TWINS.keys() == REGISTRY.bugs.keys(), "count the states of a new bug's correct machine, and add them here"
     states = {bug.model: TWINS[bug.name] for bug in once().values()}
     assert {name: states[bug.model] for name, bug in REGISTRY.bugs.items()} == TWINS
 

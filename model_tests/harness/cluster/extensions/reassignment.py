@@ -24,7 +24,7 @@ from tidegauge.spec.replication.state import Controller, Replica, State
 
 
 async def reassign(binding: ClusterBinding, target: tuple[int, ...] | None) -> None:
-    topic_requests.check(await response_to(binding, target), "the reassignment was refused")
+    topic_requests.check_reassigned(await response_to(binding, target))
 
 
 async def response_to(binding: ClusterBinding, target: tuple[int, ...] | None) -> Any:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import Final
 
+from kio.schema.errors import ErrorCode
 from kio.schema.incremental_alter_configs.v1.request import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
 
-from tidegauge.impl.client import topic_requests
+from tidegauge.impl.client.errors import KafkaError
 from tidegauge.impl.metadata.config_resources import AlterOperation, ConfigResourceType
 from tidegauge.impl.metadata.topic_configs import MIN_INSYNC_REPLICAS
 from tidegauge.impl.wire.primitives import i8
@@ -32,7 +33,9 @@ async def change_settings(binding: ClusterBinding, action: ChangeSettings, befor
     resource = AlterConfigsResource(resource_type=i8(ConfigResourceType.TOPIC), resource_name=TOPIC, configs=changes)
     request = IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False)
     response = await ask_at(binding.cluster, binding.cluster.controller.address, request)
-    topic_requests.check(response, "the settings were refused")
+    for altered in response.responses:
+        if altered.error_code is not ErrorCode.none:
+            raise KafkaError(altered.error_code, altered.error_message or "the settings were refused")
 
 
 STEPS: Final = Steps[ClusterBinding, [State], Awaitable[None]](

@@ -16,11 +16,11 @@ def counterexample_of(
     bind: Bind[M], machine: M, actions: Sequence[Action], found: Found, bug: str | None = None
 ) -> Counterexample:
     """The shortest list found on which the two still differ, to be saved. Raises ValueError if they don't."""
-    shortest, difference = shrunk(bind, machine, actions)
+    shortest, difference = minimise(bind, machine, actions)
     return Counterexample(machine, bug, shortest, Expected(Failure.DIFFERENCE, difference.path), found)
 
 
-def shrunk(
+def minimise(
     bind: Bind[M], machine: M, actions: Sequence[Action], attempts: int = 600
 ) -> tuple[tuple[Action, ...], Difference]:
     """The shortest list found on which the two still differ, and the difference. Raises ValueError if they don't.
