@@ -207,7 +207,7 @@ def _checked_logs(
     operations: Operations, starts: Ints, level: Level, hole_steps: int, named: int | None
 ) -> tuple[list[Anomaly], Coverage | None]:
     covering = None if named is None else Covering(operations, starts, named)
-    suspects = screen(operations, level, None if covering is None else covering.add)
+    suspects = screen(operations, level, covering)
     anomalies = look(operations, suspects.rows, level, hole_steps)
     return anomalies, None if covering is None else covering.coverage()
 

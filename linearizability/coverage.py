@@ -281,28 +281,37 @@ class Covering:
         are not covered whole.
         """
         self._operations = operations
-        self._most_named = most_named
+        self.most_named = most_named
         self._starts = starts
         self._totals = np.zeros((3, len(starts) - 1), np.int64)
         self._gaps: list[Ints] = [np.zeros(0, np.int64)]
+        self._more = 0
 
-    def add(self, rows: Rows, start: int) -> None:
-        """Count the next block, which begins at row `start`."""
+    def add(self, rows: Rows, start: int, among: Ints | None = None) -> None:
+        """Count a block, which begins at row `start` of the operations, or of those of their rows that are `among`."""
         parts = _Parts.of(rows)
-        first = parts.first
-        there = first < len(rows.ops)
-        of_history = np.searchsorted(self._starts, first[there] + start, side="right") - 1
+        there = parts.first < len(rows.ops)
+        first = parts.first[there] + start
+        if among is not None:
+            first = among[first]
+        of_history = np.searchsorted(self._starts, first, side="right") - 1
         for total, counted in zip(self._totals, (parts.records, parts.unconfirmed, parts.open_ends), strict=True):
             np.add.at(total, of_history, counted[there])
-        self._gaps.append(np.sort(first[there & ((parts.unconfirmed > 0) | parts.open_ends)]) + start)
+        self._gaps.append(first[((parts.unconfirmed > 0) | parts.open_ends)[there]])
+
+    def add_counted(self, counts: Ints, gaps: Ints, total: int) -> None:
+        """Add what was counted of each history, and the first rows of the first of `total` partitions with a gap."""
+        self._totals += counts
+        self._gaps.append(gaps)
+        self._more += total - len(gaps)
 
     def coverage(self) -> Coverage:
         """All that was counted."""
-        found = np.concatenate(self._gaps)
-        first = found[: self._most_named].tolist()
+        found = np.sort(np.concatenate(self._gaps))
+        first = found[: self.most_named].tolist()
         named = tuple(_gap(self._operations, self._starts, row) for row in first)
         records, unconfirmed, open_ends = self._totals
-        return Coverage(records, unconfirmed, open_ends, len(found), named)
+        return Coverage(records, unconfirmed, open_ends, len(found) + self._more, named)
 
 
 @attrs.frozen(eq=False)

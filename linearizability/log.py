@@ -30,9 +30,10 @@ flag and knows about elections; what they do not flag is valid.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from enum import Enum
 from types import ModuleType
+from typing import Any, Protocol
 
 import attrs
 import numpy as np
@@ -40,12 +41,18 @@ import numpy as np
 from tidegauge.linearizability.arrays import lift, lower, of_each, ranks, runs, spread
 from tidegauge.linearizability.compiled_code import load
 from tidegauge.linearizability.history import NEVER, UNKNOWN, Flags, Ints, Kind, Operations, blocks
-from tidegauge.linearizability.rows import Rows, partitions
+from tidegauge.linearizability.rows import Rows
 
 BLOCK = 1 << 17
 """Operations screened at a time: their tables stay in a core's cache."""
 WORTH_COMPILED_CODE = 1 << 26
-"""From so many operations on compiled code is loaded, if numba is installed: it takes ten seconds to compile, once."""
+"""From so many operations on compiled code is loaded, if numba is installed; it takes 20 seconds to compile."""
+WORTH_KEPT_CODE = 1 << 23
+"""The same where what was compiled is kept from before: to load it takes half a second."""
+MOST_PLACES = 1 << 22
+"""Partitions of topics for which compiled code has a table, or as many as there are operations."""
+MOST_ROWS = 1 << 30
+"""Operations, or records, that its tables number."""
 
 
 class Level(Enum):
@@ -65,50 +72,94 @@ class Suspects:
         return len(self.rows)
 
 
-def screen(
-    operations: Operations, level: Level = Level.KAFKA, also: Callable[[Rows, int], None] | None = None
-) -> Suspects:
+class Counting(Protocol):
+    """What counts the records and ends that verdicts cover, along with the screening (`coverage.Covering`)."""
+
+    @property
+    def most_named(self) -> int: ...
+
+    def add(self, rows: Rows, at: int, among: Ints | None = None) -> None:
+        """Count a block, which begins at row `at` of the operations, or of those of their rows that are `among`."""
+
+    def add_counted(self, counts: Ints, gaps: Ints, total: int) -> None:
+        """Add what was counted of each history, and the first rows of the first of `total` partitions with a gap."""
+
+
+def screen(operations: Operations, level: Level = Level.KAFKA, counting: Counting | None = None) -> Suspects:
     """Every (history, topic, partition) that needs a closer look; all others are valid.
 
-    `operations` is well formed (`malformed.find` is empty) and sorted by history. `also` is called with the rows of
-    each block, and where it begins.
+    `operations` is well formed (`malformed.find` is empty) and sorted by history.
     """
-    suspects: list[Ints] = []
     compiled = _compiled(len(operations))
+    found = None if compiled is None else _screened(compiled, operations, level, counting)
+    if found is None:
+        return Suspects(tuple(_screen(operations, level, counting)))
+    among = np.flatnonzero(found.rows)
+    some = _screen(operations.take(among), level, None) if len(among) else ()
+    if counting is not None:
+        counting.add_counted(found.counts, found.gaps, found.total)
+        among_others = np.flatnonzero(np.repeat(~found.counted, np.diff(operations.history_starts)))
+        others = operations.take(among_others)
+        for start, stop in blocks(others, BLOCK):
+            counting.add(Rows.of(others.slice(start, stop)), start, among_others)
+    return Suspects(tuple(among[rows] for rows in some))
+
+
+def _screen(operations: Operations, level: Level, counting: Counting | None) -> Iterator[Ints]:
+    """The rows of each partition that breaks a rule, by arrays."""
     for start, stop in blocks(operations, BLOCK):
-        block = operations if stop - start == len(operations) else operations.slice(start, stop)
-        rows = None if compiled and also is None else Rows.of(block)
-        some = None if compiled is None else _suspicious(compiled, block, level)
-        if some is None:
-            rows = rows or Rows.of(block)
-            suspects.extend(found + start for found in _suspects(rows, level))
-        elif len(some):
-            suspects.extend(some[found] + start for found in _suspects(Rows.of(block.take(some)), level))
-        if also is not None:
-            assert rows is not None, "they are made for it"
-            also(rows, start)
-    return Suspects(tuple(suspects))
+        rows = Rows.of(operations if stop - start == len(operations) else operations.slice(start, stop))
+        yield from (found + start for found in _suspects(rows, level))
+        if counting is not None:
+            counting.add(rows, start)
 
 
 def _compiled(operations: int) -> ModuleType | None:
     """The compiled screening, where numba is there, and loaded or worth the time that loading takes."""
-    return load("tidegauge.linearizability.compiled", operations, WORTH_COMPILED_CODE, WORTH_COMPILED_CODE)
+    return load("tidegauge.linearizability.compiled", operations, WORTH_COMPILED_CODE, WORTH_KEPT_CODE)
 
 
-def _suspicious(compiled: ModuleType, block: Operations, level: Level) -> Ints | None:
-    """The rows of the partitions that compiled code flags, by partition; None for a block that is not for it."""
-    if block.offsets is not None:
+@attrs.frozen(eq=False)
+class _Screened:
+    """What compiled code has found."""
+
+    rows: Flags
+    """The rows that arrays are to look at."""
+    counts: Ints
+    counted: Flags
+    """The histories of which `counts` has something."""
+    gaps: Ints
+    total: int
+
+
+def _screened(compiled: ModuleType, ops: Operations, level: Level, counting: Counting | None) -> _Screened | None:
+    """What compiled code finds; None for operations that are not for it, or where arrays would look at most of them."""
+    if not len(ops):
         return None
-    group, groups = partitions(block)
+    width = int(ops.partition.max()) + 1
+    codes = width * (int(ops.topic.max()) + 1)
+    if codes > max(MOST_PLACES, len(ops)) or max(len(ops), len(ops.values)) >= MOST_ROWS:
+        return None
+    explicit = np.zeros(0, np.int64) if ops.offsets is None else ops.offsets
     columns = (
-        block.kind, block.outcome, block.acks, block.offset, block.starts, block.values, block.high_watermark,
-        block.call, block.returned,
+        ops.kind, ops.outcome, ops.acks, ops.offset, ops.starts, ops.values, explicit, ops.high_watermark, ops.call,
+        ops.returned,
     )  # fmt: skip
-    flags = compiled.suspicious(group, groups, columns, level is Level.STRICT)
-    if len(flags) < groups:
+    named = -1 if counting is None else counting.most_named
+    _, rows, counts, counted, gaps, total = compiled.screen(
+        ops.history_starts, _fixed(ops.topic), _fixed(ops.partition), width, codes, tuple(map(_fixed, columns)),
+        level is Level.STRICT, named,
+    )  # fmt: skip
+    if 2 * np.count_nonzero(rows) > len(ops):
         return None
-    rows = np.flatnonzero(flags[group]) if flags.any() else np.zeros(0, np.int64)
-    return rows[np.argsort(group[rows], kind="stable")]
+    return _Screened(rows, counts, counted, gaps, int(total))
+
+
+def _fixed(column: Any) -> Any:
+    """The column as one that may not be written: code is compiled for such alone, and files are read as such."""
+    column = np.ascontiguousarray(column).view()
+    column.flags.writeable = False
+    return column
 
 
 @attrs.frozen(eq=False)
