@@ -41,8 +41,8 @@ from tidegauge.impl.faults.request_faults import RequestFaults
 from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.impl.ports.background_tasks import BackgroundTasks, require_trio
 from tidegauge.impl.server.broker_server import Broker
-from tidegauge.impl.server.config import ServerConfig
 from tidegauge.impl.server.controller.node import ControllerNode
+from tidegauge.impl.server.settings.server_config import ServerConfig
 from tidegauge.impl.server.trace.tracer import Trace
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class Cluster:
     ) -> None:
         """
         brokers: how many, with ids from 0.
-        config: settings under Kafka's names, for all nodes (`impl.server.config`).
+        config: settings under Kafka's names, for all nodes (`impl.server.settings.server_config`).
         directory: where `host="tcp"` keeps its files; without it a temporary directory, removed at the end.
         listen, port: where broker 0 listens with `host="tcp"`, the others on the ports that follow; 0 picks free ones.
         advertised_host: the host name that clients are told, when it is not `listen`.

@@ -33,13 +33,13 @@ from tidegauge.impl.ports.network import Address, TcpNetwork
 from tidegauge.impl.ports.randomness import SystemRandomness
 from tidegauge.impl.server.broker.cluster_identity import learn_cluster_id
 from tidegauge.impl.server.broker_server import Broker
-from tidegauge.impl.server.config import ServerConfig
 from tidegauge.impl.server.controller.metadata_log import METADATA_DIRECTORY
 from tidegauge.impl.server.controller.node import ControllerNode
 from tidegauge.impl.server.node import Node
+from tidegauge.impl.server.settings.server_config import ServerConfig
+from tidegauge.impl.server.settings.voters import SETTING, check_membership, parse_voters
 from tidegauge.impl.server.trace.tracer import Tracer
 from tidegauge.impl.server.transport.security.cluster_secret import ClusterSecret
-from tidegauge.impl.server.voters import SETTING, check_membership, parse_voters
 from tidegauge.impl.storage.checkpoints import META_PROPERTIES
 
 T = TypeVar("T")

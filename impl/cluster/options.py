@@ -13,9 +13,9 @@ from tidegauge.impl.cluster.names import LOOPBACK
 from tidegauge.impl.cluster.security import Security
 from tidegauge.impl.controller.controller import Controller
 from tidegauge.impl.partition.replica import PartitionReplica
-from tidegauge.impl.server.config import ServerConfig
+from tidegauge.impl.server.settings.server_config import ServerConfig
+from tidegauge.impl.server.settings.voters import SETTING
 from tidegauge.impl.server.transport.security.listeners import ListenerSpec, plan_listeners
-from tidegauge.impl.server.voters import SETTING
 
 if TYPE_CHECKING:
     from tidegauge.impl.coordinators.transactions.rules import TransactionRules

@@ -40,7 +40,7 @@ from tidegauge.impl.cluster.temporary_directory import remove_directory
 from tidegauge.impl.ports.clock import SystemClock
 from tidegauge.impl.ports.network import Address, TcpNetwork
 from tidegauge.impl.ports.randomness import SystemRandomness
-from tidegauge.impl.server.config import ServerConfig
+from tidegauge.impl.server.settings.server_config import ServerConfig
 from tidegauge.impl.server.transport.security.cluster_secret import ClusterSecret
 from tidegauge.impl.server.transport.security.inter_broker import InterBroker
 from tidegauge.impl.server.transport.security.listeners import plan_listeners

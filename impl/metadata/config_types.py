@@ -1,6 +1,6 @@
 """What a setting is: its name, its type, its default, what values it takes, and a sentence about it.
 
-Topics' settings (`impl.metadata.topic_configs`) and brokers' (`impl.server.config`) are made of these. Values come as
+Topics' settings (`impl.metadata.topic_configs`) and brokers' (`impl.server.settings`) are made of these. Values come as
 text, the way they stand in requests, in the metadata log and in property files; `parse` turns them into what code uses.
 """
 

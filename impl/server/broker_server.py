@@ -28,7 +28,6 @@ import trio
 from tidegauge.impl.metadata.image import ClusterImage
 from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.impl.ports.network import Address
-from tidegauge.impl.server.api_versions import api_versions_response, invalid_request, names_its_software
 from tidegauge.impl.server.broker.actions import BrokerActions
 from tidegauge.impl.server.broker.collaborators import BrokerCollaborators
 from tidegauge.impl.server.broker.controller_link import ControllerLink
@@ -62,6 +61,7 @@ from tidegauge.impl.server.broker.timers import BrokerTimers
 from tidegauge.impl.server.broker.transaction_verifier import TransactionVerifier
 from tidegauge.impl.server.broker_handlers import BROKER_HANDLERS
 from tidegauge.impl.server.node import Node
+from tidegauge.impl.server.requests.api_versions import api_versions_response, invalid_request, names_its_software
 from tidegauge.impl.server.transport.context import RequestContext
 from tidegauge.impl.server.transport.failed_requests import FailedRequests
 from tidegauge.impl.server.transport.handlers import Handlers

@@ -12,7 +12,7 @@ from tidegauge.impl.ports.clock import Clock
 from tidegauge.impl.ports.disk import Disk
 from tidegauge.impl.ports.network import Address, Network
 from tidegauge.impl.ports.randomness import Randomness, SystemRandomness
-from tidegauge.impl.server.config import ServerConfig
+from tidegauge.impl.server.settings.server_config import ServerConfig
 from tidegauge.impl.server.trace.tracer import Tracer
 from tidegauge.impl.server.transport.security.cluster_secret import ClusterSecret
 from tidegauge.impl.server.transport.security.logins import Login

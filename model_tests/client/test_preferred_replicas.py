@@ -14,7 +14,7 @@ from tidegauge.impl.client.consumer import Consumer
 from tidegauge.impl.client.consumer_config import ConsumerConfig
 from tidegauge.impl.client.preferred_replicas import PreferredReplicas
 from tidegauge.impl.cluster.cluster import Cluster
-from tidegauge.impl.server.config import RACK_AWARE_SELECTOR
+from tidegauge.impl.server.settings.server_config import RACK_AWARE_SELECTOR
 from tidegauge.impl.wire.apis import ApiKey
 from tidegauge.model_tests.client.test_consumer import FEW, P, values
 from tidegauge.model_tests.simulated import simulated

@@ -16,7 +16,7 @@ from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.cluster.options import DEFAULTS
 from tidegauge.impl.cluster.running_cluster import IMPATIENT
 from tidegauge.impl.metadata.topic_configs import MIN_INSYNC_REPLICAS, TOPIC_CONFIGS, UNCLEAN_LEADER_ELECTION_ENABLE
-from tidegauge.impl.server.config import SERVER_CONFIGS, ServerConfig
+from tidegauge.impl.server.settings.server_config import SERVER_CONFIGS, ServerConfig
 from tidegauge.impl.storage.config import LogConfig
 from tidegauge.model_tests.docs import api_page
 

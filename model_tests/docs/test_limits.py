@@ -13,9 +13,9 @@ from tidegauge.impl.records import compression, walk
 from tidegauge.impl.server import pace
 from tidegauge.impl.server.apis.configs import MOST_GROUPS
 from tidegauge.impl.server.apis.fetch import MOST_OF_CONSUMER
-from tidegauge.impl.server.config import ServerConfig
 from tidegauge.impl.server.controller.acls import MOST_MATCHES, PART
 from tidegauge.impl.server.controller.topics import MAX_PARTITIONS_AT_ONCE
+from tidegauge.impl.server.settings.server_config import ServerConfig
 from tidegauge.impl.server.transport.security.sasl_gate import SaslServer
 from tidegauge.impl.storage import timestamp_search, validation
 from tidegauge.impl.storage.config import LogConfig

@@ -21,7 +21,7 @@ from tidegauge.impl.server.broker.hosted_partitions import HostedPartitions
 from tidegauge.impl.server.broker.metadata_cache import MetadataCache
 from tidegauge.impl.server.broker.partition import Partition
 from tidegauge.impl.server.controller import alter_partition
-from tidegauge.impl.server.reads import PartitionRead
+from tidegauge.impl.server.requests.reads import PartitionRead
 from tidegauge.model_tests.amounts import amount
 from tidegauge.model_tests.harness.cluster.binding import TOPIC
 from tidegauge.model_tests.harness.cores.replication import Roles

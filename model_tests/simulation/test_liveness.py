@@ -9,7 +9,7 @@ from tidegauge.impl.client.observer import Operation
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.controller.controller import Controller
 from tidegauge.impl.partition.replica import PartitionReplica
-from tidegauge.impl.server.config import ServerConfig
+from tidegauge.impl.server.settings.server_config import ServerConfig
 from tidegauge.model_tests.amounts import amount
 from tidegauge.model_tests.harness.cores.replication import Roles
 from tidegauge.model_tests.harness.deterministic import run_deterministically

@@ -13,7 +13,7 @@ from tidegauge.impl.server.error_responses.share_group_state import (
     read_share_group_state_summary_error,
     write_share_group_state_error,
 )
-from tidegauge.impl.server.refusals import on_cluster, refuse
+from tidegauge.impl.server.requests.refusals import on_cluster, refuse
 from tidegauge.impl.server.transport.authorization import Operation
 
 NO_SHARE_GROUPS: Final = "there are no share groups here"

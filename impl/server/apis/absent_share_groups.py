@@ -22,8 +22,8 @@ from tidegauge.impl.server.error_responses.share_groups import (
     share_group_describe_error,
     share_group_heartbeat_error,
 )
-from tidegauge.impl.server.refusals import on_group, refuse
-from tidegauge.impl.server.rights import group_error
+from tidegauge.impl.server.requests.refusals import on_group, refuse
+from tidegauge.impl.server.requests.rights import group_error
 from tidegauge.impl.server.transport.authorization import Operation
 from tidegauge.impl.wire.primitives import NO_WAIT
 

@@ -10,8 +10,8 @@ from kio.schema.streams_group_describe.v0.response import DescribedGroup, Stream
 
 from tidegauge.impl.records.slices import at_once
 from tidegauge.impl.server.error_responses.groups import streams_group_describe_error, streams_group_heartbeat_error
-from tidegauge.impl.server.refusals import on_group, refuse
-from tidegauge.impl.server.rights import group_error
+from tidegauge.impl.server.requests.refusals import on_group, refuse
+from tidegauge.impl.server.requests.rights import group_error
 from tidegauge.impl.server.transport.authorization import Operation
 from tidegauge.impl.wire.primitives import NO_WAIT
 

@@ -8,10 +8,10 @@ from kio.schema.describe_acls.v3.response import AclDescription, DescribeAclsRes
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.metadata.access import Acl, Operation, PatternType, ResourceType
-from tidegauge.impl.server.acl_messages import Unusable, acl_filter
 from tidegauge.impl.server.error_responses.acls import create_acls_error, delete_acls_error, describe_acls_error
 from tidegauge.impl.server.error_responses.refused import refused
-from tidegauge.impl.server.rights import cluster_error
+from tidegauge.impl.server.requests.acls import Unusable, acl_filter
+from tidegauge.impl.server.requests.rights import cluster_error
 from tidegauge.impl.wire.primitives import NO_WAIT, i8
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """DescribeConfigs, AlterConfigs and IncrementalAlterConfigs at a broker, and what dynamic settings do to it.
 
 A description has the place where each value comes from (its source) and, if asked, every place with its value
-(synonyms): `impl.server.config_sources`. The controller makes changes: this broker checks who asks, and forwards the
+(synonyms): `impl.server.settings.sources`. The controller makes changes: this broker checks who asks, and forwards the
 resources that the client may change.
 """
 
@@ -29,10 +29,10 @@ from tidegauge.impl.metadata.topic_configs import TOPIC_CONFIGS
 from tidegauge.impl.metadata.topic_names import is_topic_name
 from tidegauge.impl.records.slices import at_once
 from tidegauge.impl.server.broker.config_changes import ConfigChanges
-from tidegauge.impl.server.config import BROKER_CONFIGS, DYNAMIC_CONFIGS
-from tidegauge.impl.server.config_sources import ConfigSource, Place, Sources, in_own_unit
 from tidegauge.impl.server.error_responses.configs import alter_configs_error, incremental_alter_configs_error
 from tidegauge.impl.server.error_responses.explanation import explain_error
+from tidegauge.impl.server.settings.server_config import BROKER_CONFIGS, DYNAMIC_CONFIGS
+from tidegauge.impl.server.settings.sources import ConfigSource, Place, Sources, in_own_unit
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
 from tidegauge.impl.wire.primitives import NO_WAIT, i8
 

@@ -41,7 +41,7 @@ from tidegauge.impl.server.broker.consumer_members import HEARTBEAT_INTERVAL
 from tidegauge.impl.server.broker.groups import Groups
 from tidegauge.impl.server.error_responses.groups import consumer_group_describe_error, consumer_group_heartbeat_error
 from tidegauge.impl.server.error_responses.refused import refused
-from tidegauge.impl.server.rights import denied_topics, group_error
+from tidegauge.impl.server.requests.rights import denied_topics, group_error
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
 from tidegauge.impl.wire.primitives import NO_WAIT, i32
 from tidegauge.impl.wire.unions import UNASKED

@@ -15,7 +15,7 @@ from tidegauge.impl.coordinators.hashing import partition_for
 from tidegauge.impl.metadata.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from tidegauge.impl.server.error_responses.explanation import explain_error
 from tidegauge.impl.server.pace import ELEMENT
-from tidegauge.impl.server.rights import group_error, transaction_error
+from tidegauge.impl.server.requests.rights import group_error, transaction_error
 from tidegauge.impl.server.transport.authorization import Operation
 from tidegauge.impl.wire.primitives import NO_WAIT, BrokerId, i32
 

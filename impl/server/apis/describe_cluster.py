@@ -20,16 +20,16 @@ from tidegauge.impl.metadata.config_resources import ConfigResourceType
 from tidegauge.impl.metadata.image import ClusterImage, TopicImage
 from tidegauge.impl.metadata.topic_names import INTERNAL_TOPICS, is_topic_name
 from tidegauge.impl.partition.registration import NO_LEADER, PartitionRegistration
-from tidegauge.impl.server.cluster_view import (
+from tidegauge.impl.server.error_responses.cluster import describe_cluster_error, describe_topic_partitions_error
+from tidegauge.impl.server.error_responses.configs import list_config_resources_error
+from tidegauge.impl.server.error_responses.refused import refused
+from tidegauge.impl.server.requests.cluster_view import (
     a_live_broker,
     broker_ids,
     cluster_operations,
     offline_replicas,
     without_listener,
 )
-from tidegauge.impl.server.error_responses.cluster import describe_cluster_error, describe_topic_partitions_error
-from tidegauge.impl.server.error_responses.configs import list_config_resources_error
-from tidegauge.impl.server.error_responses.refused import refused
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
 from tidegauge.impl.wire.primitives import NO_WAIT, BrokerId, TopicName, i8, i32, topic_uuid
 from tidegauge.impl.wire.unions import UNASKED

@@ -22,7 +22,13 @@ from tidegauge.impl.server.broker.metadata_cache import MetadataCache
 from tidegauge.impl.server.broker.replica_manager import ReplicaManager
 from tidegauge.impl.server.broker.replica_reader import LEADER_MOVED
 from tidegauge.impl.server.pace import ELEMENT
-from tidegauge.impl.server.reads import READ_COMMITTED, PartitionRead, ReadOutcome, fetch_response, partition_reads
+from tidegauge.impl.server.requests.reads import (
+    READ_COMMITTED,
+    PartitionRead,
+    ReadOutcome,
+    fetch_response,
+    partition_reads,
+)
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
 from tidegauge.impl.server.transport.refused import RefusedError
 from tidegauge.impl.wire.fetch_messages import CONSUMER, FetchRequest, FetchResponse

@@ -28,7 +28,7 @@ from tidegauge.impl.coordinators.groups.classic.messages import (
 )
 from tidegauge.impl.coordinators.groups.classic.state import Protocol
 from tidegauge.impl.server.broker.groups import Groups
-from tidegauge.impl.server.rights import group_error
+from tidegauge.impl.server.requests.rights import group_error
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
 from tidegauge.impl.wire.primitives import NO_WAIT, i32
 

@@ -28,7 +28,7 @@ from tidegauge.impl.coordinators.groups.requests import Commit, NewOffset, Rulin
 from tidegauge.impl.server.broker.groups import Groups
 from tidegauge.impl.server.error_responses.group_offsets import offset_commit_error, offset_delete_error
 from tidegauge.impl.server.error_responses.refused import refused
-from tidegauge.impl.server.rights import group_error, topic_error
+from tidegauge.impl.server.requests.rights import group_error, topic_error
 from tidegauge.impl.server.transport.authorization import Operation
 from tidegauge.impl.wire.offset_unions import (
     AnyOffsetCommitRequest,

@@ -20,7 +20,7 @@ from tidegauge.impl.records.slices import at_once
 from tidegauge.impl.server.broker.groups import Groups
 from tidegauge.impl.server.error_responses.explanation import explain_error
 from tidegauge.impl.server.error_responses.groups import delete_groups_error
-from tidegauge.impl.server.rights import cluster_error, group_error
+from tidegauge.impl.server.requests.rights import cluster_error, group_error
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
 from tidegauge.impl.wire.primitives import NO_WAIT, i32
 from tidegauge.impl.wire.unions import UNASKED

@@ -22,15 +22,15 @@ from tidegauge.impl.metadata.image import ClusterImage, TopicImage
 from tidegauge.impl.metadata.topic_names import INTERNAL_TOPICS, is_topic_name
 from tidegauge.impl.partition.registration import NO_LEADER, PartitionRegistration
 from tidegauge.impl.server.broker.internal_topics import creatable
-from tidegauge.impl.server.cluster_view import (
+from tidegauge.impl.server.error_responses.metadata import metadata_error
+from tidegauge.impl.server.error_responses.refused import refused
+from tidegauge.impl.server.requests.cluster_view import (
     a_live_broker,
     broker_ids,
     cluster_operations,
     offline_replicas,
     without_listener,
 )
-from tidegauge.impl.server.error_responses.metadata import metadata_error
-from tidegauge.impl.server.error_responses.refused import refused
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
 from tidegauge.impl.wire.primitives import NO_WAIT, BrokerId, TopicName, i32, millis, topic_uuid
 from tidegauge.impl.wire.unions import UNASKED, AnyMetadataRequest, AnyMetadataResponse
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from tidegauge.impl.server.broker.metadata_cache import MetadataCache
     from tidegauge.impl.server.broker.metadata_loader import MetadataLoader
     from tidegauge.impl.server.broker.registration import Registration
-    from tidegauge.impl.server.config import ServerConfig
+    from tidegauge.impl.server.settings.server_config import ServerConfig
     from tidegauge.impl.server.transport.context import RequestContext
 
 TOPIC_IDS_FROM: Final = 12

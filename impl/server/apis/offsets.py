@@ -22,7 +22,7 @@ from tidegauge.impl.records.batches import RecordError
 from tidegauge.impl.server.broker.partition import Partition
 from tidegauge.impl.server.broker.replica_manager import ReplicaManager
 from tidegauge.impl.server.pace import ELEMENT
-from tidegauge.impl.server.reads import READ_COMMITTED
+from tidegauge.impl.server.requests.reads import READ_COMMITTED
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
 from tidegauge.impl.wire.primitives import NO_WAIT, i32, i64
 

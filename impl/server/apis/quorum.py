@@ -9,7 +9,7 @@ from kio.schema.errors import ErrorCode
 from tidegauge.impl.server.error_responses.brokers import unregister_broker_error
 from tidegauge.impl.server.error_responses.cluster import describe_quorum_error
 from tidegauge.impl.server.error_responses.features import add_raft_voter_error, remove_raft_voter_error
-from tidegauge.impl.server.refusals import on_cluster, refuse
+from tidegauge.impl.server.requests.refusals import on_cluster, refuse
 from tidegauge.impl.server.transport.authorization import Operation
 
 if TYPE_CHECKING:

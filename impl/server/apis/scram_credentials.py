@@ -21,7 +21,7 @@ from tidegauge.impl.server.error_responses.credentials import (
     describe_user_scram_credentials_error,
 )
 from tidegauge.impl.server.error_responses.refused import refused
-from tidegauge.impl.server.rights import cluster_error
+from tidegauge.impl.server.requests.rights import cluster_error
 from tidegauge.impl.server.transport.authorization import Operation
 from tidegauge.impl.wire.primitives import NO_WAIT, i8, i32
 

@@ -14,7 +14,7 @@ from tidegauge.impl.server.broker.groups import Groups
 from tidegauge.impl.server.broker.replica_manager import ReplicaManager
 from tidegauge.impl.server.error_responses.refused import refused
 from tidegauge.impl.server.error_responses.transactions import write_txn_markers_error, write_txn_markers_response
-from tidegauge.impl.server.rights import cluster_error
+from tidegauge.impl.server.requests.rights import cluster_error
 from tidegauge.impl.server.transport.authorization import Operation
 
 if TYPE_CHECKING:

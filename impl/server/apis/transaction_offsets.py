@@ -28,7 +28,7 @@ from tidegauge.impl.server.broker.transaction_verifier import TransactionVerifie
 from tidegauge.impl.server.broker.transactions import Transactions
 from tidegauge.impl.server.error_responses.refused import refused
 from tidegauge.impl.server.error_responses.transactions import add_offsets_to_txn_error, txn_offset_commit_error
-from tidegauge.impl.server.rights import group_error, topic_error, transaction_error
+from tidegauge.impl.server.requests.rights import group_error, topic_error, transaction_error
 from tidegauge.impl.server.transport.authorization import Operation
 from tidegauge.impl.wire.primitives import NO_WAIT, TopicName
 

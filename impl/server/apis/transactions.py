@@ -38,7 +38,7 @@ from tidegauge.impl.server.error_responses.transactions import (
     end_txn_error,
     list_transactions_error,
 )
-from tidegauge.impl.server.rights import cluster_error, denied_topics, topic_error, transaction_error
+from tidegauge.impl.server.requests.rights import cluster_error, denied_topics, topic_error, transaction_error
 from tidegauge.impl.server.transport.authorization import Operation
 from tidegauge.impl.wire.message_classes import moment
 from tidegauge.impl.wire.primitives import NO_WAIT, TopicName, i16, i32, millis

@@ -15,8 +15,8 @@ import attrs
 from tidegauge.impl.metadata.broker_configs import name_without_listener
 from tidegauge.impl.metadata.config_resources import ALL_BROKERS
 from tidegauge.impl.metadata.config_types import split_list
-from tidegauge.impl.server.config import DYNAMIC_CONFIGS
-from tidegauge.impl.server.config_sources import ConfigSource, Place, Sources
+from tidegauge.impl.server.settings.server_config import DYNAMIC_CONFIGS
+from tidegauge.impl.server.settings.sources import ConfigSource, Place, Sources
 
 THREADS: Final = frozenset(
     {

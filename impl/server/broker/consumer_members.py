@@ -25,8 +25,8 @@ from tidegauge.impl.server.broker.consumer_group_lines import ConsumerGroupLines
 from tidegauge.impl.server.broker.coordinator_log import CoordinatorLog, Led
 from tidegauge.impl.server.broker.topic_expressions import ImageTopics, TopicExpressions, TopicHashes, TopicsOfImage
 from tidegauge.impl.server.broker.write_line import WriteLine
-from tidegauge.impl.server.config import group_settings
 from tidegauge.impl.server.pace import Pace
+from tidegauge.impl.server.settings.server_config import group_settings
 
 if TYPE_CHECKING:
     from tidegauge.impl.coordinators.groups.classic.messages import (

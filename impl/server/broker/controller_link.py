@@ -37,7 +37,7 @@ from tidegauge.impl.records.lazy import in_memory
 from tidegauge.impl.server.broker.active_controller import ActiveController
 from tidegauge.impl.server.broker.partition import Partition
 from tidegauge.impl.server.pace import Pace
-from tidegauge.impl.server.reads import follower_request, partition_responses
+from tidegauge.impl.server.requests.reads import follower_request, partition_responses
 from tidegauge.impl.wire.channel import Channel, Handshake, NoResponseError, UnreachableError
 from tidegauge.impl.wire.error_codes import finding_error
 from tidegauge.impl.wire.primitives import BrokerId, i16, i64, u16

@@ -46,7 +46,7 @@ from tidegauge.impl.server.broker.appends import (
     PartitionMarker,
 )
 from tidegauge.impl.server.pace import Pace
-from tidegauge.impl.server.reads import PartitionRead
+from tidegauge.impl.server.requests.reads import PartitionRead
 
 if TYPE_CHECKING:
     from tidegauge.impl.ports.clock import Clock

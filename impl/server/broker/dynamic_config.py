@@ -12,7 +12,7 @@ import attrs
 from tidegauge.impl.metadata.broker_configs import name_without_listener
 from tidegauge.impl.metadata.config_resources import ALL_BROKERS
 from tidegauge.impl.metadata.image import ClusterImage
-from tidegauge.impl.server.config import ServerConfig, with_dynamic
+from tidegauge.impl.server.settings.server_config import ServerConfig, with_dynamic
 
 
 class DynamicConfig:

@@ -42,7 +42,7 @@ from kio.schema.errors import ErrorCode
 from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.impl.server.broker.partition import TopicPartition
 from tidegauge.impl.server.purgatory import Purgatory, Watch
-from tidegauge.impl.server.reads import PartitionRead, ReadOutcome, partition_reads
+from tidegauge.impl.server.requests.reads import PartitionRead, ReadOutcome, partition_reads
 from tidegauge.impl.wire.fetch_messages import CONSUMER, INITIAL_EPOCH, NO_SESSION, SESSIONLESS_EPOCH, FetchRequest
 
 EVICTION_MS: Final = 120_000

@@ -19,7 +19,7 @@ from tidegauge.impl.server import trace
 from tidegauge.impl.server.broker.follower_sessions import FollowerSession
 from tidegauge.impl.server.broker.partition import Partition
 from tidegauge.impl.server.broker.unfed_followers import PASSING, UnfedFollowers
-from tidegauge.impl.server.reads import partition_responses
+from tidegauge.impl.server.requests.reads import partition_responses
 from tidegauge.impl.wire.channel import NoResponseError, UnreachableError
 from tidegauge.impl.wire.fetch_messages import INITIAL_EPOCH, SESSIONLESS_EPOCH, FetchResponse
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tidegauge.impl.server.broker.peers import Peers
     from tidegauge.impl.server.broker.registration import Registration
     from tidegauge.impl.server.broker.replica_manager import ReplicaManager
-    from tidegauge.impl.server.config import ServerConfig
+    from tidegauge.impl.server.settings.server_config import ServerConfig
     from tidegauge.impl.server.trace.tracer import Tracer
     from tidegauge.impl.wire.channel import Channel
 

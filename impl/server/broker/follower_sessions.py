@@ -36,7 +36,7 @@ from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.partition.messages import FollowerFetch, PartitionFetchResponse
 from tidegauge.impl.server.broker.partition import Partition
-from tidegauge.impl.server.reads import follower_request, partition_responses
+from tidegauge.impl.server.requests.reads import follower_request, partition_responses
 from tidegauge.impl.wire.fetch_messages import INITIAL_EPOCH, NO_SESSION, FetchRequest, FetchResponse, ForgottenTopic
 
 _LARGEST_EPOCH: Final = (1 << 31) - 1

@@ -20,7 +20,7 @@ from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.records.slices import Sliced
 from tidegauge.impl.server.error_responses.refused import refused
-from tidegauge.impl.server.rights import cluster_error
+from tidegauge.impl.server.requests.rights import cluster_error
 from tidegauge.impl.server.transport.authorization import Operation
 from tidegauge.impl.wire.channel import NoResponseError, UnreachableError
 from tidegauge.impl.wire.codecs import encoding_request

@@ -46,7 +46,7 @@ from tidegauge.impl.server.broker.partition import Partition, TopicPartition
 from tidegauge.impl.server.broker.replica_effects import HostedLogUpkeep, ReplicaEffects
 from tidegauge.impl.server.broker.replicas_without_room import ReplicasWithoutRoom
 from tidegauge.impl.server.broker.withdrawn_replicas import WithdrawnReplicas
-from tidegauge.impl.server.config import ServerConfig
+from tidegauge.impl.server.settings.server_config import ServerConfig
 from tidegauge.impl.server.trace.tracer import Tracer
 from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.errors import CorruptLogError

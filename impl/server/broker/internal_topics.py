@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tidegauge.impl.server.broker.dynamic_config import DynamicConfig
     from tidegauge.impl.server.broker.metadata_cache import MetadataCache
     from tidegauge.impl.server.broker.metadata_loader import MetadataLoader
-    from tidegauge.impl.server.config import ServerConfig
+    from tidegauge.impl.server.settings.server_config import ServerConfig
 
 LOGGER: Final = logging.getLogger(__name__)
 BY_DEFAULT: Final = -1

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from tidegauge.impl.server.broker.dynamic_config import DynamicConfig
     from tidegauge.impl.server.broker.metadata_cache import MetadataCache
     from tidegauge.impl.server.broker.registration import Registration
-    from tidegauge.impl.server.config import ServerConfig
     from tidegauge.impl.server.node import Node
+    from tidegauge.impl.server.settings.server_config import ServerConfig
     from tidegauge.impl.server.transport.security.cluster_secret import ClusterSecret
     from tidegauge.impl.server.transport.security.principals import PrincipalMapping
 

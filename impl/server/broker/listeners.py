@@ -16,8 +16,8 @@ from tidegauge.impl.ports.network import Address, peer_host
 from tidegauge.impl.ports.repeated_lines import RepeatedLines
 from tidegauge.impl.server.broker.listener import BrokerListener
 from tidegauge.impl.server.broker.registration import Endpoint
-from tidegauge.impl.server.config import FIELDS, ServerConfig, limits_per_ip
-from tidegauge.impl.server.settings import INT_MAX
+from tidegauge.impl.server.settings.fields import INT_MAX
+from tidegauge.impl.server.settings.server_config import FIELDS, ServerConfig, limits_per_ip
 
 if TYPE_CHECKING:
     from tidegauge.impl.server.broker.dynamic_config import DynamicConfig

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tidegauge.impl.ports.clock import Clock
     from tidegauge.impl.ports.disk import Disk
     from tidegauge.impl.server.broker.replica_manager import ReplicaManager
-    from tidegauge.impl.server.config import ServerConfig
+    from tidegauge.impl.server.settings.server_config import ServerConfig
     from tidegauge.impl.server.trace.tracer import Tracer
     from tidegauge.impl.storage.log_directories import CheckpointWrite
 

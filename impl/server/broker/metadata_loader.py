@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tidegauge.impl.server.broker.metadata_cache import MetadataCache
     from tidegauge.impl.server.broker.metadata_notes import MetadataNotes
     from tidegauge.impl.server.broker.replica_manager import ReplicaManager
-    from tidegauge.impl.server.config import ServerConfig
+    from tidegauge.impl.server.settings.server_config import ServerConfig
     from tidegauge.impl.server.trace.tracer import Tracer
 
 CATCH_UP_MS: Final = 500

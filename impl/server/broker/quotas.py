@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from kio.schema.delete_topics.v6.response import DeleteTopicsResponse
 
     from tidegauge.impl.ports.clock import Clock
-    from tidegauge.impl.server.config import ServerConfig
+    from tidegauge.impl.server.settings.server_config import ServerConfig
     from tidegauge.impl.server.transport.context import Handler, RequestContext
 
 DEFAULT: Final = ""

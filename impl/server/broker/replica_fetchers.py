@@ -25,7 +25,7 @@ from tidegauge.impl.server.broker.partition import Partition, TopicPartition
 if TYPE_CHECKING:
     from tidegauge.impl.ports.clock import Clock
     from tidegauge.impl.server.broker.tasks import BrokerTasks
-    from tidegauge.impl.server.config import ServerConfig
+    from tidegauge.impl.server.settings.server_config import ServerConfig
 
 NEWCOMERS_WAIT_MS: Final = 20
 """How long a leader may hold a request for newcomers; their own fetcher waits at most that long to take them over."""

@@ -61,7 +61,7 @@ from tidegauge.impl.server.broker.replica_reader import READS_AT_ONCE, ReadLimit
 from tidegauge.impl.server.broker.replica_selection import ReplicaSelector
 from tidegauge.impl.server.pace import SLICE, Pace
 from tidegauge.impl.server.purgatory import Wait, Watch, wait_here
-from tidegauge.impl.server.reads import PartitionRead, ReadOutcome
+from tidegauge.impl.server.requests.reads import PartitionRead, ReadOutcome
 from tidegauge.impl.server.trace.tracer import Tracer
 from tidegauge.impl.storage.log_directories import LogDirectories
 from tidegauge.impl.storage.timestamp_search import KnownPoints, TimestampOffset

@@ -27,7 +27,7 @@ from tidegauge.impl.server.broker.replica_effects import ReplicaEffects
 from tidegauge.impl.server.broker.replica_selection import ReplicaSelector
 from tidegauge.impl.server.broker.unfed_followers import RepeatedFetches
 from tidegauge.impl.server.pace import Pace
-from tidegauge.impl.server.reads import NO_PREFERENCE, PartitionRead, ReadOutcome
+from tidegauge.impl.server.requests.reads import NO_PREFERENCE, PartitionRead, ReadOutcome
 from tidegauge.impl.server.trace.tracer import Tracer
 
 READS_AT_ONCE: Final = 64

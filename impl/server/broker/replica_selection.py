@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidegauge.impl.server.config import RACK_AWARE_SELECTOR
-from tidegauge.impl.server.reads import NO_PREFERENCE
+from tidegauge.impl.server.requests.reads import NO_PREFERENCE
+from tidegauge.impl.server.settings.server_config import RACK_AWARE_SELECTOR
 
 if TYPE_CHECKING:
     from tidegauge.impl.server.broker.metadata_cache import MetadataCache
     from tidegauge.impl.server.broker.partition import Partition
-    from tidegauge.impl.server.config import ServerConfig
+    from tidegauge.impl.server.settings.server_config import ServerConfig
 
 
 class ReplicaSelector:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tidegauge.impl.server.broker.metadata_loader import MetadataLoader
     from tidegauge.impl.server.broker.registration import Registration
     from tidegauge.impl.server.broker.tasks import BrokerTasks
-    from tidegauge.impl.server.config import ServerConfig
+    from tidegauge.impl.server.settings.server_config import ServerConfig
 
 LOGGER: Final = logging.getLogger(__name__)
 

@@ -9,9 +9,9 @@ from kio.schema.delete_acls.v3.response import DeleteAclsFilterResult, DeleteAcl
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.metadata.access import Acl, AclFilter
-from tidegauge.impl.server.acl_messages import acl_filter, created_acl
 from tidegauge.impl.server.error_responses.acls import delete_acls_error
 from tidegauge.impl.server.error_responses.refused import refused
+from tidegauge.impl.server.requests.acls import acl_filter, created_acl
 from tidegauge.impl.wire.primitives import NO_WAIT, i8
 
 if TYPE_CHECKING:
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from kio.schema.create_acls.v3.request import CreateAclsRequest
     from kio.schema.delete_acls.v3.request import DeleteAclsRequest
 
-    from tidegauge.impl.server.acl_messages import Unusable
     from tidegauge.impl.server.controller.decisions import Decisions
     from tidegauge.impl.server.pace import Pace
+    from tidegauge.impl.server.requests.acls import Unusable
     from tidegauge.impl.server.transport.context import RequestContext
 
 PART: Final = 100

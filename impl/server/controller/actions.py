@@ -18,9 +18,9 @@ from tidegauge.impl.server.controller.held_elections import PREFERRED, elect
 if TYPE_CHECKING:
     from tidegauge.impl.controller.controller import Controller
     from tidegauge.impl.ports.clock import Clock
-    from tidegauge.impl.server.config import ServerConfig
     from tidegauge.impl.server.controller.decisions import Decisions, Turn
     from tidegauge.impl.server.controller.metadata_log import ServedMetadataLog
+    from tidegauge.impl.server.settings.server_config import ServerConfig
 
 DISK_CHECK_INTERVAL_MS: Final = 5_000
 """How often a controller that decides nothing checks that it still could."""

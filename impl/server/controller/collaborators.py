@@ -12,11 +12,11 @@ import attrs
 if TYPE_CHECKING:
     from tidegauge.impl.controller.controller import Controller
     from tidegauge.impl.ports.clock import Clock
-    from tidegauge.impl.server.config import ServerConfig
     from tidegauge.impl.server.controller.broker_processes import BrokerProcesses
     from tidegauge.impl.server.controller.decisions import Decisions
     from tidegauge.impl.server.controller.draws import Draws
     from tidegauge.impl.server.controller.metadata_fetches import MetadataFetches
+    from tidegauge.impl.server.settings.server_config import ServerConfig
 
 
 @attrs.frozen(eq=False, repr=False)

@@ -14,7 +14,7 @@ from tidegauge.impl.partition.messages import PartitionFetchResponse
 from tidegauge.impl.ports.repeated_lines import RepeatedLines
 from tidegauge.impl.server.controller.observers import Observers
 from tidegauge.impl.server.purgatory import Purgatory
-from tidegauge.impl.server.reads import PartitionRead, ReadOutcome, fetch_response, partition_reads
+from tidegauge.impl.server.requests.reads import PartitionRead, ReadOutcome, fetch_response, partition_reads
 from tidegauge.impl.wire.fetch_messages import fetch_error
 from tidegauge.impl.wire.produce_messages import NodeEndpoint
 

@@ -19,8 +19,6 @@ from tidegauge.impl.controller.controller import Controller
 from tidegauge.impl.metadata.log import Leadership, NotLeaderError
 from tidegauge.impl.ports.log_lines import NODE
 from tidegauge.impl.ports.network import Address, Listener
-from tidegauge.impl.server.api_versions import api_versions_response
-from tidegauge.impl.server.config import DYNAMIC_CONFIGS, group_settings
 from tidegauge.impl.server.controller.actions import ControllerActions
 from tidegauge.impl.server.controller.broker_processes import BrokerProcesses
 from tidegauge.impl.server.controller.collaborators import ControllerCollaborators
@@ -38,7 +36,10 @@ from tidegauge.impl.server.controller.metadata_log import (
 from tidegauge.impl.server.controller_handlers import CONTROLLER_HANDLERS
 from tidegauge.impl.server.error_responses.refused import refused
 from tidegauge.impl.server.error_responses.table import error_response, making_error_response
-from tidegauge.impl.server.rights import cluster_error
+from tidegauge.impl.server.requests.api_versions import api_versions_response
+from tidegauge.impl.server.requests.rights import cluster_error
+from tidegauge.impl.server.settings.server_config import DYNAMIC_CONFIGS, group_settings
+from tidegauge.impl.server.settings.voters import check_membership
 from tidegauge.impl.server.transport.authorization import Operation
 from tidegauge.impl.server.transport.connection import Connection
 from tidegauge.impl.server.transport.context import Handler, RequestContext
@@ -47,7 +48,6 @@ from tidegauge.impl.server.transport.handlers import Handlers
 from tidegauge.impl.server.transport.security.cluster_secret import NodesOnly
 from tidegauge.impl.server.transport.security.failed_logins import FailedLogins
 from tidegauge.impl.server.transport.service import Service
-from tidegauge.impl.server.voters import check_membership
 from tidegauge.impl.storage.log_directories import lock_directory
 from tidegauge.impl.wire.apis import CONTROLLER_APIS, ApiKey
 

@@ -15,7 +15,7 @@ from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.ports.network import Address
 from tidegauge.impl.server.controller.observers import ObserverState
-from tidegauge.impl.server.voters import Voter, parse_voters
+from tidegauge.impl.server.settings.voters import Voter, parse_voters
 from tidegauge.impl.wire.primitives import BrokerId, TopicName, i32, i64, u16
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from tidegauge.impl.controller.controller import Controller
     from tidegauge.impl.ports.clock import Clock
-    from tidegauge.impl.server.config import ServerConfig
     from tidegauge.impl.server.controller.metadata_fetches import MetadataFetches
+    from tidegauge.impl.server.settings.server_config import ServerConfig
     from tidegauge.impl.server.transport.context import RequestContext
 
 METADATA_PARTITION: Final = ("__cluster_metadata", 0)

@@ -9,8 +9,8 @@ import attrs
 from tidegauge.impl.metadata.config_types import ConfigType
 from tidegauge.impl.metadata.image import ClusterImage
 from tidegauge.impl.metadata.topic_configs import TOPIC_CONFIGS
-from tidegauge.impl.server.config import ServerConfig
-from tidegauge.impl.server.config_sources import Sources, in_own_unit
+from tidegauge.impl.server.settings.server_config import ServerConfig
+from tidegauge.impl.server.settings.sources import Sources, in_own_unit
 
 NO_BROKER = -1
 """The controller has no settings of a single broker."""

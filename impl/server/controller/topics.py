@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from tidegauge.impl.controller.controller import Controller
     from tidegauge.impl.controller.decision import Proposal
     from tidegauge.impl.controller.reassignments import Refusal
-    from tidegauge.impl.server.config import ServerConfig
     from tidegauge.impl.server.controller.decisions import Decisions, Turn
     from tidegauge.impl.server.controller.draws import Draws
+    from tidegauge.impl.server.settings.server_config import ServerConfig
     from tidegauge.impl.server.transport.context import RequestContext
 
 MAX_PARTITIONS_AT_ONCE: Final = 10_000

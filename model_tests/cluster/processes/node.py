@@ -19,9 +19,9 @@ from tidegauge.impl.ports.clock import SystemClock
 from tidegauge.impl.ports.disk import RealDisk
 from tidegauge.impl.ports.network import Address, TcpNetwork
 from tidegauge.impl.server.broker_server import Broker
-from tidegauge.impl.server.config import ServerConfig
 from tidegauge.impl.server.controller.node import ControllerNode
 from tidegauge.impl.server.node import Node
+from tidegauge.impl.server.settings.server_config import ServerConfig
 from tidegauge.impl.server.trace.tracer import Tracer
 from tidegauge.impl.server.transport.security.cluster_secret import ClusterSecret
 

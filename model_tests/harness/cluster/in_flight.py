@@ -20,7 +20,7 @@ from tidegauge.impl.records.batches import headers
 from tidegauge.impl.records.lazy import in_memory
 from tidegauge.impl.records.payload import decode_records
 from tidegauge.impl.server.broker.alter_partition import core_response_of
-from tidegauge.impl.server.reads import partition_reads, partition_responses
+from tidegauge.impl.server.requests.reads import partition_reads, partition_responses
 from tidegauge.impl.wire.apis import ApiKey
 from tidegauge.impl.wire.codecs import decode_request, decode_response, encode_request
 from tidegauge.model_tests.harness.cores import abstraction

@@ -19,7 +19,7 @@ from kio.schema.errors import ErrorCode
 from tidegauge.impl.client import requests
 from tidegauge.impl.server.broker.alter_partition import wire_request_of
 from tidegauge.impl.server.broker_server import Broker
-from tidegauge.impl.server.reads import follower_request, partition_responses
+from tidegauge.impl.server.requests.reads import follower_request, partition_responses
 from tidegauge.impl.wire.channel import Channel, NoResponseError
 from tidegauge.impl.wire.primitives import BrokerId, i16, i64, u16
 from tidegauge.model_tests.harness.cluster.binding import (

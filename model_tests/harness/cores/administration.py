@@ -19,7 +19,7 @@ from tidegauge.impl.controller.producer_ids import LAST_PRODUCER_ID, ProducerIds
 from tidegauge.impl.metadata.image import ClusterImage
 from tidegauge.impl.metadata.records import ProducerIdsRecord, RegisterBrokerRecord
 from tidegauge.impl.partition.messages import AlterPartitionRequest
-from tidegauge.impl.server.config import DYNAMIC_CONFIGS
+from tidegauge.impl.server.settings.server_config import DYNAMIC_CONFIGS
 from tidegauge.model_tests.harness.cores.administration_abstraction import (
     BLOCK,
     MetadataOfController,

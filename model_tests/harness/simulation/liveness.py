@@ -24,7 +24,7 @@ from tidegauge.impl.client.client import ALL, Client
 from tidegauge.impl.client.errors import KafkaError
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.partition.registration import NO_LEADER, PartitionRegistration
-from tidegauge.impl.server.config import ServerConfig
+from tidegauge.impl.server.settings.server_config import ServerConfig
 from tidegauge.model_tests.harness.simulation.faults import Injector
 from tidegauge.model_tests.harness.simulation.options import Options
 from tidegauge.model_tests.harness.simulation.recorder import Recorder

@@ -20,8 +20,8 @@ from tidegauge.impl.client.errors import KafkaError
 from tidegauge.impl.metadata.config_resources import MOST_SETTINGS, AlterOperation, too_many_settings
 from tidegauge.impl.metadata.config_types import ConfigType
 from tidegauge.impl.metadata.topic_configs import TOPIC_CONFIGS
-from tidegauge.impl.server.config import BROKER_CONFIGS, UPDATES
-from tidegauge.impl.server.config_sources import ConfigSource
+from tidegauge.impl.server.settings.server_config import BROKER_CONFIGS, UPDATES
+from tidegauge.impl.server.settings.sources import ConfigSource
 from tidegauge.impl.server.transport.authorization import CLUSTER_NAME, Operation, ResourceType
 from tidegauge.impl.wire.primitives import TopicName, f64, i8, i32, millis
 from tidegauge.model_tests.server.asking import Asker, asker, asking, forbid

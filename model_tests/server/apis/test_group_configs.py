@@ -9,7 +9,7 @@ from kio.schema.list_config_resources.v1.request import ListConfigResourcesReque
 from tidegauge.impl.metadata.config_resources import AlterOperation
 from tidegauge.impl.metadata.group_configs import GROUP_CONFIGS
 from tidegauge.impl.server.apis.configs import MOST_GROUPS
-from tidegauge.impl.server.config_sources import ConfigSource
+from tidegauge.impl.server.settings.sources import ConfigSource
 from tidegauge.impl.wire.primitives import i8
 from tidegauge.model_tests.server.apis.test_configs import GROUP, alter, described, entry, places
 from tidegauge.model_tests.server.asking import asker, asking

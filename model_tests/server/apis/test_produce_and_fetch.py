@@ -15,7 +15,7 @@ from tidegauge.impl.records.batches import Compression
 from tidegauge.impl.records.lazy import in_memory
 from tidegauge.impl.records.payload import ProducerIdentity, Record, build_batch, decode_batches
 from tidegauge.impl.server.broker.replica_reader import LEADER_MOVED
-from tidegauge.impl.server.config import RACK_AWARE_SELECTOR
+from tidegauge.impl.server.settings.server_config import RACK_AWARE_SELECTOR
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
 from tidegauge.impl.wire.apis import BROKER_APIS, PRODUCE_SERVED_FROM, ApiKey
 from tidegauge.impl.wire.channel import Channel, NoResponseError

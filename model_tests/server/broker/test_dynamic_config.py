@@ -8,7 +8,7 @@ from tidegauge.impl.metadata.config_resources import ALL_BROKERS
 from tidegauge.impl.metadata.image import ClusterImage
 from tidegauge.impl.metadata.records import BrokerConfigRecord
 from tidegauge.impl.server.broker.dynamic_config import DynamicConfig
-from tidegauge.impl.server.config import ServerConfig
+from tidegauge.impl.server.settings.server_config import ServerConfig
 
 NAME = "max.connections"
 

@@ -14,10 +14,10 @@ from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.cluster.security import Security
 from tidegauge.impl.metadata.config_resources import AlterOperation
 from tidegauge.impl.metadata.topic_configs import TOPIC_CONFIGS
-from tidegauge.impl.server.config import DYNAMIC_CONFIGS, FIELDS, UPDATES
-from tidegauge.impl.server.config_sources import ConfigSource
-from tidegauge.impl.server.settings import Update
-from tidegauge.impl.server.settings_without_effect import NO_EFFECT, WITHOUT_EFFECT
+from tidegauge.impl.server.settings.fields import Update
+from tidegauge.impl.server.settings.server_config import DYNAMIC_CONFIGS, FIELDS, UPDATES
+from tidegauge.impl.server.settings.sources import ConfigSource
+from tidegauge.impl.server.settings.without_effect import NO_EFFECT, WITHOUT_EFFECT
 from tidegauge.model_tests.server.apis.test_configs import BROKER, alter, entry
 from tidegauge.model_tests.server.asking import Asker, asking
 from tidegauge.model_tests.server.transport.security.certificates import Authority

@@ -11,7 +11,7 @@ from kio.schema.errors import ErrorCode
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.partition.messages import EpochEndOffset, PartitionFetchResponse
 from tidegauge.impl.server.broker.fetch_sessions import EVICTION_MS, FetchSessions, SessionFetch
-from tidegauge.impl.server.reads import PartitionRead, ReadOutcome
+from tidegauge.impl.server.requests.reads import PartitionRead, ReadOutcome
 from tidegauge.impl.wire.channel import Channel
 from tidegauge.impl.wire.fetch_messages import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic
 from tidegauge.model_tests.simulated import simulated

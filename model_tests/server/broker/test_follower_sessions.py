@@ -15,7 +15,7 @@ from tidegauge.impl.partition.messages import FollowerFetch, PartitionFetchRespo
 from tidegauge.impl.records.payload import Record, build_batch
 from tidegauge.impl.server.broker.fetch_schedule import Lane
 from tidegauge.impl.server.broker.follower_sessions import FollowerSession
-from tidegauge.impl.server.reads import PartitionRead, ReadOutcome, fetch_response
+from tidegauge.impl.server.requests.reads import PartitionRead, ReadOutcome, fetch_response
 from tidegauge.impl.wire.fetch_messages import INITIAL_EPOCH, NO_SESSION, FetchRequest, FetchResponse
 from tidegauge.model_tests.simulated import simulated
 

@@ -16,7 +16,7 @@ from tidegauge.impl.server.broker.dynamic_config import DynamicConfig
 from tidegauge.impl.server.broker.membership import Membership
 from tidegauge.impl.server.broker.metadata_cache import MetadataCache
 from tidegauge.impl.server.broker.registration import Registration
-from tidegauge.impl.server.config import ServerConfig
+from tidegauge.impl.server.settings.server_config import ServerConfig
 from tidegauge.impl.server.trace.tracer import Tracer
 from tidegauge.impl.wire.channel import NoResponseError
 from tidegauge.impl.wire.primitives import NO_WAIT

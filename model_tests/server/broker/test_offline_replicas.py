@@ -18,7 +18,7 @@ from tidegauge.impl.ports.simulated_disk import SimulatedDisk
 from tidegauge.impl.records.payload import Record, build_batch
 from tidegauge.impl.server.broker.high_watermark_checkpoint import HighWatermarkCheckpoint
 from tidegauge.impl.server.broker.hosted_partitions import HostedPartitions
-from tidegauge.impl.server.config import ServerConfig
+from tidegauge.impl.server.settings.server_config import ServerConfig
 from tidegauge.impl.server.trace.tracer import Tracer
 from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.log_directories import LogDirectories

@@ -19,7 +19,7 @@ from tidegauge.impl.server.broker.appends import AppendOutcome, AppendState, Par
 from tidegauge.impl.server.broker.record_deletions import AT_ONCE, PartitionDeletion
 from tidegauge.impl.server.broker.replica_manager import ReplicaManager
 from tidegauge.impl.server.pace import line
-from tidegauge.impl.server.reads import PartitionRead, ReadOutcome
+from tidegauge.impl.server.requests.reads import PartitionRead, ReadOutcome
 from tidegauge.model_tests.simulated import simulated
 
 T = TypeVar("T")

@@ -13,7 +13,7 @@ from tidegauge.impl.ports.clock import SimulatedClock
 from tidegauge.impl.server.broker.fetch_sessions import EVICTION_MS, FetchSessions, SessionFetch
 from tidegauge.impl.server.broker.partition import TopicPartition
 from tidegauge.impl.server.purgatory import Purgatory
-from tidegauge.impl.server.reads import PartitionRead, ReadOutcome
+from tidegauge.impl.server.requests.reads import PartitionRead, ReadOutcome
 from tidegauge.impl.wire.fetch_messages import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from tidegauge.model_tests.partition.replicas import BROKER_EPOCHS, EVERYTHING, Partition
 from tidegauge.model_tests.simulated import simulated

@@ -30,11 +30,11 @@ from tidegauge.impl.ports.network import Address, Network
 from tidegauge.impl.server.broker.active_controller import ActiveController
 from tidegauge.impl.server.broker.controller_link import NotControllerError
 from tidegauge.impl.server.broker_server import Broker
-from tidegauge.impl.server.config import ServerConfig
 from tidegauge.impl.server.controller.decisions import Turn
 from tidegauge.impl.server.controller.node import ControllerNode
 from tidegauge.impl.server.node import Node
 from tidegauge.impl.server.pace import SLICE, Pace
+from tidegauge.impl.server.settings.server_config import ServerConfig
 from tidegauge.impl.server.trace.tracer import Tracer
 from tidegauge.impl.server.transport.security.cluster_secret import ClusterSecret
 from tidegauge.impl.wire.fetch_messages import FetchPartition, FetchRequest, FetchTopic

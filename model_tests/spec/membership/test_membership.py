@@ -18,7 +18,7 @@ from tidegauge.impl.partition.messages import EpochEndOffset
 from tidegauge.impl.server.broker import departures
 from tidegauge.impl.server.broker.metadata_cache import MetadataCache
 from tidegauge.impl.server.controller.metadata_fetches import MetadataFetches
-from tidegauge.impl.server.reads import PartitionRead
+from tidegauge.impl.server.requests.reads import PartitionRead
 from tidegauge.impl.storage.leader_epoch_cache import EpochEntry, LeaderEpochCache
 from tidegauge.model_tests.spec.counts import counted
 from tidegauge.spec.kernel.explorer import Stop, explore

@@ -23,7 +23,7 @@ from tidegauge.impl.metadata.access import EVERYBODY, WILDCARD, AccessControlLis
 from tidegauge.impl.server.transport.authorization import AllowAll, Authorizer, Operation, Principal, ResourceType
 
 if TYPE_CHECKING:
-    from tidegauge.impl.server.config import ServerConfig
+    from tidegauge.impl.server.settings.server_config import ServerConfig
 
 REMEMBERED: Final = 10_000
 """Decisions that are kept at most."""

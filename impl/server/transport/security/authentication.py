@@ -24,7 +24,7 @@ from tidegauge.impl.server.transport.security.settings import JAAS
 from tidegauge.impl.server.transport.security.users import parse_jaas_users, parse_users
 
 if TYPE_CHECKING:
-    from tidegauge.impl.server.config import ServerConfig
+    from tidegauge.impl.server.settings.server_config import ServerConfig
     from tidegauge.impl.server.transport.security.failed_logins import FailedLogins
 
 SALT_BYTES: Final = 16

@@ -36,7 +36,7 @@ from tidegauge.impl.wire.channel import UnreachableError
 if TYPE_CHECKING:
     from tidegauge.impl.ports.clock import Clock
     from tidegauge.impl.ports.randomness import Randomness
-    from tidegauge.impl.server.config import ServerConfig
+    from tidegauge.impl.server.settings.server_config import ServerConfig
     from tidegauge.impl.server.transport.security.failed_logins import FailedLogins
 
 MECHANISM: Final = ScramMechanism.SCRAM_SHA_256

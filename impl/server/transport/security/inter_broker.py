@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from tidegauge.impl.ports.randomness import Randomness
     from tidegauge.impl.ports.tls import TlsSettings
-    from tidegauge.impl.server.config import ServerConfig
+    from tidegauge.impl.server.settings.server_config import ServerConfig
 
 LOGGER: Final = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from tidegauge.impl.ports.tls import TlsSettings
 from tidegauge.impl.server.transport.security.listeners import ListenerSpec, listener_config
 
 if TYPE_CHECKING:
-    from tidegauge.impl.server.config import ServerConfig
+    from tidegauge.impl.server.settings.server_config import ServerConfig
 
 
 def tls_settings(spec: ListenerSpec, config: ServerConfig) -> TlsSettings:

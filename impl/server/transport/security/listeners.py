@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 import attrs
 
 from tidegauge.impl.ports.network import Address
-from tidegauge.impl.server.config import FIELDS, ServerConfig
+from tidegauge.impl.server.settings.server_config import FIELDS, ServerConfig
 from tidegauge.impl.server.transport.security.settings import JAAS
 from tidegauge.impl.server.transport.security.users import parse_jaas_login
 

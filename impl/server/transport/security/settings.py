@@ -12,7 +12,7 @@ from typing import Final
 import attrs
 
 from tidegauge.impl.metadata.config_types import ConfigType, members_of
-from tidegauge.impl.server.settings import Configuration, Update, flag, names, password, text, whole
+from tidegauge.impl.server.settings.fields import Configuration, Update, flag, names, password, text, whole
 
 PER_LISTENER: Final = Update.PER_LISTENER
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")

@@ -21,7 +21,7 @@ from tidegauge.impl.metadata.image import ClusterImage
 from tidegauge.impl.partition.registration import PartitionRegistration
 from tidegauge.impl.server.broker.alter_partition import wire_request_of
 from tidegauge.impl.server.broker.partition import Partition
-from tidegauge.impl.server.reads import follower_request, partition_responses
+from tidegauge.impl.server.requests.reads import follower_request, partition_responses
 from tidegauge.model_tests.harness.cluster.binding import (
     FOR_EVER_MS,
     PARTITION,

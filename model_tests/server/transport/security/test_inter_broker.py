@@ -19,7 +19,7 @@ from tidegauge.impl.cluster.security import Security, allow
 from tidegauge.impl.metadata.access import Acl
 from tidegauge.impl.ports.network import Address
 from tidegauge.impl.ports.randomness import SeededRandomness
-from tidegauge.impl.server.config import ServerConfig
+from tidegauge.impl.server.settings.server_config import ServerConfig
 from tidegauge.impl.server.transport.security.cluster_secret import ClusterSecret
 from tidegauge.impl.server.transport.security.exchanges import AuthenticationFailedError
 from tidegauge.impl.server.transport.security.inter_broker import InterBroker

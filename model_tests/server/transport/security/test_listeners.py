@@ -14,7 +14,7 @@ from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, Descr
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.cluster.security import Security, allow, deny
 from tidegauge.impl.ports.network import Address
-from tidegauge.impl.server.config import ServerConfig
+from tidegauge.impl.server.settings.server_config import ServerConfig
 from tidegauge.impl.server.transport.security.listeners import (
     ListenerSpec,
     SecurityProtocol,

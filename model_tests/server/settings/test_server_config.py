@@ -15,8 +15,8 @@ from tidegauge.impl.metadata.topic_configs import (
     config_error,
     config_value,
 )
-from tidegauge.impl.server.config import SERVER_CONFIGS, ServerConfig
-from tidegauge.impl.server.settings import Configuration, flag, names, password, ratio, text, whole
+from tidegauge.impl.server.settings.fields import Configuration, flag, names, password, ratio, text, whole
+from tidegauge.impl.server.settings.server_config import SERVER_CONFIGS, ServerConfig
 from tidegauge.impl.storage.config import LogConfig
 
 HOUR_MS = 3_600_000

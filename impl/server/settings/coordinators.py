@@ -9,7 +9,7 @@ import attrs
 from tidegauge.impl.coordinators.groups.consumer.assignor_names import ASSIGNOR_NAMES
 from tidegauge.impl.coordinators.groups.migration.policy import Policy
 from tidegauge.impl.metadata.config_types import ConfigType
-from tidegauge.impl.server.settings import INT_MAX, Update, flag, names, text, whole
+from tidegauge.impl.server.settings.fields import INT_MAX, Update, flag, names, text, whole
 from tidegauge.impl.server.transport.security.settings import SecuritySettings
 
 SHORT_MAX: Final = (1 << 15) - 1

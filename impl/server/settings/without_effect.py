@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from tidegauge.impl.metadata.config_types import ConfigType, Rule, Setting, anything, at_least, between
-from tidegauge.impl.server.settings import LONG_MAX, Update
+from tidegauge.impl.server.settings.fields import LONG_MAX, Update
 
 _INT, _LONG, _DOUBLE, _TEXT = ConfigType.INT, ConfigType.LONG, ConfigType.DOUBLE, ConfigType.STRING
 _LIST, _CLASS, _FLAG, _SECRET = ConfigType.LIST, ConfigType.CLASS, ConfigType.BOOLEAN, ConfigType.PASSWORD

@@ -19,7 +19,7 @@ from tidegauge.impl.metadata.config_types import Setting, as_text
 from tidegauge.impl.metadata.group_configs import GroupSetting, group_default
 from tidegauge.impl.metadata.image import ClusterImage
 from tidegauge.impl.metadata.topic_configs import BROKER_SYNONYMS
-from tidegauge.impl.server.config import BROKER_CONFIGS, ServerConfig, group_settings
+from tidegauge.impl.server.settings.server_config import BROKER_CONFIGS, ServerConfig, group_settings
 
 
 class ConfigSource(IntEnum):

@@ -12,7 +12,7 @@ from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.records.slices import Sliced
 from tidegauge.impl.server.error_responses.refused import refused
-from tidegauge.impl.server.rights import cluster_error, group_error, transaction_error
+from tidegauge.impl.server.requests.rights import cluster_error, group_error, transaction_error
 
 if TYPE_CHECKING:
     from tidegauge.impl.server.transport.authorization import Operation

@@ -23,15 +23,15 @@ from tidegauge.impl.metadata.topic_configs import (
     config_error,
     defaults_with,
 )
-from tidegauge.impl.server import settings
-from tidegauge.impl.server.coordinator_settings import CoordinatorSettings
-from tidegauge.impl.server.settings import Update, flag, property_name, update_of, whole
-from tidegauge.impl.server.settings_without_effect import WITHOUT_EFFECT
+from tidegauge.impl.server.settings import fields
+from tidegauge.impl.server.settings.coordinators import CoordinatorSettings
+from tidegauge.impl.server.settings.fields import Update, flag, property_name, update_of, whole
+from tidegauge.impl.server.settings.voters import check_voters
+from tidegauge.impl.server.settings.without_effect import WITHOUT_EFFECT
 from tidegauge.impl.server.transport.security.settings import JAAS, setting_for_listener
-from tidegauge.impl.server.voters import check_voters
 
 LONG: Final = ConfigType.LONG
-CLUSTER_WIDE: Final = settings.Update.CLUSTER_WIDE
+CLUSTER_WIDE: Final = fields.Update.CLUSTER_WIDE
 RACK_AWARE_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 LEADER_SELECTOR: Final = "org.apache.kafka.common.replica.LeaderSelector"
 
@@ -68,7 +68,7 @@ class ServerConfig(CoordinatorSettings):
     max_connections_per_ip: int = whole(
         (1 << 31) - 1, least=0, doc="Connections from one address that a broker serves at once.", update=CLUSTER_WIDE
     )
-    max_connections_per_ip_overrides: str = settings.text(
+    max_connections_per_ip_overrides: str = fields.text(
         "", "The same for some addresses: ADDRESS:NUMBER, separated by commas.", rule=per_ip, update=CLUSTER_WIDE
     )
     max_connection_creation_rate: int = whole(
@@ -86,7 +86,7 @@ class ServerConfig(CoordinatorSettings):
     connections_max_idle_ms: int = whole(600_000, doc="A connection that is idle for this long is closed.", kind=LONG)
     fetch_max_bytes: int = whole(55 << 20, least=1024, doc="Most bytes of a fetch; its first batch may be larger.")
     max_incremental_fetch_session_cache_slots: int = whole(1_000, least=0, doc="Fetch sessions that a broker keeps.")
-    replica_selector_class: str = settings.text(
+    replica_selector_class: str = fields.text(
         "",
         "The class that selects the replica that a consumer should read from; by default the leader.",
         allowed=("", LEADER_SELECTOR, RACK_AWARE_SELECTOR),
@@ -107,8 +107,8 @@ class ServerConfig(CoordinatorSettings):
     replica_high_watermark_checkpoint_interval_ms: int = whole(
         5_000, doc="How often high watermarks are written to disk.", kind=LONG
     )
-    log_dir: str = settings.text("", "The log directory, where log.dirs names none.")
-    log_dirs: tuple[str, ...] = settings.names((), "The log directories; relative ones in the node's directory.")
+    log_dir: str = fields.text("", "The log directory, where log.dirs names none.")
+    log_dirs: tuple[str, ...] = fields.names((), "The log directories; relative ones in the node's directory.")
     log_cleaner_enable: bool = flag(True, "Whether logs with cleanup.policy=compact are compacted.")
     log_cleaner_threads: int = whole(1, doc="Logs that are compacted at once.", update=CLUSTER_WIDE)
     log_cleaner_backoff_ms: int = whole(
@@ -120,10 +120,10 @@ class ServerConfig(CoordinatorSettings):
         kind=LONG,
         update=CLUSTER_WIDE,
     )
-    log_cleaner_io_buffer_load_factor: float = settings.ratio(
+    log_cleaner_io_buffer_load_factor: float = fields.ratio(
         0.9, "How full an offset map may become.", least=0.01, update=CLUSTER_WIDE
     )
-    log_cleaner_io_max_bytes_per_second: float = settings.ratio(
+    log_cleaner_io_max_bytes_per_second: float = fields.ratio(
         1.7976931348623157e308,
         "Bytes that the cleaner may read and write in a second.",
         least=1.0,
@@ -163,7 +163,7 @@ class ServerConfig(CoordinatorSettings):
 
     broker_heartbeat_interval_ms: int = whole(2_000, doc="How often a broker sends a heartbeat.")
     broker_session_timeout_ms: int = whole(9_000, doc="A broker that sends no heartbeat for this long is fenced.")
-    controller_quorum_voters: tuple[str, ...] = settings.names(
+    controller_quorum_voters: tuple[str, ...] = fields.names(
         (), "The controllers: ID@HOST:PORT, separated by commas.", rule=check_voters
     )
     controller_quorum_request_timeout_ms: int = whole(
@@ -195,12 +195,12 @@ class ServerConfig(CoordinatorSettings):
         for name, value in properties.items():
             if (for_one := setting_for_listener(name)) in (*SERVER_CONFIGS, *JAAS.values()):
                 if for_one in SERVER_CONFIGS:
-                    settings.parse(SERVER_CONFIGS[for_one]._replace(name=name), value)
+                    fields.parse(SERVER_CONFIGS[for_one]._replace(name=name), value)
                 continue
             if name not in SERVER_CONFIGS and name not in BROKER_SYNONYMS and name not in TOPIC_CONFIGS:
                 raise ValueError(_unknown(name))
             if name in SERVER_CONFIGS:
-                parsed = settings.parse(SERVER_CONFIGS[name], value)
+                parsed = fields.parse(SERVER_CONFIGS[name], value)
                 if name in FIELDS:
                     values[name.replace(".", "_")] = parsed
         if wrong := brokers_group_settings_error(group_settings(properties)):
@@ -209,7 +209,7 @@ class ServerConfig(CoordinatorSettings):
         return cls(**values, topic_defaults=topic_defaults(properties), properties=given)
 
 
-_OF_FIELDS: Final = settings.settings_of(ServerConfig)
+_OF_FIELDS: Final = fields.settings_of(ServerConfig)
 FIELDS: Final[Mapping[str, Setting]] = {setting.name: setting for setting in _OF_FIELDS.values()}
 """The settings that are fields."""
 
@@ -265,7 +265,7 @@ def with_dynamic(config: ServerConfig, dynamic: Mapping[str, str]) -> ServerConf
     if not dynamic:
         return config
     own = {
-        name.replace(".", "_"): settings.parse(SERVER_CONFIGS[name], value)
+        name.replace(".", "_"): fields.parse(SERVER_CONFIGS[name], value)
         for name, value in dynamic.items()
         if name in FIELDS
     }
@@ -279,7 +279,7 @@ def with_dynamic(config: ServerConfig, dynamic: Mapping[str, str]) -> ServerConf
 def group_settings(properties: Mapping[str, Any]) -> Mapping[str, int]:
     """The defaults of groups in a node's settings, and the bounds of what groups may set, under brokers' names."""
     return {
-        name: settings.parse(setting, properties[name]) if name in properties else setting.default
+        name: fields.parse(setting, properties[name]) if name in properties else setting.default
         for name, setting in GROUP_BROKER_CONFIGS.items()
     }
 
