@@ -29,6 +29,7 @@ import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Final, Protocol, TypeAlias, TypeVar
 
 import trio
@@ -309,15 +310,19 @@ class RealFile(DescribedFile):
         self.raise_late_error()
         if self._closed:
             raise ValueError(f"{self.path} is closed")
-        self._descriptor = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
+        self._descriptor = _opened(self.path, create=False)
         return self._descriptor
+
+    @property
+    def is_synced(self) -> bool:
+        return not self.is_lasting or self.synced_changes >= self.changes
 
     def suspend(self, *, sync: bool) -> None:
         """Close the descriptor; with `sync`, write back first, for a sync on a later descriptor may miss the error."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is None:
             return
-        if sync and self.is_lasting and self.synced_changes < self.changes:
+        if sync and not self.is_synced:
             self._disk.sync_late(RealSync(self, descriptor, self.changes))
         else:
             os.close(descriptor)
@@ -373,14 +378,16 @@ class RealSync:
 class _Apart:
     """Holds one descriptor until it is released."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, descriptors: Descriptors) -> None:
         self._descriptor = descriptor
+        self._descriptors = descriptors
 
     def descriptor_of(self, file: RealFile) -> int:
         return self._descriptor
 
     def release(self, file: RealFile) -> None:
         file.suspend(sync=False)
+        self._descriptors.fill()
 
     def sync_late(self, sync: RealSync) -> None:
         raise AssertionError("it is never closed before it is released")
@@ -404,20 +411,23 @@ class RealDisk:
         self._newest: RealFile | None = None
 
     def open(self, path: str, *, create: bool = False) -> RealFile:
-        self.descriptors.make_room()
-        descriptor = _opened(path, create=create)
+        descriptor = self.descriptors.open_for_long(partial(_opened, path, create=create))
         file = RealFile(self, path, descriptor, is_lasting=self.is_lasting)
         self._open[file] = descriptor
+        self.descriptors.fill()
         self._files[path] = (*self._files.get(path, ()), file)
         self._newest = file
         return file
 
     def open_apart(self, path: str, *, create: bool = False) -> RealFile:
-        descriptor = _opened(path, create=create)
-        return RealFile(_Apart(descriptor), path, descriptor, is_lasting=self.is_lasting)
+        descriptor = self._opened_for_a_moment(path, create=create)
+        return RealFile(_Apart(descriptor, self.descriptors), path, descriptor, is_lasting=self.is_lasting)
+
+    def _opened_for_a_moment(self, path: str, *, create: bool = False) -> int:
+        return self.descriptors.open_for_a_moment(partial(_opened, path, create=create))
 
     def read_whole(self, path: str, most: int = ENDLESS) -> bytes | None:
-        descriptor = _opened(path, create=False)
+        descriptor = self._opened_for_a_moment(path)
         size = _size_of(descriptor, path)
         try:
             data = os.read(descriptor, size) if size <= most else None
@@ -428,6 +438,7 @@ class RealDisk:
             raise
         finally:
             os.close(descriptor)
+            self.descriptors.fill()
         return data
 
     def sync_late(self, sync: RealSync) -> None:
@@ -437,8 +448,7 @@ class RealDisk:
         """The file's descriptor, reopened if need be; marks the file as used most recently."""
         descriptor = self._open.get(file)
         if descriptor is None:
-            self.descriptors.make_room()
-            descriptor = self._open[file] = file.reopen()
+            descriptor = self._open[file] = self.descriptors.open_for_long(file.reopen)
         elif file is not self._newest:
             self._open.move_to_end(file)
         self._newest = file
@@ -450,6 +460,7 @@ class RealDisk:
         if namesakes := tuple(one for one in self._files.pop(file.path, ()) if one is not file):
             self._files[file.path] = namesakes
         file.suspend(sync=False)
+        self.descriptors.fill()
 
     @property
     def open_files(self) -> int:
@@ -463,7 +474,9 @@ class RealDisk:
         return os.stat(path).st_size
 
     def list_directory(self, path: str) -> Sequence[str]:
-        return sorted(os.listdir(path))
+        names = self.descriptors.open_for_a_moment(partial(os.listdir, path))
+        self.descriptors.fill()
+        return sorted(names)
 
     def rename(self, source: str, target: str) -> None:
         os.replace(source, target)
@@ -497,13 +510,15 @@ class RealDisk:
         os.rmdir(path)
 
     def sync_directory(self, path: str) -> None:
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+        descriptor = self.descriptors.open_for_a_moment(partial(os.open, path, flags))
         try:
             with _naming(path):
                 if self.is_lasting:
                     os.fsync(descriptor)
         finally:
             os.close(descriptor)
+            self.descriptors.fill()
 
     async def in_background(self, work: Callable[[], T]) -> T:
         if self._threads is None:

@@ -52,7 +52,7 @@ from tidegauge.impl.storage.noted_epochs import Beside, NotedEpochs
 from tidegauge.impl.storage.recovered import Recovered
 from tidegauge.impl.storage.recovery_points import Checkpointed, with_believed_point, without_point
 from tidegauge.impl.storage.segment import Segment
-from tidegauge.impl.storage.segment_names import LOG_SUFFIX
+from tidegauge.impl.storage.segment_names import LOG_SUFFIX, file_name
 from tidegauge.impl.storage.stray_segments import StraySegments
 from tidegauge.impl.storage.survey import MAX_RELATIVE_OFFSET, Around, Bounds
 from tidegauge.impl.storage.transaction_recovery import index_transactions
@@ -143,9 +143,12 @@ def recover_segments(
     def ends_at(offset: int) -> bool:
         if not names.bases:
             return False
-        with closing(Segment(disk, directory, names.bases[-1], config.index_interval_bytes, now_ms)) as last:
-            last.recover(LeaderEpochCache(), Bounds(names.bases[-1]), flushed=_ENDLESS)
-        return last.next_offset == offset and not last.damaged
+        filled = (one for one in reversed(names.bases) if disk.size(f"{directory}/{file_name(one, LOG_SUFFIX)}"))
+        base = next(filled, names.bases[-1])
+        with closing(Segment(disk, directory, base, config.index_interval_bytes, now_ms)) as last:
+            last.recover(LeaderEpochCache(), Bounds(base), flushed=_ENDLESS)
+        is_last = base == names.bases[-1] or names.bases[-1] == offset
+        return last.next_offset == offset and not last.damaged and is_last
 
     checkpointed = with_believed_point(directory, checkpointed, names.snapshots, entries, ends_at)
     starts_below = None if has_deleted or not entries else entries[0].start_offset

@@ -55,7 +55,7 @@ def with_believed_point(
 ) -> Checkpointed:
     """The same without the recovery point, if that is too low; it is told then.
 
-    `ends_at` says whether the last file is whole and ends at an offset.
+    `ends_at` says whether the last file is whole and ends at an offset, and if it is empty the last one that is not.
     """
     point = known.recovery_point
     if not known.clean_shutdown or not point:

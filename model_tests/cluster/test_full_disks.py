@@ -342,3 +342,51 @@ def test_a_process_without_descriptors_survives_and_goes_on_when_there_are_some(
     assert told["refused"].endswith(why)
     assert (told["values"][0], told["values"][-1]) == ("first", "last")
     assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 0
+
+
+ROLLING = """
+import attrs, json, logging, os, resource, sys, trio
+from tidegauge.impl.cluster.cluster import Cluster
+
+logging.basicConfig(level=logging.WARNING)
+
+async def run():
+    async with Cluster(1, seed=2, host="tcp", directory=sys.argv[1]) as cluster:
+        await cluster.create_topic("t")
+        async with cluster.client() as client:
+            await client.produce("t", b"first")
+            log = cluster.controller.log.log
+            log.config = attrs.evolve(log.config, segment_bytes=2_000)
+            taken = []
+            try:
+                while True:
+                    taken.append(os.open(os.devnull, os.O_RDONLY))
+            except OSError:
+                pass
+            segments = len(log.segment_base_offsets)
+            for number in range(30):
+                await client.create_topic(f"t{number}", 1, 1)
+                await client.produce(f"t{number}", b"x")
+            print(json.dumps({"rolls": len(log.segment_base_offsets) - segments, "took": len(taken)}))
+            for descriptor in taken:
+                os.close(descriptor)
+
+trio.run(run)
+"""
+
+
+def test_a_controller_without_descriptors_rolls_its_log_and_has_nobody_wait(tmp_path: Path) -> None:
+    """Each broker's request for a decision is given up after two seconds, which is when its client is told."""
+    ended = subprocess.run(
+        ["bash", "-c", 'ulimit -n 200 && exec "$@"', "-", sys.executable, "-c", ROLLING, str(tmp_path / "data")],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    told = json.loads(ended.stdout.splitlines()[-1])
+    assert told["rolls"] >= 3
+    assert told["took"] > 0
+    assert "no room: node=controller" not in ended.stderr
+    assert "no room: node=broker-0" not in ended.stderr

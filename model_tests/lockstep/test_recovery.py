@@ -167,6 +167,26 @@ def test_what_did_not_follow_a_log_by_a_rejected_recovery_point_follows_it_witho
     assert (tuple(pair.actions), pair.state.was_rejected, pair.state.gaps) == (actions, True, ((0, 2),))
 
 
+def test_an_empty_file_at_a_recovery_point_that_is_too_low_does_not_bear_it_out() -> None:
+    """The segment from 1 to 3 is lost. A snapshot says that the log ended at 3, and a stray file that it ended at 2."""
+    log = (Open(False), Append(1), Roll(), Append(2), Close())
+    actions = (*log, LowerPoint(2), LoseSegment(1), MakeUp(2, True), Open(False))
+    pair = CheckedLockstep(Recovery(max_appends=2, max_damages=3), RecoveryCores(Recovery()))
+    failure = failure_of(pair, actions)
+    assert failure is None, failure.words
+    assert (tuple(pair.actions), pair.state.gaps, pair.state.end) == (actions, ((1, 3),), 3)
+
+
+def test_a_recovery_point_that_is_too_low_is_not_borne_out_by_a_file_before_the_last_one() -> None:
+    """The segment from 1 to 2 is lost, and the last one is empty."""
+    log = (Open(False), Append(1), Roll(), Append(1), Roll(), Close())
+    actions = (*log, LowerPoint(1), LoseSegment(1), Open(False))
+    pair = CheckedLockstep(Recovery(max_appends=2, max_damages=2), RecoveryCores(Recovery()))
+    failure = failure_of(pair, actions)
+    assert failure is None, failure.words
+    assert (tuple(pair.actions), pair.state.gaps, pair.state.end) == (actions, ((1, 2),), 2)
+
+
 def test_a_start_without_leader_epochs_is_not_denied_by_their_empty_list() -> None:
     """A stray file and a recovery point that is too low had the log end before it (walk 33 of seed 3)."""
     log = (Open(False), StartAnew(2, False), Close(), LowerPoint(1), MakeUp(0, False))

@@ -6,15 +6,19 @@ import contextlib
 import errno
 import os
 import random
+import resource
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from tidegauge.impl.ports import disk as disks
+from tidegauge.impl.ports.descriptors import SPARE
 from tidegauge.impl.ports.disk import Disk, File, RealDisk
 from tidegauge.impl.ports.simulated_disk import CrashOutcome, SimulatedDisk
+from tidegauge.impl.storage import checkpoints
 
 
 @pytest.fixture(params=["real", "simulated"])
@@ -372,3 +376,77 @@ def test_an_error_of_the_system_says_which_file_it_is_about(
         with pytest.raises(OSError, match="No space left") as caught:
             operation(file)
     assert caught.value.filename == str(tmp_path / "data")
+
+
+# --- a process without descriptors -----------------------------------------------------------------------------------
+
+
+WRITERS = 4
+
+
+@pytest.fixture
+def no_descriptors() -> Iterator[Callable[[], None]]:
+    """Takes all descriptors that are left, until the test is over."""
+    taken: list[int] = []
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 40, hard))
+
+    def take() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                taken.append(os.open(os.devnull, os.O_RDONLY))
+
+    yield take
+    for descriptor in taken:
+        os.close(descriptor)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_without_descriptors_files_are_opened_in_the_place_of_others(
+    tmp_path: Path, no_descriptors: Callable[[], None]
+) -> None:
+    disk = RealDisk()
+    files = [disk.open(f"{tmp_path}/{number}", create=True) for number in range(3)]
+    no_descriptors()
+    for number in range(3, 20):
+        files.append(disk.open(f"{tmp_path}/{number}", create=True))
+    for round_ in range(2):
+        for number, file in enumerate(files):
+            file.append(b"%d " % (number + round_))
+    for number, file in enumerate(files):
+        file.sync()
+        assert file.read(0, 100) == b"%d %d " % (number, number + 1)
+        file.close()
+    assert disk.open_files == 0
+
+
+def test_without_descriptors_what_is_written_for_a_moment_is_written_in_any_thread(
+    tmp_path: Path, no_descriptors: Callable[[], None]
+) -> None:
+    disk = RealDisk()
+    log = disk.open(f"{tmp_path}/log", create=True)
+    no_descriptors()
+
+    def write(name: str) -> None:
+        for number in range(20):
+            checkpoints.write_atomically(disk, str(tmp_path), name, f"{number}")
+
+    with ThreadPoolExecutor(WRITERS) as threads:
+        for written in [threads.submit(write, f"note-{number}") for number in range(WRITERS)]:
+            written.result()
+    names = disk.list_directory(str(tmp_path))
+    assert names == ["log", *(f"note-{number}" for number in range(WRITERS))]
+    assert [disk.read_whole(f"{tmp_path}/{name}") for name in names[1:]] == [b"19"] * WRITERS
+    log.append(b"goes on")
+    assert log.read(0, 10) == b"goes on"
+    log.close()
+
+
+def test_spare_descriptors_are_let_go_of_with_the_last_file(tmp_path: Path) -> None:
+    before = set(os.listdir("/proc/self/fd"))
+    disk = RealDisk()
+    files = [disk.open(f"{tmp_path}/{number}", create=True) for number in range(3)]
+    assert len(set(os.listdir("/proc/self/fd")) - before) == 3 + SPARE
+    for file in files:
+        file.close()
+    assert set(os.listdir("/proc/self/fd")) == before

@@ -143,9 +143,10 @@ class Opening(Rules, Replacements):
         return 0 if state.is_clean and is_too_low else state.point
 
     def ends_at(self, state: State, offset: int) -> bool:
-        """Whether the last file is whole, and ends there."""
-        last = state.segments[-1:]
-        return any(one.end == offset and not one.torn and all(b.rot is None for b in one.batches) for one in last)
+        """Whether the last file is whole, and ends there; if it is empty, the last one does too that is not."""
+        last = [*state.segments[-1:], *[one for one in state.segments if one.batches or one.torn][-1:]]
+        is_whole = all(not one.torn and all(b.rot is None for b in one.batches) for one in last)
+        return is_whole and {one.end for one in last} == {offset}
 
     def is_rejected(self, point: int, known_end: int) -> bool:
         """Whether nothing else knows of what the recovery point says."""
