@@ -51,6 +51,7 @@ from tidegauge.impl.wire.codecs import encode_request
 from tidegauge.impl.wire.element_limits import most_elements
 from tidegauge.impl.wire.frames import LENGTH, FrameReader, FrameTooLargeError
 from tidegauge.impl.wire.produce_messages import ProducePartition, ProduceRequest, ProduceTopic
+from tidegauge.model_tests.records.odd_batches import with_payload
 from tidegauge.model_tests.server.large_requests import (
     SEARCHED,
     arrays,
@@ -60,7 +61,6 @@ from tidegauge.model_tests.server.large_requests import (
     message_class,
     versions,
 )
-from tidegauge.model_tests.wire.odd_batches import with_payload
 from tidegauge.model_tests.wire.sample_messages import sample
 
 DRAWS = 6

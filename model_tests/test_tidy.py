@@ -185,6 +185,13 @@ def test_the_rules_see_every_room() -> None:
     assert {"spec", "impl", "linearizability", "spark_check", "model_tests", "tidegauge"} <= seen
 
 
+def test_every_room_of_the_cluster_has_its_tests_in_a_folder_of_its_name() -> None:
+    rooms = [path for folder in ("impl", "impl/server") for path in (tidy.ROOT / folder).iterdir() if path.is_dir()]
+    names = {path.relative_to(tidy.ROOT / "impl").as_posix() for path in rooms if path.name != "__pycache__"}
+    without = {name for name in names if not any((tidy.ROOT / "model_tests" / name).rglob("test_*.py"))}
+    assert without == {"server/requests"}, "handlers alone ask for it: server/apis and server/controller test it"
+
+
 def test_every_bug_of_the_specs_has_its_twin_in_the_cluster() -> None:
     """But those of a machine that no implementation is bound to, and of parts of one that are the harness's."""
     twins = {path.stem for path in (tidy.ROOT / "model_tests" / "bugs").rglob("*.py")}

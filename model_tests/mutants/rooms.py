@@ -138,7 +138,7 @@ ROOMS: Final = (
         ("model_tests/metadata", "model_tests/controller"),
         (Ring.CORES, Ring.UNIT),
     ),
-    Room("records", _folder("impl/records"), ("model_tests/wire",), (Ring.CORES, Ring.UNIT)),
+    Room("records", _folder("impl/records"), ("model_tests/records", "model_tests/wire"), (Ring.CORES, Ring.UNIT)),
     Room(
         "recovery",
         tuple(

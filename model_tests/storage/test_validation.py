@@ -26,7 +26,7 @@ from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.errors import BatchListTooLargeError, BatchTooLargeError
 from tidegauge.impl.storage.log import Log
 from tidegauge.impl.storage.validation import RecordsRefusedError, validated
-from tidegauge.model_tests.wire.odd_batches import with_header, with_payload
+from tidegauge.model_tests.records.odd_batches import with_header, with_payload
 
 NOW = 1_000_000
 HOUR_MS = 60 * 60 * 1000

@@ -13,10 +13,10 @@ from tidegauge.impl.records.compression import ALWAYS_DECOMPRESSED_BYTES, compre
 from tidegauge.impl.records.payload import Record, encode_record
 from tidegauge.impl.storage.validation import MAX_RECORD_ERRORS
 from tidegauge.impl.wire.produce_messages import PartitionProduced, ProducePartition, ProduceRequest, ProduceTopic
+from tidegauge.model_tests.records.odd_batches import with_payload
 from tidegauge.model_tests.server.asking import Asker, asking
 from tidegauge.model_tests.server.work_in_steps import counted_steps
 from tidegauge.model_tests.simulated import simulated
-from tidegauge.model_tests.wire.odd_batches import with_payload
 
 CODECS = [Compression.GZIP, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD]
 assert np.__version__, "imported before any work is counted"
