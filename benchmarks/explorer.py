@@ -5,9 +5,10 @@
 Rates are per CPU second of this process, with WeakIsr and StrongIsr checked in every state. TLC's, for the same model
 on a like machine, are 4,000 to 11,000 distinct states per CPU second. The last table has our own models: how much
 faster the fast engine is than the plain one in the same run, how often it asks the machine, and the bytes that it keeps
-of a state. Then whole models by one process and by N workers (2): seconds of each, and the CPU seconds of all processes
-together as a multiple of one's: what workers cost, however loaded the machine is. Exit status 1 if any number differs
-from TLC's, or between the engines.
+of a state. Then a space with limits of memory, in files beyond them: by how much the peak of a process's memory is
+above that of a small space, and the rate as a part of that without a limit. Then whole models by one process and by N
+workers (2): seconds of each, and the CPU seconds of all processes together as a multiple of one's: what workers cost,
+however loaded the machine is. Exit status 1 if any number differs from TLC's, or between the engines.
 """
 
 from __future__ import annotations
@@ -17,9 +18,12 @@ import resource
 import sys
 import time
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from typing import Any
 
 from benchmarks.options import parser
+from tidegauge.model_tests.harness.storage.folder import passing
 from tidegauge.model_tests.spec.published.found_by_tlc import (
     LARGE_SPACES,
     ONE_EPOCH_CHANGE,
@@ -128,6 +132,40 @@ def engines(quick: bool) -> bool:
     return agrees
 
 
+LIMITS_MIB = (None, 64, 16, 4)
+
+
+def limits_of_memory(quick: bool) -> bool:
+    """Explore one space with less and less memory; one line each, from a process of its own."""
+    space = LARGE_SPACES[0] if quick else max(LARGE_SPACES, key=lambda each: each.distinct)
+    print(f"\n{title(space.variant, space.size):34}{'limit MiB':>10}{'peak MiB':>10}{'bytes a state':>15}", end="")
+    print(f"{'CPU s':>8}{'distinct/s':>12}{'of unlimited':>14}")
+    agrees, unlimited = True, 0.0
+    for limit in LIMITS_MIB:
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
+            distinct, seconds, peak = process.submit(limited, space, limit).result()
+        rate = distinct / seconds
+        unlimited = unlimited or rate
+        agrees &= distinct == space.distinct
+        numbers = f"{limit or '–':>10}{peak / 2**20:>10.1f}{peak / distinct:>15.0f}{seconds:>8.1f}{rate:>12,.0f}"
+        print(f"{'':34}{numbers}{rate / unlimited:>14.2f}", flush=True)
+    return agrees
+
+
+def limited(space: Space, limit_mib: int | None) -> tuple[int, float, int]:
+    """Distinct states, CPU seconds, and by how many bytes the peak of memory is above that of a small space."""
+    explore(Kip320(max_leader_epoch=0), engine=Engine.FAST, stop=Stop.EACH)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    how: dict[str, Any] = {"stop": Stop.EACH, "symmetry": space.symmetric, "clock": time.process_time}
+    if limit_mib is None:
+        found = explore(space.machine(), engine=Engine.FAST, **how)
+    else:
+        with passing(limit_mib << 20) as storage:
+            found = explore(space.machine(), storage=storage, **how)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    return found.distinct, found.seconds or 1e-9, peak << 10
+
+
 SHARED = ("network", "idempotence-two-producers", "transactions-coordinator", "recovery")
 """Models that are explored whole by workers."""
 
@@ -175,7 +213,13 @@ def main(words: Sequence[str] | None = None) -> int:
     quick = given.quick
     print(f"load {os.getloadavg()[0]:.1f}; the fast engine's code is compiled before it is timed")
     explore(Kip320(max_leader_epoch=0), engine=Engine.FAST)
-    agreed = [spaces(quick), counterexamples(quick), engines(quick), workers(quick, given.workers)]
+    agreed = [
+        spaces(quick),
+        counterexamples(quick),
+        engines(quick),
+        limits_of_memory(quick),
+        workers(quick, given.workers),
+    ]
     return 0 if all(agreed) else 1
 
 

@@ -20,6 +20,7 @@ from tidegauge.spec.kernel.exploration import Engine, Exploration
 from tidegauge.spec.kernel.machine import Machine
 from tidegauge.spec.kernel.plain import PlainSearch
 from tidegauge.spec.kernel.progress import UNLIMITED, Clock, Cut, Limits, OnProgress, Progress, Stop
+from tidegauge.spec.kernel.storage import Storage
 from tidegauge.spec.kernel.symmetry import AsymmetryError, Orbits
 
 __all__ = [
@@ -50,6 +51,7 @@ def explore(
     progress: OnProgress | None = None,
     engine: Engine | None = None,
     workers: int = 1,
+    storage: Storage | None = None,
 ) -> Exploration[S]:
     """Visit the reachable states of `machine`, breadth first, checking every invariant in every one of them.
 
@@ -58,9 +60,11 @@ def explore(
     `progress` is called every few thousand states. Without an `engine` the fast one is taken for what has more than
     TRIAL states, where numba is installed and the machine can be followed. More than one of `workers` are so many
     processes, forked from this one, over which the states are spread (see spec.kernel.shared); they run the plain
-    engine. A clock is read in this process: one of CPU time sees nothing of theirs.
+    engine. A clock is read in this process: one of CPU time sees nothing of theirs. `storage` keeps the states of the
+    fast engine, beyond a limit of memory and beyond the end of the process (see spec.kernel.storage).
     Raises ValueError for a limit on seconds without a clock, for symmetry that the machine does not declare, or for
-    the fast engine or workers where they cannot be; DiedError for a worker that is gone.
+    the fast engine, workers or a storage where they cannot be; DiedError for a worker that is gone; StorageError for
+    states that cannot be kept, CheckpointError for a checkpoint of something else.
     """
     if not isinstance(machine, Machine):
         raise TypeError(f"explore takes a machine, not {machine!r}: for example tidegauge.Replication(brokers=3)")
@@ -70,6 +74,10 @@ def explore(
         raise ValueError(f"workers={workers}: a search takes at least one")
     if workers > 1 and engine is Engine.FAST:
         raise ValueError(f"{workers} workers run the plain engine: take it, or the fast one without workers")
+    if storage is not None:
+        if workers > 1 or engine is Engine.PLAIN:
+            raise ValueError("limits of memory and checkpoints are the fast engine's: leave out workers and engine")
+        engine = Engine.FAST
     if engine is Engine.FAST and not _fast_is_there():
         raise ValueError("the fast engine needs numba: pip install '.[fast]' in a clone, or take the plain engine")
     with _collector_paused():
@@ -77,7 +85,7 @@ def explore(
             return _by_workers(machine, workers, limits, stop, clock, progress, symmetry, converges)
         if engine is Engine.FAST:
             samples = _samples(machine, limits, symmetry)
-            found = _fast(machine, samples, limits, stop, clock, progress, symmetry, converges)
+            found = _fast(machine, samples, limits, stop, clock, progress, symmetry, converges, storage=storage)
             if isinstance(found, Exploration):
                 return found
             raise ValueError(f"the fast engine cannot follow {machine.name}, take the plain one: {found}") from found
@@ -155,6 +163,7 @@ def _fast(
     symmetry: bool,
     converges: bool,
     started: float | None = None,
+    storage: Storage | None = None,
 ) -> Exploration[S] | Exception:
     """What the fast engine finds, or why it cannot follow the machine."""
     from tidegauge.spec.kernel.fast.layout import Layout, ShapeError
@@ -164,16 +173,20 @@ def _fast(
 
     if not samples:
         return FollowError("it has no initial state")
-    layout = Layout(samples)
+    saved = None if storage is None else storage.saved()
+    layout = Layout(samples) if saved is None else Layout.resumed(samples, saved["layout"])
     while True:
         try:
             search = FastSearch(
                 machine, limits, stop, clock, progress,
                 layout=layout, samples=samples, symmetry=symmetry, converges=converges, started=started,
+                storage=storage,
             )  # fmt: skip
             return search.run()
         except ShapeError as error:
             layout = layout.reshaped(samples, error.place)
+            if storage is not None:
+                storage.begin()
         except (FollowError, UnsteadyError) as error:
             return error
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from tidegauge.spec.kernel.changes import plain
 from tidegauge.spec.kernel.convergence import Convergence
@@ -15,6 +15,7 @@ from tidegauge.spec.kernel.exploration import Engine, Exploration
 from tidegauge.spec.kernel.leads_to import Responses, responses
 from tidegauge.spec.kernel.machine import Machine
 from tidegauge.spec.kernel.progress import Clock, Cut, Limits, OnProgress, Progress, Stop
+from tidegauge.spec.kernel.storage import CheckpointError
 from tidegauge.spec.kernel.traces import Step, Trace, Violation, violation_by
 
 S = TypeVar("S")
@@ -67,6 +68,8 @@ class Search(ABC, Generic[S]):
         self.step_invariants = list(machine.step_invariants.items())
         self.expanding = 0
         self.started = started if started is not None else clock() if clock else 0.0
+        self.earlier = 0.0
+        """Seconds of the searches that this one goes on from."""
 
     # --- what an engine does -----------------------------------------------------------------------------------------
 
@@ -98,6 +101,10 @@ class Search(ABC, Generic[S]):
 
     def kept_bytes(self) -> int | None:
         """The memory that the states take, where that is counted."""
+        return None
+
+    def resume(self) -> int | None:
+        """Go on from a checkpoint, if there is one: the next state to be expanded."""
         return None
 
     @abstractmethod
@@ -145,19 +152,50 @@ class Search(ABC, Generic[S]):
         return responses(self.machine, self.states, self.trace, self.renamings)
 
     def visit(self) -> None:
-        self.begin()
+        at = self.resume()
+        if at is None:
+            self.begin()
+        else:
+            self._expand(at, self.bounds[-1])
         while self.bounds[-1] < self.distinct:
             start, end = self.bounds[-1], self.distinct
             self.bounds.append(end)
             self.expanding = start
             if len(self.bounds) - 1 == self.limits.depth:
                 raise Finished(Cut.DEPTH)
-            try:
-                self.expand(start, end)
-            except Exception as error:
-                if not isinstance(error, Finished):
-                    self.tell_where(error)
-                raise
+            self._expand(start, end)
+
+    def _expand(self, start: int, end: int) -> None:
+        try:
+            self.expand(start, end)
+        except Exception as error:
+            if not isinstance(error, Finished):
+                self.tell_where(error)
+            raise
+
+    def saved(self, at: int) -> dict[str, Any]:
+        """What every search has to save where `at` is the next state to be expanded."""
+        return {
+            "at": at,
+            "bounds": self.bounds,
+            "terminal": self.terminal,
+            "goals": self.goals,
+            "found": {name: violation.trace for name, violation in self.found.items()},
+            "violations": self.violation_counts,
+            "elapsed": self.elapsed(),
+        }
+
+    def reopen(self, saved: Mapping[str, Any]) -> int:
+        """Go on from what was saved: gives the next state to be expanded. Raises CheckpointError."""
+        depth = len(saved["bounds"]) - 1
+        if self.limits.depth is not None and depth >= self.limits.depth:
+            raise CheckpointError(f"it expands level {depth}, and the limit is {self.limits.depth} levels")
+        self.bounds, self.terminal, self.goals = saved["bounds"], saved["terminal"], saved["goals"]
+        self.found = {name: violation_by(self.machine, name, trace) for name, trace in saved["found"].items()}
+        self.violation_counts = saved["violations"]
+        self.earlier = saved["elapsed"] or 0.0
+        self.expanding = saved["at"]
+        return self.expanding
 
     def step_violated(self, name: str, index: int, step: Step[S]) -> None:
         self.violated(name, self.trace(index, step) if name not in self.found else None)
@@ -194,13 +232,13 @@ class Search(ABC, Generic[S]):
         return tuple(size for size in sizes if size)
 
     def elapsed(self) -> float | None:
-        return self.clock() - self.started if self.clock else None
+        return self.earlier + self.clock() - self.started if self.clock else None
 
     def pause(self, expanded: int) -> None:
         """Between two states: report, and stop if the time is up."""
         self.report(expanded)
         limit, elapsed = self.limits.seconds, self.elapsed()
-        if limit is not None and elapsed is not None and elapsed >= limit:
+        if limit is not None and elapsed is not None and elapsed - self.earlier >= limit:
             raise Finished(Cut.SECONDS)
 
     def report(self, expanded: int) -> None:

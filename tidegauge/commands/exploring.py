@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -12,6 +12,7 @@ from cyclopts import Parameter
 
 from tidegauge.commands.outputs import check_file, check_page, write_text
 from tidegauge.commands.specs import model
+from tidegauge.commands.storing import Storing, storage_for
 from tidegauge.exits import Status, Unusable
 from tidegauge.model_tests.harness.counterexamples.files import (
     Counterexample,
@@ -54,6 +55,7 @@ def explore(
     stop: Literal["first", "each", "never"] = "first",
     engine: Literal["auto", "plain", "fast"] = "auto",
     workers: int = 1,
+    storing: Annotated[Storing, Parameter(name="*")] = Storing(),  # noqa: B008 - it is frozen
     trace: Path | None = None,
     counterexample: Path | None = None,
     page: Path | None = None,
@@ -102,14 +104,15 @@ def explore(
     check_outputs(trace, counterexample, page)
     screen.header({"spec": spec, "bug": bug, **settable(machine), "symmetry": symmetry, "stop": stop})
     how = None if engine == "auto" else Engine(engine)
-    found = searched(screen, machine, limits=limits, stop=Stop(stop), symmetry=symmetry, engine=how, workers=workers)
+    options: dict[str, Any] = {"limits": limits, "stop": Stop(stop), "symmetry": symmetry, "engine": how}
+    with storage_for(machine, storing, stop=stop, symmetry=symmetry) as storage:
+        found = searched(screen, machine, **options, workers=workers, storage=storage)
     show(screen, machine, found)
     write_counterexample(screen, machine, found, bug, trace, counterexample)
     if page is not None:
         limited = {"--max-states": max_states, "--max-depth": max_depth, "--max-seconds": max_seconds}
         given = {"--bug": bug, **limited, "--stop": stop, "--page": page, "--page-states": page_states}
-        options = [word for name, value in given.items() if value is not None for word in (name, str(value))]
-        again = [spec, *constants, *options, *(["--symmetry"] if symmetry else [])]
+        again = again_by([spec, *constants], given, symmetry=symmetry)
         write_page(page, machine, found, bug, again, page_states)
         screen.say(f"page written to {page}: open it in a browser")
     return screen.finish(Status.HOLDS if found.holds else Status.VIOLATED, document(found))
@@ -125,6 +128,12 @@ def searched(screen: Screen, machine: Machine[Any], **options: Any) -> Explorati
 
         clock = time.process_time if options.get("workers", 1) == 1 else time.monotonic
         return search(machine, converges=True, clock=clock, progress=on_progress, **options)
+
+
+def again_by(words: Sequence[str], given: Mapping[str, object], *, symmetry: bool) -> list[str]:
+    """The words of the command line that explores the same again."""
+    options = [word for name, value in given.items() if value is not None for word in (name, str(value))]
+    return [*words, *options, *(["--symmetry"] if symmetry else [])]
 
 
 def check_outputs(trace: Path | None, counterexample: Path | None, page: Path | None) -> None:

@@ -2,52 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from tidegauge.spec.kernel.storage import Storage
+
 __all__ = ["FairSteps"]
+
+TARGETS, STARTS = "fair-targets", "fair-starts"
+_SCRATCH = ("component", "number", "low", "waiting", "path")
+_AT = "edges"
 
 
 class FairSteps:
     """The fair steps of a search, in arrays that the kernel fills: see `tidegauge.spec.kernel.convergence.Edges`."""
 
-    def __init__(self) -> None:
-        self.targets: npt.NDArray[np.uint32] = np.zeros(1 << 14, np.uint32)
-        self.starts: npt.NDArray[np.int64] = np.zeros(1 << 12, np.int64)
+    def __init__(self, array: Callable[[str, type[np.generic]], npt.NDArray[Any]], storage: Storage) -> None:
+        """`array` makes an array in the storage, or has it from there."""
+        self._storage = storage
+        self.targets: npt.NDArray[np.uint32] = array(TARGETS, np.uint32)
+        self.starts: npt.NDArray[np.int64] = array(STARTS, np.int64)
         """By state: where its steps begin, which is where those of the one before end."""
         self.count = 0
         self.closed = 0
 
+    @property
+    def counts(self) -> dict[str, int]:
+        """What of each array is to be saved."""
+        return {TARGETS: self.count, STARTS: self.closed + 1}
+
     def make_room(self, more: int) -> None:
         while self.count + more > len(self.targets):
-            self.targets = np.concatenate([self.targets, np.zeros_like(self.targets)])
+            self.targets = self._storage.grown(TARGETS, 2 * len(self.targets))
 
     def have_states(self, count: int) -> None:
         while count >= len(self.starts):
-            self.starts = np.concatenate([self.starts, np.zeros_like(self.starts)])
+            self.starts = self._storage.grown(STARTS, 2 * len(self.starts))
 
     def bottom_components(self) -> Iterator[list[int]]:
         """Components out of which no step leads, each by its states in order."""
-        component, bottom = _components(self.targets, self.starts, self.closed)
-        states = np.flatnonzero(bottom[component]) if self.closed else np.zeros(0, np.int64)
+        scratch = [self._storage.array(name, np.uint32, self.closed + 1) for name in _SCRATCH]
+        at = self._storage.array(_AT, np.int64, self.closed + 1)
+        component = scratch[0]
+        bottom: Any = _components(self.targets, self.starts, self.closed, at, *scratch)
+        states = np.flatnonzero(bottom[component[: self.closed] - 1]) if self.closed else np.zeros(0, np.int64)
         order = states[np.argsort(component[states], kind="stable")]
         if len(order):
             for members in np.split(order, np.flatnonzero(np.diff(component[order])) + 1):
                 yield members.tolist()
+        for name in (*_SCRATCH, _AT):
+            self._storage.remove(name)
 
 
 @njit(cache=True)
-def _components(targets, starts, closed):
-    """The component of each state (Tarjan 1972, without recursion), and which components no step leaves."""
-    number = np.zeros(closed, np.int64)
-    low = np.zeros(closed, np.int64)
-    component = np.full(closed, -1, np.int64)
-    waiting = np.empty(closed, np.int64)
-    path = np.empty(closed, np.int64)
-    at = np.empty(closed, np.int64)
+def _components(targets, starts, closed, at, component, number, low, waiting, path):
+    """The component of each state (Tarjan 1972, without recursion), from 1 on; gives which of them no step leaves.
+
+    All arrays are of zeros, and have room for `closed` states.
+    """
     waits = depth = count = components = 0
     for root in range(closed):
         if number[root]:
@@ -65,7 +81,7 @@ def _components(targets, starts, closed):
             while edge < end:
                 target = np.int64(targets[edge])
                 edge += 1
-                if target >= closed or component[target] >= 0:
+                if target >= closed or component[target]:
                     continue
                 if not number[target]:
                     at[depth - 1] = edge
@@ -80,16 +96,16 @@ def _components(targets, starts, closed):
             if depth:
                 low[path[depth - 1]] = min(low[path[depth - 1]], low[state])
             if low[state] == number[state]:
+                components += 1
                 while True:
                     waits -= 1
                     component[waiting[waits]] = components
                     if waiting[waits] == state:
                         break
-                components += 1
     bottom = np.ones(components, np.bool_)
     for state in range(closed):
         for edge in range(starts[state], starts[state + 1]):
             target = targets[edge]
             if target >= closed or component[target] != component[state]:
-                bottom[component[state]] = False
-    return component, bottom
+                bottom[component[state] - 1] = False
+    return bottom

@@ -262,13 +262,13 @@ def _is_kept(row, kept, places):
 
 
 @njit(cache=True)
-def replaced(larger, rows, places, count, initials, targets, starts, image_of):
-    """Number the states in a larger table."""
+def replaced(larger, rows, places, first, count, initials, targets, starts, image_of):
+    """Number the states from `first` on in another table."""
     mask = np.uint64(len(larger) - 1)
     row = np.zeros(places.shape[1], np.uint32)
     images = np.zeros_like(initials)
     hashes = np.zeros(len(initials), np.uint64)
-    for number in range(count):
+    for number in range(first, count):
         unpacked(rows[number], places, row)
         hash_ = _orbit(row, hashed(row), initials, targets, starts, image_of, images, hashes)
         slot = hash_ & mask
@@ -472,7 +472,7 @@ def expanded(
     taken, enabled, found, terminal,
     edge_targets, edge_starts, edges, with_edges,
     chosen, misses, is_told,
-    orbit_states, presence_words, presences, initials, targets, starts, image_of,
+    orbit_states, presence_words, presences, absent, initials, targets, starts, image_of,
 ):  # fmt: skip
     """Take every step out of the states from `start` to `end`; of the first one, the steps from `skip` on.
 
@@ -480,7 +480,8 @@ def expanded(
     at `skip` is known to violate. Behind a state whose steps are not all known, states are looked at only for what else
     has to run. Gives how it ended, at which state and step, the number of states, of programs that have to run, of used
     slots, of fair steps, of states in which nothing can happen, and of states in all orbits. The renamings are those of
-    `tidegauge.spec.kernel.fast.renaming`; where there are none each state is its own orbit.
+    `tidegauge.spec.kernel.fast.renaming`; where there are none each state is its own orbit. The table has all states
+    but `absent` ones, to which no step leads here.
     """
     origin = np.empty(places.shape[1], np.uint32)
     row = np.empty_like(origin)
@@ -505,7 +506,7 @@ def expanded(
             if missing < 0:
                 missing = state
         elif missing < 0:
-            room = min(len(rows), len(table) // 4 * 3)
+            room = min(len(rows), absent + len(table) // 4 * 3)
             if count + steps > room or (with_edges and edges + steps > len(edge_targets)):
                 how = ROOM
                 break

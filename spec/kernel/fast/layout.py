@@ -11,13 +11,14 @@ its place kept as one word (`Layout.reshaped`), and the search begins again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final, TypeAlias
 
 import attrs
 
 from tidegauge.spec.kernel.fast.presences import Presences
 from tidegauge.spec.kernel.parts import Part
+from tidegauge.spec.kernel.storage import CheckpointError
 
 __all__ = ["NO_WORD", "Branch", "Layout", "Leaf", "Node", "Row", "ShapeError"]
 
@@ -129,6 +130,21 @@ class Layout:
             if word in self._of_messages:
                 self.presences.met(word, found, value)
         return found
+
+    def saved(self) -> dict[str, Any]:
+        """What `resumed` takes."""
+        return {"whole": self.whole, "places": self.places, "values": self.values}
+
+    @classmethod
+    def resumed(cls, samples: Sequence[object], saved: Mapping[str, Any]) -> Layout:
+        """The layout of a checkpoint, of a search with the same samples. Raises CheckpointError if it has others."""
+        layout = cls(samples, saved["whole"])
+        for word, values in enumerate(saved["values"] if layout.places == saved["places"] else ()):
+            for value in values:
+                layout.number(word, value)
+        if [*map(len, layout.values)] != [*map(len, saved["values"])]:
+            raise CheckpointError("its states are made of other values: the machine gives its steps in another order")
+        return layout
 
     def encoded(self, state: object) -> list[int]:
         """The numbers of a state's words. Raises ShapeError."""

@@ -20,27 +20,30 @@ import numpy.typing as npt
 
 from tidegauge.spec.kernel.convergence import Convergence, convergence
 from tidegauge.spec.kernel.exploration import Engine
-from tidegauge.spec.kernel.fast import kernel
+from tidegauge.spec.kernel.fast import kernel, run_tables
 from tidegauge.spec.kernel.fast.components import FairSteps
+from tidegauge.spec.kernel.fast.in_memory import InMemory
 from tidegauge.spec.kernel.fast.layout import Layout, ShapeError
 from tidegauge.spec.kernel.fast.packing import Packing
 from tidegauge.spec.kernel.fast.programs import FollowError, asking
 from tidegauge.spec.kernel.fast.renaming import Renaming
+from tidegauge.spec.kernel.fast.table import Table
 from tidegauge.spec.kernel.fast.tries import Tries
 from tidegauge.spec.kernel.fast.views import Messages, Run, changes, plain, view
 from tidegauge.spec.kernel.machine import Action, Machine
 from tidegauge.spec.kernel.progress import Clock, Cut, Limits, OnProgress, Stop
 from tidegauge.spec.kernel.searching import INTERVAL, NO_PARENT, Finished, Search
 from tidegauge.spec.kernel.state_sequence import StateSequence
+from tidegauge.spec.kernel.storage import CheckpointError, Storage
 from tidegauge.spec.kernel.symmetry import Orbits
 from tidegauge.spec.kernel.traces import Step
 
 __all__ = ["FastSearch"]
 
 S = TypeVar("S")
-T = TypeVar("T", bound=np.generic)
 Numbers = npt.NDArray[np.int64]
 
+ROWS, PARENTS = "rows", "parents"
 _MOST_ASKED = 512
 """Programs that are asked for at once."""
 _NO_LIMIT = 2**62
@@ -64,14 +67,18 @@ class FastSearch(Search[S]):
         symmetry: bool = False,
         converges: bool = False,
         started: float | None = None,
+        storage: Storage | None = None,
     ) -> None:
         super().__init__(machine, limits, stop, clock, progress, started, converges=converges)
         self.layout = layout
+        self.storage: Storage = storage or InMemory()
         self.capacity = limits.states or sys.maxsize
-        self.packing = Packing([0] * layout.words)
-        self.rows: npt.NDArray[np.uint64] = np.zeros((1 << 12, self.packing.lanes), np.uint64)
-        self.parents: npt.NDArray[np.uint32] = np.zeros(1 << 12, np.uint32)
-        self.table: npt.NDArray[np.uint64] = np.full(1 << 13, kernel.EMPTY, np.uint64)
+        self.resumed = self.storage.saved()
+        """The checkpoint to go on from, if there is one."""
+        self.packing = Packing(self.resumed["widths"] if self.resumed else [0] * layout.words)
+        self.rows: npt.NDArray[np.uint64] = self._array(ROWS, np.uint64, self.packing.lanes)
+        self.parents: npt.NDArray[np.uint32] = self._array(PARENTS, np.uint32)
+        self.table = Table(self.storage, lambda: (self.rows, self.packing.places, *self.renamed_words()))
         self.count = self.checked = self.first = 0
         self.renamings = Orbits(machine).renamings if symmetry else ()
         self.renaming = Renaming(machine, layout, self.renamings)
@@ -88,7 +95,7 @@ class FastSearch(Search[S]):
         self.taken: Numbers = np.zeros(len(self.kinds), np.int64)
         self.enabled, self.new = self.taken.copy(), self.taken.copy()
         self.bases = np.array(self._bases(), np.int64)
-        self.fair = FairSteps() if converges and machine.converges else None
+        self.fair = FairSteps(self._array, self.storage) if converges and machine.converges else None
         self.judges: list[tuple[str, int, bool]] = [
             *[(name, self._program(self._predicate(holds)), True) for name, holds in self.invariants],
             *[(name, self._program(self._predicate(holds)), False) for name, holds in machine.sometimes.items()],
@@ -99,6 +106,10 @@ class FastSearch(Search[S]):
         self.judge_misses = self.misses.copy()
         self.asked: int = 0
         self._states = StateSequence[S](lambda: self.count, lambda numbers: [*map(self.state, numbers)])
+
+    def _array(self, name: str, kind: type[np.generic], lanes: int = 0) -> npt.NDArray[Any]:
+        """An array with what is known by it of states: that of the checkpoint, or a new one."""
+        return self.storage.opened(name) if self.resumed else self.storage.array(name, kind, 1 << 12, lanes)
 
     def tell_where(self, error: Exception) -> None:
         """The plain engine tells."""
@@ -209,6 +220,8 @@ class FastSearch(Search[S]):
             raise
         except Exception as error:
             raise FollowError(f"{type(error).__name__}: {error}") from error
+        finally:
+            run.views.clear()  # they refer to the run, and no collector looks for circles during a search
         value = self.layout.presences.value
         self.tries.learn(program, run.words, [value(row, word) for word in run.words], leaf)
 
@@ -231,7 +244,8 @@ class FastSearch(Search[S]):
         return int(self.parents[index]) if index >= self.first else NO_PARENT
 
     def kept_bytes(self) -> int:
-        return self.count * (self.rows.itemsize * self.packing.lanes + self.parents.itemsize) + self.table.nbytes
+        kept = self.count * (self.rows.itemsize * self.packing.lanes + self.parents.itemsize)
+        return self.table.slots.nbytes + (kept if self.storage.memory is None else 0)
 
     def orbit_sum(self) -> int | None:
         return self.orbit_states if self.renamings else None
@@ -240,10 +254,11 @@ class FastSearch(Search[S]):
         for state in self.machine.initial():
             numbers = self.layout.encoded(state)
             self.renaming.met(numbers, range(len(numbers)))
+            self.repack()
             self.make_room(1)
             number, size = kernel.added(
-                np.array(numbers, np.uint32), self.rows, self.packing.places, self.table, self.count,
-                *self.renamed_words(),
+                np.array(numbers, np.uint32), self.rows, self.packing.places, self.table.slots,
+                self.count, *self.renamed_words(),
             )  # fmt: skip
             if number == self.count:
                 self.orbit_states += size
@@ -253,19 +268,24 @@ class FastSearch(Search[S]):
                 self.first = self.count
                 self.judge(0)
 
-    def make_room(self, more: int) -> None:
-        """Have room for so many more states, and for all values that are known."""
+    def repack(self) -> None:
+        """Have room for all values that are known."""
         packing = self.packing.for_values([len(values) for values in self.layout.values])
         if packing is not self.packing:
-            rows = np.zeros((len(self.rows), packing.lanes), np.uint64)
-            kernel.repacked(self.rows, self.packing.places, self.count, rows, packing.places)
-            self.rows, self.packing = rows, packing
+            before, places, self.packing = self.rows, self.packing.places, packing
+            self.rows = self.storage.array(ROWS, np.uint64, len(before), packing.lanes)
+            kernel.repacked(before, places, self.count, self.rows, packing.places)
+
+    def have_rows(self, more: int) -> None:
+        """Have room for so many more states, not counting the table."""
         while self.count + more > len(self.rows):
-            self.rows = _twice(self.rows, self.count)
-            self.parents = _twice(self.parents, self.count)
-        while self.count + more > len(self.table) // 4 * 3:
-            self.table = np.full(2 * len(self.table), kernel.EMPTY, np.uint64)
-            kernel.replaced(self.table, self.rows, self.packing.places, self.count, *self.renamed_words())
+            self.rows = self.storage.grown(ROWS, 2 * len(self.rows))
+            self.parents = self.storage.grown(PARENTS, 2 * len(self.parents))
+
+    def make_room(self, more: int) -> None:
+        """Have room for so many more states."""
+        self.have_rows(more)
+        self.table.make_room(self.count, more)
 
     def row(self, index: int) -> list[int]:
         """The numbers of a state's words."""
@@ -290,16 +310,68 @@ class FastSearch(Search[S]):
             if not start % INTERVAL:
                 self.tally()
                 self.pause(start)
-            until = min(end, start - start % INTERVAL + INTERVAL)
+            until = self.looked_ahead(start, min(end, start - start % INTERVAL + INTERVAL))
             self.expand_some(start, until)
             start = until
+            self.storage.release()
+            if self.storage.is_due():
+                self.save(start)
         self.tally()
+
+    def pause(self, expanded: int) -> None:
+        try:
+            super().pause(expanded)
+        except Finished:
+            self.save(expanded)
+            raise
+
+    def looked_ahead(self, start: int, end: int) -> int:
+        """Have in the table whatever steps lead to out of the states from `start` up to the one that is returned."""
+        table = self.table
+        if not table.is_narrow(self.count):
+            return end
+        wanted = self.unseen(start, end)
+        while not table.has_room(self.count, len(wanted)):
+            if not table.shrink(self.count):
+                if end - start == 1:
+                    table.make_room(self.count, 2 * len(wanted))
+                    break
+                end = start + (end - start) // 2
+            wanted = self.unseen(start, end)
+        table.fetch(wanted)
+        return end
+
+    def unseen(self, start: int, end: int) -> npt.NDArray[np.uint64]:
+        """The hashes of what steps lead to that the table does not have, in order."""
+        tries, met = self.tries, 0
+        found: npt.NDArray[np.uint64] = np.zeros(1 << 12, np.uint64)
+        while start < end:
+            tries.make_room(2 * _MOST_ASKED)
+            self.repack()
+            how, start, met, asked, tries.used = run_tables.unseen(
+                start, end, self.bases, tries.roots, tries.node_word, tries.keys, tries.codes, tries.used,
+                tries.leaf_start, tries.leaf_items, self.rows, self.packing.places, self.table.slots, self.count,
+                self.chosen, self.misses, self.layout.presences.words, self.layout.presences.table,
+                found, met, *self.renamed_words(),
+            )  # fmt: skip
+            self.ask_all(self.misses, asked)
+            if how == kernel.NARROW:
+                self.widen()
+            elif how == kernel.ROOM:
+                found = np.concatenate([found, np.zeros_like(found)])
+        return np.unique(found[:met])
+
+    def widen(self) -> None:
+        """Have room for the steps of a state that has more of them than any before."""
+        self.chosen = np.zeros((2 * len(self.chosen), 2), np.int64)
 
     def expand_some(self, start: int, end: int) -> None:
         """Take every step out of the states from `start` to `end`."""
         skip, is_told = 0, False
         while start < end:
-            self.make_room(INTERVAL)
+            self.have_rows(INTERVAL)
+            if not self.table.is_narrow(self.count):
+                self.table.make_room(self.count, INTERVAL)
             before = self.snapshot()
             how, at, step, asked = self.call(start, skip, end, is_told)
             if self.checked < self.count:
@@ -314,7 +386,7 @@ class FastSearch(Search[S]):
             start, skip = at, step
             self.ask_all(self.misses, asked)
             if how == kernel.NARROW:
-                self.chosen = np.zeros((2 * len(self.chosen), 2), np.int64)
+                self.widen()
             elif how == kernel.ROOM:
                 self.make_room(len(self.chosen))
                 if self.fair is not None:
@@ -334,19 +406,20 @@ class FastSearch(Search[S]):
         """Have the kernel expand: how it ended, at which state and step, and how many programs have to run."""
         tries, fair = self.tries, self.fair
         tries.make_room(2 * _MOST_ASKED)
-        self.make_room(0)
+        self.repack()
         if fair is not None:
             fair.have_states(end + 1)
         how, at, step, self.count, asked, tries.used, edges, self.terminal, self.orbit_states = kernel.expanded(
             start, skip, end, self.count, self.capacity, last_new,
             self.bases, tries.roots, tries.kinds, tries.node_word, tries.keys, tries.codes, tries.used,
             tries.leaf_start, tries.leaf_items, tries.leaf_flags,
-            self.rows, self.packing.places, self.parents, self.table,
+            self.rows, self.packing.places, self.parents, self.table.slots,
             self.taken, self.enabled, self.new, self.terminal,
             fair.targets if fair else _NO_TARGETS, fair.starts if fair else _NO_STARTS, fair.count if fair else 0,
             fair is not None,
             self.chosen, self.misses, is_told,
-            self.orbit_states, self.layout.presences.words, self.layout.presences.table, *self.renamed_words(),
+            self.orbit_states, self.layout.presences.words, self.layout.presences.table, self.table.absent,
+            *self.renamed_words(),
         )  # fmt: skip
         if fair is not None:
             fair.count, fair.closed = edges, at
@@ -427,17 +500,54 @@ class FastSearch(Search[S]):
             return kernel.TRUE
         return -1 - kernel.FALSE if name in self.found and self.stop is not Stop.FIRST else kernel.FALSE
 
+    # --- checkpoints -------------------------------------------------------------------------------------------------
+
+    def save(self, at: int) -> None:
+        """Save a checkpoint between two states: the next one to be expanded is `at`."""
+        self.tally()
+        counts = {ROWS: self.count, PARENTS: self.count, **self.table.runs.counts}
+        own = {
+            "layout": self.layout.saved(),
+            "widths": self.packing.widths,
+            "count": self.count,
+            "first": self.first,
+            "orbits": self.orbit_states,
+            "asked": self.asked,
+            "tallies": [each.tolist() for each in (self.taken, self.enabled, self.new)],
+            "runs": self.table.runs.saved,
+            "table from": self.table.first,
+            "fair": None,
+        }
+        if self.fair is not None:
+            counts |= self.fair.counts
+            own["fair"] = self.fair.count, self.fair.closed
+        self.storage.save(counts, {"search": self.saved(at), **own})
+
+    def resume(self) -> int | None:
+        content, self.resumed = self.resumed, None
+        if content is None:
+            return None
+        if self.limits.states is not None and content["count"] > self.limits.states:
+            raise CheckpointError(f"it has {content['count']:,} states, more than the limit of {self.limits.states:,}")
+        for word, values in enumerate(self.layout.values):
+            for number in range(len(values)):
+                self.renaming.learn(word, number)
+        self.count = self.checked = content["count"]
+        self.first, self.orbit_states, self.asked = content["first"], content["orbits"], content["asked"]
+        for tallies, saved in zip((self.taken, self.enabled, self.new), content["tallies"], strict=True):
+            tallies[:] = saved
+        if self.fair is not None:
+            self.fair.count, self.fair.closed = content["fair"]
+        self.table.reopen(content["runs"], content["table from"], self.count)
+        at = self.reopen(content["search"])
+        self.judges = [judge for judge in self.judges if judge[2] or judge[0] not in self.goals]
+        self.tally()
+        return at
+
     def converged(self) -> Convergence[S] | None:
         if self.fair is None or self.found:
             return None
         return convergence(self.machine, self.fair.bottom_components(), self.states, self.trace, self.renamings)
-
-
-def _twice(array: npt.NDArray[T], count: int) -> npt.NDArray[T]:
-    """An array for twice as many, with the first `count`; pages that are not used yet take no memory."""
-    larger = np.zeros((2 * len(array), *array.shape[1:]), array.dtype)
-    larger[:count] = array[:count]
-    return larger
 
 
 _NO_TARGETS: npt.NDArray[np.uint32] = np.zeros(1, np.uint32)

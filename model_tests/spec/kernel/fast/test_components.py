@@ -8,6 +8,12 @@ import numpy as np
 
 from tidegauge.spec.kernel.components import Edges
 from tidegauge.spec.kernel.fast.components import FairSteps
+from tidegauge.spec.kernel.fast.in_memory import InMemory
+
+
+def fair_steps() -> FairSteps:
+    storage = InMemory()
+    return FairSteps(lambda name, kind: storage.array(name, kind, 16), storage)
 
 
 def test_random_graphs_have_the_same_bottom_components() -> None:
@@ -16,7 +22,7 @@ def test_random_graphs_have_the_same_bottom_components() -> None:
         random = Random(seed)
         states = random.randint(1, 30)
         closed = states if seed % 4 else random.randint(0, states)
-        plain, fast = Edges(), FairSteps()
+        plain, fast = Edges(), fair_steps()
         fast.have_states(states)
         for state in range(closed):
             for _ in range(random.randint(0, 2)):
@@ -35,7 +41,7 @@ def test_random_graphs_have_the_same_bottom_components() -> None:
 
 
 def test_a_long_path_needs_no_recursion() -> None:
-    fast, states = FairSteps(), 50_000
+    fast, states = fair_steps(), 50_000
     fast.have_states(states)
     fast.make_room(states)
     fast.targets[:states] = (np.arange(states) + 1) % states

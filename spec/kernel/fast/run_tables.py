@@ -1,0 +1,161 @@
+"""The compiled part of what is known of states by files alone: looking for them, and the table of the others.
+
+A *run* has the hashes of states in order, and by each the number of its state. Its index says for each beginning of a
+hash, that is its highest bits, at which place such hashes begin.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from tidegauge.spec.kernel.fast.kernel import (
+    DONE,
+    EMPTY,
+    MISSES,
+    NARROW,
+    NO_ROOM,
+    ROOM,
+    _changed,
+    _changed_orbit,
+    _gathered,
+    _numbered,
+    _orbit,
+    hashed,
+    unpacked,
+)
+
+
+@njit(cache=True)
+def hashes_of(found, first, end, rows, places, initials, targets, starts, image_of):
+    """The hashes of the states from `first` to `end`, each the least of its orbit."""
+    row = np.zeros(places.shape[1], np.uint32)
+    images = np.zeros_like(initials)
+    hashes = np.zeros(len(initials), np.uint64)
+    for number in range(first, end):
+        unpacked(rows[number], places, row)
+        found[number - first] = _orbit(row, hashed(row), initials, targets, starts, image_of, images, hashes)
+
+
+@njit(cache=True)
+def put_states(table, hashes, numbers):
+    """Put states into a table in which they are not."""
+    mask = np.uint64(len(table) - 1)
+    for place in range(len(hashes)):
+        slot = hashes[place] & mask
+        while table[slot] != EMPTY:
+            slot = (slot + np.uint64(1)) & mask
+        table[slot] = (hashes[place] >> np.uint64(32) << np.uint64(32)) | np.uint64(numbers[place])
+
+
+@njit(cache=True)
+def unseen(
+    start, end, bases, roots, node_word, keys, codes, used, leaf_start, leaf_items, rows, places, table, count,
+    chosen, misses, presence_words, presences, found, met, initials, targets, starts, image_of,
+):  # fmt: skip
+    """The hashes of what steps out of the states from `start` to `end` lead to that the table does not have.
+
+    They are put into `found`, of which `met` are there already. Gives how it ended, at which state, the hashes by now,
+    the number of programs that have to run, and of used slots.
+    """
+    origin = np.empty(places.shape[1], np.uint32)
+    row = np.empty_like(origin)
+    kept = np.empty(rows.shape[1], np.uint64)
+    images = np.zeros_like(initials)
+    hashes = np.zeros(len(initials), np.uint64)
+    missed = np.zeros(2, np.int64)
+    asked = 0
+    missing = -1
+    for state in range(start, end):
+        unpacked(rows[state], places, origin)
+        steps, asked, used = _gathered(
+            state, origin, bases, roots, node_word, keys, codes, presence_words, presences, used, leaf_start,
+            leaf_items, chosen, missed, misses, asked,
+        )  # fmt: skip
+        if steps < 0:
+            if missing < 0:
+                if steps == NO_ROOM:
+                    return NARROW, state, met, asked, used
+                missing = state
+            if asked == len(misses):
+                break
+            continue
+        if missing >= 0:
+            continue
+        if met + steps > len(found):
+            return ROOM, state, met, asked, used
+        hash_ = hashed(origin)
+        _orbit(origin, hash_, initials, targets, starts, image_of, images, hashes)
+        for word in range(len(row)):
+            row[word] = origin[word]
+        for lane in range(len(kept)):
+            kept[lane] = rows[state, lane]
+        for step in range(steps):
+            leaf = chosen[step, 1]
+            after = _changed(row, kept, places, hash_, leaf, leaf_start, leaf_items, keys, codes, missed)
+            after = _changed_orbit(row, after, leaf, leaf_start, leaf_items, targets, starts, image_of, images, hashes)
+            number, _ = _numbered(kept, after, images, rows, places, table, count)
+            if number >= count:
+                found[met] = after
+                met += 1
+            for lane in range(len(kept)):
+                kept[lane] = rows[state, lane]
+            for item in range(leaf_start[leaf], leaf_start[leaf + 1], 2):
+                word = leaf_items[item]
+                row[word] = origin[word]
+                for place in range(len(images)):
+                    target = targets[place, word]
+                    if target >= 0:
+                        images[place, target] = image_of[place, starts[word] + origin[word]]
+    if missing >= 0:
+        return MISSES, missing, met, asked, used
+    return DONE, end, met, asked, used
+
+
+@njit(cache=True)
+def indexed(hashes, shift, index):
+    """Where the hashes begin that have each beginning."""
+    place = 0
+    for beginning in range(len(index) - 1):
+        while place < len(hashes) and np.int64(hashes[place] >> shift) < beginning:
+            place += 1
+        index[beginning] = place
+    index[len(index) - 1] = len(hashes)
+
+
+@njit(cache=True)
+def sought(wanted, hashes, numbers, index, shift, found, found_numbers, count):
+    """The states of a run that have one of the wanted hashes, behind the `count` that were found: how many by now."""
+    for place in range(len(wanted)):
+        hash_ = wanted[place]
+        beginning = np.int64(hash_ >> shift)
+        low, high = index[beginning], index[beginning + 1]
+        while low < high:
+            middle = (low + high) // 2
+            if hashes[middle] < hash_:
+                low = middle + 1
+            else:
+                high = middle
+        while low < len(hashes) and hashes[low] == hash_:
+            if count < len(found):
+                found[count] = hash_
+                found_numbers[count] = numbers[low]
+            count += 1
+            low += 1
+    return count
+
+
+@njit(cache=True)
+def merged(hashes, numbers, other_hashes, other_numbers, larger_hashes, larger_numbers):
+    """Merge two runs into one."""
+    place = other = 0
+    for at in range(len(larger_hashes)):
+        is_first = other == len(other_hashes) or (place < len(hashes) and hashes[place] <= other_hashes[other])
+        if is_first:
+            larger_hashes[at] = hashes[place]
+            larger_numbers[at] = numbers[place]
+            place += 1
+        else:
+            larger_hashes[at] = other_hashes[other]
+            larger_numbers[at] = other_numbers[other]
+            other += 1

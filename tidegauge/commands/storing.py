@@ -1,0 +1,78 @@
+"""Where `tidegauge explore` keeps states: in memory, in files beyond a limit of it, in a folder with checkpoints."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import attrs
+from cyclopts import Parameter
+
+from tidegauge.exits import Unusable
+from tidegauge.spec.kernel.machine import Machine
+from tidegauge.spec.kernel.storage import CheckpointError, Storage, StorageError
+
+if TYPE_CHECKING:
+    from tidegauge.model_tests.harness.storage.folder import Folder
+
+_UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
+
+
+@attrs.frozen
+class Storing:
+    """The options of a search that keeps its states in files."""
+
+    memory: Annotated[str | None, Parameter(help="Keep states in files beyond so much memory, such as 2g.")] = None
+    checkpoint: Annotated[Path | None, Parameter(help="Save checkpoints in this folder, for --resume.")] = None
+    resume: Annotated[Path | None, Parameter(help="Go on from the checkpoint in this folder.")] = None
+    checkpoint_seconds: Annotated[float, Parameter(help="Save a checkpoint after so many seconds.")] = 60.0
+
+
+@contextmanager
+def storage_for(machine: Machine[Any], given: Storing, **how: object) -> Iterator[Storage | None]:
+    """The storage that the options ask for; None where states are kept in memory. `how` is part of what is searched.
+
+    Raises Unusable for options that do not go together, a checkpoint that cannot be resumed, and, in the block, for
+    states that cannot be kept.
+    """
+    if given.checkpoint is not None and given.resume is not None:
+        raise Unusable("--resume goes on saving checkpoints where it resumes: leave out --checkpoint")
+    if not given.checkpoint_seconds >= 0:
+        raise Unusable(f"--checkpoint-seconds {given.checkpoint_seconds}: give a number of at least 0")
+    limit = None if given.memory is None else size_of(given.memory)
+    if limit is None and given.checkpoint is None and given.resume is None:
+        yield None
+        return
+    try:
+        with _opened(machine, given, limit, how) as folder:
+            yield folder
+    except (CheckpointError, StorageError) as error:
+        raise Unusable(str(error)) from error
+
+
+def size_of(text: str) -> int:
+    """Bytes, of a size such as 512m or 2g. Raises Unusable."""
+    found = re.fullmatch(r"([0-9]{1,12})([kmg]?)b?", text, re.IGNORECASE)
+    if found is None or not int(found[1]):
+        raise Unusable(f"--memory {text}: give a number of k, m or g, such as 512m or 2g")
+    return int(found[1]) * _UNITS[found[2].lower()]
+
+
+@contextmanager
+def _opened(machine: Machine[Any], given: Storing, memory: int | None, how: dict[str, object]) -> Iterator[Folder]:
+    try:
+        from tidegauge.model_tests.harness.storage import folder
+        from tidegauge.model_tests.harness.storage.identity import identity_of
+    except ImportError as error:
+        raise Unusable(f"states are kept in files only where the system has locks of files ({error})") from error
+    if given.resume is not None:
+        opened = folder.resumed(given.resume, identity_of(machine, **how), memory, given.checkpoint_seconds)
+    elif given.checkpoint is not None:
+        opened = folder.begun(given.checkpoint, identity_of(machine, **how), memory, given.checkpoint_seconds)
+    else:
+        opened = folder.passing(memory)
+    with opened as found:
+        yield found
