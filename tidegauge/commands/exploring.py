@@ -99,14 +99,12 @@ def explore(
     machine = model(spec, bug, constants)
     list(machine.initial())  # constants that fit no initial state are refused here
     limits = Limits(max_states, max_depth, max_seconds)
-    if page_states < 1:
-        raise Unusable(f"--page-states {page_states} leaves nothing to walk through: give at least 1")
-    check_outputs(trace, counterexample, page)
+    check_outputs(trace, counterexample, page, page_states)
     screen.header({"spec": spec, "bug": bug, **settable(machine), "symmetry": symmetry, "stop": stop})
     how = None if engine == "auto" else Engine(engine)
-    options: dict[str, Any] = {"limits": limits, "stop": Stop(stop), "symmetry": symmetry, "engine": how}
     with storage_for(machine, storing, stop=stop, symmetry=symmetry) as storage:
-        found = searched(screen, machine, **options, workers=workers, storage=storage)
+        options: dict[str, Any] = {"limits": limits, "stop": Stop(stop), "symmetry": symmetry, "storage": storage}
+        found = searched(screen, machine, **options, engine=how, workers=workers)
     show(screen, machine, found)
     write_counterexample(screen, machine, found, bug, trace, counterexample)
     if page is not None:
@@ -136,8 +134,10 @@ def again_by(words: Sequence[str], given: Mapping[str, object], *, symmetry: boo
     return [*words, *options, *(["--symmetry"] if symmetry else [])]
 
 
-def check_outputs(trace: Path | None, counterexample: Path | None, page: Path | None) -> None:
+def check_outputs(trace: Path | None, counterexample: Path | None, page: Path | None, page_states: int) -> None:
     """Raise Unusable for a file that cannot be written to, before the search."""
+    if page_states < 1:
+        raise Unusable(f"--page-states {page_states} leaves nothing to walk through: give at least 1")
     for option, file in (("--trace", trace), ("--counterexample", counterexample)):
         if file is not None:
             check_file(option, file)
