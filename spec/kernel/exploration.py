@@ -13,6 +13,7 @@ from tidegauge.spec.kernel.coverage import ActionCoverage, never_enabled
 from tidegauge.spec.kernel.lasso import Lasso
 from tidegauge.spec.kernel.leads_to import Responses
 from tidegauge.spec.kernel.progress import Cut
+from tidegauge.spec.kernel.statistics import Statistics
 from tidegauge.spec.kernel.traces import Trace, Violation
 
 S = TypeVar("S")
@@ -54,6 +55,7 @@ class Exploration(Generic[S]):
     """Whether the machine's goals are reached for good; None if that was not asked, or an invariant is violated."""
     responses: Responses[S] | None
     """Whether what is owed comes; None if that was not asked, an invariant is violated, or the search was cut."""
+    statistics: Statistics
     seconds: float | None
     asked: int | None = attrs.field(default=None, eq=False)
     """By the fast engine: how often the machine ran; all else was looked up."""

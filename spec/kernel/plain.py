@@ -47,7 +47,6 @@ class PlainSearch(Search[S]):
         self.parents = array("q")
         self.known: dict[object, int] = {}
         """The number of each state, or of its orbit."""
-        self._orbit_sum = 0
         self.pending = dict(machine.sometimes)
         self.capacity = limits.states or sys.maxsize
 
@@ -63,7 +62,7 @@ class PlainSearch(Search[S]):
         return self.parents[index]
 
     def orbit_sum(self) -> int | None:
-        return self._orbit_sum if self.orbits else None
+        return sum(size * count for size, count in self.orbit_sizes.items()) if self.orbits else None
 
     def begin(self) -> None:
         for state in self.machine.initial():
@@ -73,13 +72,13 @@ class PlainSearch(Search[S]):
     def expand(self, start: int, end: int) -> None:
         successors, states, counts, is_fair = self.machine.successors, self._states, self.counts, self.machine.is_fair
         known, number, edges = self.known, self.number if self.orbits else None, self.edges
-        step_invariants, next_number = self.step_invariants, len(self._states)
+        step_invariants, next_number, out_degrees = self.step_invariants, len(self._states), self.out_degrees
         for index in range(start, end):
             if not index % INTERVAL:
                 self.pause(index)
             state = states[index]
-            self.expanding, action = index, None
-            for action, after in successors(state):
+            self.expanding, steps = index, 0
+            for steps, (action, after) in enumerate(successors(state), 1):  # noqa: B007 - how many they were
                 tally = counts[type(action)]
                 tally.taken += 1
                 if tally.last != index:
@@ -95,8 +94,7 @@ class PlainSearch(Search[S]):
                     tally.found += 1
                     self.arrive(after, index)
                     next_number += 1
-            if action is None:
-                self.terminal += 1
+            out_degrees[steps] += 1
             if edges is not None:
                 edges.close()
 
@@ -107,7 +105,7 @@ class PlainSearch(Search[S]):
         orbit, size = self.orbits.of(state)
         number = self.known.setdefault(orbit, len(self._states))
         if number == len(self._states):
-            self._orbit_sum += size
+            self.orbit_sizes[size] += 1
         return number
 
     def arrive(self, state: S, parent: int) -> None:

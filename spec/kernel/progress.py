@@ -12,6 +12,8 @@ from typing import TypeVar
 
 import attrs
 
+from tidegauge.spec.kernel.statistics import estimated_states
+
 Clock = Callable[[], float]
 """Returns seconds; only differences are used."""
 
@@ -71,6 +73,20 @@ class Progress:
     frontier: int
     """States that have been reached but not yet expanded."""
     seconds: float | None = None
+    levels: tuple[int, ...] = ()
+    """The sizes of the levels that are known as a whole: the last of them is being expanded."""
+
+    @property
+    def estimated(self) -> int | None:
+        """About how many states there will be, from the growth of the levels; None if that does not say."""
+        return estimated_states(self.levels)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """What the rest of them takes at the rate so far; None without an estimate or a rate."""
+        if self.rate is None or self.estimated is None:
+            return None
+        return max(self.estimated - self.distinct, 0) / self.rate
 
     @property
     def rate(self) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Generic, TypeVar
@@ -15,6 +16,7 @@ from tidegauge.spec.kernel.exploration import Engine, Exploration
 from tidegauge.spec.kernel.leads_to import Responses, responses
 from tidegauge.spec.kernel.machine import Machine
 from tidegauge.spec.kernel.progress import Clock, Cut, Limits, OnProgress, Progress, Stop
+from tidegauge.spec.kernel.statistics import Statistics, by_depth
 from tidegauge.spec.kernel.storage import CheckpointError
 from tidegauge.spec.kernel.traces import Step, Trace, Violation, violation_by
 
@@ -59,7 +61,11 @@ class Search(ABC, Generic[S]):
         self.machine, self.limits, self.stop = machine, limits, stop
         self.clock, self.progress = clock, progress
         self.bounds = [0]
-        self.terminal = 0
+        self.out_degrees: Counter[int] = Counter()
+        """By number of steps: the states that were expanded to the last of theirs."""
+        self.orbit_sizes: Counter[int] = Counter()
+        self.found_by_level: list[list[int]] = []
+        """By level what each class of action has found by its end."""
         self.counts = Counts(machine)
         self.goals: dict[str, int] = {}
         self.found: dict[str, Violation[S]] = {}
@@ -129,7 +135,7 @@ class Search(ABC, Generic[S]):
             distinct=self.distinct,
             generated=self.counts.taken,
             levels=self.levels(),
-            terminal=self.terminal,
+            terminal=self.out_degrees[0],
             coverage=self.counts.summary(),
             violations=tuple(
                 evolve(violation, count=self.violation_counts[name]) for name, violation in self.found.items()
@@ -139,6 +145,7 @@ class Search(ABC, Generic[S]):
             orbits=self.orbit_sum(),
             convergence=converged,
             responses=self.responded(cut),
+            statistics=self.statistics(),
             seconds=self.elapsed(),
             asked=self.asked,
             bytes=self.kept_bytes(),
@@ -172,15 +179,19 @@ class Search(ABC, Generic[S]):
             if not isinstance(error, Finished):
                 self.tell_where(error)
             raise
+        finally:
+            self.found_by_level.append([tally.found for tally in self.counts.values()])
 
     def saved(self, at: int) -> dict[str, Any]:
         """What every search has to save where `at` is the next state to be expanded."""
         return {
             "at": at,
             "bounds": self.bounds,
-            "terminal": self.terminal,
+            "out-degrees": dict(self.out_degrees),
+            "orbit sizes": dict(self.orbit_sizes),
+            "found": self.found_by_level,
             "goals": self.goals,
-            "found": {name: violation.trace for name, violation in self.found.items()},
+            "violated": {name: violation.trace for name, violation in self.found.items()},
             "violations": self.violation_counts,
             "elapsed": self.elapsed(),
         }
@@ -190,8 +201,9 @@ class Search(ABC, Generic[S]):
         depth = len(saved["bounds"]) - 1
         if self.limits.depth is not None and depth >= self.limits.depth:
             raise CheckpointError(f"it expands level {depth}, and the limit is {self.limits.depth} levels")
-        self.bounds, self.terminal, self.goals = saved["bounds"], saved["terminal"], saved["goals"]
-        self.found = {name: violation_by(self.machine, name, trace) for name, trace in saved["found"].items()}
+        self.bounds, self.goals, self.found_by_level = saved["bounds"], saved["goals"], saved["found"]
+        self.out_degrees, self.orbit_sizes = Counter(saved["out-degrees"]), Counter(saved["orbit sizes"])
+        self.found = {name: violation_by(self.machine, name, trace) for name, trace in saved["violated"].items()}
         self.violation_counts = saved["violations"]
         self.earlier = saved["elapsed"] or 0.0
         self.expanding = saved["at"]
@@ -227,6 +239,11 @@ class Search(ABC, Generic[S]):
         actions = ", ".join(map(plain, self.trace(self.expanding).actions)) or "none"
         error.add_note(f"while {self.machine.name} took steps from the state after these actions: {actions}")
 
+    def statistics(self) -> Statistics:
+        names = [kind.__name__ for kind in self.counts]
+        orbits = dict(self.orbit_sizes) if self.orbit_sum() is not None else {}
+        return Statistics(dict(+self.out_degrees), by_depth(names, self.found_by_level), orbits)
+
     def levels(self) -> tuple[int, ...]:
         sizes = [end - start for start, end in pairwise([*self.bounds, self.distinct])]
         return tuple(size for size in sizes if size)
@@ -243,5 +260,9 @@ class Search(ABC, Generic[S]):
 
     def report(self, expanded: int) -> None:
         if self.progress is not None:
-            depth = len(self.bounds) - 1
-            self.progress(Progress(self.distinct, self.counts.taken, depth, self.distinct - expanded, self.elapsed()))
+            self.progress(self.progressed(expanded, self.counts.taken))
+
+    def progressed(self, expanded: int, taken: int) -> Progress:
+        """Where the search stands when so many states have been expanded and so many steps taken."""
+        levels = tuple(end - start for start, end in pairwise(self.bounds))
+        return Progress(self.distinct, taken, len(levels), self.distinct - expanded, self.elapsed(), levels)

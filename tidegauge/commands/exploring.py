@@ -121,11 +121,25 @@ def searched(screen: Screen, machine: Machine[Any], **options: Any) -> Explorati
     with screen.progress(f"exploring {machine.name}") as advance:
 
         def on_progress(at: Progress) -> None:
-            rate = f"{at.rate:,.0f}/s" if at.rate else ""
-            advance(f"{at.distinct:,} states, depth {at.depth}, {at.frontier:,} to expand {rate}")
+            advance(" ".join(filter(None, (words_of(at), estimate_of(at)))))
 
         clock = time.process_time if options.get("workers", 1) == 1 else time.monotonic
         return search(machine, converges=True, clock=clock, progress=on_progress, **options)
+
+
+def words_of(at: Progress) -> str:
+    """How far a search is."""
+    rate = f" {at.rate:,.0f}/s" if at.rate else ""
+    return f"{at.distinct:,} states, depth {at.depth}, {at.frontier:,} to expand{rate}"
+
+
+def estimate_of(at: Progress) -> str:
+    """How far it is to the end, as the growth of the levels so far has it; empty where that does not say."""
+    if at.estimated is None or at.seconds_left is None:
+        return ""
+    minutes, seconds = divmod(round(at.seconds_left), 60)
+    left = f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min {seconds} s"
+    return f"(if levels go on as they grow: about {at.estimated:,} states, {left} left)"
 
 
 def again_by(words: Sequence[str], given: Mapping[str, object], *, symmetry: bool) -> list[str]:
@@ -219,6 +233,7 @@ def show(screen: Screen, machine: Machine[Any], found: Exploration[Any]) -> None
     rows = [(row.action, row.enabled, row.taken, row.found) for row in found.coverage]
     screen.table(("action", "states with it enabled", "steps", "to a new state"), rows)
     screen.say()
+    show_statistics(screen, found)
     if found.never_enabled:
         screen.say(f"never enabled: {', '.join(found.never_enabled)}")
     if found.reached:
@@ -239,6 +254,20 @@ def show(screen: Screen, machine: Machine[Any], found: Exploration[Any]) -> None
             screen.say(f"comes whenever it is owed: {'; '.join(good)}")
     for lasso in found.lassos:
         show_lasso(screen, lasso)
+
+
+def show_statistics(screen: Screen, found: Exploration[Any]) -> None:
+    """What the state space looks like."""
+    told = found.statistics
+    screen.say(f"states by depth: {', '.join(f'{level:,}' for level in found.levels)}")
+    if degrees := told.out_degrees:
+        screen.say(
+            f"steps out of a state: {min(degrees)} to {max(degrees)}, {told.mean_out_degree:.2f} on the average, "
+            f"at most {told.out_degree_of(0.95)} out of 95 % of them"
+        )
+    if told.symmetric_share is not None:
+        sizes = ", ".join(f"{count:,} of {size}" for size, count in sorted(told.orbit_sizes.items()))
+        screen.say(f"orbits by their states: {sizes}; {told.symmetric_share:.1%} have a symmetry of their own")
 
 
 def show_convergence(screen: Screen, found: Convergence[Any], *, complete: bool) -> None:
@@ -298,6 +327,13 @@ def document(found: Exploration[Any]) -> dict[str, Any]:
             {"action": row.action, "enabled": row.enabled, "taken": row.taken, "found": row.found}
             for row in found.coverage
         ],
+        "statistics": {
+            "out_degrees": {str(steps): states for steps, states in sorted(found.statistics.out_degrees.items())},
+            "mean_out_degree": found.statistics.mean_out_degree,
+            "found_by_depth": [dict(row) for row in found.statistics.found_by_depth],
+            "orbit_sizes": {str(size): orbits for size, orbits in sorted(found.statistics.orbit_sizes.items())},
+            "symmetric_share": found.statistics.symmetric_share,
+        },
         "never_enabled": list(found.never_enabled),
         "reached": {goal: len(trace) for goal, trace in found.reached.items()},
         "unreached": list(found.unreached),

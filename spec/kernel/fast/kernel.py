@@ -415,10 +415,9 @@ def _changed_orbit(row, after, leaf, leaf_start, leaf_items, targets, starts, im
 def _taken(
     state, origin, row, skip, steps, chosen, kinds, leaf_start, leaf_items, leaf_flags, rows, places, parents, table,
     taken, enabled, found, count, capacity, last_new, edge_targets, edges, with_edges, is_told,
-    initials, targets, starts, image_of, images, hashes, orbit_states, keys, codes, missed,
+    initials, targets, starts, image_of, images, hashes, sizes, keys, codes, missed,
 ):  # fmt: skip
-    """Take the steps of a state from `skip` on: how it ended, at which step, the states, edges and all orbits' states
-    by now."""
+    """Take the steps of a state from `skip` on: how it ended, at which step, and the states and edges by now."""
     hash_ = hashed(origin)
     _orbit(origin, hash_, initials, targets, starts, image_of, images, hashes)
     for word in range(len(row)):
@@ -427,7 +426,7 @@ def _taken(
     for step in range(skip, steps):
         leaf = chosen[step, 1]
         if leaf_flags[leaf] & VIOLATES and not (is_told and step == skip):
-            return STEP_VIOLATED, step, count, edges, orbit_states
+            return STEP_VIOLATED, step, count, edges
         kind = kinds[chosen[step, 0]]
         taken[kind] += 1
         if _is_first(kinds, chosen, step):
@@ -440,9 +439,9 @@ def _taken(
             edges += 1
         if number == count:
             found[kind] += 1
-            orbit_states += _orbit_size(row, images)
+            sizes[_orbit_size(row, images)] += 1
             if count == capacity:
-                return FULL, step, count, edges, orbit_states
+                return FULL, step, count, edges
             if table[slot] == EMPTY:
                 for lane in range(len(kept)):
                     rows[count, lane] = kept[lane]
@@ -450,7 +449,7 @@ def _taken(
                 table[slot] = (after >> np.uint64(32) << np.uint64(32)) | np.uint64(count)
             count += 1
             if number == last_new:
-                return LIMIT, step, count, edges, orbit_states
+                return LIMIT, step, count, edges
         for lane in range(len(kept)):
             kept[lane] = rows[state, lane]
         for item in range(leaf_start[leaf], leaf_start[leaf + 1], 2):
@@ -460,7 +459,7 @@ def _taken(
                 target = targets[place, word]
                 if target >= 0:
                     images[place, target] = image_of[place, starts[word] + origin[word]]
-    return DONE, steps, count, edges, orbit_states
+    return DONE, steps, count, edges
 
 
 @njit(cache=True)
@@ -469,19 +468,19 @@ def expanded(
     bases, roots, kinds, node_word, keys, codes, used,
     leaf_start, leaf_items, leaf_flags,
     rows, places, parents, table,
-    taken, enabled, found, terminal,
+    taken, enabled, found, degrees,
     edge_targets, edge_starts, edges, with_edges,
     chosen, misses, is_told,
-    orbit_states, presence_words, presences, absent, initials, targets, starts, image_of,
+    sizes, presence_words, presences, absent, initials, targets, starts, image_of,
 ):  # fmt: skip
     """Take every step out of the states from `start` to `end`; of the first one, the steps from `skip` on.
 
     `capacity` states are kept at most, and the search ends behind the new state `last_new`. `is_told`: whether the step
     at `skip` is known to violate. Behind a state whose steps are not all known, states are looked at only for what else
     has to run. Gives how it ended, at which state and step, the number of states, of programs that have to run, of used
-    slots, of fair steps, of states in which nothing can happen, and of states in all orbits. The renamings are those of
-    `tidegauge.spec.kernel.fast.renaming`; where there are none each state is its own orbit. The table has all states
-    but `absent` ones, to which no step leads here.
+    slots, and of fair steps. `degrees` counts states by the number of their steps, `sizes` new orbits by the number of
+    their states. The renamings are those of `tidegauge.spec.kernel.fast.renaming`; where there are none each state is
+    its own orbit. The table has all states but `absent` ones, to which no step leads here.
     """
     origin = np.empty(places.shape[1], np.uint32)
     row = np.empty_like(origin)
@@ -510,23 +509,23 @@ def expanded(
             if count + steps > room or (with_edges and edges + steps > len(edge_targets)):
                 how = ROOM
                 break
-            how, step, count, edges, orbit_states = _taken(
+            how, step, count, edges = _taken(
                 state, origin, row, skip, steps, chosen, kinds, leaf_start, leaf_items, leaf_flags, rows, places,
                 parents, table, taken, enabled, found, count, capacity, last_new, edge_targets, edges, with_edges,
-                is_told, initials, targets, starts, image_of, images, hashes, orbit_states, keys, codes, missed,
+                is_told, initials, targets, starts, image_of, images, hashes, sizes, keys, codes, missed,
             )  # fmt: skip
             if how != DONE:
                 skip = step
                 break
             skip = 0
             is_told = False
-            terminal += steps == 0
+            degrees[steps] += 1
             if with_edges:
                 edge_starts[state + 1] = edges
         state += 1
     if missing >= 0:
         how, state = MISSES, missing
-    return how, state, skip, count, asked, used, edges, terminal, orbit_states
+    return how, state, skip, count, asked, used, edges
 
 
 @njit(cache=True)

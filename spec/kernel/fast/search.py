@@ -11,6 +11,7 @@ a rule raises, or reads what is no part of the state, raises FollowError: the pl
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import Any, TypeVar
@@ -83,7 +84,8 @@ class FastSearch(Search[S]):
         self.renamings = Orbits(machine).renamings if symmetry else ()
         self.renaming = Renaming(machine, layout, self.renamings)
         self.renaming.begin([layout.encoded(state) for state in samples] if symmetry else [])
-        self.orbit_states: int = 0
+        self.sizes: Numbers = np.zeros(len(self.renamings) + 2, np.int64)
+        """Orbits by the number of their states."""
         self.tries = Tries()
         self.runs: list[Callable[[Run, Any], int]] = []
         """What each program is, by its number: it gives the leaf that it comes to."""
@@ -102,6 +104,8 @@ class FastSearch(Search[S]):
         ]
         """Name, program, and whether it is an invariant: those that new states are held against."""
         self.chosen: Numbers = np.zeros((1 << 12, 2), np.int64)
+        self.degrees: Numbers = np.zeros(len(self.chosen) + 1, np.int64)
+        """States by the number of their steps."""
         self.misses: Numbers = np.zeros((_MOST_ASKED, 2), np.int64)
         self.judge_misses = self.misses.copy()
         self.asked: int = 0
@@ -248,9 +252,15 @@ class FastSearch(Search[S]):
         return self.table.slots.nbytes + (kept if self.storage.memory is None else 0)
 
     def orbit_sum(self) -> int | None:
-        return self.orbit_states if self.renamings else None
+        return int(self.sizes @ np.arange(len(self.sizes))) if self.renamings else None
 
     def begin(self) -> None:
+        try:
+            self._begin()
+        finally:
+            self.tally()
+
+    def _begin(self) -> None:
         for state in self.machine.initial():
             numbers = self.layout.encoded(state)
             self.renaming.met(numbers, range(len(numbers)))
@@ -261,7 +271,7 @@ class FastSearch(Search[S]):
                 self.count, *self.renamed_words(),
             )  # fmt: skip
             if number == self.count:
-                self.orbit_states += size
+                self.sizes[size] += 1
                 if self.count == self.capacity:
                     raise Finished(Cut.STATES)
                 self.count += 1
@@ -364,6 +374,7 @@ class FastSearch(Search[S]):
     def widen(self) -> None:
         """Have room for the steps of a state that has more of them than any before."""
         self.chosen = np.zeros((2 * len(self.chosen), 2), np.int64)
+        self.degrees = np.concatenate([self.degrees, np.zeros(len(self.chosen) // 2, np.int64)])
 
     def expand_some(self, start: int, end: int) -> None:
         """Take every step out of the states from `start` to `end`."""
@@ -409,16 +420,16 @@ class FastSearch(Search[S]):
         self.repack()
         if fair is not None:
             fair.have_states(end + 1)
-        how, at, step, self.count, asked, tries.used, edges, self.terminal, self.orbit_states = kernel.expanded(
+        how, at, step, self.count, asked, tries.used, edges = kernel.expanded(
             start, skip, end, self.count, self.capacity, last_new,
             self.bases, tries.roots, tries.kinds, tries.node_word, tries.keys, tries.codes, tries.used,
             tries.leaf_start, tries.leaf_items, tries.leaf_flags,
             self.rows, self.packing.places, self.parents, self.table.slots,
-            self.taken, self.enabled, self.new, self.terminal,
+            self.taken, self.enabled, self.new, self.degrees,
             fair.targets if fair else _NO_TARGETS, fair.starts if fair else _NO_STARTS, fair.count if fair else 0,
             fair is not None,
             self.chosen, self.misses, is_told,
-            self.orbit_states, self.layout.presences.words, self.layout.presences.table, self.table.absent,
+            self.sizes, self.layout.presences.words, self.layout.presences.table, self.table.absent,
             *self.renamed_words(),
         )  # fmt: skip
         if fair is not None:
@@ -432,18 +443,20 @@ class FastSearch(Search[S]):
             self.enabled.copy(),
             self.new.copy(),
             self.count,
-            self.terminal,
-            self.orbit_states,
+            self.degrees.copy(),
+            self.sizes.copy(),
             fair,
         )
 
     def restore(self, snapshot: tuple[Any, ...]) -> None:
-        self.taken, self.enabled, self.new, self.count, self.terminal, self.orbit_states, fair = snapshot
+        self.taken, self.enabled, self.new, self.count, self.degrees, self.sizes, fair = snapshot
         if self.fair:
             self.fair.count = fair
 
     def tally(self) -> None:
         """Hand the tallies on."""
+        self.out_degrees = Counter({int(steps): int(self.degrees[steps]) for steps in np.flatnonzero(self.degrees)})
+        self.orbit_sizes = Counter({int(size): int(self.sizes[size]) for size in np.flatnonzero(self.sizes)})
         for kind, place in self.kinds.items():
             tally = self.counts[kind]
             tally.taken, tally.enabled = int(self.taken[place]), int(self.enabled[place])
@@ -511,7 +524,6 @@ class FastSearch(Search[S]):
             "widths": self.packing.widths,
             "count": self.count,
             "first": self.first,
-            "orbits": self.orbit_states,
             "asked": self.asked,
             "tallies": [each.tolist() for each in (self.taken, self.enabled, self.new)],
             "runs": self.table.runs.saved,
@@ -533,13 +545,19 @@ class FastSearch(Search[S]):
             for number in range(len(values)):
                 self.renaming.learn(word, number)
         self.count = self.checked = content["count"]
-        self.first, self.orbit_states, self.asked = content["first"], content["orbits"], content["asked"]
+        self.first, self.asked = content["first"], content["asked"]
         for tallies, saved in zip((self.taken, self.enabled, self.new), content["tallies"], strict=True):
             tallies[:] = saved
         if self.fair is not None:
             self.fair.count, self.fair.closed = content["fair"]
         self.table.reopen(content["runs"], content["table from"], self.count)
         at = self.reopen(content["search"])
+        for steps, states in self.out_degrees.items():
+            while steps >= len(self.degrees):
+                self.widen()
+            self.degrees[steps] = states
+        for size, orbits in self.orbit_sizes.items():
+            self.sizes[size] = orbits
         self.judges = [judge for judge in self.judges if judge[2] or judge[0] not in self.goals]
         self.tally()
         return at

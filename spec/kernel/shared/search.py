@@ -25,7 +25,7 @@ from tidegauge.spec.kernel.convergence import Convergence, converged
 from tidegauge.spec.kernel.exploration import Engine
 from tidegauge.spec.kernel.leads_to import Responses, responded
 from tidegauge.spec.kernel.machine import Machine
-from tidegauge.spec.kernel.progress import Clock, Cut, Limits, OnProgress, Progress, Stop
+from tidegauge.spec.kernel.progress import Clock, Cut, Limits, OnProgress, Stop
 from tidegauge.spec.kernel.searching import Finished, Search
 from tidegauge.spec.kernel.shared.parcels import loaded_error
 from tidegauge.spec.kernel.shared.share import Expanded, Judged, Tallies, place_of, state_of
@@ -105,7 +105,7 @@ class SharedSearch(Search[S]):
         self._owners: array[int] = array("H")
         self._closed = 0
         """States below have been expanded: of them all fair steps are known."""
-        self._orbit_sum: int | None = 0 if symmetry else None
+        self._symmetry = symmetry
         self._is_checked = True
         """Whether traces are held against the states of the shares."""
         self._states = StateSequence[S](lambda: self.distinct, lambda numbers: [*self.told(numbers).values()])
@@ -122,7 +122,7 @@ class SharedSearch(Search[S]):
         return state_of(self._steps[index])
 
     def orbit_sum(self) -> int | None:
-        return self._orbit_sum
+        return sum(size * count for size, count in self.orbit_sizes.items()) if self._symmetry else None
 
     # --- a level -----------------------------------------------------------------------------------------------------
 
@@ -211,14 +211,13 @@ class SharedSearch(Search[S]):
         arguments = [(step, found_last, own) for own in told]
         tallies: list[Tallies] = self.crew.call("settle", arguments)
         for each in tallies:
-            self.terminal += each.terminal
+            self.out_degrees.update(each.out_degrees)
+            self.orbit_sizes.update(each.orbit_sizes)
             rows = zip(self.counts.values(), each.enabled, each.taken, each.found, strict=True)
             for tally, enabled, taken, found in rows:
                 tally.enabled += enabled
                 tally.taken += taken
                 tally.found += found
-        if self._orbit_sum is not None:
-            self._orbit_sum += sum(each.orbits for each in tallies)
         reached = self.distinct if step is None else bisect_left(self._steps, step)
         self._reach_goals(judged, reached)
         if last is not None:
@@ -347,8 +346,7 @@ class _Watching:
         self.expanded[share], self.taken[share] = expanded, taken
         search, elapsed = self.search, self.search.elapsed()
         if search.progress is not None:
-            generated, left = search.counts.taken + sum(self.taken), search.distinct - self.start - self.all_expanded
-            search.progress(Progress(search.distinct, generated, len(search.bounds) - 1, left, elapsed))
+            search.progress(search.progressed(self.start + self.all_expanded, search.counts.taken + sum(self.taken)))
         limit = search.limits.seconds
         self.is_over = self.is_over or (limit is not None and elapsed is not None and elapsed >= limit)
         return self.is_over

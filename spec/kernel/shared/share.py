@@ -83,8 +83,8 @@ class Tallies:
     enabled: tuple[int, ...]
     taken: tuple[int, ...]
     found: tuple[int, ...]
-    terminal: int
-    orbits: int
+    out_degrees: dict[int, int]
+    orbit_sizes: dict[int, int]
 
 
 @attrs.define
@@ -293,10 +293,11 @@ class Share(Generic[S]):
         whole = len(level.states) if last is None else bisect_left(level.states, state_of(last))
         taken = Counter(level.kinds[: ends[whole - 1]] if whole else [])
         enabled: Counter[int] = Counter()
-        terminal = begin = 0
+        out_degrees: Counter[int] = Counter()
+        begin = 0
         for end in ends[:whole]:
             enabled.update(set(level.kinds[begin:end]))
-            terminal += begin == end
+            out_degrees[end - begin] += 1
             begin = end
         if last is not None and whole < len(level.states) and level.states[whole] == state_of(last):
             cut = level.kinds[begin : min(begin + place_of(last) + 1, ends[whole])]
@@ -309,7 +310,7 @@ class Share(Generic[S]):
         ]
         found = Counter(kind for kind, _ in arrived)
         rows = [tuple(count[kind] for kind in range(len(self.kinds))) for count in (enabled, taken, found)]
-        return Tallies(rows[0], rows[1], rows[2], terminal, sum(size for _, size in arrived))
+        return Tallies(rows[0], rows[1], rows[2], out_degrees, Counter(size for _, size in arrived))
 
     def _keep_edges(self, told: Sequence[bytes]) -> None:
         level = self.level
