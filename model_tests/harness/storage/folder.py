@@ -27,6 +27,7 @@ import numpy.typing as npt
 from tidegauge.model_tests.harness.storage.identity import differences
 from tidegauge.model_tests.harness.storage.mapped_file import MappedFile
 from tidegauge.model_tests.harness.storage.unpickling import loaded
+from tidegauge.spec.kernel.json_objects import each_name_once
 from tidegauge.spec.kernel.storage import CheckpointError, StorageError
 
 __all__ = ["EVERY_S", "Folder", "begun", "passing", "resumed"]
@@ -253,7 +254,7 @@ def _is_ours(name: str) -> bool:
 
 def _manifest_in(path: Path) -> dict[str, Any]:
     try:
-        manifest: dict[str, Any] = json.loads(path.read_bytes())
+        manifest: dict[str, Any] = json.loads(path.read_bytes(), object_pairs_hook=each_name_once)
         told = manifest.pop("sha256")
     except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
         raise CheckpointError(f"{path.name} is damaged") from error
