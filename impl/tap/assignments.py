@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import struct
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tidegauge.impl.tap.exchange import Exchange, Line
 from tidegauge.impl.tap.topic_names import TopicNames
 from tidegauge.impl.wire.codecs import MalformedMessageError
 from tidegauge.impl.wire.fields import DAMAGE, read_count, read_string
 
+if TYPE_CHECKING:
+    from kio.schema.consumer_group_heartbeat.v1.request import ConsumerGroupHeartbeatRequest
+    from kio.schema.sync_group.v5.request import SyncGroupRequest
+
 CONSUMERS: Final = "consumer"
 _VERSION = struct.Struct(">h")
 
 
-def note_sync(exchange: Exchange, request: Any) -> None:
+def note_sync(exchange: Exchange, request: SyncGroupRequest) -> None:
     """Note which member of which generation asks."""
     exchange.asked = (
         request.group_id,
@@ -60,7 +64,7 @@ def member_name(instance_id: str | None, member_id: str) -> str | None:
     return f"instance {instance_id}" if instance_id else member_id or None
 
 
-def note_heartbeat(exchange: Exchange, request: Any) -> None:
+def note_heartbeat(exchange: Exchange, request: ConsumerGroupHeartbeatRequest) -> None:
     """Note of which group a member is, and who: responses need not name it again once it has joined."""
     exchange.asked = (request.group_id, request.instance_id, request.member_id)
 

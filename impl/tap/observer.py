@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import attrs
 
@@ -21,6 +21,9 @@ from tidegauge.impl.tap.topic_names import TopicNames
 from tidegauge.impl.wire.apis import ApiKey, versions_of
 from tidegauge.impl.wire.codecs import MalformedMessageError, api_name, decode_canonical, decode_quickly
 from tidegauge.impl.wire.fields import NO_ID
+
+if TYPE_CHECKING:
+    from kio.schema.create_topics.v7.request import CreateTopicsRequest
 
 LOGGER: Final = logging.getLogger(__name__)
 
@@ -102,9 +105,10 @@ class Observer:
                 offset_lookups.note_request(exchange, request)
             case ApiKey.END_TXN:
                 transactions.note_end(exchange, request)
-            case ApiKey.OFFSET_COMMIT | ApiKey.TXN_OFFSET_COMMIT:
-                is_transactional = exchange.api_key == ApiKey.TXN_OFFSET_COMMIT
-                transactions.note_commits(exchange, request, self.topics, in_transaction=is_transactional)
+            case ApiKey.OFFSET_COMMIT:
+                transactions.note_commits(exchange, request, self.topics)
+            case ApiKey.TXN_OFFSET_COMMIT:
+                transactions.note_commits_of_transaction(exchange, request, self.topics)
             case ApiKey.OFFSET_FETCH:
                 transactions.note_reads(exchange, request)
             case ApiKey.SYNC_GROUP:
@@ -114,7 +118,7 @@ class Observer:
             case ApiKey.CREATE_TOPICS:
                 self._note_topics(exchange, request)
 
-    def _note_topics(self, exchange: Exchange, request: Any) -> None:
+    def _note_topics(self, exchange: Exchange, request: CreateTopicsRequest) -> None:
         """Note which topics are made compacted."""
         compacted = [
             topic.name

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tidegauge.impl.tap.ends import Ends
 from tidegauge.impl.tap.exchange import Exchange, Line
 from tidegauge.impl.tap.topic_names import INTERNAL, TopicNames
 
+if TYPE_CHECKING:
+    from kio.schema.list_offsets.v11.request import ListOffsetsRequest
+
 LATEST: Final = -1
 """In place of a timestamp: the end."""
 
 
-def note_request(exchange: Exchange, request: Any) -> None:
+def note_request(exchange: Exchange, request: ListOffsetsRequest) -> None:
     """Note which ends a client asks for."""
     if request.replica_id < 0:
         ends = {
@@ -21,7 +24,7 @@ def note_request(exchange: Exchange, request: Any) -> None:
             for partition in topic.partitions
             if partition.timestamp == LATEST
         }
-        exchange.asked = (int(getattr(request, "isolation_level", 0)), ends)
+        exchange.asked = (int(request.isolation_level), ends)
 
 
 def responded(exchange: Exchange, response: Any, at: int, topics: TopicNames, known: Ends) -> list[Line]:

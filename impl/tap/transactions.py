@@ -1,31 +1,51 @@
 """What ends transactions, and what groups commit and ask for: EndTxn, TxnOffsetCommit, OffsetCommit, OffsetFetch.
 
+Requests are canonical; responses are of the client's version, which may lack some fields.
 What a commit has in its metadata is the application's own and may be long: a digest stands for it.
 """
 
 from __future__ import annotations
 
 from hashlib import blake2b
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tidegauge.impl.tap.assignments import member_name
 from tidegauge.impl.tap.exchange import Exchange, Line
 from tidegauge.impl.tap.topic_names import TopicNames
 from tidegauge.impl.wire.fields import NO_ID
 
+if TYPE_CHECKING:
+    from kio.schema.end_txn.v5.request import EndTxnRequest
+    from kio.schema.txn_offset_commit.v5.request import TxnOffsetCommitRequest
+
+    from tidegauge.impl.wire.offset_unions import AnyOffsetCommitRequest, AnyOffsetFetchRequest
+
 NO_OFFSET = -1
 
 
-def note_end(exchange: Exchange, request: Any) -> None:
+def note_end(exchange: Exchange, request: EndTxnRequest) -> None:
     """Note which transaction a producer ends, and how."""
     producer = [request.producer_id, request.producer_epoch]
     exchange.lines = [exchange.line("end", producer=producer, commit=bool(request.committed))]
 
 
-def note_commits(exchange: Exchange, request: Any, topics: TopicNames, *, in_transaction: bool) -> None:
+def note_commits(exchange: Exchange, request: AnyOffsetCommitRequest, topics: TopicNames) -> None:
     """Note which offsets a member of a group commits."""
-    producer = [request.producer_id, request.producer_epoch] if in_transaction else None
-    generation = request.generation_id if in_transaction else request.generation_id_or_member_epoch
+    _note_commits(exchange, request, request.generation_id_or_member_epoch, None, topics)
+
+
+def note_commits_of_transaction(exchange: Exchange, request: TxnOffsetCommitRequest, topics: TopicNames) -> None:
+    """Note which offsets a member of a group commits in its producer's transaction."""
+    _note_commits(exchange, request, request.generation_id, [request.producer_id, request.producer_epoch], topics)
+
+
+def _note_commits(
+    exchange: Exchange,
+    request: AnyOffsetCommitRequest | TxnOffsetCommitRequest,
+    generation: int,
+    producer: list[int] | None,
+    topics: TopicNames,
+) -> None:
     lines: list[Line] = []
     places = []
     for topic in request.topics:
@@ -79,7 +99,7 @@ def committed(exchange: Exchange, response: Any, at: int) -> list[Line]:
     return lines
 
 
-def note_reads(exchange: Exchange, request: Any) -> None:
+def note_reads(exchange: Exchange, request: AnyOffsetFetchRequest) -> None:
     """Note of which group offsets are asked for, and whether stable ones (KIP-447)."""
     exchange.asked = (request.groups[0].group_id if request.groups else "", bool(request.require_stable))
 

@@ -6,6 +6,9 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from kio.schema.consumer_group_heartbeat.v1.request import ConsumerGroupHeartbeatRequest
+from kio.schema.sync_group.v5.request import SyncGroupRequest
+from kio.schema.types import GroupId
 
 from tidegauge.impl.tap.assignments import beaten, note_heartbeat, note_sync, synced
 from tidegauge.impl.tap.exchange import Exchange
@@ -13,6 +16,11 @@ from tidegauge.impl.tap.fetches import Sessions
 from tidegauge.impl.tap.observer import Observer, Recording
 from tidegauge.impl.tap.topic_names import TopicNames
 from tidegauge.impl.wire.apis import ApiKey
+from tidegauge.impl.wire.primitives import i32
+
+
+def sync_of(member_id: str) -> SyncGroupRequest:
+    return SyncGroupRequest(group_id=GroupId("g"), generation_id=i32(1), member_id=member_id, assignments=())
 
 
 @pytest.mark.parametrize(
@@ -23,7 +31,10 @@ def test_a_heartbeat_is_of_the_member_that_asks_or_that_the_response_names(
     asked: str, told: str | None, member: str | None
 ) -> None:
     exchange = Exchange(1, 0, 68, 0, 1, 10)
-    note_heartbeat(exchange, SimpleNamespace(group_id="g", instance_id=None, member_id=asked))
+    request = ConsumerGroupHeartbeatRequest(
+        group_id=GroupId("g"), member_id=asked, member_epoch=i32(0), topic_partitions=None
+    )
+    note_heartbeat(exchange, request)
     assignment = SimpleNamespace(topic_partitions=())
     response = SimpleNamespace(error_code=0, assignment=assignment, member_id=told, member_epoch=3)
     lines = beaten(exchange, response, 20, TopicNames())
@@ -34,7 +45,7 @@ def test_an_assignment_that_cannot_be_read_is_told() -> None:
     told: list[dict[str, Any]] = []
     observer = Observer(cast(Recording, SimpleNamespace(emit=told.extend)))
     exchange = Exchange(1, 0, ApiKey.SYNC_GROUP, 5, 1, 10)
-    note_sync(exchange, SimpleNamespace(group_id="g", group_instance_id=None, member_id="m", generation_id=1))
+    note_sync(exchange, sync_of("m"))
     response = SimpleNamespace(error_code=0, protocol_type="consumer", assignment=b"\0\0\0\0\0\7")
     observer.responded(exchange, response, 20, Sessions())
     assert [(line["kind"], line["why"]) for line in told] == [("unread", "an assignment cannot be read")]
@@ -42,5 +53,5 @@ def test_an_assignment_that_cannot_be_read_is_told() -> None:
 
 def test_an_assignment_of_nobody_is_no_line() -> None:
     exchange = Exchange(1, 0, 14, 5, 1, 10)
-    note_sync(exchange, SimpleNamespace(group_id="g", group_instance_id=None, member_id="", generation_id=1))
+    note_sync(exchange, sync_of(""))
     assert synced(exchange, SimpleNamespace(error_code=0, protocol_type="consumer", assignment=b""), 20) == []
