@@ -56,6 +56,7 @@ BREAKS: tuple[tuple[Rule, str, str], ...] = (
         "def f():\n    from impl.server.apis import fetch",
     ),
     (tidy.packages_of_the_server_import_downwards, "impl/server/controller/x.py", "import impl.server.broker.peers"),
+    (tidy.packages_of_the_server_import_downwards, "impl/server/settings/x.py", "from ..transport import states"),
     (tidy.packages_of_the_server_import_downwards, "impl/server/x.py", "from .broker.partition import Partition"),
     (tidy.packages_of_the_server_import_downwards, "impl/server/broker/x.py", "from impl.faults import links"),
     (

@@ -50,10 +50,8 @@ IMPL_MAY_IMPORT = {
 }
 """What a package of impl/ may import of impl/: always downwards."""
 
-COMPOSITION_ROOTS = frozenset(
-    {"impl.server.broker_server", "impl.server.broker_handlers", "impl.server.controller_handlers"}
-)
-"""They put a server together from its parts; they import every part, and no part imports them."""
+COMPOSITION_ROOTS = frozenset({"impl.server.broker_server", "impl.server.broker_handlers"})
+"""They put a broker together from its parts; they import every part, and no part imports them."""
 APIS_BROKER_AND_CONTROLLER = frozenset({"impl.server.apis", "impl.server.broker", "impl.server.controller"})
 SERVER_MAY_NOT_IMPORT = {
     "impl.server.transport": frozenset({"impl.controller"}) | APIS_BROKER_AND_CONTROLLER | COMPOSITION_ROOTS,
@@ -61,7 +59,8 @@ SERVER_MAY_NOT_IMPORT = {
     | COMPOSITION_ROOTS,
     "impl.server.apis": frozenset({"impl.controller", "impl.server.apis", "impl.server.controller"})
     | COMPOSITION_ROOTS,
-    "impl.server.controller": frozenset({"impl.server.apis", "impl.server.broker", "impl.server.broker_server"}),
+    "impl.server.controller": frozenset({"impl.server.apis", "impl.server.broker"}) | COMPOSITION_ROOTS,
+    "impl.server.settings": frozenset({"impl.server.transport"}) | APIS_BROKER_AND_CONTROLLER | COMPOSITION_ROOTS,
     "impl.server": APIS_BROKER_AND_CONTROLLER | COMPOSITION_ROOTS,
 }
 """What a package of impl/server may not import; the last line is for its modules outside of these packages.

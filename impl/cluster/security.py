@@ -3,7 +3,7 @@
     Security("SASL_SSL", certificate=chain_pem, key=key_pem, users={"alice": "alice-secret"},
              acls=allow("User:alice", "READ", "WRITE", topic="orders"))
 
-It becomes settings under Kafka's names (`impl.server.transport.security.settings`), which can also be given singly.
+It becomes settings under Kafka's names (`impl.server.settings.security`), which can also be given singly.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from tidegauge.impl.metadata.access import (
     ResourceType,
     acl_error,
 )
+from tidegauge.impl.server.settings.security import MECHANISMS, PROTOCOL_NAMES, STANDARD_AUTHORIZER
 from tidegauge.impl.server.transport.security.acl_authorizer import parse_super_users
-from tidegauge.impl.server.transport.security.settings import MECHANISMS, PROTOCOL_NAMES, STANDARD_AUTHORIZER
 from tidegauge.impl.server.transport.security.users import format_users
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from tidegauge.impl.metadata.features import FEATURES
 from tidegauge.impl.server.broker_handlers import BROKER_HANDLERS
-from tidegauge.impl.server.controller_handlers import CONTROLLER_HANDLERS
+from tidegauge.impl.server.controller.handlers import CONTROLLER_HANDLERS
 from tidegauge.impl.server.transport.handlers import loaded
 from tidegauge.impl.wire.apis import (
     BROKER_APIS,

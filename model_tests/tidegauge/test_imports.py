@@ -23,7 +23,7 @@ import pytest
 import tidegauge
 from tidegauge.__main__ import COMMANDS, command
 from tidegauge.impl.server.broker_handlers import BROKER_HANDLERS
-from tidegauge.impl.server.controller_handlers import CONTROLLER_HANDLERS
+from tidegauge.impl.server.controller.handlers import CONTROLLER_HANDLERS
 from tidegauge.impl.server.transport.handlers import Deferred
 from tidegauge.impl.wire.apis import ApiKey
 

@@ -24,6 +24,7 @@ from tidegauge.impl.server.controller.broker_processes import BrokerProcesses
 from tidegauge.impl.server.controller.collaborators import ControllerCollaborators
 from tidegauge.impl.server.controller.decisions import Decisions
 from tidegauge.impl.server.controller.draws import Draws
+from tidegauge.impl.server.controller.handlers import CONTROLLER_HANDLERS
 from tidegauge.impl.server.controller.identity import found_identity, made_identity
 from tidegauge.impl.server.controller.metadata_damage import DamagedMetadataLogError
 from tidegauge.impl.server.controller.metadata_fetches import MetadataFetches, handle_fetch
@@ -33,7 +34,6 @@ from tidegauge.impl.server.controller.metadata_log import (
     StoredMetadataLog,
     has_metadata_log,
 )
-from tidegauge.impl.server.controller_handlers import CONTROLLER_HANDLERS
 from tidegauge.impl.server.error_responses.refused import refused
 from tidegauge.impl.server.error_responses.table import error_response, making_error_response
 from tidegauge.impl.server.requests.api_versions import api_versions_response

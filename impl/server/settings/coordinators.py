@@ -10,7 +10,7 @@ from tidegauge.impl.coordinators.groups.consumer.assignor_names import ASSIGNOR_
 from tidegauge.impl.coordinators.groups.migration.policy import Policy
 from tidegauge.impl.metadata.config_types import ConfigType
 from tidegauge.impl.server.settings.fields import INT_MAX, Update, flag, names, text, whole
-from tidegauge.impl.server.transport.security.settings import SecuritySettings
+from tidegauge.impl.server.settings.security import SecuritySettings
 
 SHORT_MAX: Final = (1 << 15) - 1
 

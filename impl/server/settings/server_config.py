@@ -26,9 +26,9 @@ from tidegauge.impl.metadata.topic_configs import (
 from tidegauge.impl.server.settings import fields
 from tidegauge.impl.server.settings.coordinators import CoordinatorSettings
 from tidegauge.impl.server.settings.fields import Update, flag, property_name, update_of, whole
+from tidegauge.impl.server.settings.security import JAAS, setting_for_listener
 from tidegauge.impl.server.settings.voters import check_voters
 from tidegauge.impl.server.settings.without_effect import WITHOUT_EFFECT
-from tidegauge.impl.server.transport.security.settings import JAAS, setting_for_listener
 
 LONG: Final = ConfigType.LONG
 CLUSTER_WIDE: Final = fields.Update.CLUSTER_WIDE

@@ -18,7 +18,7 @@ import pytest
 from tidegauge.impl.server.broker.collaborators import BrokerCollaborators
 from tidegauge.impl.server.broker_handlers import BROKER_HANDLERS
 from tidegauge.impl.server.controller.collaborators import ControllerCollaborators
-from tidegauge.impl.server.controller_handlers import CONTROLLER_HANDLERS
+from tidegauge.impl.server.controller.handlers import CONTROLLER_HANDLERS
 from tidegauge.impl.server.transport.handlers import (
     Deferred,
     HandlerFunction,

@@ -16,11 +16,11 @@ from tidegauge.impl.metadata.credentials import (
 )
 from tidegauge.impl.ports.clock import Clock
 from tidegauge.impl.ports.randomness import Randomness
+from tidegauge.impl.server.settings.security import JAAS
 from tidegauge.impl.server.transport.security.exchanges import Exchange
 from tidegauge.impl.server.transport.security.plain import PlainExchange
 from tidegauge.impl.server.transport.security.sasl_gate import SaslServer
 from tidegauge.impl.server.transport.security.scram import NONCE_BYTES, ScramExchange
-from tidegauge.impl.server.transport.security.settings import JAAS
 from tidegauge.impl.server.transport.security.users import parse_jaas_users, parse_users
 
 if TYPE_CHECKING:

@@ -23,8 +23,8 @@ from typing import Final, NamedTuple
 import attrs
 
 from tidegauge.impl.ports.network import Address
+from tidegauge.impl.server.settings.security import JAAS
 from tidegauge.impl.server.settings.server_config import FIELDS, ServerConfig
-from tidegauge.impl.server.transport.security.settings import JAAS
 from tidegauge.impl.server.transport.security.users import parse_jaas_login
 
 INTERNAL: Final = "INTERNAL"

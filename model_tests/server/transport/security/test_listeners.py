@@ -14,6 +14,7 @@ from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, Descr
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.cluster.security import Security, allow, deny
 from tidegauge.impl.ports.network import Address
+from tidegauge.impl.server.settings.security import STANDARD_AUTHORIZER
 from tidegauge.impl.server.settings.server_config import ServerConfig
 from tidegauge.impl.server.transport.security.listeners import (
     ListenerSpec,
@@ -21,7 +22,6 @@ from tidegauge.impl.server.transport.security.listeners import (
     listener_config,
     plan_listeners,
 )
-from tidegauge.impl.server.transport.security.settings import STANDARD_AUTHORIZER
 from tidegauge.impl.server.transport.security.users import format_users, parse_jaas_users, parse_users
 from tidegauge.impl.wire.apis import ApiKey
 from tidegauge.impl.wire.primitives import i8
