@@ -92,6 +92,7 @@ from tidegauge.model_tests.harness.report.model import Step
 from tidegauge.model_tests.harness.report.plain_steps import PlainSteps
 from tidegauge.model_tests.harness.validation.consumer_groups import ConsumerCoordinators
 from tidegauge.model_tests.harness.validation.coordinated import Begin
+from tidegauge.model_tests.harness.validation.group_offsets import OffsetCoordinators
 from tidegauge.model_tests.harness.validation.groups import GroupCoordinators
 from tidegauge.spec.bugs.bug import Bug
 from tidegauge.spec.kernel.machine import Action, Machine
@@ -490,6 +491,7 @@ HARNESS: Final = HarnessRegistry(
         roles=CORRECT_OFFSETS,
         cores=OffsetCores,
         plan=WalkPlan(large_offsets, perturbations=frozenset({FailOver, Clean}), length=40),
+        follower=OffsetCoordinators,
         unbound={Side.CLUSTER: "tests of the APIs send the requests of groups to brokers"},
         bugs=tuple(OFFSET_BUGS.values()),
     ),

@@ -45,7 +45,8 @@ def test_a_campaign_has_the_bug_or_says_why_not(owner: str, bug: str) -> None:
 def test_a_bug_that_another_campaign_has_is_told_with_its_option() -> None:
     assert refusal(Clients.PLAIN, "kafka_6119").endswith("simulate --transactions has it")
     assert refusal(Clients.PLAIN, "kafka_9752").endswith("simulate --groups has it")
-    assert refusal(Clients.PLAIN, "kafka_16147").endswith("simulate --groups has it")
+    for bug in ("kafka_16147", "kafka_19862", "kafka_8587_told"):
+        assert refusal(Clients.PLAIN, bug).endswith("simulate --groups has it")
     assert refusal(Clients.GROUPS, "kafka_1211").endswith("simulate has it")
 
 
@@ -53,9 +54,8 @@ def test_a_bug_that_another_campaign_has_is_told_with_its_option() -> None:
     ("bug", "why"),
     [
         ("swaps_at_once", "no core has it"),
-        ("kafka_19862", "no campaign cleans logs"),
-        ("kafka_5247", "campaigns do not exchange who keeps offsets"),
-        ("kafka_14055", "no campaign cleans logs"),
+        ("kafka_9235", "it is in no core, but in the log of a coordinator"),
+        ("kafka_14055", "no campaign cleans a log with transactions"),
         ("lock_outlives_partition", "no client of a campaign shares its records among workers"),
         ("kafka_18227", "it is in no core, but in a client"),
         ("kafka_9823", "it is one of the client, and simulated members are others"),

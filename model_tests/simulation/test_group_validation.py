@@ -15,7 +15,7 @@ from tidegauge.impl.server.trace.tracer import TraceEvent
 from tidegauge.model_tests.bugs.groups import GROUP_BUGS
 from tidegauge.model_tests.harness.registry import HARNESS
 from tidegauge.model_tests.harness.simulation.group_campaign import draw_group, simulate_group
-from tidegauge.model_tests.harness.validation.coordinated import ValidatedGroups, validate_coordinators
+from tidegauge.model_tests.harness.validation.coordinated import ValidatedGroups, validate_group_coordinators
 from tidegauge.model_tests.harness.validation.incarnations import with_values
 from tidegauge.model_tests.harness.verification.campaigning import ran_group
 
@@ -25,7 +25,7 @@ Tampered = Callable[[groups.OfGroup], groups.OfGroup | None]
 
 
 def validate_groups(events: Sequence[TraceEvent]) -> ValidatedGroups:
-    return validate_coordinators(events, HARNESS.followers)
+    return validate_group_coordinators(events, HARNESS.followers)
 
 
 @cache

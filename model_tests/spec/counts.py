@@ -1,4 +1,4 @@
-"""How many states and steps the models have that are explored in every run of the tests.
+"""How many states and steps the models have that are explored in every run of the tests, and two of deep ones.
 
 A rule that lets more happen, or less, changes them though no property may notice it. They stay the same to the digit
 unless a rule is meant to change.
@@ -50,6 +50,8 @@ COUNTS: Final[Mapping[str, tuple[int, int]]] = {
     "migration-downgrade": (547, 936),
     "migration-zombie": (337, 674),
     "migration-static-late": (586, 810),
+    "migration-static-failing-over": (270_556, 575_556),
+    "migration-static-coming-back": (251_270, 542_649),
     "transactions-two-partitions": (1_145, 2_114),
     "transactions-late-end": (3_721, 6_648),
     "transactions-late-records": (1_956, 3_320),

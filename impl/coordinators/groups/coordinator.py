@@ -26,7 +26,27 @@ from tidegauge.impl.coordinators.groups.classic.state import ClassicState
 from tidegauge.impl.coordinators.groups.classic.turn import ClassicLimits
 from tidegauge.impl.coordinators.groups.consumer.coordinator import ConsumerGroups, ConsumerLimits, ConsumerWrite
 from tidegauge.impl.coordinators.groups.consumer.state import ConsumerGroup
-from tidegauge.impl.coordinators.groups.log_entries import ConsumerGroupWritten, GroupWritten, LogEntry
+from tidegauge.impl.coordinators.groups.decisions import (
+    Acknowledging,
+    Appending,
+    Applying,
+    Committing,
+    Deleting,
+    Dropping,
+    Ending,
+    Expiring,
+    GivingUp,
+    OffsetDecision,
+    OffsetWatch,
+    Reading,
+    Telling,
+)
+from tidegauge.impl.coordinators.groups.log_entries import (
+    ConsumerGroupWritten,
+    GroupWritten,
+    LogEntry,
+    TransactionEnded,
+)
 from tidegauge.impl.coordinators.groups.migration.coordinator import Migration
 from tidegauge.impl.coordinators.groups.migration.policy import Policy
 from tidegauge.impl.coordinators.groups.migration.rules import MigrationLimits, MigrationRules
@@ -74,11 +94,19 @@ class GroupCoordinator:
         """What a group is, and how it goes over: it is of one type at a time."""
         self.in_flight: Counter[OffsetKey] = Counter()
         """What is in the log and not replayed yet, by how many records."""
+        self.watching: OffsetWatch | None = None
+        """Who follows the decisions about offsets, if anybody does."""
+
+    def _tell(self, decision: OffsetDecision) -> None:
+        if self.watching is not None:
+            self.watching(decision)
 
     # --- the log -----------------------------------------------------------------------------------------------------
 
     def replay(self, entries: Iterable[LogEntry]) -> None:
         """Take in the next entries of a log that is loaded. Raises RecordError."""
+        entries = tuple(entries)
+        self._tell(Reading(entries))
         for entry in entries:
             if isinstance(entry, ConsumerGroupWritten):
                 self.consumers.replay(entry.key, entry.value)
@@ -94,17 +122,29 @@ class GroupCoordinator:
         """What a ruling writes is in the log, or about to be."""
         self.in_flight.update(ruling.keys)
         self.classic.ending(ruling.ended)
+        self._tell(Appending(ruling))
 
     def committed(self, ruling: Ruling, base_offset: int, producer_id: int = NO_PRODUCER_ID) -> None:
         """What was appended is committed, from this offset on."""
         self._landed(ruling)
         self.offsets.replay(ruling.entries(base_offset, producer_id))
         self.classic.ended(ruling.ended)
+        self._tell(Applying(ruling, base_offset, producer_id))
+
+    def acknowledged(self, ruling: Ruling) -> None:
+        """Who has asked for it is told that it is in the log."""
+        self._tell(Acknowledging(ruling))
+
+    def transaction_ended(self, marker: TransactionEnded) -> None:
+        """A marker is committed: what its producer has committed counts, or never did."""
+        self.offsets.replay([marker])
+        self._tell(Ending(marker))
 
     def failed(self, ruling: Ruling) -> None:
         """What was about to be in the log never will be."""
         self._landed(ruling)
         self.classic.kept(ruling.ended)
+        self._tell(GivingUp(ruling))
 
     def _landed(self, ruling: Ruling) -> None:
         for key in ruling.keys:
@@ -149,6 +189,11 @@ class GroupCoordinator:
         Errors: those of `ClassicGroups.commit_error`, GROUP_ID_NOT_FOUND or ILLEGAL_GENERATION for a member of a group
         that is not there, INVALID_GROUP_ID, and OFFSET_METADATA_TOO_LARGE for a partition.
         """
+        ruling = self._commit(commit, now_ms)
+        self._tell(Committing(commit, ruling, now_ms))
+        return ruling
+
+    def _commit(self, commit: Commit, now_ms: int) -> Ruling:
         group = commit.group
         if len(group.encode()) > LONGEST_STRING:
             return Ruling(ErrorCode.invalid_group_id)
@@ -208,6 +253,13 @@ class GroupCoordinator:
 
         A stable one is not told while a transaction may yet change it, or what is on its way: UNSTABLE_OFFSET_COMMIT.
         """
+        found = self.told(key, require_stable=require_stable)
+        if self.watching is not None:
+            self.watching(Telling(key.group, {(key.topic, key.partition): found}, require_stable))
+        return found
+
+    def told(self, key: OffsetKey, *, require_stable: bool) -> CommittedOffset | ErrorCode | None:
+        """What who asks for an offset is told."""
         if require_stable and (self.offsets.is_unstable(key) or self.in_flight[key]):
             return ErrorCode.unstable_offset_commit
         return self.offsets.get(key)
@@ -219,6 +271,7 @@ class GroupCoordinator:
             unstable = (place for place in self.offsets.unstable_of(group) if place in found)
             on_their_way = ((key.topic, key.partition) for key in self.in_flight if key.group == group)
             found.update(dict.fromkeys((*unstable, *on_their_way), ErrorCode.unstable_offset_commit))
+        self._tell(Telling(group, found, require_stable, is_all=True))
         return found
 
     # --- deletions ---------------------------------------------------------------------------------------------------
@@ -228,6 +281,12 @@ class GroupCoordinator:
 
         Consumers say what they subscribe to: of what none of them does, the offsets may go (KIP-496).
         """
+        asked = tuple(places)
+        ruling = self._delete_offsets(group, asked)
+        self._tell(Deleting(group, asked, ruling))
+        return ruling
+
+    def _delete_offsets(self, group: str, places: Iterable[tuple[str, int]]) -> Ruling:
         error = self._deletion_error(group)
         known = self.migration.consumer_group(group) or self.classic.get(group)
         is_consumers = isinstance(known, ConsumerGroup) or (known is not None and known.is_consumers)
@@ -246,6 +305,11 @@ class GroupCoordinator:
 
         A consumer group has records of its own, which go with `ConsumerGroups.delete`.
         """
+        ruling = self._delete_group(group)
+        self._tell(Deleting(group, None, ruling))
+        return ruling
+
+    def _delete_group(self, group: str) -> Ruling:
         if (error := self._deletion_error(group)) is not ErrorCode.none:
             return Ruling(error)
         ended = () if self.migration.consumer_group(group) is not None else (group,)
@@ -267,7 +331,10 @@ class GroupCoordinator:
         What was written since is for a topic that has the name again.
         """
         keys = (key for key in self.offsets.every_key() if key.topic == topic and not self.in_flight[key])
-        return self._tombstones(islice((key for key in keys if self.offsets.last_written(key) < end), most))
+        gone = (key for key in keys if self.offsets.last_written(key) < end)
+        ruling = self._tombstones(islice(gone, most))
+        self._tell(Dropping(topic, ruling))
+        return ruling
 
     def _is_there(self, key: OffsetKey) -> bool:
         return self.offsets.get(key) is not None or self.offsets.is_unstable(key)
@@ -287,7 +354,9 @@ class GroupCoordinator:
                 ended.append(group)
             if len(expired) + len(ended) >= most:
                 break
-        return attrs.evolve(self._tombstones(expired), ended=tuple(ended))
+        ruling = attrs.evolve(self._tombstones(expired), ended=tuple(ended))
+        self._tell(Expiring(now_ms, ruling))
+        return ruling
 
     def idle_consumers(self) -> list[str]:
         """The consumer groups that have no members and no offsets."""

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from tidegauge.impl.ports.randomness import Randomness
     from tidegauge.impl.server.broker.appends import PartitionMarker
     from tidegauge.impl.server.broker.dynamic_config import DynamicConfig
+    from tidegauge.impl.server.broker.group_offsets_trace import GroupOffsetsTrace
     from tidegauge.impl.server.broker.groups_trace import GroupsTrace
     from tidegauge.impl.server.broker.metadata_cache import MetadataCache
     from tidegauge.impl.server.broker.partition import Partition
@@ -72,6 +73,7 @@ class Groups:
         self._tracer = tracer
         self._traces: dict[int, GroupsTrace] = {}
         """By partition; none where the trace is not of groups."""
+        self._offset_traces: dict[int, GroupOffsetsTrace] = {}
         self._is_sweeping = False
         self.log: CoordinatorLog[GroupCoordinator] = CoordinatorLog(
             CONSUMER_OFFSETS, self, replicas, tasks, clock, lambda: config.initial.offsets_load_buffer_size
@@ -162,7 +164,7 @@ class Groups:
 
         core.appended(ruling)
         timeout_ms = self._config.initial.offsets_commit_timeout_ms if timeout_ms is None else timeout_ms
-        return await self.log.append(
+        error = await self.log.append(
             led,
             ruling.records,
             apply,
@@ -170,6 +172,9 @@ class Groups:
             producer=producer,
             drop=partial(core.failed, ruling),
         )
+        if error is ErrorCode.none:
+            core.acknowledged(ruling)
+        return error
 
     async def append_marker(self, marker: PartitionMarker, timeout_ms: float) -> ErrorCode:
         """End a transaction in a partition of `__consumer_offsets`: its offsets count from now on, or never.
@@ -182,7 +187,7 @@ class Groups:
         core, end = led.state, marker.marker
 
         def apply(base_offset: int) -> None:
-            core.offsets.replay([TransactionEnded(base_offset, end.producer_id, end.is_commit)])
+            core.transaction_ended(TransactionEnded(base_offset, end.producer_id, end.is_commit))
 
         return await self.log.append_marker(led, marker, apply, timeout_ms=timeout_ms)
 
@@ -203,12 +208,15 @@ class Groups:
         core = GroupCoordinator(Limits(config.offset_metadata_max_bytes, retention_ms, classic, consumer, policy))
         if self._tracer.trace is not None and self._tracer.trace.of_groups:
             from tidegauge.impl.server.broker.consumer_groups_trace import ConsumerGroupsTrace
+            from tidegauge.impl.server.broker.group_offsets_trace import GroupOffsetsTrace
             from tidegauge.impl.server.broker.groups_trace import GroupsTrace
 
             following = self._traces[index] = GroupsTrace(self._tracer, index, leader_epoch)
             core.classic.watch = following.decided
             consumers = ConsumerGroupsTrace(self._tracer, core.consumers, index, leader_epoch)
             core.consumers.watching = consumers.decided
+            offsets = self._offset_traces[index] = GroupOffsetsTrace(self._tracer, core, index, leader_epoch)
+            core.watching = offsets.decided
         return core
 
     def replay(self, state: GroupCoordinator, batch: LoggedBatch) -> int:
@@ -226,6 +234,7 @@ class Groups:
     def loaded(self, led: Led[GroupCoordinator]) -> None:
         """Look for what expires, from now on."""
         if led.index in self._traces:
+            self._offset_traces.pop(led.index).loaded()
             self._traces[led.index].loaded()
         self.members.loaded(led)
         self.consumers.loaded(led)

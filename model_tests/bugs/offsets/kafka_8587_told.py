@@ -14,8 +14,8 @@ from tidegauge.model_tests.harness.cores.offsets import OffsetRoles
 class TellsWhatIsNotStable(GroupCoordinator):
     """As before KIP-447, nobody can ask for a stable one."""
 
-    def fetch(self, key: OffsetKey, *, require_stable: bool) -> CommittedOffset | ErrorCode | None:
-        return super().fetch(key, require_stable=False)
+    def told(self, key: OffsetKey, *, require_stable: bool) -> CommittedOffset | ErrorCode | None:
+        return super().told(key, require_stable=False)
 
 
 BUG = CoreBug("kafka_8587_told", OffsetRoles(coordinator=TellsWhatIsNotStable))

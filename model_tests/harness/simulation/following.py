@@ -2,7 +2,8 @@
 
 In a run with transactions the internal topics are partitions like the others: the coordinators' logs come first, for
 what they have lost tells what coordinators may be held to, and what coordinators have decided tells which transactions
-the other partitions have aborted.
+the other partitions have aborted. What coordinators of groups decide about offsets is followed too, if their log has
+lost nothing.
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import attrs
 
-from tidegauge.impl.metadata.topic_names import TRANSACTION_STATE
+from tidegauge.impl.metadata.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
+from tidegauge.model_tests.harness.registry import HARNESS
 from tidegauge.model_tests.harness.simulation.disks import WhatDisksDid
 from tidegauge.model_tests.harness.simulation.options import Options
 from tidegauge.model_tests.harness.simulation.recorder import TimedTrace, UncleanElection, unclean_elections
 from tidegauge.model_tests.harness.simulation.recreation import LEDGER
 from tidegauge.model_tests.harness.simulation.workload import TOPIC
+from tidegauge.model_tests.harness.validation.coordinated import ValidatedGroups, validate_group_coordinators
 from tidegauge.model_tests.harness.validation.coordinators import ValidatedCoordinators, validate_coordinators
 from tidegauge.model_tests.harness.validation.followed import Settings
 from tidegauge.model_tests.harness.validation.validation import Validated, partitions, validate
@@ -32,15 +35,17 @@ class FollowedTrace:
 
     validated: tuple[Validated, ...] = ()
     coordinators: ValidatedCoordinators | None = None
+    groups: ValidatedGroups | None = None
+    """Coordinators of groups; None where their log may have lost something, or clients have no transactions."""
     elections: tuple[UncleanElection, ...] = ()
     """Those after which something that was committed may be gone."""
 
 
-def broken(validated: Iterable[Validated], coordinators: ValidatedCoordinators | None) -> Iterator[str]:
+def broken(
+    validated: Iterable[Validated], coordinators: ValidatedCoordinators | None, groups: ValidatedGroups | None
+) -> Iterator[str]:
     """Where a trace is no behaviour of the specification, in words."""
-    yield from (str(one) for one in validated if not one.holds)
-    if coordinators is not None and not coordinators.holds:
-        yield str(coordinators)
+    yield from (str(one) for one in (*validated, coordinators, groups) if one is not None and not one.holds)
 
 
 def follow(
@@ -72,7 +77,7 @@ def follow(
     every = partitions(trace)
     if not options.transactions:
         found = tuple(validated([one for one in every if is_of_clients(*one, options)]))
-        return FollowedTrace(found, None, tuple(lossy_elections(trace, found, lossless=False)))
+        return FollowedTrace(found, elections=tuple(lossy_elections(trace, found, lossless=False)))
     of_log = [one for one in every if one[0] == TRANSACTION_STATE]
     logs = tuple(validated(of_log))
     is_lossless = not any(one.topic == TRANSACTION_STATE for one in lossy_elections(trace, logs))
@@ -81,7 +86,10 @@ def follow(
         settings = attrs.evolve(settings, decided=coordinators.decided)
     others = tuple(validated([one for one in every if one not in of_log and takes_part(*one, options)]))
     found = (*others, *logs)
-    return FollowedTrace(found, coordinators, tuple(lossy_elections(trace, found)))
+    lossy = tuple(lossy_elections(trace, found))
+    has_lost = any(one.topic == CONSUMER_OFFSETS for one in lossy)
+    groups = None if has_lost else validate_group_coordinators(trace, HARNESS.followers)
+    return FollowedTrace(found, coordinators, groups, lossy)
 
 
 def lossy_elections(trace: TimedTrace, found: Sequence[Validated], *, lossless: bool = True) -> list[UncleanElection]:

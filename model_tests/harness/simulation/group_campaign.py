@@ -55,7 +55,7 @@ from tidegauge.model_tests.harness.simulation.settling import unsettled
 from tidegauge.model_tests.harness.simulation.simulated_member import NAME, REBALANCE_S, SESSION_S
 from tidegauge.model_tests.harness.simulation.simulation import first_of
 from tidegauge.model_tests.harness.simulation.workload import CLIENT, TOPIC
-from tidegauge.model_tests.harness.validation.coordinated import ValidatedGroups, validate_coordinators
+from tidegauge.model_tests.harness.validation.coordinated import ValidatedGroups, validate_group_coordinators
 
 MEMBER: Final = ClientConfig(request_timeout_ms=2_000, default_api_timeout_ms=2_500, retry_backoff_ms=50)
 BEATING: Final = ClientConfig(request_timeout_ms=600, default_api_timeout_ms=2_500, retry_backoff_ms=50)
@@ -77,6 +77,14 @@ LEAVES_SHARE: Final = 0.5
 PAUSE_EACH_S: Final = 1.0
 PAUSES_S: Final = (0.1, 0.4, 1.6)
 """Some are shorter than a session, and some are longer."""
+EXPIRES_SHARE: Final = 0.5
+CLEANS: Final = {
+    "offsets.retention.check.interval.ms": 500,
+    "offsets.topic.segment.bytes": 2_000,
+    "log.cleaner.backoff.ms": 200,
+    "log.cleaner.min.cleanable.ratio": 0.01,
+}
+"""What expires goes soon, and the log of groups is cleaned again and again."""
 HANGS_SHARE: Final = 0.3
 HANGS_S: Final = 2 * REBALANCE_S
 """An application that hangs does not give back in time what its member has to."""
@@ -147,7 +155,7 @@ class SimulatedGroup:
     @cached_property
     def coordinated(self) -> ValidatedGroups:
         """Whether what coordinators decided is a behaviour of the specification."""
-        return validate_coordinators(self.trace, HARNESS.followers)
+        return validate_group_coordinators(self.trace, HARNESS.followers)
 
     @cached_property
     def anomalies(self) -> tuple[Anomaly, ...]:
@@ -200,6 +208,7 @@ class GroupCampaign:
         nursery.start_soon(self._write)
         if self.options.is_consumer:
             nursery.start_soon(self._operator.remove_now_and_then, self.options.static, lambda: self.is_healed)
+            nursery.start_soon(self._operator.look_now_and_then, lambda: self.partitions, lambda: self.is_healed)
         for number in range(self.options.dynamic):
             nursery.start_soon(self._live_again, f"dynamic-{number}", None, number)
         for number in range(self.options.static):
@@ -364,17 +373,28 @@ class GroupCampaign:
             await self._end()
 
     async def _end(self) -> None:
-        """All members end without a word, and when they are out an operator deletes the group."""
+        """All members end without a word. When they are out an operator deletes the group, or time does."""
         for scope in self._lives:
             scope.cancel()
         if not await self._comes_about(self._left_over):
             return
+        lets_expire = self.options.is_consumer and Random(f"end/{self.options.cluster.seed}").random() < EXPIRES_SHARE
         try:
-            await self._operator.delete()
+            await self._operator.delete(is_group=not lets_expire)
         except KafkaError as error:
             self.problems.append(f"the group cannot be deleted: {error}")
-        if (group := self.group()) is not None and group.members:
-            self.problems.append("the group is deleted, and has members")
+        if lets_expire:
+            self._operator.let_time_pass()
+        await self._comes_about(self._known)
+
+    def _known(self) -> Iterator[str]:
+        """What is known of the group still, which is to be gone."""
+        leader = self.cluster.leader(CONSUMER_OFFSETS, 0)
+        led = self.cluster.broker(leader).groups.led(NAME)
+        if isinstance(led, ErrorCode):
+            yield "nobody coordinates the group"
+        elif led.state.is_known(NAME):
+            yield f"of the group something is known: {led.state.offsets.keys_of(NAME)}"
 
     def _left_over(self) -> Iterator[str]:
         """Who is still a member, though all have ended."""
@@ -412,7 +432,8 @@ def is_of_groups(event: TraceEvent) -> bool:
 
 async def _run(options: GroupOptions) -> GroupCampaign:
     drawn = options.cluster
-    cluster = Cluster(drawn.brokers, drawn.seed, {**drawn.config(), **CONFIG}, trace=True)
+    config = {**drawn.config(), **CONFIG, **(CLEANS if options.is_consumer else {})}
+    cluster = Cluster(drawn.brokers, drawn.seed, config, trace=True)
     cluster.trace.of_groups = True
     campaign, injector = GroupCampaign(cluster, options), Injector(cluster, drawn)
     try:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from tidegauge.impl.server.trace import consumer_groups, groups
+from tidegauge.impl.server.trace import consumer_groups, group_offsets, groups
 from tidegauge.impl.server.trace.events import Decision
 from tidegauge.impl.server.trace.tracer import TraceEvent
 from tidegauge.linearizability.history import Kind, Operation, Outcome
@@ -47,9 +47,21 @@ DECISIONS: Final[Mapping[str, tuple[type[Decision], ...]]] = {
         consumer_groups.FailRecord,
         consumer_groups.DeleteGroup,
     ),
+    "offsets": (
+        group_offsets.Load,
+        group_offsets.Commit,
+        group_offsets.Append,
+        group_offsets.Apply,
+        group_offsets.RespondToCommit,
+        group_offsets.FailAppend,
+        group_offsets.FetchStable,
+        group_offsets.Delete,
+        group_offsets.Expire,
+    ),
 }
-"""By machine: what a trace may have, but for groups that go over from one protocol to the other, and for members that
-join and ask for no assignment in time: simulated ones ask at once."""
+"""By machine: what a trace may have, but for groups that go over from one protocol to the other, topics that go,
+offsets in transactions (other campaigns have them), and members that join and ask for no assignment in time: simulated
+ones ask at once."""
 
 
 def decided(machine: str, kind: type[Decision]) -> str:

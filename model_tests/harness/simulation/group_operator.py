@@ -1,4 +1,7 @@
-"""An operator of the group of a simulated run: removes static members, and in the end deletes offsets and the group."""
+"""An operator of the group of a simulated run: looks where it is, removes static members, and in the end deletes it.
+
+Or only some of its offsets; then time passes, and the group goes with the others.
+"""
 
 from __future__ import annotations
 
@@ -16,19 +19,24 @@ from kio.schema.offset_delete.v0.request import (
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
+from kio.schema.offset_fetch.v9.request import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from kio.schema.types import GroupId
 
 from tidegauge.impl.client.client import ClientConfig
 from tidegauge.impl.client.coordinators import GROUP, Coordinator
 from tidegauge.impl.client.errors import KafkaError
 from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.impl.coordinators.groups.coordinator import RETENTION_MS
 from tidegauge.impl.wire.primitives import TopicName, i32
 from tidegauge.model_tests.harness.simulation.simulated_member import NAME
 from tidegauge.model_tests.harness.simulation.workload import TOPIC
 
 CONFIG: Final = ClientConfig(request_timeout_ms=600, default_api_timeout_ms=2_500, retry_backoff_ms=50)
 REMOVES_EACH_S: Final = 2.0
+LOOKS_EACH_S: Final = 0.05
+IN_EACH_SHARE: Final = 0.7
 WAIT_MS: Final = 10_000
+HOUR_MS: Final = 3_600_000
 
 
 class GroupOperator:
@@ -50,15 +58,39 @@ class GroupOperator:
                         request = LeaveGroupRequest(group_id=GroupId(NAME), members=(leaving,))
                         await coordinator.ask(request, lambda response: response.error_code, 0)
 
-    async def delete(self) -> None:
-        """The offset of a partition goes, and then the group, which has no members any more. Raises KafkaError."""
+    async def look_now_and_then(self, partitions: Callable[[], int], is_over: Callable[[], bool]) -> None:
+        """It asks where the group is, for what stays: in each partition, or in all at once."""
+        async with self._cluster.client("looking", config=CONFIG) as client:
+            coordinator = Coordinator(client, GROUP, NAME)
+            while not is_over():
+                await trio.sleep(self._rng.uniform(0, 2 * LOOKS_EACH_S))
+                indexes = tuple(map(i32, range(partitions())))
+                topics = (OffsetFetchRequestTopics(name=TopicName(TOPIC), partition_indexes=indexes),)
+                group = OffsetFetchRequestGroup(
+                    group_id=GroupId(NAME), topics=topics if self._rng.random() < IN_EACH_SHARE else None
+                )
+                with suppress(KafkaError):
+                    request = OffsetFetchRequest(groups=(group,), require_stable=True)
+                    await coordinator.ask(request, lambda response: response.groups[0].error_code, 0)
+
+    async def delete(self, *, is_group: bool) -> None:
+        """The offset of a partition goes, and then the group if that is asked; it has no members any more.
+
+        Raises KafkaError.
+        """
         async with self._cluster.client("operator", config=CONFIG) as client:
             coordinator = Coordinator(client, GROUP, NAME)
             partitions = (OffsetDeleteRequestPartition(partition_index=i32(0)),)
             topics = (OffsetDeleteRequestTopic(name=TopicName(TOPIC), partitions=partitions),)
             request = OffsetDeleteRequest(group_id=GroupId(NAME), topics=topics)
             await coordinator.ask(request, lambda response: response.error_code, WAIT_MS)
-            await coordinator.ask(DeleteGroupsRequest(groups_names=(GroupId(NAME),)), _deleted, WAIT_MS)
+            if is_group:
+                await coordinator.ask(DeleteGroupsRequest(groups_names=(GroupId(NAME),)), _deleted, WAIT_MS)
+
+    def let_time_pass(self) -> None:
+        """The clocks of all brokers jump beyond `offsets.retention.minutes`."""
+        for broker in range(self._cluster.options.brokers):
+            self._cluster.jump_clock(broker, RETENTION_MS + HOUR_MS)
 
 
 def _deleted(response: Any) -> ErrorCode:

@@ -53,6 +53,7 @@ from tidegauge.model_tests.harness.simulation.recreation import (
 from tidegauge.model_tests.harness.simulation.settling import under_way, unsettled
 from tidegauge.model_tests.harness.simulation.transacting import keeps_offsets, read_in_the_end
 from tidegauge.model_tests.harness.simulation.workload import TOPIC, Workload
+from tidegauge.model_tests.harness.validation.coordinated import ValidatedGroups
 from tidegauge.model_tests.harness.validation.coordinators import ValidatedCoordinators
 from tidegauge.model_tests.harness.validation.incarnations import name_of, shared_names
 from tidegauge.model_tests.harness.validation.validation import Validated
@@ -78,6 +79,8 @@ class Simulated:
     """For each partition, how far its trace is a behaviour of the specification; empty if that was not asked."""
     coordinators: ValidatedCoordinators | None
     """The same of transaction coordinators; None if that was not asked, or clients have no transactions."""
+    groups: ValidatedGroups | None
+    """The same of coordinators of groups, where their log has lost nothing."""
     problems: tuple[str, ...]
     """What the healed cluster failed to do."""
     sometimes: Mapping[str, int]
@@ -104,7 +107,7 @@ class Simulated:
     @property
     def failures(self) -> tuple[str, ...]:
         """Everything that went wrong, as text."""
-        return (*self.problems, *broken(self.validated, self.coordinators))
+        return (*self.problems, *broken(self.validated, self.coordinators, self.groups))
 
     @property
     def declared_lost(self) -> int:
@@ -167,6 +170,7 @@ def simulate(
         elections,
         followed.validated if validated else (),
         followed.coordinators if validated else None,
+        followed.groups if validated else None,
         problems,
         _sometimes(ran, trace, elections),
         len(trace),
@@ -244,6 +248,7 @@ async def _run(options: Options, given: Roles | None) -> _Ran:
         transaction_rules=rules(max_epoch=options.max_epoch),
     )
     trace = cluster.trace = TimedTrace()
+    trace.of_groups = bool(options.transactions)
     recorder = Recorder(options.seed if options.number is None else options.number)
     injector = Injector(cluster, options)
     workload = Workload(cluster, options, recorder, lines)

@@ -52,7 +52,7 @@ class ValidatedGroups:
         return f"groups: decision {self.matched + 1} is no action of the specification:\n{self.mismatch}"
 
 
-def validate_coordinators(trace: Sequence[TraceEvent], followers: Mapping[str, Begin]) -> ValidatedGroups:
+def validate_group_coordinators(trace: Sequence[TraceEvent], followers: Mapping[str, Begin]) -> ValidatedGroups:
     """Validate the decisions of all coordinators of groups in a trace. `followers`: by machine."""
     following = {machine: begin() for machine, begin in followers.items()}
     matched, mismatch = 0, None

@@ -18,10 +18,7 @@ BUGS_OF: Final[Mapping[Clients, tuple[str, ...]]] = {
 }
 """The machines whose bugs such a campaign can have."""
 NO_PART: Final[Mapping[str, str]] = {
-    "group-loading": "no campaign cleans logs",
-    "offsets": "campaigns do not exchange who keeps offsets; their clients commit in transactions alone, "
-    "for a group without members",
-    "transactional-compaction": "no campaign cleans logs",
+    "transactional-compaction": "no campaign cleans a log with transactions",
     "workers": "no client of a campaign shares its records among workers",
 }
 """Machines whose bugs the implementation has and no campaign, and why."""

@@ -17,7 +17,7 @@ CAMPAIGNS = (MACHINE, "idempotence")
 """The machines whose bugs simulated clusters can have."""
 WITH_TRANSACTIONS = (*CAMPAIGNS, "transactions")
 """The same where clients have transactions."""
-WITH_GROUPS = ("classic-groups", "consumer-groups")
+WITH_GROUPS = ("classic-groups", "consumer-groups", "group-loading", "offsets")
 """The same where clients are members of a group."""
 BUG = "kafka_1211"
 """Switched on unless another is named: it shows at every level, in what clients see as well."""

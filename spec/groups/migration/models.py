@@ -123,12 +123,12 @@ _ALL = (
         "a static member alone, whose next process comes while a coordinator takes over",
     ),
     Model(
-        "migration-nightly-static-coordinator",
+        "migration-static-failing-over",
         GroupMigration(instances=(0,), partitions=1, bounds=Bounds(Crash=1, FailOver=1)),
         "a static member whose next process comes while a coordinator takes over",
     ),
     Model(
-        "migration-nightly-static-back",
+        "migration-static-coming-back",
         GroupMigration(
             instances=(0, 1), classic=(False, True), partitions=1, bounds=Bounds(FailOver=1, Leave=1, StartOver=1)
         ),
@@ -158,4 +158,7 @@ QUICK_MIGRATIONS = tuple(
 )
 """Three seconds."""
 NIGHTLY_MIGRATIONS = tuple(name for name in MIGRATION_MODELS if "nightly" in name)
-"""Minutes."""
+"""Explored by no test: nobody has seen its end. Of 3,633,650 states, 25 levels deep, 369,138 were still to expand,
+fewer with each level, and nothing was violated; they filled 9 GB. The largest ones that end are
+`migration-static-failing-over` with 270,556 states and `migration-static-coming-back` with 251,270: a minute each.
+"""
