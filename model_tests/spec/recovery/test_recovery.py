@@ -51,6 +51,20 @@ def test_more_batches_or_more_damage(machine: Recovery, states: int) -> None:
 
 
 @pytest.mark.deep
+@pytest.mark.parametrize(
+    ("machine", "states"),
+    [
+        (Recovery(max_appends=2, max_damages=2), 1_997_380),
+        (Recovery(max_appends=2, max_crashes=0, max_damages=3), 1_451_741),
+    ],
+)
+def test_two_batches_and_more_damage(machine: Recovery, states: int) -> None:
+    """Ten minutes and four gigabytes each; three damages with a crash as well have far more states."""
+    found = explore(machine)
+    assert (found.holds, found.complete, found.distinct) == (True, True, states)
+
+
+@pytest.mark.deep
 def test_the_states_nearest_to_the_beginning_hold() -> None:
     found = explore(Recovery(max_damages=2), limits=Limits(states=300_000))
     assert found.holds, str(found.violations[0])
