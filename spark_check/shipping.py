@@ -10,7 +10,7 @@ import shutil
 import tempfile
 import zipfile
 from atexit import register
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -22,22 +22,24 @@ if TYPE_CHECKING:
 PACKAGES = ("tidegauge", "attr", "attrs")
 ROOMS = ("spark_check", "linearizability")
 """The parts of this package that executors import."""
+EXPLORING = (*ROOMS, "spec")
+"""The same, to explore specifications."""
 
 _shipped: set[str] = set()
 """Applications that have the package."""
 
 
-def ship(spark: SparkSession) -> None:
+def ship(spark: SparkSession, rooms: Sequence[str] = ROOMS) -> None:
     """Add the package to the session's application, unless its executors are in this process. Done once for each."""
     connected = type(spark).__module__.startswith("pyspark.sql.connect")
     if not connected and (spark.sparkContext.master or "").split("[")[0] == "local":
         return
-    application = str(id(spark)) if connected else spark.sparkContext.applicationId
+    application = f"{id(spark) if connected else spark.sparkContext.applicationId} {rooms}"
     if application in _shipped:
         return
     folder = tempfile.mkdtemp(prefix="spark_check-")
     register(shutil.rmtree, folder, ignore_errors=True)
-    archive = pack(Path(folder, "tidegauge-for-executors.zip"))
+    archive = pack(Path(folder, f"tidegauge-for-executors-{'-'.join(rooms)}.zip"), rooms)
     if connected:
         spark.addArtifacts(str(archive), pyfile=True)
     else:
@@ -45,19 +47,19 @@ def ship(spark: SparkSession) -> None:
     _shipped.add(application)
 
 
-def pack(archive: Path) -> Path:
-    """Write the package, and attrs, to a zip file; also when they are in one (`--py-files`)."""
+def pack(archive: Path, rooms: Sequence[str] = ROOMS) -> Path:
+    """Write these parts of the package, and attrs, to a zip file; also when they are in one (`--py-files`)."""
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
         for package in PACKAGES:
-            for name, source in _sources(files(package), package):
+            for name, source in _sources(files(package), package, rooms):
                 packed.writestr(name, source.read_bytes())
     return archive
 
 
-def _sources(folder: Traversable, name: str) -> Iterator[tuple[str, Traversable]]:
+def _sources(folder: Traversable, name: str, rooms: Sequence[str]) -> Iterator[tuple[str, Traversable]]:
     for entry in folder.iterdir():
         below = f"{name}/{entry.name}"
         if entry.is_file() and entry.name.endswith(".py"):
             yield below, entry
-        elif entry.is_dir() and (name != "tidegauge" or entry.name in ROOMS):
-            yield from _sources(entry, below)
+        elif entry.is_dir() and (name != "tidegauge" or entry.name in rooms):
+            yield from _sources(entry, below, rooms)

@@ -24,7 +24,7 @@ def succeed(tasks: RDD[T | Failed]) -> list[T]:
         results = tasks.collect()
     except Exception as error:
         raise CannotRun(
-            f"Spark failed: {_first_line(error)}. What is done is kept: --resume continues from there"
+            f"Spark failed: {first_line(error)}. What is done is kept: --resume continues from there"
         ) from error
     failed = [result.message for result in results if isinstance(result, Failed)]
     if failed:
@@ -39,7 +39,7 @@ def chunks(items: Sequence[T], size: int = 1) -> list[Sequence[T]]:
     return [items[at : at + size] for at in range(0, len(items), size)]
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
     """The line that says what happened: Spark's exceptions carry the tracebacks of two languages."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     python = [line for line in lines if re.match(r"[\w.]+(Error|Exception): ", line)]
