@@ -143,7 +143,7 @@ def check(
     _refuse_disorder(operations, starts)
     histories = operations.history[starts[:-1]] if len(operations) else np.zeros(0, np.int64)
     anomalies, covered = _checked(operations, starts, level, hole_steps, named)
-    if covered is not None:
+    if covered is not None and covered.judged is None:
         covered = attrs.evolve(covered, judged=Judged.of(operations, starts))
     found = verdicts_of(histories, anomalies)
     return Verdicts(histories, np.diff(starts), found, tuple(anomalies), operations, covered)

@@ -1,9 +1,9 @@
 """The screening of `log` in compiled code (numba): few histories at a time, in tables that stay in a core's cache.
 
-What it does not flag breaks no rule, and what it counts is what `coverage` counts. What it flags `log` screens again,
-so that the verdicts are the same with and without numba. It leaves out what is rare (positions that nobody knows, gaps
-in the offsets of a row, values with large gaps, logs that nothing explains, a value that was written twice), and does
-not match holes with anything but single records of unknown outcome: histories and partitions with such are for `log`.
+What it does not flag breaks no rule, and `compiled_coverage` counts of it what `coverage` counts. What it flags `log`
+screens again, so that the verdicts are the same with and without numba. It leaves out what is rare (positions that
+nobody knows, gaps in the offsets of a row, values with large gaps, logs that nothing explains, a value that was written
+twice), and matches holes with nothing but single records of unknown outcome: what has such is for `log`.
 
 Kinds and numbers of records come in no order, so that a branch on one is guessed wrongly half of the time. The loops
 over all rows have none: they choose between numbers, write where nobody looks, and write more than there is, which the
@@ -17,13 +17,15 @@ next row writes over.
     _scan      by when the log had each length, and what was written below it (rule 2); the holes
     _bound     the reads that were called after the log had outgrown what they tell (rule 2)
     _fill      whether what nobody has placed fills the holes (rule 3)
-    _count     what the verdicts cover
 """
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit, uint64
+
+from tidegauge.linearizability.compiled_coverage import add_up, count
+from tidegauge.linearizability.compiled_soundness import are_sound as are_sound
 
 _NEVER = np.int64(np.iinfo(np.int64).max)
 _PRODUCE, _FETCH, _LIST, _ELECTION, _SETTLED = 0, 1, 2, 3, 4
@@ -38,6 +40,8 @@ _NOT_WRITTEN = -1
 _HOLE, _WITHIN = -2, -1
 """No batch holds a slot; one that begins below it does."""
 _LEFT, _UNPLACED = 1, 2
+UNPLACED = np.int64(1 << 32)
+"""A bit beside those of the kinds that a history has: the request of one of its fetches says no position."""
 
 
 @njit(cache=True)
@@ -48,12 +52,13 @@ def screen(bounds, topic, partition, width, codes, columns, strict, named):
     all topics. `columns` are kind, outcome, acks, offset, starts, values, offsets (empty where they are contiguous),
     high_watermark, call and returned of `Operations`. The other results are for each history the records that must not
     be lost, those that no read confirms and open ends; whether that was counted; the first rows of the first `named`
-    partitions with one of the latter two, and how many there are. Nothing is counted where `named` is negative.
+    partitions with one of the latter two, and how many there are; the kinds of rows that each history has, as bits, and
+    UNPLACED. Nothing is counted where `named` is negative.
     """
     histories, starts = len(bounds) - 1, columns[4]
     suspicious, wrong = np.zeros(histories, np.bool_), np.zeros(bounds[-1], np.bool_)
     counts, counted = np.zeros((3, histories), np.int64), np.zeros(histories, np.bool_)
-    gaps, total = np.zeros(max(named, 0), np.int64), 0
+    gaps, total, has = np.zeros(max(named, 0), np.int64), 0, np.zeros(histories, np.int64)
     is_dense = codes == 1 or 4 * codes * histories <= bounds[-1]
     tables = _tables(bounds, starts, codes, is_dense)
     part, flags, first_group = tables[0], tables[13], tables[15]
@@ -63,11 +68,11 @@ def screen(bounds, topic, partition, width, codes, columns, strict, named):
         while end < histories and bounds[end + 1] - bounds[begin] <= _TOGETHER:
             end += 1
         few = bounds[begin : end + 1]
-        left, kinds = suspicious[begin:end], tables[16][: end - begin]
+        left, kinds = suspicious[begin:end], has[begin:end]
         groups = _number(topic, partition, width, codes, is_dense, few, tables)
         _judge(columns, few, groups, strict, tables, left, kinds, named >= 0)
         if named >= 0:
-            _count(columns, few, groups, tables, left, kinds)
+            count(columns, few, groups, tables, left, kinds)
         for h in range(end - begin):
             has_flags = False
             for g in range(first_group[h], first_group[h + 1]):
@@ -78,9 +83,9 @@ def screen(bounds, topic, partition, width, codes, columns, strict, named):
                 left[h] = True
             elif named >= 0 and not kinds[h] >> _ELECTION & 1:
                 counted[begin + h] = True
-                total = _sum(begin + h, h, few, tables, counts, gaps, total)
+                total = add_up(begin + h, h, few, tables, counts, gaps, total)
         begin = end
-    return suspicious, wrong, counts, counted, gaps[: min(total, len(gaps))], total
+    return suspicious, wrong, counts, counted, gaps[: min(total, len(gaps))], total, has
 
 
 @njit(cache=True)
@@ -115,7 +120,6 @@ def _tables(bounds, starts, codes, is_dense):
         np.zeros(groups, np.bool_),  # whether each one may break a rule
         np.empty(records + _SPARE, np.int64),  # what to add to each value for its slot
         np.empty(_TOGETHER + 2, np.int64),  # the first partition of each history
-        np.empty(_TOGETHER + 2, np.int64),  # the kinds that each history has, as bits
     )
 
 
@@ -208,9 +212,9 @@ def _extend_one(columns, s, e, known, left, kinds, strict):
         high = max(high, max(until, least))
         bits |= np.int64(1) << what
         odd |= _LEFT if (least >= 0) & (until > least) else 0
-        odd |= (_LEFT if (count > 0) | (what == _LIST) else _UNPLACED) if claims & (at < 0) else 0
+        odd |= (_UNPLACED | _LEFT if (count > 0) | (what == _LIST) else _UNPLACED) if claims & (at < 0) else 0
     known[0, 0], known[1, 0], known[2, 0], known[3, 0] = low, high, written, strong
-    kinds[0], left[0] = bits, _is_odd(bits, odd, strict)
+    kinds[0], left[0] = _with_places(bits, odd), _is_odd(bits, odd, strict)
 
 
 @njit(cache=True)
@@ -239,8 +243,14 @@ def _extend(columns, few, tables, left, kinds, strict):
             highs[g] = max(highs[g], max(until, least))
             bits |= np.int64(1) << what
             odd |= _LEFT if (least >= 0) & (until > least) else 0
-            odd |= (_LEFT if (count > 0) | (what == _LIST) else _UNPLACED) if claims & (at < 0) else 0
-        kinds[h], left[h] = bits, _is_odd(bits, odd, strict)
+            odd |= (_UNPLACED | _LEFT if (count > 0) | (what == _LIST) else _UNPLACED) if claims & (at < 0) else 0
+        kinds[h], left[h] = _with_places(bits, odd), _is_odd(bits, odd, strict)
+
+
+@njit(cache=True)
+def _with_places(bits, odd):
+    """The kinds of a history, and whether a fetch began where its request does not say."""
+    return bits | UNPLACED if odd & _UNPLACED else bits
 
 
 @njit(cache=True)
@@ -546,54 +556,3 @@ def _are_late(waiting, deadlines, before, holes):
     for x in range(holes):
         late |= waiting[x] > deadlines[before + holes - 1 - x]
     return late
-
-
-# --- what the verdicts cover -----------------------------------------------------------------------------------------
-
-
-@njit(cache=True)
-def _count(columns, few, groups, tables, left, kinds):
-    """How many records of each partition a read confirms, and up to where one shows the log, since it has settled."""
-    kind, outcome, _, offset, starts, _, _, mark, call, _ = columns
-    part, expected, marks, since = tables[0], tables[2], tables[9], tables[11][7]
-    confirmed, shown, first = tables[12][1], tables[12][2], starts[few[0]]
-    confirmed[:groups] = 0
-    shown[:groups] = -1
-    for h in range(len(few) - 1):
-        if left[h] or not kinds[h] >> _SETTLED & 1:
-            continue
-        for row in range(few[h], few[h + 1]):
-            g = part[row - few[0]]
-            if outcome[row] != _OK or call[row] < since[g] or not (kind[row] == _FETCH or kind[row] == _LIST):
-                continue
-            count = starts[row + 1] - starts[row]
-            told = offset[row] + count if count or kind[row] == _LIST else -1
-            shown[g] = max(shown[g], max(told, mark[row]))
-            if not tables[13][g]:
-                for k in range(starts[row] - first, starts[row + 1] - first):
-                    confirmed[g] += marks[expected[k]] < 2
-                    marks[expected[k]] = 2
-
-
-@njit(cache=True)
-def _sum(number, h, few, tables, counts, gaps, total):
-    """Add up the partitions of a history; how many have a gap with those before, of which the first are kept."""
-    part, known, counted, has_gap = tables[0], tables[11], tables[12], tables[13]
-    kept = total
-    for g in range(tables[15][h], tables[15][h + 1]):
-        records = known[3, g] + counted[0, g]
-        unconfirmed = records - counted[1, g]
-        is_open = known[1, g] > max(known[0, g], counted[2, g])
-        counts[0, number] += records
-        counts[1, number] += unconfirmed
-        counts[2, number] += is_open
-        has_gap[g] = unconfirmed > 0 or is_open
-        total += has_gap[g]
-    for row in range(few[h], few[h + 1]):
-        if kept >= min(total, len(gaps)):
-            break
-        if has_gap[part[row - few[0]]]:
-            has_gap[part[row - few[0]]] = False
-            gaps[kept] = row
-            kept += 1
-    return total

@@ -7,6 +7,52 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
+from typing import Any
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from tidegauge.linearizability.history import Operations
+
+WORTH_COMPILED_CODE = 1 << 26
+"""From so many operations on compiled code is loaded, if numba is installed; it takes 20 seconds to compile."""
+WORTH_KEPT_CODE = 1 << 23
+"""The same where what was compiled is kept from before: to load it takes half a second."""
+
+
+@attrs.define
+class Screened:
+    """How many operations of logs this process has screened: of many small inputs it is worth loading code, too."""
+
+    operations: int = 0
+
+
+SCREENED = Screened()
+
+
+def compiled(operations: int = 0) -> ModuleType | None:
+    """The code for histories of a log, where numba is there, and it is loaded or worth the time that loading takes.
+
+    That is decided by so many operations together with all that this process has screened before.
+    """
+    SCREENED.operations += operations
+    name = "tidegauge.linearizability.compiled"
+    return load(name, SCREENED.operations, WORTH_COMPILED_CODE, WORTH_KEPT_CODE)
+
+
+def columns(ops: Operations) -> tuple[npt.NDArray[Any], ...]:
+    """The columns that it looks at, in its order; no offsets where they are contiguous."""
+    offsets = np.zeros(0, np.int64) if ops.offsets is None else ops.offsets
+    taken = (ops.kind, ops.outcome, ops.acks, ops.offset, ops.starts, ops.values, offsets, ops.high_watermark)
+    return tuple(map(fixed, (*taken, ops.call, ops.returned)))
+
+
+def fixed(column: Any) -> npt.NDArray[Any]:
+    """The column as one that may not be written: code is compiled for such alone, and files are read as such."""
+    kept: npt.NDArray[Any] = np.ascontiguousarray(column).view()
+    kept.flags.writeable = False
+    return kept
 
 
 def load(name: str, operations: int, worth: int, worth_kept: int) -> ModuleType | None:

@@ -286,6 +286,7 @@ class Covering:
         self._totals = np.zeros((3, len(starts) - 1), np.int64)
         self._gaps: list[Ints] = [np.zeros(0, np.int64)]
         self._more = 0
+        self._judged: Judged | None = None
 
     def add(self, rows: Rows, start: int, among: Ints | None = None) -> None:
         """Count a block, which begins at row `start` of the operations, or of those of their rows that are `among`."""
@@ -299,8 +300,11 @@ class Covering:
             np.add.at(total, of_history, counted[there])
         self._gaps.append(first[((parts.unconfirmed > 0) | parts.open_ends)[there]])
 
-    def add_counted(self, counts: Ints, gaps: Ints, total: int) -> None:
-        """Add what was counted of each history, and the first rows of the first of `total` partitions with a gap."""
+    def add_counted(self, counts: Ints, gaps: Ints, total: int, kinds: Ints) -> None:
+        """Add what was counted of each history, the first rows of the first of `total` partitions with a gap, and which
+        kinds of rows each history has, as bits.
+        """
+        self._judged = Judged.of_kinds(kinds)
         self._totals += counts
         self._gaps.append(gaps)
         self._more += total - len(gaps)
@@ -311,7 +315,8 @@ class Covering:
         first = found[: self.most_named].tolist()
         named = tuple(_gap(self._operations, self._starts, row) for row in first)
         records, unconfirmed, open_ends = self._totals
-        return Coverage(records, unconfirmed, open_ends, len(found) + self._more, named)
+        partitions = len(found) + self._more
+        return Coverage(records, unconfirmed, open_ends, partitions, named, judged=self._judged)
 
 
 @attrs.frozen(eq=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 import attrs
@@ -61,16 +61,39 @@ class Judged:
             "transactions": transactions & ~elections,
             "groups": groups,
         }
-        parts = np.zeros(len(unplaced), np.int64)
-        for name, where in flags.items():
-            parts |= where.astype(np.int64) << PARTS.index(name)
-        return cls(parts, unplaced)
+        return cls(_as_bits(flags), unplaced)
+
+    @classmethod
+    def of_kinds(cls, kinds: Ints) -> Judged | None:
+        """The same of histories of logs by the kinds of rows that each has, as bits; None if other bits are set too."""
+        if not len(kinds) or int(kinds.max()) >> len(Kind):
+            return None
+
+        def any_of(*some: Kind) -> Flags:
+            there: Flags = (kinds & sum(1 << kind for kind in some)) != 0
+            return there
+
+        of_a_log = any_of(Kind.PRODUCE, Kind.FETCH, Kind.LIST_OFFSETS)
+        flags = {
+            "records": of_a_log,
+            "holes": of_a_log,
+            "positions": any_of(Kind.FETCH),
+            "elections": any_of(Kind.ELECTION),
+        }
+        return cls(_as_bits(flags), np.zeros(len(kinds), np.int64))
 
     def with_ends(self, open_ends: Ints) -> Ints:
         """The parts, with the ends of the histories that have no open one, and have holes judged."""
         closed = (open_ends == 0) & (self.parts >> PARTS.index("holes") & 1 == 1)
         parts: Ints = self.parts | closed.astype(np.int64) << PARTS.index("ends")
         return parts
+
+
+def _as_bits(flags: Mapping[str, Flags]) -> Ints:
+    parts = np.zeros(len(next(iter(flags.values()))), np.int64)
+    for name, where in flags.items():
+        parts |= where.astype(np.int64) << PARTS.index(name)
+    return parts
 
 
 def in_words(parts: Ints) -> pa.Array:

@@ -33,22 +33,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from enum import Enum
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Protocol
 
 import attrs
 import numpy as np
 
 from tidegauge.linearizability.arrays import lift, lower, of_each, ranks, runs, spread
-from tidegauge.linearizability.compiled_code import load
+from tidegauge.linearizability.compiled_code import columns, compiled, fixed
 from tidegauge.linearizability.history import NEVER, UNKNOWN, Flags, Ints, Kind, Operations, blocks
 from tidegauge.linearizability.rows import Rows
 
 BLOCK = 1 << 17
 """Operations screened at a time: their tables stay in a core's cache."""
-WORTH_COMPILED_CODE = 1 << 26
-"""From so many operations on compiled code is loaded, if numba is installed; it takes 20 seconds to compile."""
-WORTH_KEPT_CODE = 1 << 23
-"""The same where what was compiled is kept from before: to load it takes half a second."""
 MOST_PLACES = 1 << 22
 """Partitions of topics for which compiled code has a table, or as many as there are operations."""
 MOST_ROWS = 1 << 30
@@ -81,8 +77,10 @@ class Counting(Protocol):
     def add(self, rows: Rows, at: int, among: Ints | None = None) -> None:
         """Count a block, which begins at row `at` of the operations, or of those of their rows that are `among`."""
 
-    def add_counted(self, counts: Ints, gaps: Ints, total: int) -> None:
-        """Add what was counted of each history, and the first rows of the first of `total` partitions with a gap."""
+    def add_counted(self, counts: Ints, gaps: Ints, total: int, kinds: Ints) -> None:
+        """Add what was counted of each history, the first rows of the first of `total` partitions with a gap, and which
+        kinds of rows each history has, as bits.
+        """
 
 
 def screen(operations: Operations, level: Level = Level.KAFKA, counting: Counting | None = None) -> Suspects:
@@ -90,14 +88,14 @@ def screen(operations: Operations, level: Level = Level.KAFKA, counting: Countin
 
     `operations` is well formed (`malformed.find` is empty) and sorted by history.
     """
-    compiled = _compiled(len(operations))
-    found = None if compiled is None else _screened(compiled, operations, level, counting)
+    code = compiled(len(operations))
+    found = None if code is None else _screened(code, operations, level, counting)
     if found is None:
         return Suspects(tuple(_screen(operations, level, counting)))
     among = np.flatnonzero(found.rows)
     some = _screen(operations.take(among), level, None) if len(among) else ()
     if counting is not None:
-        counting.add_counted(found.counts, found.gaps, found.total)
+        counting.add_counted(found.counts, found.gaps, found.total, found.kinds)
         among_others = np.flatnonzero(np.repeat(~found.counted, np.diff(operations.history_starts)))
         others = operations.take(among_others)
         for start, stop in blocks(others, BLOCK):
@@ -114,11 +112,6 @@ def _screen(operations: Operations, level: Level, counting: Counting | None) -> 
             counting.add(rows, start)
 
 
-def _compiled(operations: int) -> ModuleType | None:
-    """The compiled screening, where numba is there, and loaded or worth the time that loading takes."""
-    return load("tidegauge.linearizability.compiled", operations, WORTH_COMPILED_CODE, WORTH_KEPT_CODE)
-
-
 @attrs.frozen(eq=False)
 class _Screened:
     """What compiled code has found."""
@@ -130,9 +123,11 @@ class _Screened:
     """The histories of which `counts` has something."""
     gaps: Ints
     total: int
+    kinds: Ints
+    """The kinds of rows that each history has, as bits, and `compiled.UNPLACED`."""
 
 
-def _screened(compiled: ModuleType, ops: Operations, level: Level, counting: Counting | None) -> _Screened | None:
+def _screened(code: ModuleType, ops: Operations, level: Level, counting: Counting | None) -> _Screened | None:
     """What compiled code finds; None for operations that are not for it, or where arrays would look at most of them."""
     if not len(ops):
         return None
@@ -140,26 +135,14 @@ def _screened(compiled: ModuleType, ops: Operations, level: Level, counting: Cou
     codes = width * (int(ops.topic.max()) + 1)
     if codes > max(MOST_PLACES, len(ops)) or max(len(ops), len(ops.values)) >= MOST_ROWS:
         return None
-    explicit = np.zeros(0, np.int64) if ops.offsets is None else ops.offsets
-    columns = (
-        ops.kind, ops.outcome, ops.acks, ops.offset, ops.starts, ops.values, explicit, ops.high_watermark, ops.call,
-        ops.returned,
-    )  # fmt: skip
     named = -1 if counting is None else counting.most_named
-    _, rows, counts, counted, gaps, total = compiled.screen(
-        ops.history_starts, _fixed(ops.topic), _fixed(ops.partition), width, codes, tuple(map(_fixed, columns)),
+    _, rows, counts, counted, gaps, total, kinds = code.screen(
+        ops.history_starts, fixed(ops.topic), fixed(ops.partition), width, codes, columns(ops),
         level is Level.STRICT, named,
     )  # fmt: skip
     if 2 * np.count_nonzero(rows) > len(ops):
         return None
-    return _Screened(rows, counts, counted, gaps, int(total))
-
-
-def _fixed(column: Any) -> Any:
-    """The column as one that may not be written: code is compiled for such alone, and files are read as such."""
-    column = np.ascontiguousarray(column).view()
-    column.flags.writeable = False
-    return column
+    return _Screened(rows, counts, counted, gaps, int(total), kinds)
 
 
 @attrs.frozen(eq=False)

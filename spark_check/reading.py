@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tidegauge.linearizability.arrow import ONLY_MEMBERS, ONLY_TRANSACTIONS, SCHEMA, HistoryError
-from tidegauge.linearizability.files import topic_names
+from tidegauge.linearizability.files import columns_of_nulls, topic_names
 from tidegauge.linearizability.history import Flags, Ints
 from tidegauge.linearizability.json_objects import each_name_once
 from tidegauge.linearizability.malformed import REASON
@@ -157,18 +157,8 @@ def _open(piece: Piece) -> Iterator[pq.ParquetFile]:
 
 def _columns(file: pq.ParquetFile, row_group: int) -> list[str]:
     """The columns to read of a row group: all that the checker knows, but for those that say nothing there."""
-    present = set(file.schema_arrow.names).difference(_blank(file.metadata.row_group(row_group)))
+    present = set(file.schema_arrow.names).difference(columns_of_nulls(file.metadata, [row_group]))
     return [name for name in (SAID if REASON in present else COLUMNS) if name in present]
-
-
-def _blank(group: pq.RowGroupMetaData) -> Iterator[str]:
-    """The columns for transactions and groups that are null in every row: most histories have neither."""
-    for number in range(group.num_columns):
-        column = group.column(number)
-        if column.path_in_schema in OPTIONAL:
-            said = column.statistics
-            if said is not None and said.has_null_count and said.null_count == column.num_values:
-                yield column.path_in_schema
 
 
 def _topics(file: pq.ParquetFile, source: str) -> tuple[str, ...] | None:

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tidegauge.linearizability import files, jsonl, malformed
-from tidegauge.linearizability.arrow import SCHEMA, HistoryError, from_arrow, to_arrow
+from tidegauge.linearizability.arrow import ONLY_MEMBERS, ONLY_TRANSACTIONS, SCHEMA, HistoryError, from_arrow, to_arrow
 from tidegauge.linearizability.check import check
 from tidegauge.linearizability.generator import generate
 from tidegauge.linearizability.history import (
@@ -29,6 +29,7 @@ from tidegauge.linearizability.history import (
     blocks,
     concatenate,
 )
+from tidegauge.linearizability.transactional import Transactional
 from tidegauge.model_tests.linearizability.rows import (
     election,
     end,
@@ -430,3 +431,31 @@ def test_an_operation_checks_itself() -> None:
     with pytest.raises(ValueError, match="returned at 0 before its call at 1"):
         end(1, 0, 0)
     assert isinstance(ROWS[0], Operation)
+
+
+def test_columns_that_have_nothing_are_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "h.parquet"
+    ((rows, _),) = generate(200, 100, 1)
+    said = Transactional.blank(len(rows))
+    some = said.stable.copy()
+    some[-1] = 3
+    nothing = {"meta", *ONLY_TRANSACTIONS, *ONLY_MEMBERS}
+    for operations, expected in (
+        (rows, nothing),
+        (attrs.evolve(rows, transactional=attrs.evolve(said, stable=some)), nothing - {"last_stable_offset"}),
+        (attrs.evolve(rows, meta=(*(None,) * (len(rows) - 1), "x")), nothing - {"meta"}),
+    ):
+        files.write(path, operations)
+        assert files.columns_of_nulls(pq.ParquetFile(path).metadata, [0]) == expected
+        assert set(files._load(path, None)[0].column_names) == set(SCHEMA.names) - expected
+        assert list(files.read(path)) == list(operations)
+
+
+def test_a_footer_that_says_nothing_of_nulls_leaves_no_column_unread(tmp_path: Path) -> None:
+    path = tmp_path / "h.parquet"
+    ((rows, _),) = generate(200, 100, 1)
+    pq.write_table(to_arrow(rows), path, write_statistics=False)
+    assert files.columns_of_nulls(pq.ParquetFile(path).metadata, [0]) == set()
+    # A few rows are as small as their statistics: these alone are not believed.
+    files.write(path, rows.slice(0, 50))
+    assert files.columns_of_nulls(pq.ParquetFile(path).metadata, [0]) == set()

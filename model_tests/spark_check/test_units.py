@@ -65,7 +65,7 @@ def test_groups_are_checked_wherever_their_rows_lie(tmp_path: Path) -> None:
 
 
 def test_a_column_for_few_histories_is_read_of_the_row_groups_that_say_something_in_it(tmp_path: Path) -> None:
-    plain, (drawn, _) = histories(2), draw(5, 4)
+    plain, (drawn, _) = histories(500), draw(5, 4)
     file = write(tmp_path / "both.parquet", to_arrow(concatenate([plain, drawn])), len(plain))
     first, *others = [set(read_piece(piece).table.column_names) for piece in pieces_of(find_files([file]))]
     assert first.isdisjoint((*ONLY_TRANSACTIONS, *ONLY_MEMBERS))
