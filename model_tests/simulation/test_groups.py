@@ -18,7 +18,7 @@ from tidegauge.model_tests.harness.cores.classic_groups import GroupRoles
 from tidegauge.model_tests.harness.simulation.group_campaign import SimulatedGroup, draw_group, simulate_group
 from tidegauge.model_tests.harness.simulation.group_goals import GOALS
 
-COOPERATIVE, STATIC = 8, 10
+COOPERATIVE, STATIC, CONSUMERS = 8, 10, 9
 """Seeds."""
 MANY = 60
 WITHIN = 3
@@ -39,6 +39,15 @@ def test_members_of_either_protocol_come_together_and_a_run_is_repeated_to_the_r
         kinds = {Kind.PRODUCE, Kind.FETCH, Kind.SETTLED, Kind.COMMIT_OFFSETS, *OF_GROUPS} - {Kind.AT_MOST_ONCE}
         assert set(one.operations.kind.tolist()) == kinds, "every kind of row was recorded"
     assert list(run.operations) == list(again.operations)
+
+
+def test_members_of_kip_848_come_together_and_a_run_is_repeated_to_the_decision() -> None:
+    run, again = holds(CONSUMERS), holds(CONSUMERS)
+    assert run.options.is_consumer
+    kinds = {Kind.PRODUCE, Kind.FETCH, Kind.SETTLED, Kind.COMMIT_OFFSETS, Kind.ASSIGN, Kind.RELEASE}
+    assert {*kinds, Kind.READ_OFFSETS, Kind.DELIVER} == set(run.operations.kind.tolist())
+    assert list(run.operations) == list(again.operations)
+    assert run.trace == again.trace
 
 
 @pytest.mark.deep
