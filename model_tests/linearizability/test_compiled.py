@@ -89,6 +89,15 @@ def all_kinds() -> Iterator[tuple[str, Operations]]:
 
 ONE, TWO = produce(0, 1, 0, 1), produce(2, 3, 1, 2)
 CASES: dict[str, list[Operation]] = {
+    "a fetch beyond its high watermark": [ONE, fetch(2, 3, 0, 1, mark=0)],
+    "an end far beyond what was written": [end(0, 1, 10**7), fetch(2, 3, 0)],
+    "a batch around a record": [produce(0, 9, 1, 9), produce(1, 8, 0, 1, 2, 3)],
+    "a record of another partition is read, whose outcome is unknown": [
+        ONE, unknown(0, 8), attrs.evolve(unknown(0, 6), partition=1), fetch(2, 3, 0, 1, 6)
+    ],
+    "a record without acks=all is read elsewhere": [produce(0, 1, 5, 7, acks=1), fetch(2, 3, 0, 7)],
+    "settled and read twice": [ONE, TWO, settled(4), fetch(5, 6, 0, 1, 2), fetch(7, 8, 0, 1, 2)],
+    "an election may have taken it": [ONE, election(2, None, 0)],
     "holes": [end(0, 0, 0), ONE, produce(4, 5, 2, 3), unknown(4, 2), produce(6, 7, 4, 5), unknown(5, 6)],
     "holes, their records out of order": [end(0, 0, 0), unknown(5, 2), unknown(0, 6), end(6, 7, 2)],
     "nothing but ends": [end(0, 1, 4), end(2, 3, 4)],
@@ -107,7 +116,7 @@ CASES: dict[str, list[Operation]] = {
     "settled, and a poll of nothing from where nobody knows": [ONE, settled(4), fetch(5, 6, -1)],
     "one value in two partitions": [ONE, attrs.evolve(ONE, partition=1), fetch(2, 3, 0, 1)],
     "a value of another partition is read": [ONE, attrs.evolve(TWO, partition=1, offset=0), fetch(4, 5, 0, 1, 2)],
-}
+}  # fmt: skip
 
 
 def covered(found: Verdicts) -> tuple[object, ...]:
