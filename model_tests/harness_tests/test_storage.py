@@ -54,8 +54,8 @@ def began(path: Path, machine: Machine[Any] = KIP320, **how: Any) -> Any:
     return storage.begun(path, identity_of(machine, **how), SMALL, every_s=0)
 
 
-def went_on(path: Path, machine: Machine[Any] = KIP320, **how: Any) -> Any:
-    return storage.resumed(path, identity_of(machine, **how), SMALL, every_s=0)
+def went_on(path: Path, machine: Machine[Any] = KIP320, memory: int | None = SMALL, **how: Any) -> Any:
+    return storage.resumed(path, identity_of(machine, **how), memory, every_s=0)
 
 
 def killed_at(at: int) -> Callable[..., None]:
@@ -131,6 +131,17 @@ def test_a_search_that_was_killed_goes_on(moment: str, at: int, tmp_path: Path, 
         found = explored(kept)
     assert found == whole
     assert [trace.actions for trace in found.reached.values()] == [trace.actions for trace in whole.reached.values()]
+
+
+def test_a_search_goes_on_with_another_limit_of_memory_or_none(tmp_path: Path, whole: Exploration[Any]) -> None:
+    """What left the table for runs is back in it where there is no limit any more, and leaves it again where there is."""
+    with began(tmp_path) as kept:
+        explored(kept, limits=Limits(depth=10))
+    assert list(tmp_path.glob("run-*")), "some states are in runs"
+    for memory, depth in ((None, 11), (SMALL, 12), (1 << 30, 13), (None, 14)):
+        with went_on(tmp_path, memory=memory) as kept:
+            found = explored(kept, limits=Limits(depth=depth))
+        assert found == (whole if depth == 11 else explored(None, limits=Limits(depth=depth)))
 
 
 @pytest.mark.parametrize("name", ["kip320", "elections"])

@@ -88,11 +88,12 @@ class Table:
         return True
 
     def reopen(self, runs: Any, first: int, count: int) -> None:
-        """Go on with the states of a checkpoint."""
-        self.runs.reopen(runs)
-        self.first = first
+        """Go on with the states of a checkpoint: without a limit, all of them in the table, whatever runs it had."""
+        if self.most:
+            self.runs.reopen(runs)
+            self.first = first
         size = len(self.slots)
-        while count - first > _room_of(size):
+        while count - self.first > _room_of(size):
             size *= 2
         self._placed(size, count)
 
