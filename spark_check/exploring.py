@@ -139,8 +139,10 @@ class _Search:
 
     def open(self, resume: bool) -> None:
         """Begin in an empty folder, or go on where there is a search of the same."""
-        self.out.make_folder()
         manifest = self.out / MANIFEST
+        if resume and not manifest.exists():
+            raise BadOutput(f"{self.out} has no search to go on with: name its folder, or leave out --resume")
+        self.out.make_folder()
         if not manifest.exists():
             if not self.out.is_empty():
                 raise BadOutput(f"{self.out} is not empty: name another folder")

@@ -32,7 +32,7 @@ def test_the_command_that_repeats_a_child_names_its_turns() -> None:
     assert read_turns(told_turns(turns)) == turns
 
 
-@pytest.mark.parametrize("text", ["", "0.3", "x:1", "0.3:x", "-1:2", "0.3:-2"])
+@pytest.mark.parametrize("text", ["", "0.3", "x:1", "0.3:x", "-1:2", "0.3:-2", "0.8:1,0.2:3", "nan:1"])
 def test_turns_that_mean_nothing_are_refused(text: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - float and int say what they cannot read
         read_turns(text)

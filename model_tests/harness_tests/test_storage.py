@@ -134,7 +134,7 @@ def test_a_search_that_was_killed_goes_on(moment: str, at: int, tmp_path: Path, 
 
 
 def test_a_search_goes_on_with_another_limit_of_memory_or_none(tmp_path: Path, whole: Exploration[Any]) -> None:
-    """What left the table for runs is back in it where there is no limit any more, and leaves it again where there is."""
+    """What left the table for runs is back in it where there is no limit any more."""
     with began(tmp_path) as kept:
         explored(kept, limits=Limits(depth=10))
     assert list(tmp_path.glob("run-*")), "some states are in runs"

@@ -132,6 +132,9 @@ def test_a_search_goes_on_behind_its_last_whole_level(spark: SparkSession, tmp_p
 def test_a_search_of_something_else_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before Spark is asked for anything."""
     spark: Any = None
+    with pytest.raises(BadOutput, match="nowhere has no search to go on with"):
+        explore_by_spark(spark, SMALL, str(tmp_path / "nowhere"), resume=True)
+    assert not (tmp_path / "nowhere").exists()
     search = _Search(spark, SMALL, Place.of(tmp_path), symmetry=False, together=1)
     (tmp_path / MANIFEST).write_text(json.dumps(search.identity))
     with pytest.raises(BadOutput, match="has a search: --resume goes on with it"):

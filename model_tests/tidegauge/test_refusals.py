@@ -60,6 +60,7 @@ MANY = "give at least 1 and at most"
         ((*REPLAY, "--out", "file"), "--out file is a file: name a folder"),
         ((*REPLAY, "--out", "file/x"), "--out file/x cannot be written (Not a directory): name another folder"),
         ((*REPLAY, "--out", "/proc/x"), "--out /proc/x cannot be written ("),
+        (("check", "sound.parquet", "--window", 100), "--window 100: it is for --follow"),
         (("check", "sound.parquet", "--out", "/proc/x"), "--out /proc/x cannot be written ("),
     ],
 )

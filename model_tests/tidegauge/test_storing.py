@@ -37,13 +37,18 @@ def test_states_in_files_are_the_same_states(capsys: pytest.CaptureFixture[str],
         (["--resume", "{}"], "has no checkpoint"),
         (["--resume", "{}", "--checkpoint", "{}"], "leave out --checkpoint"),
         (["--checkpoint", "{}", "--checkpoint-seconds", "-1"], "give a number of at least 0"),
-        (["--memory", "1g", "--workers", "2"], "limits of memory and checkpoints are the fast engine's"),
+        (
+            ["--memory", "1g", "--workers", "2"],
+            "--memory 1g: only the fast engine keeps states in files, in one process",
+        ),
+        (["--checkpoint", "{}", "--engine", "plain"], "; leave out --engine plain"),
     ],
 )
 def test_what_cannot_be_kept_is_refused(
     words: list[str], told: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     assert told in explored(capsys, *[word.format(tmp_path) for word in words])["error"]
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_checkpoint_of_other_constants_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

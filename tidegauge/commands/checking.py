@@ -76,7 +76,7 @@ def check(
     history: Annotated[int | None, Parameter(negative="")] = None,
     limit: Annotated[int, Parameter(negative="")] = 20,
     follow: Annotated[bool, Parameter(negative="")] = False,
-    window: int = 100_000,
+    window: int | None = None,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> Status:
     """Check histories: is what the clients saw a behaviour of a log? Millions: python -m tidegauge.spark_check.
@@ -103,7 +103,7 @@ def check(
     follow
         Check the recording of a tap again and again while it grows, and print each anomaly once; Ctrl-C ends it.
     window
-        With --follow, how many of the last operations are looked at together.
+        With --follow, how many of the last operations are looked at together; 100,000 unless it is given.
     json
         Print one JSON document and nothing else.
     """
@@ -113,11 +113,10 @@ def check(
     if follow:
         wants_more = out is not None or html is not None or history is not None
         return follow_recording(screen, histories, Level(level), window, wants_more=wants_more)
+    if window is not None:
+        raise Unusable(f"--window {window}: it is for --follow; without it every operation is looked at")
     paths = history_files(histories)
-    if out is not None:
-        check_folder("--out", out)
-    if html is not None:
-        check_page("--html", html)
+    check_places(out, html)
     page, checked = AnomalyPage(0 if html is None else limit, level), list[CheckedFile]()
     screen.header({"histories": " ".join(map(shown, histories)), "level": level})
     with screen.progress("checking") as advance:
@@ -138,6 +137,14 @@ def check(
         write_text("--html", html, page_of(page, checked, level, status))
         screen.say(f"the page is at {html}")
     return screen.finish(status, document(checked))
+
+
+def check_places(out: Path | None, html: Path | None) -> None:
+    """Raises Unusable if one of them cannot be written."""
+    if out is not None:
+        check_folder("--out", out)
+    if html is not None:
+        check_page("--html", html)
 
 
 def warn(screen: Screen, checked: Sequence[CheckedFile], history: int | None) -> None:

@@ -12,7 +12,7 @@ from cyclopts import Parameter
 
 from tidegauge.commands.outputs import check_file, check_page, write_text
 from tidegauge.commands.specs import model
-from tidegauge.commands.storing import Storing, storage_for
+from tidegauge.commands.storing import Storing, chosen_engine, storage_for
 from tidegauge.exits import Status, Unusable
 from tidegauge.model_tests.harness.counterexamples.files import (
     Counterexample,
@@ -29,7 +29,7 @@ from tidegauge.spec.kernel.codec import trace_lines
 from tidegauge.spec.kernel.constants import settable
 from tidegauge.spec.kernel.convergence import Convergence
 from tidegauge.spec.kernel.explaining import told
-from tidegauge.spec.kernel.explorer import Engine, Exploration
+from tidegauge.spec.kernel.explorer import Exploration
 from tidegauge.spec.kernel.explorer import explore as search
 from tidegauge.spec.kernel.lasso import Lasso
 from tidegauge.spec.kernel.leads_to import Responses
@@ -100,11 +100,11 @@ def explore(
     list(machine.initial())  # constants that fit no initial state are refused here
     limits = Limits(max_states, max_depth, max_seconds)
     check_outputs(trace, counterexample, page, page_states)
+    chosen = chosen_engine(storing, engine, workers)
     screen.header({"spec": spec, "bug": bug, **settable(machine), "symmetry": symmetry, "stop": stop})
-    how = None if engine == "auto" else Engine(engine)
     with storage_for(machine, storing, stop=stop, symmetry=symmetry) as storage:
         options: dict[str, Any] = {"limits": limits, "stop": Stop(stop), "symmetry": symmetry, "storage": storage}
-        found = searched(screen, machine, **options, engine=how, workers=workers)
+        found = searched(screen, machine, **options, engine=chosen, workers=workers)
     show(screen, machine, found)
     write_counterexample(screen, machine, found, bug, trace, counterexample)
     if page is not None:

@@ -21,6 +21,8 @@ from tidegauge.screen import Screen
 BETWEEN_CHECKS: Final = 1.0
 """Seconds at least, and as long as the check before has taken."""
 FEWEST: Final = 100
+WINDOW: Final = 100_000
+"""Operations that are looked at together unless the command says otherwise."""
 
 
 def read_recording(folder: Path) -> tuple[Operations, Sequence[str]]:
@@ -44,8 +46,11 @@ def remarks_of(reader: Reader, resolved: Resolved) -> list[str]:
     return [*remarks, *(f"passed unread: {text}" for text in resolved.remarks)]
 
 
-def follow_recording(screen: Screen, folders: Sequence[Path], level: Level, window: int, *, wants_more: bool) -> Status:
+def follow_recording(
+    screen: Screen, folders: Sequence[Path], level: Level, window: int | None, *, wants_more: bool
+) -> Status:
     """Check a recording while it grows, until Ctrl-C; each anomaly of a partition is told once."""
+    window = WINDOW if window is None else window
     if len(folders) != 1 or not is_recording(folders[0]):
         raise Unusable("--follow: name one folder, which tidegauge tap writes")
     if wants_more or screen.json:

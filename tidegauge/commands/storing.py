@@ -12,6 +12,7 @@ import attrs
 from cyclopts import Parameter
 
 from tidegauge.exits import Unusable
+from tidegauge.spec.kernel.explorer import Engine
 from tidegauge.spec.kernel.machine import Machine
 from tidegauge.spec.kernel.storage import CheckpointError, Storage, StorageError
 
@@ -30,6 +31,20 @@ class Storing:
     resume: Annotated[Path | None, Parameter(help="Go on from the checkpoint in this folder.")] = None
     checkpoint_seconds: Annotated[float, Parameter(help="Save a checkpoint after so many seconds.")] = 60.0
 
+    @property
+    def named(self) -> str:
+        """The options that are given, as words of a command."""
+        given = {"--memory": self.memory, "--checkpoint": self.checkpoint, "--resume": self.resume}
+        return " ".join(f"{name} {value}" for name, value in given.items() if value is not None)
+
+
+def chosen_engine(given: Storing, engine: str, workers: int) -> Engine | None:
+    """The engine of that name, None for `auto`. Raises Unusable if it is to keep states in files and cannot."""
+    if given.named and (engine == "plain" or workers != 1):
+        other = f"--workers {workers}" if workers != 1 else f"--engine {engine}"
+        raise Unusable(f"{given.named}: only the fast engine keeps states in files, in one process; leave out {other}")
+    return None if engine == "auto" else Engine(engine)
+
 
 @contextmanager
 def storage_for(machine: Machine[Any], given: Storing, **how: object) -> Iterator[Storage | None]:
@@ -43,7 +58,7 @@ def storage_for(machine: Machine[Any], given: Storing, **how: object) -> Iterato
     if not given.checkpoint_seconds >= 0:
         raise Unusable(f"--checkpoint-seconds {given.checkpoint_seconds}: give a number of at least 0")
     limit = None if given.memory is None else size_of(given.memory)
-    if limit is None and given.checkpoint is None and given.resume is None:
+    if not given.named:
         yield None
         return
     try:

@@ -251,9 +251,11 @@ def read_turns(text: str) -> tuple[tuple[float, int], ...]:
     turns = []
     for one in text.split(","):
         at, colon, number = one.partition(":")
-        if not colon or float(at) < 0 or int(number) < 0:
+        if not colon or not float(at) >= 0 or int(number) < 0:
             raise ValueError(f"turns {text}: give times and whole numbers, as 0.35:1,0.8:2")
         turns.append((float(at), int(number)))
+    if turns != sorted(turns, key=lambda turn: turn[0]):
+        raise ValueError(f"turns {text}: give the times in order, as 0.35:1,0.8:2")
     return tuple(turns)
 
 
