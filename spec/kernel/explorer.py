@@ -52,14 +52,15 @@ def explore(
     engine: Engine | None = None,
     workers: int = 1,
     storage: Storage | None = None,
+    trial: int | None = None,
 ) -> Exploration[S]:
     """Visit the reachable states of `machine`, breadth first, checking every invariant in every one of them.
 
     `symmetry` keeps one state per orbit (see spec.kernel.symmetry). With `converges` the machine's goals are checked in
     all bottom components (see spec.kernel.convergence); a search that was cut checks those that it has seen whole.
     `progress` is called every few thousand states. Without an `engine` the fast one is taken for what has more than
-    TRIAL states, where numba is installed and the machine can be followed. More than one of `workers` are so many
-    processes, forked from this one, over which the states are spread (see spec.kernel.shared); they run the plain
+    `trial` states (TRIAL), where numba is installed and the machine can be followed. More than one of `workers` are so
+    many processes, forked from this one, over which the states are spread (see spec.kernel.shared); they run the plain
     engine. A clock is read in this process: one of CPU time sees nothing of theirs. `storage` keeps the states of the
     fast engine, beyond a limit of memory and beyond the end of the process (see spec.kernel.storage).
     Raises ValueError for a limit on seconds without a clock, for symmetry that the machine does not declare, or for
@@ -74,6 +75,7 @@ def explore(
         raise ValueError(f"workers={workers}: a search takes at least one")
     if workers > 1 and engine is Engine.FAST:
         raise ValueError(f"{workers} workers run the plain engine: take it, or the fast one without workers")
+    trial = TRIAL if trial is None else trial
     if storage is not None:
         if workers > 1 or engine is Engine.PLAIN:
             raise ValueError("limits of memory and checkpoints are the fast engine's: leave out workers and engine")
@@ -90,13 +92,13 @@ def explore(
                 return found
             raise ValueError(f"the fast engine cannot follow {machine.name}, take the plain one: {found}") from found
         may_be_fast = engine is None and _fast_is_there()
-        is_trial = may_be_fast and (limits.states is None or limits.states > TRIAL)
-        bounds = evolve(limits, states=TRIAL) if is_trial else limits
+        is_trial = may_be_fast and (limits.states is None or limits.states > trial)
+        bounds = evolve(limits, states=trial) if is_trial else limits
         plain = PlainSearch(machine, bounds, stop, clock, progress, symmetry=symmetry, converges=converges)
         tried = plain.run()
         if not is_trial or tried.cut is not Cut.STATES:
             return tried
-        samples = plain.states[:_SAMPLES]
+        samples = plain.states[:SAMPLES]
         found = _fast(machine, samples, limits, stop, clock, progress, symmetry, converges, plain.started)
         if isinstance(found, Exploration):
             return found
@@ -106,8 +108,9 @@ def explore(
 TRIAL = 10_000
 """States that the plain engine visits first: what has no more is found before the compiled code is loaded."""
 
-_SAMPLES = 1000
-"""States by which the fast engine sees the shape of all."""
+SAMPLES = 250
+"""States by which the fast engine sees the shape of all. Where it meets another shape it begins again: more samples
+would be visited more slowly than the same states are by it."""
 
 
 def _fast_is_there() -> bool:
@@ -146,7 +149,7 @@ def _by_workers(
 
 def _samples(machine: Machine[S], limits: Limits, symmetry: bool) -> Sequence[S]:
     """Some states of the machine, up to where it makes a mistake."""
-    most = min(limits.states or _SAMPLES, _SAMPLES)
+    most = min(limits.states or SAMPLES, SAMPLES)
     search = PlainSearch(machine, Limits(states=most), Stop.NEVER, None, None, symmetry=symmetry)
     with suppress(Exception):
         search.run()

@@ -13,7 +13,7 @@ from tidegauge.model_tests.spec.kernel.fast.random_machines import RandomMachine
 from tidegauge.model_tests.spec.kernel.toys import Ceremony, DieHard
 from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.exploration import Engine
-from tidegauge.spec.kernel.explorer import TRIAL, Exploration, explore
+from tidegauge.spec.kernel.explorer import SAMPLES, TRIAL, Exploration, explore
 from tidegauge.spec.kernel.machine import Action, Invariant, Machine
 from tidegauge.spec.kernel.progress import Cut, Limits, Progress, Stop
 from tidegauge.spec.registry import REGISTRY
@@ -107,6 +107,13 @@ def test_a_large_search_takes_the_fast_engine_by_itself() -> None:
     assert explore(machine, limits=Limits(states=TRIAL)).engine is Engine.PLAIN
     assert explore(DieHard(), stop=Stop.NEVER).engine is Engine.PLAIN
     assert explore(machine, limits=Limits(depth=3)).engine is Engine.PLAIN
+
+
+def test_a_caller_who_has_loaded_compiled_code_asks_for_a_shorter_trial() -> None:
+    controller = REGISTRY.model("controller").machine
+    plain, fast = explore(controller), explore(controller, trial=SAMPLES)
+    assert (plain.engine, fast.engine) == (Engine.PLAIN, Engine.FAST)
+    assert SAMPLES < plain.distinct == fast.distinct < TRIAL
 
 
 @attrs.frozen
