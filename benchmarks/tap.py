@@ -3,9 +3,10 @@
 `python -m benchmarks.tap [--quick] [--service-us N]` prints a table. A stand-in for a broker, a process of its own,
 has one response to each kind of request, and sends it N microseconds after the request (0 by default; a broker takes
 some hundreds). A client sends one request directly and one through the tap, a process of its own, in turn; the table
-has the median and the 99th percentile of both, their differences, and the CPU time of the tap for a request, all
-of its threads together, which says less about the load of the machine. Then eight clients send as fast as they can, and
-the tap's memory is asked for before and after. The last line is the load of the machine, by `os.getloadavg`.
+has the median and the 99th percentile of both, their differences, and the CPU time of the tap for a request, of the
+process that passes it on and of the one that reads it, which says less about the load of the machine. Then eight
+clients send as fast as they can, and the tap's memory is asked for before and after, of both processes. The last line
+is the load of the machine, by `os.getloadavg`.
 """
 
 from __future__ import annotations
@@ -153,8 +154,8 @@ def serve(service_us: int) -> None:
 
 
 @contextmanager
-def running(service_us: int, folder: Path) -> Iterator[tuple[int, int, int]]:
-    """(port of the stand-in, port of a tap before it, process id of the tap)."""
+def running(service_us: int, folder: Path) -> Iterator[tuple[int, int, tuple[int, int]]]:
+    """(port of the stand-in, port of a tap before it, process ids of the tap and of who reads for it)."""
     command = (sys.executable, "-c", f"from benchmarks.tap import serve; serve({service_us})")
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as broker:
         assert broker.stdout is not None
@@ -166,7 +167,7 @@ def running(service_us: int, folder: Path) -> Iterator[tuple[int, int, int]]:
             assert tapping.stdout is not None
             assert tapping.stdin is not None
             told = json.loads(tapping.stdout.readline())
-            yield port, int(told["bootstrap_servers"].rpartition(":")[2]), int(told["pid"])
+            yield port, int(told["bootstrap_servers"].rpartition(":")[2]), (told["pid"], told["reader_pid"])
             tapping.stdin.close()
             tapping.wait()
         broker.stdin.close()
@@ -232,35 +233,36 @@ def main(words: Sequence[str] | None = None) -> None:
     given = options.parse_args(words)
     rounds, load = (400, 4_000) if given.quick else (2_000, 40_000)
     out = Console()
-    titles = ("direct p50 µs", "p99", "tapped p50", "p99", "added p50", "p99", "CPU")
-    table = Table("request", *titles, box=None)
+    titles = ("direct p50", "p99", "tapped p50", "p99", "added p50", "p99", "CPU", "reading")
+    table = Table("request, µs", *titles, box=None)
     with (
         tempfile.TemporaryDirectory() as folder,
-        running(given.service_us, Path(folder) / "tap") as (port, tap, process),
+        running(given.service_us, Path(folder) / "tap") as (port, tap, processes),
     ):
         with connected(port) as direct, connected(tap) as tapped:
             for kind in kinds():
                 times: tuple[list[float], list[float]] = [], []
-                used = cpu_seconds(process)
+                used = [cpu_seconds(one) for one in processes]
                 for number in range(rounds + 50):
                     pair = exchange(direct, kind.request), exchange(tapped, kind.request)
                     if number >= 50:
                         times[0].append(pair[0])
                         times[1].append(pair[1])
                 (half, most), (other_half, other_most) = map(percentiles, times)
-                cpu = (cpu_seconds(process) - used) / (rounds + 50) * 1e6
-                figures = (half, most, other_half, other_most, other_half - half, other_most - most, cpu)
+                now = [cpu_seconds(one) for one in processes]
+                cpu = [(after - before) / (rounds + 50) * 1e6 for before, after in zip(used, now, strict=True)]
+                figures = (half, most, other_half, other_most, other_half - half, other_most - most, *cpu)
                 table.add_row(kind.name, *(f"{figure:.0f}" for figure in figures))
         out.print(table)
-        before = resident_kib(process)
+        before = sum(map(resident_kib, processes))
         for kind in (kinds()[1], kinds()[4]):
             rates = pour(port, kind, load), pour(tap, kind, load)
-            now = resident_kib(process)
+            resident = sum(map(resident_kib, processes))
             out.print(
                 f"{kind.name}: {CLIENTS} clients send {rates[0]:,.0f}/s directly, {rates[1]:,.0f}/s through the tap; "
-                f"its memory after {load:,} requests: {now / 1024:.0f} MiB ({(now - before) / 1024:+.0f})"
+                f"its memory after {load:,} requests: {resident / 1024:.0f} MiB ({(resident - before) / 1024:+.0f})"
             )
-            before = now
+            before = resident
     out.print(f"load of the machine: {os.getloadavg()}")
 
 

@@ -2,10 +2,9 @@
 
 Theory of operation
 -------------------
-Bytes go on as they come, and each thread reads what passed after it has passed it on. Where one side takes nothing the
-thread waits in its send, and then takes nothing from the other side either: that is all the back-pressure there is. A
-frame is held as a whole only where it is read, and where an address in it has to be replaced before it goes on; the
-memory for that is bounded, and a frame for which there is none passes unread.
+Bytes go on as they come, and copies of them go to who reads them. Where one side takes nothing the thread waits in its
+send, and then takes nothing from the other side either: that is all the back-pressure there is. A frame is held as a
+whole only where an address in it has to be replaced before it goes on; the memory for that is bounded.
 
 Threads, and not tasks of an event loop: two hops cost 70 µs more than none, where those of a loop cost 200.
 """
@@ -25,16 +24,15 @@ import attrs
 
 from tidegauge.impl.ports.log_lines import log_event
 from tidegauge.impl.ports.network import Address
+from tidegauge.impl.tap.acks import asks_for_none
 from tidegauge.impl.tap.addresses import Addresses, NoPortError
-from tidegauge.impl.tap.exchange import TOKEN, Exchange
-from tidegauge.impl.tap.fetches import Sessions
+from tidegauge.impl.tap.copies import NOT_RECORDED, READS, Copies, Passing
 from tidegauge.impl.tap.frame_stream import LARGEST_REQUEST, FrameStream
 from tidegauge.impl.tap.loading import loaded
-from tidegauge.impl.tap.memory import Memory
-from tidegauge.impl.tap.observer import CHANGES, Observer
+from tidegauge.impl.tap.memory import SMALL, Memory
 from tidegauge.impl.tap.rewriting import may_have_addresses, rewritten
 from tidegauge.impl.tap.sasl import tokens_after
-from tidegauge.impl.wire.apis import ApiKey
+from tidegauge.impl.wire.apis import ApiKey, versions_of
 from tidegauge.impl.wire.codecs import MalformedMessageError, decode_response, encode_response
 from tidegauge.impl.wire.frames import LENGTH, ConnectionLostError, FrameTooLargeError
 
@@ -42,6 +40,8 @@ LOGGER: Final = logging.getLogger(__name__)
 
 MOST_IN_FLIGHT: Final = 1000
 """Requests of a connection that wait for a response; the next one is taken when one of them has got it."""
+TOKEN: Final = -1
+"""In place of an API key: a frame of an authentication, which has no header (SaslHandshake 0)."""
 _REQUEST_HEAD = struct.Struct(">hhi")
 _CORRELATION_ID = struct.Struct(">i")
 _HANDSHAKE_WITHOUT_HEADERS: Final = 0
@@ -65,19 +65,19 @@ class Connection:
     client: socket.socket
     broker: socket.socket
     upstream: Address
-    observer: Observer
+    copies: Copies
     addresses: Addresses
     memory: Memory
     now: Callable[[], int]
     next_number: Callable[[], int]
     """Numbers exchanges, over all connections."""
-    _sessions: Sessions = attrs.field(factory=Sessions)
-    _waiting: deque[Exchange] = attrs.field(factory=deque)
-    _room: threading.Semaphore = attrs.field(factory=lambda: threading.Semaphore(MOST_IN_FLIGHT))
-    _reading: threading.Condition = attrs.field(factory=threading.Condition)
-    """Held while what has passed is read; a response is read after its request."""
+    _waiting: deque[Passing] = attrs.field(factory=deque)
+    _room: threading.Condition = attrs.field(factory=threading.Condition)
+    """For who waits until fewer requests are in flight."""
     _tokens: float = 0
     """How many requests to come are tokens without a header."""
+    _unread: set[tuple[int, int]] = attrs.field(factory=set)
+    """APIs and versions of which it has told that nothing of them is recorded."""
     _closed: bool = False
 
     def run(self) -> None:
@@ -90,9 +90,7 @@ class Connection:
         finally:
             responses.join()
             self._end()
-            for one in self._waiting:
-                self.observer.lost(one)
-            self._waiting.clear()
+            self.copies.ended(self.number)
 
     def stop(self) -> None:
         """End it, from another thread."""
@@ -123,7 +121,8 @@ class Connection:
         for one in (self.client, self.broker):
             with suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
-        self._room.release()
+        with self._room:
+            self._room.notify()
 
     # --- requests --------------------------------------------------------------------------------------------------
 
@@ -133,61 +132,65 @@ class Connection:
             head = stream.peek(_REQUEST_HEAD.size)
             if self._tokens > 0 or len(head) < _REQUEST_HEAD.size:
                 self._tokens -= 1
-                self._enqueue(Exchange(0, self.number, TOKEN, 0, 0, 0))
+                self._enqueue(Passing(0, self.number, TOKEN, 0, 0, 0))
                 self._pass(stream, self.broker)
-                continue
-            api_key, version, correlation_id = _REQUEST_HEAD.unpack(head)
-            exchange = Exchange(self.next_number(), self.number, api_key, version, correlation_id, self.now())
-            self._request(exchange, stream, size)
+            else:
+                api_key, version, correlation_id = _REQUEST_HEAD.unpack(head)
+                one = Passing(self.next_number(), self.number, api_key, version, correlation_id, self.now())
+                self._request(one, stream, size)
             if self._closed:
                 return
 
-    def _request(self, exchange: Exchange, stream: FrameStream, size: int) -> None:
-        self.observer.beginning(exchange)
-        self._enqueue(exchange)
-        handshake = exchange.api_key == ApiKey.SASL_HANDSHAKE and exchange.version == _HANDSHAKE_WITHOUT_HEADERS
-        is_read = handshake or self.observer.reads(exchange.api_key)
-        if not is_read:
-            exchange.is_read = True
-            self._pass(stream, self.broker)
+    def _request(self, one: Passing, stream: FrameStream, size: int) -> None:
+        if one.api_key in READS:
+            self._read_request(one, stream, size)
             return
-        if not self.memory.take(size):
-            exchange.is_read = True
-            self.observer.left_out(exchange, "there is no memory for what large requests hold")
-            self._pass(stream, self.broker)
+        self._enqueue(one)
+        if one.api_key == ApiKey.SASL_HANDSHAKE and one.version == _HANDSHAKE_WITHOUT_HEADERS:
+            self._handshake(one, stream, size)
             return
-        try:
-            frame = memoryview(self._collect(stream, self.broker, exchange))[LENGTH.size :]
-            with self._reading:
-                self._read(exchange, frame, handshake=handshake)
-        finally:
-            self.memory.give_back(size)
-            with self._reading:
-                exchange.is_read = True
-                self._reading.notify_all()
+        if one.api_key in NOT_RECORDED or versions_of(one.api_key) is None:
+            self._leave_out(one, "nothing of it is recorded")
+        self._pass(stream, self.broker)
 
-    def _read(self, exchange: Exchange, frame: memoryview, *, handshake: bool) -> None:
-        """Read a request that has been passed on."""
-        if handshake:
-            tokens = tokens_after(frame, exchange.api_key, exchange.version)
-            if tokens is None:
-                self.observer.left_out(exchange, "this mechanism has frames without headers: all that follows")
-            self._tokens = float("inf") if tokens is None else tokens
+    def _read_request(self, one: Passing, stream: FrameStream, size: int) -> None:
+        responds = one.api_key != ApiKey.PRODUCE or not asks_for_none(stream.peek, one.version)
+        if responds:
+            self._enqueue(one)
+        pieces = stream.pieces()
+        first = next(pieces)
+        self.copies.begin_request(one, LENGTH.size + size, first)
+        self.broker.sendall(first)
+        for piece in pieces:
+            self.copies.continue_request(one, piece)
+            self.broker.sendall(piece)
+        if not responds:
+            self.copies.sent(one, self.now())
+
+    def _handshake(self, one: Passing, stream: FrameStream, size: int) -> None:
+        """Pass a SaslHandshake 0 on, and find out how many frames without headers follow it."""
+        tokens = None
+        if size <= SMALL:
+            frame = stream.whole()
+            tokens = tokens_after(memoryview(frame)[LENGTH.size :], one.api_key, one.version)
+            self.broker.sendall(frame)
         else:
-            self.observer.requested(exchange, frame, self._sessions)
-        if not exchange.responds:
-            self._without_response(exchange)
+            self._pass(stream, self.broker)
+        if tokens is None:
+            self._leave_out(one, "this mechanism has frames without headers: all that follows")
+        self._tokens = float("inf") if tokens is None else tokens
 
-    def _enqueue(self, exchange: Exchange) -> None:
-        self._room.acquire()
-        self._waiting.append(exchange)
+    def _enqueue(self, one: Passing) -> None:
+        waiting = self._waiting
+        if len(waiting) >= MOST_IN_FLIGHT:
+            with self._room:
+                self._room.wait_for(lambda: self._closed or len(waiting) < MOST_IN_FLIGHT)
+        waiting.append(one)
 
-    def _without_response(self, exchange: Exchange) -> None:
-        """A request that gets none waits for none."""
-        self.observer.is_sent(exchange, self.now())
-        with suppress(ValueError):  # a later response was faster
-            self._waiting.remove(exchange)
-            self._room.release()
+    def _leave_out(self, one: Passing, why: str) -> None:
+        if (one.api_key, one.version) not in self._unread:
+            self._unread.add((one.api_key, one.version))
+            self.copies.left_out(one, why)
 
     # --- responses -------------------------------------------------------------------------------------------------
 
@@ -196,13 +199,17 @@ class Connection:
         while (size := stream.next_size()) is not None:
             head = stream.peek(_CORRELATION_ID.size)
             at = self.now()
-            exchange = self._exchange_of(head)
-            if exchange is None or exchange.api_key == TOKEN:
+            one = self._asked(head)
+            if one is None or one.api_key == TOKEN:
                 self._pass(stream, self.client)
+            elif may_have_addresses(one.api_key, one.version):
+                self._rewrite(one, stream, size, at)
+            elif one.api_key in READS:
+                self._read_response(one, stream, size, at)
             else:
-                self._response(exchange, stream, size, at)
+                self._pass(stream, self.client)
 
-    def _exchange_of(self, head: bytes) -> Exchange | None:
+    def _asked(self, head: bytes) -> Passing | None:
         """The request of a response: the first that waits with its correlation id. Those before it get none."""
         waiting = self._waiting
         if waiting and waiting[0].api_key == TOKEN:
@@ -212,74 +219,60 @@ class Connection:
         (correlation_id,) = _CORRELATION_ID.unpack(head)
         if not any(one.correlation_id == correlation_id for one in tuple(waiting)):
             return None
-        while True:
-            exchange = self._taken()
-            if exchange.correlation_id == correlation_id:
-                return exchange
-            with self._reading:
-                self._until_read(exchange)
-                if exchange.responds:
-                    self.observer.lost(exchange)
+        while (one := self._taken()).correlation_id != correlation_id:
+            self.copies.lost(one)
+        return one
 
-    def _taken(self) -> Exchange:
-        exchange = self._waiting.popleft()
-        self._room.release()
-        return exchange
+    def _taken(self) -> Passing:
+        one = self._waiting.popleft()
+        if len(self._waiting) == MOST_IN_FLIGHT - 1:
+            with self._room:
+                self._room.notify()
+        return one
 
-    def _response(self, exchange: Exchange, stream: FrameStream, size: int, at: int) -> None:
-        reads = self.observer.reads(exchange.api_key)
-        rewrites = may_have_addresses(exchange.api_key, exchange.version)
-        if not reads and not rewrites:
-            self._pass(stream, self.client)
-            return
+    def _read_response(self, one: Passing, stream: FrameStream, size: int, at: int) -> None:
+        pieces = stream.pieces()
+        first = next(pieces)
+        self.client.sendall(first)
+        self.copies.begin_response(one, at, LENGTH.size + size, first)
+        for piece in pieces:
+            self.client.sendall(piece)
+            self.copies.continue_response(one, piece)
+
+    def _rewrite(self, one: Passing, stream: FrameStream, size: int, at: int) -> None:
+        """Pass a response on whose addresses are replaced."""
         if not self.memory.take(size):
-            if rewrites:
-                raise UnknownAddressError(f"no memory for a response of {size} bytes that may have addresses")
-            self.observer.left_out(exchange, "there is no memory for what large responses hold")
-            self._pass(stream, self.client)
-            self.observer.lost(exchange)
-            return
+            raise UnknownAddressError(f"no memory for a response of {size} bytes that may have addresses")
         try:
-            message = self._rewrite(exchange, stream) if rewrites else self._passed(exchange, stream)
-            with self._reading:
-                self._until_read(exchange)
-                if message is None:
-                    self.observer.lost(exchange)
-                elif reads:
-                    self.observer.responded(exchange, message, at, self._sessions)
+            frame = stream.whole()
+            changed = self._changed(one, frame)
+            self.client.sendall(frame if changed is None else changed)
         finally:
             self.memory.give_back(size)
+        if one.api_key in READS:
+            self.copies.begin_response(one, at, len(frame), frame)
 
-    def _until_read(self, exchange: Exchange) -> None:
-        """Wait until a request is read. It has been passed on, for its response is here: that will not take long."""
-        while not exchange.is_read:
-            self._reading.wait()
-
-    def _rewrite(self, exchange: Exchange, stream: FrameStream) -> Any | None:
-        """Replace the addresses in a response and pass it on; the message, None where it cannot be read."""
-        frame = stream.whole()
-        message = self._decoded(exchange, frame)
-        if message is not None:
-            try:
-                changed = rewritten(message, exchange.api_key, self.addresses.local)
-            except (NoPortError, OSError) as error:
-                raise UnknownAddressError(f"no port for a broker that a response names: {error}") from error
-            if changed is not None:
-                kind = exchange.api_key, exchange.version, "encoded"
-                number, version = exchange.correlation_id, exchange.version
-                frame = loaded(kind, lambda: encode_response(changed, number, version=version))
-        self.client.sendall(frame)
-        return message
-
-    def _passed(self, exchange: Exchange, stream: FrameStream) -> Any | None:
-        return self._decoded(exchange, self._collect(stream, self.client))
-
-    def _decoded(self, exchange: Exchange, frame: bytes) -> Any | None:
+    def _changed(self, one: Passing, frame: bytes) -> bytes | None:
+        """The response with the tap's own addresses; None where there are none to replace, or it cannot be read."""
+        message = self._decoded(one, frame)
+        if message is None:
+            return None
         try:
-            key, version, view = exchange.api_key, exchange.version, memoryview(frame)[LENGTH.size :]
+            changed = rewritten(message, one.api_key, self.addresses.local)
+        except (NoPortError, OSError) as error:
+            raise UnknownAddressError(f"no port for a broker that a response names: {error}") from error
+        if changed is None:
+            return None
+        kind = one.api_key, one.version, "encoded"
+        return loaded(kind, lambda: encode_response(changed, one.correlation_id, version=one.version))
+
+    def _decoded(self, one: Passing, frame: bytes) -> Any | None:
+        try:
+            key, version, view = one.api_key, one.version, memoryview(frame)[LENGTH.size :]
             return loaded((key, version, "response"), lambda: decode_response(view, key, version)).message
         except MalformedMessageError as error:
-            self.observer.left_out(exchange, str(error))
+            if one.api_key not in READS:  # who reads it finds that out
+                self._leave_out(one, str(error))
             return None
 
     # --- both ------------------------------------------------------------------------------------------------------
@@ -287,16 +280,3 @@ class Connection:
     def _pass(self, stream: FrameStream, to: socket.socket) -> None:
         for piece in stream.pieces():
             to.sendall(piece)
-
-    def _collect(self, stream: FrameStream, to: socket.socket, request: Exchange | None = None) -> bytes:
-        """Pass a frame on as it comes; returns it as a whole. `request` is told before its last piece is sent."""
-        pieces = []
-        for piece in stream.pieces():
-            if request is not None and stream.is_taken:
-                request.is_passed = True
-            to.sendall(piece)
-            pieces.append(piece)
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-
-
-__all__ = ["CHANGES", "Connection", "keep_alive"]

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import attrs
 
-TOKEN: Final = -1
-"""In place of an API key: a frame of an authentication, which has no header (SaslHandshake 0)."""
 Line = dict[str, Any]
 """One line of a recording, by docs/tap.md."""
 
@@ -23,12 +21,6 @@ class Exchange:
     correlation_id: int
     call: int
     """Before the first byte of the request is passed on."""
-    responds: bool = True
-    """Whether a response is due: there is none to a produce with acks=0."""
-    is_passed: bool = False
-    """Whether a broker may have all of the request; only of those that are read."""
-    is_read: bool = False
-    """Whether the request has been read, or never will be."""
     asked: Any = None
     """What the observer has made of the request; None while it has not."""
     lines: list[Line] | None = None

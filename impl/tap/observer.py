@@ -1,7 +1,7 @@
-"""What passes through, as lines of a recording: each request is read after it has been passed on, and its response too.
+"""What passes through, as lines of a recording: requests and responses, in the order in which they were copied.
 
-What cannot be read, or is of no interest, passes all the same. An operation that may have been done is in the
-recording's hands before the request goes on, so that no read of it is recorded and it is not.
+An operation that may have been done is in the recording's hands before any read of it, so that no read of it is
+recorded and it is not.
 """
 
 from __future__ import annotations
@@ -14,38 +14,25 @@ import attrs
 
 from tidegauge.impl.ports.log_lines import log_event
 from tidegauge.impl.tap import assignments, fetches, offset_lookups, produces, transactions
+from tidegauge.impl.tap.copies import CHANGES
 from tidegauge.impl.tap.ends import Ends
 from tidegauge.impl.tap.exchange import Exchange, Line
 from tidegauge.impl.tap.loading import loaded
 from tidegauge.impl.tap.topic_names import TopicNames
-from tidegauge.impl.wire.apis import ApiKey, versions_of
-from tidegauge.impl.wire.codecs import MalformedMessageError, api_name, decode_canonical, decode_quickly
+from tidegauge.impl.wire.apis import ApiKey
+from tidegauge.impl.wire.codecs import (
+    MalformedMessageError,
+    api_name,
+    decode_canonical,
+    decode_quickly,
+    decode_response,
+)
 from tidegauge.impl.wire.fields import NO_ID
 
 if TYPE_CHECKING:
     from kio.schema.create_topics.v7.request import CreateTopicsRequest
 
 LOGGER: Final = logging.getLogger(__name__)
-
-CHANGES: Final = frozenset({ApiKey.PRODUCE, ApiKey.END_TXN, ApiKey.OFFSET_COMMIT, ApiKey.TXN_OFFSET_COMMIT})
-"""What may have been done though no response comes."""
-READS: Final = frozenset(
-    {
-        *CHANGES,
-        ApiKey.FETCH,
-        ApiKey.LIST_OFFSETS,
-        ApiKey.METADATA,
-        ApiKey.OFFSET_FETCH,
-        ApiKey.SYNC_GROUP,
-        ApiKey.CONSUMER_GROUP_HEARTBEAT,
-        ApiKey.CREATE_TOPICS,
-    }
-)
-"""APIs whose requests and responses are looked into."""
-NOT_RECORDED: Final = frozenset(
-    {ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE, ApiKey.STREAMS_GROUP_HEARTBEAT, ApiKey.SHARE_GROUP_HEARTBEAT}
-)
-"""What clients do besides to records and groups, and no history has a row for."""
 
 
 class Recording(Protocol):
@@ -75,19 +62,13 @@ class Observer:
     ends: Ends = attrs.field(factory=Ends)
     _unread: set[tuple[int, int, str]] = attrs.field(factory=set)
 
-    def reads(self, api_key: int) -> bool:
-        """Whether requests and responses of an API are looked into."""
-        return api_key in READS
-
     def beginning(self, exchange: Exchange) -> None:
-        """A request is about to be passed on."""
+        """A request begins."""
         if exchange.api_key in CHANGES:
             self.recording.begin(exchange)
-        elif exchange.api_key in NOT_RECORDED or versions_of(exchange.api_key) is None:
-            self.left_out(exchange, "nothing of it is recorded")
 
     def requested(self, exchange: Exchange, frame: memoryview, sessions: fetches.Sessions) -> None:
-        """A request, without its length, has been passed on."""
+        """A request, without its length, is whole."""
         try:
             kind = exchange.api_key, exchange.version, "request"
             _, request = loaded(kind, lambda: _decoded(frame, exchange.api_key, exchange.version))
@@ -132,8 +113,19 @@ class Observer:
         """A request without a response has been passed on."""
         self.recording.finish(exchange, produces.sent(exchange, at))
 
-    def responded(self, exchange: Exchange, response: Any, at: int, sessions: fetches.Sessions) -> None:
-        """A response has come: `response` is the decoded message, `at` is before its first byte was passed on."""
+    def responded(self, exchange: Exchange, frame: memoryview, at: int, sessions: fetches.Sessions) -> None:
+        """A response, without its length, has come; `at` is before its first byte was passed on."""
+        key, version = exchange.api_key, exchange.version
+        try:
+            response = loaded((key, version, "response"), lambda: decode_response(frame, key, version)).message
+        except MalformedMessageError as error:
+            self.left_out(exchange, str(error))
+            self.lost(exchange)
+        else:
+            self.note_response(exchange, response, at, sessions)
+
+    def note_response(self, exchange: Exchange, response: Any, at: int, sessions: fetches.Sessions) -> None:
+        """Note what a decoded response says."""
         try:
             lines = self._lines(exchange, response, at, sessions)
         except MalformedMessageError as error:

@@ -13,7 +13,6 @@ from tidegauge.impl.wire.produce_messages import ProduceRequest, ProduceResponse
 
 Place = tuple[str, str, int]
 """A topic's name or its id, as in the request, and a partition."""
-NO_ACKS: Final = 0
 ALL_ACKS: Final = -1
 
 
@@ -33,7 +32,6 @@ def note_request(exchange: Exchange, request: ProduceRequest, topics: TopicNames
                 )
     exchange.asked = places
     exchange.lines = lines
-    exchange.responds = request.acks != NO_ACKS
 
 
 def _batches(records: Buffer) -> list[Line]:

@@ -2,8 +2,7 @@
 
 Lines are held until the next snapshot, twice a second or when there are many of them. A snapshot writes them together
 with the operations that have no end yet, ends with a line of its own, and is synced. A reader leaves out what comes
-after the last such line, so that it sees all that was known at one time and nothing later. A request is passed on
-before it is read: a snapshot waits until all that were are read, since a line of it may be of what they have done.
+after the last such line, so that it sees all that was known at one time and nothing later.
 """
 
 from __future__ import annotations
@@ -30,10 +29,6 @@ BETWEEN_SNAPSHOTS: Final = 0.4
 """Seconds."""
 MOST_HELD: Final = 4 << 20
 """Bytes of lines that bring about a snapshot; with four times as many, who brings more waits for it."""
-BETWEEN_LOOKS: Final = 0.0002
-"""Seconds."""
-UNTIL_READ: Final = 0.05
-"""Seconds that a snapshot waits at most until what has been passed on is read, and requests that begin wait for it."""
 _encode: Final = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True).encode
 
 
@@ -57,12 +52,10 @@ class FolderRecording:
         """Why nothing is recorded any more."""
         self.operations = 0
         self._rotation = rotation
-        self._began = steady_ns()
+        self.began = steady_ns()
+        """Its time 0."""
         self._lock = threading.Lock()
         self._room = threading.Condition(self._lock)
-        self._settled = threading.Condition(self._lock)
-        self._settling = False
-        """Whether a snapshot waits until requests are read: none begins meanwhile."""
         self._held: list[str] = []
         self._size = 0
         self._open: dict[int, Exchange] = {}
@@ -83,11 +76,10 @@ class FolderRecording:
 
     def now(self) -> int:
         """Nanoseconds since the recording began."""
-        return steady_ns() - self._began
+        return steady_ns() - self.began
 
     def begin(self, exchange: Exchange) -> None:
         with self._lock:
-            self._settled.wait_for(lambda: not self._settling)
             self._open[exchange.number] = exchange
 
     def finish(self, exchange: Exchange, lines: Iterable[Line]) -> None:
@@ -150,10 +142,7 @@ class FolderRecording:
 
     def _snapshot(self) -> None:
         """Write what is held, and which operations are open, as one piece."""
-        self._settle()
         with self._lock:
-            self._settling = False
-            self._settled.notify_all()
             held, self._held, self._size = self._held, [], 0
             opened = [one for one in self._open.values() if one.lines and not one.told]
             for one in opened:
@@ -168,14 +157,6 @@ class FolderRecording:
         os.fdatasync(self._file)
         if self._written >= self._rotation.most_bytes or at - self._part_began >= self._rotation.most_seconds * 1e9:
             self._next_part()
-
-    def _settle(self) -> None:
-        """Let no request begin, and wait until those are read that have been passed on: not long, whatever happens."""
-        until = steady_ns() + int(UNTIL_READ * 1e9)
-        with self._lock:
-            self._settling = True
-            while any(one.is_passed and not one.is_read for one in self._open.values()) and steady_ns() < until:
-                self._settled.wait(BETWEEN_LOOKS)
 
     def _write(self, data: bytes) -> None:
         left = memoryview(data)

@@ -17,10 +17,11 @@ from tidegauge.impl.ports.network import Address
 from tidegauge.impl.ports.repeated_lines import RepeatedLines
 from tidegauge.impl.tap.addresses import Addresses
 from tidegauge.impl.tap.connection import Connection, keep_alive
+from tidegauge.impl.tap.copies import Copies
 from tidegauge.impl.tap.loading import load
 from tidegauge.impl.tap.memory import Memory
-from tidegauge.impl.tap.observer import READS, Observer, Recording
 from tidegauge.impl.tap.rewriting import NAME_BROKERS
+from tidegauge.impl.wire.apis import ApiKey
 
 LOGGER: Final = logging.getLogger(__name__)
 
@@ -41,14 +42,14 @@ class Tap:
 
     upstream: tuple[Address, ...]
     """Brokers of the cluster; one that can be reached is enough."""
-    recording: Recording
+    copies: Copies
+    """Where what passes is copied to."""
     now: Callable[[], int]
-    """The recording's time."""
+    """The recording's time, nanoseconds."""
     host: str = "127.0.0.1"
     port: int = 0
     advertised_host: str | None = None
     memory: Memory = attrs.field(factory=lambda: Memory(DEFAULT_MEMORY))
-    observer: Observer = attrs.field(init=False)
     addresses: Addresses = attrs.field(init=False)
     _numbers: Callable[[], int] = attrs.field(factory=lambda: itertools.count().__next__)
     _connections: dict[int, Connection] = attrs.field(factory=dict)
@@ -58,7 +59,6 @@ class Tap:
     _stopped: threading.Event = attrs.field(factory=threading.Event)
 
     def __attrs_post_init__(self) -> None:
-        self.observer = Observer(self.recording)
         self.addresses = Addresses(self.host, self.advertised_host or self.host, self.port, self._accept_on)
 
     def start(self) -> Address:
@@ -71,7 +71,7 @@ class Tap:
         return len(self._connections)
 
     def stop(self) -> None:
-        """Listen no more, end all connections, and wait until what they did is with the recording."""
+        """Listen no more, end all connections, and wait until what they did is copied."""
         self._stopped.set()
         self.addresses.close()
         for connection in tuple(self._connections.values()):
@@ -116,7 +116,7 @@ class Tap:
                 keep_alive(client)
                 keep_alive(broker)
             connection = Connection(
-                number, client, broker, upstream, self.observer, self.addresses, self.memory, self.now, self._numbers
+                number, client, broker, upstream, self.copies, self.addresses, self.memory, self.now, self._numbers
             )
             self._connections[number] = connection
             try:
@@ -137,5 +137,5 @@ class Tap:
 
 
 def load_messages() -> None:
-    """Import what most clients send and are sent."""
-    load(READS | NAME_BROKERS)
+    """Import the responses in which addresses are replaced."""
+    load(NAME_BROKERS | {ApiKey.PRODUCE, ApiKey.FETCH})

@@ -10,6 +10,7 @@ import attrs
 
 from tidegauge.impl.ports.network import Address
 from tidegauge.impl.tap.memory import Memory
+from tidegauge.impl.tap.reader import ReadingThread
 from tidegauge.impl.tap.recording import FolderRecording
 from tidegauge.impl.tap.tap import Tap, load_messages
 from tidegauge.linearizability.check import Verdicts, check
@@ -48,10 +49,12 @@ def tapped(bootstrap: str, folder: Path, *, alone: bool = True, memory: int = 64
     """Run a tap before a cluster; nobody else sends records, unless `alone` is false."""
     upstream = [Address(host, int(port)) for host, _, port in (one.rpartition(":") for one in bootstrap.split(","))]
     recording = FolderRecording(folder, {"alone": alone})
-    tap = Tap(tuple(upstream), recording, recording.now, memory=Memory(memory))
+    reading = ReadingThread.start(recording, Memory(memory))
+    tap = Tap(tuple(upstream), reading.copies, recording.now, memory=Memory(memory))
     try:
         address = tap.start()
         yield Tapped(folder, tap, str(address))
     finally:
         tap.stop()
+        reading.close()
         recording.close()

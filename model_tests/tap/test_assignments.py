@@ -47,7 +47,7 @@ def test_an_assignment_that_cannot_be_read_is_told() -> None:
     exchange = Exchange(1, 0, ApiKey.SYNC_GROUP, 5, 1, 10)
     note_sync(exchange, sync_of("m"))
     response = SimpleNamespace(error_code=0, protocol_type="consumer", assignment=b"\0\0\0\0\0\7")
-    observer.responded(exchange, response, 20, Sessions())
+    observer.note_response(exchange, response, 20, Sessions())
     assert [(line["kind"], line["why"]) for line in told] == [("unread", "an assignment cannot be read")]
 
 

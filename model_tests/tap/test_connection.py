@@ -22,6 +22,7 @@ from tidegauge.impl.ports.network import Address
 from tidegauge.impl.records.payload import Record, build_batch
 from tidegauge.impl.tap.exchange import Exchange, Line
 from tidegauge.impl.tap.memory import Memory
+from tidegauge.impl.tap.reader import ReadingThread
 from tidegauge.impl.tap.tap import Tap
 from tidegauge.impl.wire.codecs import encode_request, encode_response
 from tidegauge.impl.wire.primitives import NO_WAIT, i32
@@ -43,14 +44,15 @@ class Lines:
     """A recording in memory."""
 
     lines: list[Line] = attrs.field(factory=list)
-    open: set[int] = attrs.field(factory=set)
+    open: dict[int, Exchange] = attrs.field(factory=dict)
+    reading: ReadingThread = attrs.field(init=False)
     _changed: threading.Condition = attrs.field(factory=threading.Condition)
 
     def begin(self, exchange: Exchange) -> None:
-        self.open.add(exchange.number)
+        self.open[exchange.number] = exchange
 
     def finish(self, exchange: Exchange, lines: Iterable[Line]) -> None:
-        self.open.discard(exchange.number)
+        self.open.pop(exchange.number, None)
         self.emit(lines)
 
     def emit(self, lines: Iterable[Line]) -> None:
@@ -98,13 +100,15 @@ def tapped(play: Play, memory: int = 1 << 20) -> Iterator[tuple[Tap, Lines, sock
     """A client's connection, by way of a tap, to such a broker."""
     lines = Lines()
     with playing(play) as upstream:
-        tap = Tap((upstream,), lines, iter(range(1_000_000)).__next__, memory=Memory(memory))
+        lines.reading = ReadingThread.start(lines, Memory(memory))
+        tap = Tap((upstream,), lines.reading.copies, iter(range(1_000_000)).__next__, memory=Memory(memory))
         address = tap.start()
         try:
             with socket.create_connection(address, 20) as client:
                 yield tap, lines, client
         finally:
             tap.stop()
+            lines.reading.close()
 
 
 def received(connection: socket.socket) -> bytes:
@@ -316,7 +320,7 @@ def test_what_memory_does_not_suffice_for_passes_unread() -> None:
         client.sendall(produce(1, value=bytes(200_000)))
         assert received(client) == produced(1, 0)
         assert lines.of("unread")[0]["api"] == "PRODUCE"
-    assert tap.memory.left == 100_000
+    assert tap.memory.left == lines.reading.reader.memory.left == 100_000
     assert not lines.open
 
 
@@ -326,18 +330,20 @@ def test_memory_is_given_back() -> None:
             client.sendall(produce(number, value=bytes(70_000)))
             assert received(client) == produced(number, number - 1)
         assert len(lines.of("produce", 2)) == 2
-    assert tap.memory.left == 100_000
+    assert tap.memory.left == lines.reading.reader.memory.left == 100_000
 
 
 def test_a_client_is_closed_while_the_cluster_cannot_be_reached(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
     with socket.create_server(("127.0.0.1", 0)) as unused:
         port = unused.getsockname()[1]
-    tap = Tap((Address("127.0.0.1", port),), Lines(), iter(range(100)).__next__)
+    reading = ReadingThread.start(Lines(), Memory(0))
+    tap = Tap((Address("127.0.0.1", port),), reading.copies, iter(range(100)).__next__)
     address = tap.start()
     with socket.create_connection(address, 20) as client:
         assert client.recv(1) == b""
     tap.stop()
+    reading.close()
     assert any("upstream not reached" in text and "Connection refused" in text for text in caplog.messages)
 
 

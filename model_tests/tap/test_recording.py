@@ -101,30 +101,11 @@ def fetched(number: int) -> dict[str, object]:
     return {**end(number).line("end", producer=[number, 0], commit=True), "return": 5, "error": 0}
 
 
-def test_a_snapshot_waits_until_what_was_passed_on_is_read(tmp_path: Path) -> None:
-    """What somebody has read of it may be in the snapshot already."""
-    recording = FolderRecording(tmp_path / "tap", {})
-    passed, lines = end(1), end(1).lines
-    passed.lines, passed.is_passed = None, True
-    recording.begin(passed)
-    recording.emit([fetched(2)])
-
-    def is_read_now(_: float) -> None:
-        passed.lines, passed.is_read = lines, True
-
-    with patch.object(recording._settled, "wait", is_read_now):
-        deadline = time.monotonic() + 20
-        while not (reader := read(tmp_path / "tap")).lines and time.monotonic() < deadline:
-            recording._wake.wait(0.02)
-    assert set(reader.lines) == {(1, 0), (2, 0)}
-    recording.close()
-
-
 def test_a_request_that_is_never_read_holds_up_neither_snapshots_nor_other_requests(tmp_path: Path) -> None:
     recording = FolderRecording(tmp_path / "tap", {})
-    passed = end(1)
-    passed.lines, passed.is_passed = None, True
-    recording.begin(passed)
+    unread = end(1)
+    unread.lines = None
+    recording.begin(unread)
     recording.emit([fetched(2)])
     deadline = time.monotonic() + 20
     while not (reader := read(tmp_path / "tap")).lines and time.monotonic() < deadline:

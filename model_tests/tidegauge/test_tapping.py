@@ -19,7 +19,9 @@ import pytest
 from tidegauge import running_cluster
 from tidegauge.__main__ import run
 from tidegauge.commands import tapping as tapping_command
-from tidegauge.impl.tap.recording import FolderRecording
+from tidegauge.commands.tap_reader import ReadingProcess
+from tidegauge.impl.tap.copies import Passing
+from tidegauge.impl.tap.recording import Rotation
 from tidegauge.impl.tap.tap import Tap
 from tidegauge.linearizability.tapped.reading import Reader
 from tidegauge.model_tests.tap.test_clients import consume, produce
@@ -145,16 +147,16 @@ def test_a_tap_that_breaks_off_writes_down_what_it_has(tmp_path: Path, monkeypat
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    recording = FolderRecording(tmp_path / "tap", {})
-    recording.emit([{"kind": "compacted", "op": [1, 0], "process": 0, "call": 1, "topic": "orders"}])
-    running = Tap((), recording, recording.now)
+    reading = ReadingProcess.start(tmp_path / "tap", {}, Rotation(), 1 << 20, "warning")
+    reading.copies.left_out(Passing(1, 0, 78, 1, 1, 1), "nothing of it is recorded")
+    running = Tap((), reading.copies, reading.now)
     monkeypatch.setattr(tapping_command, "warn_if_unreachable", interrupted)
     monkeypatch.setattr(sys, "setswitchinterval", lambda _: None)
     with pytest.raises(KeyboardInterrupt):
-        tapping_command.run(Screen("tap", json=True), running, recording, "0", until_eof=False)
+        tapping_command.run(Screen("tap", json=True), running, reading, "0", until_eof=False)
     reader = Reader.of(tmp_path / "tap")
     assert reader.read_on(), "a snapshot was written"
-    assert recording._file < 0
+    assert reading.process.returncode == 0
 
 
 @pytest.mark.parametrize(

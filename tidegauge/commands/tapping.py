@@ -15,11 +15,12 @@ import attrs
 from cyclopts import Parameter
 
 from tidegauge.commands.checking import check
+from tidegauge.commands.tap_reader import ReadingProcess, Written
 from tidegauge.exits import Status, Unusable
 from tidegauge.impl.ports.clock import SystemClock
 from tidegauge.impl.ports.network import Address
 from tidegauge.impl.tap.memory import Memory
-from tidegauge.impl.tap.recording import FolderRecording, Rotation
+from tidegauge.impl.tap.recording import Rotation
 from tidegauge.impl.tap.tap import Tap, load_messages
 from tidegauge.linearizability.plurals import say
 from tidegauge.log_output import LogLevel, write_log_lines
@@ -53,7 +54,8 @@ class Limits:
         attrs.field(default=None, validator=_at_least_1)
     )
     memory_mb: Annotated[
-        int, Parameter(help="Megabytes of requests and responses held at once at most, of all clients together.")
+        int,
+        Parameter(help="Megabytes of requests and responses that each of its two processes holds at most."),
     ] = attrs.field(default=256, validator=_at_least_1)
 
     @property
@@ -112,27 +114,30 @@ def tap(
         raise Unusable(f"--listen {listen}: give --advertised-host as well, for clients have to be told where to go")
     screen = Screen("tap", json=json)
     screen.header({"upstream": upstream, "out": out, "alone": alone})
-    recording = recording_in(out, alone, upstream, limits.rotation)
+    about = {"alone": alone, "upstream": upstream, "began_ms": SystemClock().now_ms()}
+    reading = reading_into(out, about, limits, log_level)
     memory = Memory(limits.memory_mb * MEGABYTE)
-    running = Tap(to, recording, recording.now, where.host, where.port, advertised_host, memory)
-    run(screen, running, recording, listen, until_eof=until_eof)
-    screen.say(f"\n{say(recording.operations, 'line')} written to {out}; check them:  tidegauge check {out}")
-    if recording.failure is not None:
-        screen.warn(f"{out}: the recording ended early ({recording.failure}): what came after it is not recorded")
+    running = Tap(to, reading.copies, reading.now, where.host, where.port, advertised_host, memory)
+    written = run(screen, running, reading, listen, until_eof=until_eof)
+    if written.operations is not None:
+        screen.say(f"\n{say(written.operations, 'line')} written to {out}; check them:  tidegauge check {out}")
+    if written.failure is not None:
+        screen.warn(f"{out}: the recording ended early ({written.failure}): what came after it is not recorded")
         return Status.COULD_NOT_RUN
     return check(out) if check_ else Status.HOLDS
 
 
-def run(screen: Screen, running: Tap, recording: FolderRecording, listen: str, *, until_eof: bool) -> None:
+def run(screen: Screen, running: Tap, reading: ReadingProcess, listen: str, *, until_eof: bool) -> Written:
     """Serve clients until told to end; the recording is closed then. Raises Unusable where nobody can listen."""
     try:
-        serve(screen, running, recording, listen, until_eof=until_eof)
+        serve(screen, running, reading, listen, until_eof=until_eof)
     finally:
         running.stop()
-        recording.close()
+        written = reading.close()
+    return written
 
 
-def serve(screen: Screen, running: Tap, recording: FolderRecording, listen: str, *, until_eof: bool) -> None:
+def serve(screen: Screen, running: Tap, reading: ReadingProcess, listen: str, *, until_eof: bool) -> None:
     """The same, but that it leaves all open."""
     load_messages()
     sys.setswitchinterval(THREAD_TURN_SECONDS)
@@ -142,10 +147,11 @@ def serve(screen: Screen, running: Tap, recording: FolderRecording, listen: str,
         raise Unusable(f"--listen {listen}: {error.strerror or error}; name a port that is free") from error
     warn_if_unreachable(screen, running.upstream)
     if screen.json:
-        told = {"pid": os.getpid(), "bootstrap_servers": str(address), "out": str(recording.folder)}
+        pids = {"pid": os.getpid(), "reader_pid": reading.process.pid}
+        told = {**pids, "bootstrap_servers": str(address), "out": str(reading.folder)}
         write_json("tap", Status.HOLDS, told, has_verdict=False)
     else:
-        screen.say(f"clients connect to {address}; recording in {recording.folder}")
+        screen.say(f"clients connect to {address}; recording in {reading.folder}")
         sys.stdout.flush()
     until_told(until_eof=until_eof)
 
@@ -160,11 +166,10 @@ def address_of(name: str, text: str, default_host: str | None = None) -> Address
     return Address(host, int(port))
 
 
-def recording_in(folder: Path, alone: bool, upstream: str, rotation: Rotation) -> FolderRecording:
-    """A new recording. Raises Unusable where there is one, or no folder can be made."""
-    about = {"alone": alone, "upstream": upstream, "began_ms": SystemClock().now_ms()}
+def reading_into(folder: Path, about: dict[str, Any], limits: Limits, log_level: LogLevel) -> ReadingProcess:
+    """A process that writes a new recording. Raises Unusable where there is one, or no folder can be made."""
     try:
-        return FolderRecording(folder, about, rotation)
+        return ReadingProcess.start(folder, about, limits.rotation, limits.memory_mb * MEGABYTE, log_level)
     except FileExistsError:
         raise Unusable(f"--out {folder}: there is a recording already, or a file; name another folder") from None
     except OSError as error:

@@ -1,0 +1,157 @@
+"""Copies of what passes, for who reads it: messages on a stream socket.
+
+All of a request is copied before its last byte is passed on, and a response after it was passed on. So whatever a
+response in the copies shows was copied before it, and what has been read up to any point is a state that was: nobody
+has to wait for anybody to see one.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+import socket
+import struct
+import threading
+from contextlib import suppress
+from typing import Final
+
+import attrs
+
+from tidegauge.impl.ports.log_lines import log_event
+from tidegauge.impl.wire.apis import ApiKey
+
+LOGGER: Final = logging.getLogger(__name__)
+
+HEAD: Final = struct.Struct("<BIQI")
+"""Kind, connection, exchange and how many bytes follow."""
+REQUEST_HEAD: Final = struct.Struct("<hhiqI")
+"""API key, version, correlation id, call, and the bytes of the frame with its length; then the first of these."""
+RESPONSE_HEAD: Final = struct.Struct("<qI")
+"""Return, and the bytes of the frame with its length; then the first of these."""
+UNREAD_HEAD: Final = struct.Struct("<hhq")
+"""API key, version and call; then why, in UTF-8."""
+AT: Final = struct.Struct("<q")
+
+CHANGES: Final = frozenset({ApiKey.PRODUCE, ApiKey.END_TXN, ApiKey.OFFSET_COMMIT, ApiKey.TXN_OFFSET_COMMIT})
+"""What may have been done though no response comes."""
+READS: Final = frozenset(
+    {
+        *CHANGES,
+        ApiKey.FETCH,
+        ApiKey.LIST_OFFSETS,
+        ApiKey.METADATA,
+        ApiKey.OFFSET_FETCH,
+        ApiKey.SYNC_GROUP,
+        ApiKey.CONSUMER_GROUP_HEARTBEAT,
+        ApiKey.CREATE_TOPICS,
+    }
+)
+"""APIs whose requests and responses are looked into."""
+NOT_RECORDED: Final = frozenset(
+    {ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE, ApiKey.STREAMS_GROUP_HEARTBEAT, ApiKey.SHARE_GROUP_HEARTBEAT}
+)
+"""What clients do besides to records and groups, and no history has a row for."""
+
+
+class Kind(enum.IntEnum):
+    """What a message is."""
+
+    REQUEST = 1
+    """A request begins: `REQUEST_HEAD`."""
+    REQUEST_REST = 2
+    """More of it."""
+    RESPONSE = 3
+    """A response begins: `RESPONSE_HEAD`."""
+    RESPONSE_REST = 4
+    """More of it."""
+    SENT = 5
+    """A request that gets no response has been passed on: `AT`."""
+    LOST = 6
+    """A request gets no response any more."""
+    UNREAD = 7
+    """Something of a request is not recorded: `UNREAD_HEAD`."""
+    ENDED = 8
+    """A connection is over."""
+
+
+@attrs.define(eq=False)
+class Passing:
+    """A request on its way, until its response has come. Times are steady nanoseconds."""
+
+    number: int
+    connection: int
+    api_key: int
+    version: int
+    correlation_id: int
+    call: int
+    """Before the first byte of it is passed on."""
+
+
+@attrs.define(eq=False)
+class Copies:
+    """For all threads. A write waits where the reader is too far behind; without a reader it does nothing."""
+
+    _socket: socket.socket
+    failed: bool = False
+    """Whether nobody reads any more."""
+    _lock: threading.Lock = attrs.field(factory=threading.Lock)
+
+    def begin_request(self, one: Passing, size: int, piece: bytes) -> None:
+        """The first bytes of a request, of `size` bytes with its length."""
+        head = REQUEST_HEAD.pack(one.api_key, one.version, one.correlation_id, one.call, size)
+        self._write(Kind.REQUEST, one, head, piece)
+
+    def continue_request(self, one: Passing, piece: bytes) -> None:
+        """More bytes of a request."""
+        self._write(Kind.REQUEST_REST, one, piece)
+
+    def begin_response(self, one: Passing, at: int, size: int, piece: bytes) -> None:
+        """The first bytes of a response, of `size` bytes with its length. `at` is before any was passed on."""
+        self._write(Kind.RESPONSE, one, RESPONSE_HEAD.pack(at, size), piece)
+
+    def continue_response(self, one: Passing, piece: bytes) -> None:
+        """More bytes of a response."""
+        self._write(Kind.RESPONSE_REST, one, piece)
+
+    def sent(self, one: Passing, at: int) -> None:
+        """A request without a response has been passed on."""
+        self._write(Kind.SENT, one, AT.pack(at))
+
+    def lost(self, one: Passing) -> None:
+        """No response will come: nobody knows what has become of the request."""
+        self._write(Kind.LOST, one)
+
+    def left_out(self, one: Passing, why: str) -> None:
+        """Something of a request or its response is not recorded."""
+        self._write(Kind.UNREAD, one, UNREAD_HEAD.pack(one.api_key, one.version, one.call), why.encode())
+
+    def ended(self, connection: int) -> None:
+        """A connection is over: none of its requests will get a response."""
+        self._write(Kind.ENDED, Passing(0, connection, 0, 0, 0, 0))
+
+    def finish(self) -> None:
+        """Nothing follows."""
+        with self._lock, suppress(OSError):
+            self._socket.shutdown(socket.SHUT_WR)
+
+    def close(self) -> None:
+        """Give the socket back, once nobody reads it."""
+        with self._lock:
+            self.failed = True
+            self._socket.close()
+
+    def _write(self, kind: Kind, one: Passing, *parts: bytes) -> None:
+        size = sum(map(len, parts))
+        message = [HEAD.pack(kind, one.connection, one.number, size), *parts]
+        with self._lock:
+            if self.failed:
+                return
+            try:
+                count = self._socket.sendmsg(message)
+                if count < HEAD.size + size:
+                    self._socket.sendall(memoryview(b"".join(message))[count:])
+            except OSError as error:
+                self.failed = True
+                why = f"nobody reads what passes: {error.strerror or error}"
+                next_step = "clients are served, and what they do is not recorded"
+                log_event(LOGGER, logging.ERROR, "recording ended", why=why, next=next_step)

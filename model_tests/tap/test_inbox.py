@@ -1,0 +1,80 @@
+"""What has come is taken in order, and no more comes in when who reads it is too far behind."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from unittest.mock import patch
+
+from tidegauge.impl.tap import inbox
+from tidegauge.impl.tap.inbox import Inbox
+
+
+def test_what_comes_is_taken_in_order_to_the_end() -> None:
+    ours, theirs = socket.socketpair()
+    one = Inbox(theirs)
+    receiving = threading.Thread(target=one.receive)
+    receiving.start()
+    data = bytes(range(256)) * 10_000
+
+    def send() -> None:
+        with ours:
+            ours.sendall(data)
+
+    sending = threading.Thread(target=send)
+    sending.start()
+    taken = b""
+    while piece := one.take():
+        taken += piece
+    assert taken == data
+    assert one.take() == b""
+    receiving.join()
+    sending.join()
+    theirs.close()
+
+
+def sent_within(ours: socket.socket, most: int) -> int:
+    """How many bytes go in until a send waits for half a second, or there are enough."""
+    ours.settimeout(0.5)
+    count = 0
+    try:
+        while count < most:
+            count += ours.send(bytes(64 << 10))
+    except TimeoutError:
+        pass
+    return count
+
+
+def test_a_frame_that_takes_long_to_read_keeps_nobody_until_too_much_has_come() -> None:
+    ours, theirs = socket.socketpair()
+    one = Inbox(theirs)
+    receiving = threading.Thread(target=one.receive)
+    with patch.object(inbox, "MOST_UNREAD", 4 << 20), patch.object(inbox, "steady_ns", lambda: 0):
+        receiving.start()
+        ours.sendall(b"a frame")
+        assert one.take() == b"a frame"  # and it is being read from now on
+        assert 4 << 20 <= sent_within(ours, 64 << 20) < 16 << 20
+        ours.close()
+        while one.take():
+            pass
+        receiving.join()
+    theirs.close()
+
+
+def test_what_is_not_read_for_too_long_lets_nothing_more_in() -> None:
+    ours, theirs = socket.socketpair()
+    one = Inbox(theirs)
+    receiving = threading.Thread(target=one.receive)
+    now = [0]
+    with patch.object(inbox, "steady_ns", lambda: now[0]):
+        receiving.start()
+        ours.sendall(b"a frame")
+        assert one.take() == b"a frame"
+        assert sent_within(ours, 4 << 20) >= 4 << 20
+        now[0] = inbox.MOST_BEHIND_NS + 1
+        assert sent_within(ours, 64 << 20) < 4 << 20, "what the system holds between the two"
+        ours.close()
+        while one.take():
+            pass
+        receiving.join()
+    theirs.close()

@@ -1,0 +1,247 @@
+"""Who reads copies of what passes: any beginning of them is a state that was; without a reader clients are served."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from tidegauge.commands.tap_reader import ReadingProcess
+from tidegauge.impl.records.batches import assign
+from tidegauge.impl.records.payload import Record, build_batch
+from tidegauge.impl.tap.copies import AT, HEAD, Copies, Kind, Passing
+from tidegauge.impl.tap.memory import Memory
+from tidegauge.impl.tap.observer import Observer
+from tidegauge.impl.tap.reader import Reader
+from tidegauge.impl.tap.recording import Rotation
+from tidegauge.impl.tap.tap import Tap
+from tidegauge.impl.wire.codecs import encode_request, encode_response
+from tidegauge.impl.wire.fetch_messages import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionFetched,
+    TopicFetched,
+)
+from tidegauge.linearizability.tapped.reading import Reader as RecordingReader
+from tidegauge.model_tests.tap.test_connection import Lines, in_turn, playing, produce, produced, received
+
+LARGE = bytes(range(256)) * 1500
+
+
+@attrs.define(eq=False)
+class Captured:
+    """What has been copied so far."""
+
+    source: socket.socket
+    data: bytes = b""
+
+    def so_far(self) -> bytes:
+        self.source.settimeout(0)
+        try:
+            while piece := self.source.recv(1 << 20):
+                self.data += piece
+        except BlockingIOError:
+            pass
+        return self.data
+
+    def drain(self) -> None:
+        """Take what comes until it ends, so that nobody waits."""
+        self.source.settimeout(None)
+        while piece := self.source.recv(1 << 20):
+            self.data += piece
+
+
+def read(data: bytes) -> Lines:
+    """What a reader that got these bytes, and nothing after them, has seen while the connections were there."""
+    lines = Lines()
+    ours, theirs = socket.socketpair()
+    reader = Reader(theirs, Observer(lines), Memory(1 << 20))
+    reader._read(memoryview(data))
+    ours.close()
+    theirs.close()
+    return lines
+
+
+def messages(data: bytes) -> list[tuple[int, bytes]]:
+    """(kind, payload) of each whole message."""
+    found, position = [], 0
+    while position + HEAD.size <= len(data):
+        kind, _, _, size = HEAD.unpack_from(data, position)
+        if position + HEAD.size + size > len(data):
+            break
+        found.append((kind, data[position + HEAD.size : position + HEAD.size + size]))
+        position += HEAD.size + size
+    return found
+
+
+def fetch(correlation_id: int) -> bytes:
+    return encode_request(
+        FetchRequest([FetchTopic("orders", "", [FetchPartition(0, 0, 1 << 20)])], 0, 1),
+        correlation_id,
+        "me",
+        version=12,
+    )
+
+
+def fetched(correlation_id: int, value: bytes) -> bytes:
+    assign(batch := bytearray(build_batch([Record(0, 1, None, value)])), 0, 0, 1)
+    response = FetchResponse(
+        [TopicFetched("orders", "", [PartitionFetched(0, high_watermark=1, records=bytes(batch))])]
+    )
+    return encode_response(response, correlation_id, version=12)
+
+
+def test_in_any_beginning_of_the_copies_what_was_read_was_sent() -> None:
+    """The record is read before its sender has a response: each prefix of the messages knows of the sending by then."""
+    written = threading.Event()
+
+    def play(connection: socket.socket) -> None:
+        request = received(connection)
+        if request[4:6] == b"\0\0":
+            written.set()
+            connection.recv(1)
+        else:
+            connection.sendall(fetched(2, LARGE))
+            connection.recv(1)
+
+    captured = Captured((pair := socket.socketpair())[1])
+    with playing(play) as upstream:
+        tap = Tap((upstream,), Copies(pair[0]), iter(range(1_000_000)).__next__)
+        address = tap.start()
+        draining = threading.Thread(target=captured.drain)
+        draining.start()
+        with socket.create_connection(address, 20) as producer, socket.create_connection(address, 20) as consumer:
+            producer.sendall(produce(1, value=LARGE))
+            assert written.wait(20)
+            consumer.sendall(fetch(2))
+            assert received(consumer) == fetched(2, LARGE)
+        tap.stop()
+        tap.copies.finish()
+        draining.join()
+    shown = end = 0
+    for _, payload in messages(captured.data):
+        end += HEAD.size + len(payload)
+        lines = read(captured.data[:end])
+        seen = [line["values"] for line in lines.lines if line["kind"] == "fetch" and line.get("values")]
+        shown += bool(seen)
+        sent = [line["values"] for one in lines.open.values() for line in one.lines or ()]
+        sent += [line["values"] for line in lines.lines if line["kind"] == "produce"]
+        assert all(values in sent for values in seen)
+    assert shown
+
+
+def test_a_broker_has_no_whole_request_that_is_not_copied() -> None:
+    captured = Captured((pair := socket.socketpair())[1])
+    copied: list[int] = []
+    request = produce(1, value=bytes(20_000))
+
+    def play(connection: socket.socket) -> None:
+        received(connection)
+        copied.append(sum(len(payload) for _, payload in messages(captured.so_far())))
+        connection.sendall(produced(1, 0))
+        connection.recv(1)
+
+    with playing(play) as upstream:
+        tap = Tap((upstream,), Copies(pair[0]), iter(range(1_000_000)).__next__)
+        with socket.create_connection(tap.start(), 20) as client:
+            client.sendall(request)
+            assert received(client) == produced(1, 0)
+        tap.stop()
+    assert copied[0] > len(request)
+
+
+def test_what_makes_reading_fail_is_told_and_the_next_frame_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = Lines()
+    ours, theirs = socket.socketpair()
+    reader = Reader(theirs, Observer(lines), Memory(1 << 20))
+    copies = Copies(ours)
+    note = Observer.requested
+    told = iter([RecursionError("deep")])
+
+    def fail_once(*given: Any) -> None:
+        if (error := next(told, None)) is not None:
+            raise error
+        note(*given)
+
+    monkeypatch.setattr(Observer, "requested", fail_once)
+    for number in (1, 2):
+        one = Passing(number, 7, 0, 9, number, number)
+        copies.begin_request(one, len(frame := produce(number)), frame)
+        copies.begin_response(one, 10, len(frame := produced(number, number)), frame)
+    copies.finish()
+    reader.run()
+    assert [line.get("why") for line in lines.lines if line["kind"] == "unread"] == ["RecursionError: deep"]
+    assert [line["offset"] for line in lines.lines if line["kind"] == "produce"] == [2]
+    assert not lines.open
+    copies.close()
+    theirs.close()
+
+
+@pytest.mark.parametrize("kind", [Kind.REQUEST_REST, Kind.RESPONSE, Kind.RESPONSE_REST, Kind.SENT, Kind.LOST, 99])
+def test_a_message_about_nothing_changes_nothing(kind: int) -> None:
+    lines = read(HEAD.pack(kind, 1, 1, AT.size) + AT.pack(0))
+    assert not lines.lines
+    assert not lines.open
+
+
+def test_a_reader_that_is_killed_ends_the_recording_and_no_client(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.ERROR)
+    reading = ReadingProcess.start(tmp_path / "tap", {}, Rotation(), 1 << 20, "warning")
+    with playing(in_turn(produced(1, 0), produced(2, 1), produced(3, 2))) as upstream:
+        tap = Tap((upstream,), reading.copies, reading.now)
+        with socket.create_connection(tap.start(), 20) as client:
+            client.sendall(produce(1))
+            assert received(client) == produced(1, 0)
+            reading.process.kill()
+            reading.process.wait()
+            for number in (2, 3):
+                client.sendall(produce(number))
+                assert received(client) == produced(number, number - 1)
+        tap.stop()
+    written = reading.close()
+    assert (written.operations, written.failure) == (None, "the process that writes it ended early")
+    assert sum("recording ended" in text for text in caplog.messages) == 1
+
+
+def test_a_process_reads_all_that_was_copied_before_the_end(tmp_path: Path) -> None:
+    reading = ReadingProcess.start(tmp_path / "tap", {"alone": True}, Rotation(), 1 << 20, "warning")
+    has_all = threading.Event()
+
+    def play(connection: socket.socket) -> None:
+        for number in range(50):
+            received(connection)
+            connection.sendall(produced(number, number))
+        received(connection)
+        has_all.set()
+
+    with playing(play) as upstream:
+        tap = Tap((upstream,), reading.copies, reading.now)
+        with socket.create_connection(tap.start(), 20) as client:
+            for number in range(50):
+                client.sendall(produce(number))
+                received(client)
+            client.sendall(produce(50))
+            assert has_all.wait(20)
+        tap.stop()
+    assert reading.close().operations == 51
+    recorded = RecordingReader.of(tmp_path / "tap")
+    recorded.read_on()
+    assert recorded.alone
+    assert sorted(getattr(line, "offset", None) or 0 for line in recorded.lines.values()) == [0, *range(50)]
+
+
+def test_a_recording_that_cannot_be_made_is_told_by_the_process(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(FileExistsError):
+        ReadingProcess.start(tmp_path / "file", {}, Rotation(), 1, "warning")
+    with pytest.raises(OSError, match="Not a directory"):
+        ReadingProcess.start(tmp_path / "file" / "tap", {}, Rotation(), 1, "warning")
