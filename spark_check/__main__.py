@@ -3,45 +3,28 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import json
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from tidegauge.linearizability.log import Level
 from tidegauge.linearizability.plurals import say
 from tidegauge.spark_check.errors import CannotRun
 from tidegauge.spark_check.job import Job, open_job
+from tidegauge.spark_check.options import add_session_options, check_session, parsed, session_of
 from tidegauge.spark_check.page import render
 from tidegauge.spark_check.page_file import check_page, put_page
 from tidegauge.spark_check.places import Place
 from tidegauge.spark_check.planner import HUGE
-from tidegauge.spark_check.session import (
-    CORES,
-    JVM_MEMORY,
-    NAME,
-    BadMemory,
-    check_pyspark,
-    cluster_session,
-    heap,
-    local_session,
-    submitted,
-)
+from tidegauge.spark_check.session import NAME, check_pyspark
 from tidegauge.spark_check.summary import Summary
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """0: all histories are valid; 1: some are violated; 2: the job could not run, or could not check all of them."""
-    parser = _parser()
-    _refuse_misspelt(parser, arguments)
-    options = parser.parse_args(arguments)
-    if _elsewhere(options) and (options.cores is not None or options.memory is not None):
-        parser.error("--cores and --memory are for this machine alone: use --conf, such as spark.executor.memory=4g")
+    options = parsed(_parser, arguments)
     try:
+        check_session(options)
         job = open_job(
             options.histories,
             options.out,
@@ -57,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if summary is None:
             check_pyspark()
             print(f"{say(len(job.files), 'file')} of histories; starting Spark", file=sys.stderr)
-            summary = job.run(_session(options), _show_progress)
+            summary = job.run(session_of(options, NAME), _show_progress)
     except CannotRun as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -74,19 +57,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return summary.exit_status if page is None or _put_page(page, summary, job) else 2
 
 
-def _refuse_misspelt(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> None:
-    """End with the option that there is none of: argparse would name what is missing first, such as --out."""
-    lenient = _parser(is_lenient=True)
-    lenient.usage = parser.format_usage().removeprefix("usage: ")
-    _, left = lenient.parse_known_args(arguments)
-    unknown = [word for word in left if word.startswith("-")]
-    if unknown:
-        known = [option for action in parser._actions for option in action.option_strings]
-        name = unknown[0].partition("=")[0]
-        close = difflib.get_close_matches(name, known, n=1)
-        parser.error(f"unknown option {name}" + (f": did you mean {close[0]}?" if close else ""))
-
-
 def _put_page(page: Place, summary: Summary, job: Job) -> bool:
     """Put the page, if its place is still free after the job; else say why not."""
     try:
@@ -99,41 +69,10 @@ def _put_page(page: Place, summary: Summary, job: Job) -> bool:
     return True
 
 
-def _elsewhere(options: argparse.Namespace) -> bool:
-    """Whether the user has chosen a master, here or with spark-submit."""
-    return options.master is not None or submitted()
-
-
-def _session(options: argparse.Namespace) -> SparkSession:
-    if _elsewhere(options):
-        return cluster_session(options.master, dict(options.conf))
-    return local_session(options.cores or CORES, options.memory or JVM_MEMORY, NAME, dict(options.conf))
-
-
-def _setting(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise argparse.ArgumentTypeError(f"{text!r} is no setting: write NAME=VALUE")
-    return name, value
-
-
-def _cores(text: str) -> int:
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of workers: use 1 or more")
-    return int(text)
-
-
 def _operations(text: str) -> int:
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of operations: use 0 or more")
     return int(text)
-
-
-def _memory(text: str) -> str:
-    try:
-        return heap(text)
-    except BadMemory as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _show_progress(done: int, units: int) -> None:
@@ -178,12 +117,7 @@ def _parser(is_lenient: bool = False) -> argparse.ArgumentParser:
         "--html", metavar="FILE", help="write a page: counts, examples, and how to look at one history alone"
     )
     parser.add_argument("--resume", action="store_true", help="continue the job that was begun in DIR")
-    parser.add_argument("--cores", type=_cores, metavar="N", help=f"workers on this machine (default: {CORES})")
-    parser.add_argument("--memory", type=_memory, metavar="SIZE", help=f"heap of the JVM (default: {JVM_MEMORY})")
-    parser.add_argument("--master", metavar="URL", help="a cluster's master; with spark-submit, its own holds")
-    parser.add_argument(
-        "--conf", type=_setting, action="append", default=[], metavar="NAME=VALUE", help="a setting of Spark"
-    )
+    add_session_options(parser)
     return parser
 
 

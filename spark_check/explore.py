@@ -7,41 +7,31 @@ import json
 import sys
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tidegauge.spark_check.errors import CannotRun
 from tidegauge.spark_check.exploring import LevelDone, explore_by_spark
-from tidegauge.spark_check.session import (
-    CORES,
-    JVM_MEMORY,
-    check_pyspark,
-    cluster_session,
-    local_session,
-    submitted,
-)
+from tidegauge.spark_check.options import add_session_options, check_session, parsed, positive, session_of
+from tidegauge.spark_check.session import check_pyspark
 from tidegauge.spark_check.state_rows import named_machine
 from tidegauge.spec.kernel.changes import plain
 from tidegauge.spec.kernel.exploration import Exploration
 from tidegauge.spec.kernel.narrating import narrate
 from tidegauge.spec.kernel.progress import Stop
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 NAME = "tidegauge explore"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """0: what was visited holds; 1: an invariant is violated; 2: the search could not run."""
-    parser = _parser()
-    options = parser.parse_args(arguments)
-    if (options.master is not None or submitted()) and (options.cores is not None or options.memory is not None):
-        parser.error("--cores and --memory are for this machine alone: use --conf, such as spark.executor.memory=4g")
+    options = parsed(_parser, arguments)
     make = partial(named_machine, options.spec, options.bug, options.constants)
     try:
+        check_session(options)
         list(make().initial())
+        check_pyspark()
         found = explore_by_spark(
-            _session(options),
+            session_of(options, NAME),
             make,
             options.out,
             stop=Stop(options.stop),
@@ -61,13 +51,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     else:
         _show(found)
     return 0 if found.holds else 1
-
-
-def _session(options: argparse.Namespace) -> SparkSession:
-    check_pyspark()
-    if options.master is not None or submitted():
-        return cluster_session(options.master, dict(options.conf))
-    return local_session(options.cores or CORES, options.memory or JVM_MEMORY, NAME, dict(options.conf))
 
 
 def _show_progress(levels: Sequence[LevelDone]) -> None:
@@ -115,27 +98,16 @@ def _document(found: Exploration[Any]) -> dict[str, Any]:
     }
 
 
-def _setting(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise argparse.ArgumentTypeError(f"{text!r} is no setting: write NAME=VALUE")
-    return name, value
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of at least 1")
-    return int(text)
-
-
-def _parser() -> argparse.ArgumentParser:
+def _parser(is_lenient: bool = False) -> argparse.ArgumentParser:
+    """The options; a lenient parser misses nothing that is not there."""
     parser = argparse.ArgumentParser(
         prog="python -m tidegauge.spark_check.explore", description="Explore a specification with Spark."
     )
-    parser.add_argument("spec", metavar="MODEL", help="a machine or a model of one, as of tidegauge list")
-    parser.add_argument("constants", nargs="*", metavar="NAME=VALUE", help="constants and bounds")
+    one = "?" if is_lenient else None
+    parser.add_argument("spec", nargs=one, metavar="MODEL", help="a machine or a model of one, as of tidegauge list")
+    parser.add_argument("constants", nargs="*", default=[], metavar="NAME=VALUE", help="constants and bounds")
     parser.add_argument(
-        "--out", required=True, metavar="DIR", help="where the levels go: a new or empty folder, or a URI"
+        "--out", required=not is_lenient, metavar="DIR", help="where the levels go: a new or empty folder, or a URI"
     )
     parser.add_argument("--bug", help="a historical bug to switch on")
     parser.add_argument("--symmetry", action="store_true", help="one state of those that differ only in names")
@@ -145,15 +117,10 @@ def _parser() -> argparse.ArgumentParser:
         default=Stop.FIRST.value,
         help="when a violation ends the search, behind its level",
     )
-    parser.add_argument("--max-depth", type=_positive, metavar="N", help="stop after so many levels")
+    parser.add_argument("--max-depth", type=positive, metavar="N", help="stop after so many levels")
     parser.add_argument("--resume", action="store_true", help="go on with the search that was begun in DIR")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
-    parser.add_argument("--cores", type=_positive, metavar="N", help=f"workers on this machine (default: {CORES})")
-    parser.add_argument("--memory", metavar="SIZE", help=f"heap of the JVM (default: {JVM_MEMORY})")
-    parser.add_argument("--master", metavar="URL", help="a cluster's master; with spark-submit, its own holds")
-    parser.add_argument(
-        "--conf", type=_setting, action="append", default=[], metavar="NAME=VALUE", help="a setting of Spark"
-    )
+    add_session_options(parser)
     return parser
 
 

@@ -12,16 +12,21 @@ import logging
 import os
 import re
 import sys
-import tempfile
 from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from tidegauge.spark_check.errors import CannotRun
 from tidegauge.spark_check.java import java_home
+from tidegauge.spark_check.starting import TRACEBACK, JvmOutput, NoSpark, check_master, reason_of, unreachable
 
 if TYPE_CHECKING:
+    from pyspark import SparkConf
     from pyspark.sql import SparkSession
+
+__all__ = ["BadMemory", "NoSpark", "check_pyspark", "cluster_session", "heap", "local_session", "submitted"]
+
+logger = logging.getLogger("tidegauge.spark_check")
 
 NAME = "tidegauge spark_check"
 CORES = 2
@@ -49,10 +54,6 @@ SETTINGS: Mapping[str, str] = {
     "spark.sql.catalogImplementation": "in-memory",
     "spark.log.level": "ERROR",
 }
-
-
-class NoSpark(CannotRun):
-    """PySpark is not installed, or its JVM does not start."""
 
 
 class BadMemory(CannotRun):
@@ -92,7 +93,6 @@ def local_session(
     memory = heap(memory)
     check_pyspark()
     from pyspark import SparkConf, SparkContext
-    from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 
     if SparkContext._active_spark_context is not None:
@@ -104,22 +104,9 @@ def local_session(
         "spark.driver.memory": memory,
     }
     conf = SparkConf().setAll([*{**ours, **(settings or {})}.items()])
+    check_master("spark.master", conf.get("spark.master") or "")
     _prepare_environment()
-    # The JVM's stderr matters only if it does not start, so it goes to a file that is read only then.
-    with tempfile.TemporaryFile() as stderr:
-        try:
-            gateway = SparkContext._gateway  # of a session that was stopped: the JVM outlives it
-            if gateway is None:
-                gateway = launch_gateway(conf=conf, popen_kwargs={"stderr": stderr})  # type: ignore[no-untyped-call]
-            return SparkSession(SparkContext(conf=conf, gateway=gateway))
-        except Exception as error:
-            stderr.seek(0)
-            tail = stderr.read().decode(errors="replace").strip().splitlines()[-5:]
-            raise NoSpark(
-                f"Spark did not start on the Java in {os.environ['JAVA_HOME']}: {error}\n"
-                + "".join(f"  | {line}\n" for line in tail)
-                + "Way out: `python -m tidegauge.spark_check.java` prints which Java is used; JAVA_HOME chooses another"
-            ) from error
+    return _start(conf, is_quiet=True)
 
 
 def submitted() -> bool:
@@ -129,24 +116,50 @@ def submitted() -> bool:
 
 def cluster_session(master: str | None = None, settings: Mapping[str, str] | None = None) -> SparkSession:
     """A session at `master`, or at the master of `spark-submit`. Raises NoJava, and NoSpark if it does not start."""
+    chosen = {**(settings or {}), **({} if master is None else {"spark.master": master})}
+    if "spark.master" in chosen:
+        check_master("spark.master" if master is None else "master", chosen["spark.master"])
     check_pyspark()
+    from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
     logging.getLogger("py4j").setLevel(logging.ERROR)
-    builder = SparkSession.builder
-    if not submitted():
-        os.environ["JAVA_HOME"] = str(java_home())
-        builder = builder.appName(NAME)
-    if master is not None:
-        builder = builder.master(master)
-        if master.split("[")[0] == "local":
-            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    for name, value in (settings or {}).items():
-        builder = builder.config(name, value)
+    if submitted() or SparkContext._active_spark_context is not None:
+        try:
+            return SparkSession.builder.config(map=dict(chosen)).getOrCreate()
+        except Exception as error:
+            raise NoSpark(f"Spark did not start: {reason_of(error)}") from error
+    os.environ["JAVA_HOME"] = str(java_home())
+    if chosen.get("spark.master", "").startswith("local"):
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if why := unreachable(chosen.get("spark.master", "")):
+        logger.warning("master %s cannot be reached (%s); Spark tries for a minute", chosen["spark.master"], why)
+    return _start(SparkConf().setAll([*{"spark.app.name": NAME, **chosen}.items()]), is_quiet=False)
+
+
+def _start(conf: SparkConf, *, is_quiet: bool) -> SparkSession:
+    """Start a JVM, or take that of a session that was stopped. What it prints is dropped if it `is_quiet`."""
+    from pyspark import SparkContext
+    from pyspark.java_gateway import launch_gateway
+    from pyspark.sql import SparkSession
+
+    printed = JvmOutput()
     try:
-        return builder.getOrCreate()
+        gateway = SparkContext._gateway  # of a session that was stopped: the JVM outlives it
+        if gateway is None:
+            stderr = {"stderr": printed.descriptor}
+            gateway = launch_gateway(conf=conf, popen_kwargs=stderr)  # type: ignore[no-untyped-call]
+        session = SparkSession(SparkContext(conf=conf, gateway=gateway))
     except Exception as error:
-        raise NoSpark(f"Spark did not start at {master or 'the master of spark-submit'}: {error}") from error
+        lines = printed.lines()
+        for line in (*lines, *str(error).splitlines()):
+            logger.debug("%s", line)
+        raise NoSpark(
+            f"Spark did not start on the Java in {os.environ['JAVA_HOME']}: {reason_of(error, lines)}. Way out: look "
+            f"at the master and the settings; JAVA_HOME chooses another Java; {TRACEBACK}=1 shows all that the JVM says"
+        ) from error
+    printed.let_go(goes_on=not is_quiet)
+    return session
 
 
 def _prepare_environment() -> None:

@@ -14,6 +14,7 @@ from cyclopts import App, CycloptsError
 import tidegauge
 from tidegauge.exits import Status, Unusable, in_one_line
 from tidegauge.impl.ports.log_lines import drop_lines_without_handler
+from tidegauge.linearizability.command_words import values_joined
 from tidegauge.screen import error_stream, write_json
 
 TRACEBACK = "TIDEGAUGE_TRACEBACK"
@@ -106,11 +107,22 @@ def command(name: str) -> Callable[..., Any]:
     return function
 
 
+def with_values(app: App, words: Sequence[str]) -> list[str]:
+    """The words, with values that begin with a dash where they belong."""
+    if not words or words[0] not in COMMANDS:
+        return list(words)
+    options = app[words[0]].assemble_argument_collection()
+    known = {name for option in options for name in option.names} | {"--help", "-h", "--version"}
+    valued = {name for option in options if option.token_count()[0] for name in option.names if name.startswith("--")}
+    return values_joined(words, valued, known)
+
+
 def run(words: Sequence[str]) -> int:
     """Run one command line and return its exit status; nothing but a bug of ours gets out as an exception."""
     drop_lines_without_handler()
     try:
-        status = app_for(words)(words, exit_on_error=False, print_error=False)
+        app = app_for(words)
+        status = app(with_values(app, words), exit_on_error=False, print_error=False)
     except KeyboardInterrupt:
         return refuse(words, "interrupted", Status.INTERRUPTED)
     except BrokenPipeError:

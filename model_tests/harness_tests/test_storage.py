@@ -247,11 +247,11 @@ def resume(path: Path, machine: Machine[Any] = KIP320, **how: Any) -> None:
 
 
 def test_a_checkpoint_of_something_else_is_refused_in_words(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(CheckpointError, match=r"it is of max_records=2, not 3$"):
+    with pytest.raises(CheckpointError, match=r"it is of max_records=2, not 3: begin a new search in another folder$"):
         resume(checkpoint, Kip320(max_records=3))
-    with pytest.raises(CheckpointError, match=r"it is of machine=tidegauge\S+Kip320, not tidegauge\S+DieHard"):
+    with pytest.raises(CheckpointError, match=r"it is of the machine Kip320, not DieHard; replicas=3, not none; "):
         resume(checkpoint, DieHard())
-    with pytest.raises(CheckpointError, match=r"it is of symmetry=none, not True$"):
+    with pytest.raises(CheckpointError, match=r"it is of symmetry=none, not True: begin"):
         resume(checkpoint, symmetry=True)
     monkeypatch.setattr("tidegauge.model_tests.harness.storage.identity._source_of", lambda machine: "another")
     with pytest.raises(CheckpointError, match="the specification's source has changed since"):

@@ -28,7 +28,7 @@ from tidegauge.model_tests.spark_check.layouts import (
     written_verdicts,
 )
 from tidegauge.spark_check import __main__ as command
-from tidegauge.spark_check import session
+from tidegauge.spark_check import options, session
 from tidegauge.spark_check.java import java_home
 from tidegauge.spark_check.output import UNITS
 from tidegauge.spark_check.shipping import pack
@@ -192,8 +192,8 @@ def test_the_master_that_is_given_is_the_one_that_is_used(
         used.append((master, settings))
         raise session.NoSpark("there is no such master")
 
-    monkeypatch.setattr(command, "cluster_session", remember)
-    monkeypatch.setattr(command, "local_session", lambda *_, **__: pytest.fail("the master was not obeyed"))
+    monkeypatch.setattr(options, "cluster_session", remember)
+    monkeypatch.setattr(options, "local_session", lambda *_, **__: pytest.fail("the master was not obeyed"))
     file = write(tmp_path / "in.parquet", to_arrow(histories(1)), 100)
     words = [str(file), "--out", str(tmp_path / "out")]
     assert command.main([*words, "--master", "spark://a:1", "--conf", "spark.executor.memory=4g"]) == 2

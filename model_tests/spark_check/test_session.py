@@ -82,7 +82,7 @@ def test_the_job_counts_its_files_before_it_starts_spark(
     def stopped(*_: object) -> None:
         raise NoSpark("none")
 
-    monkeypatch.setattr("tidegauge.spark_check.__main__.local_session", stopped)
+    monkeypatch.setattr("tidegauge.spark_check.options.local_session", stopped)
     (tmp_path / "in").mkdir()
     for count in ("1 file", "2 files"):
         write(tmp_path / "in" / f"{count[0]}.parquet", to_arrow(histories(3)), 100)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import re
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tidegauge.__main__ import run
+from tidegauge.model_tests.harness.storage.folder import Folder
 
 
 def explored(capsys: pytest.CaptureFixture[str], *words: object) -> dict[str, Any]:
@@ -34,7 +39,12 @@ def test_states_in_files_are_the_same_states(capsys: pytest.CaptureFixture[str],
     [
         (["--memory", "many"], "--memory many: give a number of k, m or g, such as 512m or 2g"),
         (["--memory", "0"], "--memory 0: give a number"),
-        (["--resume", "{}"], "has no checkpoint"),
+        (["--memory", "-5m"], "--memory -5m: give a number"),
+        (["--resume", "{}"], "has no checkpoint: name the folder of an earlier one"),
+        (["--resume", "{}/gone"], "/gone is not there: name the folder of an earlier --checkpoint"),
+        (["--resume", __file__], "test_storing.py is a file: name the folder of an earlier --checkpoint"),
+        (["--checkpoint", __file__], "test_storing.py is a file: name a folder"),
+        (["--checkpoint", "/proc/x"], "--checkpoint /proc/x cannot be written (No such file or directory)"),
         (["--resume", "{}", "--checkpoint", "{}"], "leave out --checkpoint"),
         (["--checkpoint", "{}", "--checkpoint-seconds", "-1"], "give a number of at least 0"),
         (
@@ -47,14 +57,52 @@ def test_states_in_files_are_the_same_states(capsys: pytest.CaptureFixture[str],
 def test_what_cannot_be_kept_is_refused(
     words: list[str], told: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    assert told in explored(capsys, *[word.format(tmp_path) for word in words])["error"]
+    error = explored(capsys, *[word.format(tmp_path) for word in words])["error"]
+    assert told in error
+    assert error.startswith("--")
     assert not list(tmp_path.iterdir())
 
 
 def test_a_checkpoint_of_other_constants_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     explored(capsys, "--max-depth", 4, "--checkpoint", tmp_path, "--checkpoint-seconds", 0)
     refused = explored(capsys, "max_records=1", "--resume", tmp_path)
-    assert refused["error"].endswith("cannot be resumed: it is of max_records=2, not 1")
+    assert refused["error"].endswith("it is of max_records=2, not 1: begin a new search in another folder")
     assert refused["exit"] == 2
     refused = explored(capsys, "--stop", "never", "--resume", tmp_path)
-    assert refused["error"].endswith("cannot be resumed: it is of stop=first, not never")
+    assert refused["error"].endswith("it is of stop=first, not never: begin a new search in another folder")
+    status = run(["explore", "retention-crash", "--resume", str(tmp_path)])
+    error = capsys.readouterr().err
+    assert status == 2
+    assert "it is of the machine Kip320, not Replication, Retention; replicas=3, not none; " in error
+    assert error.count(", not ") == 4
+    assert re.search(r"; and \d+ more: begin a new search", error)
+
+
+def test_a_checkpoint_that_cannot_be_written_to_is_not_resumed(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(folder: Path) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    explored(capsys, "--max-depth", 4, "--checkpoint", tmp_path, "--checkpoint-seconds", 0)
+    monkeypatch.setattr("tidegauge.commands.outputs._try_to_write", refused)
+    assert explored(capsys, "--resume", tmp_path)["error"] == (
+        f"--resume {tmp_path} cannot be written (Read-only file system): a search saves where it resumes; "
+        "copy the folder to where it can be written"
+    )
+
+
+def test_a_folder_that_goes_while_states_are_kept_in_it_is_told(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "states"
+    array = Folder.array
+
+    def gone(kept: Folder, *words: Any) -> Any:
+        shutil.rmtree(folder, ignore_errors=True)
+        return array(kept, *words)
+
+    monkeypatch.setattr(Folder, "array", gone)
+    error = explored(capsys, "--checkpoint", folder)["error"]
+    assert error.startswith(f"--checkpoint {folder}: states cannot be kept in {folder}: ")
+    assert error.endswith("(No such file or directory); no checkpoint was saved")

@@ -43,9 +43,7 @@ class Cut(Enum):
 
 def _positive(_: object, attribute: attrs.Attribute[N], value: N) -> None:
     if value is not None and not value > 0:  # no comparison holds of nan
-        raise ValueError(
-            f"{attribute.name}={value} leaves nothing to search: give a positive number, or None for no limit"
-        )
+        raise ValueError(f"{attribute.name}={value} leaves nothing to search: give a positive number, or no limit")
 
 
 @attrs.frozen

@@ -98,7 +98,7 @@ def explore(
     screen = Screen("explore", json=json)
     machine = model(spec, bug, constants)
     list(machine.initial())  # constants that fit no initial state are refused here
-    limits = Limits(max_states, max_depth, max_seconds)
+    limits = limits_of(max_states, max_depth, max_seconds)
     check_outputs(trace, counterexample, page, page_states)
     chosen = chosen_engine(storing, engine, workers)
     screen.header({"spec": spec, "bug": bug, **settable(machine), "symmetry": symmetry, "stop": stop})
@@ -114,6 +114,14 @@ def explore(
         write_page(page, machine, found, bug, again, page_states)
         screen.say(f"page written to {page}: open it in a browser")
     return screen.finish(Status.HOLDS if found.holds else Status.VIOLATED, document(found))
+
+
+def limits_of(max_states: int | None, max_depth: int | None, max_seconds: float | None) -> Limits:
+    """Raises Unusable for a limit that leaves nothing to search."""
+    try:
+        return Limits(max_states, max_depth, max_seconds)
+    except ValueError as error:
+        raise Unusable(f"--max-{error}") from None
 
 
 def searched(screen: Screen, machine: Machine[Any], **options: Any) -> Exploration[Any]:

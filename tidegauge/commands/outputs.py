@@ -12,12 +12,12 @@ from tidegauge.exits import Unusable
 from tidegauge.linearizability.report.document import BEGINNING, may_replace
 
 
-def check_folder(option: str, folder: Path) -> None:
+def check_folder(option: str, folder: Path, way_out: str = "name another folder") -> None:
     """Raise Unusable unless files can be written to `folder`, which need not exist yet; leaves nothing behind."""
     if folder.exists() and not folder.is_dir():
         raise Unusable(f"{option} {folder} is a file: name a folder")
     existing = next(place for place in (folder, *folder.absolute().parents) if place.exists())
-    with _told(option, folder, "name another folder"):
+    with _told(option, folder, way_out):
         _try_to_write(existing)
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import attrs
 from cyclopts import Parameter
 
-from tidegauge.exits import Unusable
+from tidegauge.commands.outputs import check_folder
+from tidegauge.exits import Unusable, in_one_line
 from tidegauge.spec.kernel.explorer import Engine
 from tidegauge.spec.kernel.machine import Machine
 from tidegauge.spec.kernel.storage import CheckpointError, Storage, StorageError
@@ -39,33 +40,52 @@ class Storing:
 
 
 def chosen_engine(given: Storing, engine: str, workers: int) -> Engine | None:
-    """The engine of that name, None for `auto`. Raises Unusable if it is to keep states in files and cannot."""
+    """The engine of that name, None for `auto`. Raises Unusable for options with which no states can be kept."""
+    if workers < 1:
+        raise Unusable(f"--workers {workers}: give at least 1, as many as there are idle cores")
+    if given.checkpoint is not None and given.resume is not None:
+        raise Unusable("--resume goes on saving checkpoints where it resumes: leave out --checkpoint")
+    if not given.checkpoint_seconds >= 0:
+        raise Unusable(f"--checkpoint-seconds {given.checkpoint_seconds}: give a number of at least 0")
+    if given.memory is not None:
+        size_of(given.memory)
     if given.named and (engine == "plain" or workers != 1):
         other = f"--workers {workers}" if workers != 1 else f"--engine {engine}"
         raise Unusable(f"{given.named}: only the fast engine keeps states in files, in one process; leave out {other}")
+    if given.checkpoint is not None:
+        check_folder("--checkpoint", given.checkpoint)
+    if given.resume is not None:
+        check_resumable(given.resume)
     return None if engine == "auto" else Engine(engine)
+
+
+def check_resumable(folder: Path) -> None:
+    """Raises Unusable where no search can go on: it saves its checkpoints there."""
+    if not folder.is_dir():
+        what = "is a file" if folder.exists() else "is not there"
+        raise Unusable(f"--resume {folder} {what}: name the folder of an earlier --checkpoint")
+    check_folder("--resume", folder, "a search saves where it resumes; copy the folder to where it can be written")
 
 
 @contextmanager
 def storage_for(machine: Machine[Any], given: Storing, **how: object) -> Iterator[Storage | None]:
     """The storage that the options ask for; None where states are kept in memory. `how` is part of what is searched.
 
-    Raises Unusable for options that do not go together, a checkpoint that cannot be resumed, and, in the block, for
-    states that cannot be kept.
+    Raises Unusable for a checkpoint that cannot be resumed and, in the block, for states that cannot be kept.
     """
-    if given.checkpoint is not None and given.resume is not None:
-        raise Unusable("--resume goes on saving checkpoints where it resumes: leave out --checkpoint")
-    if not given.checkpoint_seconds >= 0:
-        raise Unusable(f"--checkpoint-seconds {given.checkpoint_seconds}: give a number of at least 0")
-    limit = None if given.memory is None else size_of(given.memory)
     if not given.named:
         yield None
         return
+    limit = None if given.memory is None else size_of(given.memory)
     try:
-        with _opened(machine, given, limit, how) as folder:
+        with ExitStack() as opened:
+            try:
+                folder = opened.enter_context(_opened(machine, given, limit, how))
+            except OSError as error:
+                raise StorageError(f"{in_one_line(error)}; name another folder") from error
             yield folder
     except (CheckpointError, StorageError) as error:
-        raise Unusable(str(error)) from error
+        raise Unusable(f"{given.named}: {error}") from error
 
 
 def size_of(text: str) -> int:
@@ -76,18 +96,16 @@ def size_of(text: str) -> int:
     return int(found[1]) * _UNITS[found[2].lower()]
 
 
-@contextmanager
-def _opened(machine: Machine[Any], given: Storing, memory: int | None, how: dict[str, object]) -> Iterator[Folder]:
+def _opened(
+    machine: Machine[Any], given: Storing, memory: int | None, how: dict[str, object]
+) -> AbstractContextManager[Folder]:
     try:
         from tidegauge.model_tests.harness.storage import folder
         from tidegauge.model_tests.harness.storage.identity import identity_of
     except ImportError as error:
         raise Unusable(f"states are kept in files only where the system has locks of files ({error})") from error
     if given.resume is not None:
-        opened = folder.resumed(given.resume, identity_of(machine, **how), memory, given.checkpoint_seconds)
-    elif given.checkpoint is not None:
-        opened = folder.begun(given.checkpoint, identity_of(machine, **how), memory, given.checkpoint_seconds)
-    else:
-        opened = folder.passing(memory)
-    with opened as found:
-        yield found
+        return folder.resumed(given.resume, identity_of(machine, **how), memory, given.checkpoint_seconds)
+    if given.checkpoint is not None:
+        return folder.begun(given.checkpoint, identity_of(machine, **how), memory, given.checkpoint_seconds)
+    return folder.passing(memory)

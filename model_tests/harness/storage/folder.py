@@ -65,13 +65,14 @@ def begun(path: Path, identity: Mapping[str, str], memory: int | None, every_s: 
 def resumed(path: Path, identity: Mapping[str, str], memory: int | None, every_s: float = EVERY_S) -> Iterator[Folder]:
     """The folder of a search to go on with. Raises CheckpointError if it has no checkpoint of it, or a damaged one."""
     if not (path / MANIFEST).exists():
-        raise CheckpointError(f"{path} has no checkpoint")
+        raise CheckpointError(f"{path} has no checkpoint: name the folder of an earlier one, or begin a new search")
     with _locked(path):
         folder = Folder(path, identity, memory, every_s)
         try:
             folder.read()
         except CheckpointError as error:
-            raise CheckpointError(f"the checkpoint in {path} cannot be resumed: {error}") from error.__cause__
+            told = f"the checkpoint in {path} cannot be resumed: {error}: begin a new search in another folder"
+            raise CheckpointError(told) from error.__cause__
         with folder:
             yield folder
 
@@ -212,10 +213,11 @@ class Folder:
 
     def _remove_others(self) -> None:
         kept = {*self._saved_files, *[file.path.name for file in self._files.values()], MANIFEST, LOCK}
-        for entry in self.path.iterdir():
-            if entry.name not in kept and _is_ours(entry.name):
-                with suppress(OSError):
-                    entry.unlink()
+        with suppress(OSError):  # the folder may have gone, which a search is told when it writes
+            for entry in [*self.path.iterdir()]:
+                if entry.name not in kept and _is_ours(entry.name):
+                    with suppress(OSError):
+                        entry.unlink()
 
     @contextmanager
     def _told(self) -> Iterator[None]:

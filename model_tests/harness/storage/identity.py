@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,8 @@ from tidegauge.spec.kernel.machine import Machine, constants_of
 
 __all__ = ["differences", "identity_of"]
 
+TOLD = 3
+"""So many differences besides the machine are told."""
 _SPEC = Path(__file__).resolve().parents[3] / "spec"
 
 
@@ -29,8 +31,22 @@ def differences(saved: Mapping[str, str], asked: Mapping[str, str]) -> str:
     names = [name for name in {**saved, **asked} if saved.get(name) != asked.get(name)]
     if names == ["source"]:
         return "the specification's source has changed since"
-    told = [f"{name}={saved.get(name, 'none')}, not {asked.get(name, 'none')}" for name in names if name != "source"]
+    told = [
+        f"{name}={saved.get(name, 'none')}, not {asked.get(name, 'none')}"
+        for name in names
+        if name not in {"machine", "source"}
+    ]
+    if len(told) > TOLD:
+        told[TOLD:] = [f"and {len(told) - TOLD} more"]
+    if "machine" in names:
+        told.insert(0, "the machine {}, not {}".format(*_short([saved.get("machine", ""), asked.get("machine", "")])))
     return "it is of " + "; ".join(told) if told else ""
+
+
+def _short(kinds: Sequence[str]) -> Sequence[str]:
+    """The names of machines' classes, without their modules if that tells the machines apart."""
+    short = [", ".join(kind.rpartition(".")[2] for kind in each.split(", ")) for each in kinds]
+    return kinds if len({*short}) == 1 else short
 
 
 def _source_of(machine: Machine[Any]) -> str:
