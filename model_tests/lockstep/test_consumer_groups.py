@@ -6,18 +6,14 @@ The bugs of the zoo are in `zoo/test_consumer_zoo.py`.
 from __future__ import annotations
 
 from collections import Counter
-from random import Random
 from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.coordinators.groups.consumer import assignors
 from tidegauge.impl.coordinators.groups.consumer.rules import ConsumerRules
-from tidegauge.impl.coordinators.groups.consumer.state import ConsumerGroup, ConsumerMember, Topic, Topics
 from tidegauge.model_tests.amounts import amount
-from tidegauge.model_tests.harness.cores.consumer_abstraction import GROUP, ConsumerRoles, member_name
-from tidegauge.model_tests.harness.cores.consumer_groups import TOPIC_IDS
+from tidegauge.model_tests.harness.cores.consumer_abstraction import ConsumerRoles
 from tidegauge.model_tests.harness.registry import HARNESS
 from tidegauge.spec.groups.consumer.machine import ConsumerGroups as Machine
 from tidegauge.spec.kernel.machine import Action
@@ -101,53 +97,3 @@ def test_walks_find_a_rule_that_is_wrong(mutant: type[ConsumerRules]) -> None:
     first = FIRST if mutant is ResolvesOnce else 0
     found = REGISTERED.first_failure(SEED, 2_000, first=first, roles=ConsumerRoles(mutant))
     assert found is not None, "no walk has found it"
-
-
-# --- assignors -------------------------------------------------------------------------------------------------------
-
-
-def group_of(rng: Random, members: int, topics: int) -> tuple[ConsumerGroup, Topics]:
-    known = {f"topic-{t}": Topic(TOPIC_IDS[t], rng.randint(0, 7)) for t in range(topics)}
-    subscribed = [frozenset(rng.sample(sorted(known), rng.randint(1, topics))) for _ in range(members)]
-    if rng.random() < 0.5:
-        subscribed = [frozenset(known)] * members
-    return ConsumerGroup(
-        GROUP, members={member_name(n): ConsumerMember(member_name(n), topics=subscribed[n]) for n in range(members)}
-    ), known
-
-
-@pytest.mark.parametrize("name", assignors.ASSIGNORS)
-def test_an_assignor_gives_each_partition_once_to_who_wants_it(name: str) -> None:
-    rng = Random(name)
-    for _ in range(300):
-        group, topics = group_of(rng, rng.randint(1, 5), rng.randint(1, 3))
-        target = assignors.ASSIGNORS[name](group, topics)
-        given = [place for has in target.values() for place in has]
-        wanted = {
-            (topics[topic].topic_id, index)
-            for member in group.members.values()
-            for topic in member.topics
-            for index in range(topics[topic].partitions)
-        }
-        assert len(given) == len(set(given))
-        assert set(given) == wanted
-        assert target.keys() == group.members.keys()
-        ids = {topics[topic].topic_id: topic for topic in topics}
-        assert all(ids[p[0]] in group.members[one].topics for one, has in target.items() for p in has)
-
-
-def test_the_uniform_assignor_is_even_and_moves_no_more_than_it_has_to() -> None:
-    rng = Random(1)
-    for _ in range(200):
-        members = rng.randint(2, 6)
-        topics = {f"topic-{t}": Topic(TOPIC_IDS[t], rng.randint(0, 9)) for t in range(3)}
-        every = {member_name(n): ConsumerMember(member_name(n), topics=frozenset(topics)) for n in range(members)}
-        before = assignors.assign_uniform(ConsumerGroup(GROUP, members=every), topics)
-        loads = [len(has) for has in before.values()]
-        assert max(loads) - min(loads) <= 1
-        again = assignors.assign_uniform(ConsumerGroup(GROUP, members=every, target=before), topics)
-        assert again == before
-        more = {**every, "new": ConsumerMember("new", topics=frozenset(topics))}
-        after = assignors.assign_uniform(ConsumerGroup(GROUP, members=more, target=before), topics)
-        assert max(map(len, after.values())) - min(map(len, after.values())) <= 1
-        assert all(after[one] <= before[one] for one in every), "only the new one is given something"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 
 import attrs
 import pytest
@@ -119,8 +120,9 @@ class TakesAnyGeneration(GroupCoordinator):
 
 
 class DeletesWhatIsNotThere(GroupCoordinator):
-    def _deletion_error(self, group: str) -> ErrorCode:
-        return ErrorCode.none
+    def _delete_offsets(self, group: str, places: Iterable[tuple[str, int]]) -> Ruling:
+        ruling = super()._delete_offsets(group, places)
+        return Ruling() if ruling.error is ErrorCode.group_id_not_found else ruling
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,8 @@ from tidegauge.linearizability.check import Verdict, check
 from tidegauge.model_tests.harness.cores.replication import Roles
 from tidegauge.model_tests.harness.cores.stored_log import StoredLog
 from tidegauge.model_tests.harness.registry import HARNESS, Registration, Side
-from tidegauge.model_tests.harness.simulation.options import Options, draw, with_many_elections
+from tidegauge.model_tests.harness.simulation.group_campaign import draw_group, simulate_group
+from tidegauge.model_tests.harness.simulation.options import Options, draw, transacting, with_many_elections
 from tidegauge.model_tests.harness.simulation.simulation import simulate
 
 SEED: Final = 5
@@ -29,7 +30,9 @@ CORES_TURNS: Final = 3
 CLUSTER_WALKS: Final = 4
 """Of one machine in one part."""
 SEEDS: Final = 4
-"""Simulated clusters in one round, and as many again in which leaders change often."""
+"""Simulated clusters in one round, as many again in which leaders change often, and as many with a group."""
+TRANSACTIONAL_SEEDS: Final = 2
+"""Of those with transactions."""
 SPEC_TESTS: Final = "model_tests/spec"
 LOCKSTEP_TESTS: Final = (
     "model_tests/spec/membership/test_succession.py::"
@@ -108,10 +111,14 @@ def often(machine: str) -> Registration:
 
 
 def simulation_parts(rounds: int) -> Iterator[Part]:
-    """Seeds, with faults as they are drawn and with many elections."""
+    """Seeds, with faults as they are drawn and with many elections; with transactions; with groups."""
     for seed in range(SEEDS * rounds):
         yield _simulated(f"seed {seed}", draw(seed))
         yield _simulated(f"seed {seed} with many elections", with_many_elections(draw(seed)))
+    for seed in range(TRANSACTIONAL_SEEDS * rounds):
+        yield _simulated(f"seed {seed} with transactions", transacting(draw(seed)))
+    for seed in range(SEEDS * rounds):
+        yield _simulated_group(seed)
 
 
 def _simulated(name: str, options: Options) -> Part:
@@ -123,6 +130,15 @@ def _simulated(name: str, options: Options) -> Part:
         return str(verdicts.anomalies) if verdicts.of(options.seed) is Verdict.VIOLATED else ""
 
     return Part(Ring.SIMULATION, f"{Ring.SIMULATION.value}: {name}", checked)
+
+
+def _simulated_group(seed: int) -> Part:
+    """What coordinators of groups decide is the specification's, and what members saw holds."""
+
+    def checked(roles: Roles | None) -> str:
+        return "; ".join(simulate_group(draw_group(seed)).failures)
+
+    return Part(Ring.SIMULATION, f"{Ring.SIMULATION.value}: seed {seed} with a group", checked)
 
 
 def test_parts(items: list[pytest.Item]) -> Iterator[Part]:

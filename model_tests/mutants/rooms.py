@@ -102,27 +102,23 @@ ROOMS: Final = (
         "transaction coordinator",
         _folder("impl/coordinators/transactions"),
         ("model_tests/coordinators/transactions",),
-        (Ring.CORES, Ring.UNIT),
     ),
     Room(
         "group coordinator",
         _folder("impl/coordinators/groups"),
         ("model_tests/coordinators/groups",),
-        (Ring.CORES, Ring.UNIT),
     ),
     Room(
         "classic groups",
         _folder("impl/coordinators/groups/classic"),
         ("model_tests/coordinators/groups",),
-        (Ring.CORES, Ring.UNIT),
     ),
     Room(
         "consumer groups",
         (*_folder("impl/coordinators/groups/consumer"), *_folder("impl/coordinators/groups/migration")),
         ("model_tests/coordinators/groups",),
-        (Ring.CORES, Ring.UNIT),
     ),
-    Room("coordinators", _folder("impl/coordinators"), ("model_tests/coordinators",), (Ring.CORES, Ring.UNIT)),
+    Room("coordinators", _folder("impl/coordinators"), ("model_tests/coordinators",)),
     Room(
         "clients",
         (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.coordinators.groups.coordinator import GroupCoordinator
@@ -16,6 +18,9 @@ class TellsWhatIsNotStable(GroupCoordinator):
 
     def told(self, key: OffsetKey, *, require_stable: bool) -> CommittedOffset | ErrorCode | None:
         return super().told(key, require_stable=False)
+
+    def fetch_all(self, group: str, *, require_stable: bool) -> Mapping[tuple[str, int], CommittedOffset | ErrorCode]:
+        return super().fetch_all(group, require_stable=False)
 
 
 BUG = CoreBug("kafka_8587_told", OffsetRoles(coordinator=TellsWhatIsNotStable))

@@ -12,9 +12,11 @@ from typing import Any, Final
 import attrs
 from kio.schema.errors import ErrorCode
 
+from tidegauge.impl.coordinators.groups.consumer.assignors import Target
 from tidegauge.impl.coordinators.groups.consumer.rules import ConsumerRules
 from tidegauge.impl.coordinators.groups.consumer.state import ConsumerGroup, ConsumerMember, Held, Place, Topics
 from tidegauge.impl.coordinators.groups.log_entries import LogEntry, OffsetWritten
+from tidegauge.model_tests.harness.cores.assignor_targets import check_assignors
 from tidegauge.spec.groups.consumer import state as spec
 from tidegauge.spec.groups.consumer.machine import ConsumerGroups as Machine
 from tidegauge.spec.kernel.evolving import evolve
@@ -85,7 +87,13 @@ class Numbers:
 
 
 def with_target_of(machine: Machine, kind: type[ConsumerRules], numbers: Numbers) -> ConsumerRules:
-    """The rules, with the machine's assignor: which of two fair targets is made is no matter of the protocol."""
+    """The rules, with the machine's assignor: which of two fair targets is made is no matter of the protocol.
+
+    What the brokers' own assignors would make is held against the specification.
+    """
+
+    def numbered(target: Target) -> Mapping[int, Iterable[int]]:
+        return {number_of(one): map(numbers.partition, has) for one, has in target.items()}
 
     class Rules(kind):  # type: ignore[misc, valid-type]
         def target(self, group: ConsumerGroup, topics: Topics, known: Any) -> Mapping[str, frozenset[Place]]:
@@ -96,7 +104,10 @@ def with_target_of(machine: Machine, kind: type[ConsumerRules], numbers: Numbers
             had = tuple((number_of(one), tuple(map(numbers.partition, has))) for one, has in group.target.items())
             wanted = {topic_name(topic) for one in members for topic in one.topics} & topics.keys()
             places = [(topics[name].topic_id, n) for name in wanted for n in range(topics[name].partitions)]
-            target = machine.target(spec.Group(members=members, target=had), sorted(map(numbers.partition, places)))
+            known = sorted(map(numbers.partition, places))
+            specified = spec.Group(members=members, target=had, known=tuple(known))
+            check_assignors(machine, group, topics, specified, numbered)
+            target = machine.target(specified, known)
             names = {number_of(name): name for name in group.members}
             return {names[one]: frozenset(map(numbers.place, has)) for one, has in target.items()}
 

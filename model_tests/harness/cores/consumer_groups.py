@@ -8,17 +8,28 @@ each key. What processes make of their responses is the specification's; the nat
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from itertools import product
 from random import Random
-from typing import Final
+from typing import Final, TypeVar
 
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.coordinators.groups.consumer.coordinator import ConsumerDeadline, ConsumerTimer, ConsumerWrite
+from tidegauge.impl.coordinators.groups.classic.messages import Moment
+from tidegauge.impl.coordinators.groups.consumer.coordinator import (
+    Beat,
+    ConsumerDeadline,
+    ConsumerTimer,
+    ConsumerWrite,
+    Decided,
+    Landed,
+    Loaded,
+)
 from tidegauge.impl.coordinators.groups.consumer.state import ConsumerHeartbeat, HeartbeatResponse, Topic
 from tidegauge.impl.coordinators.groups.coordinator import GroupCoordinator, Limits
 from tidegauge.impl.coordinators.groups.log_entries import LogEntry, log_entries
-from tidegauge.impl.coordinators.groups.record_formats import GroupRecord
+from tidegauge.impl.coordinators.groups.record_formats import GroupRecord, OffsetKey, decode_key
 from tidegauge.impl.coordinators.groups.requests import Commit, NewOffset, Ruling
 from tidegauge.impl.records.batches import BatchHeader
 from tidegauge.impl.records.payload import Record, build_batch, decode_records
@@ -47,9 +58,12 @@ from tidegauge.spec.groups.consumer import state as spec
 from tidegauge.spec.groups.consumer.machine import ConsumerGroups as Machine
 from tidegauge.spec.groups.consumer.state import NONE, State
 from tidegauge.spec.kernel.bounds import Bounds
+from tidegauge.spec.kernel.changes import Change
 from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.machine import Action
 
+R = TypeVar("R")
+FAILS_EACH: Final = 3
 SESSION_MS: Final = 1_000
 NOW_MS: Final = 1_000_000
 OFTEN: Final = 1_000
@@ -91,6 +105,12 @@ class ConsumerCores:
         self.reader, self.read, self.offsets = GroupCoordinator(Limits()), 0, (spec.Offset(),) * machine.most_partitions
         """Who has read so much of the log, and the offsets there."""
         self.fail_overs = 0
+        self.asked = 0
+        """How many states have been asked about."""
+        self.writes = 0
+        """How many batches were on their way into the log."""
+        self.decided: list[Decided] = []
+        """What the coordinator has told who follows its decisions."""
         self.coordinator: GroupCoordinator | None = self.started([])
 
     def close(self) -> None:
@@ -100,10 +120,18 @@ class ConsumerCores:
         """A coordinator that has read these records."""
         coordinator = GroupCoordinator(Limits())
         coordinator.consumers.rules = with_target_of(self.machine, self.roles.rules, self.numbers)
+        coordinator.consumers.watching = lambda group, decided: self.decided.append(decided)
         coordinator.replay(entries(records))
         for group in coordinator.consumers.committed:
-            coordinator.consumers.load(group, SESSION_MS, 0)
+            self.told_of(Loaded, partial(coordinator.consumers.load, group, SESSION_MS, 0))
         return coordinator
+
+    def told_of(self, kind: type[Decided], ask: Callable[[], R]) -> R:
+        """Ask for a decision; who follows the coordinator is told of it."""
+        self.decided.clear()
+        decided = ask()
+        assert [type(one) for one in self.decided] == [kind], f"{self.decided} is told, and not {kind.__name__}"
+        return decided
 
     @property
     def core(self) -> GroupCoordinator:
@@ -139,7 +167,24 @@ class ConsumerCores:
             expression=expression_of(self.machine, request.expression),
             owned=None if request.owned is None else frozenset(map(self.numbers.place, request.owned)),
         )
-        return self.core.consumers.heartbeat(asked, self.known(state), SESSION_MS, 0)
+        ask = partial(self.core.consumers.heartbeat, asked, self.known(state), SESSION_MS, 0)
+        return self.retried(Beat, ask, state)
+
+    def retried(self, kind: type[Decided], ask: Callable[[], R], state: State) -> R:
+        """Ask for a decision. Of what is written the third each time is not in the log: that changes nothing, and it is
+        asked for again.
+        """
+        made = self.told_of(kind, ask)
+        if not isinstance(made, ConsumerWrite) or not made.records:
+            return made
+        assert not self.core.consumers.is_committed(made), "it is in the log before it is written"
+        self.writes += 1
+        if self.writes % FAILS_EACH:
+            return made
+        self.told_of(Landed, lambda: self.core.consumers_failed(made, Moment(0, NOW_MS)))
+        assert self.core.consumers.get(GROUP) is made.before, "the group is another one, and nothing is written"
+        assert not list(self.timers(state)), f"{list(self.timers(state))} after nothing was written"
+        return self.told_of(kind, ask)
 
     def commit(self, request: spec.CommitRequest) -> Ruling:
         """The metadata says whose it is."""
@@ -171,7 +216,16 @@ class ConsumerCores:
                 expected = requests.advanced(self.machine, before, request)[1]
                 check_told(self.numbers, made.response.epoch, made.response.assignment, expected)
         if isinstance(made, ConsumerWrite) and made.records:
-            self.appended.append(made)
+            self.append(made)
+
+    def append(self, write: ConsumerWrite) -> None:
+        """A batch is on its way into the log: each of its records says something new."""
+        last = {record.key: record.value for record in self.log}
+        for one in self.appended:
+            last |= {} if one is None else {record.key: record.value for record in one.records}
+        for key, value in write.records:
+            assert value is None or last.get(key) != value, f"{decode_key(key)} is written, and says nothing new"
+        self.appended.append(write)
 
     def receive_commit(self, action: requests.ReceiveCommit, before: State) -> None:
         ruling = self.commit(action.request)
@@ -198,9 +252,10 @@ class ConsumerCores:
 
     def expire(self, action: timing.MemberTimeout, before: State) -> None:
         timer = ConsumerTimer.SESSION if isinstance(action, timing.ExpireSession) else ConsumerTimer.REBALANCE
-        write = self.core.consumers.timed_out(ConsumerDeadline(GROUP, timer, member_name(action.member_id)))
+        due = ConsumerDeadline(GROUP, timer, member_name(action.member_id))
+        write = self.retried(ConsumerDeadline, partial(self.core.consumers.timed_out, due), before)
         assert write is not None, "nothing is due"
-        self.appended.append(write)
+        self.append(write)
 
     def commit_first(self) -> None:
         """The first batch that is not committed is now."""
@@ -210,8 +265,9 @@ class ConsumerCores:
         self.log += first.records
         if isinstance(first, Ruling):
             self.core.committed(first, place)
-        else:
-            self.core.consumers.written(first)
+            return
+        self.told_of(Landed, lambda: self.core.consumers_written(first, place))
+        assert self.core.consumers.is_committed(first), "it is not in the log when it was written"
 
     def commit_record(self, action: timing.CommitRecord, before: State) -> None:
         self.commit_first()
@@ -220,6 +276,10 @@ class ConsumerCores:
         for one in self.appended[: action.kept]:
             self.log += () if one is None else one.records
         self.appended.clear()
+        consumers = self.core.consumers
+        consumers.unload()
+        left = (consumers.groups, consumers.committed, consumers.next_deadline(), consumers.has_looked(GROUP, 0))
+        assert left == ({}, {}, None, False), f"a coordinator that has resigned knows {left}"
         self.coordinator = None
         self.fail_overs += 1
 
@@ -227,6 +287,72 @@ class ConsumerCores:
         last = {record.key: record for record in self.log}
         cleaned = [record for record in self.log if last[record.key] is record]
         self.coordinator = self.started(cleaned if self.fail_overs % 2 else self.log)
+
+    # --- what no field shows -----------------------------------------------------------------------------------------
+
+    def differences(self, state: State) -> Iterable[Change]:
+        """Who is waited for, what nobody may take away, and, of one member and epoch after the other, whose commits
+        would be taken.
+        """
+        if self.coordinator is None:
+            return
+        yield from self.logged(state)
+        yield from self.timers(state)
+        if state.classic is None:
+            yield from self.commits(state)
+            yield from self.deletions(state)
+
+    def logged(self, state: State) -> Iterator[Change]:
+        """Who describes the group sees it as the log has it."""
+        known = abstract_group(self.core.consumers.committed.get(GROUP), self.numbers, state.log.group)
+        if known != state.log.group:
+            yield Change("what it knows to be committed", state.log.group, known)
+
+    def timers(self, state: State) -> Iterator[Change]:
+        """Of each member the session runs, of who has to give back the time for that; and of nobody else."""
+        for member_id, (timer, action) in product(range(state.member_ids), TIMERS.items()):
+            member = None if state.classic is not None else state.loaded.member(member_id)
+            expected = member is not None and not action(member_id).missing(self.machine, member)
+            key = ConsumerDeadline(GROUP, timer, self.name_of(member_id))
+            if (runs := self.core.consumers.deadlines.get(key) is not None) is not expected:
+                yield Change(f"timers[{member_id}].{timer.value}", expected, runs)
+
+    def commits(self, state: State) -> Iterator[Change]:
+        """Another member and epoch in each state: all of them would take too long."""
+        of = list(product(range(state.member_ids + 1), requests.near(state)))
+        member_id, epoch = of[self.asked % len(of)]
+        self.asked += 1
+        member = state.loaded.member(member_id)
+        processes = [number for number, one in enumerate(state.processes) if one.member_id == member_id]
+        if (member is not None and member.classic) or not processes:
+            return
+        for partition in range(state.partitions):
+            request = spec.CommitRequest(processes[0], member_id, epoch, partition, 0)
+            expected = self.machine.committing_error(state, request)
+            found = error_as_specified(error_of(self.commit(request)))
+            if found.value != expected.value:
+                yield Change(f"{request}", expected.name, found.name.upper())
+
+    def deletions(self, state: State) -> Iterator[Change]:
+        """A group that has members stays, and so do offsets of what one of them subscribes to; others may go."""
+        group, core = state.loaded, self.core
+        has_offsets = bool(core.offsets.keys_of(GROUP))
+        is_there = group.epoch > spec.FIRST_EPOCH or has_offsets
+        nobody = ErrorCode.none if is_there else ErrorCode.group_id_not_found
+        expected = ErrorCode.non_empty_group if group.members else nobody
+        if (found := core.delete_group(GROUP).error) is not expected:
+            yield Change("deletion of the group", expected.name, found.name)
+        is_idle = group.epoch > spec.FIRST_EPOCH and not group.members and not has_offsets
+        if (found_idle := core.idle_consumers()) != [GROUP] * is_idle:
+            yield Change("idle groups", [GROUP] * is_idle, found_idle)
+        for topic in range(self.machine.topics):
+            is_wanted = any(topic in group.wants(member) for member in group.members)
+            place = topic_name(topic), 0
+            refused = core.delete_offsets(GROUP, [place]).refused.get(place, ErrorCode.none)
+            if (refused is ErrorCode.group_subscribed_to_topic) is not is_wanted:
+                yield Change(f"deletion of the offsets of topic {topic}", f"refused: {is_wanted}", refused.name)
+            if (is_kept := core.is_kept_for_members(OffsetKey(GROUP, *place))) is not is_wanted:
+                yield Change(f"expiry of the offsets of topic {topic}", f"kept: {is_wanted}", f"kept: {is_kept}")
 
     # --- as the specification has it ---------------------------------------------------------------------------------
 
@@ -259,6 +385,10 @@ def entries(records: list[GroupRecord]) -> Iterator[LogEntry]:
             yield entry._replace(log_offset=place)
 
 
+TIMERS: Final[Mapping[ConsumerTimer, type[timing.MemberTimeout]]] = {
+    ConsumerTimer.SESSION: timing.ExpireSession,
+    ConsumerTimer.REBALANCE: timing.ExpireRebalance,
+}
 SENT: Final = (requests.ReceiveHeartbeat, requests.ReceiveCommit, requests.ReceiveLeave)
 STEPS: Final = Steps[ConsumerCores, [State], None](
     on(requests.ReceiveHeartbeat, ConsumerCores.receive_heartbeat),

@@ -24,7 +24,7 @@ from tidegauge.impl.coordinators.groups.classic.messages import (
     SyncGroup,
     SyncResponse,
 )
-from tidegauge.impl.coordinators.groups.classic.state import ClassicState, Protocol
+from tidegauge.impl.coordinators.groups.classic.state import Protocol
 from tidegauge.impl.coordinators.groups.classic.turn import ClassicLimits, DeadlineKey, Timer
 from tidegauge.impl.coordinators.groups.consumer.coordinator import ConsumerDeadline, ConsumerTimer, ConsumerWrite
 from tidegauge.impl.coordinators.groups.consumer.records import MEMBER
@@ -386,9 +386,10 @@ class MigrationCores(ConsumerCores):
         self.decide(self.core.migration.decided(write, self.known(before).topics, NOW))
 
     def end_joining(self, action: timing.EndJoining, before: State) -> None:
-        """While members come the first wait is made longer."""
+        """While members come the first wait is made longer; static members who have not come are waited for again."""
         group = self.core.classic.groups[GROUP]
-        while group.state is ClassicState.PREPARING_REBALANCE:
+        self.carry_out(self.core.classic.timed_out(DeadlineKey(GROUP, Timer.JOIN), NOW))
+        while group.initial is not None:
             self.carry_out(self.core.classic.timed_out(DeadlineKey(GROUP, Timer.JOIN), NOW))
 
     # --- as the specification has it ---------------------------------------------------------------------------------
@@ -418,7 +419,11 @@ class MigrationCores(ConsumerCores):
         leader = -1 if expected.classic is None else expected.classic.leader
         if self.name_of(leader) in classic.members:
             classic.leader = self.name_of(leader)
-        return evolve(expected, classic=abstract_classic(classic, self.machine), log=log)
+        abstract = abstract_classic(classic, self.machine)
+        assert abstract is not None, "it is there"
+        if -1 not in (abstract.leader, leader):  # one that is out leads until there is another one
+            abstract = evolve(abstract, leader=leader)
+        return evolve(expected, classic=abstract, log=log)
 
 
 TIMERS: Final[dict[type[consumer_timing.MemberTimeout], ConsumerTimer]] = {

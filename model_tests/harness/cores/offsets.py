@@ -8,8 +8,9 @@ the cleaner leaves of the log is copied from the specification, which has a lock
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from random import Random
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 import attrs
 from kio.schema.errors import ErrorCode
@@ -17,6 +18,21 @@ from kio.schema.errors import ErrorCode
 from tidegauge.impl.coordinators.fields import INT16, INT64, encode_string
 from tidegauge.impl.coordinators.groups.classic.messages import Moment
 from tidegauge.impl.coordinators.groups.coordinator import GroupCoordinator, Limits
+from tidegauge.impl.coordinators.groups.decisions import (
+    Acknowledging,
+    Appending,
+    Applying,
+    Committing,
+    Deleting,
+    Dropping,
+    Ending,
+    Expiring,
+    Found,
+    GivingUp,
+    OffsetDecision,
+    Reading,
+    Telling,
+)
 from tidegauge.impl.coordinators.groups.group_metadata import GroupMember, GroupMetadata
 from tidegauge.impl.coordinators.groups.log_entries import (
     GroupWritten,
@@ -26,9 +42,9 @@ from tidegauge.impl.coordinators.groups.log_entries import (
     log_entries,
 )
 from tidegauge.impl.coordinators.groups.offsets import CommittedOffset, GroupOffsets
-from tidegauge.impl.coordinators.groups.record_formats import NO_TIME, OffsetKey, decode_offset_value
+from tidegauge.impl.coordinators.groups.record_formats import NO_TIME, OffsetKey, OffsetValue, decode_offset_value
 from tidegauge.impl.coordinators.groups.requests import NO_RETENTION, Commit, NewOffset, Ruling
-from tidegauge.impl.records.batches import BatchHeader
+from tidegauge.impl.records.batches import NO_PRODUCER_ID, BatchHeader
 from tidegauge.impl.records.markers import MarkerRecord, TransactionMarker, build_marker, marker_record
 from tidegauge.impl.records.payload import NO_PRODUCER, ProducerIdentity, Record, build_batch, decode_records
 from tidegauge.model_tests.harness.performing import Steps, on
@@ -38,7 +54,11 @@ from tidegauge.spec.offsets import actions
 from tidegauge.spec.offsets.machine import Offsets
 from tidegauge.spec.offsets.state import NONE, Committed, Entry, Kind, Membership, State, Store
 
+R = TypeVar("R")
 KEY: Final = OffsetKey("group", "topic", 3)
+ANOTHERS: Final = OffsetKey("other group", "topic", 3)
+"""An offset that is no part of the machine: it is committed, and another one is always on its way."""
+NEVER: Final = 1 << 40
 MEMBER: Final = GroupMember("member", None, "client", "host", 0, 0, b"", b"")
 KINDS: Final = {True: Kind.COMMIT, False: Kind.ABORT}
 
@@ -94,6 +114,8 @@ class OffsetCores:
         self.rebalances = 0
         self.rulings: list[Ruling] = []
         """Those whose records are in flight: of one record each here."""
+        self.decided: list[OffsetDecision] = []
+        """What the coordinator has told who follows its decisions."""
         self.coordinator = self.started()
 
     def close(self) -> None:
@@ -103,7 +125,10 @@ class OffsetCores:
         """A coordinator that has loaded what is committed."""
         coordinator = self.roles.coordinator(Limits(retention_ms=self.machine.retention))
         coordinator.offsets = self.roles.offsets()
-        coordinator.offsets.replay(self.entries(range(self.high_watermark)))
+        coordinator.offsets.replay([OffsetWritten(NONE, NO_PRODUCER_ID, ANOTHERS, OffsetValue(1, commit_time=NEVER))])
+        coordinator.in_flight[ANOTHERS] = 1
+        coordinator.watching = self.decided.append
+        self.told_of(Reading, lambda: coordinator.replay(self.entries(range(self.high_watermark))))
         if self.membership is not Membership.NONE:
             self.tell_group(coordinator)
         return coordinator
@@ -130,10 +155,19 @@ class OffsetCores:
 
     # --- the log -----------------------------------------------------------------------------------------------------
 
+    def told_of(self, kind: type[OffsetDecision], ask: Callable[[], R]) -> R:
+        """Ask for a decision; who follows the coordinator is told of it."""
+        self.decided.clear()
+        decided = ask()
+        assert [type(one) for one in self.decided] == [kind], f"{self.decided} is told, and not {kind.__name__}"
+        return decided
+
     def append(self, ruling: Ruling, producer: ProducerIdentity = NO_PRODUCER) -> None:
-        """Append what a ruling wants to have in the log."""
+        """Append what a ruling wants to have in the log; it fails at first, which changes nothing."""
         assert ruling.error is ErrorCode.none, ruling.error
-        self.coordinator.appended(ruling)
+        self.told_of(Appending, lambda: self.coordinator.appended(ruling))
+        self.told_of(GivingUp, lambda: self.coordinator.failed(ruling))
+        self.told_of(Appending, lambda: self.coordinator.appended(ruling))
         self.rulings.append(ruling)
         for key, value in ruling.records:
             record = Record(self.end, self.now_ms, key, self.stored(value))
@@ -176,10 +210,15 @@ class OffsetCores:
         for place in range(self.applied, self.high_watermark):
             entry = self.appended.pop(place)
             if isinstance(entry, OffsetWritten):
-                self.coordinator.committed(self.rulings.pop(0), entry.log_offset, entry.producer_id)
-            else:
-                self.coordinator.offsets.replay([entry])
+                self._apply(self.rulings.pop(0), entry)
+            elif isinstance(entry, TransactionEnded):
+                self.told_of(Ending, partial(self.coordinator.transaction_ended, entry))
         self.applied = self.high_watermark
+
+    def _apply(self, ruling: Ruling, entry: OffsetWritten) -> None:
+        place, producer_id = entry.log_offset, entry.producer_id
+        self.told_of(Applying, lambda: self.coordinator.committed(ruling, place, producer_id))
+        self.told_of(Acknowledging, lambda: self.coordinator.acknowledged(ruling))
 
     def acknowledge(self, action: actions.Acknowledge, before: State) -> None:
         """The shell tells the transactions' coordinators what the coordinator of groups has been told."""
@@ -239,16 +278,23 @@ class OffsetCores:
             retention_ms=action.retention if isinstance(action, actions.Commit) else NO_RETENTION,
             version=8,
         )
-        return self.coordinator.commit(commit, self.now_ms)
+        return self.told_of(Committing, lambda: self.coordinator.commit(commit, self.now_ms))
 
     def delete(self, action: actions.Delete, before: State) -> None:
         self.append(self._deletion())
 
     def _deletion(self) -> Ruling:
-        return self.coordinator.delete_offsets(KEY.group, [(KEY.topic, KEY.partition)])
+        places = [(KEY.topic, KEY.partition)]
+        return self.told_of(Deleting, lambda: self.coordinator.delete_offsets(KEY.group, places))
 
     def expire(self, action: actions.Expire, before: State) -> None:
-        self.append(self.coordinator.expire(self.now_ms, 1))
+        self.append(self.expiry())
+
+    def expiry(self) -> Ruling:
+        return self.told_of(Expiring, lambda: self.coordinator.expire(self.now_ms, 1))
+
+    def fetched(self, *, require_stable: bool) -> Found:
+        return self.told_of(Telling, lambda: self.coordinator.fetch(KEY, require_stable=require_stable))
 
     def can_send(self, kind: type[Action]) -> bool:
         return kind in (actions.Commit, actions.CommitInTransaction, actions.Delete, actions.FetchStable)
@@ -261,7 +307,7 @@ class OffsetCores:
             case actions.Delete():
                 return self._deletion().error
             case actions.FetchStable():
-                found = self.coordinator.fetch(KEY, require_stable=True)
+                found = self.fetched(require_stable=True)
                 return found if isinstance(found, ErrorCode) else ErrorCode.none
         return None
 
@@ -272,13 +318,14 @@ class OffsetCores:
 
         And what another one would load.
         """
-        expires = bool(self.coordinator.expire(self.now_ms, 1).records)
+        expires = bool(self.expiry().records)
         if expires != self.machine.expires(state):
             yield Change("expires", self.machine.expires(state), expires)
-        stable = self.coordinator.fetch(KEY, require_stable=True)
+        stable = self.fetched(require_stable=True)
         if isinstance(stable, ErrorCode) is not bool(self.machine.fetch_error(state)):
             yield Change("stable", self.machine.fetch_error(state), stable)
-        told = self.coordinator.fetch(KEY, require_stable=False)
+        told = self.fetched(require_stable=False)
+        yield from self.all_told(state, stable, told)
         value = told.value.offset if isinstance(told, CommittedOffset) else NONE
         expected = NONE if state.store.committed is None else state.store.committed.value
         if value != expected:
@@ -288,6 +335,50 @@ class OffsetCores:
         known = self.machine.loaded(entry for entry in state.log if entry.place < state.high_watermark)
         if (found := _store(loaded)) != known:
             yield Change("loaded", known, found)
+
+    def all_told(self, state: State, stable: Found, told: Found) -> Iterator[Change]:
+        """Who asks for all that the group has is told the same, of this offset alone; and whether there is the group.
+
+        Of an offset that is only pending nothing is told.
+        """
+        places = [(KEY.topic, KEY.partition)]
+        is_committed, is_on_its_way = state.store.committed is not None, self.machine.is_in_flight(state)
+        for require_stable, found in ((True, stable), (False, told)):
+            is_told = is_committed or (isinstance(found, ErrorCode) and is_on_its_way)
+            expected = dict.fromkeys(places if is_told else (), found)
+            ask = partial(self.coordinator.fetch_all, KEY.group, require_stable=require_stable)
+            if (everything := self.told_of(Telling, ask)) != expected:
+                yield Change("all", expected, everything)
+            assert self.decided[-1] == Telling(KEY.group, everything, require_stable, is_all=True), "another is told"
+        is_there = self.machine.is_there(state)
+        known = self.coordinator.is_known(KEY.group), KEY.group in self.coordinator.groups
+        if known != (is_there, is_there):
+            yield Change("the group is known", is_there, known)
+        deletion, gone = (
+            self.coordinator.delete_group(KEY.group),
+            (KEY,) * (is_committed or self.machine.is_pending(state)),
+        )
+        expected_error = self.machine.deletion_error(state)
+        if deletion.error.value != expected_error.value:
+            yield Change("deletion of the group", expected_error.name, deletion.error.name)
+        elif not expected_error and (deletion.keys, deletion.ended) != (gone, (KEY.group,)):
+            yield Change("what a deletion writes", gone, (deletion.keys, deletion.ended))
+
+        yield from self.topic_gone(state)
+
+    def topic_gone(self, state: State) -> Iterator[Change]:
+        """What goes with a topic: what was written before it was deleted, and nothing beside what is on its way."""
+        store = state.store
+        committed = () if store.committed is None else (store.committed,)
+        places = [one.place for one in (*committed, *(waiting for _, waiting in store.pending))]
+        last = max(places, default=NONE)
+        is_stale = bool(places) and not self.machine.is_in_flight(state)
+        for end, expected in ((last + 1, (KEY,) * is_stale), (last, ())):
+            gone = self.told_of(Dropping, partial(self.coordinator.topic_deleted, KEY.topic, end, 1)).keys
+            if gone != expected:
+                yield Change(f"what goes with a topic that is deleted at {end}", expected, gone)
+        if other := self.coordinator.topic_deleted("another", last + 1, 1).keys:
+            yield Change("what goes with another topic", (), other)
 
     def abstraction(self, state: State) -> State:
         expiries = {entry.place: entry.has_members for entry in state.history if entry.is_expiry}

@@ -340,13 +340,18 @@ class ConsumerGroups:
         """The records never will be in the log, nor will those that were decided on since.
 
         The group is what it was, and waits for its members again: one whose time was over is removed at the next try.
+        Nobody waits for who has joined since.
         """
         self._looked.pop(write.group_id, None)
+        members = {} if write.before is None else write.before.members
+        if (group := self.groups.get(write.group_id)) is not None:
+            for member_id in group.members.keys() - members.keys():
+                self._unwatch(write.group_id, member_id)
         if write.before is None:
             self.groups.pop(write.group_id, None)
         else:
             self.groups[write.group_id] = write.before
-            for member in write.before.members.values():
+            for member in members.values():
                 self._watch_again(member, write.group_id, now_ms)
         self._tell(write.group_id, Landed(write, is_committed=False))
 

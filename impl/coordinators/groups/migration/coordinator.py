@@ -119,7 +119,7 @@ class Migration:
             self._put_back(request.group, before)
             return made
         outcome = self.classic.dissolve(classic, now)
-        for member in group.members.values():
+        for member in self.consumers.groups[request.group].members.values():
             self.consumers.watch(member, request.group, session_timeout_ms, now.timer_ms)
         records = (group_tombstone(request.group), *changes(None, made.after, request.group))
         return Decision(attrs.evolve(made, before=before, records=records, was_classic=classic), outcome)
