@@ -9,7 +9,7 @@ import attrs
 import pytest
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.coordinators.fields import encode_string
+from tidegauge.impl.coordinators.fields import LONGEST_STRING, encode_string
 from tidegauge.impl.coordinators.groups.classic.messages import JoinGroup, JoinResponse, Moment
 from tidegauge.impl.coordinators.groups.classic.state import ClassicState, Protocol
 from tidegauge.impl.coordinators.groups.coordinator import RETENTION_MS, GroupCoordinator, Limits
@@ -22,6 +22,7 @@ from tidegauge.impl.coordinators.groups.log_entries import (
 )
 from tidegauge.impl.coordinators.groups.offsets import CommittedOffset
 from tidegauge.impl.coordinators.groups.record_formats import (
+    NO_TIME,
     OffsetKey,
     OffsetValue,
     decode_key,
@@ -29,7 +30,7 @@ from tidegauge.impl.coordinators.groups.record_formats import (
     group_tombstone,
     offset_record,
 )
-from tidegauge.impl.coordinators.groups.requests import Commit, NewOffset, Ruling
+from tidegauge.impl.coordinators.groups.requests import OFFSETS_AT_ONCE, Commit, NewOffset, Ruling
 from tidegauge.impl.records.batches import BatchHeader
 from tidegauge.impl.records.payload import ProducerIdentity, Record, build_batch, decode_records
 
@@ -171,6 +172,28 @@ def test_who_may_commit(state: int, who: dict[str, Any], error: ErrorCode) -> No
     assert bool(ruling.records) == (error is NONE)
 
 
+def test_a_group_and_metadata_may_be_as_long_as_a_record_has_room_for() -> None:
+    told = Told(Limits(metadata_max_bytes=LONGEST_STRING))
+    longest = NewOffset("t", 0, 5, metadata="x" * LONGEST_STRING)
+    assert told.coordinator.commit(Commit("g" * LONGEST_STRING, [longest]), 0).refused == {}
+    assert told.coordinator.commit(Commit("g" * (LONGEST_STRING + 1), [longest]), 0).error is ErrorCode.invalid_group_id
+
+
+def test_a_transaction_does_not_name_a_retention() -> None:
+    told = Told()
+    commit = Commit("g", [NewOffset("t", 0, 5)], retention_ms=10, is_transactional=True)
+    ((_, value),) = told.coordinator.commit(commit, 100).offsets
+    assert value is not None
+    assert value.expire_time == NO_TIME
+
+
+def test_a_large_commit_is_several_in_the_order_of_its_offsets() -> None:
+    offsets = tuple(NewOffset("t", number, 5) for number in range(2 * OFFSETS_AT_ONCE + 1))
+    parts = [part.offsets for part in Commit("g", offsets).parts()]
+    assert [len(part) for part in parts] == [OFFSETS_AT_ONCE, OFFSETS_AT_ONCE, 1]
+    assert tuple(one for part in parts for one in part) == offsets
+
+
 # --- transactions ----------------------------------------------------------------------------------------------------
 
 
@@ -197,6 +220,27 @@ def test_all_that_a_group_has_committed_is_told_and_what_is_not_stable_is_said()
     stable = told.coordinator.fetch_all("g", require_stable=True)
     assert stable == {**plain, ("u", 1): ErrorCode.unstable_offset_commit}
     assert not told.coordinator.fetch_all("other", require_stable=True)
+
+
+def test_what_a_group_has_is_the_same_in_two_logs_that_say_the_same() -> None:
+    one, other = Told(), Told()
+    assert one.coordinator.offsets == other.coordinator.offsets
+    one.commit(A, producer_id=7)
+    assert one.coordinator.offsets != other.coordinator.offsets
+    assert one.coordinator.is_known("g"), "its offset is pending"
+    one.end_transaction(7, is_commit=False)
+    assert one.coordinator.offsets == other.coordinator.offsets
+    assert not one.coordinator.is_known("g")
+    assert one.coordinator.offsets != "offsets"
+
+
+def test_a_tombstone_takes_along_all_that_a_transaction_had_for_it() -> None:
+    told = Told()
+    told.commit(A, producer_id=7)
+    told.take(told.coordinator.delete_offsets("g", [("t", 0)]))
+    assert not told.coordinator.offsets.pending
+    told.end_transaction(7, is_commit=True)
+    assert not told.coordinator.is_known("g")
 
 
 # --- deletions -------------------------------------------------------------------------------------------------------
@@ -247,6 +291,12 @@ def test_offsets_that_no_consumer_of_the_group_subscribes_to_may_be_deleted(topi
     )
     told.group(CONNECT)
     assert told.coordinator.delete_offsets("g", [("t", 0)]) == Ruling(ErrorCode.non_empty_group)
+
+
+def test_an_offset_that_is_only_pending_may_be_deleted() -> None:
+    told = Told()
+    told.commit(A, producer_id=7)
+    assert told.coordinator.delete_offsets("g", [("t", 0), ("u", 1)]).keys == (A,)
 
 
 def test_nobody_joins_a_group_whose_tombstone_is_on_its_way() -> None:
@@ -325,6 +375,65 @@ def test_what_was_committed_after_a_group_became_empty_stays_as_long_as_any_othe
     told.group(EMPTY._replace(state_time=1_000))
     told.commit(A, at=RETENTION_MS)
     assert not told.coordinator.expire(1_000 + RETENTION_MS, MANY).records
+
+
+def test_so_many_expire_at_once_and_a_few_more_and_groups_in_their_order() -> None:
+    told = Told()
+    for group in "cab":
+        for partition in range(2):
+            value = OffsetValue(5, commit_time=0)
+            told.coordinator.offsets.replay([OffsetWritten(0, -1, OffsetKey(group, "t", partition), value)])
+    expired = {most: told.coordinator.expire(RETENTION_MS, most).keys for most in range(8)}
+    assert {most: len(keys) for most, keys in expired.items()} == {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 6, 7: 6}
+    assert [key.group for key in expired[3]] == ["a", "a", "b"]
+
+
+def test_empty_groups_end_so_many_at_once_and_none_to_which_somebody_is_about_to_come() -> None:
+    told = Told()
+    for group in "cab":
+        told.coordinator.offsets.replay([GroupWritten(0, group, EMPTY)])
+        told.coordinator.take_over(group, Moment(0, 0))
+    ended = {most: "".join(told.coordinator.expire(0, most).ended) for most in range(1, 5)}
+    assert ended == {1: "a", 2: "ab", 3: "abc", 4: "abc"}
+    pending = told.coordinator.classic.get("b")
+    assert pending is not None
+    pending.pending["new"] = 1_000
+    assert told.coordinator.expire(0, MANY).ended == ("a", "c")
+    pending.pending.clear()
+    pending.state = ClassicState.PREPARING_REBALANCE
+    assert told.coordinator.expire(0, MANY).ended == ("a", "c")
+
+
+def test_an_offset_of_a_group_that_has_lost_its_members_is_as_old_as_that_and_of_a_simple_one_as_its_commit() -> None:
+    told = Told()
+    told.commit(A, at=0)
+    told.group(STABLE._replace(protocol_type="connect", state_time=1_000))
+    group = told.coordinator.classic.get("g")
+    assert group is not None
+    for state, protocol_type, is_old in (
+        (ClassicState.EMPTY, "connect", False),
+        (ClassicState.EMPTY, None, True),
+        (ClassicState.PREPARING_REBALANCE, None, True),
+        (ClassicState.PREPARING_REBALANCE, "connect", False),
+    ):
+        group.state, group.protocol_type = state, protocol_type
+        assert told.coordinator.is_expired(A, RETENTION_MS) is is_old, (state, protocol_type)
+    group.state, group.protocol_type, group.state_time = ClassicState.EMPTY, "connect", 1_000
+    assert not told.coordinator.is_expired(A, 999 + RETENTION_MS)
+    assert told.coordinator.is_expired(A, 1_000 + RETENTION_MS)
+
+
+def test_what_is_on_its_way_by_two_commits_is_until_both_have_landed() -> None:
+    told = Told()
+    told.commit(A)
+    ruling = told.coordinator.commit(Commit("g", [NewOffset("t", 0, 6)]), 0)
+    for _ in range(2):
+        told.coordinator.appended(ruling)
+    told.coordinator.committed(ruling, 1)
+    assert told.fetched(A) is ErrorCode.unstable_offset_commit
+    told.coordinator.failed(ruling)
+    assert told.fetched(A) == 6
+    assert not told.coordinator.in_flight
 
 
 def test_an_offset_does_not_expire_beside_another_one_on_its_way() -> None:

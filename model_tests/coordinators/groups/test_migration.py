@@ -12,13 +12,16 @@ from tidegauge.impl.coordinators.fields import INT32, encode_string
 from tidegauge.impl.coordinators.groups.classic.messages import (
     Heartbeat,
     JoinGroup,
+    JoinResponse,
     LeaveGroup,
     Leaving,
+    Left,
     Moment,
     Outcome,
     SyncGroup,
 )
 from tidegauge.impl.coordinators.groups.classic.state import ClassicState, Protocol
+from tidegauge.impl.coordinators.groups.classic.subscriptions import MOST_TOPICS
 from tidegauge.impl.coordinators.groups.classic.turn import ClassicLimits
 from tidegauge.impl.coordinators.groups.consumer.coordinator import ConsumerLimits
 from tidegauge.impl.coordinators.groups.consumer.records import changes, replayed
@@ -33,16 +36,18 @@ from tidegauge.impl.coordinators.groups.consumer.state import (
 from tidegauge.impl.coordinators.groups.coordinator import GroupCoordinator, Limits
 from tidegauge.impl.coordinators.groups.migration.coordinator import Decision
 from tidegauge.impl.coordinators.groups.migration.embedded import (
+    MOST_PLACES,
     Subscription,
     encode_assignment,
     read_assignment,
     read_subscription,
+    version_of,
     without_owned,
 )
 from tidegauge.impl.coordinators.groups.migration.policy import Policy
 from tidegauge.impl.coordinators.groups.record_formats import ConsumerKey, decode_key
 from tidegauge.impl.coordinators.groups.requests import Commit, NewOffset
-from tidegauge.impl.records.batches import RecordError
+from tidegauge.impl.records.batches import InvalidRecordError, RecordError
 from tidegauge.model_tests.harness.cores.known_topics import Known
 from tidegauge.model_tests.harness.cores.migration_abstraction import subscription
 
@@ -386,6 +391,20 @@ def test_what_is_no_subscription_stays_as_it_is() -> None:
     assert [*map(without_owned, (b"", b"\0", b"\0\1\0\0\0\7"))] == [b"", b"\0", b"\0\1\0\0\0\7"]
 
 
+def test_a_transaction_commits_offsets_of_a_consumer_group_by_any_version() -> None:
+    one = Coordinator()
+    one.beat()
+    epoch = one.group.members["c"].epoch
+    asked = Commit(GROUP, (NewOffset("t", 0, 3),), epoch, "c", version=3, topic_ids={"t": TOPIC})
+    assert one.core.commit(asked, 0).error is ErrorCode.unsupported_version
+    assert one.core.commit(attrs.evolve(asked, version=9), 0).error is NONE
+    assert one.core.commit(attrs.evolve(asked, is_transactional=True), 0).error is NONE
+    assert one.core.commit(attrs.evolve(asked, member_id="x"), 0).error is ErrorCode.unknown_member_id
+    one.beat(epoch=-1)
+    anybodys = Commit(GROUP, (NewOffset("t", 0, 3),), version=3)
+    assert one.core.commit(anybodys, 0).error is NONE, "the group is empty"
+
+
 def test_a_classic_member_commits_in_its_generation_by_old_versions_too() -> None:
     one = Coordinator()
     one.beat()
@@ -410,5 +429,128 @@ def test_an_operator_removes_a_static_member_by_its_instance_id_and_a_classic_on
     assert left.error is NONE
     one.decided(decision)
     assert one.core.migration.leave(GROUP, Leaving("c"), KNOWN.topics, at())[0].error is ErrorCode.unknown_member_id
-    one.decided(one.core.migration.leave(GROUP, Leaving("", "i"), KNOWN.topics, at())[1])
+    left, decision = one.core.migration.leave(GROUP, Leaving("", "j"), KNOWN.topics, at())
+    assert (left.error, decision) == (ErrorCode.unknown_member_id, None)
+    left, decision = one.core.migration.leave(GROUP, Leaving("", "i"), KNOWN.topics, at())
+    assert (left, decision is None) == (Left("", "i", NONE), False)
+    one.decided(decision)
     assert one.group.members == {}
+
+
+def test_who_leaves_by_its_member_id_is_who_has_its_instance_id() -> None:
+    one = Coordinator()
+    one.beat()
+    member_id = one.join("", instance_id="i", unique="x").write.response.member_id
+    for leaving, error in (
+        (Leaving("c", "i"), ErrorCode.fenced_instance_id),
+        (Leaving(""), ErrorCode.unknown_member_id),
+        (Leaving(member_id, "i"), NONE),
+    ):
+        assert one.core.migration.leave(GROUP, leaving, KNOWN.topics, at())[0].error is error
+
+
+# --- what classic members are told in a consumer group ---------------------------------------------------------------
+
+
+def test_a_classic_member_is_told_its_id_its_generation_and_its_best_protocol() -> None:
+    one = Coordinator()
+    one.beat()
+    required = one.join("", version=4, unique="x")
+    assert (required.error, required.member_id) == (ErrorCode.member_id_required, "-x")
+    told = one.join("", version=3, unique="y").write.response
+    protocols = (Protocol("p", b""), Protocol("q", b""))
+    asked = JoinGroup(GROUP, "consumer", protocols, "said")
+    assert one.core.migration.join_response(asked, told) == JoinResponse(
+        member_id="-y", generation=told.epoch, protocol_type="consumer", protocol="p"
+    )
+    assert one.core.migration.join_response(asked, attrs.evolve(told, member_id=None)).member_id == "said"
+
+
+def test_a_classic_member_asks_for_its_assignment_by_a_protocol_that_it_has() -> None:
+    one = Coordinator()
+    one.beat()
+    one.join("b")
+    epoch = one.group.members["b"].epoch
+
+    def told(**says: Any) -> Any:
+        made = one.core.migration.sync(SyncGroup(GROUP, epoch, "b", **says), KNOWN.topics, at())
+        return made if isinstance(made, ErrorCode) else (made[1].protocol_type, made[1].protocol)
+
+    assert told() == told(protocol="p") == told(protocol_type="consumer") == ("consumer", "p")
+    assert told(protocol="q") is told(protocol_type="connect") is ErrorCode.inconsistent_group_protocol
+
+
+def test_one_whose_protocols_the_other_classic_members_have_not_is_refused() -> None:
+    one = Coordinator()
+    one.beat()
+    one.join("b")
+    says = Protocol("q", subscription(["t"], [], 0))
+    asked = JoinGroup(GROUP, "consumer", (says,), "d", session_timeout_ms=SESSION_MS)
+    for wrong in (asked, attrs.evolve(asked, protocol_type="connect", protocols=(consumers("p"),))):
+        made = one.core.migration.join(wrong, KNOWN, at())
+        assert (made.error, made.member_id) == (ErrorCode.inconsistent_group_protocol, "d")  # type: ignore[union-attr]
+    both = attrs.evolve(asked, protocols=(says, consumers("p")))
+    assert isinstance(one.core.migration.join(both, KNOWN, at()), Decision)
+
+
+def consumers(name: str) -> Protocol:
+    """A protocol with what a consumer says."""
+    return Protocol(name, subscription(["t"], [], 0))
+
+
+def test_a_join_that_no_group_takes_is_refused_in_a_consumer_group_too() -> None:
+    one = Coordinator()
+    one.beat()
+    asked = JoinGroup(GROUP, "consumer", (consumers("p"),), "d", session_timeout_ms=1)
+    assert one.core.migration.join(asked, KNOWN, at()).error is ErrorCode.invalid_session_timeout  # type: ignore[union-attr]
+
+
+def test_a_classic_member_whose_heartbeats_come_stays_and_is_told_when_there_is_more_for_it() -> None:
+    one = Coordinator(policy=Policy.UPGRADE)
+    one.beat()
+    one.join("b")
+    epoch = one.group.members["b"].epoch
+    one.core.migration.sync(SyncGroup(GROUP, epoch, "b"), KNOWN.topics, at())
+    assert one.core.migration.beat(Heartbeat(GROUP, epoch, "b"), at(SESSION_MS - 1)) is NONE
+    one.core.consumers.watch(one.group.members["c"], GROUP, SESSION_MS, SESSION_MS)
+    assert [*one.core.consumers.time_passed(SESSION_MS)] == []
+    had = frozenset({(TOPIC, 0), (TOPIC, 1)})
+    one.beat(epoch=one.group.members["c"].epoch, owned=had, ms=SESSION_MS)
+    given_back = frozenset(one.group.members["c"].revoking)
+    assert one.core.migration.beat(Heartbeat(GROUP, epoch, "b"), at(SESSION_MS)) is NONE
+    one.beat(epoch=one.group.members["c"].epoch, owned=had - given_back, ms=SESSION_MS)
+    assert one.core.migration.beat(Heartbeat(GROUP, epoch, "b"), at(SESSION_MS)) is ErrorCode.rebalance_in_progress
+
+
+# --- the bytes of consumers ------------------------------------------------------------------------------------------
+
+
+def test_the_version_of_a_subscription_is_that_of_its_assignment_up_to_the_highest() -> None:
+    assert [version_of(says) for says in (b"", b"\0", b"\0\2", b"\0\2more")] == [0, 0, 2, 2]
+    assert [encode_assignment([], version)[:2] for version in (-1, 0, 2, 9)] == [b"\0\0", b"\0\0", b"\0\2", b"\0\3"]
+
+
+@pytest.mark.parametrize(
+    ("topics", "partitions", "is_too_much"),
+    [(1, MOST_PLACES - 1, False), (1, MOST_PLACES, True), (2, MOST_PLACES // 2, True), (2, -1, False)],
+)
+def test_what_one_member_has_is_read_up_to_so_many_topics_and_partitions(
+    topics: int, partitions: int, is_too_much: bool
+) -> None:
+    """Counted before they are read: a count of -1 is none."""
+    indexes = bytes(4 * max(0, partitions))
+    data = b"\0\1" + INT32.pack(topics) + (encode_string("t") + INT32.pack(partitions) + indexes) * topics
+    if is_too_much:
+        with pytest.raises(InvalidRecordError, match=f"more than {MOST_PLACES}"):
+            read_assignment(data)
+    else:
+        assert read_assignment(data) == {("t", 0)} if partitions > 0 else not read_assignment(data)
+
+
+def test_a_subscription_has_so_many_topics_at_most() -> None:
+    def says(count: int) -> bytes:
+        return b"\0\0" + INT32.pack(count) + encode_string("t") * count + INT32.pack(-1)
+
+    assert read_subscription(says(MOST_TOPICS)).topics == {"t"}
+    with pytest.raises(InvalidRecordError, match="at most"):
+        read_subscription(says(MOST_TOPICS + 1))

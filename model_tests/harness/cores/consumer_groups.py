@@ -65,6 +65,8 @@ from tidegauge.spec.kernel.machine import Action
 R = TypeVar("R")
 FAILS_EACH: Final = 3
 SESSION_MS: Final = 1_000
+CLASSIC_SESSION_MS: Final = 10_000
+REBALANCE_MS: Final = 500
 NOW_MS: Final = 1_000_000
 OFTEN: Final = 1_000
 TOPIC_IDS: Final = tuple(f"00000000-0000-0000-0000-00000000000{number}" for number in range(3))
@@ -162,7 +164,7 @@ class ConsumerCores:
             member_name(request.member_id),
             request.epoch,
             instance_id=instance_name(self.machine, request.process),
-            rebalance_timeout_ms=500 if says else -1,
+            rebalance_timeout_ms=REBALANCE_MS if says else -1,
             topics=tuple(map(topic_name, request.topics)),
             expression=expression_of(self.machine, request.expression),
             owned=None if request.owned is None else frozenset(map(self.numbers.place, request.owned)),
@@ -309,13 +311,19 @@ class ConsumerCores:
             yield Change("what it knows to be committed", state.log.group, known)
 
     def timers(self, state: State) -> Iterator[Change]:
-        """Of each member the session runs, of who has to give back the time for that; and of nobody else."""
+        """Of each member the session runs, of who has to give back the time for that; and of nobody else.
+
+        No time goes by here: each ends when its whole length is over.
+        """
         for member_id, (timer, action) in product(range(state.member_ids), TIMERS.items()):
             member = None if state.classic is not None else state.loaded.member(member_id)
-            expected = member is not None and not action(member_id).missing(self.machine, member)
+            expected = None
+            if member is not None and not action(member_id).missing(self.machine, member):
+                session_ms = CLASSIC_SESSION_MS if member.classic else SESSION_MS
+                expected = REBALANCE_MS if timer is ConsumerTimer.REBALANCE else session_ms
             key = ConsumerDeadline(GROUP, timer, self.name_of(member_id))
-            if (runs := self.core.consumers.deadlines.get(key) is not None) is not expected:
-                yield Change(f"timers[{member_id}].{timer.value}", expected, runs)
+            if (found := self.core.consumers.deadlines.get(key)) != expected:
+                yield Change(f"timers[{member_id}].{timer.value}", expected, found)
 
     def commits(self, state: State) -> Iterator[Change]:
         """Another member and epoch in each state: all of them would take too long."""

@@ -49,7 +49,9 @@ from tidegauge.model_tests.harness.cores.consumer_abstraction import (
     with_target_of,
 )
 from tidegauge.model_tests.harness.cores.consumer_groups import (
+    CLASSIC_SESSION_MS,
     OFTEN,
+    REBALANCE_MS,
     SESSION_MS,
     ConsumerCores,
     entries,
@@ -76,7 +78,6 @@ from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.machine import Action
 
 NOW: Final = Moment(0, 1_000_000)
-CLASSIC_SESSION_MS: Final = 10_000
 PROTOCOL: Final = "cooperative"
 POLICIES: Final = {
     specified.Policy.DISABLED: Policy.DISABLED,
@@ -231,7 +232,7 @@ class MigrationCores(ConsumerCores):
             self.name_of(request.member_id),
             request.epoch,
             instance_id=instance_name(self.machine, request.process),
-            rebalance_timeout_ms=500 if says else -1,
+            rebalance_timeout_ms=REBALANCE_MS if says else -1,
             topics=tuple(map(topic_name, request.topics)),
             expression="",
             owned=None if request.owned is None else frozenset(map(self.numbers.place, request.owned)),

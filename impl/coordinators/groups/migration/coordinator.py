@@ -135,10 +135,10 @@ class Migration:
         before, after = write.before, write.after
         if after is None or not write.records or not self.rules.downgrades(after):
             return Decision(write)
-        if before is not None and self.rules.downgrades(before):
+        assert before is not None, "a consumer group begins with a member of its own protocol"
+        if self.rules.downgrades(before):
             return Decision(write)
-        is_removal = before is not None and len(after.members) < len(before.members)
-        left = attrs.evolve(after, epoch=before.epoch) if is_removal and before is not None else after
+        left = attrs.evolve(after, epoch=before.epoch) if len(after.members) < len(before.members) else after
         metadata = self.rules.downgraded(left, topics, now.wall_ms)
         self.consumers.forget(write.group_id)
         group = from_log(write.group_id, metadata)
