@@ -96,7 +96,8 @@ def test_a_member_goes_on_in_a_group_that_is_full() -> None:
 @pytest.mark.parametrize("field", ["member_id", "instance_id", "client_id", "client_host", "expression"])
 def test_a_text_that_no_record_has_room_for_is_refused(field: str) -> None:
     core = ConsumerGroups()
-    refused = beat(core, attrs.evolve(asked(), **{field: TOO_LONG}))
+    too_long: dict[str, Any] = {field: TOO_LONG}
+    refused = beat(core, attrs.evolve(asked(), **too_long))
     assert (refused.error, refused.message) == (ErrorCode.invalid_request, "a text is too long")
     assert core.get(GROUP) is None
     assert beat(core, attrs.evolve(asked(), client_id=TOO_LONG[1:])).error is NONE
