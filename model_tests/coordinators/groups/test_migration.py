@@ -502,7 +502,9 @@ def test_a_join_that_no_group_takes_is_refused_in_a_consumer_group_too() -> None
     one = Coordinator()
     one.beat()
     asked = JoinGroup(GROUP, "consumer", (consumers("p"),), "d", session_timeout_ms=1)
-    assert one.core.migration.join(asked, KNOWN, at()).error is ErrorCode.invalid_session_timeout  # type: ignore[union-attr]
+    refused = one.core.migration.join(asked, KNOWN, at())
+    assert isinstance(refused, JoinResponse)
+    assert refused.error is ErrorCode.invalid_session_timeout
 
 
 def test_a_classic_member_whose_heartbeats_come_stays_and_is_told_when_there_is_more_for_it() -> None:
