@@ -57,6 +57,7 @@ from tidegauge.spec.groups.classic import state as spec
 from tidegauge.spec.groups.classic.machine import ClassicGroups
 from tidegauge.spec.groups.classic.state import NONE, Phase, State
 from tidegauge.spec.kernel.bounds import Bounds
+from tidegauge.spec.kernel.changes import Change
 from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.machine import Action
 
@@ -425,6 +426,54 @@ class GroupCores:
         return self.core.classic.get(GROUP) or ClassicGroup(GROUP)
 
     # --- what is compared --------------------------------------------------------------------------------------------
+
+    def differences(self, state: State) -> Iterator[Change]:
+        """Who is waited for, whether the group may be deleted, and what becomes of one that is being deleted."""
+        if self.coordinator is None or state.group is None:
+            return
+        yield from self.timers(state.group, state.member_ids)
+        is_empty = state.group.status is spec.Status.EMPTY and not state.group.members
+        is_there = self.core.is_known(GROUP)
+        nobody = ErrorCode.none if is_there else ErrorCode.group_id_not_found
+        expected = nobody if is_empty else ErrorCode.non_empty_group
+        ruling = self.core.delete_group(GROUP)
+        if ruling.error is not expected:
+            yield Change("deletion of the group", expected.name, ruling.error.name)
+        elif ruling.error is ErrorCode.none and self.core.classic.get(GROUP) is not None:
+            yield from self.deletion_that_fails(ruling)
+
+    def timers(self, group: spec.Group, member_ids: int) -> Iterator[Change]:
+        """Of each member that is watched, and of each id that was given, the session runs; else that of nobody.
+
+        Members are waited for while a rebalance goes on, and then until all have asked for their assignment.
+        """
+        members = {one.member_id: one for one in group.members}
+        is_joining = group.status is spec.Status.PREPARING_REBALANCE
+        is_unsynced = any(member.unsynced for member in group.members)
+        wanted = {(Timer.JOIN, ""): is_joining, (Timer.SYNC, ""): is_unsynced and not is_joining}
+        for number in range(member_ids):
+            is_watched = number in members and members[number].watched
+            wanted[Timer.SESSION, self.name_of(number)] = is_watched or number in group.pending
+        for (timer, member_id), runs in wanted.items():
+            found = self.core.classic.deadlines.get(DeadlineKey(GROUP, timer, member_id))
+            if (found is not None) is not runs or (found is not None and found < NOW.timer_ms):
+                yield Change(f"timers.{timer.value} {member_id}", runs, found)
+
+    def deletion_that_fails(self, ruling: Ruling) -> Iterator[Change]:
+        """While its tombstone is on its way nobody joins and nobody deletes the group; then it is what it was."""
+        core, group = self.core, self.group
+        before = group.state, group.generation, [*group.pending]
+        core.appended(ruling)
+        commit = Commit(GROUP, (NewOffset(TOPIC, 0, 1),))
+        found = core.commit(commit, NOW.wall_ms).error, core.delete_group(GROUP).error
+        expected = ErrorCode.coordinator_not_available, ErrorCode.group_id_not_found
+        if found != expected:
+            yield Change("commit, deletion of a group that is being deleted", expected, found)
+        core.failed(ruling)
+        group = self.group
+        after = group.state, group.generation, [*group.pending]
+        if after != before:
+            yield Change("a group whose deletion was not written", before, after)
 
     def abstraction(self, state: State) -> State:
         """The coordinator, the log, the members, and the responses that are on their way to them."""

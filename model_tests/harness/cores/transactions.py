@@ -17,7 +17,11 @@ from typing import Final
 import attrs
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.coordinators.transactions.coordinator import TransactionConfig, TransactionCoordinator
+from tidegauge.impl.coordinators.transactions.coordinator import (
+    DEFAULT_ID_EXPIRATION_MS,
+    TransactionConfig,
+    TransactionCoordinator,
+)
 from tidegauge.impl.coordinators.transactions.log_format import decode_value
 from tidegauge.impl.coordinators.transactions.messages import (
     AddPartitions,
@@ -27,6 +31,7 @@ from tidegauge.impl.coordinators.transactions.messages import (
     Marker,
     Outstanding,
     ProducerIdNeeded,
+    TransactionFilter,
     VerifyPartitions,
 )
 from tidegauge.impl.coordinators.transactions.metadata import TopicPartition, TransactionMetadata
@@ -53,6 +58,7 @@ from tidegauge.spec.transactions.machine import Transactions
 
 TOPIC: Final = "records"
 TIMEOUT_MS: Final = 1_000
+AT_REST: Final = (spec.Status.EMPTY, spec.Status.COMPLETE_COMMIT, spec.Status.COMPLETE_ABORT)
 
 
 @attrs.define
@@ -138,21 +144,46 @@ class TransactionCores(TransactionClients):
         one = self.log[number]
         key = self.key_of(number)
         records = [(key, one.logged)] if one.logged is not None else []
-        partition = self.log_partition(number)
-        at_once(self.coordinator.load(partition, self.leader_epoch, records))
+        self._load(self.log_partition(number), records)
         self.postpone(self.outstanding(number))
+
+    def _load(self, partition: int, records: list[tuple[bytes, bytes]]) -> None:
+        """What is late, and what comes again, changes nothing: loads and elections of former epochs and of this one."""
+        core, epoch = self.coordinator, self.leader_epoch
+        core.begin_loading(partition, epoch - 1)
+        for another in (epoch - 1, epoch + 1):
+            at_once(core.load(partition, another, [(b"no key", None)]))
+        at_once(core.load(partition, epoch, records))
+        at_once(core.load(partition, epoch, [(b"no key", None)]))
+        core.begin_loading(partition, epoch)
+        core.resign(partition, epoch - 1)
+        assert core.partitions[partition].passed_over == 0, "another load is taken in"
 
     def key_of(self, number: int) -> bytes:
         name = self.names[number].encode()
         return b"\0\0" + len(name).to_bytes(2, "big") + name
 
     def outstanding(self, number: int) -> Outstanding:
-        return self.coordinator.outstanding_of(self.log_partition(number), self.names[number], self.now_ms)
+        """Of the only id in its partition of the log; nothing where that is not known."""
+        found = list(self.coordinator.outstanding(self.log_partition(number), self.now_ms))
+        return found[0] if found else Outstanding()
 
     # --- requests ------------------------------------------------------------------------------------------------
 
     def sent(self, request: Waiting) -> Append[object] | object:
-        """A request reaches the coordinator: a record to append, or the response."""
+        """A request reaches the coordinator: a record to append, or the response.
+
+        At first the record is not in the log, which changes nothing, and the request comes again.
+        """
+        outcome = self.ruled(request)
+        if not isinstance(outcome, Append):
+            return outcome
+        self.coordinator.failed(outcome)
+        assert self.coordinator.committed(outcome, self.now_ms).error is ErrorCode.not_coordinator
+        return self.ruled(request)
+
+    def ruled(self, request: Waiting) -> Append[object] | object:
+        """What the coordinator makes of a request."""
         number = self.machine.id_of(request.producer)
         outcome = self.asked(self.names[number], request, -1)
         if isinstance(outcome, ProducerIdNeeded):
@@ -309,6 +340,47 @@ class TransactionCores(TransactionClients):
         if set(wanted) != set(found):
             yield Change("markers", wanted, found)
         yield from self.told_otherwise(expected)
+        yield from self.in_time(expected)
+        yield from self.listed(expected)
+
+    def in_time(self, expected: spec.State) -> Iterator[Change]:
+        """What the coordinator would abort and forget, if no more was asked: nothing as yet."""
+        core, now_ms = self.coordinator, self.now_ms
+        at_rest = {
+            name: one for name, one in zip(self.names, expected.coordination, strict=True) if one.pending is None
+        }
+        known = {name: one.cached for name, one in at_rest.items() if one.cached not in (None, spec.Metadata())}
+        late = [name for name, one in known.items() if one is not None and self.machine.expired(one) is not None]
+        idle = [name for name, one in known.items() if one is not None and one.status in AT_REST]
+        for what, steps, wanted in (
+            ("overdue", core.overdue(now_ms + TIMEOUT_MS + 1), late),
+            ("overdue already", core.overdue(now_ms), []),
+            ("idle", core.expired(now_ms + DEFAULT_ID_EXPIRATION_MS), idle),
+            ("idle already", core.expired(now_ms), []),
+        ):
+            found = []
+            for append in filter(None, steps):
+                found.append(append.transactional_id)
+                core.failed(append)
+            if sorted(found) != wanted:
+                yield Change(what, wanted, found)
+
+    def listed(self, expected: spec.State) -> Iterator[Change]:
+        """What is told of all ids: each that has a record, in its state."""
+        told = at_once(self.coordinator.list_transactions(TransactionFilter(), self.now_ms))
+        if any(one.cached is None for one in expected.coordination):
+            if told.error is not ErrorCode.coordinator_load_in_progress:
+                yield Change("listed", "COORDINATOR_LOAD_IN_PROGRESS", told)
+            return
+        known = zip(self.names, expected.coordination, strict=True)
+        wanted = {
+            name: (one.cached.status.name.replace("_", "").lower(), self.machine.ongoing(one.cached)[0])
+            for name, one in known
+            if one.cached not in (None, spec.Metadata())
+        }
+        found = {one.transactional_id: (one.state.lower(), one.producer_id) for one in told.transactions}
+        if found != wanted:
+            yield Change("listed", wanted, found)
 
 
 # --- one action of the specification = one function ------------------------------------------------------------------

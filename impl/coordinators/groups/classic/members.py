@@ -156,6 +156,7 @@ class ClassicRules(RebalanceRules):
         turn.respond_to_sync(old, SyncResponse(ErrorCode.fenced_instance_id))
         turn.note(Noted.REPLACED, member=member_id, why=f"in the place of {old.member_id}")
         member = group.replace(old, member_id)
+        self.wait_for_unsynced(turn)
         turn.end_session(old.member_id)
         turn.begin_session(member)
         self.update(turn, request, member, token)
@@ -214,8 +215,7 @@ class ClassicRules(RebalanceRules):
             return
         member = group.members[request.member_id]
         group.unsynced.pop(member.member_id, None)
-        if not group.unsynced:
-            turn.wait_for_syncs(None)
+        self.wait_for_unsynced(turn)
         if group.state is ClassicState.STABLE:
             turn.respond(token, self.assignment_told(group, member))
             return
@@ -223,6 +223,11 @@ class ClassicRules(RebalanceRules):
         turn.respond(former, SyncResponse(TOKEN_TAKEN))
         if group.leader == member.member_id and not group.is_storing:
             self.take_assignment(turn, dict(request.assignments))
+
+    def wait_for_unsynced(self, turn: Turn) -> None:
+        """Nobody is waited for any more once all have asked for their assignment, or have been replaced."""
+        if not turn.group.unsynced:
+            turn.wait_for_syncs(None)
 
     def sync_error(self, group: ClassicGroup, request: SyncGroup) -> ErrorCode:
         """Why there is no assignment for it, now or ever."""
