@@ -64,7 +64,7 @@ from tidegauge.spec.kernel.machine import Action
 GROUP: Final = "group"
 TOPIC: Final = "topic"
 CLIENT: Final = "client"
-NOW: Final = Moment(1_000, 1_000_000)
+SESSION_MS: Final = 7_000
 OFTEN: Final = 1_000
 
 
@@ -128,17 +128,25 @@ class GroupCores:
         self.names: dict[int, str] = {}
         """The member ids that were given, by their numbers."""
         self.clients = GroupClients(machine, roles.clients)
+        self.ticks = 0
+        self.leaving: list[Request] = []
+        """Those who leave, and have no response."""
         self.coordinator: GroupCoordinator | None = self.started()
 
     def close(self) -> None:
         """There is nothing to stop."""
+
+    @property
+    def now(self) -> Moment:
+        """Another time for each action; no session ends by it."""
+        return Moment(1_000 + self.ticks, 1_000_000 + self.ticks)
 
     def started(self) -> GroupCoordinator:
         """A coordinator that has loaded the log."""
         coordinator = self.roles.coordinator(Limits())
         coordinator.classic.rules = self.roles.rules()
         coordinator.offsets.replay(self.entries())
-        self.take(coordinator.take_over(GROUP, NOW))
+        self.take(coordinator.take_over(GROUP, self.now))
         return coordinator
 
     @property
@@ -148,9 +156,12 @@ class GroupCores:
 
     def perform(self, action: Action, before: State) -> None:
         """Do what the action says; it is enabled in the specification."""
+        self.ticks += 1
         STEPS.perform(self, action, before)
         while self.appended and not self.machine.writes_in_two_steps:
             self.commit_first()
+        self.leaving = [one for one in self.leaving if one.error is None]
+        assert self.appended or not self.leaving, "who has left has no response, and nothing is on its way into the log"
 
     # --- the log -----------------------------------------------------------------------------------------------------
 
@@ -165,14 +176,14 @@ class GroupCores:
         is_group = isinstance(appended, GroupWrite)
         records = [group_record(GROUP, appended.metadata)] if is_group else appended.records  # type: ignore[union-attr]
         for key, value in records:
-            self.log.append(build_batch([Record(0, NOW.wall_ms, key, value)]))
+            self.log.append(build_batch([Record(0, self.now.wall_ms, key, value)]))
 
     def commit_first(self) -> None:
         """The first record that is not committed is now."""
         first, place = self.appended.pop(0), len(self.log)
         self.store(first)
         if isinstance(first, GroupWrite):
-            self.take(self.core.group_written(first, place, NOW))
+            self.take(self.core.group_written(first, place, self.now))
         else:
             self.core.committed(first, place)
 
@@ -184,6 +195,7 @@ class GroupCores:
             self.store(one)
         self.appended.clear()
         self.take(self.core.classic.unload())
+        self.leaving.clear()
         self.coordinator = None
 
     def load(self, action: timing.Load, before: State) -> None:
@@ -237,12 +249,13 @@ class GroupCores:
                 tuple(Protocol(str(each), said(request)) for each in self.machine.protocols_of(request.process)),
                 "" if request.member_id == NONE else self.name_of(request.member_id),
                 self.instance_of(request),
+                session_timeout_ms=SESSION_MS,
                 client_id=CLIENT,
                 version=9 if self.machine.requires_id or self.instance_of(request) else 3,
                 unique=str(given),
             ),
             token,
-            NOW,
+            self.now,
         )
 
     def sync(self, request: spec.SyncRequest, token: Request) -> Outcome:
@@ -258,17 +271,17 @@ class GroupCores:
                 tuple(given),
             ),
             token,
-            NOW,
+            self.now,
         )
 
     def heartbeat(self, request: spec.HeartbeatRequest) -> ErrorCode:
         member_id = self.name_of(request.member_id)
         beat = Heartbeat(GROUP, request.generation, member_id, self.instance_of(request))
-        return self.core.classic.heartbeat(beat, NOW)
+        return self.core.classic.heartbeat(beat, self.now)
 
     def leave(self, request: spec.LeaveRequest, token: Request) -> Outcome:
         leaving = Leaving(self.name_of(request.member_id), self.instance_of(request))
-        return self.core.classic.leave(LeaveGroup(GROUP, (leaving,)), token, NOW)
+        return self.core.classic.leave(LeaveGroup(GROUP, (leaving,)), token, self.now)
 
     def commit(self, request: spec.CommitRequest) -> Ruling:
         by = f"{request.member_id}/{request.generation}"
@@ -280,7 +293,7 @@ class GroupCores:
             instance_id=self.instance_of(request),
             version=8,
         )
-        return self.core.commit(commit, NOW.wall_ms)
+        return self.core.commit(commit, self.now.wall_ms)
 
     # --- requests that are sent --------------------------------------------------------------------------------------
 
@@ -310,6 +323,8 @@ class GroupCores:
     def receive_heartbeat(self, action: requests.ReceiveHeartbeat, before: State) -> None:
         error = ErrorCode.none if self.coordinator is None else self.heartbeat(action.request)
         self.check(action, before, error)
+        if self.coordinator is not None and error in (ErrorCode.none, ErrorCode.rebalance_in_progress):
+            self.check_session(action.request.member_id)
         self.clients.told(action.request, self.name_of(action.request.member_id), error)
 
     def receive_commit(self, action: requests.ReceiveCommit, before: State) -> None:
@@ -322,7 +337,8 @@ class GroupCores:
                 self.clients.told(action.request, self.name_of(action.request.member_id), ruling.error)
             if ruling.error is ErrorCode.none:
                 self.core.appended(ruling)
-                self.core.classic.committed_by(GROUP, self.name_of(action.request.member_id), NOW)
+                self.core.classic.committed_by(GROUP, self.name_of(action.request.member_id), self.now)
+                self.check_session(action.request.member_id)
                 self.appended.append(ruling)
 
     def receive_leave(self, action: requests.ReceiveLeave, before: State) -> None:
@@ -330,7 +346,13 @@ class GroupCores:
         self.clients.of[action.request.process].leave()
         self.clients.stop(action.request.process)
         if self.coordinator is not None:
-            self.take(self.leave(action.request, self.asked(NONE)))
+            self.leaving.append(token := self.asked(NONE))
+            self.take(self.leave(action.request, token))
+
+    def check_session(self, member_id: int) -> None:
+        """A member that sends something has all of its session from now on."""
+        ends = self.core.classic.deadlines.get(DeadlineKey(GROUP, Timer.SESSION, self.name_of(member_id)))
+        assert ends == self.now.timer_ms + SESSION_MS, f"the session of {member_id} ends at {ends}"
 
     def check(self, action: requests.Received, before: State, error: ErrorCode | None) -> None:
         """The response has the error that the specification says; none as long as it waits."""
@@ -406,7 +428,7 @@ class GroupCores:
         """A deadline is reached."""
         key = DeadlineKey(GROUP, timer, member_id)
         self.core.classic.deadlines.cancel(key)
-        self.take(self.core.classic.timed_out(key, NOW))
+        self.take(self.core.classic.timed_out(key, self.now))
 
     def end_joining(self, action: timing.EndInitialDelay | timing.ExpireRebalance, before: State) -> None:
         """The wait for the first members is put off while more come: it ends in the end."""
@@ -456,7 +478,7 @@ class GroupCores:
             wanted[Timer.SESSION, self.name_of(number)] = is_watched or number in group.pending
         for (timer, member_id), runs in wanted.items():
             found = self.core.classic.deadlines.get(DeadlineKey(GROUP, timer, member_id))
-            if (found is not None) is not runs or (found is not None and found < NOW.timer_ms):
+            if (found is not None) is not runs:
                 yield Change(f"timers.{timer.value} {member_id}", runs, found)
 
     def deletion_that_fails(self, ruling: Ruling) -> Iterator[Change]:
@@ -465,7 +487,7 @@ class GroupCores:
         before = group.state, group.generation, [*group.pending]
         core.appended(ruling)
         commit = Commit(GROUP, (NewOffset(TOPIC, 0, 1),))
-        found = core.commit(commit, NOW.wall_ms).error, core.delete_group(GROUP).error
+        found = core.commit(commit, self.now.wall_ms).error, core.delete_group(GROUP).error
         expected = ErrorCode.coordinator_not_available, ErrorCode.group_id_not_found
         if found != expected:
             yield Change("commit, deletion of a group that is being deleted", expected, found)
