@@ -64,11 +64,14 @@ def test_bad_input_is_refused_with_the_thing_the_value_and_the_way_out(
     assert cluster.log.end_offset == end, "nothing is half-written"
 
 
-@pytest.mark.parametrize("replicas", [((0, 0),), ((),), ((7,),), ((0, 1), (1, 7))])
-def test_replicas_given_by_hand_must_be_registered_brokers(replicas: tuple[tuple[int, ...], ...]) -> None:
+@pytest.mark.parametrize(
+    ("replicas", "wrong"), [(((0, 0),), 0), (((),), 0), (((7,),), 0), (((0, 1), (1, 7)), 1)]
+)
+def test_replicas_given_by_hand_must_be_registered_brokers(replicas: tuple[tuple[int, ...], ...], wrong: int) -> None:
     cluster = ControlledCluster()
     refused = cluster.commit(cluster.controller.topics.create_on("a", "id", replicas))
     assert refused.error is ErrorCode.invalid_replica_assignment
+    assert refused.message.startswith(f"partition {wrong} on ")
 
 
 def test_replicas_given_by_hand_need_a_live_broker_and_a_partition() -> None:

@@ -46,6 +46,14 @@ EQUIVALENT: Final[Mapping[str, str]] = {
     "`registration.leader in registration.isr`": (
         "a broker leaves every ISR in the decision that fences it, and joins none before it is unfenced"
     ),
+    "impl/controller/elections.py ElectionRules.elect: "
+    "`not registration.isr and (not registration.elr) and ((best := self.best_left(registration)) in live)` -> "
+    "`not registration.elr and (best := self.best_left(registration)) in live`": (
+        "a member of the ISR is unfenced and online (IsrIsUnfenced), so it was elected before"
+    ),
+    "impl/controller/decision.py removes_replicas: "
+    "`new.replicas != old.replicas and (not set(old.replicas) <= set(new.replicas))` -> "
+    "`not set(old.replicas) <= set(new.replicas)`": "of equal lists none lacks a replica: the operand saves two sets",
     "impl/controller/decision.py Decision.propose: `sessions or NO_SESSIONS` -> `sessions`": (
         "who applies a proposal asks whether it has sessions, and None has none either"
     ),

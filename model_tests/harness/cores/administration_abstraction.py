@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
-from typing import Final
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from tidegauge.impl.controller.producer_ids import LAST_PRODUCER_ID
-from tidegauge.impl.controller.reassignments import ongoing_reassignments
+from tidegauge.impl.controller.reassignments import AT_ONCE, ongoing_reassignments
 from tidegauge.impl.metadata.config_resources import ALL_BROKERS
 from tidegauge.impl.metadata.image import ClusterImage, TopicImage
 from tidegauge.impl.partition.registration import PartitionRegistration
@@ -19,6 +19,9 @@ from tidegauge.spec.kernel.changes import Change
 
 BLOCK: Final = 1_000
 GROUP: Final = "group"
+
+Key = tuple[str, int]
+"""A partition: its topic and its number."""
 
 
 class MetadataOfController(FieldByField[State]):
@@ -70,21 +73,35 @@ class MetadataOfController(FieldByField[State]):
         return left
 
     def differences(self, state: State) -> Iterator[Change]:
-        """Which reassignments are told of that are not under way, or the other way round."""
+        """Which reassignments are told of that are not under way, or the other way round: of all, and of some names.
+
+        Nobody is asked for more partitions at once than `AT_ONCE` before others have their turn.
+        """
         wanted = {
             (name_of(name), index)
             for name, topic in enumerate(state.topics)
             for index, partition in enumerate(() if topic is None else topic.partitions)
             if partition.is_reassigned
         }
-        listing = ongoing_reassignments(self.image)
-        try:
-            while True:
-                next(listing)
-        except StopIteration as end:
-            told = {(topic, index) for topic, index, _ in end.value}
-        if told != wanted:
+        _, told = in_slices(ongoing_reassignments(self.image))
+        if sorted(told) != sorted(wanted):
             yield Change("reassignments", wanted, told)
+        some = [(name_of(name), index) for name in range(1, self.machine.names + 1) for index in range(3)]
+        asked = (some * AT_ONCE)[: 2 * AT_ONCE - 1]
+        turns, told = in_slices(ongoing_reassignments(self.image, asked))
+        if (turns, sorted(told)) != (1, sorted(wanted.intersection(asked))):
+            yield Change("reassignments of some", wanted.intersection(asked), told)
+
+
+def in_slices(listing: Generator[int, Any, list[tuple[str, int, PartitionRegistration]]]) -> tuple[int, Sequence[Key]]:
+    """How often others had their turn before a listing ended, and what it told of."""
+    turns = 0
+    while True:
+        try:
+            next(listing)
+        except StopIteration as end:
+            return turns, [(topic, index) for topic, index, _ in end.value]
+        turns += 1
 
 
 def name_of(topic: int) -> str:

@@ -6,13 +6,18 @@ proposal has, and to the elections that it tells of; and the sessions are those 
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Final
 
 from tidegauge.impl.controller.controller import Controller
 from tidegauge.impl.controller.decision import LeaderElected, Proposal
-from tidegauge.impl.metadata.image import ClusterImage
-from tidegauge.impl.metadata.records import PartitionChangeRecord
+from tidegauge.impl.metadata.config_resources import ALL_BROKERS
+from tidegauge.impl.metadata.image import ClusterImage, ControllerRegistration
+from tidegauge.impl.metadata.records import MetadataRecord, PartitionChangeRecord
+from tidegauge.impl.metadata.topic_configs import MIN_INSYNC_REPLICAS
 from tidegauge.impl.partition.registration import PartitionRegistration
+
+ENDPOINTS: Final = (("here", 9093), ("there", 9093))
 
 
 def check_decision(image: ClusterImage, proposal: Proposal[Any]) -> None:
@@ -37,6 +42,44 @@ def check_decision(image: ClusterImage, proposal: Proposal[Any]) -> None:
 def _check_election(told: LeaderElected, record: PartitionChangeRecord, new: PartitionRegistration) -> None:
     expected = (record.topic, record.partition, new.leader, new.leader_epoch)
     assert told[:4] == expected, f"told of {told} where {expected} is elected"
+
+
+def check_group(controller: Controller, proposal: Proposal[Any]) -> None:
+    """Raise AssertionError unless a proposal means the same in a group of decisions that is committed as one."""
+    ahead = controller.ahead()
+    assert ahead.sessions is controller.sessions, "who decides ahead knows other sessions"
+    ahead.expect(proposal)
+    for image in (ahead.image, controller.rebased(proposal).image):
+        assert image.offset == proposal.image.offset, "a group goes on from another offset"
+        assert list(image.partitions()) == list(proposal.image.partitions()), "a group has other partitions"
+        assert image.brokers == proposal.image.brokers, "a group has other brokers"
+
+
+def check_taking_over(controller: Controller, records: Sequence[MetadataRecord], now_ms: int) -> None:
+    """Raise AssertionError unless who takes over behind these records says who it is, where, and what goes for all.
+
+    It says so once: where it is only if that is news. Another one of the same rules does it, and resigns.
+    """
+    successor = type(controller)(controller.node_id, controller.config)
+    successor.replay(records)
+    told = successor.image
+    assert told.offset == len(records), "a controller has not read what others have decided"
+    for epoch, endpoint in enumerate((*ENDPOINTS, *ENDPOINTS[1:]), told.controller_epoch + 1):
+        known, proposal = told.controllers.get(controller.node_id), successor.take_over(epoch, now_ms, endpoint)
+        here = ControllerRegistration(controller.node_id, *endpoint)
+        has_setting = MIN_INSYNC_REPLICAS in told.broker_configs.get(ALL_BROKERS, {})
+        count = 1 + (known != here) + (not has_setting)
+        assert len(proposal.records) == count, f"{proposal.records} are written by who takes over at {endpoint}"
+        successor.apply(proposal)
+        assert told.controller_epoch == epoch, "a controller takes over in its own epoch"
+        assert told.controllers[controller.node_id] == here, "brokers look for the controller elsewhere"
+        assert MIN_INSYNC_REPLICAS in told.broker_configs[ALL_BROKERS], "brokers may have settings that differ"
+        check_sessions(successor)
+        for deadline in successor.sessions.values():
+            wanted = now_ms + controller.config.broker_session_timeout_ms
+            assert deadline == wanted, f"a session that expires at {deadline}, not {wanted}"
+    successor.resign()
+    assert successor.next_deadline_ms is None, "who has resigned has sessions"
 
 
 def check_sessions(controller: Controller) -> None:

@@ -8,7 +8,12 @@ from typing import TypeVar
 from tidegauge.impl.controller.controller import Controller
 from tidegauge.impl.controller.decision import ControllerEffect, MetadataAppended, Proposal
 from tidegauge.impl.metadata.records import MetadataRecord
-from tidegauge.model_tests.harness.cores.decisions import check_decision, check_sessions
+from tidegauge.model_tests.harness.cores.decisions import (
+    check_decision,
+    check_group,
+    check_sessions,
+    check_taking_over,
+)
 
 T = TypeVar("T")
 
@@ -31,11 +36,14 @@ class MemoryMetadataLog:
     def elect(self, controller: Controller, now_ms: int) -> None:
         """Make a new controller, which knows nothing yet, the active one."""
         controller.replay(self._records)
+        check_taking_over(controller, self._records, now_ms)
         self.commit(controller, controller.take_over(controller.controller_epoch + 1, now_ms))
 
     def commit(self, controller: Controller, proposal: Proposal[T]) -> T:
         """Commit and apply a proposal, and check what it says of itself; returns its response."""
         check_decision(controller.image, proposal)
+        if proposal.records:
+            check_group(controller, proposal)
         self._records.extend(proposal.records)
         end_offset = controller.image.offset + len(proposal.records)  # tests let a former controller go on
         effects = controller.apply(proposal)

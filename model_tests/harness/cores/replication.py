@@ -44,6 +44,8 @@ from tidegauge.spec.replication.machine import Replication
 
 TOPIC: Final = "records"
 PARTITION: Final = 0
+ELSEWHERE: Final = "elsewhere"
+"""A topic of brokers that are not registered."""
 NOT_REGISTERED: Final = -1
 
 T = TypeVar("T")
@@ -232,6 +234,7 @@ class Cores:
     # --- the shell's part ------------------------------------------------------------------------------------------
 
     def _founding_records(self) -> list[MetadataRecord]:
+        """The machine's partition, and another one behind it that none of its brokers has and nobody leads."""
         machine = self.machine
         everyone = tuple(range(machine.brokers))
         return [
@@ -243,6 +246,8 @@ class Cores:
             ConfigRecord(TOPIC, "min.insync.replicas", str(machine.min_insync_replicas)),
             ConfigRecord(TOPIC, "unclean.leader.election.enable", str(machine.unclean_leader_election).lower()),
             PartitionRecord(TOPIC, PARTITION, everyone, machine.initial_isr or everyone, machine.initial_leader),
+            TopicRecord(ELSEWHERE, ELSEWHERE),
+            PartitionRecord(ELSEWHERE, PARTITION, (machine.brokers + 1,), (), spec.NONE),
         ]
 
     def activate_controller(self) -> Controller:

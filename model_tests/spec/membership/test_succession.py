@@ -12,10 +12,10 @@ import pytest
 
 from tidegauge.impl.controller import membership as impl
 from tidegauge.impl.controller.config import ControllerConfig
-from tidegauge.impl.controller.elections import ElectionRules
-from tidegauge.impl.controller.replica_lists import ReplicaListRules
+from tidegauge.impl.controller.controller import Controller
 from tidegauge.impl.metadata.image import BrokerRegistration, ClusterImage
 from tidegauge.impl.metadata.records import RegisterBrokerRecord
+from tidegauge.impl.partition.messages import UNKNOWN_BROKER_EPOCH
 from tidegauge.model_tests.spec.counts import counted
 from tidegauge.spec.kernel.explorer import Stop, explore
 from tidegauge.spec.kernel.machine import Action, NotEnabled
@@ -180,8 +180,32 @@ def registration(process: Process, incarnation: str) -> RegisterBrokerRecord:
     )
 
 
+def is_refused(
+    image: ClusterImage, process: RegisterBrokerRecord, contact: impl.Contact, *, earlier_is_gone: bool = False
+) -> bool:
+    """Whether a controller of this image refuses the process; it registers it else."""
+    proposal = Controller(9, ControllerConfig(), image).members.register(
+        process.broker_id,
+        host=process.host,
+        port=process.port,
+        listeners=process.listeners,
+        directories=process.directories,
+        incarnation_id=process.incarnation_id,
+        contact=contact,
+        earlier_is_gone=earlier_is_gone,
+    )
+    assert (proposal.response == UNKNOWN_BROKER_EPOCH) == (not proposal.records)
+    return not proposal.records
+
+
+def nameless(image: ClusterImage) -> ClusterImage:
+    """The same, where the registered process has not said which one it is."""
+    found = ClusterImage()
+    found.brokers[0] = image.brokers[0]._replace(incarnation_id="")
+    return found
+
+
 def test_the_controller_refuses_a_registration_as_in_the_specification() -> None:
-    rules = impl.RegistrationRules(elections := ElectionRules(ControllerConfig()), ReplicaListRules(elections))
     decided = set()
     for state in reachable():
         if (known := state.registered) is None:
@@ -204,6 +228,12 @@ def test_the_controller_refuses_a_registration_as_in_the_specification() -> None
                 continue
             refused = MACHINE.guard(state, Register(process)) == "DUPLICATE_BROKER_REGISTRATION"
             contact = impl.Contact(known.contact.value)
-            assert rules.is_duplicate(image, registration(process, "b"), contact) == refused, (state, process)
+            second = registration(process, "b")
+            assert is_refused(image, second, contact) == refused, (state, process)
+            assert not is_refused(image, second, contact, earlier_is_gone=True)
+            assert not is_refused(image, second._replace(incarnation_id="a"), contact), "it is the one that is known"
+            assert not is_refused(image, second._replace(incarnation_id=""), contact), "it does not say which it is"
+            assert not is_refused(nameless(image), second, contact), "nobody has said which is known"
+            assert not is_refused(image, second._replace(broker_id=1), contact), "there is no other one"
             decided.add((known.contact, known.has_session, refused))
     assert len(decided) == 8, "each contact with either outcome, but an open one; and no session"

@@ -20,7 +20,16 @@ from tidegauge.model_tests.harness.cores import abstraction, steps
 from tidegauge.model_tests.harness.cores.extensions import shutdown
 from tidegauge.model_tests.harness.cores.extensions.shutdown import NO_NOTE, ShutdownCores
 from tidegauge.model_tests.harness.cores.message_parts import Additions
-from tidegauge.model_tests.harness.cores.replication import CORRECT, NOTHING, PARTITION, TOPIC, Broker, Cores, Roles
+from tidegauge.model_tests.harness.cores.replication import (
+    CORRECT,
+    ELSEWHERE,
+    NOTHING,
+    PARTITION,
+    TOPIC,
+    Broker,
+    Cores,
+    Roles,
+)
 from tidegauge.model_tests.harness.performing import Steps, on
 from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.kernel.parts import parts_of, with_part
@@ -38,6 +47,13 @@ from tidegauge.spec.replication.extensions.directories import (
 )
 from tidegauge.spec.replication.extensions.shutdown import CleanStop, Stop, StopUnasked
 from tidegauge.spec.replication.machine import Replication
+
+REFUSED_REPORTS: Final = (
+    (ELSEWHERE, PARTITION, ErrorCode.not_leader_or_follower),
+    (TOPIC, PARTITION + 1, ErrorCode.unknown_topic_or_partition),
+    ("nowhere", PARTITION, ErrorCode.unknown_topic_or_partition),
+)
+"""Reports of replicas that no broker of the machine has."""
 
 
 def refuse_replica_offline(cores: Cores, action: ReplicaOffline) -> ErrorCode | None:
@@ -152,6 +168,9 @@ def replica_online(cores: DirectoryCores, action: ReplicaOnline) -> None:
     where = cores.directories[action.broker]
     error = cores.commit(cores.controller.directories.assign(action.broker, TOPIC, PARTITION, where))
     assert error is ErrorCode.none, error.name
+    for topic, partition, refusal in REFUSED_REPORTS:
+        refused = cores.controller.directories.assign(action.broker, topic, partition, where)
+        assert (refused.response, refused.records) == (refusal, ()), f"a report of a replica in {topic}-{partition}"
 
 
 def lose_tail(cores: DirectoryCores, action: LoseTail) -> None:
@@ -197,8 +216,20 @@ def restart(cores: DirectoryCores, action: faults.Restart) -> None:
     steps.restart(cores, action)
 
 
+def check_directories(cores: DirectoryCores, number: int) -> None:
+    """Raise AssertionError unless a replica is online if its process names the directory where the replica is known."""
+    known = cores.controller.image.topics[TOPIC].directories[PARTITION, number]
+    for named in ((), (known,)):
+        proposal = cores.controller.members.register(number, host="", port=0, directories=named)
+        partition = proposal.image.partition(TOPIC, PARTITION)
+        assert partition is not None
+        is_offline = number in partition.offline_replicas
+        assert is_offline == (known not in named), f"a process that names {named} has its replica in {known}"
+
+
 def register(cores: DirectoryCores, action: faults.Register) -> None:
     number = action.broker
+    check_directories(cores, number)
     if number in cores.registration.offline_replicas:
         cores.directories[number] = f"{number}/{cores.metadata_log.end_offset}"
     shutdown.register_process(cores, number, directories=(cores.directories[number],))

@@ -67,7 +67,7 @@ class ReassignmentCores(ReplicationCores):
         first = self._initial
         return [
             record._replace(replicas=assigned(first), isr=first.isr, leader=first.leader)
-            if isinstance(record, PartitionRecord)
+            if isinstance(record, PartitionRecord) and record.topic == TOPIC
             else record
             for record in super()._founding_records()
         ]
