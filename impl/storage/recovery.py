@@ -170,8 +170,7 @@ def recover_segments(
         checkpointed = without_point(directory, checkpointed, work.end_offset, why)
     if is_rejected or reason:  # an epoch that a batch contradicts may be right, and the batch damaged
         work = again(work, checkpointed)
-        doubt = reason and contradiction(work.segments, entries or (), is_clean=is_clean)
-        reason = work.contradiction or doubt
+        reason = work.contradiction or contradiction(work.segments, entries or (), is_clean=is_clean)
     if reason:
         reject(directory, reason)
         work = again(work, checkpointed, believes=False)
@@ -326,10 +325,7 @@ class _Recovering:
             self._later.append((base, True))
             self._strays.set_aside(base, f"the log ends at {end}, and nothing beyond {self._flushed} was flushed")
             return False
-        if self._known.may_have_gaps:
-            log_event(LOGGER, logging.INFO, "gap of a compacted log", log=self._directory, start=end, end=base)
-        else:
-            self._add_gap(end, base, "no segment holds them")
+        self._add_gap(end, base, "no segment holds them")
         return True
 
     def _take_in(self, base: int, waiting: list[int]) -> None:
@@ -341,6 +337,9 @@ class _Recovering:
         if not self._is_believed(segment, limit):
             segment = self._read(segment, waiting)
         self.segments.append(segment)
+        if self._known.may_have_gaps and waiting and segment.next_offset < waiting[0] <= self._flushed:
+            start, segment.next_offset = segment.next_offset, waiting[0]
+            log_event(LOGGER, logging.INFO, "gap of a compacted log", log=self._directory, start=start, end=waiting[0])
 
     def _is_believed(self, segment: Segment, limit: int | None) -> bool:
         known = self._known
@@ -387,8 +386,6 @@ class _Recovering:
                 return self._segment(base)
             if segment.next_offset != limit and not is_known:
                 self._tell_end_in_damage(segment)
-        elif limit is not None and segment.next_offset < limit <= self._flushed and self._known.may_have_gaps:
-            segment.next_offset = limit
         for extent in segment.damaged.values():
             told = "" if self._noted is None else self._noted.told(extent.start, extent.end)
             reason = f"{segment.path(LOG_SUFFIX)} is damaged at position {extent.position}{told}"

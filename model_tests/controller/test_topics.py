@@ -64,9 +64,7 @@ def test_bad_input_is_refused_with_the_thing_the_value_and_the_way_out(
     assert cluster.log.end_offset == end, "nothing is half-written"
 
 
-@pytest.mark.parametrize(
-    ("replicas", "wrong"), [(((0, 0),), 0), (((),), 0), (((7,),), 0), (((0, 1), (1, 7)), 1)]
-)
+@pytest.mark.parametrize(("replicas", "wrong"), [(((0, 0),), 0), (((),), 0), (((7,),), 0), (((0, 1), (1, 7)), 1)])
 def test_replicas_given_by_hand_must_be_registered_brokers(replicas: tuple[tuple[int, ...], ...], wrong: int) -> None:
     cluster = ControlledCluster()
     refused = cluster.commit(cluster.controller.topics.create_on("a", "id", replicas))

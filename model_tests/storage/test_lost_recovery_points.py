@@ -177,6 +177,49 @@ def test_a_high_watermark_beyond_what_a_segment_reaches_tells_of_nothing(high_wa
     assert (log.log_end_offset, readable(log)) == (END, without())
 
 
+def without_segments(*kept: int) -> SimulatedDisk:
+    """Closed in order, and of its files only these segments are left, and the leader epochs, which begin at 4."""
+    disk = written()
+    for name in disk.list_directory(DIRECTORY):
+        if name.endswith((SNAPSHOT_SUFFIX, LOG_SUFFIX)) and name not in [file_name(base, LOG_SUFFIX) for base in kept]:
+            disk.remove(f"{DIRECTORY}/{name}")
+    if not kept:
+        path = f"{DIRECTORY}/{checkpoints.LEADER_EPOCH_CHECKPOINT}"
+        disk.remove(path)
+        disk.open(path, create=True).append(b"0\n2\n2 4\n3 8\n")
+    return disk
+
+
+@pytest.mark.parametrize(("high_watermark", "end"), [(END, END), (10**15, 0)])
+def test_a_log_without_segments_ends_at_its_high_watermark_if_one_segment_reaches_so_far(
+    high_watermark: int, end: int
+) -> None:
+    """What is gone begins where the leader epochs begin."""
+    log = opened(without_segments(), recovery_point=0, high_watermark=high_watermark)
+    assert log.log_end_offset == end
+    assert [(gap.start, gap.end) for gap in log.damage.gaps] == ([(4, end)] if end else [])
+
+
+def test_a_segment_behind_the_end_that_a_clean_stop_has_noted_leaves_the_end_in_doubt(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It has batches, and nothing says that they were flushed: it is set aside."""
+    log = opened(without_segments(0, 8), recovery_point=4, high_watermark=0)
+    assert (log.log_end_offset, readable(log)) == (4, [0, 1, 2, 3])
+    assert log.recovery.strays == (f"{file_name(8, LOG_SUFFIX)}.stray",)
+    assert [line for line in caplog.messages if line.startswith("log end in doubt")]
+    assert (log.recovery.may_end_early, log.recovery.lost_nothing) == (True, False)
+
+
+def test_at_the_end_that_a_snapshot_tells_no_batch_is_missing_that_could_bear_out_a_leader_epoch() -> None:
+    """The last batch alone has another epoch than is noted of it: that is no reason to refuse it."""
+    disk = written(last_epoch=4)
+    flip(disk, ACTIVE, 3, 15)
+    log = opened(disk, recovery_point=0, high_watermark=0)
+    assert (log.damage.gaps, readable(log)) == ([], without())
+    assert log.epochs.entries[-1] == (5, END - 1)
+
+
 def test_after_a_crash_a_high_watermark_beyond_the_end_is_no_damage() -> None:
     disk = written(clean=False)
     disk.open(ACTIVE).truncate(2 * len(batch(0)))

@@ -151,6 +151,53 @@ def test_a_file_that_fits_a_window_is_read_once(monkeypatch: pytest.MonkeyPatch)
     assert positions == [0]
 
 
+def test_a_batch_of_the_epoch_before_it_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only one of a new epoch may have changed so that the next one tells."""
+    for epochs, looks in (([1] * LIMIT, LIMIT), ([1] * 4 + [2] * 5, LIMIT + 2)):  # the first one's epoch is new, too
+        content = b"".join(map(batch, range(LIMIT), epochs))
+        assert looked_at(content, monkeypatch) == looks + (epochs[0] == epochs[-1])
+
+
+def looked_at(content: bytes, monkeypatch: pytest.MonkeyPatch) -> int:
+    """How many checksums are looked at until all is found."""
+    counted: list[int] = []
+
+    def counting(buffer: bytes, position: int) -> BatchHeader:
+        counted.append(position)
+        return checked_header(buffer, position)
+
+    monkeypatch.setattr(surveying, "checked_header", counting)
+    assert len(found(content)) == LIMIT
+    return len(counted)
+
+
+def test_a_damaged_length_has_no_more_read_than_a_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may say that the batch goes on for gigabytes."""
+    content = bytearray(b"".join(map(batch, range(LIMIT))))
+    struct.pack_into(">i", content, len(batch(0)) + BASE_OFFSET_SIZE, 1 << 30)
+    file, sizes = file_of(bytes(content)), []
+    inner = file.read
+
+    def counting(position: int, size: int) -> bytes:
+        sizes.append(size)
+        return inner(position, size)
+
+    monkeypatch.setattr(surveying, "_SCAN_BYTES", 2 * len(batch(0)))
+    monkeypatch.setattr(file, "read", counting)
+    assert len(list(survey(file, BOUNDS))) == LIMIT, "the damage stands for one batch"
+    assert max(sizes) <= 2 * len(batch(0)) < len(content) // 4
+
+
+def test_batches_in_the_record_of_a_damaged_batch_are_passed_over_by_its_length() -> None:
+    """They follow each other like batches of the log."""
+    outer = bytearray(build_batch([Record(1, 0, None, batch(2) + batch(3) + batch(4))]))
+    outer[CRC_POSITION] ^= 1
+    content = batch(0) + bytes(outer) + batch(2) + batch(3)
+    first, size = len(batch(0)), len(batch(2))
+    damaged = DamagedExtent(first, len(outer), 1, 2)
+    assert found(content) == [(0, 0), damaged, (first + len(outer), 2), (first + len(outer) + size, 3)]
+
+
 BASE_OFFSET_SIZE: Final = 8
 OFFSETS: Final = (0, 260, 263)
 """Where the batches of `several` begin; zeroes in the first bytes of an offset make it another one, and not 0."""

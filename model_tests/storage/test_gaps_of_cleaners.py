@@ -1,0 +1,123 @@
+"""Kafka's cleaner leaves segments that end before the next one begins: where a cleaner was that is no damage."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidegauge.impl.ports.simulated_disk import SimulatedDisk
+from tidegauge.impl.records.payload import decode_batches
+from tidegauge.impl.storage.log import Log
+from tidegauge.impl.storage.segment_names import SNAPSHOT_SUFFIX, file_name
+from tidegauge.model_tests.storage.test_damage import (
+    ACTIVE,
+    CLOSED,
+    CONFIG,
+    DIRECTORY,
+    END,
+    FIELDS,
+    batch,
+    flip,
+    readable,
+    without,
+    written,
+)
+
+
+def cleaned(kept: int) -> SimulatedDisk:
+    """The cleaner has left so many of the four records of the middle segment, and no file if it has left none."""
+    disk = written()
+    if kept:
+        disk.open(CLOSED).truncate(kept * len(batch(0)))
+    else:
+        disk.remove(CLOSED)
+    return disk
+
+
+def opened(
+    disk: SimulatedDisk, point: int = END, *, cleaner: bool = True, clean: bool = True, all_: bool = True
+) -> Log:
+    """`cleaner`: whether one was at the log; `all_`: all of it is read."""
+    known = {"recovery_point": point, "clean_shutdown": clean, "reads_all": all_, "may_have_gaps": cleaner}
+    return Log.open(disk, DIRECTORY, CONFIG, 0, **known)
+
+
+def found(log: Log) -> list[int]:
+    """The records that a reader finds who goes on behind each."""
+    return found_below(log, log.log_end_offset)
+
+
+def found_below(log: Log, end: int) -> list[int]:
+    """The same up to an offset."""
+    offset, offsets = log.log_start_offset, list[int]()
+    while offset < end:
+        (record,) = decode_batches(log.read(offset, 1))
+        offsets.append(record.offset)
+        offset = record.offset + 1
+    return offsets
+
+
+@pytest.mark.parametrize("all_", [False, True], ids=["as it was closed", "all is read"])
+@pytest.mark.parametrize("clean", [False, True], ids=["after a crash", "after a clean stop"])
+@pytest.mark.parametrize("kept", [0, 1, 3])
+def test_readers_pass_over_what_a_cleaner_has_left_out(kept: int, clean: bool, all_: bool) -> None:
+    log = opened(cleaned(kept), clean=clean, all_=all_)
+    assert found(log) == without(*range(4 + kept, 8))
+    assert (log.log_end_offset, log.damage.gaps, log.recovery.lost_nothing) == (END, [], True)
+    assert log.append_as_leader(batch(END), 3, 0).last_offset == END
+    assert found(log) == [*without(*range(4 + kept, 8)), END]
+
+
+@pytest.mark.parametrize("all_", [False, True], ids=["as it was closed", "all is read"])
+@pytest.mark.parametrize("kept", [0, 1, 3])
+def test_where_no_cleaner_was_the_same_is_a_loss(kept: int, all_: bool) -> None:
+    log = opened(cleaned(kept), cleaner=False, all_=all_)
+    assert [(gap.start, gap.end) for gap in log.damage.gaps] == [(4 + kept, 8)]
+    assert readable(log) == without(*range(4 + kept, 8))
+
+
+@pytest.mark.parametrize("all_", [False, True], ids=["as it was closed", "all is read"])
+def test_a_log_goes_on_in_the_empty_segment_behind_what_a_cleaner_has_left_out(all_: bool) -> None:
+    """The log was rolled, and no record came after that: its end is where that segment begins."""
+    disk = cleaned(2)
+    disk.open(ACTIVE).truncate(0)
+    disk.remove(f"{DIRECTORY}/{file_name(END, SNAPSHOT_SUFFIX)}")
+    log = opened(disk, 8, all_=all_)
+    assert (log.log_end_offset, log.damage.gaps, log.recovery.strays) == (8, [], ())
+    assert found_below(log, 6) == [0, 1, 2, 3, 4, 5]
+    assert log.append_as_leader(batch(8), 3, 0).last_offset == 8
+    assert found(log) == [0, 1, 2, 3, 4, 5, 8]
+
+
+def test_a_segment_that_ends_early_is_not_read_for_it() -> None:
+    assert opened(cleaned(2), all_=False).recovery.scanned_segments == 0
+    assert opened(cleaned(2), all_=False, cleaner=False).recovery.scanned_segments > 0
+
+
+@pytest.mark.parametrize(("number", "gap"), [(0, (4, 5)), (1, (5, 8))])
+def test_what_is_damaged_is_a_gap_though_a_cleaner_was_there(number: int, gap: tuple[int, int]) -> None:
+    """Behind damage the last batch of a file is believed only if it ends where the next file begins."""
+    disk = cleaned(3)
+    flip(disk, CLOSED, number, FIELDS["value"])
+    log = opened(disk)
+    assert [(one.start, one.end) for one in log.damage.gaps] == [gap]
+
+
+def test_after_a_crash_nothing_follows_a_segment_that_ends_before_what_was_flushed() -> None:
+    """No cleaner touches what was not flushed: what lies behind is not the log's."""
+    log = opened(cleaned(2), 4, clean=False)
+    assert (log.log_end_offset, found(log)) == (6, [0, 1, 2, 3, 4, 5])
+    assert log.recovery.strays == (f"{ACTIVE.rpartition('/')[2]}.stray",)
+
+
+def test_a_batch_may_leap_over_a_recovery_point_that_nothing_bears_out() -> None:
+    """Where no cleaner was, a batch that leaves out the offset at which the log is said to have ended has changed."""
+    disk = written()
+    content = disk.files()[ACTIVE]
+    size = len(batch(0))
+    file = disk.open(ACTIVE)
+    file.truncate(size)
+    file.append(content[3 * size :])
+    file.close()
+    log = opened(disk, 10**15)
+    assert log.recovery.is_point_rejected
+    assert found(log) == without(9, 10)
