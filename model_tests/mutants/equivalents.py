@@ -69,6 +69,11 @@ EQUIVALENT: Final[Mapping[str, str]] = {
     "`remote is None or fetch.broker_epoch < remote.broker_epoch`": (
         "only a leader has remote replicas: who does not lead knows of none"
     ),
+    "impl/storage/surviving_logs.py _end_offset: `1` -> `2` in `1 << 62`": "no log ends beyond either",
+    "impl/storage/survey.py _Reader.next_candidate: `position + HEADER_SIZE` -> `position - HEADER_SIZE` in "
+    "`position + HEADER_SIZE <= self.size`": (
+        "so near to the end of the file no place is plausible: it only ends the search a few bytes earlier"
+    ),
     "spec/published/kip320/actions.py LeaderIncHighWatermark.guard: guard `if own.hw >= own.end_offset` -> nothing": (
         "who presumes leadership is in its own ISR, in all reachable states, and must have the record at the HW as well"
     ),

@@ -1,4 +1,4 @@
-"""Opening a log closes every file that it only looks into: a broker has thousands of logs, and some thousand descriptors."""
+"""Opening a log closes every file that it only looks into: a broker has thousands of logs, and few descriptors."""
 
 from __future__ import annotations
 

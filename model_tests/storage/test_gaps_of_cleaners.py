@@ -37,8 +37,16 @@ def opened(
     disk: SimulatedDisk, point: int = END, *, cleaner: bool = True, clean: bool = True, all_: bool = True
 ) -> Log:
     """`cleaner`: whether one was at the log; `all_`: all of it is read."""
-    known = {"recovery_point": point, "clean_shutdown": clean, "reads_all": all_, "may_have_gaps": cleaner}
-    return Log.open(disk, DIRECTORY, CONFIG, 0, **known)
+    return Log.open(
+        disk,
+        DIRECTORY,
+        CONFIG,
+        0,
+        recovery_point=point,
+        clean_shutdown=clean,
+        reads_all=all_,
+        may_have_gaps=cleaner,
+    )
 
 
 def found(log: Log) -> list[int]:
