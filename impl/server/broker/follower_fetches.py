@@ -18,6 +18,7 @@ from tidegauge.impl.records.batches import RecordError
 from tidegauge.impl.server import trace
 from tidegauge.impl.server.broker.follower_sessions import FollowerSession
 from tidegauge.impl.server.broker.partition import Partition
+from tidegauge.impl.server.broker.replica_lines import extent_of, tell_truncation
 from tidegauge.impl.server.broker.unfed_followers import PASSING, UnfedFollowers
 from tidegauge.impl.server.requests.reads import partition_responses
 from tidegauge.impl.wire.channel import NoResponseError, UnreachableError
@@ -229,7 +230,7 @@ class FollowerFetches:
             response = PartitionFetchResponse(ErrorCode.unknown_server_error)
         if partition.is_gone:
             return Fetched.NO_RECORDS
-        had = extent_of_log(partition)
+        had = extent_of(partition)
         try:
             accepted = partition.replica.receive_fetch_response(fetch, response, self._clock.now_ms())
             error = response.error
@@ -240,8 +241,9 @@ class FollowerFetches:
         except OSError as failure:  # as good as lost: the next fetch goes on from what the log has taken of it
             self._replicas.storage_failed(partition, failure)
             if not partition.is_gone:
-                self._trace_failure(leader, partition, fetch, response, is_changed=extent_of_log(partition) != had)
+                self._trace_failure(leader, partition, fetch, response, is_changed=extent_of(partition)[:2] != had[:2])
             return Fetched.ERROR
+        tell_truncation(partition, leader, had)
         if reason and not accepted:
             self._unfed.refused(partition, leader, reason, self._clock.steady_ms())
         elif response.records:
@@ -283,8 +285,3 @@ class FollowerFetches:
         self._tracer.log(
             taken, *partition.key, partition.replica, source=leader, fetch=fetch, outcome=outcome, accepted=True
         )
-
-
-def extent_of_log(partition: Partition) -> tuple[int, int]:
-    """Where a log begins and ends."""
-    return partition.log.log_start_offset, partition.log.log_end_offset

@@ -44,6 +44,7 @@ from tidegauge.impl.server.broker.doubled_replicas import DoubledReplicas
 from tidegauge.impl.server.broker.high_watermark_checkpoint import HighWatermarkCheckpoint
 from tidegauge.impl.server.broker.partition import Partition, TopicPartition
 from tidegauge.impl.server.broker.replica_effects import HostedLogUpkeep, ReplicaEffects
+from tidegauge.impl.server.broker.replica_lines import tell_leader_epoch
 from tidegauge.impl.server.broker.replicas_without_room import ReplicasWithoutRoom
 from tidegauge.impl.server.broker.withdrawn_replicas import WithdrawnReplicas
 from tidegauge.impl.server.settings.server_config import ServerConfig
@@ -426,7 +427,9 @@ class HostedPartitions:
     def _apply(
         self, partition: Partition, topic_id: str, registration: PartitionRegistration, controller_epoch: int
     ) -> None:
+        epoch = partition.replica.leader_epoch
         applied = partition.replica.apply_metadata(registration, controller_epoch, self._clock.steady_ms())
+        tell_leader_epoch(partition, epoch)
         if applied and self._tracer.trace is not None:
             self._tracer.replica(
                 trace.events.ApplyMetadata,

@@ -142,8 +142,10 @@ def _log_election(lines: _Lines, before: ClusterImage, after: ClusterImage, elec
             partition=where,
             leader=election.leader,
             leader_epoch=election.leader_epoch,
+            in_sync=_in_sync(before, election),
             why=_why_unclean(before, after, election),
-            next="committed records that this leader lacks are lost, if there are any",
+            next="committed records that this leader lacks are lost: it says where its log ends (leader epoch begun), "
+            "and each replica that returns how much of its log goes (committed records truncated)",
         )
     else:
         lines.log(
@@ -153,6 +155,12 @@ def _log_election(lines: _Lines, before: ClusterImage, after: ClusterImage, elec
             leader=election.leader,
             leader_epoch=election.leader_epoch,
         )
+
+
+def _in_sync(before: ClusterImage, election: LeaderElected) -> list[int] | None:
+    """The replicas that have every committed record, none of which is alive; None where nobody knows of one."""
+    old = before.partition(election.topic, election.partition)
+    return None if old is None else sorted(old.isr | old.elr) or None
 
 
 def _why_unclean(before: ClusterImage, after: ClusterImage, election: LeaderElected) -> str:
