@@ -109,8 +109,23 @@ def unknown_name(name: str, known: Sequence[str], what: str = "column") -> str:
     return f"unknown {what} {name!r}: {meant} a name that begins with _ or meta is left aside"
 
 
+OWN = ("process", "kind", "outcome", "call", "return")
+"""What every operation has, and no table of verdicts."""
+
+
+def is_other_columns(names: Iterable[str]) -> bool:
+    """Whether these are the columns of something else, such as verdicts: none is one that only histories have."""
+    names = set(names)
+    return bool(names) and names.isdisjoint(OWN) and not names <= set(SCHEMA.names)
+
+
 def known_columns(names: Iterable[str], source: str) -> None:
-    """Raise HistoryError for a column that docs/history.md does not know."""
+    """Raise HistoryError for a column that docs/history.md does not know, and for a table of something else."""
+    names = list(names)
+    if is_other_columns(names):
+        raise HistoryError(
+            f"{source} has no histories, its columns are {', '.join(names)}: name a file or folder of some"
+        )
     for name in names:
         if wrong := unknown_name(name, SCHEMA.names):
             raise HistoryError(f"{source}: {wrong}")

@@ -24,6 +24,7 @@ from tidegauge.linearizability.arrow import (
     TOPICS,
     HistoryError,
     from_arrow,
+    is_other_columns,
     known_columns,
     to_arrow,
 )
@@ -130,6 +131,15 @@ def read_in_parts(path: str | Path, operations: int = ROW_GROUP) -> Iterator[Ope
         if cut:
             yield part.slice(0, cut)
         held = [part.slice(cut, len(part))]
+
+
+def is_other_table(path: str | Path) -> bool:
+    """Whether a Parquet file has something else than histories, by its columns; not if it cannot be read."""
+    try:
+        with _opened(path) as file:
+            return is_other_columns(file.schema_arrow.names)
+    except HistoryError:
+        return False
 
 
 def _opened(path: str | Path) -> pq.ParquetFile:

@@ -90,7 +90,7 @@ if ! usable; then
     say "making $VENV with $("$python" --version) ($python)"
     make_environment "$python"
 fi
-say "installing the packages of pyproject.toml (the first time takes a minute or two)"
+say "installing the packages of pyproject.toml (the first time some 700 MB: one minute, or up to eight where disk, network or CPU are slow)"
 : >"$LOG"
 install -e '.[dev]'
 if ! "$VENV/bin/python" -m tidegauge.spark_check.java >/dev/null 2>&1; then
@@ -102,6 +102,6 @@ if ! "$VENV/bin/python" -m tidegauge.spark_check.java >/dev/null 2>&1; then
             "install a JRE, 17 or newer (Debian: apt-get install default-jre-headless), or set JAVA_HOME; then make again"
     fi
 fi
-say "compiling the explorer and the checker (half a minute)"
+say "compiling the explorer and the checker (half a minute of CPU, or some minutes on a slow or busy machine)"
 "$VENV/bin/python" tools/compile.py >>"$LOG" 2>&1 || say "not compiled, so each process will do it: see the end of $LOG"
 say "done"

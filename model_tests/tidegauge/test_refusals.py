@@ -7,12 +7,16 @@ import os
 from pathlib import Path
 
 import attrs
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tidegauge.linearizability import files, jsonl
+from tidegauge.linearizability.arrow import to_arrow
 from tidegauge.linearizability.history import History
 from tidegauge.model_tests.harness.counterexamples.files import FOLDER
 from tidegauge.model_tests.harness.registry import HARNESS
+from tidegauge.model_tests.harness.simulation.options import draw, with_turns
 from tidegauge.model_tests.tidegauge.test_command_line import document, history, run
 
 SMALL = ("explore", "kip320")
@@ -36,6 +40,11 @@ MANY = "give at least 1 and at most"
         ((*SMALL, "--memory", "-5m"), "--memory -5m: give a number of k, m or g, such as 512m or 2g"),
         ((*SMALL, "--bug", "-x"), "kip320 has no bug '-x': choose one of"),
         ((*SMALL, "--memory", "--symmetry"), "--memory requires an argument"),
+        (
+            ("simulate", "--turns", "7:1"),
+            "--turns 7.0:1: the run of seed 1 lasts 1.05 s, and draws nothing from then on",
+        ),
+        (("simulate", "--turns", "0.35:1,1.05:2"), ": give times below that"),
         (("simulate", "--turns", "-x"), "--turns -x: give times and whole numbers"),
         (("simulate", "--seed", "-x"), '--seed: unable to convert "-x" into int'),
         ((*SMALL, "--trace", "folder"), "--trace folder is a folder: name a file"),
@@ -118,6 +127,49 @@ def test_a_run_may_have_the_largest_seed(capsys: pytest.CaptureFixture[str]) -> 
     status, found = document(capsys, "simulate", "--seed", (1 << 62) - 1, "--workers", 1)
     assert status == 0
     assert [each["seed"] for each in found["runs"]] == [(1 << 62) - 1]
+
+
+def test_turns_of_a_run_without_faults_are_refused() -> None:
+    options = attrs.evolve(draw(1), faults={})
+    assert with_turns(options, ()) == options
+    with pytest.raises(ValueError, match=r"^turns 0\.1:3: the run of seed 1 has no faults, so none are drawn"):
+        with_turns(options, ((0.1, 3),))
+    assert with_turns(draw(1), ((0.1, 3),)).turns == ((0.1, 3),)
+
+
+def test_a_folder_may_have_other_tables_which_are_passed_over_and_told(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    folder = tmp_path / "report"
+    tables = folder / "spark" / "anomalies"
+    tables.mkdir(parents=True)
+    pq.write_table(pa.table({"history": [1], "anomaly": ["x"], "partition": [0]}), tables / "a.parquet")
+    status, _, err = run(capsys, "check", folder)
+    assert status == 2
+    assert err == (
+        f"tidegauge: {folder}: there are no histories in the folder, only 1 table without histories, in {tables}; "
+        "name one with some\n"
+    )
+    files.write(folder / "histories.parquet", history(1))
+    status, out, _ = run(capsys, "check", folder)
+    assert status == 0
+    assert f"passed over 1 table without histories, in {tables}\n" in out
+    status, found = document(capsys, "check", folder)
+    assert (status, found["histories"], found["passed_over"]) == (0, 1, [f"{tables}/a.parquet"])
+    status, _, err = run(capsys, "check", tables / "a.parquet")
+    assert status == 2
+    assert "has no histories, its columns are history, anomaly, partition: name a file or folder of some" in err
+
+
+def test_a_history_with_a_misspelt_column_is_not_passed_over(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    table = to_arrow(history(1))
+    names = ["knid" if name == "kind" else name for name in table.column_names]
+    pq.write_table(table.rename_columns(names), tmp_path / "a.parquet")
+    status, _, err = run(capsys, "check", tmp_path)
+    assert status == 2
+    assert "unknown column 'knid': did you mean 'kind'?" in err
 
 
 @pytest.mark.parametrize("name", ["none.jsonl", "none.parquet"])

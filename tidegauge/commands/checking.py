@@ -115,10 +115,11 @@ def check(
         return follow_recording(screen, histories, Level(level), window, wants_more=wants_more)
     if window is not None:
         raise Unusable(f"--window {window}: it is for --follow; without it every operation is looked at")
-    paths = history_files(histories)
+    paths, other = history_files(histories)
     check_places(out, html)
     page, checked = AnomalyPage(0 if html is None else limit, level), list[CheckedFile]()
     screen.header({"histories": " ".join(map(shown, histories)), "level": level})
+    tell_passed_over(screen, other)
     with screen.progress("checking") as advance:
         for number, path in enumerate(paths):
             advance(str(path), number, len(paths))
@@ -136,7 +137,7 @@ def check(
     if html is not None:
         write_text("--html", html, page_of(page, checked, level, status))
         screen.say(f"the page is at {html}")
-    return screen.finish(status, document(checked))
+    return screen.finish(status, {**document(checked), "passed_over": [shown(path) for path in other]})
 
 
 def check_places(out: Path | None, html: Path | None) -> None:
@@ -178,23 +179,50 @@ def page_of(page: AnomalyPage, checked: Sequence[CheckedFile], level: str, statu
     return page.text(facts, words, holds=status is Status.HOLDS, remarks=remarks)
 
 
-def history_files(paths: Sequence[Path]) -> list[Path]:
-    """Every file that was named, and the history files of every folder. Raises Unusable when there is none."""
+def history_files(paths: Sequence[Path]) -> tuple[list[Path], list[Path]]:
+    """Every file that was named, and the history files of every folder; and the other tables in these folders.
+
+    Raises Unusable when there is none of the first.
+    """
     if not paths:
         raise Unusable("no histories to check: name one or more Parquet or JSON lines files, or folders of them")
     found: list[Path] = []
+    other: list[Path] = []
     for path in paths:
         if not path.exists():
             raise Unusable(f"{path}: there is no such file or folder; check the path")
         if not path.is_file() and not path.is_dir():
             raise Unusable(f"{path}: neither a file nor a folder; write the histories to a file and name that")
-        inside = [path] if path.is_file() or is_recording(path) else files_in(path)
+        if path.is_file() or is_recording(path):
+            found.append(path)
+            continue
+        inside = files_in(path)
+        tables = [file for file in inside if file.suffix == PARQUET and files.is_other_table(file)]
+        inside = [file for file in inside if file not in tables]
+        if not inside and tables:
+            raise Unusable(
+                f"{path}: there are no histories in the folder, only {passed_over(tables)}; name one with some"
+            )
         if not inside:
             raise Unusable(
                 f"{path}: there is no {' or '.join(SUFFIXES)} file in the folder, nor {JEPSEN}; name one with histories"
             )
         found += inside
-    return found
+        other += tables
+    return found, other
+
+
+def tell_passed_over(screen: Screen, tables: Sequence[Path]) -> None:
+    """Say which tables of the folders have no histories, if any have none."""
+    if tables:
+        screen.say(f"passed over {passed_over(tables)}\n")
+
+
+def passed_over(tables: Sequence[Path]) -> str:
+    """Tables of something else in words, by their folders."""
+    folders = sorted({shown(table.parent) for table in tables})
+    named = ", ".join(folders[:NAMED]) + (f" and {len(folders) - NAMED} more" if len(folders) > NAMED else "")
+    return f"{say(len(tables), 'table')} without histories, in {named}"
 
 
 def files_in(folder: Path) -> list[Path]:

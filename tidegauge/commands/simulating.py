@@ -15,7 +15,7 @@ from cyclopts import Parameter
 from tidegauge.commands.outputs import check_folder
 from tidegauge.exits import Status, Unusable
 from tidegauge.model_tests.harness.report.model import CampaignRun, Verdict
-from tidegauge.model_tests.harness.simulation.options import Options, read_turns
+from tidegauge.model_tests.harness.simulation.options import Options, read_turns, with_turns
 from tidegauge.model_tests.harness.verification.breeding import Corpus
 from tidegauge.model_tests.harness.verification.bugs_of_campaigns import check_bug_of
 from tidegauge.model_tests.harness.verification.campaigning import (
@@ -145,7 +145,7 @@ def tell_options(screen: Screen, options: Options, asked: Mapping[str, object]) 
 
 def turned(options: Options, turns: str | None) -> Options:
     """Raises ValueError."""
-    return options if turns is None else attrs.evolve(options, turns=read_turns(turns))
+    return options if turns is None else with_turns(options, read_turns(turns))
 
 
 def begun(kept: Corpus, folder: Path | None) -> Corpus:

@@ -246,6 +246,17 @@ def told_turns(turns: tuple[tuple[float, int], ...]) -> str:
     return ",".join(f"{at}:{number}" for at, number in turns)
 
 
+def with_turns(options: Options, turns: tuple[tuple[float, int], ...]) -> Options:
+    """The options of a run that draws other faults from those times on. Raises ValueError where it would draw none."""
+    text, run = told_turns(turns), f"the run of seed {options.seed}"
+    if turns and not options.faults:
+        raise ValueError(f"turns {text}: {run} has no faults, so none are drawn: name another seed")
+    if turns and turns[-1][0] >= options.duration:
+        lasts = f"{options.duration:.3g} s"
+        raise ValueError(f"turns {text}: {run} lasts {lasts}, and draws nothing from then on: give times below that")
+    return attrs.evolve(options, turns=turns)
+
+
 def read_turns(text: str) -> tuple[tuple[float, int], ...]:
     """Raises ValueError for what `told_turns` would not write."""
     turns = []
