@@ -1,0 +1,107 @@
+"""The gaps of a log: what they let a reader have, what is left of them, and the note that goes with them."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tidegauge.impl.ports.simulated_disk import CrashOutcome, SimulatedDisk
+from tidegauge.impl.storage.damage import DAMAGE_NOTE, Damage, Gap, unused_path
+from tidegauge.impl.storage.errors import DamagedLogError
+
+LATER, EARLIER = Gap(7, 9, "zeroed"), Gap(2, 4, "gone")
+NOTE = f"log/{DAMAGE_NOTE}"
+
+
+def damaged(*gaps: Gap) -> tuple[SimulatedDisk, Damage]:
+    """A log of these gaps, with its note."""
+    disk = SimulatedDisk(random.Random(0))
+    disk.make_directory("log")
+    damage = Damage(disk, "log", gaps)
+    if gaps:
+        damage.write_note()
+    return disk, damage
+
+
+def note_after_a_crash(disk: SimulatedDisk) -> bytes | None:
+    """What stable storage has of the note."""
+    disk.crash(names=CrashOutcome.LOST)
+    disk.power_on()
+    return disk.files().get(NOTE)
+
+
+@pytest.mark.parametrize(
+    ("offset", "end"), [(0, 2), (1, 2), (2, None), (3, None), (4, 7), (6, 7), (7, None), (9, 12), (11, 12)]
+)
+def test_a_read_ends_before_the_next_gap_and_none_begins_in_one(offset: int, end: int | None) -> None:
+    _, damage = damaged(LATER, EARLIER)
+    assert (bool(damage), damage.start) == (True, 2)
+    if end is None:
+        with pytest.raises(DamagedLogError, match="gone" if offset < 4 else "zeroed"):
+            damage.readable_end(offset, 12)
+    else:
+        assert damage.readable_end(offset, 12) == end
+        assert damage.readable_end(offset, offset + 1) == offset + 1
+
+
+def test_only_a_log_that_was_whole_is_told_of_its_first_gap() -> None:
+    _, damage = damaged(EARLIER)
+    damage.check(was_whole=False)
+    with pytest.raises(DamagedLogError):
+        damage.check(was_whole=True)
+    damaged()[1].check(was_whole=True)
+
+
+@pytest.mark.parametrize(
+    ("start", "left"), [(2, [EARLIER, LATER]), (3, [EARLIER, LATER]), (4, [LATER]), (8, [LATER]), (9, [])]
+)
+def test_what_lies_below_the_log_start_is_no_gap(start: int, left: list[Gap]) -> None:
+    disk, damage = damaged(EARLIER, LATER)
+    damage.keep_from(start)
+    assert damage.gaps == left
+    assert (note_after_a_crash(disk) is None) == (not left), "the note goes with the last gap, durably"
+
+
+@pytest.mark.parametrize(
+    ("end", "left"),
+    [(12, [(2, 4), (7, 9)]), (8, [(2, 4), (7, 8)]), (7, [(2, 4)]), (3, [(2, 3)]), (2, []), (0, [])],
+)
+def test_what_was_cut_is_no_gap(end: int, left: list[tuple[int, int]]) -> None:
+    disk, damage = damaged(EARLIER, LATER)
+    damage.keep_below(end)
+    assert [(gap.start, gap.end) for gap in damage.gaps] == left
+    assert (note_after_a_crash(disk) is None) == (not left)
+
+
+def test_a_log_that_starts_anew_has_no_gap() -> None:
+    disk, damage = damaged(EARLIER)
+    damage.forget()
+    assert (damage.gaps, note_after_a_crash(disk)) == ([], None)
+
+
+def test_a_note_of_another_process_stays_until_something_is_known() -> None:
+    """A log without a gap loses none: the note is an earlier process's, which opening the log renews."""
+    disk, _ = damaged(EARLIER)
+    whole = Damage(disk, "log")
+    whole.keep_from(3)
+    whole.keep_below(1)
+    assert NOTE in disk.files()
+    whole.renew_note(())
+    assert NOTE in disk.files(), "it is not among the names"
+    whole.renew_note((DAMAGE_NOTE,))
+    assert note_after_a_crash(disk) is None
+    whole.clear_note()
+
+
+def test_a_note_names_each_gap_durably() -> None:
+    disk, damage = damaged(LATER, EARLIER)
+    damage.renew_note(())
+    assert note_after_a_crash(disk) == b"[2, 4): gone\n[7, 9): zeroed\n"
+
+
+def test_a_path_is_unused_with_the_first_number_that_nothing_has() -> None:
+    disk, _ = damaged()
+    for number in ("", ".1", ".2"):
+        assert unused_path(disk, "log/a.stray") == f"log/a.stray{number}"
+        disk.open(f"log/a.stray{number}", create=True)
