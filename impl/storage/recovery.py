@@ -494,7 +494,7 @@ class _Recovering:
     def _find_lost_tail(self, starts_below: int | None) -> None:
         """Where the log ends before its recovery point, the rest is a gap if something else knows of it."""
         end = self.end_offset
-        if self.segments and end == self._flushed >= self._known.high_watermark:
+        if end == self._flushed >= self._known.high_watermark:
             return  # where it was flushed up to: nothing is known beyond that
         known_end = self._known_end()
         if known_end > end:

@@ -8,7 +8,10 @@ import pytest
 
 from tidegauge.impl.ports.simulated_disk import CrashOutcome, SimulatedDisk
 from tidegauge.impl.storage.damage import DAMAGE_NOTE, Damage, Gap, unused_path
-from tidegauge.impl.storage.errors import DamagedLogError
+from tidegauge.impl.storage.errors import CorruptLogError, DamagedLogError
+from tidegauge.impl.storage.recovery import Recovery
+from tidegauge.impl.storage.survey import Around
+from tidegauge.model_tests.storage.test_damage import CLOSED, DIRECTORY, FIELDS, batch, flip, opened, written
 
 LATER, EARLIER = Gap(7, 9, "zeroed"), Gap(2, 4, "gone")
 NOTE = f"log/{DAMAGE_NOTE}"
@@ -98,6 +101,42 @@ def test_a_note_names_each_gap_durably() -> None:
     disk, damage = damaged(LATER, EARLIER)
     damage.renew_note(())
     assert note_after_a_crash(disk) == b"[2, 4): gone\n[7, 9): zeroed\n"
+
+
+@pytest.mark.parametrize(
+    ("found", "changed", "may_end_early", "doubt"),
+    [
+        (Recovery(), False, False, ""),
+        (Recovery(cut_bytes=1), True, True, ""),
+        (Recovery(strays=("a.stray",)), True, False, ""),
+        (Recovery(gaps=(EARLIER,)), True, False, ""),
+        (Recovery(is_point_rejected=True), True, True, "its recovery point is damaged"),
+        (Recovery(ends_in_damage=True), False, True, "it ends in damage"),
+        (Recovery(is_start_in_doubt=True), False, False, "nothing tells where it starts"),
+    ],
+)
+def test_each_thing_that_recovery_finds_says_what_follows(
+    found: Recovery, changed: bool, may_end_early: bool, doubt: str
+) -> None:
+    """Files that have changed are flushed; who may end early, or lacks something, is no clean replica."""
+    assert (found.has_changed_files, found.may_end_early, found.doubt) == (changed, may_end_early, doubt)
+    assert found.lost_nothing == (not doubt and not found.gaps)
+
+
+@pytest.mark.parametrize(("log_start", "gaps"), [(0, [(5, 6)]), (5, [(5, 6)]), (6, [])])
+def test_damage_that_a_read_meets_is_news_once(
+    log_start: int, gaps: list[tuple[int, int]], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Below the log start it is walked over from now on, and is no gap."""
+    disk = written()
+    flip(disk, CLOSED, 1, FIELDS["value"])
+    log = opened(disk)
+    met = CorruptLogError(CLOSED, len(batch(0)))
+    assert log.damage.examine(log.segments[1], Around(), met, log_start)
+    assert not log.damage.examine(log.segments[1], Around(), met, log_start)
+    assert [(gap.start, gap.end) for gap in log.damage.gaps] == gaps
+    assert len([line for line in caplog.messages if line.startswith("damage met")]) == 1
+    assert (f"{DIRECTORY}/{DAMAGE_NOTE}" in disk.files()) == bool(gaps)
 
 
 def test_a_path_is_unused_with_the_first_number_that_nothing_has() -> None:

@@ -125,10 +125,11 @@ def test_what_is_too_far_from_the_segments_base_costs_no_checksum(
     assert is_looked_for(like, Bounds(0), monkeypatch) is is_looked_at
 
 
-def test_no_offset_is_farther_from_its_segments_than_the_index_can_say() -> None:
-    near, far = MAX_RELATIVE_OFFSET, MAX_RELATIVE_OFFSET + 1
-    assert found(batch(0) + batch(near), Bounds(0)) == [(0, 0), (len(batch(0)), near)]
-    assert [piece for piece in found(batch(0) + batch(far), Bounds(0)) if isinstance(piece, DamagedExtent)]
+@pytest.mark.parametrize("base", [0, 1_000])
+def test_no_offset_is_farther_from_its_segments_than_the_index_can_say(base: int) -> None:
+    near, far = base + MAX_RELATIVE_OFFSET, base + MAX_RELATIVE_OFFSET + 1
+    assert found(batch(base) + batch(near), Bounds(base)) == [(0, base), (len(batch(0)), near)]
+    assert [piece for piece in found(batch(base) + batch(far), Bounds(base)) if isinstance(piece, DamagedExtent)]
 
 
 def test_a_file_that_ends_like_a_batch_begins_is_damaged_to_its_end() -> None:

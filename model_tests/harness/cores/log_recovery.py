@@ -10,6 +10,7 @@ disk's, or that of the files beside it.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from random import Random
 from typing import Final
@@ -20,7 +21,7 @@ from tidegauge.impl.partition.transactions import AbortedTransaction
 from tidegauge.impl.ports.simulated_disk import CrashOutcome, SimulatedDisk
 from tidegauge.impl.records.batches import BatchHeader, RecordError, checked_header
 from tidegauge.impl.records.origin import Origin
-from tidegauge.impl.storage import checkpoints
+from tidegauge.impl.storage import checkpoints, recovery
 from tidegauge.impl.storage import segment as stored
 from tidegauge.impl.storage.appends import AppendedBatch
 from tidegauge.impl.storage.config import LogConfig
@@ -56,30 +57,61 @@ LOG: Final = ("tide", 0)
 DIRECTORY: Final = f"{ROOT}/tide-0"
 _CHECKED: Final = 21
 """From here on a batch is as its producer has made it."""
+ENDS_LOW: Final = "log ends below its high watermark"
+IN_DOUBT: Final = "log end in doubt"
+SAID: Final = (ENDS_LOW, IN_DOUBT)
+"""Lines of recovery that say what nothing else does."""
 OTHER_ROOT: Final = "other-logs"
 OTHER: Final = ("ebb", 1)
 CONFIG: Final = LogConfig(index_interval_bytes=150, file_delete_delay_ms=0, retention_ms=-1)
 
 
-def segments_read(machine: Recovery, state: State, *, reads_all: bool) -> int:
-    """How many segments the specification reads when it opens the log; if it does so twice, the second time."""
-    read = 0
+@attrs.define
+class Opening:
+    """What the specification does and says while it opens a log, perhaps twice."""
 
-    class Counting(Recovery):
+    read: int = 0
+    """How many segments it reads; if it does so twice, the second time."""
+    is_cut: bool = False
+    said: set[str] = attrs.field(factory=set)
+    """Of the lines in `SAID`, those that are said at least once."""
+
+
+def opening(machine: Recovery, state: State, *, reads_all: bool) -> Opening:
+    """How the specification opens a log in this state."""
+    found = Opening()
+
+    class Watched(Recovery):
         def taken_in(self, state: State, point: int, *, reads_all: bool) -> Taken:
-            nonlocal read
-            read = 0
-            return super().taken_in(state, point, reads_all=reads_all)
+            found.read = 0
+            taken = super().taken_in(state, point, reads_all=reads_all)
+            found.is_cut |= taken.is_cut
+            if taken.end < state.high_watermark and (taken.segments or not taken.end):
+                found.said.add(ENDS_LOW)
+            is_told = bool(taken.segments or not taken.gaps) and not taken.is_rejected
+            if is_told and self.is_end_unsure(state, taken, point):
+                found.said.add(IN_DOUBT)
+            return taken
 
         def take_in_read(
             self, state: State, taken: Taken, segment: Segment, limit: int | None, point: int, flushed: int
         ) -> None:
-            nonlocal read
-            read += 1
+            found.read += 1
             super().take_in_read(state, taken, segment, limit, point, flushed)
 
-    Counting(**attrs.asdict(machine, recurse=False)).opened(state, reads_all=reads_all)
-    return read
+    Watched(**attrs.asdict(machine, recurse=False)).opened(state, reads_all=reads_all)
+    return found
+
+
+class _Said(logging.Handler):
+    """Which of the lines in `SAID` are said."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: set[str] = set()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.update(line for line in SAID if record.getMessage().startswith(f"{line}:"))
 
 
 class RecoveryCores:
@@ -94,8 +126,9 @@ class RecoveryCores:
         self._point = self._start = self._high_watermark = 0
         self._is_clean, self._knows_start = False, True
         self._machine = machine
-        self._read_wanted: int | None = None
-        """How many segments the last opening had to read; None once something else has happened."""
+        self._opening: Opening | None = None
+        """What the last opening had to do; None once something else has happened."""
+        self._said: set[str] = set()
 
     @property
     def log(self) -> Log:
@@ -104,7 +137,7 @@ class RecoveryCores:
         return self._log
 
     def perform(self, action: Action, before: State) -> None:
-        self._read_wanted = None
+        self._opening = None
         STEPS.perform(self, action, before)
 
     def close(self) -> None:
@@ -265,6 +298,8 @@ class RecoveryCores:
 
     def open(self, action: spec.Open, before: State) -> None:
         latest = max((entry.start_offset for entry in self._written_epochs() or ()), default=0)
+        said = _Said()
+        recovery.LOGGER.addHandler(said)
         self._log = log = Log.open(
             self._disk,
             DIRECTORY,
@@ -279,9 +314,10 @@ class RecoveryCores:
             before_lowering=self._lower,
             note_start=self._note_start,
         )
-        self._is_clean, self._knows_start = False, True
+        recovery.LOGGER.removeHandler(said)
+        self._is_clean, self._knows_start, self._said = False, True, said.lines
         if latest <= log.log_end_offset:  # else a crash has taken what the checkpoint knows, and all is read
-            self._read_wanted = segments_read(self._machine, before, reads_all=action.reads_all)
+            self._opening = opening(self._machine, before, reads_all=action.reads_all)
 
     def _lower(self, offset: int) -> None:
         self._point, self._start = min(self._point, offset), min(self._start, offset)
@@ -337,20 +373,27 @@ class RecoveryCores:
                 yield Change(f"segments[{segment.base}].synced", segment.synced, "less")
         if not expected.damages:
             yield from self._forgotten(expected)
-        if self._read_wanted is None:
-            return
+        if self._opening is not None:
+            yield from self._opened_otherwise(expected, self._opening)
+
+    def _opened_otherwise(self, expected: State, wanted: Opening) -> Iterator[Change]:
+        """What the last opening has done, left and said otherwise."""
         names = set(self._disk.list_directory(DIRECTORY))
         over = [name for name in names if name.endswith((CLEANED_SUFFIX, SWAP_SUFFIX, DELETED_SUFFIX))]
         over += [name for name in names if name.endswith(INDEX_SUFFIX) and name[:20] + LOG_SUFFIX not in names]
         if over:
             yield Change("left over", [], over)
-        recovery = self._log.recovery
-        if recovery.scanned_segments != self._read_wanted:
-            yield Change("segments that are read", self._read_wanted, recovery.scanned_segments)
+        found = self.log.recovery
         is_doubtful = expected.was_rejected or expected.ends_in_damage or expected.start_in_doubt
-        lost_nothing = not recovery.gaps and not is_doubtful
-        if recovery.lost_nothing != lost_nothing:
-            yield Change("all that was flushed is there", lost_nothing, recovery.lost_nothing)
+        may_end_early = wanted.is_cut or expected.was_rejected or expected.ends_in_damage
+        for what, known, told in (
+            ("segments that are read", wanted.read, found.scanned_segments),
+            ("all that was flushed is there", not found.gaps and not is_doubtful, found.lost_nothing),
+            ("the log may have gone on", may_end_early, found.may_end_early),
+            ("what is said", wanted.said, self._said),
+        ):
+            if known != told:
+                yield Change(what, known, told)
 
     def _found_otherwise(self, expected: State) -> Iterator[Change]:
         """What is known of a log before it is opened: its end, its start, its high watermark, its last stop."""
