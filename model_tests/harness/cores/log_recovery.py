@@ -104,11 +104,24 @@ def opening(machine: Recovery, state: State, *, reads_all: bool) -> Opening:
 
 
 class _Said(logging.Handler):
-    """Which of the lines in `SAID` are said."""
+    """Which of the lines in `SAID` are said, to nobody else."""
 
     def __init__(self) -> None:
         super().__init__()
         self.lines: set[str] = set()
+
+    def __enter__(self) -> set[str]:
+        logger = recovery.LOGGER
+        self.before = logger.level, logger.propagate
+        logger.setLevel(logging.WARNING)
+        logger.propagate = False
+        logger.addHandler(self)
+        return self.lines
+
+    def __exit__(self, *_: object) -> None:
+        recovery.LOGGER.removeHandler(self)
+        level, recovery.LOGGER.propagate = self.before
+        recovery.LOGGER.setLevel(level)
 
     def emit(self, record: logging.LogRecord) -> None:
         self.lines.update(line for line in SAID if record.getMessage().startswith(f"{line}:"))
@@ -298,24 +311,22 @@ class RecoveryCores:
 
     def open(self, action: spec.Open, before: State) -> None:
         latest = max((entry.start_offset for entry in self._written_epochs() or ()), default=0)
-        said = _Said()
-        recovery.LOGGER.addHandler(said)
-        self._log = log = Log.open(
-            self._disk,
-            DIRECTORY,
-            CONFIG,
-            0,
-            recovery_point=self._point,
-            log_start_offset=self._start,
-            high_watermark=self._high_watermark,
-            clean_shutdown=self._is_clean,
-            knows_log_start=self._knows_start,
-            reads_all=action.reads_all,
-            before_lowering=self._lower,
-            note_start=self._note_start,
-        )
-        recovery.LOGGER.removeHandler(said)
-        self._is_clean, self._knows_start, self._said = False, True, said.lines
+        with _Said() as said:
+            self._log = log = Log.open(
+                self._disk,
+                DIRECTORY,
+                CONFIG,
+                0,
+                recovery_point=self._point,
+                log_start_offset=self._start,
+                high_watermark=self._high_watermark,
+                clean_shutdown=self._is_clean,
+                knows_log_start=self._knows_start,
+                reads_all=action.reads_all,
+                before_lowering=self._lower,
+                note_start=self._note_start,
+            )
+        self._is_clean, self._knows_start, self._said = False, True, said
         if latest <= log.log_end_offset:  # else a crash has taken what the checkpoint knows, and all is read
             self._opening = opening(self._machine, before, reads_all=action.reads_all)
 
