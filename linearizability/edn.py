@@ -45,7 +45,7 @@ def read(path: str | Path, isolation: Isolation = Isolation.READ_COMMITTED) -> O
     except OSError as error:
         raise HistoryError(f"{path}: cannot be read: {error.strerror}; check its permissions") from error
     except UnicodeDecodeError as error:
-        raise HistoryError(f"{path}: not readable as UTF-8 text ({error})") from error
+        raise HistoryError(f"{path}: not readable as UTF-8 text ({error}); write it again") from error
     return parse(text, str(path), isolation=isolation)
 
 

@@ -97,7 +97,7 @@ def sift_lines(
     try:
         sifted = _sift(lines, first, events=events)
     except UnicodeDecodeError as error:
-        raise HistoryError(f"{source}: not readable as UTF-8 text ({error})") from error
+        raise HistoryError(f"{source}: not readable as UTF-8 text ({error}); write it again") from error
     except _EventError as error:
         raise HistoryError(f"{source}, line {error}: an event, which cannot be read apart from the others") from error
     return sifted.operations, sifted.malformed
@@ -130,7 +130,7 @@ def _sift_file(path: str | Path) -> _Sifted:
     except OSError as error:
         raise HistoryError(f"{path}: cannot be read: {error.strerror}; check its permissions") from error
     except UnicodeDecodeError as error:
-        raise HistoryError(f"{path}: not readable as UTF-8 text ({error})") from error
+        raise HistoryError(f"{path}: not readable as UTF-8 text ({error}); write it again") from error
 
 
 def _sound(sifted: _Sifted, source: str) -> Operations:

@@ -134,7 +134,7 @@ def _read(piece: Split) -> tuple[Operations, Sequence[MalformedLine]]:
         try:
             return edn.parse(content.decode("utf-8"), str(piece.file)), ()
         except UnicodeDecodeError as error:
-            raise HistoryError(f"{piece.file}: not readable as UTF-8 text ({error})") from error
+            raise HistoryError(f"{piece.file}: not readable as UTF-8 text ({error}); write it again") from error
     text = io.TextIOWrapper(io.BytesIO(content), encoding="utf-8")
     return jsonl.sift_lines(text, str(piece.file), first, events=piece.whole)
 

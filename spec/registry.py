@@ -319,6 +319,19 @@ CONSUMERS: Final = Population("process", "processes", consumer_groups.named_proc
 TRANSACTIONAL_IDS: Final = Population("transactional id", "transactional_ids", transactions.named_ids)
 
 
+def _by_fields(what: str, constant: str, *fields: str) -> Population:
+    """Those that actions name in fields of these names, where plain numbers do."""
+
+    def named_in(action: object) -> Iterator[int]:
+        values = (getattr(action, field, None) for field in fields)
+        return (value for value in values if isinstance(value, int))
+
+    return Population(what, constant, named_in)
+
+
+CLIENTS: Final = _by_fields("client", "clients", "client")
+
+
 def _extended(
     name: str, machine: Replication, bugs: Sequence[Bug[Any]], *extensions: type[ReplicationExtension]
 ) -> Registration:
@@ -329,10 +342,23 @@ REGISTRY: Final = Registry(
     Registration(
         "replication", Replication(brokers=2, max_records=1), _models(), tuple(BUGS.values()), populations=(BROKERS,)
     ),
-    Registration("kip320", Kip320(), bugs=tuple(KIP320_BUGS.values())),
-    Registration("kip848", Kip848(), bugs=tuple(bug for bug in KIP848_BUGS.values() if type(bug.model) is Kip848)),
     Registration(
-        "kip848-first", FirstKip848(), bugs=tuple(bug for bug in KIP848_BUGS.values() if type(bug.model) is FirstKip848)
+        "kip320",
+        Kip320(),
+        bugs=tuple(KIP320_BUGS.values()),
+        populations=(_by_fields("replica", "replicas", "leader", "replica", "follower"),),
+    ),
+    Registration(
+        "kip848",
+        Kip848(),
+        bugs=tuple(bug for bug in KIP848_BUGS.values() if type(bug.model) is Kip848),
+        populations=(CLIENTS,),
+    ),
+    Registration(
+        "kip848-first",
+        FirstKip848(),
+        bugs=tuple(bug for bug in KIP848_BUGS.values() if type(bug.model) is FirstKip848),
+        populations=(CLIENTS,),
     ),
     _extended("reassignment", MODELS["reassignment"].machine, reassignment.BUGS, Reassignment),
     _extended(
@@ -391,7 +417,12 @@ REGISTRY: Final = Registry(
         tuple(MIGRATION_MODELS.values()),
         populations=(CONSUMERS,),
     ),
-    Registration("group-loading", GroupLoading(), bugs=tuple(LOADING_BUGS.values())),
+    Registration(
+        "group-loading",
+        GroupLoading(),
+        bugs=tuple(LOADING_BUGS.values()),
+        populations=(_by_fields("member", "members", "member"),),
+    ),
     Registration(
         "committed-reads",
         CommittedReads(transactions=2, partitions=1, incarnations=1),
@@ -404,7 +435,12 @@ REGISTRY: Final = Registry(
         bugs=tuple(UNCLEAN_BUGS.values()),
         populations=(PROCESSES, PARTITIONS, TRANSACTIONAL_IDS),
     ),
-    Registration("offsets", Offsets(producers=1, max_entries=3), bugs=tuple(OFFSET_BUGS.values())),
+    Registration(
+        "offsets",
+        Offsets(producers=1, max_entries=3),
+        bugs=tuple(OFFSET_BUGS.values()),
+        populations=(_by_fields("producer", "producers", "producer"),),
+    ),
     Registration("compaction", Compaction()),
     Registration(
         "transactional-compaction", TransactionalCompaction(max_records=2), bugs=tuple(CLEANING_BUGS.values())
@@ -421,6 +457,7 @@ REGISTRY: Final = Registry(
         Workers(bounds=Bounds(Expel=1, Hang=1)),
         tuple(WORKER_MODELS.values()),
         tuple(WORKER_BUGS.values()),
+        populations=(_by_fields("consumer", "consumers", "consumer"), _by_fields("worker", "workers", "worker")),
     ),
     Registration("moves", Moves()),
 )

@@ -226,3 +226,31 @@ def test_an_action_of_no_machine_is_refused_by_name_in_every_state(registration:
             if not (actions := list(machine.actions(reached))):
                 break
             reached = machine.step(reached, choices.choice(actions))
+
+
+@pytest.mark.parametrize(
+    ("name", "what", "field"),
+    [
+        ("group-loading", "member", "member"),
+        ("offsets", "producer", "producer"),
+        ("workers", "consumer", "consumer"),
+        ("workers", "worker", "worker"),
+        ("kip320", "replica", "leader"),
+        ("kip848", "client", "client"),
+        ("kip848-first", "client", "client"),
+    ],
+)
+def test_whom_a_machine_does_not_have_is_told_where_actions_name_plain_numbers(
+    name: str, what: str, field: str
+) -> None:
+    registration = REGISTRY.registration(name)
+    machine = registration.machine
+    frontier, named = [*machine.initial()], None
+    while named is None:
+        steps = [step for state in frontier for step in machine.successors(state)]
+        assert not [told for action, _ in steps for told in registration.unknown_members(machine, action)]
+        named = next((action for action, _ in steps if hasattr(action, field)), None)
+        frontier = [state for _, state in steps]
+    for number in (-1, 99):
+        (told,) = registration.unknown_members(machine, attrs.evolve(named, **{field: number}))
+        assert told.startswith(f"names {what} {number}, but the machine has the {what}s 0 to ")
