@@ -252,6 +252,8 @@ GROUP: Final = Transactions(
     bounds=Bounds(Rebalance=1),
 )
 FAILING_OVER: Final = Transactions(incarnations=1, partitions=1, transactions=1, bounds=Bounds(FailOver=1))
+SET_BACK: Final = attrs.evolve(ONE, bounds=Bounds(TurnClockBack=1))
+FORGOTTEN: Final = attrs.evolve(ZOMBIE, bounds=Bounds(ExpireId=1))
 
 
 def _commits_for_another(before: Any, action: Action, after: Any) -> bool:
@@ -291,6 +293,11 @@ OF_TRANSACTIONS: Final = (
     Reached("a member goes on where another one was", GROUP, 20, of(producing.Start)),
     Reached("a new coordinator completes what the last one has prepared", FAILING_OVER, 13, of(coordinating.FailOver)),
     Reached("a new coordinator completes what the last one has prepared", FAILING_OVER, 13, _marks_after_failover),
+    Reached(
+        "a transaction that began after the clock was set back is complete", SET_BACK, 9, of(coordinating.TurnClockBack)
+    ),
+    Reached("an id that was forgotten has a new producer", FORGOTTEN, 5, of(coordinating.ExpireId)),
+    Reached("a process is told that its id was forgotten", FORGOTTEN, 6, of(coordinating.ExpireId)),
 )
 
 TAKEN_OVER: Final = ClassicGroups(processes=1, partitions=1, bounds=Bounds(FailOver=1))

@@ -45,7 +45,7 @@ REFUSED: Final[Mapping[str, int]] = {
     "settings": 110784,
     "composed-replication": 84208,
     "idempotence": 28298,
-    "transactions": 78314,
+    "transactions": 62003,
     "classic-groups": 305549,
     "consumer-groups": 228981,
     "group-migration": 239299,

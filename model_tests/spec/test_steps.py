@@ -37,13 +37,13 @@ FOLLOW: Final[Mapping[str, str]] = {
     "settings": "5563cd31",
     "composed-replication": "1772a973",
     "idempotence": "3de7b6c6",
-    "transactions": "d05e0810",
+    "transactions": "0b6e65d3",
     "classic-groups": "9192c865",
     "consumer-groups": "1c4cc3e2",
     "group-migration": "9a02e381",
     "group-loading": "cb186ff9",
-    "committed-reads": "1f24888c",
-    "unclean-transactions": "67aa9eca",
+    "committed-reads": "caa3f190",
+    "unclean-transactions": "56b26a9a",
     "offsets": "b0865ccf",
     "compaction": "a696b7b5",
     "transactional-compaction": "02f70cc2",
@@ -57,8 +57,8 @@ FOLLOW: Final[Mapping[str, str]] = {
     "workers": "252bef42",
     "moves": "c098df37",
     "idempotence of one producer": "4c5282c6",
-    "transactions of version 1": "6215165a",
-    "transactions that a database decides": "dbe9f494",
+    "transactions of version 1": "8eb43252",
+    "transactions that a database decides": "eba42237",
 }
 """The checksum of each machine."""
 

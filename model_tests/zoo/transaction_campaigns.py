@@ -23,8 +23,12 @@ FOUND_WITHIN: Final[Mapping[str, int]] = {
 }
 
 NOT_FOUND: Final[Mapping[str, str]] = {
+    "kafka_8803": "the clock of who coordinates has to be set back between two transactions of an id, and the second "
+    "has to begin before anybody else takes over: not in eight seeds",
     "kafka_9600": "a client has to end its transaction under an epoch that nobody gave it, and clients of a campaign "
     "send the epochs that they were given",
+    "kafka_9777": "the last marker has to be acknowledged in the moment in which its coordinator loads another "
+    "partition of the log: not in three seeds",
     "kafka_14884": "clients of a campaign speak version 2, where each transaction has an epoch and so a verification "
     "of its own: one that outlives a marker is of no use to the next transaction",
     "kafka_16352": "a marker has to be acknowledged late, when the coordinator waits for that of a later end, and "

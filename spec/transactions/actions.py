@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import attrs
 
+from tidegauge.spec.kernel.bounds import times
 from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.guarded import EnumeratedAction, Refusal
 from tidegauge.spec.transactions.coordinator_rules import Ruling
@@ -31,6 +32,8 @@ from tidegauge.spec.transactions.state import (
     Status,
 )
 
+CLOCK: Final = "TurnClockBack"
+"""The perturbation that sets the coordinator's clock back."""
 Waiting = InitRequest | AddRequest | ProduceRequest | EndRequest
 
 
@@ -72,16 +75,28 @@ def written(
     if given in (metadata.producer_id, metadata.next_producer_id):
         state = evolve(state, producer_ids=given + 1)
     one = state.coordination[transactional_id]
-    pending = Pending(metadata, waiting)
-    state = state.with_coordination(transactional_id, evolve(one, pending=pending))
+    assert one.cached is not None, "it writes of what it has loaded"
+    metadata = evolve(metadata, started=started(one.cached, metadata, times(state.spent, CLOCK)))
+    state = state.with_coordination(transactional_id, evolve(one, pending=Pending(metadata, waiting)))
     return state if machine.writes_in_two_steps else committed(machine, state, transactional_id)
+
+
+def started(before: Metadata, after: Metadata, clock: int) -> int:
+    """By which clock the transaction of a record began; NONE for a producer that has had none."""
+    if after.status is Status.EMPTY:
+        return NONE
+    is_the_same = before.status is Status.ONGOING or after.status not in (Status.ONGOING, *PREPARED)
+    return before.started if is_the_same else clock
 
 
 def committed(machine: TransactionRules, state: State, transactional_id: int) -> State:
     """The coordinator's record is committed: it is the truth now, and who waited for it is told."""
-    pending = state.coordination[transactional_id].pending
+    pending, known = state.coordination[transactional_id].pending, state.coordination[transactional_id].cached
     assert pending is not None, "nothing is pending"
+    assert known is not None, "what is pending is its own"
     state = logged(machine, state, transactional_id, pending.metadata)
+    if not machine.takes_in(known, pending.metadata):
+        return state
     one = evolve(state.coordination[transactional_id], cached=pending.metadata, pending=None)
     state = state.with_coordination(transactional_id, one)
     return state if pending.waiting is None else succeeded(machine, state, pending.waiting, pending.metadata)
@@ -221,7 +236,8 @@ def marked(machine: TransactionRules, state: State, partition: int, marker: Mark
         )
         after = machine.acknowledged(one.cached, request)
         if after != one.cached:
-            state = state.with_coordination(number, evolve(one, cached=after))
+            is_missed = machine.completed(after) is not None and not machine.notices_the_last_marker(state)
+            state = state.with_coordination(number, evolve(one, cached=after, unattended=is_missed))
     return state
 
 

@@ -10,6 +10,7 @@ import attrs
 from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.guarded import Refusal
 from tidegauge.spec.transactions.actions import (
+    CLOCK,
     TransactionAction,
     committed,
     logged,
@@ -227,6 +228,8 @@ class Complete(IdAction):
     def guard(self, machine: TransactionRules, state: State) -> str:
         if unavailable(state, self.transactional_id):
             return "the coordinator is loading, or a record is pending"
+        if state.coordination[self.transactional_id].unattended:
+            return "nobody looks whether a transaction has all its markers"
         completed = machine.completed(known(state, self.transactional_id))
         return "" if completed is not None else "no transaction has all its markers"
 
@@ -254,6 +257,41 @@ class ExpireTransaction(IdAction):
         expired = machine.expired(known(state, self.transactional_id))
         assert expired is not None, "the guard says so"
         return written(machine, state, self.transactional_id, expired)
+
+
+@attrs.frozen
+class ExpireId(IdAction):
+    """Nobody has used a transactional id for long (transactional.id.expiration.ms): a tombstone takes it away."""
+
+    bounded_as: ClassVar[str] = "ExpireId"
+
+    def guard(self, machine: TransactionRules, state: State) -> str:
+        if not machine.may_perturb(state, self.bounded_as):
+            return "no more ids are forgotten in this model"
+        if unavailable(state, self.transactional_id):
+            return "the coordinator is loading, or a record is pending"
+        may_be = machine.is_forgotten(known(state, self.transactional_id))
+        return "" if may_be else "the id is in use, or nobody has used it yet"
+
+    def effect(self, machine: TransactionRules, state: State) -> State:
+        return written(machine, state, self.transactional_id, Metadata()).spend(self.bounded_as)
+
+
+@attrs.frozen
+class TurnClockBack(TransactionAction):
+    """The clock of the coordinator is set back, further than anything lasts: what begins now began before that."""
+
+    bounded_as: ClassVar[str] = CLOCK
+
+    @classmethod
+    def candidates(cls, machine: TransactionRules, state: State) -> Iterable[Self]:
+        return [cls()]
+
+    def guard(self, machine: TransactionRules, state: State) -> str:
+        return "" if machine.may_perturb(state, self.bounded_as) else "the clock is set back no more in this model"
+
+    def effect(self, machine: TransactionRules, state: State) -> State:
+        return state.spend(self.bounded_as)
 
 
 @attrs.frozen

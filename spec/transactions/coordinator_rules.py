@@ -315,6 +315,19 @@ class CoordinatorRules(EnumeratingMachine[State]):
             epoch=0,
         )
 
+    def notices_the_last_marker(self, state: State) -> bool:
+        """Whether the coordinator sees that the last marker is there, whatever it does meanwhile (KAFKA-9777)."""
+        return True
+
+    def takes_in(self, known: Metadata, committed: Metadata) -> bool:
+        """Whether what is committed is known from then on, whatever the clock said when it was written (KAFKA-8803)."""
+        return True
+
+    def is_forgotten(self, metadata: Metadata) -> bool:
+        """Whether an id may be forgotten that nobody has used for long: it has a producer, and no transaction."""
+        is_at_rest = metadata.status in (Status.EMPTY, Status.COMPLETE_COMMIT, Status.COMPLETE_ABORT)
+        return is_at_rest and metadata.producer_id != NONE
+
     def expired(self, metadata: Metadata) -> Metadata | None:
         """The abort of a transaction that its producer has not ended in time; none where a database decides as well."""
         return self.fenced(metadata) if metadata.status is Status.ONGOING and not self.two_phase else None

@@ -63,6 +63,8 @@ class Transactions(TransactionRules):
         coordinating.ReceiveEnd,
         coordinating.Complete,
         coordinating.ExpireTransaction,
+        coordinating.ExpireId,
+        coordinating.TurnClockBack,
         coordinating.CommitRecord,
         coordinating.FailOver,
         coordinating.Load,

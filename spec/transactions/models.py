@@ -101,6 +101,16 @@ _ALL = (
         "a database that decides with the producer, and processes that take over (KIP-939)",
     ),
     Model(
+        "transactions-clock",
+        Transactions(incarnations=1, partitions=1, bounds=Bounds(TurnClockBack=1, FailOver=1)),
+        "a coordinator whose clock is set back between two transactions, or in one",
+    ),
+    Model(
+        "transactions-forgotten-id",
+        Transactions(transactions=1, partitions=1, bounds=Bounds(ExpireId=1, DelayProduce=1)),
+        "a transactional id that is forgotten, while a process and a late record still have it",
+    ),
+    Model(
         "transactions-nightly-group",
         Transactions(transactional_ids=2, incarnations=1, transactions=1, inputs=2, bounds=Bounds(Rebalance=1)),
         "two members that write to a partition besides",
@@ -114,6 +124,11 @@ _ALL = (
         "transactions-nightly-leader",
         Transactions(transactions=1, partitions=1, bounds=Bounds(DelayMarker=1, DelayProduce=1, Elect=1, FailOver=1)),
         "a zombie, a coordinator and a leader that change, with late records and markers",
+    ),
+    Model(
+        "transactions-nightly-forgotten-id",
+        Transactions(transactions=1, partitions=1, bounds=Bounds(ExpireId=1, DelayProduce=1, DelayEnd=1)),
+        "a transactional id that is forgotten, while late records and ends of it are on their way",
     ),
     Model(
         "transactions-nightly-version-1",

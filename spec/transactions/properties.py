@@ -9,7 +9,9 @@ from collections.abc import Callable, Container, Iterator, Mapping
 from itertools import pairwise
 
 from tidegauge.spec.kernel.bounds import times
+from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.machine import Action, Invariant, LeadsTo, StepInvariant
+from tidegauge.spec.transactions.actions import CLOCK
 from tidegauge.spec.transactions.rules import TransactionRules
 from tidegauge.spec.transactions.state import (
     NONE,
@@ -17,6 +19,7 @@ from tidegauge.spec.transactions.state import (
     Decision,
     Log,
     Marker,
+    Metadata,
     Partition,
     Phase,
     Record,
@@ -226,14 +229,15 @@ def is_of(state: State, number: int, producers: Container[int], *, decided: bool
 def only_zombies_fenced(machine: TransactionRules) -> Invariant[State]:
     """A producer is fenced if a newer process has started, or its transaction was aborted unasked; not otherwise.
 
-    A log of version 0 does not say who had the epoch before: after a failover its producer is fenced too.
+    Where an id was forgotten, its producer is told that too. A log of version 0 does not say who had the epoch before:
+    after a failover its producer is fenced.
     """
 
     def holds(state: State) -> bool:
         if not machine.log_version and state.coordinator_epoch:
             return True
         for number, producer in enumerate(state.producers):
-            if producer.phase is not Phase.FENCED or times(state.spent, "DelayInit"):
+            if producer.phase is not Phase.FENCED or times(state.spent, "DelayInit") or times(state.spent, "ExpireId"):
                 continue
             last = number - number % machine.incarnations + machine.incarnations
             newer = any(each.phase is not Phase.DOWN for each in state.producers[number + 1 : last])
@@ -316,6 +320,23 @@ def log_tells_last_epoch(machine: TransactionRules) -> Invariant[State]:
     return holds
 
 
+def knows_its_log(machine: TransactionRules) -> Invariant[State]:
+    """A coordinator that has loaded an id knows what its log says, but for the partitions that have their marker."""
+
+    def holds(state: State) -> bool:
+        return all(
+            one.cached is None or machine.in_log(evolve(one.cached, partitions=one.logged.partitions)) == one.logged
+            for one in state.coordination
+        )
+
+    return holds
+
+
+def last_marker_is_noticed(state: State) -> bool:
+    """A transaction that has all its markers is looked at: somebody will complete it."""
+    return not any(one.unattended for one in state.coordination)
+
+
 def stable_offset_is_monotone(machine: TransactionRules) -> StepInvariant[State]:
     """The last stable offset never moves back."""
 
@@ -353,6 +374,8 @@ def invariants(machine: TransactionRules) -> Mapping[str, Invariant[State]]:
         "EpochsAreInRange": epochs_in_range(machine),
         "ProducerStateMatchesLog": memory_is_of_the_log(machine),
         "LogTellsLastEpoch": log_tells_last_epoch(machine),
+        "KnowsItsLog": knows_its_log(machine),
+        "LastMarkerIsNoticed": last_marker_is_noticed,
     }
 
 
@@ -439,6 +462,19 @@ def goals(machine: TransactionRules) -> Mapping[str, Callable[[State], bool]]:
         wanted["a member goes on where another one was"] = lambda state: any(
             one.outcome is other.outcome is Decision.COMMIT and one.producer != other.producer
             for one, other in pairwise(state.transactions)
+        )
+    if bounds["ExpireId"]:
+        wanted["an id that was forgotten has a new producer"] = lambda state: (
+            bool(times(state.spent, "ExpireId")) and state.producer_ids > machine.transactional_ids
+        )
+        wanted["a process is told that its id was forgotten"] = lambda state: (
+            any(producer.phase is Phase.FENCED for producer in state.producers)
+            and all(one.logged == Metadata() for one in state.coordination)
+        )
+    if bounds[CLOCK]:
+        wanted["a transaction that began after the clock was set back is complete"] = lambda state: any(
+            one.logged.started > 0 and one.logged.decision is not Decision.NONE and one.logged.status not in PREPARED
+            for one in state.coordination
         )
     if bounds["FailOver"]:
         wanted["a new coordinator completes what the last one has prepared"] = lambda state: any(

@@ -246,6 +246,8 @@ class Metadata:
     """The producer id under which a transaction was begun that another process has taken over (KIP-939)."""
     ongoing_epoch: int = NONE
     """The epoch under which that was begun: with the id, what a database knows it by."""
+    started: int = NONE
+    """How often the coordinator's clock had been set back when the transaction began: the more often, the earlier."""
 
     @property
     def decision(self) -> Decision:
@@ -270,6 +272,8 @@ class Coordination:
     cached: Metadata | None = Metadata()
     """None while it is not loaded. Partitions leave it as they acknowledge their marker."""
     pending: Pending | None = None
+    unattended: bool = False
+    """Every marker is acknowledged, and nobody looks: the right rules leave no transaction so."""
 
 
 # --- producers -----------------------------------------------------------------------------------------------------

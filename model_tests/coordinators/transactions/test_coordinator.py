@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections.abc import Iterable
 from typing import TypeVar
 
 import attrs
@@ -28,6 +28,8 @@ from tidegauge.impl.coordinators.transactions.messages import (
 )
 from tidegauge.impl.coordinators.transactions.metadata import TopicPartition, TransactionMetadata, TransactionStatus
 from tidegauge.impl.records.slices import at_once
+from tidegauge.model_tests.bugs.transactions.kafka_8803 import TakesInNothingEarlier
+from tidegauge.model_tests.bugs.transactions.kafka_9777 import LooksWhereNothingLoads
 
 ID = "tide-tables"
 FIRST, SECOND = TopicPartition("tide", 0), TopicPartition("tide", 1)
@@ -213,25 +215,17 @@ def test_a_new_coordinator_writes_all_markers_again_and_completes_what_has_none(
     assert one.known().status is TransactionStatus.COMPLETE_ABORT
 
 
-class SkipsWhileAnotherPartitionLoads(TransactionCoordinator):
-    """KAFKA-9777: the last acknowledgement is passed over where a load holds the lock, and nobody looks again."""
-
-    def marker_written(self, marker: Marker, partitions: Set[TopicPartition], now_ms: int) -> Append[None] | None:
-        complete = super().marker_written(marker, partitions, now_ms)
-        return None if any(one.loading for one in self.partitions.values()) else complete
-
-
 @pytest.mark.parametrize(
     ("core", "status", "told"),
     [
         (TransactionCoordinator, TransactionStatus.COMPLETE_COMMIT, ErrorCode.none),
-        (SkipsWhileAnotherPartitionLoads, TransactionStatus.PREPARE_COMMIT, ErrorCode.concurrent_transactions),
+        (LooksWhereNothingLoads, TransactionStatus.PREPARE_COMMIT, ErrorCode.concurrent_transactions),
     ],
 )
 def test_a_transaction_completes_while_another_partition_of_the_log_loads(
     core: type[TransactionCoordinator], status: TransactionStatus, told: ErrorCode
 ) -> None:
-    """Where it does not, its producer's InitProducerId is refused for ever: what KAFKA-8803 tells of."""
+    """Where it does not, its producer's InitProducerId is refused for ever (KAFKA-9777)."""
     one = Coordinating(core=core)
     one.init()
     one.add(FIRST, SECOND)
@@ -242,6 +236,28 @@ def test_a_transaction_completes_while_another_partition_of_the_log_loads(
     at_once(one.core.load(other, 1, []))
     assert one.known().status is status
     assert one.init().error is told
+
+
+@pytest.mark.parametrize(
+    ("core", "status", "told"),
+    [
+        (TransactionCoordinator, TransactionStatus.ONGOING, ErrorCode.none),
+        (TakesInNothingEarlier, TransactionStatus.COMPLETE_COMMIT, ErrorCode.concurrent_transactions),
+    ],
+)
+def test_a_transaction_that_begins_before_the_last_one_did_is_known_all_the_same(
+    core: type[TransactionCoordinator], status: TransactionStatus, told: ErrorCode
+) -> None:
+    """The clock was set back in between; where the record is not taken in, its id is busy for ever (KAFKA-8803)."""
+    one = Coordinating(core=core)
+    one.init()
+    one.add(FIRST)
+    one.end()
+    one.write_markers()
+    one.now_ms -= 500
+    assert one.add(FIRST, epoch=1) is ErrorCode.none
+    assert one.known().status is status
+    assert one.add(SECOND, epoch=1) is told
 
 
 def test_a_complete_record_that_fails_is_made_again() -> None:

@@ -39,6 +39,7 @@ from tidegauge.model_tests.harness.cluster.in_flight import message_of
 from tidegauge.model_tests.harness.cluster.transaction_brokers import TOPIC, TransactionBrokers, is_marker
 from tidegauge.model_tests.harness.cluster.transaction_group import GROUP, TransactionGroup
 from tidegauge.model_tests.harness.cores.transaction_abstraction import (
+    has_all_markers,
     itself,
     known_version,
     metadata_of,
@@ -105,6 +106,7 @@ class TransactionBinding(TransactionClients):
         self.offset_commits: dict[int, list[Any]] = {}
         """What is in the log of offsets: the responses to who waits, when they come."""
         self.brokers = TransactionBrokers(machine, roles)
+        self.beginning_ms = self.brokers.coordinator.clock.now_ms()
         self.group = TransactionGroup(self.brokers)
         self.generation = self.brokers.run.call(self.group.join) if machine.inputs else 0
 
@@ -319,7 +321,15 @@ class TransactionBinding(TransactionClients):
             self._metadata(self.brokers.logged(number), expected.logged),
             None if is_loading else self._metadata(described.metadata, expected.cached),
             self._pending(number, expected.pending),
+            self._is_unattended(number, described.metadata),
         )
+
+    def _is_unattended(self, number: int, cached: TransactionMetadata | None) -> bool:
+        """Whether a transaction has all its markers, and the coordinator has never wanted to complete it."""
+        name = self.brokers.names[number]
+        found = self.brokers.core.partitions[number].ids.get(name)
+        is_pending = found is not None and found.pending is not None
+        return has_all_markers(cached) and not is_pending and name not in self.brokers.due
 
     def _pending(self, number: int, expected: spec.Pending | None) -> spec.Pending | None:
         one = self.brokers.core.partitions[number].ids.get(self.brokers.names[number])
@@ -333,7 +343,8 @@ class TransactionBinding(TransactionClients):
         return spec.Pending(metadata, None if is_fencing else awaited.request)
 
     def _metadata(self, found: TransactionMetadata | None, expected: spec.Metadata | None) -> spec.Metadata:
-        return metadata_of(found, expected or spec.Metadata(), self.brokers.rules, self.number, self.brokers.place_of)
+        known, numbered = expected or spec.Metadata(), (self.number, self.brokers.place_of)
+        return metadata_of(found, known, self.brokers.rules, *numbered, self.beginning_ms)
 
     async def _partition(self, place: int, expected: spec.Log) -> spec.Partition:
         hosted, known = self.brokers.led(place), self.read[place]

@@ -14,17 +14,19 @@ Where a group consumes, the last partition is that of `__consumer_offsets`, and 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Final
 
+import attrs
 from kio.schema.errors import ErrorCode
 from kio.schema.update_features.v2.request import FeatureUpdateKey, UpdateFeaturesRequest
 from trio.testing import wait_all_tasks_blocked
 
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.coordinators.hashing import partition_for
-from tidegauge.impl.coordinators.transactions.coordinator import TransactionCoordinator
+from tidegauge.impl.coordinators.transactions.coordinator import CoordinatedId, TransactionCoordinator
 from tidegauge.impl.coordinators.transactions.log_format import decode_value
 from tidegauge.impl.coordinators.transactions.messages import Append
 from tidegauge.impl.coordinators.transactions.metadata import TopicPartition, TransactionMetadata
@@ -40,6 +42,7 @@ from tidegauge.impl.wire.primitives import i8, i16, millis
 from tidegauge.model_tests.harness.cluster.coordinator_brokers import MUCH, SEED, CoordinatorBrokers
 from tidegauge.model_tests.harness.cluster.in_flight import BROKER
 from tidegauge.model_tests.harness.cluster.remembering import remembering
+from tidegauge.model_tests.harness.cores.transaction_abstraction import SET_BACK_MS
 from tidegauge.model_tests.harness.cores.transaction_roles import TransactionRoles
 from tidegauge.spec.transactions.machine import Transactions
 
@@ -50,6 +53,7 @@ SAFE_DOWNGRADE: Final = i8(2)
 CONFIG: Final = {
     "transaction.two.phase.commit.enable": True,
     "unstable.api.versions.enable": True,
+    "transactional.id.expiration.ms": 1_000,
     "group.initial.rebalance.delay.ms": 0,
     "offsets.commit.timeout.ms": 1_000_000_000,
 }
@@ -73,6 +77,9 @@ class TransactionBrokers(CoordinatorBrokers):
         self.places = [list(range(first, first + of_partition)) for first in firsts]
         self.completing = ""
         """The id whose transaction is to be complete now."""
+        self.due: set[str] = set()
+        """The ids whose transactions the coordinator has wanted to complete."""
+        self.core_class = roles.coordinator
         super().__init__(TRANSACTION_STATE, len(self.names), of_log, partial(self._make, roles))
 
     def _make(self, roles: TransactionRoles) -> Cluster:
@@ -98,12 +105,14 @@ class TransactionBrokers(CoordinatorBrokers):
         """From now on this coordinator loads and completes when it is told to; its rules are the machine's."""
         transactions = broker.transactions
         transactions.core().rules = self.rules
+        transactions.core().__class__ = self.core_class
         complete = transactions._append_in_the_end
 
         async def complete_when_told(append: Append[None]) -> None:
             if append.transactional_id == self.completing:
                 await complete(append)
             else:
+                self.due.add(append.transactional_id)
                 transactions.core().failed(append)
 
         self._load_when_told(transactions.log)
@@ -139,7 +148,7 @@ class TransactionBrokers(CoordinatorBrokers):
         batches = hosted.log.read(0, MUCH, committed) if committed else b""
         for position, _ in headers(batches):
             for record in decode_records(batches, position):
-                found = decode_value(record.value or b"")
+                found = None if record.value is None else decode_value(record.value)
         return found
 
     def _brokers_of(self, topic: str, index: int) -> Collection[int]:
@@ -155,6 +164,36 @@ class TransactionBrokers(CoordinatorBrokers):
         }
 
     # --- leaders that change -------------------------------------------------------------------------------------
+
+    def turn_clock_back(self) -> None:
+        """The clocks of all that may coordinate are set back."""
+        for number in self.coordinators:
+            self.cluster.jump_clock(number, -SET_BACK_MS)
+
+    @contextmanager
+    def alone_at(self, number: int, time_ms: int) -> Iterator[None]:
+        """Let the coordinator's clock say a time that no id but one knows to be late."""
+        others = [found for name in self.names if name != self.names[number] and (found := self._id(name)) is not None]
+        known = [one.cached for one in others]
+        for one in others:
+            if one.cached is not None:
+                one.cached = attrs.evolve(one.cached, start_ms=time_ms, last_update_ms=time_ms)
+        ahead_ms = time_ms - self.coordinator.clock.now_ms()
+        self.cluster.jump_clock(self.coordinator.id, ahead_ms)
+        yield
+        self.cluster.jump_clock(self.coordinator.id, -ahead_ms)
+        for one, cached in zip(others, known, strict=True):
+            one.cached = cached
+
+    def _id(self, name: str) -> CoordinatedId | None:
+        return self.core.partitions[self.names.index(name)].ids.get(name)
+
+    def known(self, number: int) -> TransactionMetadata:
+        """What the coordinator knows of an id."""
+        found = self._id(self.names[number])
+        assert found is not None, "the guard has asked"
+        assert found.cached is not None, "the guard has asked"
+        return found.cached
 
     async def crash_leader(self, place: int) -> None:
         """The leader's machine dies, with what is not committed; it returns, and follows."""

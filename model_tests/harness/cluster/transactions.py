@@ -61,6 +61,7 @@ async def receive(cluster: TransactionBinding, action: Request, before: spec.Sta
 async def complete(cluster: TransactionBinding, action: coordinating.Complete, before: spec.State) -> None:
     brokers, number = cluster.brokers, action.transactional_id
     brokers.completing = brokers.names[number]
+    brokers.due.discard(brokers.completing)
     now_ms = brokers.coordinator.clock.now_ms()
     (append,) = brokers.core.outstanding_of(number, brokers.completing, now_ms).appends
     brokers.coordinator.transactions._appended_in_the_end(append)
@@ -70,13 +71,23 @@ async def complete(cluster: TransactionBinding, action: coordinating.Complete, b
 
 async def expire(cluster: TransactionBinding, action: coordinating.ExpireTransaction, before: spec.State) -> None:
     """The harness decides which transaction has been open for too long: this one, and no other."""
-    broker, core = cluster.brokers.coordinator, cluster.brokers.core
-    for number, name in enumerate(cluster.brokers.names):
-        found = core.partitions[number].ids.get(name)
-        if found is not None and found.cached is not None:
-            late_ms = TIMEOUT_MS + 1 if number == action.transactional_id else 0
-            found.cached = attrs.evolve(found.cached, start_ms=broker.clock.now_ms() - late_ms)
-    await broker.transactions.abort_overdue()
+    brokers, number = cluster.brokers, action.transactional_id
+    with brokers.alone_at(number, brokers.known(number).start_ms + TIMEOUT_MS + 1):
+        await brokers.coordinator.transactions.abort_overdue()
+        await wait_all_tasks_blocked()
+
+
+async def expire_id(cluster: TransactionBinding, action: coordinating.ExpireId, before: spec.State) -> None:
+    """The harness decides which id nobody has used for long."""
+    brokers, number = cluster.brokers, action.transactional_id
+    idle_ms = brokers.core.config.id_expiration_ms
+    with brokers.alone_at(number, brokers.known(number).last_update_ms + idle_ms):
+        await brokers.coordinator.transactions.expire_ids()
+        await wait_all_tasks_blocked()
+
+
+async def turn_clock_back(cluster: TransactionBinding, action: coordinating.TurnClockBack, before: spec.State) -> None:
+    cluster.brokers.turn_clock_back()
 
 
 async def commit_record(cluster: TransactionBinding, action: coordinating.CommitRecord, before: spec.State) -> None:
@@ -90,6 +101,7 @@ async def commit_record(cluster: TransactionBinding, action: coordinating.Commit
 async def fail_over(cluster: TransactionBinding, action: coordinating.FailOver, before: spec.State) -> None:
     cluster.awaited = [None] * len(cluster.awaited)
     cluster.found_coordinator = None
+    cluster.brokers.due.clear()
     await cluster.brokers.fail_over(cluster.brokers.ends() if action.kept else {})
 
 
@@ -166,6 +178,8 @@ STEPS: Final = Steps[TransactionBinding, [spec.State], Awaitable[None]](
     on(coordinating.ReceiveEnd, receive),
     on(coordinating.Complete, complete),
     on(coordinating.ExpireTransaction, expire),
+    on(coordinating.ExpireId, expire_id),
+    on(coordinating.TurnClockBack, turn_clock_back),
     on(coordinating.CommitRecord, commit_record),
     on(coordinating.FailOver, fail_over),
     on(coordinating.Load, load),

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final, Protocol, TypeAlias
 
 from tidegauge.impl.coordinators.groups.log_entries import OffsetWritten, log_entries
-from tidegauge.impl.coordinators.transactions.metadata import TopicPartition, TransactionMetadata
+from tidegauge.impl.coordinators.transactions.metadata import NO_TIME, PREPARED, TopicPartition, TransactionMetadata
 from tidegauge.impl.coordinators.transactions.rules import TransactionRules
 from tidegauge.impl.partition.log import Buffer
 from tidegauge.impl.partition.replica import PartitionReplica
@@ -21,6 +21,8 @@ from tidegauge.spec.kernel.changes import Change
 from tidegauge.spec.transactions import state as spec
 from tidegauge.spec.transactions.partition_rules import PartitionRules
 
+SET_BACK_MS: Final = 3_600_000
+"""By how much the coordinator's clock is set back at a time: more than all actions of a walk take."""
 VALUE: Final = struct.Struct(">qq")
 Numbers: TypeAlias = Callable[[int], int]
 
@@ -63,14 +65,23 @@ def known_version(transaction_version: int) -> int:
     return 2 if transaction_version >= 2 else 1
 
 
+def set_back_by(time_ms: int, beginning_ms: int) -> int:
+    """How often the clock had been set back when it said a time; NONE where there is no time."""
+    return spec.NONE if time_ms == NO_TIME else -((time_ms - beginning_ms) // SET_BACK_MS)
+
+
 def metadata_of(
     found: TransactionMetadata | None,
     beside: spec.Metadata,
     rules: TransactionRules,
     number: Numbers = itself,
     place: Callable[[TopicPartition], int] = index_of,
+    beginning_ms: int | None = None,
 ) -> spec.Metadata:
-    """A record of the transaction log; which transactions are open is the specification's."""
+    """A record of the transaction log; which transactions are open is the specification's.
+
+    The coordinator's clock began at `beginning_ms`; without it the specification says by which clock one began.
+    """
     if found is None:
         return spec.Metadata()
     return spec.Metadata(
@@ -85,7 +96,13 @@ def metadata_of(
         beside.transactions,
         number(found.ongoing_producer_id),
         found.ongoing_epoch,
+        beside.started if beginning_ms is None else set_back_by(found.start_ms, beginning_ms),
     )
+
+
+def has_all_markers(cached: TransactionMetadata | None) -> bool:
+    """Whether a transaction is prepared, and every marker of it is acknowledged."""
+    return cached is not None and cached.status in PREPARED and not cached.partitions
 
 
 def entries_in(batches: Buffer, beside: spec.Log, number: Numbers = itself) -> Iterator[spec.Record | spec.Marker]:

@@ -6,6 +6,7 @@ from typing import Final
 
 import attrs
 
+from tidegauge.impl.coordinators.transactions.coordinator import TransactionCoordinator
 from tidegauge.impl.coordinators.transactions.rules import TransactionRules
 from tidegauge.impl.partition.producer_state import ProducerStates
 from tidegauge.impl.partition.replica import PartitionReplica
@@ -16,6 +17,7 @@ class TransactionRoles:
     """A bug of the zoo brings its own."""
 
     rules: type[TransactionRules] = TransactionRules
+    coordinator: type[TransactionCoordinator] = TransactionCoordinator
     replica: type[PartitionReplica] = PartitionReplica
     producers: type[ProducerStates] = ProducerStates
 

@@ -11,17 +11,14 @@ Of each transactional id the log has a partition of its own, all with the same l
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import IntEnum
 from typing import Final
 
 import attrs
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.coordinators.transactions.coordinator import (
-    DEFAULT_ID_EXPIRATION_MS,
-    TransactionConfig,
-    TransactionCoordinator,
-)
+from tidegauge.impl.coordinators.transactions.coordinator import DEFAULT_ID_EXPIRATION_MS, TransactionConfig
 from tidegauge.impl.coordinators.transactions.log_format import decode_value
 from tidegauge.impl.coordinators.transactions.messages import (
     AddPartitions,
@@ -37,7 +34,13 @@ from tidegauge.impl.coordinators.transactions.messages import (
 from tidegauge.impl.coordinators.transactions.metadata import TopicPartition, TransactionMetadata
 from tidegauge.impl.partition.messages import Appended
 from tidegauge.impl.records.slices import at_once
-from tidegauge.model_tests.harness.cores.transaction_abstraction import entries_in, known_version, metadata_of
+from tidegauge.model_tests.harness.cores.transaction_abstraction import (
+    SET_BACK_MS,
+    entries_in,
+    has_all_markers,
+    known_version,
+    metadata_of,
+)
 from tidegauge.model_tests.harness.cores.transaction_clients import (
     BY_CLIENTS,
     BY_GROUP,
@@ -58,16 +61,25 @@ from tidegauge.spec.transactions.machine import Transactions
 
 TOPIC: Final = "records"
 TIMEOUT_MS: Final = 1_000
-AT_REST: Final = (spec.Status.EMPTY, spec.Status.COMPLETE_COMMIT, spec.Status.COMPLETE_ABORT)
+BEGINNING_MS: Final = 1_000_000_000_000
+LATEST_MS: Final = BEGINNING_MS + SET_BACK_MS
+"""Later than any time that the clock says, however often it is set back."""
 
 
 @attrs.define
 class LoggedId:
-    """One transactional id in the transaction log: its last committed record, and one that is not."""
+    """One transactional id in the transaction log: its committed records, and one that is not."""
 
-    logged: bytes | None = None
+    values: list[bytes | None] = attrs.field(factory=lambda: [None])
     pending: Append[object] | None = None
     waiting: Waiting | None = None
+    is_due: bool = False
+    """Whether the coordinator has asked to append the complete record, since it has loaded."""
+
+    @property
+    def logged(self) -> bytes | None:
+        """The last committed record; None before the first one, and after a tombstone."""
+        return self.values[-1]
 
 
 class TransactionCores(TransactionClients):
@@ -75,9 +87,9 @@ class TransactionCores(TransactionClients):
 
     def __init__(self, machine: Transactions, roles: TransactionRoles = CORRECT) -> None:
         super().__init__(machine)
-        self.now_ms = 10 * TIMEOUT_MS
+        self.now_ms = BEGINNING_MS
         config = TransactionConfig(allows_two_phase=True, transaction_version=2 * machine.log_version)
-        self.coordinator = TransactionCoordinator(config, roles.rules(max_epoch=machine.max_epoch))
+        self.coordinator = roles.coordinator(config, roles.rules(max_epoch=machine.max_epoch))
         self.leader_epoch = 0
         self.names = [f"id-{number}" for number in range(machine.transactional_ids)]
         self.log = [LoggedId() for _ in self.names]
@@ -113,41 +125,48 @@ class TransactionCores(TransactionClients):
 
     def append(self, number: int, append: Append[object], waiting: Waiting | None) -> None:
         """The coordinator has a record to append; it is committed at once where nothing may come between."""
-        written = decode_value(append.value or b"")
-        assert written is not None
-        if self.producer_ids in (written.producer_id, written.next_producer_id):
+        written = None if append.value is None else decode_value(append.value)
+        if written is not None and self.producer_ids in (written.producer_id, written.next_producer_id):
             self.producer_ids += 1
         self.log[number].pending, self.log[number].waiting = append, waiting
         if not self.machine.writes_in_two_steps:
             self.commit(number)
 
     def commit(self, number: int) -> None:
-        """The pending record of an id is committed; who waits for it is told."""
+        """The pending record of an id is committed; who waits for it is told, if the coordinator takes it in."""
         one = self.log[number]
         append, waiting = one.pending, one.waiting
         assert append is not None
         assert append.leader_epoch == self.leader_epoch
-        one.logged, one.pending, one.waiting = append.value, None, None
+        one.values.append(append.value)
         committed = self.coordinator.committed(append, self.now_ms)
         assert committed.error is ErrorCode.none
-        self.postpone(committed.outstanding)
+        if self.is_pending(number, append):
+            return
+        one.pending, one.waiting = None, None
+        self.postpone(number, committed.outstanding)
         if waiting is not None:
             self.deliver(waiting, append.response)
 
-    def postpone(self, outstanding: Outstanding) -> None:
-        """Complete records wait for the action that writes them."""
+    def is_pending(self, number: int, append: Append[object]) -> bool:
+        """Whether the coordinator waits for a record to be committed."""
+        known = self.coordinator.partitions[self.log_partition(number)].ids.get(self.names[number])
+        return known is not None and known.pending is not None and known.pending.number == append.number
+
+    def postpone(self, number: int, outstanding: Outstanding) -> None:
+        """A complete record waits for the action that writes it."""
         for append in outstanding.appends:
             self.coordinator.failed(append)
+            self.log[number].is_due = True
 
     def load(self, number: int) -> None:
         """A new coordinator reads the log of one id."""
         one = self.log[number]
         key = self.key_of(number)
-        records = [(key, one.logged)] if one.logged is not None else []
-        self._load(self.log_partition(number), records)
-        self.postpone(self.outstanding(number))
+        self._load(self.log_partition(number), [(key, value) for value in one.values[1:]])
+        self.postpone(number, self.outstanding(number))
 
-    def _load(self, partition: int, records: list[tuple[bytes, bytes]]) -> None:
+    def _load(self, partition: int, records: list[tuple[bytes, bytes | None]]) -> None:
         """What is late, and what comes again, changes nothing: loads and elections of former epochs and of this one."""
         core, epoch = self.coordinator, self.leader_epoch
         core.begin_loading(partition, epoch - 1)
@@ -263,13 +282,14 @@ class TransactionCores(TransactionClients):
             )
             completes = self.coordinator.marker_written(marker, partitions, self.now_ms)
             if completes is not None:
-                self.coordinator.failed(completes)
+                self.postpone(number, Outstanding(appends=[completes]))
 
     def markers(self) -> Iterator[spec.MarkerRequest]:
         """All that the coordinator has outstanding."""
         for number in range(len(self.names)):
             outstanding = self.outstanding(number)
-            self.postpone(outstanding)
+            for append in outstanding.appends:
+                self.coordinator.failed(append)
             for marker in outstanding.markers:
                 decision = spec.Decision.COMMIT if marker.is_commit else spec.Decision.ABORT
                 for partition in sorted(marker.partitions):
@@ -313,14 +333,19 @@ class TransactionCores(TransactionClients):
             self._metadata(logged, expected.logged),
             None if loading else self._metadata(described.metadata, cached),
             self._pending(one, expected.pending),
+            self._is_unattended(one, described.metadata),
         )
+
+    def _is_unattended(self, one: LoggedId, cached: TransactionMetadata | None) -> bool:
+        """Whether a transaction has all its markers, and the coordinator has never asked to complete it."""
+        return has_all_markers(cached) and one.pending is None and not one.is_due
 
     def _pending(self, one: LoggedId, expected: spec.Pending | None) -> spec.Pending | None:
         if one.pending is None:
             return None
         known = expected.metadata if expected is not None else spec.Metadata()
-        if self.machine.log_version:
-            metadata = decode_value(one.pending.value or b"")
+        if self.machine.log_version or one.pending.value is None:
+            metadata = decode_value(one.pending.value) if one.pending.value is not None else None
         else:  # the value says less than the coordinator knows
             pending = self.coordinator.partitions[one.pending.partition].ids[one.pending.transactional_id].pending
             assert pending is not None
@@ -328,7 +353,7 @@ class TransactionCores(TransactionClients):
         return spec.Pending(self._metadata(metadata, known), one.waiting)
 
     def _metadata(self, found: TransactionMetadata | None, expected: spec.Metadata) -> spec.Metadata:
-        return metadata_of(found, expected, self.coordinator.rules)
+        return metadata_of(found, expected, self.coordinator.rules, beginning_ms=BEGINNING_MS)
 
     def differences(self, expected: spec.State) -> Iterator[Change]:
         """What readers would see otherwise, and markers on their way that are not the specification's."""
@@ -351,11 +376,11 @@ class TransactionCores(TransactionClients):
         }
         known = {name: one.cached for name, one in at_rest.items() if one.cached not in (None, spec.Metadata())}
         late = [name for name, one in known.items() if one is not None and self.machine.expired(one) is not None]
-        idle = [name for name, one in known.items() if one is not None and one.status in AT_REST]
+        idle = [name for name, one in known.items() if one is not None and self.machine.is_forgotten(one)]
         for what, steps, wanted in (
-            ("overdue", core.overdue(now_ms + TIMEOUT_MS + 1), late),
+            ("overdue", core.overdue(LATEST_MS + TIMEOUT_MS), late),
             ("overdue already", core.overdue(now_ms), []),
-            ("idle", core.expired(now_ms + DEFAULT_ID_EXPIRATION_MS), idle),
+            ("idle", core.expired(LATEST_MS + DEFAULT_ID_EXPIRATION_MS), idle),
             ("idle already", core.expired(now_ms), []),
         ):
             found = []
@@ -407,20 +432,40 @@ def verify(cores: TransactionCores, action: partitioning.Verify, before: spec.St
 
 
 def complete(cores: TransactionCores, action: coordinating.Complete, before: spec.State) -> None:
+    assert cores.log[action.transactional_id].is_due, "the coordinator asks for it"
+    cores.log[action.transactional_id].is_due = False
     (append,) = cores.outstanding(action.transactional_id).appends
     cores.append(action.transactional_id, append, None)
 
 
+@contextmanager
+def alone(cores: TransactionCores, number: int) -> Iterator[TransactionMetadata]:
+    """What is known of one id, while the coordinator has no other: the harness decides whose time is over."""
+    core, place = cores.coordinator, cores.log_partition(number)
+    partitions, core.partitions = core.partitions, {place: core.partitions[place]}
+    cached = core.partitions[place].ids[cores.names[number]].cached
+    assert cached is not None, "the guard has asked"
+    yield cached
+    core.partitions = partitions
+
+
 def expire(cores: TransactionCores, action: coordinating.ExpireTransaction, before: spec.State) -> None:
-    """The harness decides which transaction has been open for too long: this one, and no other."""
-    core = cores.coordinator
-    for number, name in enumerate(cores.names):
-        found = core.partitions[cores.log_partition(number)].ids.get(name)
-        if found is not None and found.cached is not None:
-            began = cores.now_ms - (TIMEOUT_MS + 1 if number == action.transactional_id else 0)
-            found.cached = attrs.evolve(found.cached, start_ms=began)
-    (append,) = filter(None, core.overdue(cores.now_ms))
+    with alone(cores, action.transactional_id) as known:
+        assert not list(filter(None, cores.coordinator.overdue(known.start_ms + TIMEOUT_MS))), "it is in time"
+        (append,) = filter(None, cores.coordinator.overdue(known.start_ms + TIMEOUT_MS + 1))
     cores.append(action.transactional_id, append, None)
+
+
+def expire_id(cores: TransactionCores, action: coordinating.ExpireId, before: spec.State) -> None:
+    with alone(cores, action.transactional_id) as known:
+        idle_ms = cores.coordinator.config.id_expiration_ms
+        assert not list(filter(None, cores.coordinator.expired(known.last_update_ms + idle_ms - 1))), "it is in use"
+        (append,) = filter(None, cores.coordinator.expired(known.last_update_ms + idle_ms))
+    cores.append(action.transactional_id, append, None)
+
+
+def turn_clock_back(cores: TransactionCores, action: coordinating.TurnClockBack, before: spec.State) -> None:
+    cores.now_ms -= SET_BACK_MS
 
 
 def commit_record(cores: TransactionCores, action: coordinating.CommitRecord, before: spec.State) -> None:
@@ -430,9 +475,9 @@ def commit_record(cores: TransactionCores, action: coordinating.CommitRecord, be
 def fail_over(cores: TransactionCores, action: coordinating.FailOver, before: spec.State) -> None:
     cores.leader_epoch += 1
     for number, one in enumerate(cores.log):
-        former, one.pending, one.waiting = one.pending, None, None
+        former, one.pending, one.waiting, one.is_due = one.pending, None, None, False
         if action.kept and former is not None:
-            one.logged = former.value
+            one.values.append(former.value)
         cores.coordinator.begin_loading(cores.log_partition(number), cores.leader_epoch)
         if former is not None:
             assert cores.coordinator.committed(former, cores.now_ms).error is ErrorCode.not_coordinator
@@ -494,6 +539,8 @@ STEPS: Final = Steps[TransactionCores, [spec.State], None](
     on(coordinating.ReceiveEnd, receive_end),
     on(coordinating.Complete, complete),
     on(coordinating.ExpireTransaction, expire),
+    on(coordinating.ExpireId, expire_id),
+    on(coordinating.TurnClockBack, turn_clock_back),
     on(coordinating.CommitRecord, commit_record),
     on(coordinating.FailOver, fail_over),
     on(coordinating.Load, load),

@@ -17,12 +17,16 @@ from tidegauge.spec.transactions.machine import Transactions
 UNBOUNDED: Final = 1_000
 FEW_REBALANCES: Final = 4
 """With more of them hardly any member comes to commit."""
+FEW_OTHERS: Final = 2
+"""Ids that are forgotten, and clocks that are set back: with more of them producers hardly come to a transaction."""
 
 PERTURBATIONS: Final[frozenset[type[Action]]] = frozenset(
     {
         consuming.Rebalance,
+        coordinating.ExpireId,
         coordinating.ExpireTransaction,
         coordinating.FailOver,
+        coordinating.TurnClockBack,
         partitioning.Elect,
         producing.CrashProducer,
     }
@@ -71,6 +75,8 @@ def large_machine(rng: Random, shapes: Sequence[str] = SHAPES) -> Transactions:
         "DelayMarker": late,
         "Rebalance": FEW_REBALANCES if grouped else 0,
         "Upgrade": 2 if upgrades else 0,
+        "ExpireId": FEW_OTHERS,
+        "TurnClockBack": FEW_OTHERS,
     }
     if two_phase:
         bounds.update(GiveUp=0, DelayProduce=0, DelayInit=0)

@@ -11,7 +11,9 @@ A run is a function of its options: the same options give the same bytes, in any
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from unittest.mock import patch
 
 import attrs
 import trio
@@ -19,9 +21,11 @@ import trio
 from tidegauge.impl.client.client import ALL, EARLIEST, Client
 from tidegauge.impl.client.errors import KafkaError
 from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.impl.coordinators.transactions.coordinator import TransactionCoordinator
 from tidegauge.impl.coordinators.transactions.rules import TransactionRules
 from tidegauge.impl.partition.producer_state import ProducerStates
 from tidegauge.impl.partition.replica import PartitionReplica
+from tidegauge.impl.server.broker import transactions
 from tidegauge.linearizability.history import Kind, Operations, Outcome
 from tidegauge.model_tests.harness.cluster.remembering import remembering
 from tidegauge.model_tests.harness.cores.replication import CORRECT, Roles
@@ -142,7 +146,11 @@ def reproduce(options: Options) -> str:
 
 
 def simulate(
-    options: Options, *, validated: bool = True, roles: Roles | None = None, measured: bool = False
+    options: Options,
+    *,
+    validated: bool = True,
+    roles: Roles | TransactionRoles | None = None,
+    measured: bool = False,
 ) -> Simulated:
     """Run it. With `validated` the trace, if one is kept, is validated against the specification.
 
@@ -235,8 +243,8 @@ def misplaced(ran: _Ran) -> Iterator[str]:
         yield from out_of_order(ran.lines.sent, log)
 
 
-async def _run(options: Options, given: Roles | None) -> _Ran:
-    roles, rules = players(given or (CORRECT if options.bug is None else HARNESS.bug(options.bug).roles))
+async def _run(options: Options, given: Roles | TransactionRoles | None) -> _Ran:
+    roles, rules, coordinator = players(given or (CORRECT if options.bug is None else HARNESS.bug(options.bug).roles))
     lines = Lines(roles.sequencing, options.sequences)
     cluster = Cluster(
         options.brokers,
@@ -256,7 +264,7 @@ async def _run(options: Options, given: Roles | None) -> _Ran:
     hanging: list[str] = []
     without = WithoutALeader()
     try:
-        async with cluster:
+        async with coordinated_by(coordinator), cluster:
             await cluster.create_topic(
                 TOPIC,
                 options.partitions,
@@ -285,11 +293,18 @@ async def _run(options: Options, given: Roles | None) -> _Ran:
     return _Ran(trace, recorder, dict(injector.injected), *failed, without, lines, seen, transacting, disks)
 
 
-def players(roles: Roles | TransactionRoles) -> tuple[Roles, type[TransactionRules]]:
+def players(roles: Roles | TransactionRoles) -> tuple[Roles, type[TransactionRules], type[TransactionCoordinator]]:
     """The classes that play each part in a whole cluster."""
     if isinstance(roles, Roles):
-        return roles, TransactionRules
-    return Roles(replica=roles.replica, producers=roles.producers), roles.rules
+        return roles, TransactionRules, TransactionCoordinator
+    return Roles(replica=roles.replica, producers=roles.producers), roles.rules, roles.coordinator
+
+
+@asynccontextmanager
+async def coordinated_by(kind: type[TransactionCoordinator]) -> AsyncIterator[None]:
+    """The brokers that start meanwhile have transaction coordinators of this class."""
+    with patch.object(transactions, "TransactionCoordinator", kind):
+        yield
 
 
 def replica_of(roles: Roles, sequences: int) -> type[PartitionReplica]:

@@ -245,8 +245,8 @@ class Coordinators:
                 self._act(here, decision.transactional_id, [coordinating.Complete(0)], "NONE", written)
             case coordination.ExpireId(transactional_id=name):
                 known = here.of(name).cached
-                if known is None or known.status in (spec.Status.ONGOING, *spec.PREPARED):
-                    raise Wrong("the id is forgotten, and has a transaction")
+                if known is None or here.of(name).pending is not None or not self._at_once.is_forgotten(known):
+                    raise Wrong("the id is forgotten, and is in use")
                 here.ids[name] = evolve(here.of(name), pending=spec.Pending(spec.Metadata()))
             case coordination.AcknowledgeMarker():
                 self._acknowledge(here, decision)
@@ -440,8 +440,8 @@ class Coordinators:
 
 
 def _bare(metadata: spec.Metadata) -> spec.Metadata:
-    """Without which transactions are open: no log says that."""
-    return evolve(metadata, transactions=())
+    """Without which transactions are open, which no log says, and by which clock they began."""
+    return evolve(metadata, transactions=(), started=spec.NONE)
 
 
 def _places(batches: Iterable[events.LoggedBatch]) -> list[Place]:

@@ -70,8 +70,9 @@ TWINS: Final[Mapping[str, int]] = {
     # consumer groups
     "kafka_16147": 99, "kafka_19233": 473, "kafka_20442": 10,
     # transactions
-    "kafka_5231": 8_401, "kafka_6119": 347, "kafka_8587": 1_222, "fenced_while_completing": 140, "kafka_14402": 597,
-    "kafka_9144": 976, "kafka_9600": 41, "kafka_12153": 117, "librdkafka_3575": 716,
+    "kafka_5231": 8_401, "kafka_6119": 347, "kafka_8587": 1_222, "kafka_8803": 316, "kafka_14402": 597,
+    "fenced_while_completing": 140, "kafka_9144": 976, "kafka_9600": 41, "kafka_9777": 2_516, "kafka_12153": 117,
+    "librdkafka_3575": 716,
     "kafka_14884": 597, "kafka_16352": 7_704, "kafka_17754": 323,
     "kafka_18227": 967, "kafka_18464": 140, "kafka_18575": 47, "kafka_18660": 111, "kafka_19367": 107,
     "kafka_19999": 303,

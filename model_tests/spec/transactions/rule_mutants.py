@@ -161,7 +161,9 @@ MUTANTS: tuple[RuleMutant, ...] = (
     RuleMutant("loads_an_older_record", "loaded",
                lambda m, right, logged: attrs.evolve(logged, status=Status.ONGOING)
                if logged.status is Status.PREPARE_COMMIT else logged,
-               _once(FIRST, "FailOver"), "OnlyZombiesFenced"),
+               _once(FIRST, "FailOver"), "KnowsItsLog"),
+    RuleMutant("forgets_an_id_in_use", "is_forgotten", lambda m, right, metadata: metadata.producer_id != NONE,
+               _once(FIRST, "ExpireId"), "OpenIsKnown"),
     RuleMutant("logs_no_partitions", "in_log", _evolved(partitions=()), _once(FIRST, "FailOver"), "OpenIsKnown"),
     RuleMutant("logs_no_former_producer_id", "in_log", _evolved(previous_producer_id=NONE),
                _once(attrs.evolve(V1, transactions=1), "GiveUp", "FailOver"), "LogTellsLastEpoch"),
