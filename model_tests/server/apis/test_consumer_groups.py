@@ -32,9 +32,12 @@ from kio.schema.update_features.v2.request import FeatureUpdateKey, UpdateFeatur
 from kio.static.primitive import i8, i16, i32Timedelta
 
 from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.impl.metadata.config_resources import AlterOperation
 from tidegauge.impl.server.pace import line
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
 from tidegauge.impl.wire.primitives import i32, i64
+from tidegauge.model_tests.server.apis.test_configs import GROUP as GROUP_RESOURCE
+from tidegauge.model_tests.server.apis.test_configs import alter
 from tidegauge.model_tests.server.apis.test_group_offsets import GROUP, SETTINGS, Asked, coordinator_of, grouped
 from tidegauge.model_tests.server.asking import Asker, asker, forbid
 from tidegauge.model_tests.simulated import simulated
@@ -363,6 +366,20 @@ async def test_a_member_that_is_silent_or_gives_nothing_back_is_removed() -> Non
         assert two.partitions == [0, 1]
         await trio.sleep(50)
         assert (await two.beat()).error_code is ErrorCode.unknown_member_id
+
+
+@simulated
+async def test_a_groups_own_settings_are_in_force_for_it() -> None:
+    async with joined() as (asked, one):
+        settings = (("consumer.session.timeout.ms", "60000"), ("consumer.heartbeat.interval.ms", "15000"))
+        for name, value in settings:
+            await alter(asked.peer, GROUP_RESOURCE, GROUP, (name, AlterOperation.SET, value))
+        await asked.cluster.settle_metadata()
+        assert (await one.beat()).heartbeat_interval == timedelta(seconds=15)
+        await trio.sleep(55)  # the brokers' own is 45 s
+        assert (await one.beat()).error_code is NONE
+        await trio.sleep(61)
+        assert (await one.beat()).error_code is ErrorCode.unknown_member_id
 
 
 @simulated

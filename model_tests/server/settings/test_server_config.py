@@ -65,6 +65,7 @@ def test_defaults_are_kafkas() -> None:
         ({"auto.create.topics.enable": "yes"}, "auto.create.topics.enable is 'yes': it must be true or false"),
         ({"num.partition": 3}, "'num.partition' is not a setting: did you mean 'num.partitions'?"),
         ({"log.retention.hour": 3}, "did you mean 'log.retention.hours'?"),
+        ({"group.coordinator.threads": 4}, "'group.coordinator.threads' is not a setting"),
         ({"log.retention.hours": "x"}, "log.retention.hours is 'x': it must be a whole number"),
         ({"log.retention.hours": 1 << 31}, "whole number of 32 bits"),
         ({"log.roll.hours": 0}, "log.roll.hours is 0: it must be at least 1"),
