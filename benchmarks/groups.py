@@ -10,6 +10,11 @@ are of members that have nothing to do, in groups of ten over ten partitions; *c
 
 The second is confluent-kafka, which reads one partition of a cluster in a process of its own, from start to end, once
 by `assign` and once as the only member of a group, after its first record.
+
+The third is a broker beside librdkafka's mock cluster, with the same client in the same run: from the start of four
+members until each has a partition, with the wait of an empty group that both have by default, and commits of one offset
+each, one after the other. What the mock does not come to is `-`. franz-go's kfake is a Go program, and in no registry
+that this project takes anything from: it is not in this run.
 """
 
 from __future__ import annotations
@@ -18,11 +23,14 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from math import isnan
 from time import process_time
 from typing import Final
 
 import attrs
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
 from rich.table import Table
 
@@ -50,6 +58,11 @@ OF_A_GROUP: Final = 10
 TOPIC_ID: Final = "00000000-0000-0000-0000-000000000001"
 NOW: Final = Moment(0, 1_000_000)
 SESSION_MS: Final = 45_000
+SHARED: Final = "tidegauge-groups"
+MEMBERS: Final = 4
+"""As many as the mock gives a topic partitions."""
+PROTOCOLS: Final = ("classic", "consumer")
+WITHIN_S: Final = 30.0
 
 
 @attrs.frozen
@@ -232,6 +245,61 @@ def consume(bootstrap: str, records: int, *, by_group: bool) -> float:
     return (records - 1) * RECORD / seconds / 1e6
 
 
+# --- beside the mock cluster ------------------------------------------------------------------------------------------
+
+
+def shared(bootstrap: str) -> None:
+    """The topic is there, with as many partitions as members: the mock makes it when it is asked for."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    with suppress(KafkaException, TimeoutError):  # the mock has no such request
+        admin.create_topics([NewTopic(SHARED, MEMBERS, 1)])[SHARED].result(WITHIN_S / 10)
+    begun = time.perf_counter()
+    while len(admin.list_topics(SHARED, timeout=WITHIN_S).topics[SHARED].partitions) < MEMBERS:
+        assert time.perf_counter() - begun < WITHIN_S, "the topic has too few partitions"
+        time.sleep(0.05)
+
+
+def beside(bootstrap: str, protocol: str, count: int) -> tuple[float, float]:
+    """(seconds until all members have a partition, commits a second); nan for what does not come about."""
+    group = {"bootstrap.servers": bootstrap, "group.id": f"beside-{protocol}", "group.protocol": protocol}
+    begun = time.perf_counter()
+    members = [Consumer({**group, "enable.auto.commit": False, "log_level": 0}) for _ in range(MEMBERS)]
+    try:
+        for member in members:
+            member.subscribe([SHARED])
+        while any(len(member.assignment()) != 1 for member in members):
+            if time.perf_counter() - begun > WITHIN_S:
+                return float("nan"), float("nan")
+            for member in members:
+                member.poll(0.01)
+        joined = time.perf_counter() - begun
+        (place,) = members[0].assignment()
+        begun = time.perf_counter()
+        for offset in range(count):
+            members[0].commit(offsets=[TopicPartition(SHARED, place.partition, offset)], asynchronous=False)
+        return joined, count / (time.perf_counter() - begun)
+    finally:
+        for member in members:
+            member.close()
+
+
+def beside_the_mock(data: str, count: int) -> Table:
+    """The third table."""
+    table = Table(title=f"one broker over TCP, {MEMBERS} members of confluent-kafka, wall time")
+    for heading in ("", "ours", "mock"):
+        table.add_column(heading, justify="right")
+    found = {}
+    for kind in ("ours", "mock"):
+        with cluster(kind, 1, data) as (bootstrap, _):
+            shared(bootstrap)
+            found[kind] = [beside(bootstrap, protocol, count) for protocol in PROTOCOLS]
+    for number, protocol in enumerate(PROTOCOLS):
+        for what, at in (("join until all have a part, s", 0), ("commits a second", 1)):
+            figures = (found[kind][number][at] for kind in ("ours", "mock"))
+            table.add_row(f"{protocol}: {what}", *("-" if isnan(one) else f"{one:,.1f}" for one in figures))
+    return table
+
+
 def main(words: Sequence[str] | None = None) -> None:
     memory = MEMORY if os.path.isdir(MEMORY) else tempfile.gettempdir()
     options = parser("groups", __doc__, quick="a tenth of the members, and 32 MiB in place of 256")
@@ -257,6 +325,7 @@ def main(words: Sequence[str] | None = None) -> None:
     console = Console(width=100)
     console.print(table)
     console.print(fetched)
+    console.print(beside_the_mock(chosen.data, 2_000 // part))
     console.print(f"load of the machine: {', '.join(f'{one:.1f}' for one in os.getloadavg())}")
 
 

@@ -163,6 +163,20 @@ class RefusesFormerEpochs(ConsumerRules):
         return ErrorCode.none if is_of_now else ErrorCode.stale_member_epoch
 
 
+class TakesAnyEpoch(ConsumerRules):
+    """A heartbeat that comes again counts, though its epoch is over."""
+
+    def epoch_error(self, member: ConsumerMember, request: ConsumerHeartbeat) -> ErrorCode:
+        return ErrorCode.none
+
+
+class BelievesWhoIsBehind(ConsumerRules):
+    """Who is behind by an epoch may own what is another's by now."""
+
+    def is_behind(self, member: ConsumerMember, request: ConsumerHeartbeat) -> bool:
+        return request.epoch == member.previous_epoch < member.epoch
+
+
 class ReplacesWhoGoesOn(ConsumerRules):
     """The next process of a static member takes over, though the former one has not left."""
 
@@ -215,6 +229,8 @@ class GoesOnWithoutTheLog(ConsumerGroups):
 WRONG: Mapping[str, tuple[CoordinatorRoles, int, str]] = {
     "takes any commit": (ConsumerRoles(TakesAnyCommit), 3, "ReceiveCommit"),
     "refuses commits of former epochs": (ConsumerRoles(RefusesFormerEpochs), 1, "ReceiveCommit"),
+    "takes any epoch": (ConsumerRoles(TakesAnyEpoch), 5, "ReceiveHeartbeat"),
+    "believes who is behind": (ConsumerRoles(BelievesWhoIsBehind), 5, "ReceiveHeartbeat"),
     "replaces who goes on": (ConsumerRoles(ReplacesWhoGoesOn), 3, "ReceiveHeartbeat"),
     "tells changes only": (ConsumerRoles(TellsChangesOnly), 1, "ReceiveHeartbeat"),
     "removes in the same epoch": (ConsumerRoles(RemovesInTheSameEpoch), 1, "ExpireSession"),

@@ -3,7 +3,8 @@
 What it says, and what it makes of responses, are the native client's rules (`impl.client.consumer_membership`). It
 gives back what it has to, then owns what is new, and reads what it owns in between. Some commits are late: they are
 sent after the next heartbeat, in the epoch before it, which counts for what the member has had since (KIP-1251). Now
-and then its application hangs: heartbeats go on, and what it has to give back it does not.
+and then its application hangs: heartbeats go on, and what it has to give back it does not. In some runs a heartbeat
+arrives once more, when its epoch is over and nobody waits for the response.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ from tidegauge.model_tests.harness.simulation.recorder import now_ns
 from tidegauge.model_tests.harness.simulation.simulated_member import NAME, REBALANCE_S, SimulatedMember
 
 LATE_SHARE: Final = 0.3
+REPEATS_SHARE: Final = 0.1
+"""Of rounds."""
 REBALANCE: Final = i32Timedelta.parse(timedelta(seconds=REBALANCE_S))
 UNCHANGED: Final = i32Timedelta.parse(timedelta(milliseconds=-1))
 ONCE: Final = 0
@@ -49,11 +52,15 @@ class ConsumerGroupMember(SimulatedMember):
 
     expression: str = ""
     """The regular expression of the topics that it wants; "" if it names one."""
+    repeats: bool = False
+    """Whether heartbeats of former epochs arrive again."""
     hangs_until: float = 0.0
     """Until then only its heartbeats go on."""
     _membership: ConsumerMembership = attrs.field(init=False)
     _late: list[tuple[int, int, int]] = attrs.field(factory=list)
     """(partition, offset, epoch) of commits that are yet to be sent."""
+    _former: Heartbeat | None = None
+    """The last heartbeat that it has sent in an epoch that is over."""
     _committing_in: int | None = None
     """The epoch of the commit that is sent, where that is not the member's own."""
 
@@ -66,6 +73,9 @@ class ConsumerGroupMember(SimulatedMember):
     async def act(self) -> None:
         """Say that it lives, own what it is to own, and look at each partition once. Raises KafkaError."""
         await self._beat()
+        if self.repeats and self._former is not None and self.rng.random() < REPEATS_SHARE:
+            with suppress(KafkaError):
+                await self._send(self._former)
         if trio.current_time() < self.hangs_until:
             return
         await self._commit_late_ones()
@@ -112,6 +122,8 @@ class ConsumerGroupMember(SimulatedMember):
                 else [(str(t.topic_id), int(n)) for t in given.topic_partitions for n in t.partitions]
             )
             self._membership.after_response(asked, int(told.member_epoch), places)
+            if JOINING_EPOCH < asked.epoch < self._membership.epoch:
+                self._former = asked
         self.generation = self._membership.epoch
 
     async def _send(self, beat: Heartbeat) -> Any:

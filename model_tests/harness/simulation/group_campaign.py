@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import cached_property
 from itertools import count
 from random import Random
@@ -54,6 +54,7 @@ from tidegauge.model_tests.harness.simulation.recorder import now_ns
 from tidegauge.model_tests.harness.simulation.settling import unsettled
 from tidegauge.model_tests.harness.simulation.simulated_member import NAME, REBALANCE_S, SESSION_S
 from tidegauge.model_tests.harness.simulation.simulation import first_of
+from tidegauge.model_tests.harness.simulation.slow_loads import SETTINGS, slow_loads
 from tidegauge.model_tests.harness.simulation.workload import CLIENT, TOPIC
 from tidegauge.model_tests.harness.validation.coordinated import ValidatedGroups, validate_group_coordinators
 
@@ -89,6 +90,9 @@ HANGS_SHARE: Final = 0.3
 HANGS_S: Final = 2 * REBALANCE_S
 """An application that hangs does not give back in time what its member has to."""
 EXPRESSIONS_SHARE: Final = 0.3
+SLOW_SHARE: Final = 0.3
+"""Of runs of KIP-848."""
+REPEATS_SHARE: Final = 0.5
 EXPRESSION: Final = f"{TOPIC[:3]}.*"
 NO_PART: Final = (Fault.CLOCK,)
 """Faults by which offsets expire."""
@@ -107,12 +111,18 @@ class GroupOptions:
     is_consumer: bool = False
     """Whether its members speak the protocol of KIP-848."""
     is_cooperative: bool = False
+    loads_slowly: bool = False
+    """Whether coordinators take their time to load, while the cleaner runs."""
+    repeats: bool = False
+    """Whether heartbeats arrive once more when their epoch is over."""
     rest_s: float = 0.05
 
     def described(self) -> dict[str, str]:
         """Who the members are, as text."""
         protocol = "KIP-848" if self.is_consumer else "cooperative" if self.is_cooperative else "eager"
-        return {"members": f"{self.dynamic} dynamic, {self.static} static", "protocol": protocol}
+        late = {"slow loads": self.loads_slowly, "repeated heartbeats": self.repeats}
+        more = ", ".join(what for what, there_is in late.items() if there_is) or "nothing more"
+        return {"members": f"{self.dynamic} dynamic, {self.static} static", "protocol": protocol, "besides": more}
 
 
 def draw_group(seed: int, *, is_consumer: bool | None = None) -> GroupOptions:
@@ -127,12 +137,16 @@ def draw_group(seed: int, *, is_consumer: bool | None = None) -> GroupOptions:
     faults: Mapping[Fault, int] = {fault: weight for fault, weight in options.faults.items() if fault not in left_out}
     is_cooperative = rng.random() < 0.5
     losses, dynamic = rng.choice((Losses.NONE, Losses.SPARED)), rng.choice((2, 3))
+    besides = Random(f"besides-18/{seed}")
+    loads_slowly, repeats = (besides.random() < share for share in (SLOW_SHARE, REPEATS_SHARE))
     return GroupOptions(
         attrs.evolve(options, transactions=0, faults=faults, losses=losses),
         dynamic=dynamic,
         static=0 if is_cooperative and not is_consumer else rng.choice((0, 1, 2)),
         is_consumer=is_consumer,
         is_cooperative=is_cooperative and not is_consumer,
+        loads_slowly=loads_slowly and is_consumer,
+        repeats=repeats and is_consumer,
     )
 
 
@@ -175,7 +189,8 @@ class SimulatedGroup:
 
 def simulate_group(options: GroupOptions, roles: CoordinatorRoles = CORRECT) -> SimulatedGroup:
     """Run it, with these classes as the coordinator of groups."""
-    with coordinating(roles):
+    slowly = slow_loads(options.cluster.seed) if options.loads_slowly else nullcontext()
+    with coordinating(roles), slowly:
         campaign = run_deterministically(_run, options, seed=options.cluster.seed)
     operations, faults = campaign.recorder.history.operations(), dict(campaign.faults)
     seen = reached(campaign.recorder.history.rows(), campaign.trace, campaign.seen)
@@ -279,7 +294,8 @@ class GroupCampaign:
         of = (client, self.recorder, TOPIC, options.cluster.partitions, process, number, instance, rng)
         if not options.is_consumer:
             return GroupMember(*of, is_cooperative=options.is_cooperative)
-        return ConsumerGroupMember(*of, expression=EXPRESSION if rng.random() < EXPRESSIONS_SHARE else "")
+        expression = EXPRESSION if rng.random() < EXPRESSIONS_SHARE else ""
+        return ConsumerGroupMember(*of, expression=expression, repeats=options.repeats)
 
     async def _disturb(self, member: GroupMember | ConsumerGroupMember, rng: Random) -> None:
         """Now and then it does nothing for a while."""
@@ -433,6 +449,7 @@ def is_of_groups(event: TraceEvent) -> bool:
 async def _run(options: GroupOptions) -> GroupCampaign:
     drawn = options.cluster
     config = {**drawn.config(), **CONFIG, **(CLEANS if options.is_consumer else {})}
+    config |= SETTINGS if options.loads_slowly else {}
     cluster = Cluster(drawn.brokers, drawn.seed, config, trace=True)
     cluster.trace.of_groups = True
     campaign, injector = GroupCampaign(cluster, options), Injector(cluster, drawn)
