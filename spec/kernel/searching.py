@@ -156,6 +156,10 @@ class Search(ABC, Generic[S]):
         """Check what the machine owes, unless there is something worse to mend first."""
         if not self.converges or self.found or cut is not None or not self.machine.leads_to:
             return None
+        return self.responses()
+
+    def responses(self) -> Responses[S]:
+        """What becomes of what the machine owes, all states having been reached."""
         return responses(self.machine, self.states, self.trace, self.renamings)
 
     def visit(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import combinations
 from random import Random
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import attrs
 import pytest
@@ -350,3 +350,34 @@ def test_random_graphs_are_judged_as_the_definition_has_it() -> None:
             check_lasso(machine, at_end)
     assert failed > 200
     assert turned > 100
+
+
+@attrs.frozen
+class AskedTwice(Graph):
+    """The same with a goal, so that the fast engine notes which steps are fair, and asks of what is owed by them."""
+
+    @property
+    def converges(self) -> Mapping[str, Invariant[int]]:
+        return {"it rests": lambda state: True}
+
+
+def test_random_graphs_are_judged_alike_by_the_fast_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("numba")
+    from tidegauge.spec.kernel.fast.owing import owed_for_ever
+
+    begun: list[bool] = []
+
+    def noted(*given: Any) -> Mapping[int, Any]:
+        starts: Mapping[int, Any] = owed_for_ever(*given)
+        begun.append(bool(starts))
+        return starts
+
+    monkeypatch.setattr("tidegauge.spec.kernel.fast.search.owed_for_ever", noted)
+    for seed in range(200):
+        graph = drawn(seed)
+        machine = AskedTwice(graph.steps, graph.owed, graph.come, graph.fair)
+        plain, fast = (explore(machine, converges=True, engine=engine).responses for engine in Engine)
+        assert fast == plain, f"seed {seed}"
+        assert plain is not None
+        assert begun[seed] is not plain.holds, f"seed {seed}: states are looked at where it lasts, and only there"
+    assert {*begun} == {True, False}

@@ -11,7 +11,7 @@ from numba import njit
 
 from tidegauge.spec.kernel.storage import Storage
 
-__all__ = ["FairSteps"]
+__all__ = ["FairSteps", "components"]
 
 TARGETS, STARTS = "fair-targets", "fair-starts"
 _SCRATCH = ("component", "number", "low", "waiting", "path")
@@ -56,6 +56,13 @@ class FairSteps:
                 yield members.tolist()
         for name in (*_SCRATCH, _AT):
             self._storage.remove(name)
+
+
+def components(targets: npt.NDArray[np.uint32], starts: npt.NDArray[np.int64], closed: int) -> npt.NDArray[np.uint32]:
+    """The component of each of `closed` states, whose steps are given as those of `FairSteps`."""
+    found, *scratch = (np.zeros(closed + 1, np.uint32) for _ in _SCRATCH)
+    _components(targets, starts, closed, np.zeros(closed + 1, np.int64), found, *scratch)
+    return found[:closed]
 
 
 @njit(cache=True)

@@ -25,12 +25,14 @@ from tidegauge.spec.kernel.fast import kernel, run_tables
 from tidegauge.spec.kernel.fast.components import FairSteps
 from tidegauge.spec.kernel.fast.in_memory import InMemory
 from tidegauge.spec.kernel.fast.layout import Layout, ShapeError
+from tidegauge.spec.kernel.fast.owing import owed_for_ever, valued
 from tidegauge.spec.kernel.fast.packing import Packing
 from tidegauge.spec.kernel.fast.programs import FollowError, asking
 from tidegauge.spec.kernel.fast.renaming import Renaming
 from tidegauge.spec.kernel.fast.table import Table
 from tidegauge.spec.kernel.fast.tries import Tries
 from tidegauge.spec.kernel.fast.views import Messages, Run, changes, plain, view
+from tidegauge.spec.kernel.leads_to import Responses, responded
 from tidegauge.spec.kernel.machine import Action, Machine
 from tidegauge.spec.kernel.progress import Clock, Cut, Limits, OnProgress, Stop
 from tidegauge.spec.kernel.searching import INTERVAL, NO_PARENT, Finished, Search
@@ -126,6 +128,8 @@ class FastSearch(Search[S]):
 
     def _bases(self) -> list[int]:
         ask = asking(self.machine)
+        self.is_by_action = ask is not None
+        """Whether the steps of a program are those of one action."""
         if ask is None:
             return [self._program(self._all_successors)]
         self._take = ask.take
@@ -512,6 +516,25 @@ class FastSearch(Search[S]):
         if not invariant:
             return kernel.TRUE
         return -1 - kernel.FALSE if name in self.found and self.stop is not Stop.FIRST else kernel.FALSE
+
+    def values(self, holds: Callable[[S], bool]) -> npt.NDArray[np.bool_]:
+        """Of each state whether something holds in it."""
+        tries, presences, program, at = self.tries, self.layout.presences, self._program(self._predicate(holds)), 0
+        leaves: Numbers = np.zeros(self.count, np.int64)
+        while at < self.count:
+            tries.make_room(2 * _MOST_ASKED)
+            at, asked, tries.used = valued(
+                at, program, tries.roots, tries.node_word, tries.keys, tries.codes, tries.used, self.rows,
+                self.packing.places, presences.words, presences.table, self.judge_misses, leaves,
+            )  # fmt: skip
+            self.ask_all(self.judge_misses, asked)
+        found: npt.NDArray[np.bool_] = leaves == kernel.TRUE
+        return found
+
+    def responses(self) -> Responses[S]:
+        if self.renamings or self.fair is None or not self.is_by_action or self.table.absent:
+            return super().responses()
+        return responded(self.machine, lambda name: owed_for_ever(self, name), self.trace)
 
     # --- checkpoints -------------------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import attrs
 
 from tidegauge.spec.kernel.evolving import evolve
-from tidegauge.spec.kernel.machine import Action, Invariant, Machine, NotEnabled, StepInvariant
+from tidegauge.spec.kernel.machine import Action, Invariant, LeadsTo, Machine, NotEnabled, StepInvariant
 from tidegauge.spec.kernel.messages import MESSAGES, one_at_a_time
 
 MOST = 3
@@ -132,6 +132,11 @@ class RandomMachine(Machine[Board]):
     def converges(self) -> Mapping[str, Invariant[Board]]:
         random = Random(f"converges {self.seed}")
         return {"in the end": _goal(random)} if random.random() < 0.5 else {}
+
+    @property
+    def leads_to(self) -> Mapping[str, LeadsTo[Board]]:
+        random = Random(f"leads to {self.seed}")
+        return {"owed": LeadsTo(_goal(random), _goal(random))} if random.random() < 0.7 else {}
 
     def is_fair(self, before: Board, action: Action, after: Board) -> bool:
         return super().is_fair(before, action, after) and before.flag == after.flag

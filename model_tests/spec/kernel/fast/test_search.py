@@ -70,7 +70,9 @@ def test_random_machines_are_explored_alike(seeds: range) -> None:
         reached |= {found.invariant for found in plain.violations} | {str(plain.cut)}
         reached |= {"large"} if plain.distinct > 100 else set()
         reached |= {"lasso"} if plain.convergence and plain.convergence.lassos else set()
+        reached |= {f"owed for ever: {not plain.responses.holds}"} if plain.convergence and plain.responses else set()
     assert reached >= {"step", "invariant 0", "invariant 1", "None", "Cut.STATES", "Cut.DEPTH", "large", "lasso"}
+    assert reached >= {"owed for ever: True", "owed for ever: False"}
 
 
 @pytest.mark.parametrize("stop", Stop)

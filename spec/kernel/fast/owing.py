@@ -1,0 +1,201 @@
+"""What is owed, asked of the numbers of states: whether it may be owed for ever.
+
+The states in which it is owed are followed by what is known of their steps, so that no state is made again. That it
+may be for ever is told by `tidegauge.spec.kernel.leads_to`, which looks at states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from tidegauge.spec.kernel.components import ELSEWHERE
+from tidegauge.spec.kernel.fast.components import components
+from tidegauge.spec.kernel.fast.kernel import (
+    DONE,
+    FAIR,
+    FIRST_LEAF,
+    MISSES,
+    NOWHERE,
+    ROOM,
+    _asked,
+    _changed,
+    _gathered,
+    _numbered,
+    _walked,
+    hashed,
+    unpacked,
+)
+
+if TYPE_CHECKING:
+    from tidegauge.spec.kernel.fast.search import FastSearch
+
+__all__ = ["Owing", "owed_for_ever"]
+
+S = TypeVar("S")
+Numbers = npt.NDArray[np.int64]
+
+
+def owed_for_ever(search: FastSearch[S], name: str) -> Mapping[int, S]:
+    """The states in which it is owed, by their numbers, if weak fairness lets it be for ever; otherwise none.
+
+    The search has expanded all states, and its table has them; an action is one program.
+    """
+    owed = search.machine.leads_to[name]
+    is_done = search.values(owed.then)
+    starts = np.flatnonzero(search.values(owed.when) & ~is_done)
+    tries, presences = search.tries, search.layout.presences
+    compiled: Any = followed  # numba has its types from the calls
+
+    def follow(*given: Any) -> Any:
+        return compiled(
+            *given, search.bases, tries.roots, tries.node_word, tries.keys, tries.codes, tries.used,
+            tries.leaf_start, tries.leaf_items, tries.leaf_flags,
+            search.rows, search.packing.places, search.table.slots, search.count,
+            search.chosen, search.misses, presences.words, presences.table, search.renaming.initials,
+        )  # fmt: skip
+
+    return (
+        {number: search.state(number) for number in starts.tolist()} if Owing(starts, is_done, follow).lasts() else {}
+    )
+
+
+class Owing:
+    """The states from `starts` on, by steps to others in which it has not come: `is_done` says by number where it has.
+
+    `follow` takes the arguments of `followed` that are here, and gives what it gives.
+    """
+
+    def __init__(self, starts: Numbers, is_done: npt.NDArray[np.bool_], follow: Callable[..., Any]) -> None:
+        self.numbers: Numbers = np.zeros(len(is_done), np.int64)
+        self.numbers[: len(starts)] = starts
+        self.count = len(starts)
+        place_of: Numbers = np.full(len(is_done), -1, np.int64)
+        place_of[starts] = np.arange(len(starts))
+        self.targets: npt.NDArray[np.uint32] = np.zeros(1 << 12, np.uint32)
+        self.programs: Numbers = np.zeros(1 << 12, np.int64)
+        """By step: the action's; negative for one that is not fair, -1 - program."""
+        self.starts: Numbers = np.zeros(len(is_done) + 1, np.int64)
+        how, at = ROOM, 0
+        while how == ROOM:
+            how, at, self.count = follow(
+                at, self.count, self.numbers, place_of, is_done, self.targets, self.programs, self.starts
+            )
+            if how == ROOM:
+                self.targets = np.concatenate([self.targets, np.zeros_like(self.targets)])
+                self.programs = np.concatenate([self.programs, np.zeros_like(self.programs)])
+        if how != DONE:
+            raise AssertionError(f"the steps of state {self.numbers[at]} are not all known")
+
+    def lasts(self) -> bool:
+        """Whether weak fairness lets a behaviour stay in a component of these states for ever."""
+        component = components(self.targets, self.starts, self.count)
+        order = np.argsort(component, kind="stable")
+        borders = [0, *(np.flatnonzero(np.diff(component[order])) + 1).tolist(), self.count]
+        members, edges = order.tolist(), self.starts[: self.count + 1].tolist()
+        last = edges[-1]
+        targets, programs, of = self.targets[:last].tolist(), self.programs[:last].tolist(), component.tolist()
+        for begin, end in pairwise(borders if self.count else []):
+            never_disabled: set[int] | None = None
+            inner: set[int] = set()
+            for one in members[begin:end]:
+                steps = range(edges[one], edges[one + 1])
+                fair = {programs[step] for step in steps if programs[step] >= 0}
+                never_disabled = fair if never_disabled is None else never_disabled & fair
+                inner.update(
+                    max(programs[step], -1 - programs[step])
+                    for step in steps
+                    if targets[step] != ELSEWHERE and of[targets[step]] == of[one]
+                )
+            if never_disabled is not None and never_disabled <= inner:
+                return True
+        return False
+
+
+@njit(cache=True)
+def followed(
+    at, count, numbers, place_of, is_done, targets, programs, starts,
+    bases, roots, node_word, keys, codes, used, leaf_start, leaf_items, leaf_flags,
+    rows, places, table, total, chosen, misses, presence_words, presences, initials,
+):  # fmt: skip
+    """Follow the steps out of the states from `numbers[at]` on, which ends where nothing new is reached.
+
+    All that happens in them has been looked up before. Gives how it ended, where, and the number of states by now.
+    """
+    origin = np.empty(places.shape[1], np.uint32)
+    row = np.empty_like(origin)
+    kept = np.empty(rows.shape[1], np.uint64)
+    images = np.zeros_like(initials)
+    missed = np.zeros(2, np.int64)
+    while at < count:
+        state = numbers[at]
+        unpacked(rows[state], places, origin)
+        steps, _, _ = _gathered(
+            state, origin, bases, roots, node_word, keys, codes, presence_words, presences, used, leaf_start,
+            leaf_items, chosen, missed, misses, 0,
+        )  # fmt: skip
+        edges = starts[at]
+        if steps < 0:
+            return MISSES, at, count
+        if edges + steps > len(targets):
+            return ROOM, at, count
+        hash_ = hashed(origin)
+        for word in range(len(row)):
+            row[word] = origin[word]
+        for step in range(steps):
+            leaf = chosen[step, 1]
+            for lane in range(len(kept)):
+                kept[lane] = rows[state, lane]
+            after = _changed(row, kept, places, hash_, leaf, leaf_start, leaf_items, keys, codes, missed)
+            number, _ = _numbered(kept, after, images, rows, places, table, total)
+            for item in range(leaf_start[leaf], leaf_start[leaf + 1], 2):
+                row[leaf_items[item]] = origin[leaf_items[item]]
+            if is_done[number]:
+                targets[edges] = ELSEWHERE
+            else:
+                if place_of[number] < 0:
+                    place_of[number] = count
+                    numbers[count] = number
+                    count += 1
+                targets[edges] = place_of[number]
+            program = chosen[step, 0]
+            programs[edges] = program if leaf_flags[leaf] & FAIR else -1 - program
+            edges += 1
+        at += 1
+        starts[at] = edges
+    return DONE, at, count
+
+
+@njit(cache=True)
+def valued(
+    start, program, roots, node_word, keys, codes, used, rows, places, presence_words, presences, misses, leaves,
+):  # fmt: skip
+    """Run a program on the states from `start` on, and put the leaf that each comes to into `leaves`.
+
+    Gives the first state that it has to run in, or the number of states; how many programs have to run; used slots.
+    """
+    missed = np.zeros(2, np.int64)
+    asked = 0
+    missing = -1
+    row = np.empty(places.shape[1], np.uint32)
+    for state in range(start, len(leaves)):
+        unpacked(rows[state], places, row)
+        code = roots[program]
+        is_root = code < 0
+        if code >= 0:
+            code = _walked(code, row, node_word, keys, codes, presence_words, presences, missed)
+        if code <= FIRST_LEAF:
+            leaves[state] = FIRST_LEAF - code
+            continue
+        if missing < 0:
+            missing = state
+        if code == NOWHERE:
+            asked, used = _asked(program, state, is_root, roots, keys, codes, missed, misses, asked, used)
+            if asked == len(misses):
+                break
+    return missing if missing >= 0 else len(leaves), asked, used
