@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pyarrow.parquet as pq
@@ -16,7 +17,7 @@ from tidegauge.linearizability.history import History, Kind, Operations, concate
 from tidegauge.model_tests.harness.report.model import CampaignRun, Catch, Coverage, Explored, Verdict
 from tidegauge.model_tests.harness.simulation.options import draw
 from tidegauge.model_tests.harness.verification import campaigning, parts
-from tidegauge.model_tests.harness.verification.campaigning import Campaign, Clients, campaign
+from tidegauge.model_tests.harness.verification.campaigning import SEEDS_TO_SEE, Campaign, Clients, campaign
 from tidegauge.model_tests.harness.verification.comparison import compared
 from tidegauge.model_tests.harness.verification.plan import plan
 from tidegauge.model_tests.harness.verification.pool import Task, run
@@ -64,6 +65,25 @@ def test_the_quick_plan_is_a_part_of_the_full_one() -> None:
     quick, full = plan(quick=True), plan()
     assert set(quick.models) < set(full.models)
     assert (quick.walks, quick.examples, quick.seeds) < (full.walks, full.examples, full.seeds)
+
+
+def test_the_command_of_a_plan_names_what_is_not_as_usual() -> None:
+    assert plan().command == "tidegauge verify --seed 1"
+    larger = plan(seed=3, quick=True, bug="minimal_isr", walks=2000, examples=400, seeds=200)
+    told = "tidegauge verify --seed 3 --quick --walks 2000 --examples 400 --seeds 200 --bug minimal_isr"
+    assert larger.command == told
+    assert (larger.walks, larger.examples, larger.seeds) == (2000, 400, 200)
+
+
+def test_a_campaign_by_itself_may_fail_for_what_it_has_not_seen() -> None:
+    assert plan().seeds >= SEEDS_TO_SEE
+
+
+@pytest.mark.parametrize("name", ["walks", "examples", "seeds"])
+def test_a_part_that_would_look_at_nothing_is_refused(name: str) -> None:
+    amounts: Any = {name: 0}
+    with pytest.raises(ValueError, match=f"{name} 0: give at least 1"):
+        plan(**amounts)
 
 
 def test_an_unknown_bug_is_refused_by_name() -> None:

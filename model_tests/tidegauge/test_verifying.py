@@ -14,6 +14,8 @@ from tidegauge.commands import verifying
 from tidegauge.exits import Unusable
 from tidegauge.linearizability import files
 from tidegauge.model_tests.harness.counterexamples.files import FOLDER
+from tidegauge.model_tests.harness.verification.campaigning import Clients
+from tidegauge.model_tests.harness.verification.plan import plan
 from tidegauge.model_tests.tidegauge.test_report import report
 
 BUG = "last_replica_standing"
@@ -55,7 +57,7 @@ def test_the_main_job_holds_and_leaves_a_report_its_tables_and_a_counterexample(
     assert 'class="ownership"' in page
     assert len(set(files.read(out / "histories.parquet").history.tolist())) == 3
     transactional = files.read(out / "transactions" / "histories.parquet")
-    assert set(transactional.history.tolist()) == {8}
+    assert set(transactional.history.tolist()) == {205}
     assert transactional.transactional is not None
     assert files.read(out / "groups" / "histories.parquet").membership is not None
     assert sorted(path.name for path in out.iterdir()) == [
@@ -67,6 +69,18 @@ def test_the_main_job_holds_and_leaves_a_report_its_tables_and_a_counterexample(
         "spark",
         "transactions",
     ]
+
+
+def test_seeds_of_transactions_and_groups_depend_on_no_smaller_number_of_plain_ones() -> None:
+    few, many, more = (verifying.seeds_of(plan(seed=5, seeds=seeds)) for seeds in (60, 200, 300))
+    assert few[Clients.PLAIN] == range(5, 65)
+    assert few[Clients.TRANSACTIONS] == many[Clients.TRANSACTIONS] == range(205, 215)
+    assert few[Clients.GROUPS] == many[Clients.GROUPS] == range(215, 221)
+    assert more == {
+        Clients.PLAIN: range(5, 305),
+        Clients.TRANSACTIONS: range(305, 315),
+        Clients.GROUPS: range(315, 321),
+    }
 
 
 def test_verify_leaves_a_folder_alone_that_it_did_not_write(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

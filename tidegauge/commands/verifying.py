@@ -24,7 +24,7 @@ from tidegauge.model_tests.harness.report.ownership import owned_in
 from tidegauge.model_tests.harness.report.page import write
 from tidegauge.model_tests.harness.report.recorded import drawn
 from tidegauge.model_tests.harness.verification.campaigning import Campaign, Clients, campaigns
-from tidegauge.model_tests.harness.verification.plan import BUG, Plan, plan
+from tidegauge.model_tests.harness.verification.plan import BUG, PLAIN_SEEDS, Plan, plan
 from tidegauge.model_tests.harness.verification.run import (
     CheckInSpark,
     check_protocol,
@@ -47,6 +47,8 @@ def verify(
     quick: Flag = False,
     seed: int = 1,
     seeds: int | None = None,
+    walks: int | None = None,
+    examples: int | None = None,
     bug: str = BUG,
     no_spark: Flag = False,
     out: Path = Path("report"),
@@ -62,6 +64,10 @@ def verify(
         Where all random parts begin; the same seed does the same again.
     seeds
         How many simulated clusters the campaign runs.
+    walks
+        How many random walks of the cores run beside the specification.
+    examples
+        How many Hypothesis examples of a cluster run beside the specification; a few more are drawn.
     bug
         The historical bug that is switched on to show that it is caught.
     no_spark
@@ -73,7 +79,7 @@ def verify(
     """
     screen = Screen("verify", json=json)
     try:
-        wanted = plan(seed=seed, quick=quick, bug=bug, seeds=seeds)
+        wanted = plan(seed=seed, quick=quick, bug=bug, walks=walks, examples=examples, seeds=seeds)
     except ValueError as error:
         raise Unusable(f"--{error}") from None
     need("hypothesis", *([] if no_spark else ["pyspark", "pandas"]))
@@ -166,7 +172,7 @@ def run(screen: Screen, wanted: Plan, in_spark: CheckInSpark | None, folder: Pat
         seed=wanted.seed,
         options=shown(wanted),
         stages=(*stages_of(checked), *(one.stage for one in ran), *checking),
-        reproduce=f"tidegauge verify --seed {wanted.seed}" + (" --quick" if wanted.quick else ""),
+        reproduce=wanted.command,
         explored=tuple(model.explored for model in checked.models),
         campaign=with_verdicts([run for one in ran for run in one.runs], twice),
         bug=wanted.bug,
@@ -179,17 +185,14 @@ def run(screen: Screen, wanted: Plan, in_spark: CheckInSpark | None, folder: Pat
 
 
 def seeds_of(wanted: Plan) -> dict[Clients, range]:
-    """The seeds of each kind of campaign, one kind after the other."""
-    counts = {
-        Clients.PLAIN: wanted.seeds,
-        Clients.TRANSACTIONS: wanted.transactional_seeds,
-        Clients.GROUPS: wanted.group_seeds,
+    """The seeds of each kind of campaign; those of the others are the same for any number of plain ones up to 200."""
+    beside = wanted.seed + max(wanted.seeds, PLAIN_SEEDS)
+    grouped = beside + wanted.transactional_seeds
+    return {
+        Clients.PLAIN: range(wanted.seed, wanted.seed + wanted.seeds),
+        Clients.TRANSACTIONS: range(beside, grouped),
+        Clients.GROUPS: range(grouped, grouped + wanted.group_seeds),
     }
-    found, first = {}, wanted.seed
-    for clients, count in counts.items():
-        found[clients] = range(first, first + count)
-        first += count
-    return found
 
 
 def group_in(ran: Sequence[Campaign]) -> Ownership | None:

@@ -22,6 +22,12 @@ WITH_GROUPS = ("classic-groups", "consumer-groups", "group-loading", "offsets")
 BUG = "kafka_1211"
 """Switched on unless another is named: it shows at every level, in what clients see as well."""
 
+AMOUNTS = 1000, 250, 100
+"""Walks, examples and seeds of a full plan. With the other parts they take about 3 minutes on two idle cores."""
+QUICK_AMOUNTS = 100, 20, 24
+PLAIN_SEEDS = 200
+"""Seeds that plain clients have to themselves, used or not."""
+
 MOST_SEED = (1 << 62) - 1
 """A seed is the id of its history, which has 64 bits."""
 MOST_SEEDS = 10_000
@@ -43,10 +49,18 @@ class Plan:
     """Simulated clusters under faults."""
     bug: str
     transactional_seeds: int = 10
-    """Simulated clusters beside these whose clients have transactions; their seeds follow those."""
+    """Simulated clusters beside these whose clients have transactions; their seeds are behind those."""
     group_seeds: int = 6
     """Simulated clusters beside these whose clients are members of a group: every other one of KIP-848's protocol."""
     workers: int = 2
+
+    @property
+    def command(self) -> str:
+        """What runs it again."""
+        usual = plan(seed=self.seed, quick=self.quick)
+        named = {"walks": self.walks, "examples": self.examples, "seeds": self.seeds, "bug": self.bug}
+        other = [f" --{name} {value}" for name, value in named.items() if value != getattr(usual, name)]
+        return f"tidegauge verify --seed {self.seed}" + (" --quick" if self.quick else "") + "".join(other)
 
 
 def check_seeds(seed: int, seeds: int) -> None:
@@ -73,20 +87,36 @@ def check_bug(bug: str, command: str, machines: tuple[str, ...] = (MACHINE,)) ->
     raise ValueError(f"bug {bug}: there is no bug {bug!r}: choose one of {choice}")
 
 
-def plan(*, seed: int = 1, quick: bool = False, bug: str = BUG, seeds: int | None = None) -> Plan:
-    """The full plan fits in 3 minutes on 2 cores, the quick one in 30 s. Raises ValueError for what can't be."""
+def check_amount(name: str, amount: int) -> None:
+    """Raise ValueError for a part that would look at nothing."""
+    if amount < 1:
+        raise ValueError(f"{name} {amount}: give at least 1")
+
+
+def plan(
+    *,
+    seed: int = 1,
+    quick: bool = False,
+    bug: str = BUG,
+    walks: int | None = None,
+    examples: int | None = None,
+    seeds: int | None = None,
+) -> Plan:
+    """The full plan takes about 3 minutes on 2 idle cores, the quick one 1. Raises ValueError for what can't be."""
     check_bug(bug, "verify")
-    if seeds is None:
-        seeds = 24 if quick else 200
+    usual = QUICK_AMOUNTS if quick else AMOUNTS
+    walks, examples, seeds = (
+        own if given is None else given for given, own in zip((walks, examples, seeds), usual, strict=True)
+    )
+    check_amount("walks", walks)
+    check_amount("examples", examples)
     check_seeds(seed, seeds)
     if quick:
         quickest = (*QUICK_MODELS, *QUICK_IDEMPOTENCE, *QUICK_TRANSACTIONS)
-        return Plan(
-            seed, True, quickest, walks=100, examples=20, seeds=seeds, bug=bug, transactional_seeds=1, group_seeds=2
-        )
+        return Plan(seed, True, quickest, walks, examples, seeds, bug, transactional_seeds=1, group_seeds=2)
     models = (
         *(name for name in MODELS if name not in NIGHTLY),
         *(*QUICK_IDEMPOTENCE, *MEDIUM_IDEMPOTENCE),
         *(name for name in TRANSACTION_MODELS if name not in NIGHTLY_TRANSACTIONS),
     )
-    return Plan(seed, False, models, walks=2000, examples=400, seeds=seeds, bug=bug)
+    return Plan(seed, False, models, walks, examples, seeds, bug)
