@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -32,19 +32,15 @@ from tidegauge.spec.kernel.fast.kernel import (
     unpacked,
 )
 
-if TYPE_CHECKING:
-    from tidegauge.spec.kernel.fast.search import FastSearch
-
 __all__ = ["Owing", "owed_for_ever"]
 
-S = TypeVar("S")
 Numbers = npt.NDArray[np.int64]
 
 
-def owed_for_ever(search: FastSearch[S], name: str) -> Mapping[int, S]:
+def owed_for_ever(search: Any, name: str) -> Mapping[int, Any]:
     """The states in which it is owed, by their numbers, if weak fairness lets it be for ever; otherwise none.
 
-    The search has expanded all states, and its table has them; an action is one program.
+    The search is a `FastSearch` that has expanded all states, and its table has them; an action is one program.
     """
     owed = search.machine.leads_to[name]
     is_done = search.values(owed.then)
