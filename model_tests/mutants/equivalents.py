@@ -74,6 +74,21 @@ EQUIVALENT: Final[Mapping[str, str]] = {
     "`position + HEADER_SIZE <= self.size`": (
         "so near to the end of the file no place is plausible: it only ends the search a few bytes earlier"
     ),
+    "impl/coordinators/transactions/coordinator.py TransactionCoordinator._at_rest: "
+    "`is_known and found.pending is None and (found.cached is not None)` -> `is_known and found.pending is None`": (
+        "an id of which no record is committed has one that is pending: one whose first record fails is forgotten"
+    ),
+    "impl/coordinators/groups/classic/state.py ClassicGroup.subscriptions: `0` -> `1` in `self.read[0]`": (
+        "topics are no generation, so they are read each time: to keep them saves that"
+    ),
+    "impl/coordinators/groups/consumer/rules.py ConsumerRules.fetch_error: `member_id or ''` -> `member_id`": (
+        "no member has no id: it is not among the members either way"
+    ),
+    "impl/coordinators/groups/consumer/coordinator.py ConsumerGroups.__init__: `0` -> `1`": (
+        "the number of the first revision: revisions are compared with each other"
+    ),
+    "impl/coordinators/groups/consumer/coordinator.py _updated: `value is not None and getattr(member, name) != value` "
+    "-> `value is not None`": "a copy of a member that says the same is not written: the condition saves the copy",
     "spec/published/kip320/actions.py LeaderIncHighWatermark.guard: guard `if own.hw >= own.end_offset` -> nothing": (
         "who presumes leadership is in its own ISR, in all reachable states, and must have the record at the HW as well"
     ),

@@ -18,6 +18,8 @@ from tidegauge.impl.coordinators.groups.classic.messages import (
     LeaveGroup,
     Leaving,
     Moment,
+    Note,
+    Noted,
     Outcome,
     SyncGroup,
 )
@@ -39,6 +41,7 @@ class Members:
         self.responses: dict[str, Any] = {}
         self.writes: list[GroupWrite] = []
         self.log: list[GroupMetadata] = []
+        self._notes: list[Note] = []
         self._given = 0
 
     @property
@@ -62,7 +65,13 @@ class Members:
             assert token not in self.responses, f"{token} has its response"
             self.responses[str(token)] = response
         self.writes += outcome.writes
+        self._notes += outcome.notes
         return outcome
+
+    def noted(self) -> list[tuple[Noted, int, str, int]]:
+        """What operators were told since the last call: what, in which generation, of which member, of how many."""
+        notes, self._notes = self._notes, []
+        return [(one.what, one.generation, one.member, one.members) for one in notes]
 
     def after(self, ms: int) -> None:
         """Time passes, and each deadline is met in it."""

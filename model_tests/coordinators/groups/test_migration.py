@@ -164,7 +164,10 @@ def everything() -> bytes:
 def test_a_group_that_goes_over_is_one_batch_each_way() -> None:
     one = Coordinator()
     one.stable()
+    assert one.core.offsets.metadata.keys() == {GROUP}
     made = one.beat()
+    assert one.core.offsets.metadata == {}
+    assert len(one.core.classic.deadlines) == 0, "the classic group is waited for no more"
     kinds = {key.kind for key in map(decode_key, (it.key for it in made.write.records)) if isinstance(key, ConsumerKey)}
     assert made.write.records[0].value is None, "the classic group's tombstone comes first"
     assert kinds == {3, 5, 6, 7, 8}
@@ -332,6 +335,14 @@ def test_a_member_of_a_consumer_group_that_has_gone_back_without_it_is_told_that
     one.beat(epoch=-1)
     assert one.beat(epoch=2).error is ErrorCode.unknown_member_id
     assert one.beat(epoch=0).write.response.error is NONE
+
+
+def test_a_static_member_that_comes_back_with_another_subscription_begins_a_generation_as_it_goes_back() -> None:
+    one = Coordinator()
+    one.beat(instance_id="i")
+    epoch = one.group.epoch
+    back = one.join("", instance_id="i", unique="x", metadata=subscription(["u"], [], 0))
+    assert back.write.classic.generation == epoch + 1
 
 
 def test_a_static_member_comes_back_by_the_other_protocol_in_its_place() -> None:

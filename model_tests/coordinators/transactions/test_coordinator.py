@@ -291,8 +291,8 @@ def test_only_partitions_of_the_open_transaction_are_verified() -> None:
 
 def test_time_outs_are_held_to_the_settings() -> None:
     one = Coordinating(TransactionConfig(max_timeout_ms=10, allows_two_phase=False))
-    for timeout_ms, is_taken in [(0, False), (11, False), (10, True)]:
-        outcome = one.core.init_producer_id(InitProducerId(ID, timeout_ms), 0, 7)
+    for timeout_ms, is_taken in [(0, False), (11, False), (1, True), (10, True)]:
+        outcome = one.core.init_producer_id(InitProducerId(f"{ID}-{timeout_ms}", timeout_ms), 0, 7)
         assert (outcome != Respond(ProducerGiven(ErrorCode.invalid_transaction_timeout))) is is_taken
     outcome = one.core.init_producer_id(InitProducerId(ID, 11, enables_two_phase=True), 0, 7)
     assert outcome == Respond(ProducerGiven(ErrorCode.transactional_id_authorization_failed))
@@ -402,6 +402,8 @@ def test_an_id_that_nobody_uses_expires_and_an_open_one_does_not() -> None:
     assert one.init().error is ErrorCode.concurrent_transactions
     one.commit(tombstone)
     assert one.core.describe(ID).error is ErrorCode.transactional_id_not_found
+    assert one.core.partitions[one.partition].ids == {}
+    assert found(one.core.expired(one.now_ms + 1_000)) == []
     one.elect()
     assert one.core.describe(ID).error is ErrorCode.transactional_id_not_found
     assert one.init(new_id=8) == given(8, 0)
@@ -435,3 +437,11 @@ def test_under_transaction_version_0_values_have_kafkas_first_format() -> None:
     assert one.log[-1][1][:2] == b"\0\0"
     one.elect()
     assert one.init() == given(7, 1)
+
+
+def test_a_partition_that_is_not_coordinated_has_nothing_outstanding() -> None:
+    one = Coordinating()
+    assert one.core.outstanding_of(one.partition + 1, ID, 0) == Outstanding()
+    assert [*one.core.outstanding(one.partition + 1, 0)] == []
+    one.core.begin_loading(one.partition, one.leader_epoch + 1)
+    assert one.core.outstanding_of(one.partition, ID, 0) == Outstanding()
