@@ -266,12 +266,17 @@ class GroupCoordinator:
 
     def fetch_all(self, group: str, *, require_stable: bool) -> Mapping[tuple[str, int], CommittedOffset | ErrorCode]:
         """The same for all that the group has committed, at one instant."""
+        found = self.all_told(group, require_stable=require_stable)
+        self._tell(Telling(group, found, require_stable, is_all=True))
+        return found
+
+    def all_told(self, group: str, *, require_stable: bool) -> Mapping[tuple[str, int], CommittedOffset | ErrorCode]:
+        """What is told of each partition of which the group has committed an offset."""
         found: dict[tuple[str, int], CommittedOffset | ErrorCode] = {**self.offsets.of_group(group)}
         if require_stable:
             unstable = (place for place in self.offsets.unstable_of(group) if place in found)
             on_their_way = ((key.topic, key.partition) for key in self.in_flight if key.group == group)
             found.update(dict.fromkeys((*unstable, *on_their_way), ErrorCode.unstable_offset_commit))
-        self._tell(Telling(group, found, require_stable, is_all=True))
         return found
 
     # --- deletions ---------------------------------------------------------------------------------------------------

@@ -19,8 +19,8 @@ class TellsWhatIsNotStable(GroupCoordinator):
     def told(self, key: OffsetKey, *, require_stable: bool) -> CommittedOffset | ErrorCode | None:
         return super().told(key, require_stable=False)
 
-    def fetch_all(self, group: str, *, require_stable: bool) -> Mapping[tuple[str, int], CommittedOffset | ErrorCode]:
-        return super().fetch_all(group, require_stable=False)
+    def all_told(self, group: str, *, require_stable: bool) -> Mapping[tuple[str, int], CommittedOffset | ErrorCode]:
+        return super().all_told(group, require_stable=False)
 
 
 BUG = CoreBug("kafka_8587_told", OffsetRoles(coordinator=TellsWhatIsNotStable))
