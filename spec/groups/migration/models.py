@@ -137,7 +137,7 @@ _ALL = (
     Model(
         "migration-nightly-three",
         GroupMigration(processes=3, classic=BOTH, commits=1, bounds=Bounds(Leave=1)),
-        "three members, of which one leaves",
+        "three members, of which one leaves; 5.6 million states",
     ),
 )
 
