@@ -13,7 +13,7 @@ from tidegauge.impl.coordinators.groups.coordinator import GroupCoordinator
 from tidegauge.impl.coordinators.groups.offsets import CommittedOffset, GroupOffsets
 from tidegauge.impl.coordinators.groups.record_formats import OffsetKey
 from tidegauge.impl.coordinators.groups.requests import Commit, Ruling
-from tidegauge.model_tests.harness.cores.offsets import CORRECT_OFFSETS, STEPS, OffsetRoles
+from tidegauge.model_tests.harness.cores.offsets import CORRECT_OFFSETS, KEY, STEPS, OffsetRoles
 from tidegauge.model_tests.harness.counterexamples.files import Failure
 from tidegauge.model_tests.harness.lockstep.checked import failure_of
 from tidegauge.model_tests.harness.lockstep.on_cores import CoresLockstep
@@ -94,7 +94,8 @@ class ExpiresBesideAnOpenTransaction(GroupCoordinator):
 
 class ExpiresBesideWhatIsOnItsWay(GroupCoordinator):
     def is_expired(self, key: OffsetKey, now_ms: int) -> bool:
-        self.in_flight.clear()
+        if key == KEY:
+            del self.in_flight[key]
         return super().is_expired(key, now_ms)
 
 
@@ -110,7 +111,7 @@ class TellsWhatIsNotStable(GroupCoordinator):
 
 class TellsWhatIsAboutToChange(GroupCoordinator):
     def fetch(self, key: OffsetKey, *, require_stable: bool) -> CommittedOffset | ErrorCode | None:
-        self.in_flight.clear()
+        self.in_flight.pop(key, None)
         return super().fetch(key, require_stable=require_stable)
 
 
