@@ -197,7 +197,7 @@ def test_what_cannot_be_explored_is_told(
     assert "there is no specification 'kip321': choose one of kip320" in capsys.readouterr().err
     assert command.main([*WORDS, "replicas=0", "--out", str(tmp_path)]) == 2
     assert "error: " in capsys.readouterr().err
-    monkeypatch.setattr(command, "local_session", without_java)
+    monkeypatch.setattr("tidegauge.spark_check.options.local_session", without_java)
     assert command.main([*WORDS, "--out", str(tmp_path)]) == 2
     assert "error: no Java" in capsys.readouterr().err
 

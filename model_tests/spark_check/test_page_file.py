@@ -84,7 +84,7 @@ def test_a_page_that_cannot_be_written_is_told(tmp_path: Path, monkeypatch: pyte
 def test_the_command_refuses_a_page_before_spark_is_started_and_leaves_what_is_there(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tidegauge.spark_check.__main__.local_session", lambda *_: pytest.fail("Spark was started"))
+    monkeypatch.setattr("tidegauge.spark_check.options.local_session", lambda *_: pytest.fail("Spark was started"))
     runs = write(tmp_path / "runs.parquet", to_arrow(histories(1)), 20)
     before = runs.read_bytes()
     assert main([str(runs), "--out", str(tmp_path / "out"), "--html", str(runs)]) == 2
