@@ -27,7 +27,7 @@ from tidegauge.impl.ports.network import Address
 from tidegauge.impl.tap.acks import asks_for_none
 from tidegauge.impl.tap.addresses import Addresses, NoPortError
 from tidegauge.impl.tap.copies import NOT_RECORDED, READS, Copies, Passing
-from tidegauge.impl.tap.frame_stream import LARGEST_REQUEST, FrameStream
+from tidegauge.impl.tap.frame_stream import LARGEST_REQUEST, READ_SIZE, FrameStream
 from tidegauge.impl.tap.loading import loaded
 from tidegauge.impl.tap.memory import SMALL, Memory
 from tidegauge.impl.tap.rewriting import may_have_addresses, rewritten
@@ -250,7 +250,9 @@ class Connection:
         finally:
             self.memory.give_back(size)
         if one.api_key in READS:
-            self.copies.begin_response(one, at, len(frame), frame)
+            self.copies.begin_response(one, at, len(frame), frame[:READ_SIZE])
+            for begin in range(READ_SIZE, len(frame), READ_SIZE):
+                self.copies.continue_response(one, frame[begin : begin + READ_SIZE])
 
     def _changed(self, one: Passing, frame: bytes) -> bytes | None:
         """The response with the tap's own addresses; None where there are none to replace, or it cannot be read."""

@@ -15,6 +15,7 @@ from tidegauge.commands.tap_reader import ReadingProcess
 from tidegauge.impl.records.batches import assign
 from tidegauge.impl.records.payload import Record, build_batch
 from tidegauge.impl.tap.copies import AT, HEAD, Copies, Kind, Passing
+from tidegauge.impl.tap.frame_stream import READ_SIZE
 from tidegauge.impl.tap.memory import Memory
 from tidegauge.impl.tap.observer import Observer
 from tidegauge.impl.tap.reader import Reader
@@ -81,7 +82,7 @@ def messages(data: bytes) -> list[tuple[int, bytes]]:
     return found
 
 
-def fetch(correlation_id: int) -> bytes:
+def fetch(correlation_id: int, version: int = 12) -> bytes:
     return encode_request(
         FetchRequest([FetchTopic("orders", "", [FetchPartition(0, 0, 1 << 20)])], 0, 1),
         correlation_id,
@@ -90,12 +91,12 @@ def fetch(correlation_id: int) -> bytes:
     )
 
 
-def fetched(correlation_id: int, value: bytes) -> bytes:
+def fetched(correlation_id: int, value: bytes, version: int = 12) -> bytes:
     assign(batch := bytearray(build_batch([Record(0, 1, None, value)])), 0, 0, 1)
     response = FetchResponse(
         [TopicFetched("orders", "", [PartitionFetched(0, high_watermark=1, records=bytes(batch))])]
     )
-    return encode_response(response, correlation_id, version=12)
+    return encode_response(response, correlation_id, version=version)
 
 
 def test_in_any_beginning_of_the_copies_what_was_read_was_sent() -> None:
@@ -155,6 +156,26 @@ def test_a_broker_has_no_whole_request_that_is_not_copied() -> None:
             assert received(client) == produced(1, 0)
         tap.stop()
     assert copied[0] > len(request)
+
+
+def test_no_message_is_larger_than_what_is_received_at_once() -> None:
+    """Who reads joins what is not whole yet: of one large message it would join all of it again and again."""
+    captured = Captured((pair := socket.socketpair())[1])
+    large = fetched(1, bytes(300_000), version=17)
+
+    with playing(in_turn(large)) as upstream:
+        tap = Tap((upstream,), Copies(pair[0]), iter(range(1_000_000)).__next__)
+        draining = threading.Thread(target=captured.drain)
+        draining.start()
+        with socket.create_connection(tap.start(), 20) as client:
+            client.sendall(fetch(1, version=17))
+            assert received(client) == large
+        tap.stop()
+        tap.copies.finish()
+        draining.join()
+    sizes = [len(payload) for kind, payload in messages(captured.data) if kind in (Kind.RESPONSE, Kind.RESPONSE_REST)]
+    assert sum(sizes) > len(large)
+    assert max(sizes) < 2 * READ_SIZE
 
 
 def test_what_makes_reading_fail_is_told_and_the_next_frame_is_read(monkeypatch: pytest.MonkeyPatch) -> None:

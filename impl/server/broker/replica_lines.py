@@ -49,32 +49,21 @@ def tell_truncation(partition: Partition, leader: int, had: Extent) -> None:
     end = partition.log.log_end_offset
     if end >= had.log_end_offset:
         return
-    where, epoch = f"{partition.topic}-{partition.index}", partition.replica.leader_epoch
-    committed = min(had.high_watermark, had.log_end_offset) - end
-    if committed <= 0:
-        log_event(
-            LOGGER,
-            logging.INFO,
-            "log truncated",
-            partition=where,
-            leader=leader,
-            leader_epoch=epoch,
-            log_end_offset=end,
-            before=had.log_end_offset,
-            offsets=had.log_end_offset - end,
-            why="the leader does not have them; none was known here to be committed",
-        )
-        return
+    known = min(had.high_watermark, had.log_end_offset) - end
+    if known > 0:
+        level, event, why = logging.ERROR, "committed records truncated", "as after an unclean election"
+    else:
+        level, event, why = logging.INFO, "log truncated", "none was known here to be committed"
     log_event(
         LOGGER,
-        logging.ERROR,
-        "committed records truncated",
-        partition=where,
+        level,
+        event,
+        partition=f"{partition.topic}-{partition.index}",
         leader=leader,
-        leader_epoch=epoch,
+        leader_epoch=partition.replica.leader_epoch,
         log_end_offset=end,
         before=had.log_end_offset,
         offsets=had.log_end_offset - end,
-        committed=committed,
-        why="the leader does not have them, as after an unclean election",
+        **({"committed": known} if known > 0 else {}),
+        why=f"the leader does not have them; {why}",
     )
