@@ -87,7 +87,7 @@ def fetch(correlation_id: int, version: int = 12) -> bytes:
         FetchRequest([FetchTopic("orders", "", [FetchPartition(0, 0, 1 << 20)])], 0, 1),
         correlation_id,
         "me",
-        version=12,
+        version=version,
     )
 
 
