@@ -24,8 +24,8 @@ LOGGER: Final = logging.getLogger(__name__)
 
 HEAD: Final = struct.Struct("<BIQI")
 """Kind, connection, exchange and how many bytes follow."""
-REQUEST_HEAD: Final = struct.Struct("<hhiqI")
-"""API key, version, correlation id, call, and the bytes of the frame with its length; then the first of these."""
+REQUEST_HEAD: Final = struct.Struct("<hhqI")
+"""API key, version, call, and the bytes of the frame with its length; then the first of these."""
 RESPONSE_HEAD: Final = struct.Struct("<qI")
 """Return, and the bytes of the frame with its length; then the first of these."""
 UNREAD_HEAD: Final = struct.Struct("<hhq")
@@ -98,7 +98,7 @@ class Copies:
 
     def begin_request(self, one: Passing, size: int, piece: bytes) -> None:
         """The first bytes of a request, of `size` bytes with its length."""
-        head = REQUEST_HEAD.pack(one.api_key, one.version, one.correlation_id, one.call, size)
+        head = REQUEST_HEAD.pack(one.api_key, one.version, one.call, size)
         self._write(Kind.REQUEST, one, head, piece)
 
     def continue_request(self, one: Passing, piece: bytes) -> None:

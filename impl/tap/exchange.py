@@ -18,7 +18,6 @@ class Exchange:
     connection: int
     api_key: int
     version: int
-    correlation_id: int
     call: int
     """Before the first byte of the request is passed on."""
     asked: Any = None

@@ -126,7 +126,7 @@ class Reader:
                     self.observer.lost(lost)
             case Kind.UNREAD:
                 api_key, version, call = UNREAD_HEAD.unpack_from(payload)
-                unread = Exchange(exchange, number, api_key, version, 0, call)
+                unread = Exchange(exchange, number, api_key, version, call)
                 self.observer.left_out(unread, bytes(payload[UNREAD_HEAD.size :]).decode())
 
     def _end(self, number: int) -> None:
@@ -144,8 +144,8 @@ class Reader:
     # --- requests --------------------------------------------------------------------------------------------------
 
     def _begin_request(self, connection: _Connection, number: int, exchange: int, payload: memoryview) -> None:
-        api_key, version, correlation_id, call, size = REQUEST_HEAD.unpack_from(payload)
-        begun = Exchange(exchange, number, api_key, version, correlation_id, call)
+        api_key, version, call, size = REQUEST_HEAD.unpack_from(payload)
+        begun = Exchange(exchange, number, api_key, version, call)
         self.observer.beginning(begun)
         connection.open[exchange] = begun
         connection.request = self._frame(begun, size, 0, "requests")

@@ -30,7 +30,7 @@ def sync_of(member_id: str) -> SyncGroupRequest:
 def test_a_heartbeat_is_of_the_member_that_asks_or_that_the_response_names(
     asked: str, told: str | None, member: str | None
 ) -> None:
-    exchange = Exchange(1, 0, 68, 0, 1, 10)
+    exchange = Exchange(1, 0, 68, 0, 10)
     request = ConsumerGroupHeartbeatRequest(
         group_id=GroupId("g"), member_id=asked, member_epoch=i32(0), topic_partitions=None
     )
@@ -44,7 +44,7 @@ def test_a_heartbeat_is_of_the_member_that_asks_or_that_the_response_names(
 def test_an_assignment_that_cannot_be_read_is_told() -> None:
     told: list[dict[str, Any]] = []
     observer = Observer(cast(Recording, SimpleNamespace(emit=told.extend)))
-    exchange = Exchange(1, 0, ApiKey.SYNC_GROUP, 5, 1, 10)
+    exchange = Exchange(1, 0, ApiKey.SYNC_GROUP, 5, 10)
     note_sync(exchange, sync_of("m"))
     response = SimpleNamespace(error_code=0, protocol_type="consumer", assignment=b"\0\0\0\0\0\7")
     observer.note_response(exchange, response, 20, Sessions())
@@ -52,6 +52,6 @@ def test_an_assignment_that_cannot_be_read_is_told() -> None:
 
 
 def test_an_assignment_of_nobody_is_no_line() -> None:
-    exchange = Exchange(1, 0, 14, 5, 1, 10)
+    exchange = Exchange(1, 0, 14, 5, 10)
     note_sync(exchange, sync_of(""))
     assert synced(exchange, SimpleNamespace(error_code=0, protocol_type="consumer", assignment=b""), 20) == []

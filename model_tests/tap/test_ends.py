@@ -34,7 +34,7 @@ class Taps:
         self.lines: list[Line] = []
 
     def produce(self, at: int, offset: int, acks: int) -> None:
-        asked = Exchange(len(self.lines), 1, ApiKey.PRODUCE, 13, 1, at)
+        asked = Exchange(len(self.lines), 1, ApiKey.PRODUCE, 13, at)
         asked.asked = [("orders", "", 0)]
         asked.lines = [asked.line("produce", topic="orders", partition=0, acks=acks, values=[at])]
         told = ProduceResponse([TopicProduced("orders", "", [PartitionProduced(0, base_offset=offset)])])
@@ -42,7 +42,7 @@ class Taps:
 
     def fetch(self, at: int, high_watermark: int) -> int:
         """How many lines an empty fetch is."""
-        asked = Exchange(len(self.lines), 2, ApiKey.FETCH, 16, 1, at)
+        asked = Exchange(len(self.lines), 2, ApiKey.FETCH, 16, at)
         fetches.note_request(
             asked, FetchRequest([FetchTopic("orders", "", [FetchPartition(0, 0, 1)])], 1, 1), self.sessions
         )

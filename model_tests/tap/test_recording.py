@@ -21,7 +21,7 @@ from tidegauge.linearizability.tapped.reading import Reader
 
 
 def end(number: int, at: int = 1) -> Exchange:
-    exchange = Exchange(number, 0, 26, 3, number, at)
+    exchange = Exchange(number, 0, 26, 3, at)
     exchange.lines = [exchange.line("end", producer=[number, 0], commit=True)]
     return exchange
 
