@@ -49,21 +49,18 @@ def tell_truncation(partition: Partition, leader: int, had: Extent) -> None:
     end = partition.log.log_end_offset
     if end >= had.log_end_offset:
         return
+    told = {
+        "partition": f"{partition.topic}-{partition.index}",
+        "leader": leader,
+        "leader_epoch": partition.replica.leader_epoch,
+        "log_end_offset": end,
+        "before": had.log_end_offset,
+        "offsets": had.log_end_offset - end,
+    }
     known = min(had.high_watermark, had.log_end_offset) - end
     if known > 0:
-        level, event, why = logging.ERROR, "committed records truncated", "as after an unclean election"
+        why = "the leader does not have them; as after an unclean election"
+        log_event(LOGGER, logging.ERROR, "committed records truncated", **told, committed=known, why=why)
     else:
-        level, event, why = logging.INFO, "log truncated", "none was known here to be committed"
-    log_event(
-        LOGGER,
-        level,
-        event,
-        partition=f"{partition.topic}-{partition.index}",
-        leader=leader,
-        leader_epoch=partition.replica.leader_epoch,
-        log_end_offset=end,
-        before=had.log_end_offset,
-        offsets=had.log_end_offset - end,
-        **({"committed": known} if known > 0 else {}),
-        why=f"the leader does not have them; {why}",
-    )
+        why = "the leader does not have them; none was known here to be committed"
+        log_event(LOGGER, logging.INFO, "log truncated", **told, why=why)
