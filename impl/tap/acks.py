@@ -6,6 +6,8 @@ import struct
 from collections.abc import Callable
 from typing import Final
 
+from tidegauge.impl.tap.skipping import after_compact, after_tagged
+
 FLEXIBLE_FROM: Final = 9
 """Versions with compact strings and tagged fields."""
 TRANSACTIONAL_FROM: Final = 3
@@ -35,9 +37,7 @@ def _acks(frame: bytes, version: int) -> int:
     """Raises struct.error and IndexError where the frame ends before."""
     position = _after_string(frame, _HEADER)
     if version >= FLEXIBLE_FROM:
-        position = _after_tagged(frame, position)
-        size, position = _uvarint(frame, position)  # of the transactional id, and one more; 0: null
-        position += max(size - 1, 0)
+        position = after_compact(frame, after_tagged(frame, position))
     elif version >= TRANSACTIONAL_FROM:
         position = _after_string(frame, position)
     return int(_INT16.unpack_from(frame, position)[0])
@@ -46,26 +46,3 @@ def _acks(frame: bytes, version: int) -> int:
 def _after_string(frame: bytes, position: int) -> int:
     (size,) = _INT16.unpack_from(frame, position)
     return position + _INT16.size + max(int(size), 0)
-
-
-def _after_tagged(frame: bytes, position: int) -> int:
-    count, position = _uvarint(frame, position)
-    for _ in range(count):
-        _, position = _uvarint(frame, position)
-        size, position = _uvarint(frame, position)
-        position += size
-        if position > len(frame):
-            raise IndexError
-    return position
-
-
-def _uvarint(frame: bytes, position: int) -> tuple[int, int]:
-    """(the number, the position behind it)."""
-    number = shift = 0
-    while (byte := frame[position]) & 0x80:
-        number |= (byte & 0x7F) << shift
-        shift += 7
-        position += 1
-        if shift > 28:
-            raise IndexError
-    return number | byte << shift, position + 1

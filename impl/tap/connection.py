@@ -27,6 +27,7 @@ from tidegauge.impl.ports.network import Address
 from tidegauge.impl.tap.acks import asks_for_none
 from tidegauge.impl.tap.addresses import Addresses, NoPortError
 from tidegauge.impl.tap.copies import NOT_RECORDED, READS, Copies, Passing
+from tidegauge.impl.tap.endpoints import may_name_endpoints
 from tidegauge.impl.tap.frame_stream import LARGEST_REQUEST, READ_SIZE, FrameStream
 from tidegauge.impl.tap.loading import loaded
 from tidegauge.impl.tap.memory import SMALL, Memory
@@ -256,7 +257,7 @@ class Connection:
 
     def _changed(self, one: Passing, frame: bytes) -> bytes | None:
         """The response with the tap's own addresses; None where there are none to replace, or it cannot be read."""
-        message = self._decoded(one, frame)
+        message = self._decoded(one, frame) if may_name_endpoints(frame, one.api_key, one.version) else None
         if message is None:
             return None
         try:

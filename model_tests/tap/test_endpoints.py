@@ -1,0 +1,92 @@
+"""Whether a response may say where leaders are: as often as its decoded message does, and where it cannot be read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tidegauge.impl.tap.endpoints import may_name_endpoints
+from tidegauge.impl.tap.rewriting import NAME_LEADERS_FROM
+from tidegauge.impl.wire.apis import BROKER_APIS, ApiKey, response_class
+from tidegauge.impl.wire.codecs import MalformedMessageError, decode_response, encode_response
+from tidegauge.impl.wire.fetch_messages import FetchResponse, PartitionFetched, TopicFetched
+from tidegauge.impl.wire.frames import LENGTH
+from tidegauge.impl.wire.produce_messages import NodeEndpoint, PartitionProduced, ProduceResponse, TopicProduced
+from tidegauge.model_tests.amounts import amount
+from tidegauge.model_tests.wire.any_message import messages
+
+VERSIONS = [
+    (key, version)
+    for key in (ApiKey.PRODUCE, ApiKey.FETCH)
+    for version in range(NAME_LEADERS_FROM[key], BROKER_APIS[key].highest + 1)
+]
+EVERY_VERSION = pytest.mark.parametrize(("key", "version"), VERSIONS, ids=[f"{key.name}-{n}" for key, n in VERSIONS])
+ID = "00000000-0000-0000-0000-000000000007"
+ENDPOINT = NodeEndpoint(1, "broker-1", 9092, "rack")
+
+
+def response(key: ApiKey, endpoints: list[NodeEndpoint], partitions: int = 2) -> Any:
+    """A response of two topics."""
+    if key == ApiKey.PRODUCE:
+        produced = [PartitionProduced(number, error_message="no" * number) for number in range(partitions)]
+        return ProduceResponse([TopicProduced("orders", ID, produced)] * 2, 0, endpoints)
+    fetched = [PartitionFetched(number, records=bytes(300 * number), leader_id=number) for number in range(partitions)]
+    return FetchResponse([TopicFetched("orders", ID, fetched)] * 2, node_endpoints=endpoints)
+
+
+@EVERY_VERSION
+def test_it_says_so_where_leaders_are_named_and_nowhere_else(key: ApiKey, version: int) -> None:
+    @settings(max_examples=amount(15, deep=300))
+    @given(messages(response_class(key, version)), st.integers(0, (1 << 31) - 1))
+    def check(message: Any, correlation_id: int) -> None:
+        frame = encode_response(message, correlation_id)
+        assert may_name_endpoints(frame, key, version) == bool(message.node_endpoints)
+
+    check()
+    for partitions in (0, 1, 200):
+        plain = encode_response(response(key, [], partitions), 7, version=version)
+        assert not may_name_endpoints(plain, key, version)
+        assert may_name_endpoints(
+            encode_response(response(key, [ENDPOINT], partitions), 7, version=version), key, version
+        )
+
+
+@EVERY_VERSION
+def test_no_damage_hides_a_leader_that_can_be_read(key: ApiKey, version: int) -> None:
+    whole = encode_response(response(key, [ENDPOINT]), 7, version=version)
+
+    @settings(max_examples=amount(60, deep=3000))
+    @given(st.integers(LENGTH.size, len(whole) - 1), st.integers(1, 255), st.integers(0, 12))
+    def check(place: int, bits: int, cut: int) -> None:
+        frame = bytearray(whole[: len(whole) - cut])
+        if place < len(frame):
+            frame[place] ^= bits
+        try:
+            named = decode_response(memoryview(frame)[LENGTH.size :], key, version).message.node_endpoints
+        except MalformedMessageError:
+            named = []
+        assert may_name_endpoints(bytes(frame), key, version) or not named
+
+    check()
+
+
+@EVERY_VERSION
+@given(st.binary(max_size=200))
+def test_whatever_bytes_come_there_is_a_verdict(key: ApiKey, version: int, frame: bytes) -> None:
+    assert may_name_endpoints(frame, key, version) in (True, False)
+
+
+@EVERY_VERSION
+def test_what_ends_too_soon_or_too_late_may_name_one(key: ApiKey, version: int) -> None:
+    frame = encode_response(response(key, []), 7, version=version)
+    assert not may_name_endpoints(frame, key, version)
+    assert all(may_name_endpoints(frame[:size], key, version) for size in range(len(frame)))
+    assert may_name_endpoints(frame + b"\0", key, version)
+
+
+def test_any_other_response_may_name_one() -> None:
+    assert may_name_endpoints(b"", ApiKey.METADATA, 12)
+    assert may_name_endpoints(b"", ApiKey.SHARE_FETCH, 1)
