@@ -44,6 +44,7 @@ from tidegauge.model_tests.harness.cluster.extensions.retention import Retention
 from tidegauge.model_tests.harness.cluster.extensions.settings import SettingsOnCluster
 from tidegauge.model_tests.harness.cluster.extensions.shutdown import ShutdownOnCluster
 from tidegauge.model_tests.harness.cluster.extensions.unregistering import UnregisteringOnCluster
+from tidegauge.model_tests.harness.cluster.group_migration import MigrationCluster
 from tidegauge.model_tests.harness.cluster.idempotence import IdempotentCluster
 from tidegauge.model_tests.harness.cluster.steps import ReplicationCluster
 from tidegauge.model_tests.harness.cluster.transactions import TransactionCluster
@@ -474,9 +475,9 @@ HARNESS: Final = HarnessRegistry(
         "group-migration",
         roles=CORRECT_MIGRATION,
         cores=MigrationCores,
+        cluster=MigrationCluster,
         plan=MIGRATION_WALKS,
         steps=PROCESSES,
-        unbound={Side.CLUSTER: "members of real clients go over beside brokers (clients/test_group_migration.py)"},
     ),
     Registration(
         "group-loading",

@@ -45,7 +45,7 @@ FALSE: Final[Mapping[str, int]] = {
     "transactions": 335,
     "classic-groups": 554,
     "consumer-groups": 315,
-    "group-migration": 402,
+    "group-migration": 418,
     "group-loading": 195,
     "committed-reads": 487,
     "unclean-transactions": 413,

@@ -40,7 +40,7 @@ FOLLOW: Final[Mapping[str, str]] = {
     "transactions": "0b6e65d3",
     "classic-groups": "9192c865",
     "consumer-groups": "1c4cc3e2",
-    "group-migration": "9a02e381",
+    "group-migration": "0b506053",
     "group-loading": "cb186ff9",
     "committed-reads": "caa3f190",
     "unclean-transactions": "56b26a9a",

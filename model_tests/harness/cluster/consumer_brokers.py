@@ -6,7 +6,9 @@ own, which is no coordinator.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
+from types import MappingProxyType
 
 from trio.testing import wait_all_tasks_blocked
 
@@ -31,11 +33,17 @@ from tidegauge.spec.groups.consumer.state import State
 class ConsumerBrokers(GroupBrokers):
     """A cluster with the log of groups, and the topics of the machine."""
 
-    def __init__(self, machine: ConsumerGroups, roles: ConsumerRoles, numbers: Numbers) -> None:
+    def __init__(
+        self,
+        machine: ConsumerGroups,
+        roles: ConsumerRoles,
+        numbers: Numbers,
+        settings: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self.machine = machine
         self.consumer_roles = roles
         self.numbers = numbers
-        super().__init__(machine, roles)  # type: ignore[arg-type]
+        super().__init__(machine, roles, settings)  # type: ignore[arg-type]
 
     async def _prepare(self, cluster: Cluster) -> None:
         for number in self.coordinators:

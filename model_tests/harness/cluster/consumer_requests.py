@@ -39,7 +39,8 @@ def find() -> FindCoordinatorRequest:
     return FindCoordinatorRequest(key_type=i8(0), coordinator_keys=(GROUP,))
 
 
-def heartbeat(machine: Machine, request: spec.HeartbeatRequest, numbers: Numbers) -> Any:
+def heartbeat(machine: Machine, request: spec.HeartbeatRequest, numbers: Numbers, member_id: str = "") -> Any:
+    """`member_id`: as the coordinator knows it, where the member has not made that itself."""
     by_topic: dict[str, list[i32]] = defaultdict(list)
     for topic_id, index in map(numbers.place, request.owned or ()):
         by_topic[topic_id].append(i32(index))
@@ -47,7 +48,7 @@ def heartbeat(machine: Machine, request: spec.HeartbeatRequest, numbers: Numbers
     says = request.full or request.epoch == spec.JOINING_EPOCH
     return ConsumerGroupHeartbeatRequest(
         group_id=GroupId(GROUP),
-        member_id=member_name(request.member_id),
+        member_id=member_id or member_name(request.member_id),
         member_epoch=i32(request.epoch),
         instance_id=instance_name(machine, request.process),
         rebalance_timeout=REBALANCE if says else UNCHANGED,
@@ -57,8 +58,8 @@ def heartbeat(machine: Machine, request: spec.HeartbeatRequest, numbers: Numbers
     )
 
 
-def commit(machine: Machine, request: spec.CommitRequest) -> Any:
-    """The metadata says whose it is."""
+def commit(machine: Machine, request: spec.CommitRequest, member_id: str = "", instance_id: str | None = None) -> Any:
+    """The metadata says whose it is. `member_id`: as in `heartbeat`."""
     topic, index = request.partition % machine.topics, request.partition // machine.topics
     partition = OffsetCommitRequestPartition(
         partition_index=i32(index),
@@ -68,7 +69,8 @@ def commit(machine: Machine, request: spec.CommitRequest) -> Any:
     return OffsetCommitRequest(
         group_id=GroupId(GROUP),
         generation_id_or_member_epoch=i32(request.epoch),
-        member_id=member_name(request.member_id),
+        member_id=member_id or member_name(request.member_id),
+        group_instance_id=instance_id,
         topics=(OffsetCommitRequestTopic(name=TopicName(topic_name(topic)), partitions=(partition,)),),
     )
 

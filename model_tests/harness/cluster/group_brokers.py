@@ -13,9 +13,10 @@ by time: `meet` has one met, by the shell's own task.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import partial
+from types import MappingProxyType
 from typing import Final
 
 from kio.schema.errors import ErrorCode
@@ -58,14 +59,17 @@ class OneDeadline(Pace):
 class GroupBrokers(CoordinatorBrokers):
     """A cluster with the log of groups, and a topic of which one group commits offsets."""
 
-    def __init__(self, machine: ClassicGroups, roles: GroupRoles) -> None:
+    def __init__(
+        self, machine: ClassicGroups, roles: GroupRoles, settings: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        """`settings`: of the brokers, besides those that every such lockstep has."""
         self.partitions = machine.most_partitions
         self.roles = roles
         self.member_ids = 0
         """The number of the next member id."""
         self.fail_overs = 0
         of_log = 1 + machine.writes_in_two_steps
-        make = partial(Cluster, 1 + of_log, SEED, CONFIG, timers=False, trace=False)
+        make = partial(Cluster, 1 + of_log, SEED, {**CONFIG, **settings}, timers=False, trace=False)
         super().__init__(CONSUMER_OFFSETS, 1, of_log, make)
 
     async def _prepare(self, cluster: Cluster) -> None:

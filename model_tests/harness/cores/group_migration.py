@@ -312,6 +312,9 @@ class MigrationCores(ConsumerCores):
         return error if self.core.classic.get(GROUP) is not None else error_as_specified(error)
 
     def receive_sync(self, action: requests.ReceiveSync, before: State) -> None:
+        """While a coordinator is loading the shell has the response, and no core is asked."""
+        if before.group is None:
+            return
         process = before.processes[action.process]
         expected, _ = action.outcome(self.machine, before)
         name, shares = self.name_of(process.member_id), {}
@@ -359,9 +362,9 @@ class MigrationCores(ConsumerCores):
     def can_send(self, kind: type[Action]) -> bool:
         return issubclass(kind, SENT)
 
-    def refuse(self, action: Action, before: State) -> ErrorCode:
+    def refuse(self, action: Action, before: State) -> ErrorCode | None:  # type: ignore[override]
         if self.coordinator is None:
-            return ErrorCode.coordinator_load_in_progress
+            return None if isinstance(action, requests.ReceiveBeat) else ErrorCode.coordinator_load_in_progress
         if isinstance(action, consumer_requests.ReceiveCommit):
             return self.as_specified(error_of(self.commit(action.request)))
         if isinstance(action, requests.ReceiveBeat):

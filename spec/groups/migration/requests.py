@@ -126,6 +126,8 @@ class ClassicRequest(ConsumerAction):
 
     stage: ClassVar[Stage]
     """In which stage it is sent."""
+    while_loading: ClassVar[Error]
+    """What it is told by a coordinator that is loading, which knows of no rebalance."""
 
     @classmethod
     def candidates(cls, machine: ConsumerRules, state: State) -> Iterable[Self]:
@@ -134,9 +136,10 @@ class ClassicRequest(ConsumerAction):
     def outcome(self, machine: MigrationRules, state: State) -> Outcome:
         """What becomes of it."""
         process = state.processes[self.process]
-        if error := self.error(machine, state, process):
+        error = self.while_loading if state.group is None else self.error(machine, state, process)
+        if error:
             return error, state.with_process(self.process, machine.after_error(process, error))
-        return error, self.taken(machine, state)
+        return error, state if state.group is None else self.taken(machine, state)
 
     def error(self, machine: MigrationRules, state: State, process: Process) -> Error:
         """Why it is refused."""
@@ -150,8 +153,6 @@ class ClassicRequest(ConsumerAction):
         process = state.processes[self.process]
         if not process.classic or not process.works or process.waiting or process.stage is not self.stage:
             return "the process does not send it now"
-        if state.group is None:
-            return Refusal("the group is loaded: COORDINATOR_LOAD_IN_PROGRESS", Error.COORDINATOR_LOAD_IN_PROGRESS)
         error, after = self.outcome(migrating(machine), state)
         return Refusal(f"the request changes nothing: {error.name}", error) if after == state else ""
 
@@ -162,9 +163,13 @@ class ClassicRequest(ConsumerAction):
 
 @attrs.frozen
 class ReceiveSync(ClassicRequest):
-    """SyncGroup reaches the coordinator: of a consumer group it tells what the member has there."""
+    """SyncGroup reaches the coordinator: of a consumer group it tells what the member has there.
+
+    One that is loading has lost the rebalance: the member joins again.
+    """
 
     stage = Stage.JOINED
+    while_loading = Error.REBALANCE_IN_PROGRESS
 
     def error(self, machine: MigrationRules, state: State, process: Process) -> Error:
         instance = machine.instance_of(self.process)
@@ -194,9 +199,13 @@ class ReceiveSync(ClassicRequest):
 
 @attrs.frozen
 class ReceiveBeat(ClassicRequest):
-    """A Heartbeat of the classic protocol reaches the coordinator, and says that the member has to join again."""
+    """A Heartbeat of the classic protocol reaches the coordinator, and says that the member has to join again.
+
+    While it is loading it says nothing of that.
+    """
 
     stage = Stage.IN
+    while_loading = Error.NONE
 
     def error(self, machine: MigrationRules, state: State, process: Process) -> Error:
         instance = machine.instance_of(self.process)
