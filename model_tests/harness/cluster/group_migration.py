@@ -92,7 +92,7 @@ class MigrationCluster(ConsumerCluster):
     async def _perform(self, action: Action, before: State) -> None:
         await STEPS.perform(self, action, before)
         await wait_all_tasks_blocked()
-        self.listen(before)
+        self.tell_who_waits(before)
 
     def can_perform(self, action: Action, before: State) -> bool:
         """The time to join again runs once the member has been told of it."""
@@ -179,11 +179,11 @@ class MigrationCluster(ConsumerCluster):
         found = self.error_of(call)
         assert found is expected, f"{expected.name} is told, and not {found.name}"
 
-    def hear(self, number: int, call: Call, process: Process, request: spec.HeartbeatRequest | None = None) -> None:
+    def tell(self, number: int, call: Call, process: Process, request: spec.HeartbeatRequest | None = None) -> None:
         """A process has its response: what it becomes by that."""
-        self.after[number] = self.heard(call, process, request)
+        self.after[number] = self.told(call, process, request)
 
-    def heard(self, call: Call, process: Process, request: spec.HeartbeatRequest | None) -> Process:
+    def told(self, call: Call, process: Process, request: spec.HeartbeatRequest | None) -> Process:
         machine, (response,) = self.machine, call.responses
         if (error := self.error_of(call)) is not spec.Error.NONE:
             return process if error is spec.Error.UNRELEASED_INSTANCE_ID else machine.after_error(process, error)
@@ -200,7 +200,7 @@ class MigrationCluster(ConsumerCluster):
         assert request is not None, "nobody leads a consumer group, and who joins it waits for its record only"
         return machine.after_response(process, request, spec.Response(wire.generation_of(response)))
 
-    def listen(self, before: State) -> None:
+    def tell_who_waits(self, before: State) -> None:
         """Who has waited, and has a response now."""
         for number, call in [(number, call) for number, call in self.waits.items() if call.responses]:
             response = call.responses[0]
@@ -210,7 +210,7 @@ class MigrationCluster(ConsumerCluster):
                 self.waits[number] = self.copies[number].pop()
             else:
                 del self.waits[number]
-                self.hear(number, call, before.processes[number])
+                self.tell(number, call, before.processes[number])
         self.copies = {number: of for number, of in self.copies.items() if number in self.waits}
 
     # --- requests that are refused -----------------------------------------------------------------------------------
@@ -235,7 +235,7 @@ class MigrationCluster(ConsumerCluster):
             assert isinstance(action, requests.ReceiveHeartbeat | requests.ReceiveLeave), "no other one can be sent"
             call = await self.send(action.request, before, late=True)
         error = self.error_of(call)
-        self.listen(before)
+        self.tell_who_waits(before)
         return error
 
     # --- as the specification has it ---------------------------------------------------------------------------------
@@ -325,7 +325,7 @@ async def respond(
     elif after.processes[number].waiting:
         cluster.waits[number] = call
     elif call.responses:
-        cluster.hear(number, call, process, request)
+        cluster.tell(number, call, process, request)
 
 
 async def receive_sync(cluster: MigrationCluster, action: requests.ReceiveSync, before: State) -> None:
@@ -342,7 +342,7 @@ async def receive_beat(cluster: MigrationCluster, action: requests.ReceiveBeat, 
     error, _ = action.outcome(cluster.machine, before)
     cluster.check(call, error)
     if error is not spec.Error.NONE:
-        cluster.hear(action.process, call, before.processes[action.process])
+        cluster.tell(action.process, call, before.processes[action.process])
 
 
 async def receive_commit(cluster: MigrationCluster, action: consumer.ReceiveCommit, before: State) -> None:
@@ -398,7 +398,7 @@ async def commit_record(cluster: MigrationCluster, action: timing.CommitRecord, 
     assert first.call.responses, "nobody has told the member"
     process = before.processes[entry.request.process]
     if process.waiting and process.member_id == entry.request.member_id:
-        cluster.hear(entry.request.process, first.call, process, entry.request)
+        cluster.tell(entry.request.process, first.call, process, entry.request)
 
 
 async def replace_coordinator(cluster: MigrationCluster, action: consumer_timing.FailOver, before: State) -> None:
