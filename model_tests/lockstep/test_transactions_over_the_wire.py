@@ -32,7 +32,7 @@ from tidegauge.model_tests.harness.cores.transaction_roles import TransactionRol
 from tidegauge.model_tests.harness.counterexamples.files import Failure
 from tidegauge.model_tests.harness.lockstep.checked import CheckedLockstep, Outcome, failure_of
 from tidegauge.model_tests.harness.lockstep.transaction_walks import TRANSACTION_WALKS, large_machine
-from tidegauge.model_tests.harness.registry import HARNESS, Side
+from tidegauge.model_tests.harness.registry import HARNESS, Registration, Side
 from tidegauge.model_tests.spec.transactions.refusals import EVERY, OF_GROUPS, pairs
 from tidegauge.spec.kernel.bounds import Bounds
 from tidegauge.spec.kernel.explorer import explore
@@ -43,16 +43,18 @@ from tidegauge.spec.transactions.consuming import FetchOffset
 from tidegauge.spec.transactions.coordinating import ExpireTransaction, Load, ReceiveAdd, ReceiveEnd, ReceiveInit
 from tidegauge.spec.transactions.machine import Transactions
 from tidegauge.spec.transactions.models import NIGHTLY_TRANSACTIONS, TRANSACTION_MODELS
-from tidegauge.spec.transactions.partitioning import Append, Verify, WriteMarker
+from tidegauge.spec.transactions.partitioning import Append, Elect, Verify, WriteMarker
 from tidegauge.spec.transactions.producing import Begin, End, Send, Start
 
 SEED = 7
 WALKS = 8
 FEW = 4
 MANY = 200
-"""Within so many walks each bug is found, but for one."""
-RARE = ("kafka_16352",)
-"""What comes about in a cluster only now and then: its counterexample shows it."""
+"""Within so many walks each bug is found, but for those of `RARE`."""
+IN_THE_SMALLEST = {"kafka_8803": (0, 1), "kafka_9777": (0, 57)}
+"""What large machines come to only now and then: a seed and a walk of the smallest model, which show it."""
+RARE = (*IN_THE_SMALLEST, "kafka_16352")
+"""What large machines come to so seldom: the explorer's own way shows it (`zoo/test_shortest_counterexamples.py`)."""
 HARNESSED = HARNESS["transactions"]
 SMALL = ("transactions-recovery",)
 
@@ -131,6 +133,35 @@ def test_walks_show_the_difference_from_the_correct_specification(bug: CoreBug[T
     assert found.failure is not None
     assert found.failure.expected.kind is Failure.DIFFERENCE
     assert HARNESSED.walk(3, found.number, side=Side.CLUSTER).failure is None, "without the bug it shows nothing"
+
+
+def of_its_model(bug: CoreBug[TransactionRoles]) -> Registration:
+    """Walks of the smallest model that shows a bug."""
+    return attrs.evolve(HARNESSED, plan=attrs.evolve(TRANSACTION_WALKS, draw=lambda _: bug.twin.model))
+
+
+@pytest.mark.parametrize("name", IN_THE_SMALLEST)
+def test_walks_of_the_smallest_model_show_what_large_machines_seldom_come_to(name: str) -> None:
+    bug, (seed, number) = TRANSACTION_BUGS[name], IN_THE_SMALLEST[name]
+    found = of_its_model(bug).first_failure(seed, 1, first=number, side=Side.CLUSTER, roles=bug.roles)
+    assert found is not None, f"{name} went unnoticed"
+    assert found.failure is not None
+    assert found.failure.expected.kind is Failure.DIFFERENCE
+    assert of_its_model(bug).walk(seed, number, side=Side.CLUSTER).failure is None, "without the bug it shows nothing"
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("name", [name for name, bug in TRANSACTION_BUGS.items() if bug.on_cluster])
+def test_walks_of_the_smallest_model_find_no_difference_without_the_bug(name: str) -> None:
+    for found in of_its_model(TRANSACTION_BUGS[name]).walks(SEED, 60, side=Side.CLUSTER):
+        assert found.failure is None, f"walk {found.number}: {found.failure.words}"
+
+
+def test_a_reader_of_a_leader_that_knows_of_nothing_committed_gets_nothing_yet() -> None:
+    """OFFSET_NOT_AVAILABLE (KIP-207): a harness that took it for a difference ended this walk."""
+    found = of_its_model(TRANSACTION_BUGS["kafka_16352"]).walk(1, 38, side=Side.CLUSTER)
+    assert found.failure is None, found.failure.words
+    assert any(isinstance(action, Elect) and action.kept for action in found.actions)
 
 
 @attrs.frozen

@@ -14,14 +14,8 @@ from tidegauge.commands.outputs import check_file, check_page, write_text
 from tidegauge.commands.specs import model
 from tidegauge.commands.storing import Storing, chosen_engine, storage_for
 from tidegauge.exits import Status, Unusable
-from tidegauge.model_tests.harness.counterexamples.files import (
-    Counterexample,
-    Expected,
-    Failure,
-    Found,
-    dumps,
-    replay_line,
-)
+from tidegauge.model_tests.harness.counterexamples.explored import counterexample_in
+from tidegauge.model_tests.harness.counterexamples.files import Counterexample, dumps, replay_line
 from tidegauge.model_tests.harness.report.state_space import STATES, Way
 from tidegauge.screen import Screen
 from tidegauge.spec.kernel.changes import plain
@@ -214,15 +208,7 @@ def to_replay(machine: Machine[Any], bug: str | None, found: Exploration[Any]) -
     if bug is not None:
         known = REGISTRY.bug(bug)
         correct = machine.exchanged(known.buggy, known.replaced)
-    by = Found("explorer")
-    if found.violations:
-        violation = found.violations[0]
-        expected = Expected(Failure.INVARIANT, violation.invariant)
-        return Counterexample(correct, bug, violation.trace.actions, expected, by)
-    for lasso in found.lassos[:1]:
-        cycle = tuple(step.action for step in lasso.cycle)
-        return Counterexample(correct, bug, lasso.stem.actions, Expected(Failure.GOAL, lasso.goal), by, cycle)
-    return None
+    return counterexample_in(found, correct, bug)
 
 
 def show(screen: Screen, machine: Machine[Any], found: Exploration[Any]) -> None:

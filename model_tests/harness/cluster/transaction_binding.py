@@ -359,12 +359,14 @@ class TransactionBinding(TransactionClients):
         broker = self.brokers.leader(place)
         topic, index = self.brokers.located(place)
         topic_id = self.brokers.cluster.controller.controller.image.topics[topic].topic_id
-        epoch = self.brokers.led(place).replica.leader_epoch
-        route = Route(topic, topic_id, index, broker.id, epoch, broker.address)
+        leader = self.brokers.led(place).replica
+        route = Route(topic, topic_id, index, broker.id, leader.leader_epoch, broker.address)
         (response,) = await self.brokers.asked(
             broker.address, requests.fetch(route, 0, 0, 0, MUCH, read_committed=True)
         )
         (data,) = response.topics[0].partitions
+        if data.error_code is ErrorCode.offset_not_available and not leader.knows_high_watermark:
+            return Read(found, at(leader.high_watermark), ())  # it begins at what is not known to be committed: KIP-207
         assert data.error_code is ErrorCode.none, data
         batches = in_memory(data.records or b"")
         offsets = tuple(map(at, returned(batches, data.aborted_transactions or ())))

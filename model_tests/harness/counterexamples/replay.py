@@ -55,6 +55,8 @@ class Replayed:
     skipped: tuple[Action, ...]
     cycle: int = 0
     """Of a goal that is not reached for good: how many of the last steps lead back to where they begin."""
+    passed_over: tuple[Action, ...] = ()
+    """Those of `skipped` that the implementation could not perform."""
 
     @property
     def failed(self) -> bool:
@@ -186,11 +188,13 @@ def _beside(counterexample: Counterexample, level: Level, bug: str | None, bind:
     initial = next(iter(machine.initial()))
     steps: list[Step[Any]] = []
     skipped: list[Action] = []
+    passed_over: list[Action] = []
     failure, words = None, ""
     values: Mapping[str, object] = {}
     binding = bind(machine)
     try:
         lockstep = Lockstep(machine, binding)
+        passed_over = lockstep.passed_over
         for action in _driven(counterexample, lockstep):
             before, sent = lockstep.state, len(lockstep.sent)
             try:
@@ -210,4 +214,5 @@ def _beside(counterexample: Counterexample, level: Level, bug: str | None, bind:
         failure, words = Expected(Failure.DIFFERENCE, difference.path), str(difference)
     finally:
         binding.close()
-    return Replayed(level, bug, Trace(initial, tuple(steps)), failure, words, values, tuple(skipped))
+    trace = Trace(initial, tuple(steps))
+    return Replayed(level, bug, trace, failure, words, values, tuple(skipped), passed_over=tuple(passed_over))

@@ -117,6 +117,8 @@ class Lockstep(Generic[M]):
         """The actions, and between them those that both have refused."""
         self.refused: Counter[tuple[str, str]] = Counter()
         """How many were refused, by the name of the action and that of the error."""
+        self.passed_over: list[Action] = []
+        """The actions that were asked for and that the implementation could not perform."""
         self._selective = binding if isinstance(binding, Selective) else None
         self._refusing = binding if isinstance(binding, Refusing) else None
         self._choosing = binding if isinstance(binding, Choosing) else None
@@ -128,6 +130,7 @@ class Lockstep(Generic[M]):
         Raises Difference.
         """
         if not self._can_perform(action):
+            self.passed_over.append(action)
             return False
         try:
             after = self.machine.step(self.state, action)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from tidegauge.model_tests.harness.counterexamples.files import Counterexample, Expected, Failure, Found, save
+from tidegauge.model_tests.harness.counterexamples.explored import counterexample_in
+from tidegauge.model_tests.harness.counterexamples.files import Counterexample, save
 from tidegauge.model_tests.harness.counterexamples.replay import Level, replay
 from tidegauge.model_tests.harness.registry import HARNESS, Side
 from tidegauge.model_tests.harness.report.model import Catch, Coverage, Explored, Verdict
@@ -151,13 +152,8 @@ def demonstrated(bug: str, seed: int, folder: Path) -> Demonstrated:
         how=f"{violation.invariant} is violated, {len(violation.trace)} states, {found.distinct:,} explored",
         seconds=time.process_time() - began,
     )
-    counterexample = Counterexample(
-        machine=REGISTRY.bug(bug).correct_machine(),
-        bug=bug,
-        actions=violation.trace.actions,
-        expected=Expected(Failure.INVARIANT, violation.invariant),
-        found=Found("explorer"),
-    )
+    counterexample = counterexample_in(found, REGISTRY.bug(bug).correct_machine(), bug)
+    assert counterexample is not None, "it has a violation"
     line = save(counterexample, folder / f"{bug}.json")
     lockstep = (on_cores(bug, seed), on_cluster(bug, seed))
     catches = (explorer, *lockstep, *caught_by_simulation(bug, seed), *replays(counterexample))
