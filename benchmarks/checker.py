@@ -102,7 +102,7 @@ def anomalies(operations: int) -> list[Row]:
     return [*found, Row("with holes that batches fill", operations, seconds, f"{seconds / valid:.1f} × the valid one")]
 
 
-def verdict_rows(histories: int) -> Row:
+def verdict_rows(histories: int, code: str) -> Row:
     """Small histories from a file of Parquet to rows of verdicts."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "histories.parquet"
@@ -115,8 +115,9 @@ def verdict_rows(histories: int) -> Row:
             assert not malformed
             return len(check(operations, named=3).table())
 
-        seconds = best_of(2, rows_of_verdicts)
-    return Row(f"{histories:,} histories of {SMALL}, from Parquet to rows", histories * SMALL, seconds, "goal 10 M/s")
+        seconds = best_of(5, rows_of_verdicts)
+    what = f"{histories:,} histories of {SMALL}, from Parquet to rows, {code}"
+    return Row(what, histories * SMALL, seconds, "goal 10 M/s")
 
 
 def small_histories(histories: int, code: str) -> list[Row]:
@@ -236,11 +237,12 @@ def main(words: Sequence[str] | None = None) -> None:
     SCREENED.operations = -(1 << 60)  # compiled code is not loaded by itself
     rows = screening(histories, "arrays")
     rows += anomalies(options.operations)
-    rows.append(verdict_rows(min(histories, 40_000)))
+    rows.append(verdict_rows(min(histories, 40_000), "arrays"))
     if find_spec("numba") is not None:
         import_module("tidegauge.linearizability.compiled")  # what is loaded is used
         check(next(generate(1, SMALL, SEED))[0])
         rows += screening(histories, "compiled")
+        rows.append(verdict_rows(min(histories, 40_000), "compiled"))
     rows += groups(max(100, histories // 50))
     rows += loading(min(histories, 40_000))
     load = ", ".join(f"{one:.1f}" for one in os.getloadavg())

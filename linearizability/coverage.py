@@ -10,9 +10,9 @@ The counts are one pass over arrays, as in `log`; the few partitions that a repo
 
 from __future__ import annotations
 
+import math
 import operator
-from collections.abc import Iterable
-from functools import lru_cache
+from collections.abc import Iterable, Sequence
 
 import attrs
 import numpy as np
@@ -28,6 +28,8 @@ from tidegauge.linearizability.rows import Rows
 
 MOST_NAMED = 20
 """How many partitions are named, of those that a verdict does not cover whole."""
+LARGEST_KEY = 1 << 62
+"""So many rows of counts are told apart by one number each."""
 
 
 @attrs.frozen
@@ -192,9 +194,9 @@ class Coverage:
         if self.grouped is not None:
             columns += [np.zeros(len(self.records), np.int64)] * (6 - len(columns))
             columns += attrs.astuple(self.grouped)
-        unplaced = np.zeros(len(self.records), np.int64) if self.judged is None else self.judged.unplaced
-        counts = zip(unplaced.tolist(), *(column.tolist() for column in columns), strict=True)
-        return pa.array((_note(*one) for one in counts), pa.string())
+        columns = [np.zeros(len(self.records), np.int64) if self.judged is None else self.judged.unplaced, *columns]
+        rows, distinct = _distinct(columns)
+        return pa.array((_note(*row) for row in distinct), pa.string()).take(rows)
 
     def with_groups(self, mine: Flags, grouped: Grouped) -> Coverage:
         """The same with groups: this one has the histories where `mine` holds, and the others have groups alone."""
@@ -234,7 +236,25 @@ def _columns(promised: Promised) -> tuple[Ints, Ints, Ints]:
     return promised.transactions, promised.unknown, promised.inferred
 
 
-@lru_cache(maxsize=1 << 16)
+def _distinct(columns: Sequence[Ints]) -> tuple[pa.Array, list[tuple[int, ...]]]:
+    """Which of the distinct rows each row of counts is, and these: histories differ in few ways."""
+    sizes = [int(column.max(initial=0)) + 1 for column in columns]
+    if math.prod(sizes) > LARGEST_KEY:
+        every = zip(*(column.tolist() for column in columns), strict=True)
+        numbers: dict[tuple[int, ...], int] = {}
+        return pa.array([numbers.setdefault(row, len(numbers)) for row in every], pa.int64()), list(numbers)
+    keys = np.zeros(len(columns[0]), np.int64)
+    for column, size in zip(columns, sizes, strict=True):
+        keys *= size
+        keys += column
+    encoded = pa.array(keys).dictionary_encode()
+    rest, digits = encoded.dictionary.to_numpy(), []
+    for size in reversed(sizes):
+        rest, digit = np.divmod(rest, size)
+        digits.append(digit.tolist())
+    return encoded.indices, [*zip(*reversed(digits), strict=True)]
+
+
 def _note(
     unplaced: int,
     unconfirmed: int,

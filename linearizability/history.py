@@ -8,10 +8,10 @@ each column; `files.py` reads and writes them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from itertools import repeat
-from typing import Any
+from typing import Any, Final
 
 import attrs
 import numpy as np
@@ -131,11 +131,6 @@ class Operation:
             return (UNKNOWN,) * len(self.values)
         return tuple(range(self.offset, self.offset + len(self.values)))
 
-    @property
-    def _delivered(self) -> str:
-        offsets = self.placed or (self.offset,)
-        return f" {offsets[0]}" if len(offsets) == 1 else f"s {offsets[0]} to {offsets[-1]}"
-
     def __str__(self) -> str:
         until = "never returned" if self.returned is None else str(self.returned)
         outcome = "" if self.outcome is Outcome.OK else f" ({self.outcome.name.lower()})"
@@ -144,28 +139,7 @@ class Operation:
     @property
     def words(self) -> str:
         """What was asked and told, without who and when."""
-        where = f"{self.topic}-{self.partition}"
-        position = "where its last one ended" if self.offset == UNKNOWN else self.offset
-        committed = "nothing" if self.offset == UNKNOWN else f"offset {self.offset}"
-        shared = f"{list(self.values)} of {self.topic}" if self.values else "nothing"
-        said = {
-            Kind.PRODUCE: f"produce {list(self.values)} to {where}",
-            Kind.FETCH: f"fetch from {where} at {position} read {list(self.values)}",
-            Kind.LIST_OFFSETS: f"end offset of {where} is {self.offset}",
-            Kind.ELECTION: f"unclean election of {where} from {self.offset}",
-            Kind.SETTLED: f"{where} settled" if self.group is None else f"{where} settled up to {self.offset}",
-            Kind.BEGIN: "begin",
-            Kind.COMMIT: "commit",
-            Kind.ABORT: "abort",
-            Kind.COMMIT_OFFSETS: f"group {self.group} commits offset {self.offset} of {where}",
-            Kind.MEMBER: f"is a member of group {self.group}",
-            Kind.EXPECT: f"group {self.group} has to share out {shared}",
-            Kind.ASSIGN: f"group {self.group} assigns it {shared}",
-            Kind.RELEASE: f"gives back to group {self.group} {shared}",
-            Kind.READ_OFFSETS: f"finds that group {self.group} has committed {committed} of {where}",
-            Kind.DELIVER: f"group {self.group} is delivered offset{self._delivered} of {where}",
-            Kind.AT_MOST_ONCE: f"group {self.group} promises to be delivered each record at most once",
-        }[self.kind]
+        said = _SAYS[self.kind](self, f"{self.topic}-{self.partition}")
         if self.kind is Kind.PRODUCE and self.outcome is Outcome.OK:
             said += f" at {self.offset}, acks={'all' if self.acks == -1 else self.acks}"
         if self.kind is Kind.FETCH and self.high_watermark is not None:
@@ -177,6 +151,47 @@ class Operation:
         if self.generation is not None:
             said += f" in generation {self.generation}"
         return said
+
+
+def _shared(one: Operation) -> str:
+    return f"{list(one.values)} of {one.topic}" if one.values else "nothing"
+
+
+def _fetched(one: Operation, where: str) -> str:
+    position = "where its last one ended" if one.offset == UNKNOWN else one.offset
+    return f"fetch from {where} at {position} read {list(one.values)}"
+
+
+def _found(one: Operation, where: str) -> str:
+    committed = "nothing" if one.offset == UNKNOWN else f"offset {one.offset}"
+    return f"finds that group {one.group} has committed {committed} of {where}"
+
+
+def _delivered(one: Operation, where: str) -> str:
+    offsets = one.placed or (one.offset,)
+    span = f" {offsets[0]}" if len(offsets) == 1 else f"s {offsets[0]} to {offsets[-1]}"
+    return f"group {one.group} is delivered offset{span} of {where}"
+
+
+_SAYS: Final[Mapping[Kind, Callable[[Operation, str], str]]] = {
+    Kind.PRODUCE: lambda one, where: f"produce {list(one.values)} to {where}",
+    Kind.FETCH: _fetched,
+    Kind.LIST_OFFSETS: lambda one, where: f"end offset of {where} is {one.offset}",
+    Kind.ELECTION: lambda one, where: f"unclean election of {where} from {one.offset}",
+    Kind.SETTLED: lambda one, where: f"{where} settled" + (f" up to {one.offset}" if one.group is not None else ""),
+    Kind.BEGIN: lambda _one, _where: "begin",
+    Kind.COMMIT: lambda _one, _where: "commit",
+    Kind.ABORT: lambda _one, _where: "abort",
+    Kind.COMMIT_OFFSETS: lambda one, where: f"group {one.group} commits offset {one.offset} of {where}",
+    Kind.MEMBER: lambda one, _where: f"is a member of group {one.group}",
+    Kind.EXPECT: lambda one, _where: f"group {one.group} has to share out {_shared(one)}",
+    Kind.ASSIGN: lambda one, _where: f"group {one.group} assigns it {_shared(one)}",
+    Kind.RELEASE: lambda one, _where: f"gives back to group {one.group} {_shared(one)}",
+    Kind.READ_OFFSETS: _found,
+    Kind.DELIVER: _delivered,
+    Kind.AT_MOST_ONCE: lambda one, _where: f"group {one.group} promises to be delivered each record at most once",
+}
+"""What a row of each kind says, of a partition where it is about one."""
 
 
 @attrs.frozen(eq=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from random import Random
 
 import attrs
@@ -78,6 +79,16 @@ def test_a_verdict_that_covers_everything_has_no_note(what: str) -> None:
     (row,) = verdicts.table().to_pylist()
     assert (row["records"], row["unconfirmed"], row["open_ends"], row["note"]) == (records, 0, 0, None)
     assert verdicts.coverage.totals == Totals(records)
+
+
+@pytest.mark.parametrize("largest", [coverage.LARGEST_KEY, 0], ids=["by one number", "by all counts"])
+def test_each_history_has_its_own_note(largest: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coverage, "LARGEST_KEY", largest)
+    made = [attrs.evolve(row, history=number) for number, rows in enumerate(histories(78, 300)) for row in rows]
+    together = check(Operations.of(made)).table()
+    alone = [check(Operations.of(rows)).table() for _, rows in groupby(made, key=lambda row: row.history)]
+    assert together["note"].to_pylist() == [table["note"][0].as_py() for table in alone]
+    assert len(set(together["note"].to_pylist())) > 5
 
 
 def test_where_there_is_no_record_none_is_said_to_have_been_read() -> None:
