@@ -9,8 +9,9 @@ mock, which keeps no transaction log either: it says yes. The two are measured i
 counts. Broker CPU is that of the cluster's process. The last line is the load of the machine, by `os.getloadavg`.
 
 `--against HOST:PORT` compares with a cluster that is running (franz-go's kfake, Apache Kafka, another of ours) in place
-of the mock, with as many brokers here as it has; it makes a topic there and deletes it, and its CPU is not known. kfake
-is a Go program that no package of this project's registries brings along: build it where there is Go, as `kcl fake`.
+of the mock, with as many brokers here as it has; it makes a topic there and deletes it. `--process PID` is that
+cluster's process, if it is on this machine: then its CPU is known. kfake is a Go program that no package of this
+project's registries brings along: build it where there is Go, as `kcl fake`, or of franz-go's sources (`pkg/kfake`).
 """
 
 from __future__ import annotations
@@ -130,13 +131,17 @@ def main(words: Sequence[str] | None = None) -> None:
     options = parser("commits", __doc__, quick="a fifth of the transactions, and one round")
     options.add_argument("--data", metavar="DIR", default=memory, help="where our brokers' files are")
     options.add_argument("--against", metavar="HOST:PORT", help="a cluster that is running, in place of the mock")
+    options.add_argument("--process", metavar="PID", type=int, help="of the cluster that is running")
     chosen = options.parse_args(words)
+    if chosen.process is not None and chosen.against is None:
+        options.error("--process is that of a cluster that is running: name it with --against")
     repetitions, rounds = (60, 1) if chosen.quick else (300, 3)
     rows = []
     if chosen.against is not None:
         with running(chosen.against) as brokers, cluster("ours", brokers, chosen.data) as ours:
+            other = (chosen.against, chosen.process)
             for records in SIZES:
-                rows.append((brokers, records, *compared(ours, (chosen.against, None), records, repetitions, rounds)))
+                rows.append((brokers, records, *compared(ours, other, records, repetitions, rounds)))
     else:
         for brokers in (1, 3):
             with cluster("mock", brokers, chosen.data) as mock, cluster("ours", brokers, chosen.data) as ours:

@@ -32,6 +32,12 @@ OF_JEPSEN = {
 """What its workload calls an error, but for what Elle says of a component without a cycle."""
 
 
+ELLES = ("where Elle names no cycle", "a named cycle", "a named cycle")
+"""What the table says of the section that has no history."""
+OUT_OF_REACH = "What a file of Jepsen's has no rows of"
+"""The section that has a table of its own."""
+
+
 def names(text: str | None) -> set[str]:
     return set(re.findall(r"`(.+?)`", text or ""))
 
@@ -62,6 +68,14 @@ def sections() -> Iterator[Section]:
         lines, changed = (tuple(block.splitlines()) for block in BLOCK.findall(text))
         strict = names(said[3]) if said[3] else names(said[2])
         yield Section(title, names(said[1]), names(said[2]), strict, lines, changed)
+
+
+def row(title: str, text: str) -> str:
+    """The line of the page's table for a section; each says what it is called there and here."""
+    said = SAID.search(text)
+    anchor = re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+    told = (said[1], said[2], said[3] or said[2]) if said else ELLES
+    return f"| [{title}](#{anchor}) | {' | '.join(told)} |"
 
 
 SECTIONS = tuple(sections())
@@ -108,6 +122,12 @@ def test_every_anomaly_of_jepsen_and_every_one_here_is_on_the_page() -> None:
     cycles = re.compile(r"G0|G1c(-ww)?|G-single|G2")
     ours = {name.value for name in Name if name.violates}
     assert {name for name in ours if cycles.match(name) is None} <= page
+
+
+def test_the_table_has_a_line_for_each_section() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    written = re.findall(r"^\| \[.*\|$", page, re.MULTILINE)
+    assert written == [row(*section) for section in SECTION.findall(page) if section[0] != OUT_OF_REACH]
 
 
 def test_the_figures_are_measured() -> None:
