@@ -93,6 +93,7 @@ from tidegauge.model_tests.harness.report.model import Step
 from tidegauge.model_tests.harness.report.plain_steps import PlainSteps
 from tidegauge.model_tests.harness.validation.consumer_groups import ConsumerCoordinators
 from tidegauge.model_tests.harness.validation.coordinated import Begin
+from tidegauge.model_tests.harness.validation.group_migration import MigrationCoordinators
 from tidegauge.model_tests.harness.validation.group_offsets import OffsetCoordinators
 from tidegauge.model_tests.harness.validation.groups import GroupCoordinators
 from tidegauge.spec.bugs.bug import Bug
@@ -478,6 +479,7 @@ HARNESS: Final = HarnessRegistry(
         cluster=MigrationCluster,
         plan=MIGRATION_WALKS,
         steps=PROCESSES,
+        follower=MigrationCoordinators,
     ),
     Registration(
         "group-loading",

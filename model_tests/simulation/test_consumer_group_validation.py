@@ -223,7 +223,7 @@ class GoesOnWithoutTheLog(ConsumerGroups):
     """What is not in the log, and never will be, counts in memory."""
 
     def failed(self, write: ConsumerWrite, now_ms: int) -> None:
-        self._tell(write.group_id, Landed(write, is_committed=False))
+        self.tell(write.group_id, Landed(write, is_committed=False))
 
 
 WRONG: Mapping[str, tuple[CoordinatorRoles, int, str]] = {
@@ -269,6 +269,6 @@ def test_who_is_told_before_it_is_committed_is_found() -> None:
 
 
 def test_a_member_whose_session_ends_while_nothing_can_be_written_does_not_stay() -> None:
-    run = simulate_group(draw_group(UNWRITTEN))
+    run = simulate_group(draw_group(UNWRITTEN, is_consumer=True))
     assert run.coordinated.actions[MACHINE]["FailRecord"]
     assert not run.failures

@@ -18,7 +18,7 @@ from tidegauge.model_tests.harness.cores.classic_groups import GroupRoles
 from tidegauge.model_tests.harness.simulation.group_campaign import SimulatedGroup, draw_group, simulate_group
 from tidegauge.model_tests.harness.simulation.group_goals import GOALS
 
-COOPERATIVE, STATIC, CONSUMERS = 8, 10, 9
+COOPERATIVE, STATIC, CONSUMERS = 8, 10, 7
 """Seeds."""
 MANY = 60
 WITHIN = 3

@@ -5,7 +5,9 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from tidegauge.impl.coordinators.groups.classic.messages import JoinGroup
 from tidegauge.impl.coordinators.groups.consumer.coordinator import (
+    Asked,
     Beat,
     Committing,
     ConsumerDeadline,
@@ -13,11 +15,18 @@ from tidegauge.impl.coordinators.groups.consumer.coordinator import (
     Deleted,
     Landed,
     Loaded,
+    Refused,
     Removed,
+    Synced,
     Told,
     WentOver,
 )
-from tidegauge.impl.coordinators.groups.consumer.state import LEAVING_EPOCH, STATIC_LEAVING_EPOCH, HeartbeatResponse
+from tidegauge.impl.coordinators.groups.consumer.state import (
+    LEAVING_EPOCH,
+    STATIC_LEAVING_EPOCH,
+    ConsumerHeartbeat,
+    HeartbeatResponse,
+)
 from tidegauge.impl.coordinators.name_patterns import PatternError
 from tidegauge.impl.server import trace
 
@@ -25,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tidegauge.impl.coordinators.groups.consumer.coordinator import ConsumerGroups, Decided
-    from tidegauge.impl.coordinators.groups.consumer.state import ConsumerGroup, ConsumerHeartbeat, KnownTopics, Place
+    from tidegauge.impl.coordinators.groups.consumer.state import ConsumerGroup, KnownTopics, Place
     from tidegauge.impl.server.trace.consumer_groups import GroupSeen, TopicSeen
     from tidegauge.impl.server.trace.tracer import Tracer
 
@@ -76,6 +85,14 @@ class ConsumerGroupsTrace:
                 record(kinds.DeleteGroup, *of)
             case WentOver():
                 record(kinds.GoOver, *of)
+            case Synced(request=request, error=error, assigned=assigned):
+                record(kinds.ReceiveSync, *of, request, error, tuple(sorted(assigned)))
+            case Asked(request=request, error=error):
+                record(kinds.ReceiveClassicHeartbeat, *of, request, error)
+            case Refused(request=JoinGroup() as request, error=error, owned=owned):
+                record(kinds.RefuseJoin, *of, request, error, tuple(sorted(owned)))
+            case Refused(request=ConsumerHeartbeat() as request, error=error):
+                record(kinds.RefuseHeartbeat, *of, request, error)
 
     def _seen(self, group: ConsumerGroup | None) -> GroupSeen | None:
         if group is None:

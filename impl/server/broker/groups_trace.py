@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.coordinators.groups.classic.coordinator import Failed
+from tidegauge.impl.coordinators.groups.classic.coordinator import Adopted, Dissolved, End, Failed
 from tidegauge.impl.coordinators.groups.classic.messages import (
     GroupWrite,
     Heartbeat,
@@ -66,6 +66,17 @@ class GroupsTrace:
                 record(kinds.CommitRecord, *of, asked.metadata)
             case Failed():
                 record(kinds.FailRecord, *of, asked.write.metadata, asked.error)
+            case Adopted(metadata=metadata):
+                of = (*of[:-1], written if metadata is None else (metadata, *written))
+                record(kinds.GoOver, *of)
+            case Dissolved():
+                record(kinds.Dissolve, *of)
+            case End.ENDING:
+                record(kinds.DeleteGroup, *of)
+            case End.ENDED:
+                record(kinds.CommitDeletion, *of)
+            case End.KEPT:
+                record(kinds.FailDeletion, *of)
             case DeadlineKey(timer=Timer.SESSION):
                 record(kinds.ExpireSession, *of, asked.member_id)
             case DeadlineKey(timer=Timer.JOIN):

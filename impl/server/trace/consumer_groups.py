@@ -14,6 +14,7 @@ from tidegauge.impl.server.trace.groups import OfGroups
 if TYPE_CHECKING:
     from kio.schema.errors import ErrorCode
 
+    from tidegauge.impl.coordinators.groups.classic.messages import Heartbeat, JoinGroup, SyncGroup
     from tidegauge.impl.coordinators.groups.consumer.state import (
         ConsumerGroup,
         ConsumerHeartbeat,
@@ -183,6 +184,38 @@ class DeleteGroup(OfConsumerGroup):
 
 class GoOver(OfConsumerGroup):
     """The group is a classic one from now on."""
+
+
+class ReceiveSync(OfConsumerGroup):
+    """SyncGroup of a classic member."""
+
+    request: SyncGroup
+    error: ErrorCode
+    assigned: tuple[Place, ...]
+    """What it is told that it has."""
+
+
+class ReceiveClassicHeartbeat(OfConsumerGroup):
+    """Heartbeat of a classic member."""
+
+    request: Heartbeat
+    error: ErrorCode
+
+
+class RefuseJoin(OfConsumerGroup):
+    """JoinGroup of a classic member, which says what is wrong before the group is looked at any further."""
+
+    request: JoinGroup
+    error: ErrorCode
+    owned: tuple[Place, ...]
+    """What it says that its member owns, as far as it was read."""
+
+
+class RefuseHeartbeat(OfConsumerGroup):
+    """ConsumerGroupHeartbeat in a classic group, which stays one."""
+
+    request: ConsumerHeartbeat
+    error: ErrorCode
 
 
 class CommitRecord(OfConsumerGroup):

@@ -178,3 +178,23 @@ class FailRecord(OfGroup):
 
     record: GroupMetadata
     error: ErrorCode
+
+
+class GoOver(OfGroup):
+    """The group was a consumer group (KIP-848): it is a classic one from now on, or again."""
+
+
+class Dissolve(OfGroup):
+    """The group is a consumer group from now on, or again; `after`: as it was."""
+
+
+class DeleteGroup(OfGroup):
+    """The tombstone of a group without members is on its way."""
+
+
+class CommitDeletion(OfGroup):
+    """It is committed: there is no group."""
+
+
+class FailDeletion(OfGroup):
+    """It never will be in the log: the group is what it was."""

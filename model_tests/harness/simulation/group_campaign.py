@@ -2,7 +2,8 @@
 
 What members saw is checked as a history of groups. When all is healed the members that live have to come together: one
 stable generation that lasts, in which each partition is owned, and then all that was written is delivered and
-committed. Members speak the classic protocol, or that of KIP-848. A run is a function of its options.
+committed. Members speak the classic protocol, or that of KIP-848, or each life one of them: then the group goes over,
+and back. A run is a function of its options.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ from tidegauge.model_tests.harness.simulation.group_members import GroupMember
 from tidegauge.model_tests.harness.simulation.group_operator import GroupOperator
 from tidegauge.model_tests.harness.simulation.group_recorder import GroupRecorder
 from tidegauge.model_tests.harness.simulation.group_roles import CORRECT, CoordinatorRoles, coordinating
+from tidegauge.model_tests.harness.simulation.migrating_members import ClassicConsumer
 from tidegauge.model_tests.harness.simulation.options import (
     TRANSACTIONS_CONFIG,
     Fault,
@@ -96,6 +98,10 @@ REPEATS_SHARE: Final = 0.5
 EXPRESSION: Final = f"{TOPIC[:3]}.*"
 NO_PART: Final = (Fault.CLOCK,)
 """Faults by which offsets expire."""
+CLASSIC_SHARE: Final = 0.65
+"""Of the lives of a group that goes over."""
+MIGRATES_EACH: Final = 3
+"""Of so many seeds one has a group that goes over."""
 OF_CONSUMERS: Final = (Fault.GROWTH,)
 """Faults by which partitions come, which no member of a classic group looks for here."""
 
@@ -110,6 +116,8 @@ class GroupOptions:
     """Static members, each with two processes at times."""
     is_consumer: bool = False
     """Whether its members speak the protocol of KIP-848."""
+    migrates: bool = False
+    """Whether each life draws its protocol: `is_consumer` is what the cluster is prepared for then."""
     is_cooperative: bool = False
     loads_slowly: bool = False
     """Whether coordinators take their time to load, while the cleaner runs."""
@@ -119,21 +127,26 @@ class GroupOptions:
 
     def described(self) -> dict[str, str]:
         """Who the members are, as text."""
-        protocol = "KIP-848" if self.is_consumer else "cooperative" if self.is_cooperative else "eager"
+        classic = "cooperative" if self.is_cooperative else "eager"
+        protocol = f"KIP-848 and {classic}" if self.migrates else "KIP-848" if self.is_consumer else classic
         late = {"slow loads": self.loads_slowly, "repeated heartbeats": self.repeats}
         more = ", ".join(what for what, there_is in late.items() if there_is) or "nothing more"
         return {"members": f"{self.dynamic} dynamic, {self.static} static", "protocol": protocol, "besides": more}
 
 
 def draw_group(seed: int, *, is_consumer: bool | None = None) -> GroupOptions:
-    """The options of a seed. `is_consumer`: whether members speak KIP-848's protocol; by default those of odd seeds do.
+    """The options of a seed.
 
-    A static member that crashes may leave a partition to nobody where it is cooperative.
+    `is_consumer`: whether members speak KIP-848's protocol. By default those of every third seed speak either, and of
+    the others those of odd ones do. A static member that crashes may leave a partition to nobody where it is
+    cooperative.
     """
-    is_consumer = seed % 2 == 1 if is_consumer is None else is_consumer
+    migrates = is_consumer is None and seed % MIGRATES_EACH == 0
+    is_consumer = migrates or (seed % 2 == 1 if is_consumer is None else is_consumer)
     rng = Random(f"options/{seed}/groups")
     options = transacting(sparse(seed))
-    left_out = NO_PART if is_consumer else (*NO_PART, *OF_CONSUMERS)
+    has_classic = migrates or not is_consumer
+    left_out = (*NO_PART, *OF_CONSUMERS) if has_classic else NO_PART
     faults: Mapping[Fault, int] = {fault: weight for fault, weight in options.faults.items() if fault not in left_out}
     is_cooperative = rng.random() < 0.5
     losses, dynamic = rng.choice((Losses.NONE, Losses.SPARED)), rng.choice((2, 3))
@@ -142,9 +155,10 @@ def draw_group(seed: int, *, is_consumer: bool | None = None) -> GroupOptions:
     return GroupOptions(
         attrs.evolve(options, transactions=0, faults=faults, losses=losses),
         dynamic=dynamic,
-        static=0 if is_cooperative and not is_consumer else rng.choice((0, 1, 2)),
+        static=0 if is_cooperative and has_classic else rng.choice((0, 1, 2)),
         is_consumer=is_consumer,
-        is_cooperative=is_cooperative and not is_consumer,
+        migrates=migrates,
+        is_cooperative=is_cooperative and has_classic,
         loads_slowly=loads_slowly and is_consumer,
         repeats=repeats and is_consumer,
     )
@@ -270,9 +284,10 @@ class GroupCampaign:
 
     async def _live(self, name: str, instance: str | None, number: int, rng: Random) -> None:
         options = self.options
-        async with self.cluster.client(name, config=BEATING if options.is_consumer else MEMBER) as client:
-            member = self._member(client, name, instance, number, rng)
-            may_leave = instance is None or options.is_consumer
+        is_consumer = options.is_consumer and not (options.migrates and rng.random() < CLASSIC_SHARE)
+        async with self.cluster.client(name, config=BEATING if is_consumer else MEMBER) as client:
+            member = self._member(client, name, instance, number, rng, is_consumer=is_consumer)
+            may_leave = instance is None or is_consumer
             if may_leave and not self.is_healed and rng.random() < LEAVES_SHARE:
                 member.leaves_at = trio.current_time() + rng.choice(LIVES) * options.cluster.duration
             self.members[name] = member
@@ -287,13 +302,14 @@ class GroupCampaign:
                 self.seen[LEFT] += member.has_left
 
     def _member(
-        self, client: Client, name: str, instance: str | None, number: int, rng: Random
+        self, client: Client, name: str, instance: str | None, number: int, rng: Random, *, is_consumer: bool
     ) -> GroupMember | ConsumerGroupMember:
         options, process = self.options, self.recorder.process(name)
         number = process if instance is None else number
         of = (client, self.recorder, TOPIC, options.cluster.partitions, process, number, instance, rng)
-        if not options.is_consumer:
-            return GroupMember(*of, is_cooperative=options.is_cooperative)
+        if not is_consumer:
+            kind = ClassicConsumer if options.migrates else GroupMember
+            return kind(*of, is_cooperative=options.is_cooperative)
         expression = EXPRESSION if rng.random() < EXPRESSIONS_SHARE else ""
         return ConsumerGroupMember(*of, expression=expression, repeats=options.repeats)
 
@@ -320,7 +336,7 @@ class GroupCampaign:
         led = self.cluster.broker(leader).groups.led(NAME)
         if isinstance(led, ErrorCode):
             return None
-        return led.state.consumers.get(NAME) if self.options.is_consumer else led.state.classic.get(NAME)
+        return led.state.classic.get(NAME) or led.state.consumers.get(NAME)
 
     @property
     def generation(self) -> int | None:

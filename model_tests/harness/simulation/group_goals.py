@@ -20,6 +20,8 @@ FENCED: Final = "a static member's former process was fenced"
 EXPIRED: Final = "a pause was longer than the session"
 LEFT: Final = "a member left"
 MOVED: Final = "another broker coordinated the group in the end"
+WENT_OVER: Final = "a classic group with members became a consumer group"
+WENT_BACK: Final = "a consumer group became a classic one again"
 DECISIONS: Final[Mapping[str, tuple[type[Decision], ...]]] = {
     "classic-groups": (
         groups.LoadGroup,
@@ -47,6 +49,17 @@ DECISIONS: Final[Mapping[str, tuple[type[Decision], ...]]] = {
         consumer_groups.FailRecord,
         consumer_groups.DeleteGroup,
     ),
+    "group-migration": (
+        consumer_groups.ReceiveSync,
+        consumer_groups.ReceiveClassicHeartbeat,
+        consumer_groups.RefuseJoin,
+        consumer_groups.RefuseHeartbeat,
+        consumer_groups.GoOver,
+        groups.GoOver,
+        groups.Dissolve,
+        groups.DeleteGroup,
+        groups.CommitDeletion,
+    ),
     "offsets": (
         group_offsets.Load,
         group_offsets.Commit,
@@ -59,18 +72,19 @@ DECISIONS: Final[Mapping[str, tuple[type[Decision], ...]]] = {
         group_offsets.Expire,
     ),
 }
-"""By machine: what a trace may have, but for groups that go over from one protocol to the other, topics that go,
-offsets in transactions (other campaigns have them), and members that join and ask for no assignment in time: simulated
-ones ask at once."""
+"""By machine: what a trace may have, but for topics that go, offsets in transactions (other campaigns have them), and
+members that join and ask for no assignment in time, or do not join again when they are told: simulated ones do at
+once."""
 
 
 def decided(machine: str, kind: type[Decision]) -> str:
     """The goal that a coordinator has decided so."""
-    return f"{machine}: {kind.__name__}"
+    of = "" if kind.__module__ != groups.__name__ or machine != "group-migration" else " of a classic group"
+    return f"{machine}: {kind.__name__}{of}"
 
 
 GOALS: Final = (
-    *(REBALANCED, REFUSED, UNKNOWN, AGAIN, TAKEN_OVER, FENCED, EXPIRED, LEFT, MOVED),
+    *(REBALANCED, REFUSED, UNKNOWN, AGAIN, TAKEN_OVER, FENCED, EXPIRED, LEFT, MOVED, WENT_OVER, WENT_BACK),
     *(decided(machine, kind) for machine, kinds in DECISIONS.items() for kind in kinds),
 )
 
@@ -86,6 +100,10 @@ def reached(rows: Iterable[Operation], trace: Iterable[TraceEvent], seen: Counte
     counts[UNKNOWN] += commits[Outcome.INFO]
     counts[AGAIN] += len(delivered) - len(set(delivered))
     counts[TAKEN_OVER] += len(owners) - len({partition for partition, _ in owners})
+    counts[WENT_OVER] += sum(
+        isinstance(one.decision, groups.Dissolve) and bool(one.decision.after.members) for one in trace
+    )
+    counts[WENT_BACK] += sum(isinstance(one.decision, groups.GoOver) and bool(one.decision.written) for one in trace)
     counts[REBALANCED] += max(0, len(generations(trace)) - 1)
     counts.update({decided(machine, kind): kinds[kind] for machine, of in DECISIONS.items() for kind in of})
     return {goal: counts[goal] for goal in GOALS}

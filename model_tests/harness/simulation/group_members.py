@@ -131,7 +131,6 @@ class GroupMember(SimulatedMember):
         """Be in the next generation, with what it gives. Raises KafkaError."""
         if not self.is_cooperative:
             self.release(list(self.owned))
-        said = Said(self.process, self.member, tuple(self.owned), self.generation)
         joined = await self.ask(
             JoinGroupRequest(
                 group_id=GroupId(NAME),
@@ -140,17 +139,29 @@ class GroupMember(SimulatedMember):
                 member_id=self.member_id,
                 group_instance_id=self.instance,
                 protocol_type="consumer",
-                protocols=(JoinGroupRequestProtocol(name=PROTOCOL, metadata=said.encoded()),),
+                protocols=(JoinGroupRequestProtocol(name=PROTOCOL, metadata=self.metadata()),),
             )
         )
         self.member_id = joined.member_id
         if joined.error_code is ErrorCode.member_id_required:
             return
         self.generation = int(joined.generation_id)
-        given = self._share_out(joined) if joined.members else {}
+        given = self.share_out(joined) if joined.members else {}
         await self._sync(given)
 
-    def _share_out(self, joined: Any) -> dict[str, list[int]]:
+    def metadata(self) -> bytes:
+        """What it says of itself."""
+        return Said(self.process, self.member, tuple(self.owned), self.generation).encoded()
+
+    def assignment(self, partitions: Sequence[int]) -> bytes:
+        """What the leader gives to a member."""
+        return listed(partitions)
+
+    def given(self, assignment: bytes) -> list[int]:
+        """What a member is given."""
+        return numbers(assignment)
+
+    def share_out(self, joined: Any) -> dict[str, list[int]]:
         """The leader is told who is in the generation."""
         members = {one.member_id: Said.decoded(one.metadata) for one in joined.members}
         for one in members.values():
@@ -171,12 +182,12 @@ class GroupMember(SimulatedMember):
                 protocol_type="consumer",
                 protocol_name=PROTOCOL,
                 assignments=tuple(
-                    SyncGroupRequestAssignment(member_id=name, assignment=listed(partitions))
+                    SyncGroupRequestAssignment(member_id=name, assignment=self.assignment(partitions))
                     for name, partitions in given.items()
                 ),
             )
         )
-        assigned = numbers(synced.assignment)
+        assigned = self.given(synced.assignment)
         self.assigned(call, assigned)
         revoked = [partition for partition in self.owned if partition not in assigned]
         self.release(revoked)

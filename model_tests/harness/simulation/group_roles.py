@@ -13,9 +13,10 @@ from tidegauge.impl.server.broker import groups
 from tidegauge.model_tests.harness.cores.classic_groups import CORRECT_GROUPS, GroupRoles
 from tidegauge.model_tests.harness.cores.consumer_abstraction import ConsumerRoles
 from tidegauge.model_tests.harness.cores.group_loading import LoadingRoles
+from tidegauge.model_tests.harness.cores.group_migration import MigrationRoles
 from tidegauge.model_tests.harness.cores.offsets import OffsetRoles
 
-CoordinatorRoles: TypeAlias = GroupRoles | ConsumerRoles | LoadingRoles | OffsetRoles
+CoordinatorRoles: TypeAlias = GroupRoles | ConsumerRoles | MigrationRoles | LoadingRoles | OffsetRoles
 CORRECT: Final[CoordinatorRoles] = CORRECT_GROUPS
 """Those of production, whatever the machine."""
 
@@ -29,6 +30,9 @@ def coordinator_of(roles: CoordinatorRoles, limits: Limits) -> GroupCoordinator:
         case ConsumerRoles():
             made = GroupCoordinator(limits)
             made.consumers.rules = roles.rules()
+        case MigrationRoles():
+            made = GroupCoordinator(limits)
+            made.migration.rules = roles.rules(made.migration.rules.limits, made.consumers.rules)
         case LoadingRoles():
             made = GroupCoordinator(limits)
             made.consumers = made.migration.consumers = roles.groups(limits.consumer)

@@ -22,21 +22,23 @@ that have had a member of the classic protocol are left out: they are those of `
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar, Final, NamedTuple
 
 import attrs
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.server.trace import consumer_groups as groups
 from tidegauge.impl.server.trace import events
-from tidegauge.impl.server.trace.groups import Loaded, OfGroups, Resign
+from tidegauge.impl.server.trace.groups import Loaded, OfGroup, OfGroups, Resign
 from tidegauge.impl.server.trace.tracer import TraceEvent
-from tidegauge.model_tests.harness.validation.consumer_names import ConsumerNames, FollowedConsumers
+from tidegauge.model_tests.harness.validation.consumer_names import ConsumerNames
+from tidegauge.model_tests.harness.validation.coordinated import Logged
 from tidegauge.model_tests.harness.validation.ways import Wrong
 from tidegauge.spec.groups.consumer import properties, requests, timing
 from tidegauge.spec.groups.consumer import state as spec
 from tidegauge.spec.groups.consumer.actions import removed
+from tidegauge.spec.groups.consumer.machine import ConsumerGroups
 from tidegauge.spec.kernel.changes import plain
 from tidegauge.spec.kernel.evolving import evolve
 
@@ -56,7 +58,8 @@ class Written(NamedTuple):
     """A group that is on its way into the log."""
 
     before: spec.Group
-    after: spec.Group
+    after: Any
+    """The group; or its record, if it is a classic one by that."""
     revision: int
     failed: bool = False
     """Its coordinator has given it up."""
@@ -79,29 +82,16 @@ class Coordinator:
     known: dict[str, Known] = attrs.field(factory=dict)
 
 
-@attrs.define
-class Logged:
-    """What the log has of a group."""
-
-    committed: spec.Group | None = None
-    later: list[spec.Group] = attrs.field(factory=list)
-    """What was written since, and nobody knows to be committed."""
-
-    def commit(self, group: spec.Group) -> None:
-        """A group is committed, and all before it are past."""
-        self.committed = group
-        if group in self.later:
-            del self.later[: self.later.index(group) + 1]
-
-
 class ConsumerCoordinators:
     """The coordinators of consumer groups of one cluster."""
+
+    names: ClassVar[Callable[[], ConsumerNames]] = ConsumerNames
 
     def __init__(self) -> None:
         self.actions: Counter[str] = Counter()
         self._here: dict[tuple[int, int], Coordinator] = {}
         """By broker and partition of the log."""
-        self._logs: dict[GroupKey, Logged] = {}
+        self._logs: dict[GroupKey, Logged[spec.Group]] = {}
         self._names: dict[GroupKey, ConsumerNames] = {}
         self._mixed: set[GroupKey] = set()
         """Groups that have had a member of the classic protocol."""
@@ -116,12 +106,20 @@ class ConsumerCoordinators:
             case Resign(log_partition=partition):
                 self._here.pop((event.node, partition), None)
             case Loaded() as decision:
-                self._loaded(self._coordinator(event.node, decision), decision)
+                self._loaded(self.coordinator(event.node, decision), decision)
+            case OfGroup() as decision:
+                self._mixed.add((decision.log_partition, decision.group))
             case groups.OfConsumerGroup() as decision:
                 self.actions[type(decision).__name__] += 1
-                self._of_group(self._coordinator(event.node, decision), decision)
+                self._of_group(self.coordinator(event.node, decision), decision)
 
-    def _coordinator(self, node: int, decision: OfGroups) -> Coordinator:
+    def is_left_out(self, key: GroupKey, decision: groups.OfConsumerGroup) -> bool:
+        """Whether the group is not followed here: it has to do with the classic protocol."""
+        if is_mixed(decision):
+            self._mixed.add(key)
+        return key in self._mixed
+
+    def coordinator(self, node: int, decision: OfGroups) -> Coordinator:
         key = node, decision.log_partition
         here = self._here.get(key)
         if here is None or here.leader_epoch != decision.leader_epoch:
@@ -130,11 +128,9 @@ class ConsumerCoordinators:
 
     def _of_group(self, here: Coordinator, decision: groups.OfConsumerGroup) -> None:
         key = decision.log_partition, decision.group
-        if _is_mixed(decision):
-            self._mixed.add(key)
-        if key in self._mixed:
+        if self.is_left_out(key, decision):
             return
-        names = self._names.setdefault(key, ConsumerNames())
+        names = self._names.setdefault(key, type(self).names())
         logged = self._logs.setdefault(key, Logged())
         if isinstance(decision, groups.LoadGroup):
             self._load(here, names, logged, decision)
@@ -143,14 +139,14 @@ class ConsumerCoordinators:
         is_of_now = self._last_epoch[decision.log_partition] <= decision.leader_epoch
         match decision:
             case groups.CommitRecord():
-                _commit(known, names, logged if is_of_now else Logged(), decision)
+                self.commit(known, names, logged if is_of_now else Logged(), decision)
             case groups.FailRecord():
-                _fail(known, names, logged, decision)
+                self.fail(known, names, logged, decision)
             case groups.RespondToHeartbeat(revision=revision):
                 if revision > known.committed_revision:
                     raise Wrong(f"{decision.member_id} is told of what is not committed")
             case _:
-                _decide(known, names, logged, decision)
+                self.decide(known, names, logged, decision)
 
     # --- the log -----------------------------------------------------------------------------------------------------
 
@@ -161,81 +157,104 @@ class ConsumerCoordinators:
         for key, logged in self._logs.items():
             if key[0] != partition or key in self._mixed or key[1] in here.known:
                 continue
-            if logged.committed not in (None, spec.Group()):
+            if not logged.may_be_gone and logged.committed != spec.Group():
                 raise Wrong(f"of {key[1]!r} it has loaded nothing, and the log has {plain(logged.committed)}")
 
-    def _load(self, here: Coordinator, names: ConsumerNames, logged: Logged, decision: groups.LoadGroup) -> None:
+    def _load(
+        self, here: Coordinator, names: ConsumerNames, logged: Logged[spec.Group], decision: groups.LoadGroup
+    ) -> None:
         """The coordinator knows the group as the log has it."""
         assert decision.after is not None, "it is loaded"
         for member in decision.after.members:
             if member.member_id not in names.members:
                 raise Wrong(f"it loads {member.member_id!r}, a member that nobody has let in")
-        candidates = [one for one in (logged.committed, *logged.later) if one is not None]
-        which = [one for one in candidates if names.seen(decision.after, one) == one]
+        which = [one for one in logged.candidates if names.seen(decision.after, one) == one]
         if not which:
             found = plain(names.seen(decision.after, logged.committed or spec.Group()))
             expected = plain(logged.committed) if logged.committed else "nothing"
             raise Wrong(f"it loads {found}; committed is {expected}, and {len(logged.later)} may be")
         logged.commit(which[-1])
         _check_hash(names, which[-1], decision.after)
-        _check_timers(decision.after)
+        self.check_timers(decision.after)
         here.known[decision.group] = Known(which[-1])
 
+    def step(self, names: ConsumerNames, group: spec.Group, decision: groups.OfConsumerGroup) -> ConsumerStep:
+        """A decision, as an action in the state before it."""
+        return ConsumerStep(names, group, decision)
 
-def _is_mixed(decision: groups.OfConsumerGroup) -> bool:
+    # --- decisions ---------------------------------------------------------------------------------------------------
+
+    def is_as_written(self, names: ConsumerNames, seen: groups.GroupSeen | None, written: Written) -> bool:
+        """Whether this is what was on its way into the log."""
+        return bool(names.group(seen, written.after) == written.after)
+
+    def commit(
+        self, known: Known, names: ConsumerNames, logged: Logged[spec.Group], decision: groups.CommitRecord
+    ) -> None:
+        """The first group that was written is so in the log."""
+        while known.written and known.written[0].failed:
+            known.written.pop(0)
+        if not known.written:
+            raise Wrong("what is committed was not written")
+        first = known.written.pop(0)
+        if not self.is_as_written(names, decision.written, first):
+            seen = names.group(decision.written, first.after)
+            raise Wrong(f"what is committed is not the first that was written: {_difference(names, first.after, seen)}")
+        known.committed_revision = max(known.committed_revision, first.revision)
+        logged.commit(first.after)
+
+    def fail(self, known: Known, names: ConsumerNames, logged: Logged[spec.Group], decision: groups.FailRecord) -> None:
+        """The group is what it was before, and nothing that was decided since will be in the log."""
+        places = [at for at, one in enumerate(known.written) if self.is_as_written(names, decision.written, one)]
+        if not places:
+            raise Wrong("what failed was not written")
+        at = places[0]
+        before = known.written[at].before
+        seen = names.group(decision.after, before)
+        if seen != before:
+            raise Wrong(f"after a write that failed {_difference(names, before, seen)}")
+        if decision.after is not None:
+            self.check_timers(decision.after)
+        known.group = before
+        del known.written[at:]
+
+    def decide(
+        self, known: Known, names: ConsumerNames, logged: Logged[spec.Group], decision: groups.OfConsumerGroup
+    ) -> None:
+        """The group is another one by it, which is written, or it is the same."""
+        before = known.group
+        step = self.step(names, before, decision)
+        after = step.taken()
+        found = names.group(decision.after, after)
+        if found != after:
+            raise Wrong(_difference(names, after, found))
+        if decision.after is not None:
+            _check_hash(names, after, decision.after)
+            self.check_timers(decision.after)
+        known.group = after
+        if after != before and not step.is_written:
+            raise Wrong("the group is another one, and nothing is written")
+        if step.is_written:
+            revision = 0 if decision.after is None else decision.after.revision
+            known.written.append(Written(before, after, revision))
+            logged.write(after)
+
+    def check_timers(self, seen: groups.GroupSeen) -> None:
+        """Nobody is waited for without an end."""
+        for member in seen.members:
+            if not member.has_session:
+                raise Wrong(f"the session of {member.member_id} has no end")
+            if bool(member.revoking) != member.has_to_give_back_in_time:
+                raise Wrong(
+                    f"the time of {member.member_id} to give back has {'no end' if member.revoking else 'not ended'}"
+                )
+
+
+def is_mixed(decision: groups.OfConsumerGroup) -> bool:
     """Whether the group has to do with the classic protocol."""
     if isinstance(decision, groups.GoOver | groups.ExpireRejoin):
         return True
     return decision.after is not None and any(member.is_classic for member in decision.after.members)
-
-
-def _commit(known: Known, names: ConsumerNames, logged: Logged, decision: groups.CommitRecord) -> None:
-    """The first group that was written is so in the log."""
-    while known.written and known.written[0].failed:
-        known.written.pop(0)
-    if not known.written:
-        raise Wrong("what is committed was not written")
-    first = known.written.pop(0)
-    seen = names.group(decision.written, first.after)
-    if seen != first.after:
-        raise Wrong(f"what is committed is not the first that was written: {_difference(names, first.after, seen)}")
-    known.committed_revision = max(known.committed_revision, first.revision)
-    logged.commit(first.after)
-
-
-def _fail(known: Known, names: ConsumerNames, logged: Logged, decision: groups.FailRecord) -> None:
-    """The group is what it was before, and nothing that was decided since will be in the log."""
-    places = [at for at, one in enumerate(known.written) if names.group(decision.written, one.after) == one.after]
-    if not places:
-        raise Wrong("what failed was not written")
-    at = places[0]
-    before = known.written[at].before
-    seen = names.group(decision.after, before)
-    if seen != before:
-        raise Wrong(f"after a write that failed {_difference(names, before, seen)}")
-    if decision.after is not None:
-        _check_timers(decision.after)
-    known.group = before
-    del known.written[at:]
-
-
-def _decide(known: Known, names: ConsumerNames, logged: Logged, decision: groups.OfConsumerGroup) -> None:
-    before = known.group
-    step = _Step(names, before, decision)
-    after = step.taken()
-    found = names.group(decision.after, after)
-    if found != after:
-        raise Wrong(_difference(names, after, found))
-    if decision.after is not None:
-        _check_hash(names, after, decision.after)
-        _check_timers(decision.after)
-    known.group = after
-    if after != before and not step.is_written:
-        raise Wrong("the group is another one, and nothing is written")
-    if step.is_written:
-        revision = 0 if decision.after is None else decision.after.revision
-        known.written.append(Written(before, after, revision))
-        logged.later.append(after)
 
 
 def _check_hash(names: ConsumerNames, group: spec.Group, seen: groups.GroupSeen) -> None:
@@ -245,19 +264,10 @@ def _check_hash(names: ConsumerNames, group: spec.Group, seen: groups.GroupSeen)
         raise Wrong(f"the hash of its topics is {seen.metadata_hash}, and was {names.hashes[of]} for the same ones")
 
 
-def _check_timers(seen: groups.GroupSeen) -> None:
-    """Nobody is waited for without an end."""
-    for member in seen.members:
-        if not member.has_session:
-            raise Wrong(f"the session of {member.member_id} has no end")
-        if bool(member.revoking) != member.has_to_give_back_in_time:
-            raise Wrong(
-                f"the time of {member.member_id} to give back has {'no end' if member.revoking else 'not ended'}"
-            )
-
-
-class _Step:
+class ConsumerStep:
     """A decision, as an action in a state."""
+
+    judged: ClassVar[tuple[str, ...]] = JUDGED
 
     def __init__(self, names: ConsumerNames, group: spec.Group, decision: groups.OfConsumerGroup) -> None:
         self.names = names
@@ -271,15 +281,15 @@ class _Step:
         match self.decision:
             case groups.ReceiveHeartbeat() as beat:
                 self.is_written = beat.is_written
-                return self._beats(beat)
+                return self.beats(beat)
             case groups.ReceiveCommit() as commit:
                 self.is_written = False
                 self._commits(commit)
                 return group
             case groups.ExpireSession(member_id=member_id):
-                return self._times_out(timing.ExpireSession(self.names.member(member_id)))
+                return self.times_out(timing.ExpireSession(self.names.member(member_id)))
             case groups.ExpireRebalance(member_id=member_id):
-                return self._times_out(timing.ExpireRebalance(self.names.member(member_id)))
+                return self.times_out(timing.ExpireRebalance(self.names.member(member_id)))
             case groups.RemoveMember(member_id=member_id):
                 return removed(machine, self.state, self.names.member(member_id)).loaded
             case groups.DeleteGroup():
@@ -288,7 +298,7 @@ class _Step:
                 return spec.Group()
         raise Wrong("no action of the specification has that name")
 
-    def _times_out(self, action: timing.MemberTimeout) -> spec.Group:
+    def times_out(self, action: timing.MemberTimeout) -> spec.Group:
         machine = self.names.machine()
         member = self.state.loaded.member(action.member_id)
         if member is None:
@@ -299,7 +309,7 @@ class _Step:
 
     # --- ConsumerGroupHeartbeat --------------------------------------------------------------------------------------
 
-    def _beats(self, beat: groups.ReceiveHeartbeat) -> spec.Group:
+    def beats(self, beat: groups.ReceiveHeartbeat) -> spec.Group:
         if beat.error in OF_THE_REQUEST:
             return self.state.loaded
         machine = self.names.machine_at(beat)
@@ -307,30 +317,34 @@ class _Step:
         request = self.names.request(beat.request, self.state.loaded)
         if request.epoch < spec.JOINING_EPOCH:
             leave = requests.ReceiveLeave(request)
-            self._agree(leave.error(machine, self.state), beat.error)
+            self.agree(leave.error(machine, self.state), beat.error)
             return self.state.loaded if beat.error is not ErrorCode.none else leave.effect(machine, self.state).loaded
         error, after = requests.ReceiveHeartbeat(request, True).outcome(machine, self.state)
-        self._agree(error, beat.error)
+        self.agree(error, beat.error)
         if error is not spec.Error.NONE:
             return after.loaded
         told = requests.advanced(machine, self.state, request)[1]
+        self.check_told(told, beat)
+        self.judge(machine, after)
+        return after.loaded
+
+    def check_told(self, told: spec.Response, beat: groups.ReceiveHeartbeat) -> None:
+        """The member is told what it is in the specification. Raises Wrong."""
         assignment = None if beat.assignment is None else self.names.partitions(beat.assignment)
         if (beat.epoch, assignment) != (told.epoch, told.assignment):
             raise Wrong(
                 f"the response is {plain(spec.Response(beat.epoch, assignment))}, in the specification {plain(told)}"
             )
-        self._judge(machine, after)
-        return after.loaded
 
-    def _agree(self, error: spec.Error, said: ErrorCode) -> None:
+    def agree(self, error: spec.Error, said: ErrorCode) -> None:
         """A group that is not there has no members: the specification does not tell the two apart."""
         said = ErrorCode.unknown_member_id if said is ErrorCode.group_id_not_found else said
         if said.value != error.value:
             raise Wrong(f"the response is {said.name.upper()}, in the specification {error.name}")
 
-    def _judge(self, machine: FollowedConsumers, after: spec.State) -> None:
+    def judge(self, machine: ConsumerGroups, after: spec.State) -> None:
         invariants = properties.invariants(machine)
-        for name in JUDGED:
+        for name in self.judged:
             if not invariants[name](evolve(after, appended=())):
                 raise Wrong(f"{name} is violated by {plain(after.loaded)}")
 
@@ -344,7 +358,7 @@ class _Step:
             is_of_nobody = asked.generation < 0 and not group.members
             place = asked.topic_ids.get(new.topic, ""), new.partition
             request = spec.CommitRequest(0, names.member(asked.member_id), asked.generation, names.partition(place), 0)
-            self._agree(spec.Error.NONE if is_of_nobody else names.machine().commit_error(group, request), said)
+            self.agree(spec.Error.NONE if is_of_nobody else names.machine().commit_error(group, request), said)
 
 
 def _difference(names: ConsumerNames, expected: spec.Group, found: spec.Group) -> str:

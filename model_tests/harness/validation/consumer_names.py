@@ -7,7 +7,7 @@ the specification is of topic p modulo `MOST_TOPICS`, and there the one with the
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Final
+from typing import Any, ClassVar, Final
 
 import attrs
 
@@ -25,18 +25,15 @@ UNKNOWN: Final = -2
 """A member id, or a partition, that nobody has told of."""
 
 
-@attrs.frozen
-class FollowedConsumers(ConsumerGroups):
-    """The machine with one process, who is the one that asks; what it knows of topics is what the coordinator does."""
+class FollowedTopics:
+    """What a machine knows of topics, of which it has the fields: what the coordinator does."""
 
-    sizes: Mapping[int, int] = attrs.field(factory=dict, eq=False)
-    """The partitions of each topic that there is."""
-    rack_numbers: Mapping[int, int] = attrs.field(factory=dict, eq=False)
-    """Of each topic: another number, other racks of its replicas."""
-    matched: Mapping[int, tuple[int, ...]] = attrs.field(factory=dict, eq=False)
-    """What each regular expression matches."""
-    made: Mapping[int, tuple[int, ...]] = attrs.field(factory=dict, eq=False)
-    """The target that the coordinator has made."""
+    __slots__ = ()
+    topics: int
+    sizes: Mapping[int, int]
+    rack_numbers: Mapping[int, int]
+    matched: Mapping[int, tuple[int, ...]]
+    made: Mapping[int, tuple[int, ...]]
 
     def has_topic(self, state: spec.State, topic: int) -> bool:
         return topic in self.sizes
@@ -56,9 +53,26 @@ class FollowedConsumers(ConsumerGroups):
         return self.made
 
 
+@attrs.frozen
+class FollowedConsumers(FollowedTopics, ConsumerGroups):
+    """The machine with one process, who is the one that asks; what it knows of topics is what the coordinator does."""
+
+    sizes: Mapping[int, int] = attrs.field(factory=dict, eq=False)
+    """The partitions of each topic that there is."""
+    rack_numbers: Mapping[int, int] = attrs.field(factory=dict, eq=False)
+    """Of each topic: another number, other racks of its replicas."""
+    matched: Mapping[int, tuple[int, ...]] = attrs.field(factory=dict, eq=False)
+    """What each regular expression matches."""
+    made: Mapping[int, tuple[int, ...]] = attrs.field(factory=dict, eq=False)
+    """The target that the coordinator has made."""
+
+
 @attrs.define
 class ConsumerNames:
     """What of one group has which number."""
+
+    kind: ClassVar[type[ConsumerGroups]] = FollowedConsumers
+    """The machine that follows it."""
 
     members: dict[str, int] = attrs.field(factory=dict)
     instances: dict[str, int] = attrs.field(factory=dict)
@@ -105,11 +119,11 @@ class ConsumerNames:
 
     # --- the machine -------------------------------------------------------------------------------------------------
 
-    def machine(self, instance: int = NONE) -> FollowedConsumers:
+    def machine(self, instance: int = NONE) -> ConsumerGroups:
         """The machine, where it is not about topics."""
-        return FollowedConsumers(processes=1, instances=(instance,), topics=MOST_TOPICS, bounds=Bounds(FailOver=1))
+        return self.kind(processes=1, instances=(instance,), topics=MOST_TOPICS, bounds=Bounds(FailOver=1))
 
-    def machine_at(self, beat: groups.ReceiveHeartbeat) -> FollowedConsumers:
+    def machine_at(self, beat: groups.ReceiveHeartbeat) -> ConsumerGroups:
         """The machine when a heartbeat comes."""
         if beat.error.value == 0 and beat.request.epoch >= spec.JOINING_EPOCH:
             self.members.setdefault(beat.request.member_id, len(self.members))
@@ -118,13 +132,15 @@ class ConsumerNames:
             self.width = max(self.width, topic.partitions * MOST_TOPICS)
         sizes = {self.topic(one.name): one.partitions for one in beat.topics}
         target = () if beat.after is None else beat.after.target
-        return attrs.evolve(
-            self.machine(self.instance(beat.request.instance_id)),
+        machine: Any = self.machine(self.instance(beat.request.instance_id))
+        followed: ConsumerGroups = attrs.evolve(
+            machine,
             sizes=sizes,
             rack_numbers={self.topic(one.name): one.topic_hash for one in beat.topics},
             matched={self.expression(one): self.named(found) for one, found in beat.matches},
             made={self.member(one): self.partitions(has) for one, has in target},
         )
+        return followed
 
     # --- as the specification has it ---------------------------------------------------------------------------------
 
@@ -143,6 +159,7 @@ class ConsumerNames:
             known.expression if said.expression is None else self.expression(said.expression),
             None if said.owned is None else self.partitions(said.owned),
             said.is_full,
+            said.classic is not None,
         )
 
     def group(self, seen: groups.GroupSeen | None, expected: spec.Group) -> spec.Group:
@@ -173,4 +190,5 @@ class ConsumerNames:
             seen.previous_epoch,
             self.held(seen.assigned),
             self.held(seen.revoking),
+            seen.is_classic,
         )

@@ -9,13 +9,56 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, TypeAlias
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
 import attrs
 
 from tidegauge.impl.server.trace import groups
 from tidegauge.impl.server.trace.tracer import TraceEvent
 from tidegauge.model_tests.harness.validation.ways import Wrong
+
+T = TypeVar("T")
+
+
+class Logged(Generic[T]):
+    """What the log has of a group: what is committed, and what was written since and nobody knows to be committed."""
+
+    def __init__(self) -> None:
+        self._committed: T | None = None
+        self._later: list[T | None] = []
+        """None is the tombstone of the group."""
+
+    @property
+    def committed(self) -> T | None:
+        return self._committed
+
+    @property
+    def later(self) -> Sequence[T | None]:
+        return self._later
+
+    @property
+    def may_be_gone(self) -> bool:
+        """Whether a coordinator that loads the log may find nothing of the group."""
+        return self.committed is None or None in self.later
+
+    @property
+    def candidates(self) -> list[T]:
+        """What a coordinator may find that loads the log, from the oldest on."""
+        return [one for one in (self.committed, *self.later) if one is not None]
+
+    def write(self, *entries: T | None) -> None:
+        """These are on their way into the log."""
+        self._later += entries
+
+    def replace_last(self, entry: T) -> None:
+        """What was written last is another entry."""
+        self._later[-1] = entry
+
+    def commit(self, entry: T | None) -> None:
+        """An entry is committed, and all before it are past."""
+        self._committed = entry
+        if entry in self._later:
+            del self._later[: self._later.index(entry) + 1]
 
 
 class Follower(Protocol):

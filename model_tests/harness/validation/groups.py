@@ -15,8 +15,8 @@ member id that is given twice is found.
 The log is the truth. A coordinator that loads a group knows its last record that is committed, or a later one that was
 written: who it was is found by what is loaded. What may not be lost is what was committed before.
 
-What a coordinator makes of an append that failed is taken as it is: the machine has no such step. Nor has it groups of
-the next protocol, transactions' commits, or several members that leave at once.
+What a coordinator makes of an append that failed is taken as it is: the machine has no such step. Nor has it groups
+that are deleted, groups of the next protocol, transactions' commits, or several members that leave at once.
 """
 
 from __future__ import annotations
@@ -33,8 +33,10 @@ from tidegauge.impl.coordinators.groups.classic.messages import Leaving
 from tidegauge.impl.coordinators.groups.classic.state import ClassicState
 from tidegauge.impl.coordinators.groups.group_metadata import GroupMember, GroupMetadata
 from tidegauge.impl.server.trace import events, groups
+from tidegauge.impl.server.trace.consumer_groups import OfConsumerGroup
 from tidegauge.impl.server.trace.tracer import TraceEvent
 from tidegauge.model_tests.harness.cores.group_abstraction import STATUSES
+from tidegauge.model_tests.harness.validation.coordinated import Logged
 from tidegauge.model_tests.harness.validation.ways import Wrong
 from tidegauge.spec.groups.classic import requests, timing
 from tidegauge.spec.groups.classic import state as spec
@@ -161,21 +163,6 @@ class Known:
 
 
 @attrs.define
-class Logged:
-    """What the log has of a group."""
-
-    committed: spec.GroupRecord | None = None
-    later: list[spec.GroupRecord] = attrs.field(factory=list)
-    """What was written since, and nobody knows to be committed."""
-
-    def commit(self, record: spec.GroupRecord) -> None:
-        """A record is committed, and all before it are past."""
-        self.committed = record
-        if record in self.later:
-            del self.later[: self.later.index(record) + 1]
-
-
-@attrs.define
 class Coordinator:
     """One leader epoch of one broker."""
 
@@ -190,8 +177,10 @@ class GroupCoordinators:
         self.actions: Counter[str] = Counter()
         self._here: dict[tuple[int, int], Coordinator] = {}
         """By broker and partition of the log."""
-        self._logs: dict[GroupKey, Logged] = {}
+        self._logs: dict[GroupKey, Logged[spec.GroupRecord]] = {}
         self._names: dict[GroupKey, Names] = {}
+        self._mixed: set[GroupKey] = set()
+        """Groups that are, or have been, those of KIP-848: others follow them (`group_migration`)."""
         self._last_epoch: Counter[int] = Counter()
         """Of each partition, the latest epoch in which it was loaded."""
 
@@ -200,6 +189,10 @@ class GroupCoordinators:
         match event.decision:
             case events.Crash() | events.Stop():
                 self._here = {key: one for key, one in self._here.items() if key[0] != event.node}
+            case OfConsumerGroup() as decision:
+                self._mixed.add((decision.log_partition, decision.group))
+            case groups.OfGroup() as decision if (decision.log_partition, decision.group) in self._mixed:
+                pass
             case groups.Loaded() | groups.Resign() | groups.OfGroup() as decision:
                 self._coordinates((event.node, decision.log_partition), decision)
                 if isinstance(decision, groups.OfGroup):
@@ -226,8 +219,9 @@ class GroupCoordinators:
         """Every group of which the log says something is known."""
         self._last_epoch[decision.log_partition] = max(self._last_epoch[decision.log_partition], decision.leader_epoch)
         for (partition, name), logged in self._logs.items():
-            is_missing = partition == decision.log_partition and name not in here.known
-            if is_missing and logged.committed is not None:
+            is_mixed = (partition, name) in self._mixed
+            is_missing = partition == decision.log_partition and name not in here.known and not is_mixed
+            if is_missing and not logged.may_be_gone:
                 raise Wrong(f"of {name!r} it has loaded nothing, and the log has {plain(logged.committed)}")
 
     def _load(self, here: Coordinator, decision: groups.LoadGroup) -> None:
@@ -237,24 +231,41 @@ class GroupCoordinators:
             if member.member_id not in names.members:
                 raise Wrong(f"it loads {member.member_id!r}, a member that nobody has let in")
         found = names.seen(decision.after)
-        candidates = [one for one in (logged.committed, *logged.later) if one is not None]
-        machine = machine_of(NONE, (0,), requires_id=True)
-        which = [one for one in candidates if machine.loaded(spec.Log((one,))) == found]
+        which = [one for one in logged.candidates if self.loaded(one) == found]
         if not which:
             expected = plain(logged.committed) if logged.committed else "nothing"
             raise Wrong(f"it loads {plain(found)}; committed is {expected}, and {len(logged.later)} may be")
         logged.commit(which[-1])
         here.known[decision.group] = Known(found)
 
-    def _of(self, decision: groups.OfGroup) -> tuple[Names, Logged]:
+    def loaded(self, record: spec.GroupRecord) -> spec.Group:
+        """The group that a coordinator makes of a record."""
+        return machine_of(NONE, (0,), requires_id=True).loaded(spec.Log((record,)))
+
+    def _of(self, decision: groups.OfGroup) -> tuple[Names, Logged[spec.GroupRecord]]:
         key = decision.log_partition, decision.group
         return self._names.setdefault(key, Names()), self._logs.setdefault(key, Logged())
+
+    def names_of(self, key: GroupKey) -> Names:
+        """The numbers of one group."""
+        return self._names.setdefault(key, Names())
+
+    def known_at(self, node: int, decision: groups.OfGroup) -> Known:
+        """The group at a coordinator."""
+        key = node, decision.log_partition
+        here = self._here.get(key)
+        if here is None or here.leader_epoch != decision.leader_epoch:
+            here = self._here[key] = Coordinator(decision.leader_epoch)
+        return here.known.setdefault(decision.group, Known())
 
     # --- decisions ---------------------------------------------------------------------------------------------------
 
     def _decides(self, here: Coordinator, decision: groups.OfGroup) -> None:
         names, logged = self._of(decision)
         known = here.known.setdefault(decision.group, Known())
+        if isinstance(decision, groups.DeleteGroup | groups.CommitDeletion | groups.FailDeletion):
+            self._delete(here, known, logged, decision)
+            return
         if decision.after.state is ClassicState.DEAD:
             return
         if isinstance(decision, groups.FailRecord):
@@ -285,7 +296,20 @@ class GroupCoordinators:
             raise Wrong(f"it writes {plain(tuple(written))}, the specification {plain(tuple(records))}")
         known.group = found
         known.written += map(Written, after.appended[len(after.appended) - len(records) :] if records else ())
-        logged.later += written
+        logged.write(*written)
+
+    def _delete(
+        self, here: Coordinator, known: Known, logged: Logged[spec.GroupRecord], decision: groups.OfGroup
+    ) -> None:
+        """A group without members may go at any time; the machine has no such step."""
+        if known.group.members:
+            raise Wrong("a group that has members is deleted")
+        if isinstance(decision, groups.DeleteGroup):
+            logged.write(None)
+        elif isinstance(decision, groups.CommitDeletion):
+            del here.known[decision.group]
+            if self._last_epoch[decision.log_partition] <= decision.leader_epoch:
+                logged.commit(None)
 
     def _state(self, known: Known, names: Names) -> spec.State:
         owners = (spec.Owner(),) * len(names.assignments)
@@ -300,11 +324,11 @@ class GroupCoordinators:
                 known.written[place] = Written(one.entry, failed=True)
                 break
         known.group = names.seen(decision.after)
-        later = self._of(decision)[1].later
+        _, logged = self._of(decision)
         for metadata in decision.written:
             entry = spec.Entry(names.record(metadata))
             known.written.append(Written(entry))
-            later.append(names.record(metadata))
+            logged.write(names.record(metadata))
 
     def _given(self, names: Names, after: spec.State, decision: groups.OfGroup) -> None:
         """The member id that was given has the number that the machine has given."""

@@ -51,7 +51,7 @@ class Plan:
     transactional_seeds: int = 10
     """Simulated clusters beside these whose clients have transactions; their seeds are behind those."""
     group_seeds: int = 6
-    """Simulated clusters beside these whose clients are members of a group: every other one of KIP-848's protocol."""
+    """Simulated clusters beside these whose clients are members of a group: a third each of either protocol, and of both."""
     workers: int = 2
 
     @property

@@ -16,6 +16,7 @@ There is no clock here: the caller says what time it is, and calls `time_passed`
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from enum import Enum
 from typing import NamedTuple, Protocol, TypeAlias
 
 from kio.schema.errors import ErrorCode
@@ -60,8 +61,39 @@ class Failed(NamedTuple):
     error: ErrorCode
 
 
+class Adopted(NamedTuple):
+    """The group was a consumer group."""
+
+    metadata: GroupMetadata | None
+    """What the log is to say of it; None if it has been a classic group there all the time."""
+
+
+class Dissolved(NamedTuple):
+    """The group is a consumer group from now on."""
+
+
+class End(Enum):
+    """What becomes of a group without members that is to be deleted."""
+
+    ENDING = "its tombstone is on its way"
+    ENDED = "its tombstone is committed"
+    KEPT = "its tombstone never will be in the log"
+
+
 Asked: TypeAlias = (
-    JoinGroup | SyncGroup | Heartbeat | LeaveGroup | Commit | GroupMetadata | GroupWrite | Failed | DeadlineKey | str
+    JoinGroup
+    | SyncGroup
+    | Heartbeat
+    | LeaveGroup
+    | Commit
+    | GroupMetadata
+    | GroupWrite
+    | Failed
+    | Adopted
+    | Dissolved
+    | End
+    | DeadlineKey
+    | str
 )
 """What the core takes in; a text is the id of a member whose commit was taken."""
 
@@ -187,6 +219,7 @@ class ClassicGroups:
         for group in groups:
             if (known := self.groups.get(group)) is not None and known.state is ClassicState.EMPTY:
                 known.state = ClassicState.DEAD
+                self._watched(End.ENDING, known)
 
     def ended(self, groups: Iterable[str]) -> None:
         """The tombstones are committed."""
@@ -195,6 +228,7 @@ class ClassicGroups:
                 for member_id in known.pending:
                     self.deadlines.cancel(DeadlineKey(group, Timer.SESSION, member_id))
                 del self.groups[group]
+                self._watched(End.ENDED, known)
 
     def kept(self, groups: Iterable[str]) -> None:
         """The tombstones are not in the log, and never will be."""
@@ -202,6 +236,11 @@ class ClassicGroups:
             if (known := self.groups.get(group)) is not None and known.state is ClassicState.DEAD:
                 known.state = ClassicState.EMPTY
                 self._forget_blank(known)
+                self._watched(End.KEPT, known)
+
+    def _watched(self, end: End, group: ClassicGroup) -> None:
+        if self.watch is not None:
+            self.watch(end, group, NOTHING, None)
 
     # --- the log -------------------------------------------------------------------------------------------------
 
@@ -255,8 +294,11 @@ class ClassicGroups:
         """The group is a consumer group from now on: who waits for a response joins again."""
         return self._end(group, now, ErrorCode.rebalance_in_progress)
 
-    def adopt(self, group: ClassicGroup, now: Moment, why: str) -> Outcome:
-        """A group is a classic one from now on, or again: its members have new sessions, and join again."""
+    def adopt(self, group: ClassicGroup, now: Moment, why: str, metadata: GroupMetadata | None = None) -> Outcome:
+        """A group is a classic one from now on, or again: its members have new sessions, and join again.
+
+        `metadata`: what the log is to say of it, if that is new.
+        """
         self.groups[group.group_id] = group
         turn = self._turn(group, now)
         group.pending.clear()
@@ -267,7 +309,7 @@ class ClassicGroups:
         if group.members:
             group.state = ClassicState.STABLE
             self.rules.begin(turn, why)
-        return turn.outcome()
+        return self._seen(Adopted(metadata), turn)
 
     def abandon(self, group_id: str, now: Moment) -> Outcome:
         """It is not in the log that the group has become a classic one, and never will be."""
@@ -283,7 +325,7 @@ class ClassicGroups:
             turn.respond_to_join(member, JoinResponse(error, member.member_id))
             turn.respond_to_sync(member, SyncResponse(error))
         self._forget(turn)
-        return turn.outcome()
+        return self._seen(Dissolved(), turn)
 
     def _forget(self, turn: Turn) -> None:
         for member_id in (*turn.group.members, *turn.group.pending):
@@ -337,6 +379,9 @@ class ClassicGroups:
 
     def _done(self, turn: Turn, asked: Asked, token: Token | None = None) -> Outcome:
         self._forget_blank(turn.group)
+        return self._seen(asked, turn, token)
+
+    def _seen(self, asked: Asked, turn: Turn, token: Token | None = None) -> Outcome:
         outcome = turn.outcome()
         if self.watch is not None:
             self.watch(asked, turn.group, outcome, token)

@@ -20,6 +20,7 @@ from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.coordinators.deadlines import Deadlines
 from tidegauge.impl.coordinators.fields import LONGEST_STRING
+from tidegauge.impl.coordinators.groups.classic.messages import Heartbeat, JoinGroup, SyncGroup
 from tidegauge.impl.coordinators.groups.classic.state import ClassicGroup
 from tidegauge.impl.coordinators.groups.consumer.assignors import ASSIGNORS
 from tidegauge.impl.coordinators.groups.consumer.records import changes, replayed
@@ -33,6 +34,7 @@ from tidegauge.impl.coordinators.groups.consumer.state import (
     ConsumerMember,
     HeartbeatResponse,
     KnownTopics,
+    Place,
 )
 from tidegauge.impl.coordinators.groups.group_metadata import GroupMetadata
 from tidegauge.impl.coordinators.groups.record_formats import ConsumerKey, GroupRecord
@@ -142,7 +144,44 @@ class WentOver(NamedTuple):
     """The group is a classic one from now on."""
 
 
-Decided: TypeAlias = Beat | Told | Committing | ConsumerDeadline | Removed | Landed | Loaded | Deleted | WentOver
+class Synced(NamedTuple):
+    """A classic member's SyncGroup, and what it is told that it has."""
+
+    request: SyncGroup
+    error: ErrorCode
+    assigned: frozenset[Place] = frozenset()
+
+
+class Asked(NamedTuple):
+    """A classic member's Heartbeat, and what is said of it."""
+
+    request: Heartbeat
+    error: ErrorCode
+
+
+class Refused(NamedTuple):
+    """A JoinGroup that does not get so far as to be a heartbeat, or a heartbeat in a classic group."""
+
+    request: JoinGroup | ConsumerHeartbeat
+    error: ErrorCode
+    owned: frozenset[Place] = frozenset()
+    """What a JoinGroup says that its member owns."""
+
+
+Decided: TypeAlias = (
+    Beat
+    | Told
+    | Committing
+    | ConsumerDeadline
+    | Removed
+    | Landed
+    | Loaded
+    | Deleted
+    | WentOver
+    | Synced
+    | Asked
+    | Refused
+)
 
 
 class Watch(Protocol):
@@ -187,7 +226,7 @@ class ConsumerGroups:
         INVALID_REGULAR_EXPRESSION.
         """
         came = self._heartbeat(request, known, session_timeout_ms, now_ms)
-        self._tell(request.group, Beat(request, known, came))
+        self.tell(request.group, Beat(request, known, came))
         return came
 
     def _heartbeat(
@@ -300,9 +339,10 @@ class ConsumerGroups:
 
     def responded(self, write: ConsumerWrite) -> None:
         """A member is told what has come of its heartbeat."""
-        self._tell(write.group_id, Told(write))
+        self.tell(write.group_id, Told(write))
 
-    def _tell(self, group_id: str, decided: Decided) -> None:
+    def tell(self, group_id: str, decided: Decided) -> None:
+        """Who follows the decisions is told of one."""
         if self.watching is not None:
             self.watching(group_id, decided)
 
@@ -323,7 +363,7 @@ class ConsumerGroups:
             {} if error is not NONE else {one: self.rules.place_error(group, commit, at) for one, at in places.items()}
         )
         refused = {one: stale for one, stale in errors.items() if stale is not NONE}
-        self._tell(group.group_id, Committing(commit, error, refused))
+        self.tell(group.group_id, Committing(commit, error, refused))
         return error, refused
 
     # --- the log -------------------------------------------------------------------------------------------------
@@ -334,7 +374,7 @@ class ConsumerGroups:
             self.committed.pop(write.group_id, None)
         else:
             self.committed[write.group_id] = write.after
-        self._tell(write.group_id, Landed(write, is_committed=True))
+        self.tell(write.group_id, Landed(write, is_committed=True))
 
     def failed(self, write: ConsumerWrite, now_ms: int) -> None:
         """The records never will be in the log, nor will those that were decided on since.
@@ -353,7 +393,7 @@ class ConsumerGroups:
             self.groups[write.group_id] = write.before
             for member in members.values():
                 self._watch_again(member, write.group_id, now_ms)
-        self._tell(write.group_id, Landed(write, is_committed=False))
+        self.tell(write.group_id, Landed(write, is_committed=False))
 
     def _watch_again(self, member: ConsumerMember, group: str, now_ms: int) -> None:
         """Time that runs goes on. A classic member has all of its session again: it may not know that it was gone."""
@@ -387,7 +427,7 @@ class ConsumerGroups:
         self.groups[group_id] = group
         for member in group.members.values():
             self.watch(member, group_id, session_timeout_ms, now_ms)
-        self._tell(group_id, Loaded())
+        self.tell(group_id, Loaded())
 
     def forget(self, group_id: str) -> None:
         """The group is a classic one from now on; in the log it is that with the next record."""
@@ -395,7 +435,7 @@ class ConsumerGroups:
         self._looked.pop(group_id, None)
         for member_id in () if group is None else group.members:
             self._unwatch(group_id, member_id)
-        self._tell(group_id, WentOver())
+        self.tell(group_id, WentOver())
 
     def unload(self) -> None:
         """Another broker coordinates the groups."""
@@ -412,7 +452,7 @@ class ConsumerGroups:
         if group.members:
             return ErrorCode.non_empty_group
         write = self._write(group_id, group, None)
-        self._tell(group_id, Deleted())
+        self.tell(group_id, Deleted())
         return write
 
     # --- time ----------------------------------------------------------------------------------------------------
@@ -434,13 +474,13 @@ class ConsumerGroups:
         if group is None or member is None or (due.timer is ConsumerTimer.REBALANCE and not member.revoking):
             return None
         write = self._write(group.group_id, group, self._removed(group, due.member_id))
-        self._tell(group.group_id, due)
+        self.tell(group.group_id, due)
         return write
 
     def remove(self, group: ConsumerGroup, member_id: str) -> ConsumerWrite:
         """A member is out of the group: it leaves, or an operator removes it."""
         write = self._write(group.group_id, group, self._removed(group, member_id))
-        self._tell(group.group_id, Removed(member_id))
+        self.tell(group.group_id, Removed(member_id))
         return write
 
     def watch(self, member: ConsumerMember, group: str, session_timeout_ms: int, now_ms: int) -> None:

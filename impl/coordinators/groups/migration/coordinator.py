@@ -35,7 +35,14 @@ from tidegauge.impl.coordinators.groups.classic.messages import (
 )
 from tidegauge.impl.coordinators.groups.classic.state import Protocol, from_log
 from tidegauge.impl.coordinators.groups.classic.subscriptions import CONSUMER
-from tidegauge.impl.coordinators.groups.consumer.coordinator import ConsumerGroups, ConsumerTimer, ConsumerWrite
+from tidegauge.impl.coordinators.groups.consumer.coordinator import (
+    Asked,
+    ConsumerGroups,
+    ConsumerTimer,
+    ConsumerWrite,
+    Refused,
+    Synced,
+)
 from tidegauge.impl.coordinators.groups.consumer.records import changes
 from tidegauge.impl.coordinators.groups.consumer.state import (
     JOINING_EPOCH,
@@ -45,6 +52,7 @@ from tidegauge.impl.coordinators.groups.consumer.state import (
     ConsumerMember,
     HeartbeatResponse,
     KnownTopics,
+    Place,
     Topics,
 )
 from tidegauge.impl.coordinators.groups.group_metadata import group_record
@@ -104,8 +112,10 @@ class Migration:
             return made if isinstance(made, HeartbeatResponse) else self.decided(made, known.topics, now)
         if request.epoch != JOINING_EPOCH:
             error = self.rules.heartbeat_in_classic_error(classic, request.member_id, request.instance_id)
+            self.consumers.tell(request.group, Refused(request, error))
             return HeartbeatResponse(error, f"{request.group} is a classic group by now")
         if refusal := self.rules.refusal(classic):
+            self.consumers.tell(request.group, Refused(request, ErrorCode.group_id_not_found))
             why = f"{request.group} is a group of the classic protocol, and stays one: {refusal}"
             return HeartbeatResponse(ErrorCode.group_id_not_found, why)
         before = self.consumers.get(request.group)
@@ -148,7 +158,7 @@ class Migration:
             protocols = [Protocol(one.name, without_owned(one.metadata)) for one in side.protocols]
             group.update(member, protocols, member.rebalance_timeout_ms, member.session_timeout_ms)
         records = (*changes(before, None, write.group_id), group_record(write.group_id, metadata))
-        outcome = self.classic.adopt(group, now, WHY)
+        outcome = self.classic.adopt(group, now, WHY, metadata)
         return Decision(attrs.evolve(write, after=None, records=records, classic=metadata), outcome)
 
     # --- classic members of a consumer group -----------------------------------------------------------------------
@@ -159,16 +169,23 @@ class Migration:
         Errors: INVALID_GROUP_ID, INVALID_SESSION_TIMEOUT, INVALID_REQUEST, INCONSISTENT_GROUP_PROTOCOL,
         MEMBER_ID_REQUIRED, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, GROUP_MAX_SIZE_REACHED.
         """
+        made = self._join(request, known, now)
+        if isinstance(made, Refused):
+            self.consumers.tell(request.group, made)
+            return JoinResponse(made.error, made.request.member_id)
+        return made
+
+    def _join(self, request: JoinGroup, known: KnownTopics, now: Moment) -> Decision | JoinResponse | Refused:
         group = self.consumers.groups[request.group]
         if (error := self.classic.join_error(request)) is not NONE:
-            return JoinResponse(error, request.member_id)
+            return Refused(request, error)
         names = [one.name for one in request.protocols]
         try:
             says = read_subscription(request.protocols[0].metadata if request.protocols else b"")
         except RecordError:
-            return JoinResponse(ErrorCode.inconsistent_group_protocol, request.member_id)
+            return Refused(request, ErrorCode.inconsistent_group_protocol)
         if not self.rules.supports(group, request.protocol_type, names):
-            return JoinResponse(ErrorCode.inconsistent_group_protocol, request.member_id)
+            return Refused(request, ErrorCode.inconsistent_group_protocol)
         member_id = request.member_id
         if member_id == NO_MEMBER:
             member_id = f"{request.instance_id or request.client_id}-{request.unique}"
@@ -177,11 +194,11 @@ class Migration:
         elif request.instance_id is not None:
             error = self.rules.member_error(group, member_id, request.instance_id)
             if error is not NONE:
-                return JoinResponse(error, member_id)
+                return Refused(request, error)
         topics = known.topics
         owned = frozenset((topics[name].topic_id, index) for name, index in says.owned if name in topics)
         if (error := self.rules.claims_error(group.members.get(member_id), owned)) is not NONE:
-            return JoinResponse(error, member_id)
+            return Refused(attrs.evolve(request, member_id=member_id), error, owned)
         beat = ConsumerHeartbeat(
             request.group,
             member_id,
@@ -218,30 +235,44 @@ class Migration:
         Errors: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, INCONSISTENT_GROUP_PROTOCOL,
         REBALANCE_IN_PROGRESS.
         """
+        made, assigned = self._sync(request, topics, now)
+        error = made if isinstance(made, ErrorCode) else NONE
+        self.consumers.tell(request.group, Synced(request, error, assigned))
+        return made
+
+    def _sync(
+        self, request: SyncGroup, topics: Topics, now: Moment
+    ) -> tuple[tuple[ConsumerWrite, SyncResponse] | ErrorCode, frozenset[Place]]:
         group = self.consumers.groups[request.group]
         error = self.rules.generation_error(group, request.member_id, request.instance_id, request.generation)
         if error is not NONE:
-            return error
+            return error, frozenset()
         member = group.members[request.member_id]
         side = _side(member)
         is_other = request.protocol is not None and request.protocol not in [one.name for one in side.protocols]
         if is_other or request.protocol_type not in (None, CONSUMER):
-            return ErrorCode.inconsistent_group_protocol
+            return ErrorCode.inconsistent_group_protocol, frozenset()
         if not self.rules.may_sync(group, member):
             self.consumers.expect(request.group, member, ConsumerTimer.JOIN, now.timer_ms)
-            return ErrorCode.rebalance_in_progress
+            return ErrorCode.rebalance_in_progress, frozenset()
         self.consumers.expect_no_more(request.group, request.member_id, ConsumerTimer.SYNC)
         self.consumers.watch(member, request.group, side.session_timeout_ms, now.timer_ms)
         assignment = encode_assignment(named_places(member, topics), version_of(side.metadata))
         protocol = request.protocol or side.protocols[0].name
         write = ConsumerWrite(request.group, group, group, ())
-        return write, SyncResponse(protocol_type=CONSUMER, protocol=protocol, assignment=assignment)
+        told = SyncResponse(protocol_type=CONSUMER, protocol=protocol, assignment=assignment)
+        return (write, told), frozenset(member.assigned)
 
     def beat(self, request: Heartbeat, now: Moment) -> ErrorCode:
         """A classic member lives; REBALANCE_IN_PROGRESS tells it to join again, and begins its time for that.
 
         Errors besides: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION.
         """
+        error = self._beat(request, now)
+        self.consumers.tell(request.group, Asked(request, error))
+        return error
+
+    def _beat(self, request: Heartbeat, now: Moment) -> ErrorCode:
         group = self.consumers.groups[request.group]
         error = self.rules.generation_error(group, request.member_id, request.instance_id, request.generation)
         if error is not NONE:
@@ -273,10 +304,18 @@ class Migration:
     # --- the log -----------------------------------------------------------------------------------------------------
 
     def failed(self, write: ConsumerWrite, now: Moment) -> Outcome:
-        """It is not in the log that a group has gone over, and never will be: it is what it was."""
-        outcome = Outcome() if write.classic is None else self.classic.abandon(write.group_id, now)
+        """It is not in the log what has become of a group, and never will be: it is what it was.
+
+        What was decided since is given up with it, and so is a classic group that it has become meanwhile.
+        """
+        has_members = write.before is not None and bool(write.before.members)
+        outcome = self.classic.abandon(write.group_id, now) if write.is_of_both or has_members else Outcome()
         self.consumers.failed(write, now.timer_ms)
-        return outcome if write.was_classic is None else self.classic.adopt(write.was_classic, now, UNDONE)
+        if write.was_classic is None:
+            return outcome
+        again = self.classic.adopt(write.was_classic, now, UNDONE)
+        responses, notes = (*outcome.responses, *again.responses), (*outcome.notes, *again.notes)
+        return attrs.evolve(again, responses=responses, notes=notes)
 
     def beneath(self, group_id: str) -> ConsumerGroup | None:
         """The consumer group without members that lies beneath a classic one: the next record takes it away."""
