@@ -51,7 +51,7 @@ class Plan:
     transactional_seeds: int = 10
     """Simulated clusters beside these whose clients have transactions; their seeds are behind those."""
     group_seeds: int = 6
-    """Simulated clusters beside these whose clients are members of a group: a third each of either protocol, and of both."""
+    """Simulated clusters beside these whose clients are members of a group: of one protocol, or of both in turns."""
     workers: int = 2
 
     @property
