@@ -9,6 +9,7 @@ import attrs
 
 from tidegauge.spec.kernel.bounds import Spent, spend
 from tidegauge.spec.kernel.evolving import evolve
+from tidegauge.spec.kernel.piecemeal import PIECEMEAL
 
 NONE = -1
 
@@ -93,7 +94,7 @@ class State:
     """How many topics there have been."""
     blocks: int = 0
     """How many blocks of producer ids are left."""
-    spent: Spent = ()
+    spent: Spent = attrs.field(default=(), metadata=PIECEMEAL)
     """How often each perturbation has happened."""
 
     def topic(self, name: int) -> Topic | None:

@@ -7,7 +7,7 @@ from typing import ClassVar, Self
 
 import attrs
 
-from tidegauge.spec.idempotence.actions import IdempotenceAction, with_response
+from tidegauge.spec.idempotence.actions import IdempotenceAction, with_last, with_response, without_first
 from tidegauge.spec.idempotence.producer import disconnected
 from tidegauge.spec.idempotence.rules import IdempotenceRules
 from tidegauge.spec.idempotence.state import (
@@ -31,6 +31,7 @@ from tidegauge.spec.idempotence.state import (
 )
 from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.guarded import Refusal
+from tidegauge.spec.kernel.piecemeal import one_at_a_time, question
 
 
 @attrs.frozen
@@ -58,9 +59,7 @@ class ReceiveProduce(IdempotenceAction):
             return "no more duplicates in this model"
         if machine.reordering:
             return ""
-        line = (self.request.batch.producer, self.request.broker)
-        first = next(r for r in state.requests if (r.batch.producer, r.broker) == line)
-        return "" if first == self.request else "another request was sent before it"
+        return "" if is_first_in_line(state.requests, self.request) else "another request was sent before it"
 
     def not_on_its_way(self, machine: IdempotenceRules, state: State) -> str:
         """Any process may send a batch; only one that is refused, or committed before, changes nothing."""
@@ -97,8 +96,7 @@ class ReceiveProduce(IdempotenceAction):
         if self.duplicate:
             state = state.spend(self.bounded_as)
         else:
-            place = state.requests.index(self.request)
-            state = evolve(state, requests=state.requests[:place] + state.requests[place + 1 :])
+            state = evolve(state, requests=without_first(state.requests, self.request))
         broker, batch = self.request.broker, self.request.batch
         if broker != state.leader:
             return with_response(state, ProduceResponse(self.request, Error.NOT_LEADER_OR_FOLLOWER))
@@ -118,11 +116,18 @@ class ReceiveProduce(IdempotenceAction):
         return advance_high_watermark(machine, waits(state, broker, waiting), broker)
 
 
+@question
+def is_first_in_line(requests: tuple[ProduceRequest, ...], request: ProduceRequest) -> bool:
+    """Whether no request of the same producer to the same broker was sent before it."""
+    line = (request.batch.producer, request.broker)
+    return next(r for r in requests if (r.batch.producer, r.broker) == line) == request
+
+
 def waits(state: State, broker: int, waiting: Waiting) -> State:
     leader = state.replicas[broker]
     if waiting in leader.waiting:
         return state
-    return state.with_replica(broker, evolve(leader, waiting=(*leader.waiting, waiting)))
+    return state.with_replica(broker, evolve(leader, waiting=with_last(leader.waiting, waiting)))
 
 
 def appended(machine: IdempotenceRules, replica: Replica, logged: LoggedBatch) -> Replica:
@@ -157,16 +162,34 @@ def advance_high_watermark(machine: IdempotenceRules, state: State, broker: int)
 def acknowledge_committed(machine: IdempotenceRules, state: State, broker: int) -> State:
     """Producers whose batch is committed are told where it is."""
     leader = state.replicas[broker]
-    done = [w for w in leader.waiting if w.base_offset + w.request.batch.count <= leader.high_watermark]
+    done = committed(leader.waiting, leader.high_watermark)
     if not done:
         return state
-    state = state.with_replica(broker, evolve(leader, waiting=tuple(w for w in leader.waiting if w not in done)))
-    promised = {Acknowledged(w.base_offset, w.request.batch) for w in done}
-    state = evolve(state, acknowledged=tuple(sorted(promised.union(state.acknowledged))))
+    state = state.with_replica(broker, evolve(leader, waiting=uncommitted(leader.waiting, leader.high_watermark)))
+    promised = tuple(Acknowledged(w.base_offset, w.request.batch) for w in done)
+    state = evolve(state, acknowledged=with_promises(state.acknowledged, promised))
     for waiting in done:
         response = ProduceResponse(waiting.request, Error.OK, waiting.base_offset, waiting.repeated)
         state = with_response(state, response)
     return state
+
+
+@question
+def committed(waiting: tuple[Waiting, ...], high_watermark: int) -> tuple[Waiting, ...]:
+    """Those whose batch is below the high watermark."""
+    return tuple(w for w in waiting if w.base_offset + w.request.batch.count <= high_watermark)
+
+
+@one_at_a_time
+def uncommitted(waiting: tuple[Waiting, ...], high_watermark: int) -> tuple[Waiting, ...]:
+    """The others."""
+    return tuple(w for w in waiting if w.base_offset + w.request.batch.count > high_watermark)
+
+
+@one_at_a_time
+def with_promises(known: tuple[Acknowledged, ...], promised: tuple[Acknowledged, ...]) -> tuple[Acknowledged, ...]:
+    """Promises in order, with those that are new."""
+    return tuple(sorted({*known, *promised}))
 
 
 def ends_of(machine: IdempotenceRules, batch: Batch) -> Iterator[Batch]:
@@ -291,6 +314,12 @@ class FillSegment(IdempotenceAction):
         return state.with_replica(self.broker, evolve(state.replicas[self.broker], segment_full=True))
 
 
+@one_at_a_time
+def without_broker(requests: tuple[ProduceRequest, ...], broker: int) -> tuple[ProduceRequest, ...]:
+    """The requests but for those to a broker."""
+    return tuple(r for r in requests if r.broker != broker)
+
+
 @attrs.frozen
 class Crash(IdempotenceAction):
     """A broker restarts with the first `kept` batches of its log; if it led, the next in sync leads."""
@@ -320,7 +349,7 @@ class Crash(IdempotenceAction):
         state = evolve(
             state,
             in_sync=others,
-            requests=tuple(r for r in state.requests if r.broker != self.broker),
+            requests=without_broker(state.requests, self.broker),
         )
         for number in range(machine.producers):
             state = disconnected(state, number, self.broker)

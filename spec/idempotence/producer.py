@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 
 import attrs
 
-from tidegauge.spec.idempotence.actions import IdempotenceAction, sent
+from tidegauge.spec.idempotence.actions import IdempotenceAction, awaiting, sent, with_last, without_first
 from tidegauge.spec.idempotence.rules import IdempotenceRules
 from tidegauge.spec.idempotence.state import (
     COMPLETED,
@@ -24,6 +24,7 @@ from tidegauge.spec.idempotence.state import (
     State,
 )
 from tidegauge.spec.kernel.evolving import evolve
+from tidegauge.spec.kernel.piecemeal import one_at_a_time, question
 
 
 @attrs.frozen
@@ -56,7 +57,7 @@ class Send(IdempotenceAction):
             producer,
             next_sequence=machine.advanced(producer.next_sequence, self.count),
             next_record=producer.next_record + self.count,
-            in_flight=(*producer.in_flight, flight),
+            in_flight=with_last(producer.in_flight, flight),
         )
         state = state.with_producer(self.producer, producer)
         return sent(machine, state, ProduceRequest(batch, producer.leader, 0))
@@ -92,13 +93,41 @@ class Retry(IdempotenceAction):
         producer = state.producers[self.producer]
         old = producer.in_flight[self.place]
         flight = InFlight(old.batch, old.attempt + 1, producer.leader, behind=self.place > 0)
-        state = state.with_producer(self.producer, with_flight(producer, self.place, flight))
+        producer = evolve(producer, in_flight=with_flight(producer.in_flight, (self.place, flight)))
+        state = state.with_producer(self.producer, producer)
         return sent(machine, state, ProduceRequest(flight.batch, producer.leader, flight.attempt))
 
 
-def with_flight(producer: Producer, place: int, flight: InFlight) -> Producer:
-    flights = producer.in_flight
-    return evolve(producer, in_flight=(*flights[:place], flight, *flights[place + 1 :]))
+@one_at_a_time
+def with_flight(in_flight: tuple[InFlight, ...], new: tuple[int, InFlight]) -> tuple[InFlight, ...]:
+    """The line with another flight in a place."""
+    place, flight = new
+    return (*in_flight[:place], flight, *in_flight[place + 1 :])
+
+
+@one_at_a_time
+def completed(in_flight: tuple[InFlight, ...], flight: InFlight) -> tuple[InFlight, ...]:
+    """The line after this flight was acknowledged: what is completed leaves it at its head."""
+    line = [evolve(each, sent_to=COMPLETED) if each == flight else each for each in in_flight]
+    return tuple(dropwhile(lambda each: each.sent_to == COMPLETED, line))
+
+
+@one_at_a_time
+def refused(in_flight: tuple[InFlight, ...], flight: InFlight) -> tuple[InFlight, ...]:
+    """The line after this flight was refused for now: it is to be sent again."""
+    return tuple(evolve(each, sent_to=NONE) if each == flight else each for each in in_flight)
+
+
+@one_at_a_time
+def cut_off(in_flight: tuple[InFlight, ...], broker: int) -> tuple[InFlight, ...]:
+    """The line after the connection to a broker broke: what was sent on it is to be sent again."""
+    return tuple(evolve(each, sent_to=NONE) if each.sent_to == broker else each for each in in_flight)
+
+
+@question
+def waits_for(in_flight: tuple[InFlight, ...], broker: int) -> bool:
+    """Whether a response of this broker is awaited."""
+    return any(flight.sent_to == broker for flight in in_flight)
 
 
 @attrs.frozen
@@ -117,7 +146,7 @@ class LoseConnection(IdempotenceAction):
     def guard(self, machine: IdempotenceRules, state: State) -> str:
         if not machine.may_perturb(state, self.bounded_as):
             return "no more connections are lost in this model"
-        waits = any(flight.sent_to == self.broker for flight in state.producers[self.producer].in_flight)
+        waits = waits_for(state.producers[self.producer].in_flight, self.broker)
         return "" if waits else f"producer {self.producer} waits for nothing from broker {self.broker}"
 
     def effect(self, machine: IdempotenceRules, state: State) -> State:
@@ -127,10 +156,20 @@ class LoseConnection(IdempotenceAction):
 def disconnected(state: State, number: int, broker: int) -> State:
     """Every batch that was sent on the connection is to be sent again, and no response comes through."""
     producer = state.producers[number]
-    flights = tuple(evolve(f, sent_to=NONE) if f.sent_to == broker else f for f in producer.in_flight)
-    state = state.with_producer(number, evolve(producer, in_flight=flights))
-    kept = tuple(r for r in state.responses if (r.request.batch.producer, r.request.broker) != (number, broker))
-    return evolve(state, responses=kept)
+    state = state.with_producer(number, evolve(producer, in_flight=cut_off(producer.in_flight, broker)))
+    return evolve(state, responses=without_line(state.responses, (number, broker)))
+
+
+@one_at_a_time
+def without_line(responses: tuple[ProduceResponse, ...], line: tuple[int, int]) -> tuple[ProduceResponse, ...]:
+    """The responses but for those on the connection of a producer to a broker."""
+    return tuple(r for r in responses if (r.request.batch.producer, r.request.broker) != line)
+
+
+@one_at_a_time
+def without_producer(responses: tuple[ProduceResponse, ...], producer: int) -> tuple[ProduceResponse, ...]:
+    """The responses but for those to a producer."""
+    return tuple(r for r in responses if r.request.batch.producer != producer)
 
 
 @attrs.frozen
@@ -172,7 +211,7 @@ class GiveUp(IdempotenceAction):
     def effect(self, machine: IdempotenceRules, state: State) -> State:
         producer = state.producers[self.producer]
         producer = machine.begun_again(producer)
-        kept = tuple(r for r in state.responses if r.request.batch.producer != self.producer)
+        kept = without_producer(state.responses, self.producer)
         state = evolve(state.with_producer(self.producer, producer), responses=kept)
         return state.spend(self.bounded_as)
 
@@ -192,25 +231,23 @@ class ReceiveProduceResponse(IdempotenceAction):
 
     def effect(self, machine: IdempotenceRules, state: State) -> State:
         request, number = self.response.request, self.response.request.batch.producer
-        state = evolve(state, responses=tuple(r for r in state.responses if r != self.response))
+        state = evolve(state, responses=without_first(state.responses, self.response))
         producer = state.producers[number]
-        for place, flight in enumerate(producer.in_flight):
-            if (flight.batch, flight.attempt, flight.sent_to) == (request.batch, request.attempt, request.broker):
-                after = self._taken(machine, producer, place)
-                if self.response.error is Error.NOT_LEADER_OR_FOLLOWER:
-                    after = evolve(after, leader=state.leader)
-                return state.with_producer(number, after)
-        return state
+        flight = awaiting(producer.in_flight, request)
+        if flight is None:
+            return state
+        after = self._taken(machine, producer, flight)
+        if self.response.error is Error.NOT_LEADER_OR_FOLLOWER:
+            after = evolve(after, leader=state.leader)
+        return state.with_producer(number, after)
 
-    def _taken(self, machine: IdempotenceRules, producer: Producer, place: int) -> Producer:
-        flight, error = producer.in_flight[place], self.response.error
+    def _taken(self, machine: IdempotenceRules, producer: Producer, flight: InFlight) -> Producer:
+        error = self.response.error
         if error is Error.OK:
-            producer = with_flight(producer, place, evolve(flight, sent_to=COMPLETED))
-            line = tuple(dropwhile(lambda each: each.sent_to == COMPLETED, producer.in_flight))
-            return evolve(producer, in_flight=line)
+            return evolve(producer, in_flight=completed(producer.in_flight, flight))
         temporary = error is Error.NOT_LEADER_OR_FOLLOWER or (
             error is Error.OUT_OF_ORDER_SEQUENCE_NUMBER and machine.refusal_is_temporary(flight)
         )
         if temporary:
-            return with_flight(producer, place, evolve(flight, sent_to=NONE))
+            return evolve(producer, in_flight=refused(producer.in_flight, flight))
         return evolve(producer, desynchronised=True)

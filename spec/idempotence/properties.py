@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
+from tidegauge.spec.idempotence.actions import awaiting
 from tidegauge.spec.idempotence.rules import IdempotenceRules
 from tidegauge.spec.idempotence.state import (
     NONE,
@@ -24,6 +25,7 @@ from tidegauge.spec.idempotence.state import (
 )
 from tidegauge.spec.kernel.bounds import times
 from tidegauge.spec.kernel.machine import Invariant, StepInvariant
+from tidegauge.spec.kernel.piecemeal import question
 
 
 def by_producer(replica: Replica) -> Mapping[int, list[LoggedBatch]]:
@@ -128,21 +130,25 @@ def head_of_line_accepted(machine: IdempotenceRules) -> StepInvariant[State]:
     """
 
     def holds(before: State, action: object, after: State) -> bool:
-        new = [response for response in after.responses if response not in before.responses]
+        new = added(before.responses, after.responses)
         return not any(_ends_session(machine, after, each) and not is_overtaken(after, each) for each in new)
 
     return holds
+
+
+@question
+def added(before: tuple[ProduceResponse, ...], after: tuple[ProduceResponse, ...]) -> tuple[ProduceResponse, ...]:
+    """The responses that are new."""
+    return tuple(response for response in after if response not in before)
 
 
 def _ends_session(machine: IdempotenceRules, state: State, response: ProduceResponse) -> bool:
     """Whether a producer that gets the response can't go on: it refuses its latest attempt, and for good."""
     if response.error in (Error.OK, Error.NOT_LEADER_OR_FOLLOWER):
         return False
-    request = response.request
-    return any(
-        (flight.batch, flight.attempt, flight.sent_to) == (request.batch, request.attempt, request.broker)
-        and not (response.error is Error.OUT_OF_ORDER_SEQUENCE_NUMBER and machine.refusal_is_temporary(flight))
-        for flight in state.producers[request.batch.producer].in_flight
+    flight = awaiting(state.producers[response.request.batch.producer].in_flight, response.request)
+    return flight is not None and not (
+        response.error is Error.OUT_OF_ORDER_SEQUENCE_NUMBER and machine.refusal_is_temporary(flight)
     )
 
 

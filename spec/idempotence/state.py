@@ -15,6 +15,7 @@ import attrs
 from tidegauge.spec.kernel.bounds import Spent, spend
 from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.naming import named
+from tidegauge.spec.kernel.piecemeal import PIECEMEAL
 
 NONE = -1
 
@@ -161,7 +162,7 @@ class Replica:
     epoch_start: int = NONE
     known_ends: tuple[int, ...] = ()
     """A leader's: each broker's log end offset, as its last fetch in this epoch showed it."""
-    waiting: tuple[Waiting, ...] = ()
+    waiting: tuple[Waiting, ...] = attrs.field(default=(), metadata=PIECEMEAL)
 
     @property
     def may_have_forgotten(self) -> bool:
@@ -197,7 +198,7 @@ class Producer:
     next_sequence: int = 0
     next_record: int = 0
     leader: int = 0
-    in_flight: tuple[InFlight, ...] = ()
+    in_flight: tuple[InFlight, ...] = attrs.field(default=(), metadata=PIECEMEAL)
     desynchronised: bool = False
     """It was refused a batch before which everything was acknowledged: it can't go on."""
 
@@ -219,10 +220,10 @@ class State:
     leader: int
     leader_epoch: int
     in_sync: tuple[int, ...]
-    requests: tuple[ProduceRequest, ...] = ()
-    responses: tuple[ProduceResponse, ...] = ()
-    acknowledged: tuple[Acknowledged, ...] = ()
-    spent: Spent = ()
+    requests: tuple[ProduceRequest, ...] = attrs.field(default=(), metadata=PIECEMEAL)
+    responses: tuple[ProduceResponse, ...] = attrs.field(default=(), metadata=PIECEMEAL)
+    acknowledged: tuple[Acknowledged, ...] = attrs.field(default=(), metadata=PIECEMEAL)
+    spent: Spent = attrs.field(default=(), metadata=PIECEMEAL)
 
     def with_producer(self, number: int, producer: Producer) -> State:
         return evolve(self, producers=(*self.producers[:number], producer, *self.producers[number + 1 :]))

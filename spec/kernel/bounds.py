@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias
 
+from tidegauge.spec.kernel.piecemeal import one_at_a_time, question
+
 Spent: TypeAlias = tuple[tuple[str, int], ...]
 """How often each perturbation has happened: (name, count), by name, without those that have not."""
 
@@ -60,12 +62,7 @@ class Bounds(Mapping[str, int]):
     def allow(self, name: str, spent: Spent) -> bool:
         """Whether the perturbation may happen once more."""
         most = self._counts.get(name)
-        if most is None:
-            return False
-        for kind, count in spent:
-            if kind == name:
-                return count < most
-        return True
+        return most is not None and is_left(spent, name, most)
 
     def check(self, machine: str, names: Iterable[str]) -> None:
         """Raise ValueError for a bound on what is no perturbation of the machine."""
@@ -74,6 +71,16 @@ class Bounds(Mapping[str, int]):
             raise ValueError(f"{machine} has no perturbation {', '.join(unknown)}; it has {', '.join(known) or 'none'}")
 
 
+@question
+def is_left(spent: Spent, name: str, most: int) -> bool:
+    """Whether the perturbation has happened less often."""
+    for kind, count in spent:
+        if kind == name:
+            return count < most
+    return True
+
+
+@one_at_a_time
 def spend(spent: Spent, name: str) -> Spent:
     """The counts after the perturbation has happened once more."""
     counts = dict(spent)
@@ -81,6 +88,7 @@ def spend(spent: Spent, name: str) -> Spent:
     return tuple(sorted(counts.items()))
 
 
+@question
 def times(spent: Spent, name: str) -> int:
     """How often the perturbation has happened."""
     return dict(spent).get(name, 0)

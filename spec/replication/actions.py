@@ -25,9 +25,10 @@ from tidegauge.spec.replication.state import (
     FetchResponse,
     Record,
     State,
-    in_order,
+    has_asked,
     received,
     sent,
+    with_all,
 )
 
 
@@ -139,7 +140,7 @@ class SendFetch(BrokerAction):
         replica = state.replicas[self.broker]
         if replica.leader in (NONE, self.broker):
             return f"broker {self.broker} follows nobody"
-        if any(request.leader_epoch == replica.leader_epoch for request in replica.outstanding):
+        if has_asked(replica.outstanding, replica.leader_epoch):
             return f"broker {self.broker} is still waiting for a response"
         if not state.replicas[replica.leader].running:
             return f"broker {replica.leader} is down"
@@ -148,7 +149,7 @@ class SendFetch(BrokerAction):
     def effect(self, machine: ReplicationRules, state: State) -> State:
         replica = machine.before_fetch(state.replicas[self.broker])
         request = machine.fetch_request(replica, self.broker)
-        state = state.with_replica(self.broker, evolve(replica, outstanding=in_order((*replica.outstanding, request))))
+        state = state.with_replica(self.broker, evolve(replica, outstanding=with_all(replica.outstanding, (request,))))
         return on_network(state, fetches=sent(state.network.fetches, request))
 
 
@@ -330,7 +331,7 @@ class ReceiveFetchResponse(ReplicationAction):
         response, broker = self.response, self.response.request.follower
         state = on_network(state, fetch_responses=received(state.network.fetch_responses, response))
         follower = state.replicas[broker]
-        waiting = tuple(r for r in follower.outstanding if r != response.request)
+        waiting = received(follower.outstanding, response.request)
         if waiting == follower.outstanding:
             return state
         accepted = machine.accepts_fetch_response(follower, response)

@@ -14,10 +14,22 @@ import attrs
 from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.guarded import AttemptedAction, Refusal
 from tidegauge.spec.kernel.near_misses import epochs_around
+from tidegauge.spec.kernel.piecemeal import one_at_a_time
 from tidegauge.spec.replication.actions import BrokerAction, ReplicationAction, on_network
 from tidegauge.spec.replication.control import committed
 from tidegauge.spec.replication.rules import ReplicationRules, not_acting
-from tidegauge.spec.replication.state import NONE, BrokerId, Controller, Error, Session, State
+from tidegauge.spec.replication.state import (
+    NONE,
+    BrokerId,
+    Controller,
+    Error,
+    FetchRequest,
+    FetchResponse,
+    Session,
+    State,
+    any_of,
+    none_of,
+)
 
 
 def with_session(controller: Controller, broker: int, session: Session) -> Controller:
@@ -251,7 +263,7 @@ class Crash(ReplicationAction):
         state = machine.cut_off(state, self.broker)
         survivor = machine.survivor(machine.on_disk(state.replicas[self.broker]), self.kept)
         for broker, replica in enumerate(state.replicas):
-            waiting = tuple(r for r in replica.outstanding if r.leader != self.broker)
+            waiting = none_of(replica.outstanding, self.broker)
             if waiting != replica.outstanding:
                 state = state.with_replica(broker, evolve(replica, outstanding=waiting))
         return state.with_replica(self.broker, survivor).spend(self.bounded_as)
@@ -316,23 +328,33 @@ class Disconnect(ReplicationAction):
     def guard(self, machine: ReplicationRules, state: State) -> str:
         if not machine.may_perturb(state, self.bounded_as):
             return "no more broken connections in this model"
-        if all(request.leader != self.leader for request in state.replicas[self.follower].outstanding):
+        if not any_of(state.replicas[self.follower].outstanding, self.leader):
             return f"broker {self.follower} waits for nothing from broker {self.leader}"
         return ""
 
     def effect(self, machine: ReplicationRules, state: State) -> State:
         link = (self.follower, self.leader)
         replica = state.replicas[self.follower]
-        waiting = tuple(r for r in replica.outstanding if r.leader != self.leader)
+        waiting = none_of(replica.outstanding, self.leader)
         state = state.with_replica(self.follower, evolve(replica, outstanding=waiting))
         state = on_network(
             state,
-            fetches=tuple(m for m in state.network.fetches if (m.follower, m.leader) != link),
-            fetch_responses=tuple(
-                m for m in state.network.fetch_responses if (m.request.follower, m.request.leader) != link
-            ),
+            fetches=fetches_without_link(state.network.fetches, link),
+            fetch_responses=responses_without_link(state.network.fetch_responses, link),
         )
         return state.spend(self.bounded_as)
+
+
+@one_at_a_time
+def fetches_without_link(fetches: tuple[FetchRequest, ...], link: tuple[int, int]) -> tuple[FetchRequest, ...]:
+    """The requests but for those of a follower to a leader."""
+    return tuple(m for m in fetches if (m.follower, m.leader) != link)
+
+
+@one_at_a_time
+def responses_without_link(responses: tuple[FetchResponse, ...], link: tuple[int, int]) -> tuple[FetchResponse, ...]:
+    """The responses but for those to a follower from a leader."""
+    return tuple(m for m in responses if (m.request.follower, m.request.leader) != link)
 
 
 @attrs.frozen
@@ -349,7 +371,7 @@ class DisconnectController(BrokerAction):
     def effect(self, machine: ReplicationRules, state: State) -> State:
         state = on_network(
             state,
-            alters=tuple(m for m in state.network.alters if m.leader != self.broker),
-            alter_responses=tuple(m for m in state.network.alter_responses if m.leader != self.broker),
+            alters=none_of(state.network.alters, self.broker),
+            alter_responses=none_of(state.network.alter_responses, self.broker),
         )
         return state.spend(self.bounded_as)

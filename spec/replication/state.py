@@ -17,9 +17,9 @@ from typing import Annotated, Any, ClassVar, Final, Self, TypeVar
 import attrs
 
 from tidegauge.spec.kernel.bounds import Spent, spend
-from tidegauge.spec.kernel.messages import MESSAGES, one_at_a_time
 from tidegauge.spec.kernel.naming import named
 from tidegauge.spec.kernel.parts import Part, Parts
+from tidegauge.spec.kernel.piecemeal import PIECEMEAL, one_at_a_time, question
 
 NONE = -1
 
@@ -170,7 +170,7 @@ class Replica:
     epoch_start_offset: int = NONE
     remote: tuple[RemoteReplica, ...] = ()
     pending_isr: tuple[int, ...] = ()
-    outstanding: tuple[FetchRequest, ...] = attrs.field(default=(), metadata=MESSAGES)
+    outstanding: tuple[FetchRequest, ...] = attrs.field(default=(), metadata=PIECEMEAL)
     pulled: PartitionMetadata | None = None
     parts: Parts = ()
 
@@ -234,22 +234,22 @@ class ControllerPart(Part):
 class Network:
     """Messages on their way, each kind sorted; any of them may be the next to arrive."""
 
-    fetches: tuple[FetchRequest, ...] = attrs.field(default=(), metadata=MESSAGES)
-    fetch_responses: tuple[FetchResponse, ...] = attrs.field(default=(), metadata=MESSAGES)
-    alters: tuple[AlterPartitionRequest, ...] = attrs.field(default=(), metadata=MESSAGES)
-    alter_responses: tuple[AlterPartitionResponse, ...] = attrs.field(default=(), metadata=MESSAGES)
+    fetches: tuple[FetchRequest, ...] = attrs.field(default=(), metadata=PIECEMEAL)
+    fetch_responses: tuple[FetchResponse, ...] = attrs.field(default=(), metadata=PIECEMEAL)
+    alters: tuple[AlterPartitionRequest, ...] = attrs.field(default=(), metadata=PIECEMEAL)
+    alter_responses: tuple[AlterPartitionResponse, ...] = attrs.field(default=(), metadata=PIECEMEAL)
 
     def has_alter_of(self, leader: int) -> bool:
         """Whether a proposal of this leader or the response to one is on its way."""
-        return any(m.leader == leader for m in self.alters) or any(m.leader == leader for m in self.alter_responses)
+        return any_of(self.alters, leader) or any_of(self.alter_responses, leader)
 
     def without_broker(self, broker: int) -> Network:
         """All of a broker's connections are cut: what was on them is gone."""
         return Network(
-            tuple(m for m in self.fetches if broker not in (m.follower, m.leader)),
-            tuple(m for m in self.fetch_responses if broker not in (m.request.follower, m.request.leader)),
-            tuple(m for m in self.alters if m.leader != broker),
-            tuple(m for m in self.alter_responses if m.leader != broker),
+            fetches_without(self.fetches, broker),
+            responses_without(self.fetch_responses, broker),
+            none_of(self.alters, broker),
+            none_of(self.alter_responses, broker),
         )
 
 
@@ -288,6 +288,51 @@ def received(messages: tuple[M, ...], message: M) -> tuple[M, ...]:
     return tuple([m for m in messages if m is not message and m != message])
 
 
+@one_at_a_time
+def with_all(messages: tuple[M, ...], more: tuple[M, ...]) -> tuple[M, ...]:
+    """`messages` with more, which they do not have."""
+    return in_order((*messages, *more))
+
+
+OfLeader = TypeVar("OfLeader", bound="FetchRequest | AlterPartitionRequest | AlterPartitionResponse")
+
+
+@question
+def any_of(messages: tuple[OfLeader, ...], leader: int) -> bool:
+    """Whether a message to this leader, or of it, is among them."""
+    return any(m.leader == leader for m in messages)
+
+
+@one_at_a_time
+def none_of(messages: tuple[OfLeader, ...], leader: int) -> tuple[OfLeader, ...]:
+    """The messages but for those to this leader, or of it."""
+    return tuple(m for m in messages if m.leader != leader)
+
+
+@one_at_a_time
+def fetches_without(fetches: tuple[FetchRequest, ...], broker: int) -> tuple[FetchRequest, ...]:
+    """What is left of them when a broker's connections are cut."""
+    return tuple(m for m in fetches if broker not in (m.follower, m.leader))
+
+
+@one_at_a_time
+def responses_without(responses: tuple[FetchResponse, ...], broker: int) -> tuple[FetchResponse, ...]:
+    """What is left of them when a broker's connections are cut."""
+    return tuple(m for m in responses if broker not in (m.request.follower, m.request.leader))
+
+
+@question
+def responses_of(responses: tuple[FetchResponse, ...], leader: int) -> tuple[FetchResponse, ...]:
+    """Those that a leader has sent."""
+    return tuple(m for m in responses if m.request.leader == leader)
+
+
+@question
+def has_asked(outstanding: tuple[FetchRequest, ...], leader_epoch: int) -> bool:
+    """Whether a request of this epoch waits for its response."""
+    return any(request.leader_epoch == leader_epoch for request in outstanding)
+
+
 @attrs.frozen(cache_hash=True)
 class History:
     """What clients were promised: for the invariants, not for the protocol.
@@ -315,7 +360,7 @@ class State:
     controller: Controller
     network: Network = Network()
     history: History = History()
-    spent: Spent = ()
+    spent: Spent = attrs.field(default=(), metadata=PIECEMEAL)
 
     def with_replica(self, broker: int, replica: Replica) -> State:
         replicas = [*self.replicas]

@@ -30,6 +30,7 @@ from tidegauge.spec.transactions.state import (
     Record,
     State,
     Status,
+    with_one,
 )
 
 CLOCK: Final = "TurnClockBack"
@@ -108,8 +109,7 @@ def logged(machine: TransactionRules, state: State, transactional_id: int, metad
     state = state.with_coordination(transactional_id, one)
     if metadata.status in PREPARED:
         for number in metadata.transactions:
-            decided = evolve(state.transactions[number], outcome=metadata.decision)
-            state = state.with_transaction(number, decided)
+            state = state.with_fact(number, "outcome", metadata.decision)
     return state
 
 
@@ -158,13 +158,12 @@ def succeeded(machine: TransactionRules, state: State, request: Waiting, metadat
             return state.with_producer(number, producer.with_slot(partition, slot))
         case ProduceRequest(partition=partition, producer_id=producer_id, epoch=epoch):
             leader = state.partitions[partition]
-            verified = tuple(sorted({*leader.verified, (producer_id, epoch)}))
+            verified = with_one(leader.verified, (producer_id, epoch))
             return state.with_partition(partition, evolve(leader, verified=verified))
         case EndRequest(transaction=transaction, decision=decision):
             if machine.end_request(state, number) != request:
                 return state
-            told = evolve(state.transactions[transaction], told=decision)
-            state = state.with_transaction(transaction, told)
+            state = state.with_fact(transaction, "told", decision)
             after = evolve(machine.after_end(producer, metadata), position=machine.position_after(producer, decision))
             return state.with_producer(number, after)
 

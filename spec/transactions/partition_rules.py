@@ -9,6 +9,7 @@ from __future__ import annotations
 import attrs
 
 from tidegauge.spec.kernel.evolving import evolve
+from tidegauge.spec.kernel.piecemeal import one_at_a_time
 from tidegauge.spec.transactions.coordinator_rules import CoordinatorRules
 from tidegauge.spec.transactions.state import (
     NONE,
@@ -24,6 +25,12 @@ from tidegauge.spec.transactions.state import (
     Record,
     Span,
 )
+
+
+@one_at_a_time
+def without_producer(verified: tuple[tuple[int, int], ...], producer_id: int) -> tuple[tuple[int, int], ...]:
+    """What is verified of other producers."""
+    return tuple(one for one in verified if one[0] != producer_id)
 
 
 @attrs.frozen
@@ -69,7 +76,7 @@ class PartitionRules(CoordinatorRules):
 
     def verified_after(self, partition: Partition, producer_id: int) -> tuple[tuple[int, int], ...]:
         """What is verified after a record or a marker of the producer: its own is used up, or no longer true."""
-        return tuple(one for one in partition.verified if one[0] != producer_id)
+        return without_producer(partition.verified, producer_id)
 
     # --- markers -------------------------------------------------------------------------------------------------
 

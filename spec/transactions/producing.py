@@ -24,6 +24,10 @@ from tidegauge.spec.transactions.state import (
     ProducerNumber,
     State,
     Transaction,
+    begun_by,
+    with_begun,
+    with_one,
+    without_one,
 )
 
 Request = InitRequest | AddRequest | ProduceRequest | EndRequest | MarkerRequest
@@ -33,30 +37,30 @@ def later(late: Late, request: Request) -> Late:
     """What is late, with one more request."""
     match request:
         case InitRequest():
-            return evolve(late, inits=tuple(sorted({*late.inits, request})))
+            return evolve(late, inits=with_one(late.inits, request))
         case AddRequest():
-            return evolve(late, adds=tuple(sorted({*late.adds, request})))
+            return evolve(late, adds=with_one(late.adds, request))
         case ProduceRequest():
-            return evolve(late, produces=tuple(sorted({*late.produces, request})))
+            return evolve(late, produces=with_one(late.produces, request))
         case EndRequest():
-            return evolve(late, ends=tuple(sorted({*late.ends, request})))
+            return evolve(late, ends=with_one(late.ends, request))
         case MarkerRequest():
-            return evolve(late, markers=tuple(sorted({*late.markers, request})))
+            return evolve(late, markers=with_one(late.markers, request))
 
 
 def arrived(late: Late, request: Request) -> Late:
     """What is late, without a request that has arrived."""
     match request:
         case InitRequest():
-            return evolve(late, inits=tuple(each for each in late.inits if each != request))
+            return evolve(late, inits=without_one(late.inits, request))
         case AddRequest():
-            return evolve(late, adds=tuple(each for each in late.adds if each != request))
+            return evolve(late, adds=without_one(late.adds, request))
         case ProduceRequest():
-            return evolve(late, produces=tuple(each for each in late.produces if each != request))
+            return evolve(late, produces=without_one(late.produces, request))
         case EndRequest():
-            return evolve(late, ends=tuple(each for each in late.ends if each != request))
+            return evolve(late, ends=without_one(late.ends, request))
         case MarkerRequest():
-            return evolve(late, markers=tuple(each for each in late.markers if each != request))
+            return evolve(late, markers=without_one(late.markers, request))
 
 
 # --- what clients choose -------------------------------------------------------------------------------------------
@@ -99,7 +103,7 @@ class Begin(ProducerAction):
         position = state.producers[self.producer].position
         if machine.inputs and not 0 <= position < machine.inputs:
             return f"producer {self.producer} has nothing to consume"
-        begun = sum(each.producer == self.producer for each in state.transactions)
+        begun = begun_by(state.transactions, self.producer)
         if state.producers[self.producer].version < 2 and begun >= machine.transactions_before_upgrade:
             return f"producer {self.producer} upgrades first in this model"
         return "" if begun < machine.transactions else f"{begun} transactions of it are all in this model"
@@ -109,7 +113,7 @@ class Begin(ProducerAction):
             state.producers[self.producer], phase=Phase.IN_TRANSACTION, transaction=len(state.transactions)
         )
         transaction = Transaction(self.producer, consumed=producer.position)
-        state = evolve(state, transactions=(*state.transactions, transaction))
+        state = evolve(state, transactions=with_begun(state.transactions, transaction))
         return state.with_producer(self.producer, producer)
 
 
@@ -182,9 +186,8 @@ class End(ProducerAction):
 
     def effect(self, machine: TransactionRules, state: State) -> State:
         producer = state.producers[self.producer]
-        asked = evolve(state.transactions[producer.transaction], asked=self.decision)
         phase = Phase.COMMITTING if self.decision is Decision.COMMIT else Phase.ABORTING
-        state = state.with_transaction(producer.transaction, asked)
+        state = state.with_fact(producer.transaction, "asked", self.decision)
         return state.with_producer(self.producer, evolve(producer, phase=phase))
 
 

@@ -11,6 +11,7 @@ from itertools import pairwise
 from tidegauge.spec.kernel.bounds import times
 from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.machine import Action, Invariant, LeadsTo, StepInvariant
+from tidegauge.spec.kernel.piecemeal import question
 from tidegauge.spec.transactions.actions import CLOCK
 from tidegauge.spec.transactions.rules import TransactionRules
 from tidegauge.spec.transactions.state import (
@@ -25,6 +26,9 @@ from tidegauge.spec.transactions.state import (
     Record,
     State,
     Status,
+    Transaction,
+    outcome_of,
+    producer_of,
 )
 
 
@@ -61,7 +65,7 @@ def reads_only_committed(machine: TransactionRules) -> Invariant[State]:
                 for offset in machine.returned(view):
                     record = view.log[offset]
                     assert isinstance(record, Record), "read_committed returns no markers"
-                    if state.transactions[record.transaction].outcome is not Decision.COMMIT:
+                    if outcome_of(state.transactions, record.transaction) is not Decision.COMMIT:
                         return False
         return True
 
@@ -77,7 +81,7 @@ def decided_below_stable(machine: TransactionRules) -> Invariant[State]:
                 returned = machine.returned(view)
                 stable = machine.last_stable_offset(view)
                 for offset, record in records(view):
-                    outcome = state.transactions[record.transaction].outcome
+                    outcome = outcome_of(state.transactions, record.transaction)
                     if offset >= stable:
                         break
                     if outcome is Decision.NONE or (outcome is Decision.COMMIT) != (offset in returned):
@@ -92,7 +96,7 @@ def atomic_visibility(state: State) -> bool:
     for partition in state.partitions:
         for offset, record in records(partition):
             marker = closing(partition.log, offset)
-            if marker is not None and marker.decision is not state.transactions[record.transaction].outcome:
+            if marker is not None and marker.decision is not outcome_of(state.transactions, record.transaction):
                 return False
     return True
 
@@ -127,9 +131,14 @@ def decided_is_kept(state: State) -> bool:
 
 def one_outcome(before: State, action: Action, after: State) -> bool:
     """What is decided is not decided again."""
+    return are_kept(before.transactions, after.transactions)
+
+
+@question
+def are_kept(before: tuple[Transaction, ...], after: tuple[Transaction, ...]) -> bool:
+    """Whether each outcome that there was still is what it was."""
     return all(
-        one.outcome is Decision.NONE or one.outcome is other.outcome
-        for one, other in zip(before.transactions, after.transactions, strict=False)
+        one.outcome is Decision.NONE or one.outcome is other.outcome for one, other in zip(before, after, strict=False)
     )
 
 
@@ -222,8 +231,9 @@ def open_transactions(state: State) -> Iterator[int]:
 
 def is_of(state: State, number: int, producers: Container[int], *, decided: bool) -> bool:
     """Whether a transaction is of these producers, decided or not; or not decided."""
-    transaction = state.transactions[number]
-    return transaction.producer in producers and (decided or transaction.outcome is Decision.NONE)
+    if producer_of(state.transactions, number) not in producers:
+        return False
+    return decided or outcome_of(state.transactions, number) is Decision.NONE
 
 
 def only_zombies_fenced(machine: TransactionRules) -> Invariant[State]:
@@ -241,15 +251,21 @@ def only_zombies_fenced(machine: TransactionRules) -> Invariant[State]:
                 continue
             last = number - number % machine.incarnations + machine.incarnations
             newer = any(each.phase is not Phase.DOWN for each in state.producers[number + 1 : last])
-            expired = machine.expiring and any(
-                each.producer == number and each.outcome is Decision.ABORT and each.told is not Decision.ABORT
-                for each in state.transactions
-            )
+            expired = machine.expiring and is_aborted_unasked(state.transactions, number)
             if not newer and not expired:
                 return False
         return True
 
     return holds
+
+
+@question
+def is_aborted_unasked(transactions: tuple[Transaction, ...], producer: int) -> bool:
+    """Whether a transaction of the producer is aborted, and it was not told."""
+    return any(
+        each.producer == producer and each.outcome is Decision.ABORT and each.told is not Decision.ABORT
+        for each in transactions
+    )
 
 
 # --- replicas ------------------------------------------------------------------------------------------------------

@@ -17,7 +17,16 @@ from tidegauge.spec.kernel.machine import Invariant
 from tidegauge.spec.transactions.actions import TransactionAction
 from tidegauge.spec.transactions.machine import Transactions
 from tidegauge.spec.transactions.rules import TransactionRules
-from tidegauge.spec.transactions.state import NONE, Decision, Partition, PartitionNumber, Record, Span, State
+from tidegauge.spec.transactions.state import (
+    NONE,
+    Decision,
+    Partition,
+    PartitionNumber,
+    Record,
+    Span,
+    State,
+    outcome_of,
+)
 
 T = TypeVar("T")
 
@@ -171,6 +180,6 @@ def consumed_is_committed(state: State) -> bool:
     assert isinstance(state, ReadingState)
     for number, offset in state.consumed:
         record = state.partitions[number].log[offset]
-        if not isinstance(record, Record) or state.transactions[record.transaction].outcome is not Decision.COMMIT:
+        if not isinstance(record, Record) or outcome_of(state.transactions, record.transaction) is not Decision.COMMIT:
             return False
     return True

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import IntEnum
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import attrs
 
 from tidegauge.spec.kernel.bounds import Spent, spend
 from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.naming import named
+from tidegauge.spec.kernel.piecemeal import PIECEMEAL, one_at_a_time, question
+
+M = TypeVar("M")
 
 NONE = -1
 
@@ -203,7 +206,7 @@ class Partition:
     log: Log = ()
     high_watermark: int = 0
     memory: Memory = Memory()
-    verified: tuple[tuple[int, int], ...] = ()
+    verified: tuple[tuple[int, int], ...] = attrs.field(default=(), metadata=PIECEMEAL)
     """Producer ids with their epochs whose next record the coordinator has let in. No log has it: a leader forgets."""
 
 
@@ -346,11 +349,11 @@ class Transaction:
 class Late:
     """Requests that nobody waits for any more, and that may yet arrive."""
 
-    inits: tuple[InitRequest, ...] = ()
-    adds: tuple[AddRequest, ...] = ()
-    produces: tuple[ProduceRequest, ...] = ()
-    ends: tuple[EndRequest, ...] = ()
-    markers: tuple[MarkerRequest, ...] = ()
+    inits: tuple[InitRequest, ...] = attrs.field(default=(), metadata=PIECEMEAL)
+    adds: tuple[AddRequest, ...] = attrs.field(default=(), metadata=PIECEMEAL)
+    produces: tuple[ProduceRequest, ...] = attrs.field(default=(), metadata=PIECEMEAL)
+    ends: tuple[EndRequest, ...] = attrs.field(default=(), metadata=PIECEMEAL)
+    markers: tuple[MarkerRequest, ...] = attrs.field(default=(), metadata=PIECEMEAL)
 
 
 @attrs.frozen
@@ -371,10 +374,10 @@ class State:
     coordinator_epoch: int = 0
     producer_ids: int = 0
     """How many producer ids were given."""
-    transactions: tuple[Transaction, ...] = ()
+    transactions: tuple[Transaction, ...] = attrs.field(default=(), metadata=PIECEMEAL)
     late: Late = Late()
     group: Group = Group()
-    spent: Spent = ()
+    spent: Spent = attrs.field(default=(), metadata=PIECEMEAL)
 
     def with_producer(self, number: int, producer: Producer) -> State:
         return evolve(self, producers=(*self.producers[:number], producer, *self.producers[number + 1 :]))
@@ -385,11 +388,56 @@ class State:
     def with_coordination(self, number: int, one: Coordination) -> State:
         return evolve(self, coordination=(*self.coordination[:number], one, *self.coordination[number + 1 :]))
 
-    def with_transaction(self, number: int, one: Transaction) -> State:
-        return evolve(self, transactions=(*self.transactions[:number], one, *self.transactions[number + 1 :]))
+    def with_fact(self, number: int, fact: str, decision: Decision) -> State:
+        """The state with one of a transaction's facts: what its producer asked for, what it came to or was told."""
+        return evolve(self, transactions=with_fact(self.transactions, (number, fact, decision)))
 
     def spend(self, perturbation: str) -> State:
         return evolve(self, spent=spend(self.spent, perturbation))
+
+
+@one_at_a_time
+def with_fact(transactions: tuple[Transaction, ...], what: tuple[int, str, Decision]) -> tuple[Transaction, ...]:
+    """The transactions with one fact of one of them: its number, the fact's name, what it is."""
+    number, fact, decision = what
+    changed = evolve(transactions[number], **{fact: decision})
+    return (*transactions[:number], changed, *transactions[number + 1 :])
+
+
+@one_at_a_time
+def with_begun(transactions: tuple[Transaction, ...], new: Transaction) -> tuple[Transaction, ...]:
+    """The transactions with one more."""
+    return (*transactions, new)
+
+
+@one_at_a_time
+def with_one(values: tuple[M, ...], value: M) -> tuple[M, ...]:
+    """The values, which are in order, with this one."""
+    return tuple(sorted({*values, value}))  # type: ignore[type-var]
+
+
+@one_at_a_time
+def without_one(values: tuple[M, ...], value: M) -> tuple[M, ...]:
+    """The values without this one."""
+    return tuple(each for each in values if each != value)
+
+
+@question
+def begun_by(transactions: tuple[Transaction, ...], producer: int) -> int:
+    """How many a producer has begun."""
+    return sum(each.producer == producer for each in transactions)
+
+
+@question
+def outcome_of(transactions: tuple[Transaction, ...], number: int) -> Decision:
+    """What the coordinator's log says of a transaction."""
+    return transactions[number].outcome
+
+
+@question
+def producer_of(transactions: tuple[Transaction, ...], number: int) -> int:
+    """Who has begun a transaction."""
+    return transactions[number].producer
 
 
 def named_producers(value: object) -> Iterator[int]:

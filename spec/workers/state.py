@@ -6,6 +6,7 @@ import attrs
 
 from tidegauge.spec.kernel.bounds import Spent, spend
 from tidegauge.spec.kernel.evolving import evolve
+from tidegauge.spec.kernel.piecemeal import PIECEMEAL
 
 NONE = -1
 
@@ -61,7 +62,7 @@ class State:
     committed: int = 0
     finished: frozenset[int] = frozenset()
     """The records that some worker has processed to the end."""
-    spent: Spent = ()
+    spent: Spent = attrs.field(default=(), metadata=PIECEMEAL)
     """How often each perturbation has happened."""
 
     def with_consumer(self, number: int, consumer: Consumer) -> State:

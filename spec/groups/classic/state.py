@@ -16,6 +16,7 @@ import attrs
 from tidegauge.spec.kernel.bounds import Spent, spend
 from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.naming import named
+from tidegauge.spec.kernel.piecemeal import PIECEMEAL
 
 NONE = -1
 
@@ -356,7 +357,7 @@ class State:
     lost: int = NONE
     """The last generation that a coordinator began, and took with it: its number comes again."""
     late: Late = Late()
-    spent: Spent = ()
+    spent: Spent = attrs.field(default=(), metadata=PIECEMEAL)
 
     @property
     def loaded(self) -> Group:

@@ -16,6 +16,7 @@ from tidegauge.spec.groups.consumer.classic_group import ClassicGroup, Stage
 from tidegauge.spec.kernel.bounds import Spent, spend
 from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.naming import named
+from tidegauge.spec.kernel.piecemeal import PIECEMEAL
 
 NONE: Final = -1
 JOINING_EPOCH: Final = 0
@@ -283,7 +284,7 @@ class State:
     """Those whose senders have given them up, and that may yet arrive."""
     commits: tuple[CommitRequest, ...] = ()
     """As heartbeats."""
-    spent: Spent = ()
+    spent: Spent = attrs.field(default=(), metadata=PIECEMEAL)
 
     @property
     def loaded(self) -> Group:

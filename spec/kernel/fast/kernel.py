@@ -63,7 +63,7 @@ def _part(word, value):
 
 
 @njit(cache=True)
-def _walked(root, row, node_word, keys, codes, presence_words, presences, missed):
+def _walked(root, row, node_word, keys, codes, question_words, questions, missed):
     """The leaf to which a state leads; where nothing is known, what is asked is marked, and `missed` has its slot."""
     mask = np.uint64(len(keys) - 1)
     code = root
@@ -72,8 +72,8 @@ def _walked(root, row, node_word, keys, codes, presence_words, presences, missed
         if word < len(row):
             value = np.uint64(row[word])
         else:
-            presence = word - len(row)
-            value = np.uint64(presences[presence, row[presence_words[presence]]])
+            question = word - len(row)
+            value = np.uint64(questions[question, row[question_words[question]]])
         key = (np.uint64(code) << np.uint64(32)) | value
         slot = _mixed(key) & mask
         while True:
@@ -318,7 +318,7 @@ def added(row, rows, places, table, count, initials, targets, starts, image_of):
 
 @njit(cache=True)
 def _gathered(
-    state, origin, bases, roots, node_word, keys, codes, presence_words, presences, used, leaf_start, leaf_items,
+    state, origin, bases, roots, node_word, keys, codes, question_words, questions, used, leaf_start, leaf_items,
     chosen, missed, misses, asked,
 ):  # fmt: skip
     """All steps of a state, into `chosen`: how many, or INCOMPLETE, or NO_ROOM; and `asked` and `used` by now."""
@@ -328,7 +328,7 @@ def _gathered(
         code = roots[base]
         is_root = code < 0
         if code >= 0:
-            code = _walked(code, origin, node_word, keys, codes, presence_words, presences, missed)
+            code = _walked(code, origin, node_word, keys, codes, question_words, questions, missed)
         if code > FIRST_LEAF:
             complete = False
             if code == NOWHERE:
@@ -342,7 +342,7 @@ def _gathered(
             code = roots[program]
             is_root = code < 0
             if code >= 0:
-                code = _walked(code, origin, node_word, keys, codes, presence_words, presences, missed)
+                code = _walked(code, origin, node_word, keys, codes, question_words, questions, missed)
             if code > FIRST_LEAF:
                 complete = False
                 if code == NOWHERE:
@@ -471,7 +471,7 @@ def expanded(
     taken, enabled, found, degrees,
     edge_targets, edge_starts, edges, with_edges,
     chosen, misses, is_told,
-    sizes, presence_words, presences, absent, initials, targets, starts, image_of,
+    sizes, question_words, questions, absent, initials, targets, starts, image_of,
 ):  # fmt: skip
     """Take every step out of the states from `start` to `end`; of the first one, the steps from `skip` on.
 
@@ -494,7 +494,7 @@ def expanded(
     while state < end and how == DONE and asked < len(misses):
         unpacked(rows[state], places, origin)
         steps, asked, used = _gathered(
-            state, origin, bases, roots, node_word, keys, codes, presence_words, presences, used, leaf_start,
+            state, origin, bases, roots, node_word, keys, codes, question_words, questions, used, leaf_start,
             leaf_items, chosen, missed, misses, asked,
         )  # fmt: skip
         if steps == NO_ROOM:
@@ -530,7 +530,7 @@ def expanded(
 
 @njit(cache=True)
 def judged(start, place, end, programs, roots, node_word, keys, codes, used, rows, places, wanted, verdicts, misses,
-    presence_words, presences,
+    question_words, questions,
 ):  # fmt: skip
     """Run each program, an invariant or a goal, on the states from `start` to `end`, up to one that says so.
 
@@ -550,7 +550,7 @@ def judged(start, place, end, programs, roots, node_word, keys, codes, used, row
             code = roots[program]
             is_root = code < 0
             if code >= 0:
-                code = _walked(code, row, node_word, keys, codes, presence_words, presences, missed)
+                code = _walked(code, row, node_word, keys, codes, question_words, questions, missed)
             if code > FIRST_LEAF:
                 if missing < 0:
                     missing, missing_place = state, at

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Final, TypeAlias
 
 import attrs
 
-from tidegauge.spec.kernel.fast.presences import Presences
+from tidegauge.spec.kernel.fast.questions import Questions
 from tidegauge.spec.kernel.parts import Part
 from tidegauge.spec.kernel.storage import CheckpointError
 
@@ -40,8 +40,8 @@ class Leaf:
 
     place: str
     word: int
-    messages: bool = False
-    """Whether it is a tuple of messages, which rules look at one by one (`tidegauge.spec.kernel.messages`)."""
+    piecemeal: bool = False
+    """Whether rules ask one thing of it at a time (`tidegauge.spec.kernel.piecemeal`)."""
 
 
 @attrs.frozen(eq=False)
@@ -49,7 +49,7 @@ class Branch:
     """An instance of one attrs class, by its fields."""
 
     word: ClassVar[int] = NO_WORD
-    messages: ClassVar[bool] = False
+    piecemeal: ClassVar[bool] = False
 
     place: str
     kind: type[Any]
@@ -64,7 +64,7 @@ class Row:
     """A tuple of fixed length."""
 
     word: ClassVar[int] = NO_WORD
-    messages: ClassVar[bool] = False
+    piecemeal: ClassVar[bool] = False
 
     place: str
     children: tuple[Node, ...]
@@ -82,19 +82,19 @@ class Layout:
     def __init__(self, samples: Sequence[object], whole: Iterable[str] = ()) -> None:
         self.whole = frozenset(whole)
         self.places: list[str] = []
-        self._of_messages: set[int] = set()
+        self._piecemeal: set[int] = set()
         self.root = self._node("", samples)
         self.words = len(self.places)
         self.numbers: list[dict[object, int]] = [{} for _ in self.places]
         self.values: list[list[object]] = [[] for _ in self.places]
         """By word and number."""
-        self.presences = Presences(self.words)
+        self.questions = Questions(self.words)
 
-    def _node(self, place: str, samples: Sequence[Any], messages: bool = False) -> Node:
+    def _node(self, place: str, samples: Sequence[Any], piecemeal: bool = False) -> Node:
         first = samples[0]
         kind = type(first)
-        if messages:
-            self._of_messages.add(len(self.places))
+        if piecemeal:
+            self._piecemeal.add(len(self.places))
         elif place not in self.whole and all(type(sample) is kind for sample in samples):
             if _is_taken_apart(kind):
                 fields = attrs.fields(kind)
@@ -103,7 +103,7 @@ class Layout:
                     self._node(
                         f"{place}.{field.name}",
                         [getattr(sample, field.name) for sample in samples],
-                        bool(field.metadata.get("messages")),
+                        bool(field.metadata.get("piecemeal")),
                     )
                     for field in fields
                 )
@@ -112,7 +112,7 @@ class Layout:
                 items = [(f"{place}[{i}]", [sample[i] for sample in samples]) for i in range(len(first))]
                 return Row(place, tuple(self._node(*item) for item in items))
         self.places.append(place)
-        return Leaf(place, len(self.places) - 1, messages)
+        return Leaf(place, len(self.places) - 1, piecemeal)
 
     def reshaped(self, samples: Sequence[object], place: str) -> Layout:
         """A layout whose `place` is one word."""
@@ -127,8 +127,8 @@ class Layout:
         if found is None:
             found = numbers[value] = len(numbers)
             self.values[word].append(value)
-            if word in self._of_messages:
-                self.presences.met(word, found, value)
+            if word in self._piecemeal:
+                self.questions.met(word, found, value)
         return found
 
     def saved(self) -> dict[str, Any]:

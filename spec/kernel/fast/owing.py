@@ -45,7 +45,7 @@ def owed_for_ever(search: Any, name: str) -> Mapping[int, Any]:
     owed = search.machine.leads_to[name]
     is_done = search.values(owed.then)
     starts = np.flatnonzero(search.values(owed.when) & ~is_done)
-    tries, presences = search.tries, search.layout.presences
+    tries, questions = search.tries, search.layout.questions
     compiled: Any = followed  # numba has its types from the calls
 
     def follow(*given: Any) -> Any:
@@ -53,7 +53,7 @@ def owed_for_ever(search: Any, name: str) -> Mapping[int, Any]:
             *given, search.bases, tries.roots, tries.node_word, tries.keys, tries.codes, tries.used,
             tries.leaf_start, tries.leaf_items, tries.leaf_flags,
             search.rows, search.packing.places, search.table.slots, search.count,
-            search.chosen, search.misses, presences.words, presences.table, search.renaming.initials,
+            search.chosen, search.misses, questions.words, questions.table, search.renaming.initials,
         )  # fmt: skip
 
     return (
@@ -117,7 +117,7 @@ class Owing:
 def followed(
     at, count, numbers, place_of, is_done, targets, programs, starts,
     bases, roots, node_word, keys, codes, used, leaf_start, leaf_items, leaf_flags,
-    rows, places, table, total, chosen, misses, presence_words, presences, initials,
+    rows, places, table, total, chosen, misses, question_words, questions, initials,
 ):  # fmt: skip
     """Follow the steps out of the states from `numbers[at]` on, which ends where nothing new is reached.
 
@@ -132,7 +132,7 @@ def followed(
         state = numbers[at]
         unpacked(rows[state], places, origin)
         steps, _, _ = _gathered(
-            state, origin, bases, roots, node_word, keys, codes, presence_words, presences, used, leaf_start,
+            state, origin, bases, roots, node_word, keys, codes, question_words, questions, used, leaf_start,
             leaf_items, chosen, missed, misses, 0,
         )  # fmt: skip
         edges = starts[at]
@@ -169,7 +169,7 @@ def followed(
 
 @njit(cache=True)
 def valued(
-    start, program, roots, node_word, keys, codes, used, rows, places, presence_words, presences, misses, leaves,
+    start, program, roots, node_word, keys, codes, used, rows, places, question_words, questions, misses, leaves,
 ):  # fmt: skip
     """Run a program on the states from `start` on, and put the leaf that each comes to into `leaves`.
 
@@ -184,7 +184,7 @@ def valued(
         code = roots[program]
         is_root = code < 0
         if code >= 0:
-            code = _walked(code, row, node_word, keys, codes, presence_words, presences, missed)
+            code = _walked(code, row, node_word, keys, codes, question_words, questions, missed)
         if code <= FIRST_LEAF:
             leaves[state] = FIRST_LEAF - code
             continue

@@ -28,10 +28,11 @@ from tidegauge.spec.kernel.fast.layout import Layout, ShapeError
 from tidegauge.spec.kernel.fast.owing import owed_for_ever, valued
 from tidegauge.spec.kernel.fast.packing import Packing
 from tidegauge.spec.kernel.fast.programs import FollowError, asking
+from tidegauge.spec.kernel.fast.questions import Changes, Itself
 from tidegauge.spec.kernel.fast.renaming import Renaming
 from tidegauge.spec.kernel.fast.table import Table
 from tidegauge.spec.kernel.fast.tries import Tries
-from tidegauge.spec.kernel.fast.views import Messages, Run, changes, plain, view
+from tidegauge.spec.kernel.fast.views import Piecemeal, Run, changes, plain, view
 from tidegauge.spec.kernel.leads_to import Responses, responded
 from tidegauge.spec.kernel.machine import Action, Machine
 from tidegauge.spec.kernel.progress import Clock, Cut, Limits, OnProgress, Stop
@@ -93,9 +94,9 @@ class FastSearch(Search[S]):
         """What each program is, by its number: it gives the leaf that it comes to."""
         self.kinds = {kind: place for place, kind in enumerate(machine.action_types)}
         self.actions: dict[Action, int] = {}
-        self._changes: dict[tuple[int, tuple[tuple[Any, Any], ...]], int] = {}
-        """By word and what is done to its messages, one by one: the node that leads from their number to the next."""
-        self._changed_by: dict[int, tuple[int, tuple[tuple[Any, Any], ...]]] = {}
+        self._changes: dict[tuple[int, Changes], int] = {}
+        """By word and what is done to it, one by one: the node that leads from a value's number to the next."""
+        self._changed_by: dict[int, tuple[int, Changes]] = {}
         self.taken: Numbers = np.zeros(len(self.kinds), np.int64)
         self.enabled, self.new = self.taken.copy(), self.taken.copy()
         self.bases = np.array(self._bases(), np.int64)
@@ -176,10 +177,10 @@ class FastSearch(Search[S]):
             flags |= kernel.FAIR
         found: list[tuple[int, object]] = []
         changes(run, self.layout.root, after, found)
-        changed = [(word, self._number(word, value)) for word, value in found if type(value) is not Messages]
+        changed = [(word, self._number(word, value)) for word, value in found if type(value) is not Piecemeal]
         outcome = [number for change in changed for number in change]
         for word, value in found:
-            if isinstance(value, Messages):
+            if isinstance(value, Piecemeal):
                 number = self._change(run.row[word], word, value.changes)
                 changed.append((word, number))
                 change = self._changes[word, value.changes]
@@ -191,16 +192,13 @@ class FastSearch(Search[S]):
             self.renaming.met(row, [word for word, _ in changed])
         return self.tries.leaf(outcome, flags)
 
-    def _change(self, before: int, word: int, changes: tuple[tuple[Any, Any], ...]) -> int:
-        """The number of what changes make of a value of a word of messages, which the kernel knows from now on."""
+    def _change(self, before: int, word: int, changes: Changes) -> int:
+        """The number of what changes make of a value of a piecemeal word, which the kernel knows from now on."""
         node = self._changes.get((word, changes))
         if node is None:
             node = self._changes[word, changes] = self.tries.node(word)
             self._changed_by[node] = word, changes
-        messages: Any = self.layout.values[word][before]
-        for change, message in changes:
-            messages = change(messages, message)
-        number = self.layout.number(word, messages)
+        number = self.layout.number(word, Itself(changes).after(self.layout.values[word][before]))
         self.tries.put(node, before, number)
         return number
 
@@ -214,7 +212,7 @@ class FastSearch(Search[S]):
         return lambda run, state: kernel.TRUE if holds(state) else kernel.FALSE
 
     def ask(self, program: int, index: int) -> None:
-        """Run a program in a state, and keep what it came to; a negative one is a change of messages."""
+        """Run a program in a state, and keep what it came to; a negative one is a change of a piecemeal word."""
         row = self.row(index)
         if program < 0:
             word, changes = self._changed_by[-1 - program]
@@ -230,7 +228,7 @@ class FastSearch(Search[S]):
             raise FollowError(f"{type(error).__name__}: {error}") from error
         finally:
             run.views.clear()  # they refer to the run, and no collector looks for circles during a search
-        value = self.layout.presences.value
+        value = self.layout.questions.value
         self.tries.learn(program, run.words, [value(row, word) for word in run.words], leaf)
 
     def ask_all(self, misses: Numbers, asked: int) -> None:
@@ -365,7 +363,7 @@ class FastSearch(Search[S]):
             how, start, met, asked, tries.used = run_tables.unseen(
                 start, end, self.bases, tries.roots, tries.node_word, tries.keys, tries.codes, tries.used,
                 tries.leaf_start, tries.leaf_items, self.rows, self.packing.places, self.table.slots, self.count,
-                self.chosen, self.misses, self.layout.presences.words, self.layout.presences.table,
+                self.chosen, self.misses, self.layout.questions.words, self.layout.questions.table,
                 found, met, *self.renamed_words(),
             )  # fmt: skip
             self.ask_all(self.misses, asked)
@@ -433,7 +431,7 @@ class FastSearch(Search[S]):
             fair.targets if fair else _NO_TARGETS, fair.starts if fair else _NO_STARTS, fair.count if fair else 0,
             fair is not None,
             self.chosen, self.misses, is_told,
-            self.sizes, self.layout.presences.words, self.layout.presences.table, self.table.absent,
+            self.sizes, self.layout.questions.words, self.layout.questions.table, self.table.absent,
             *self.renamed_words(),
         )  # fmt: skip
         if fair is not None:
@@ -494,7 +492,7 @@ class FastSearch(Search[S]):
             how, self.checked, place, asked, tries.used = kernel.judged(
                 self.checked, place, self.count, programs, tries.roots, tries.node_word, tries.keys, tries.codes,
                 tries.used, self.rows, self.packing.places, wanted, verdicts, self.judge_misses,
-                self.layout.presences.words, self.layout.presences.table,
+                self.layout.questions.words, self.layout.questions.table,
             )  # fmt: skip
             for (name, _, _), count in zip(self.judges, verdicts.tolist(), strict=True):
                 if count:
@@ -519,13 +517,13 @@ class FastSearch(Search[S]):
 
     def values(self, holds: Callable[[S], bool]) -> npt.NDArray[np.bool_]:
         """Of each state whether something holds in it."""
-        tries, presences, program, at = self.tries, self.layout.presences, self._program(self._predicate(holds)), 0
+        tries, questions, program, at = self.tries, self.layout.questions, self._program(self._predicate(holds)), 0
         leaves: Numbers = np.zeros(self.count, np.int64)
         while at < self.count:
             tries.make_room(2 * _MOST_ASKED)
             at, asked, tries.used = valued(
                 at, program, tries.roots, tries.node_word, tries.keys, tries.codes, tries.used, self.rows,
-                self.packing.places, presences.words, presences.table, self.judge_misses, leaves,
+                self.packing.places, questions.words, questions.table, self.judge_misses, leaves,
             )  # fmt: skip
             self.ask_all(self.judge_misses, asked)
         found: npt.NDArray[np.bool_] = leaves == kernel.TRUE

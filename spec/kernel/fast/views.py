@@ -11,12 +11,14 @@ view is a view with changes. Views that are compared, hashed or ordered are read
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import eq, getitem
 from typing import Any, Final
 
 import attrs
 
 from tidegauge.spec.kernel.evolving import evolved_by
 from tidegauge.spec.kernel.fast.layout import NO_WORD, Branch, Layout, Leaf, Node, Row, ShapeError
+from tidegauge.spec.kernel.fast.questions import RAISES, Changes, Itself, contains, sliced
 
 __all__ = ["Run", "changes", "view"]
 
@@ -27,10 +29,10 @@ _new = object.__new__
 class Run:
     """One run over a state: which words it has read."""
 
-    __slots__ = ("is_read", "presences", "row", "values", "views", "words")
+    __slots__ = ("is_read", "questions", "row", "values", "views", "words")
 
     def __init__(self, layout: Layout, row: Sequence[int]) -> None:
-        self.values, self.row, self.presences = layout.values, row, layout.presences
+        self.values, self.row, self.questions = layout.values, row, layout.questions
         self.is_read = bytearray(len(row))
         self.words: list[int] = []
         """Those that were read, in the order in which they were read first."""
@@ -43,54 +45,61 @@ class Run:
             self.words.append(word)
         return self.values[word][self.row[word]]
 
-    def has(self, word: int, message: object) -> bool:
-        """Whether a message is among those of a word; all that is read of them."""
-        if self.is_read[word]:
-            messages: Any = self.values[word][self.row[word]]
-            return message in messages
-        presence = self.presences.word(word, message)
-        if presence not in self.words:
-            self.words.append(presence)
-        return self.presences.value(self.row, presence) == 1
+    def finding(self, word: int, ask: Callable[..., Any], arguments: tuple[object, ...]) -> Any:
+        """What the question gives of a word that has not been read; all that is read of it."""
+        finding = self.questions.word(word, ask, arguments, self.values[word])
+        if finding not in self.words:
+            self.words.append(finding)
+        return self.questions.finding(self.row, finding)
 
 
-class Messages:
-    """The messages of a word, with changes one by one. They are read when more is asked than whether one is there."""
+class Piecemeal:
+    """A word of which one thing is asked at a time, with changes one by one. It is read when more is asked."""
 
     __slots__ = ("_all", "changes", "run", "word")
 
-    def __init__(self, run: Run, word: int, changes: tuple[tuple[Any, Any], ...] = ()) -> None:
+    def __init__(self, run: Run, word: int, changes: Changes = ()) -> None:
         self.run, self.word, self.changes = run, word, changes
-        """`changes`: functions, each with the message that it is given."""
+        """`changes`: functions, each with what it is given."""
         self._all: tuple[Any, ...] | None = None
 
-    def changed(self, change: Any, message: object) -> Messages:
-        """The messages after one more change."""
-        return Messages(self.run, self.word, (*self.changes, (change, plain(message))))
+    def changed(self, change: Any, by: object) -> Piecemeal:
+        return Piecemeal(self.run, self.word, (*self.changes, (change, plain(by))))
 
-    def after(self, messages: Any) -> Any:
-        """What the changes make of messages."""
-        for change, message in self.changes:
-            messages = change(messages, message)
-        return messages
+    def asked(self, ask: Callable[..., Any], arguments: tuple[object, ...]) -> Any:
+        if not self.run.is_read[self.word]:
+            known = tuple([self._argument(each) for each in (self, *arguments)])
+            finding = self.run.finding(self.word, ask, known)
+            if finding is not RAISES:
+                return finding
+        return ask(self.all(), *arguments)
+
+    def _argument(self, value: object) -> object:
+        if type(value) is Piecemeal and value.word == self.word and value.run is self.run:
+            return Itself(value.changes)
+        return plain(value)
 
     def all(self) -> tuple[Any, ...]:
         if self._all is None:
-            self._all = self.after(self.run.read(self.word))
+            self._all = Itself(self.changes).after(self.run.read(self.word))
         return self._all
 
-    def __contains__(self, message: object) -> bool:
-        message = plain(message)
-        return message in self.all() if self.changes else self.run.has(self.word, message)
+    def __contains__(self, value: object) -> bool:
+        return bool(self.asked(contains, (value,)))
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.all())
 
+    def __bool__(self) -> bool:
+        return bool(self.asked(bool, ()))
+
     def __len__(self) -> int:
-        return len(self.all())
+        return int(self.asked(len, ()))
 
     def __getitem__(self, index: Any) -> Any:
-        return self.all()[index]
+        if isinstance(index, slice):
+            return self.asked(sliced, (index.start, index.stop, index.step))
+        return self.asked(getitem, (index,))
 
     def __add__(self, other: Iterable[Any]) -> tuple[Any, ...]:
         return (*self.all(), *other)
@@ -99,7 +108,11 @@ class Messages:
         return (*other, *self.all())
 
     def __eq__(self, other: object) -> bool:
-        return self.all() == (other.all() if isinstance(other, Messages) else other)
+        if type(other) is not Piecemeal:
+            return self.all() == other
+        if other.word != self.word or other.run is not self.run:
+            return self.all() == other.all()
+        return self.changes == other.changes or bool(self.asked(eq, (other,)))
 
     def __hash__(self) -> int:
         return hash(self.all())
@@ -110,12 +123,12 @@ class Messages:
 
 def view(run: Run, node: Node) -> Any:
     """What is at a node of the layout, read when it is looked at."""
-    if isinstance(node, Leaf) and not node.messages:
+    if isinstance(node, Leaf) and not node.piecemeal:
         return run.read(node.word)
     made = run.views.get(node)
     if made is None:
         if isinstance(node, Leaf):
-            made = Messages(run, node.word)
+            made = Piecemeal(run, node.word)
         elif isinstance(node, Branch):
             made = _made(_view_of(node.kind), run, node, [_NOT_READ] * len(node.children), 0)
         else:
@@ -130,7 +143,7 @@ def changes(run: Run, node: Node, value: Any, found: list[tuple[int, object]]) -
     There may be views in the values. Raises ShapeError for a state that the layout has no place for.
     """
     if isinstance(node, Leaf):
-        if type(value) is Messages:
+        if type(value) is Piecemeal:
             if value.run is not run or value.word != node.word:
                 value = value.all()
             elif not value.changes:
@@ -166,7 +179,7 @@ def plain(value: Any) -> Any:
         return value
     if kind in _VIEWS:
         return value._plain()
-    if kind is Messages:
+    if kind is Piecemeal:
         return plain(value.all())
     if kind is tuple or kind is frozenset:
         return kind([plain(item) for item in value]) if _has_views(value) else value
@@ -179,7 +192,7 @@ def _has_views(value: Any) -> bool:
     kind = type(value)
     if kind in _SCALARS:
         return False
-    if kind in _VIEWS or kind is Messages:
+    if kind in _VIEWS or kind is Piecemeal:
         return True
     if kind is tuple or kind is frozenset:
         return any(map(_has_views, value))
@@ -274,7 +287,7 @@ def _reader(index: int) -> Callable[[Any], Any]:
         if value is _NOT_READ:
             run, child = self._run, self._node.children[index]
             word = child.word
-            if word == NO_WORD or child.messages:
+            if word == NO_WORD or child.piecemeal:
                 value = view(run, child)
             else:
                 if not run.is_read[word]:

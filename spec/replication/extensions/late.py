@@ -45,9 +45,9 @@ from tidegauge.spec.replication.state import (
     PartitionMetadata,
     Replica,
     State,
-    in_order,
     received,
     sent,
+    with_all,
 )
 
 M = TypeVar("M", FetchRequest, FetchResponse, AlterPartitionRequest)
@@ -168,7 +168,7 @@ class ResponseArrivesLate(LateArrival):
         left = evolve(left, responses=received(left.responses, self.response))
         state = state.with_replica(request.leader, with_part(state.replicas[request.leader], left))
         follower = state.replicas[request.follower]
-        waiting = evolve(follower, outstanding=in_order((*follower.outstanding, request)))
+        waiting = evolve(follower, outstanding=with_all(follower.outstanding, (request,)))
         state = state.with_replica(request.follower, waiting)
         return self.spent(
             machine, on_network(state, fetch_responses=sent(state.network.fetch_responses, self.response))

@@ -28,12 +28,23 @@ from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.guarded import Refusal
 from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant
 from tidegauge.spec.kernel.parts import Part, with_part
+from tidegauge.spec.kernel.piecemeal import one_at_a_time
 from tidegauge.spec.replication.actions import BrokerAction, on_network
 from tidegauge.spec.replication.control import committed
 from tidegauge.spec.replication.extension import ReplicationExtension
 from tidegauge.spec.replication.faults import with_session
 from tidegauge.spec.replication.rules import ReplicationRules, not_acting
-from tidegauge.spec.replication.state import NONE, Controller, Error, Replica, Session, State, in_order
+from tidegauge.spec.replication.state import (
+    NONE,
+    Controller,
+    Error,
+    FetchRequest,
+    Replica,
+    Session,
+    State,
+    responses_of,
+    with_all,
+)
 
 # --- state -----------------------------------------------------------------------------------------------------------
 
@@ -159,16 +170,25 @@ class StopUnasked(BrokerAction):
 
 def _stopped(machine: ReplicationRules, state: State, stopping: int) -> State:
     """Everything is on the disk, the note as well; responses that it has sent still arrive, and nothing else does."""
-    responses = tuple(m for m in state.network.fetch_responses if m.request.leader == stopping)
+    responses = responses_of(state.network.fetch_responses, stopping)
     state = machine.cut_off(state, stopping)
     stopped = machine.stopped(state.replicas[stopping])
-    state = on_network(state, fetch_responses=in_order((*state.network.fetch_responses, *responses)))
-    responded = {m.request for m in responses}
+    state = on_network(state, fetch_responses=with_all(state.network.fetch_responses, responses))
+    responded = tuple(m.request for m in responses)
     for broker, replica in enumerate(state.replicas):
-        waiting = tuple(r for r in replica.outstanding if r.leader != stopping or r in responded)
+        waiting = still_waiting(replica.outstanding, (stopping, responded))
         if waiting != replica.outstanding:
             state = state.with_replica(broker, evolve(replica, outstanding=waiting))
     return state.with_replica(stopping, stopped)
+
+
+@one_at_a_time
+def still_waiting(
+    outstanding: tuple[FetchRequest, ...], stopped: tuple[int, tuple[FetchRequest, ...]]
+) -> tuple[FetchRequest, ...]:
+    """The requests that wait on when a leader has stopped: those to others, and those that it has responded to."""
+    leader, responded = stopped
+    return tuple(r for r in outstanding if r.leader != leader or r in responded)
 
 
 # --- the extension ---------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ import attrs
 
 from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.machine import Action, Invariant, Machine, NotEnabled, StepInvariant
-from tidegauge.spec.kernel.messages import MESSAGES, one_at_a_time
+from tidegauge.spec.kernel.piecemeal import PIECEMEAL, one_at_a_time
 
 MOST = 2
 """The largest value of a process."""
@@ -67,7 +67,7 @@ class Crowd:
     members: tuple[int, ...]
     pair: Pair
     counter: int
-    letters: tuple[Letter, ...] = attrs.field(default=(), metadata=MESSAGES)
+    letters: tuple[Letter, ...] = attrs.field(default=(), metadata=PIECEMEAL)
 
 
 @attrs.frozen

@@ -17,7 +17,7 @@ import attrs
 
 from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.machine import Action, Invariant, LeadsTo, Machine, NotEnabled, StepInvariant
-from tidegauge.spec.kernel.messages import MESSAGES, one_at_a_time
+from tidegauge.spec.kernel.piecemeal import PIECEMEAL, one_at_a_time, question
 
 MOST = 3
 """The largest value of a counter."""
@@ -35,8 +35,8 @@ class Board:
     cells: tuple[Cell, ...]
     words: frozenset[int]
     flag: bool
-    post: tuple[Cell, ...] = attrs.field(default=(), metadata=MESSAGES)
-    desk: tuple[Cell, ...] = attrs.field(default=(), metadata=MESSAGES)
+    post: tuple[Cell, ...] = attrs.field(default=(), metadata=PIECEMEAL)
+    desk: tuple[Cell, ...] = attrs.field(default=(), metadata=PIECEMEAL)
 
 
 @one_at_a_time
@@ -47,6 +47,17 @@ def sent(messages: tuple[Cell, ...], message: Cell) -> tuple[Cell, ...]:
 @one_at_a_time
 def received(messages: tuple[Cell, ...], message: Cell) -> tuple[Cell, ...]:
     return tuple(each for each in messages if each != message)
+
+
+@question
+def marked(messages: tuple[Cell, ...], mark: int) -> int:
+    """Raises ValueError where there is none."""
+    return max(cell.value for cell in messages if cell.mark == mark)
+
+
+@question
+def shared(messages: tuple[Cell, ...], others: tuple[Cell, ...]) -> tuple[Cell, ...]:
+    return tuple(cell for cell in others if cell in messages)
 
 
 @attrs.frozen
@@ -121,6 +132,8 @@ class RandomMachine(Machine[Board]):
         if random.random() < 0.6:
             return {}
         read, other, value = _read(random), _read(random), random.randint(0, MOST)
+        if random.random() < 0.3:
+            return {"step": lambda before, action, after: len(shared(before.post, after.post)) < 2}
         return {"step": lambda before, action, after: read(before) <= read(after) or other(after) != value}
 
     @property
@@ -159,6 +172,10 @@ def _read(random: Random) -> Read:
         lambda board: min(len(board.post), MOST),
         lambda board: board.desk[0].value if board.desk else 0,
         lambda board: int(board.post == board.desk),
+        lambda board: marked(board.post, index) if Cell(MOST, index) in board.post else 0,
+        lambda board: len(shared(board.post, sent(received(board.post, Cell(0, index)), Cell(1, index)))),
+        lambda board: len(shared(board.desk, board.post)),
+        lambda board: board.post[-1].value + 2 * (board.desk[:1] == (Cell(0, 0),)) if len(board.post) > 1 else 0,
         lambda board: sum(cell.mark for cell in received(board.post, Cell(1, 0))) % (MOST + 1),
     ]
     return random.choice(reads)

@@ -10,9 +10,10 @@ import pytest
 
 from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.fast.layout import Layout, ShapeError
+from tidegauge.spec.kernel.fast.questions import Itself
 from tidegauge.spec.kernel.fast.views import Run, changes, plain, view
-from tidegauge.spec.kernel.messages import MESSAGES, one_at_a_time
 from tidegauge.spec.kernel.parts import Part, Parts
+from tidegauge.spec.kernel.piecemeal import PIECEMEAL, one_at_a_time, question
 
 
 @attrs.frozen
@@ -36,7 +37,7 @@ class Shelf:
     items: tuple[Item, ...]
     top: Item
     notes: tuple[int, ...] = ()
-    orders: tuple[Item, ...] = attrs.field(default=(), metadata=MESSAGES)
+    orders: tuple[Item, ...] = attrs.field(default=(), metadata=PIECEMEAL)
 
 
 @one_at_a_time
@@ -47,6 +48,21 @@ def sent(orders: tuple[Item, ...], order: Item) -> tuple[Item, ...]:
 @one_at_a_time
 def received(orders: tuple[Item, ...], order: Item) -> tuple[Item, ...]:
     return tuple(each for each in orders if each != order)
+
+
+@question
+def large(orders: tuple[Item, ...], size: int) -> tuple[Item, ...]:
+    return tuple(each for each in orders if each.size > size)
+
+
+@question
+def new_in(before: tuple[Item, ...], after: tuple[Item, ...]) -> tuple[Item, ...]:
+    return tuple(each for each in after if each not in before)
+
+
+@question
+def first(orders: tuple[Item, ...]) -> Item:
+    return orders[0]
 
 
 ORDER, OTHER = Item(1, "a"), Item(2, "c")
@@ -60,7 +76,7 @@ def viewed() -> tuple[Layout, Run, Any]:
 
 
 def places(layout: Layout, run: Run) -> list[str]:
-    return [layout.places[word] if word < layout.words else "a presence" for word in run.words]
+    return [layout.places[word] if word < layout.words else "a finding" for word in run.words]
 
 
 @pytest.mark.parametrize(
@@ -77,11 +93,20 @@ def places(layout: Layout, run: Run) -> list[str]:
         (lambda s: s.top in {Item(2, "c")}, [".top.size", ".top.name", ".top.parts"]),
         (lambda s: Mark.of(s.items[1]).value, [".items[1].parts"]),
         (lambda s: s.notes or s.notes, [".notes"]),
-        (lambda s: ORDER in s.orders and ORDER in s.orders, ["a presence"]),
-        (lambda s: (OTHER in s.orders, ORDER not in s.orders), ["a presence", "a presence"]),
-        (lambda s: s.top in s.orders, [".top.size", ".top.name", ".top.parts", "a presence"]),
-        (lambda s: len(s.orders) and ORDER in s.orders, [".orders"]),
-        (lambda s: ORDER in received(s.orders, OTHER), [".orders"]),
+        (lambda s: ORDER in s.orders and ORDER in s.orders, ["a finding"]),
+        (lambda s: (OTHER in s.orders, ORDER not in s.orders), ["a finding", "a finding"]),
+        (lambda s: s.top in s.orders, [".top.size", ".top.name", ".top.parts", "a finding"]),
+        (lambda s: len(s.orders) and ORDER in s.orders, ["a finding", "a finding"]),
+        (lambda s: bool(s.orders) or [*s.orders], ["a finding"]),
+        (lambda s: [*s.orders] and len(s.orders), [".orders"]),
+        (lambda s: s.orders[0].name, ["a finding"]),
+        (lambda s: s.orders[:1] + s.orders[1:], ["a finding", "a finding"]),
+        (lambda s: large(s.orders, 0) == large(s.orders, 0), ["a finding"]),
+        (lambda s: new_in(s.orders, sent(s.orders, OTHER)), ["a finding"]),
+        (lambda s: new_in(s.orders, (ORDER, OTHER)), ["a finding"]),
+        (lambda s: sent(s.orders, OTHER) == sent(s.orders, OTHER), []),
+        (lambda s: sent(s.orders, OTHER) == s.orders, ["a finding"]),
+        (lambda s: ORDER in received(s.orders, OTHER), ["a finding"]),
         (lambda s: evolve(s, orders=sent(s.orders, OTHER)).top.size, [".top.size"]),
     ],
 )
@@ -123,6 +148,10 @@ def test_what_is_read_is_noted_once_in_its_order(look: Callable[[Shelf], object]
         lambda s: sent(received(s.orders, ORDER), s.top),
         lambda s: {s.orders: 1}[(ORDER,)],
         lambda s: evolve(s, orders=received(s.orders, ORDER)),
+        lambda s: [s.orders[0], s.orders[-1], s.orders[0:1], s.orders[::2]],
+        lambda s: large(sent(s.orders, Item(8, "x")), s.top.size),
+        lambda s: new_in(received(s.orders, ORDER), sent(s.orders, OTHER)),
+        lambda s: new_in(s.orders, s.items),
     ],
 )
 def test_a_view_behaves_as_what_it_is_a_view_of(look: Callable[[Shelf], object]) -> None:
@@ -146,7 +175,28 @@ def test_a_message_that_is_sent_or_received_is_a_change_of_the_others_whatever_t
     ((word, orders),) = found
     assert (layout.places[word], run.words) == (".orders", [])
     assert [message for _, message in orders.changes] == [OTHER, ORDER]
-    assert orders.after((ORDER, Item(9, "z"))) == (OTHER, Item(9, "z"))
+    assert Itself(orders.changes).after((ORDER, Item(9, "z"))) == (OTHER, Item(9, "z"))
+
+
+def test_a_question_that_raises_raises_where_it_is_asked_and_nowhere_else() -> None:
+    layout, _, shelf = viewed()
+    assert first(shelf.orders) == ORDER
+    layout.number(layout.places.index(".orders"), ())
+    empty = view(Run(layout, layout.encoded(evolve(SHELF, orders=()))), layout.root)
+    assert first(shelf.orders) == ORDER
+    with pytest.raises(IndexError):
+        first(empty.orders)
+    with pytest.raises(IndexError):
+        first(received(shelf.orders, ORDER))
+
+
+def test_the_finding_of_each_value_is_known_when_it_is_met() -> None:
+    layout, run, shelf = viewed()
+    assert large(shelf.orders, 5) == ()
+    (word,) = run.words
+    other = layout.encoded(evolve(SHELF, orders=(Item(9, "z"),)))
+    assert layout.questions.finding(other, word) == (Item(9, "z"),)
+    assert layout.questions.value(other, word) != layout.questions.value(run.row, word)
 
 
 def test_messages_that_stay_as_they_are_change_nothing() -> None:

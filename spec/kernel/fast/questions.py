@@ -1,0 +1,117 @@
+"""Questions as words of their own: what a rule asks of a word that it does not read.
+
+What it finds is a word that no row has, since it follows from one that rows have: whether a message is on its way,
+whether a perturbation may happen once more. Questions are numbered behind the words of rows. Each is asked of every
+value of its word as soon as there is one, so that compiled code has the finding by the value's number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from tidegauge.spec.kernel.fast.programs import FollowError
+
+__all__ = ["RAISES", "Itself", "Questions", "contains", "sliced"]
+
+RAISES: Final = object()
+"""The finding where the question raises an error."""
+_MOST: Final = 2**16 - 1
+"""Findings of a question, at most."""
+
+Changes = tuple[tuple[Callable[[Any, Any], Any], object], ...]
+
+
+@attrs.frozen
+class Itself:
+    """Among the arguments of a question: the word's value after changes, each a function with what it is given."""
+
+    changes: Changes = ()
+
+    def after(self, value: Any) -> Any:
+        for change, by in self.changes:
+            value = change(value, by)
+        return value
+
+
+class Questions:
+    """Questions by number, in arrays that the kernel looks at."""
+
+    def __init__(self, words: int) -> None:
+        self._words = words
+        self._numbers: dict[object, int] = {}
+        """By word, function and arguments."""
+        self._asked: list[tuple[Callable[..., Any], tuple[object, ...]]] = []
+        self._of: dict[int, list[int]] = {}
+        """By word: the questions asked of it."""
+        self._findings: list[list[object]] = []
+        """By question and number of the finding."""
+        self._finding_numbers: list[dict[object, int]] = []
+        self.words: npt.NDArray[np.int64] = np.zeros(8, np.int64)
+        """By question, counted from 0: the word that is asked."""
+        self.table: npt.NDArray[np.uint16] = np.zeros((8, 8), np.uint16)
+        """By question and the number of that word's value: the number of the finding."""
+
+    def met(self, word: int, number: int, value: object) -> None:
+        """Ask a new value of a word all that is asked of it."""
+        while number >= self.table.shape[1]:
+            self.table = np.concatenate([self.table, np.zeros_like(self.table)], axis=1)
+        for question in self._of.get(word, ()):
+            self.table[question, number] = self._finding(question, value)
+
+    def word(self, word: int, ask: Callable[..., Any], arguments: tuple[object, ...], values: Iterable[object]) -> int:
+        """The word that is what the question finds of a word, which has had these values."""
+        key = word, ask, arguments
+        found = self._numbers.get(key)
+        if found is None:
+            found = self._numbers[key] = len(self._numbers)
+            self._asked.append((ask, arguments))
+            self._findings.append([])
+            self._finding_numbers.append({})
+            self._of.setdefault(word, []).append(found)
+            if found == len(self.words):
+                self.words = np.concatenate([self.words, np.zeros_like(self.words)])
+                self.table = np.concatenate([self.table, np.zeros_like(self.table)])
+            self.words[found] = word
+            for number, value in enumerate(values):
+                self.table[found, number] = self._finding(found, value)
+        return self._words + found
+
+    def _finding(self, question: int, value: object) -> int:
+        """The number of the finding."""
+        ask, arguments = self._asked[question]
+        try:
+            finding = ask(*[each.after(value) if type(each) is Itself else each for each in arguments])
+        except Exception:
+            finding = RAISES
+        numbers = self._finding_numbers[question]
+        found = numbers.get(finding)
+        if found is None:
+            found = numbers[finding] = len(numbers)
+            self._findings[question].append(finding)
+            if found > _MOST:
+                raise FollowError(f"{ask.__name__} has more than {_MOST:,} findings")
+        return found
+
+    def finding(self, row: Any, word: int) -> Any:
+        """What a question, by its word, finds in a row; RAISES where it raises an error."""
+        return self._findings[word - self._words][self.value(row, word)]
+
+    def value(self, row: Any, word: int) -> int:
+        """What a word is in a row, be it one of the row's or a finding, by its number."""
+        if word < self._words:
+            return int(row[word])
+        question = word - self._words
+        return int(self.table[question, row[self.words[question]]])
+
+
+def contains(values: tuple[object, ...], value: object) -> bool:
+    return value in values
+
+
+def sliced(values: tuple[object, ...], start: int | None, stop: int | None, step: int | None) -> tuple[object, ...]:
+    return values[start:stop:step]
