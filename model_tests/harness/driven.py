@@ -25,6 +25,8 @@ from tidegauge.spec.replication.composed import Together
 
 OF_CLIENTS: Final = ("idempotence", "transactions")
 """Machines that lines of producers, and markers, are validated against."""
+OF_LOADS: Final = ("group-loading",)
+"""Machines whose properties are asked of every load: it goes on (`unread_logs`), and is what was written."""
 YES: Final = "yes"
 NO: Final = "–"
 
@@ -64,7 +66,9 @@ def driven() -> Iterator[Driven]:
             max(1, len(known.models)),
             len(machine.converges),
             registration.sides,
-            known.name in OF_CLIENTS or registration.follower is not None or set(machine.kinds) <= observed,
+            known.name in (*OF_CLIENTS, *OF_LOADS)
+            or registration.follower is not None
+            or set(machine.kinds) <= observed,
             "; ".join(dict.fromkeys(registration.unbound.values())),
         )
 

@@ -57,6 +57,7 @@ from tidegauge.model_tests.harness.simulation.settling import unsettled
 from tidegauge.model_tests.harness.simulation.simulated_member import NAME, REBALANCE_S, SESSION_S
 from tidegauge.model_tests.harness.simulation.simulation import first_of
 from tidegauge.model_tests.harness.simulation.slow_loads import SETTINGS, slow_loads
+from tidegauge.model_tests.harness.simulation.unread_logs import unread_logs
 from tidegauge.model_tests.harness.simulation.workload import CLIENT, TOPIC
 from tidegauge.model_tests.harness.validation.coordinated import ValidatedGroups, validate_group_coordinators
 
@@ -204,11 +205,11 @@ class SimulatedGroup:
 def simulate_group(options: GroupOptions, roles: CoordinatorRoles = CORRECT) -> SimulatedGroup:
     """Run it, with these classes as the coordinator of groups."""
     slowly = slow_loads(options.cluster.seed) if options.loads_slowly else nullcontext()
-    with coordinating(roles), slowly:
+    with coordinating(roles), slowly, unread_logs() as unread:
         campaign = run_deterministically(_run, options, seed=options.cluster.seed)
     operations, faults = campaign.recorder.history.operations(), dict(campaign.faults)
     seen = reached(campaign.recorder.history.rows(), campaign.trace, campaign.seen)
-    return SimulatedGroup(options, operations, faults, tuple(campaign.problems), seen, campaign.trace)
+    return SimulatedGroup(options, operations, faults, (*unread, *campaign.problems), seen, campaign.trace)
 
 
 class GroupCampaign:
