@@ -24,6 +24,7 @@ from __future__ import annotations
 import errno
 import os
 import random
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Final, TypeVar
@@ -118,6 +119,8 @@ class SimulatedFile:
         self._path = _normal(path)
         self._node = node
         self._boot = disk.boots
+        self._is_open = True
+        disk.open_files[self._path] += 1
 
     def _check(self) -> None:
         if self._boot != self._disk.boots or not self._disk.online:
@@ -159,7 +162,9 @@ class SimulatedFile:
         return SimulatedSync(self)
 
     def close(self) -> None:
-        pass
+        if self._is_open and self._boot == self._disk.boots and self._disk.online:
+            self._disk.open_files[self._path] -= 1
+        self._is_open = False
 
 
 class SimulatedSync:
@@ -208,6 +213,8 @@ class SimulatedDisk:
         """How many times it was switched on again."""
         self.syncs = 0
         """How many times a file was synced."""
+        self.open_files = Counter[str]()
+        """How often each file is open, by the path that it was opened by; a crash closes all."""
         self.sync_delay = 0.0
         """Seconds that work in the background waits, which is syncs: a crash meanwhile finds them not done."""
         self.waiting = 0
@@ -356,6 +363,7 @@ class SimulatedDisk:
         self._lost_syncs.clear()
         self._locks = set()
         self.online = False
+        self.open_files.clear()
 
     def _crash_directory(self, directory: _DirectoryNode, outcome: CrashOutcome) -> None:
         directory.crash(self._prefix(len(directory.journal), outcome))
@@ -408,6 +416,10 @@ class SimulatedDisk:
         """Bytes at the end of a file that a crash may take."""
         node = self._file(path)
         return len(node.content) - node.synced
+
+    def unsynced_names(self, path: str) -> frozenset[str]:
+        """The names in a directory that a crash may take, give back, or give to another file."""
+        return frozenset(name for names in self._directory(path).journal for name in names)
 
     def files(self) -> dict[str, bytes]:
         """Every file's bytes, by path."""

@@ -159,17 +159,20 @@ class LogReads:
         log_end_offset = segments.active.next_offset
         if not self._log_start_offset <= offset <= log_end_offset:
             raise OffsetOutOfRangeError(offset, self._log_start_offset, log_end_offset)
-        end = log_end_offset if end_offset is None else min(end_offset, log_end_offset)
+        limit = end = log_end_offset if end_offset is None else min(end_offset, log_end_offset)
         if offset >= end:
             return b""
         if self.damage:
             end = self.damage.readable_end(offset, end)
         try:
-            return segments.fetch(offset, max_bytes, end)
+            data = segments.fetch(offset, max_bytes, end)
         except CorruptLogError as error:
             if not self.examine(error):
                 raise
-        return self.fetch(offset, max_bytes, end_offset)
+            return self.fetch(offset, max_bytes, end_offset)
+        if end < limit and not len(data):  # a cleaner has left out all before the gap: who reads on would wait for ever
+            return self.fetch(end, max_bytes, end_offset)
+        return data
 
     def distrust(self, offset: int) -> None:
         """Look at the checksums of the segment with an offset when it is read next."""

@@ -337,7 +337,7 @@ class _Recovering:
         if not self._is_believed(segment, limit):
             segment = self._read(segment, waiting)
         self.segments.append(segment)
-        if self._known.may_have_gaps and waiting and segment.next_offset < waiting[0] <= self._flushed:
+        if waiting and segment.next_offset < waiting[0] and self._is_left_out(base, waiting[0]):
             start, segment.next_offset = segment.next_offset, waiting[0]
             log_event(LOGGER, logging.INFO, "gap of a compacted log", log=self._directory, start=start, end=waiting[0])
 
@@ -351,7 +351,14 @@ class _Recovering:
         if not known.clean_shutdown and limit > known.recovery_point:
             return False
         end = segment.load_closed(limit)
-        return end == limit or (known.may_have_gaps and end is not None and end < limit)
+        return end == limit or (end is not None and end < limit and self._is_left_out(segment.base_offset, limit))
+
+    def _is_left_out(self, base: int, limit: int) -> bool:
+        """Whether a segment may end before the next one begins, which is no farther away than one reaches.
+
+        Kafka's cleaner leaves such ones, and leaves out nothing that was not flushed.
+        """
+        return self._known.may_have_gaps and limit <= min(self._flushed, base + MAX_RELATIVE_OFFSET + 1)
 
     def _read(self, segment: Segment, waiting: list[int]) -> Segment:
         """Read a segment from its start; what is torn of it is cut, what is damaged becomes gaps."""
@@ -460,34 +467,34 @@ class _Recovering:
         if limit is not None and limit <= self._flushed:
             return limit
         start = self._start_from(end) if self._flushed == _ENDLESS else 0
-        return max(end, self._known_end(), start)
+        return max(end, self._known_end(end), start)
 
     def _start_from(self, end: int) -> int:
         """The log start that is written down; 0 if it is denied, or farther from where the log ends than one can be."""
         return self._start if self._start <= end + MAX_RELATIVE_OFFSET else 0
 
-    def _known_end(self) -> int:
-        """Up to where something besides the recovery point knows that the log was flushed.
+    def _known_end(self, end: int | None) -> int:
+        """Up to where something besides the recovery point knows that the log was flushed; None: it has no file.
 
         A clean stop flushes all. If its recovery point is lost, the high watermark tells of a lost end, and so does a
         snapshot of the producers. What is farther away than a segment reaches no file tells, be they of one mind.
         """
         flushed, committed = self._known_flushed, self._known.high_watermark
-        if self._flushed < _ENDLESS or committed > self.end_offset + MAX_RELATIVE_OFFSET:
+        if self._flushed < _ENDLESS or committed > (end or 0) + MAX_RELATIVE_OFFSET:
             committed = min(committed, flushed)
-        reach = self.end_offset + MAX_RELATIVE_OFFSET if self.segments else _ENDLESS
+        reach = _ENDLESS if end is None else end + MAX_RELATIVE_OFFSET
         told = [committed, *(self._snapshots if self._flushed == _ENDLESS else ())]
         files = (*self._snapshots, *self._bases)
         log_start = self._known.log_start_offset
         known = (*files, log_start) if log_start <= reach else files
-        told.append(self._borne_out(reach))
+        told.append(self._borne_out(end or 0, reach))
         known_end = [offset for offset in told if offset <= reach] + [offset for offset in known if offset <= flushed]
         return max(known_end, default=0)
 
-    def _borne_out(self, reach: int) -> int:
+    def _borne_out(self, end: int, reach: int) -> int:
         """How far a log start bears out that the log went: to a recovery point before it, or to itself without one."""
         if self._flushed == _ENDLESS:
-            return self._start_from(self.end_offset)
+            return self._start_from(end)
         point = self._known.recovery_point
         return point if point <= min(self._known.log_start_offset, reach) else 0
 
@@ -496,7 +503,7 @@ class _Recovering:
         end = self.end_offset
         if end == self._flushed >= self._known.high_watermark:
             return  # where it was flushed up to: nothing is known beyond that
-        known_end = self._known_end()
+        known_end = self._known_end(end if self.segments else None)
         if known_end > end:
             if self.segments:
                 self.segments[-1].next_offset = known_end
@@ -542,7 +549,7 @@ class _Recovering:
                 logging.ERROR,
                 "log end in doubt",
                 log=self._directory,
-                log_end=end,
+                log_end=max(end, self._end_without_files),
                 recovery_point=point,
                 why=f"the log was closed, and {why}" if was_closed else why,
                 next="if there were more records, they are fetched from the leader; without another replica they are "

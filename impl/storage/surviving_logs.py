@@ -11,9 +11,10 @@ from tidegauge.impl.ports.disk import Disk
 from tidegauge.impl.records.batches import RecordError, checked_header
 from tidegauge.impl.storage import checkpoints
 from tidegauge.impl.storage.log_directory import CLEAN_SHUTDOWN
+from tidegauge.impl.storage.log_names import LogNames
 from tidegauge.impl.storage.moving_logs import MovingLogs, successors
 from tidegauge.impl.storage.partition_directory import partition_of
-from tidegauge.impl.storage.segment_names import LOG_SUFFIX
+from tidegauge.impl.storage.segment_names import LOG_SUFFIX, file_name
 
 if TYPE_CHECKING:
     from tidegauge.impl.ports.simulated_disk import SimulatedDisk
@@ -33,17 +34,17 @@ def unsynced_bytes_below(
     for (topic, index), end_offset in keep.items():
         directory, name = there.get((topic, index), (directories[0], f"{topic}-{index}"))
         path = f"{directory}/{name}"
-        names = [name for name in disk.list_directory(path) if name.endswith(LOG_SUFFIX)]
         reached = 0
-        for name in sorted(names):
-            if (base_offset := int(name.removesuffix(LOG_SUFFIX))) <= end_offset:
+        for base_offset in _base_offsets(disk, path):
+            if base_offset <= end_offset:
                 reached = max(reached, base_offset)
-            content = disk.files()[f"{path}/{name}"]
+            file = f"{path}/{file_name(base_offset, LOG_SUFFIX)}"
+            content = disk.files()[file]
             position, reached = _position(content, end_offset, reached)
-            synced = len(content) - disk.unsynced(f"{path}/{name}")
+            synced = len(content) - disk.unsynced(file)
             if position < synced:
                 raise ValueError(f"{topic}-{index} is synced beyond offset {end_offset}: a crash cannot lose that")
-            kept[f"{path}/{name}"] = position - synced
+            kept[file] = position - synced
         if reached != end_offset:
             raise ValueError(f"{topic}-{index} cannot keep up to {end_offset}: the batches there end at {reached}")
     return kept
@@ -110,7 +111,8 @@ def survivors(disk: Disk, directories: Sequence[str]) -> Survivors:
         written = checkpoints.read_offsets(disk, directory, checkpoints.LOG_START_OFFSET_CHECKPOINT)
         known = checkpoints.read_offsets(disk, directory, checkpoints.HIGH_WATERMARK_CHECKPOINT)
         for key in [key for key, (where, _) in logs.items() if where == directory]:
-            starts[key] = max(_base_offset(disk, f"{directory}/{logs[key][1]}"), written.get(key, 0))
+            first = next(iter(_base_offsets(disk, f"{directory}/{logs[key][1]}")), 0)
+            starts[key] = max(first, written.get(key, 0))
             high_watermarks[key] = known.get(key, 0)
     ends = surviving_end_offsets(disk, directories)
     return Survivors(ends, _beyond_0(starts), _beyond_0(high_watermarks), _noted(disk, directories))
@@ -127,22 +129,18 @@ def _beyond_0(offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int
     return {key: offset for key, offset in sorted(offsets.items()) if offset}
 
 
-def _base_offset(disk: Disk, path: str) -> int:
-    """The name of a log's first segment."""
-    names = [name for name in disk.list_directory(path) if name.endswith(LOG_SUFFIX)]
-    return int(min(names).removesuffix(LOG_SUFFIX)) if names else 0
+def _base_offsets(disk: Disk, path: str) -> Sequence[int]:
+    """The offsets that a log's segments are named after, in order."""
+    return LogNames(disk.list_directory(path)).bases
 
 
 def _end_offset(disk: Disk, path: str) -> int:
     reached: int | None = None
-    for name in sorted(disk.list_directory(path)):
-        if not name.endswith(LOG_SUFFIX):
-            continue
-        base_offset = int(name.removesuffix(LOG_SUFFIX))
+    for base_offset in _base_offsets(disk, path):
         if reached is not None and base_offset != reached:
             break
         reached = base_offset
-        file = disk.open(f"{path}/{name}")
+        file = disk.open(f"{path}/{file_name(base_offset, LOG_SUFFIX)}")
         try:
             position, reached = _position(file.read(0, file.size), 1 << 62, reached)
             whole = position == file.size

@@ -6,8 +6,9 @@ of the mutant's room. A part is a function of its name: its seeds are in it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
+from types import MappingProxyType
 from typing import Final
 
 import attrs
@@ -26,6 +27,8 @@ FORBIDDEN_SHARE: Final = 0.25
 """Of the actions of a walk, those before which something is attempted that the specification forbids."""
 WALKS: Final = 10
 """Of one machine in one part; a round has so many turns of them on cores, and one on a cluster."""
+MORE_WALKS: Final[Mapping[str, int]] = MappingProxyType({"recovery": 40})
+"""The same, of a machine whose walks are cheap, and whose rules ask for many things to come together."""
 CORES_TURNS: Final = 3
 CLUSTER_WALKS: Final = 4
 """Of one machine in one part."""
@@ -74,7 +77,7 @@ def lockstep_parts(rounds: int) -> Iterator[Part]:
     """Walks of every machine, in turns: a few of each, then more."""
     for turn in range(CORES_TURNS * rounds):
         for one in _bound_to(Side.CORES):
-            yield _walks(one.machine, Side.CORES, WALKS, turn)
+            yield _walks(one.machine, Side.CORES, MORE_WALKS.get(one.machine, WALKS), turn)
         yield _walks("replication", Side.CORES, WALKS, turn, stored=True)
     for turn in range(rounds):
         for one in _bound_to(Side.CLUSTER):

@@ -52,7 +52,7 @@ FALSE: Final[Mapping[str, int]] = {
     "offsets": 281,
     "compaction": 482,
     "transactional-compaction": 444,
-    "recovery": 164,
+    "recovery": 173,
     "lag": 37,
     "administration": 164,
     "authentication": 240,

@@ -22,6 +22,7 @@ from tidegauge.model_tests.spec.lag import test_lag
 from tidegauge.model_tests.spec.membership import rule_mutants as membership_mutants
 from tidegauge.model_tests.spec.membership import test_membership, test_moves, test_placement, test_succession
 from tidegauge.model_tests.spec.offsets import test_offsets
+from tidegauge.model_tests.spec.recovery import rule_mutants as recovery_mutants
 from tidegauge.model_tests.spec.recovery import test_recovery
 from tidegauge.model_tests.spec.replication import rule_mutants as replication_mutants
 from tidegauge.model_tests.spec.replication import test_convergence, test_rule_mutants
@@ -125,6 +126,7 @@ TABLES: Final[Mapping[str, set[str]]] = {
     "administration": {mutant.violates for mutant in administration_mutants.MUTANTS},
     "membership": {mutant.violates for mutant in membership_mutants.MUTANTS},
     "consumer-groups": {name for one in consumer_mutants.MUTANTS for name in (one.violates, *one.also)},
+    "recovery": {mutant.violates for mutant in recovery_mutants.MUTANTS},
 }
 """Tables that a test goes through row by row."""
 BASES: Final[Mapping[type[Machine[Any]], tuple[str, ...]]] = {

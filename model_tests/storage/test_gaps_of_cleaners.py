@@ -6,8 +6,9 @@ import pytest
 
 from tidegauge.impl.ports.simulated_disk import SimulatedDisk
 from tidegauge.impl.records.payload import decode_batches
+from tidegauge.impl.storage.errors import DamagedLogError
 from tidegauge.impl.storage.log import Log
-from tidegauge.impl.storage.segment_names import SNAPSHOT_SUFFIX, file_name
+from tidegauge.impl.storage.segment_names import LOG_SUFFIX, SNAPSHOT_SUFFIX, file_name
 from tidegauge.model_tests.storage.test_damage import (
     ACTIVE,
     CLOSED,
@@ -129,3 +130,26 @@ def test_a_batch_may_leap_over_a_recovery_point_that_nothing_bears_out() -> None
     log = opened(disk, 10**15)
     assert log.recovery.is_point_rejected
     assert found(log) == without(9, 10)
+
+
+def test_who_reads_what_a_cleaner_has_left_out_before_damage_is_told_of_it() -> None:
+    """The reader has all that is left before, and waited for ever: nothing was there up to the damage."""
+    disk = cleaned(2)
+    flip(disk, ACTIVE, 0, FIELDS["value"])
+    log = opened(disk)
+    assert [(gap.start, gap.end) for gap in log.damage.gaps] == [(8, 9)]
+    assert log.read(6, 1, 8) == b""
+    for offset in (6, 7):
+        with pytest.raises(DamagedLogError) as told:
+            log.read(offset, 1)
+        assert (told.value.start, told.value.end) == (8, 9)
+
+
+@pytest.mark.parametrize(("point", "made_up"), [(END, END + 3), (END, END + (1 << 40)), (0, END + (1 << 40))])
+@pytest.mark.parametrize("content", [b"", b"nothing" * 30], ids=["empty", "garbage"])
+def test_no_file_that_the_disk_has_made_up_has_a_log_go_on_there(content: bytes, point: int, made_up: int) -> None:
+    """Where a cleaner was a file may end before the next one begins: not beyond what was flushed, nor that far away."""
+    disk = cleaned(2)
+    disk.open(f"{DIRECTORY}/{file_name(made_up, LOG_SUFFIX)}", create=True).append(content)
+    log = opened(disk, point, all_=False)
+    assert (log.log_end_offset, found(log)) == (END, without(6, 7))

@@ -271,3 +271,20 @@ def test_a_damaged_note_of_a_clean_stop_says_no_epoch(text: str) -> None:
     disk.remove(f"data/{CLEAN_SHUTDOWN}")
     disk.open(f"data/{CLEAN_SHUTDOWN}", create=True).append(text.encode())
     assert opened_directory(disk).stopped_cleanly_in == -1
+
+
+@pytest.mark.parametrize("files", [1, 3], ids=["one file", "three files"])
+def test_a_snapshot_that_is_named_after_an_offset_far_away_tells_no_end(files: int) -> None:
+    """The log went on there where it had one file, which ended in damage."""
+    disk = written()
+    for number in range(files, 3):
+        for suffix in (LOG_SUFFIX, SNAPSHOT_SUFFIX):
+            disk.remove(f"{DIRECTORY}/{file_name(BATCHES_A_SEGMENT * number, suffix)}")
+    if files == 1:
+        disk.remove(f"{DIRECTORY}/{file_name(END, SNAPSHOT_SUFFIX)}")
+    last = f"{DIRECTORY}/{file_name(BATCHES_A_SEGMENT * (files - 1), LOG_SUFFIX)}"
+    flip(disk, last, 3, FIELDS["value"])
+    disk.open(f"{DIRECTORY}/{file_name(1 << 40, SNAPSHOT_SUFFIX)}", create=True).append(b"of no producers")
+    end = BATCHES_A_SEGMENT * files
+    log = opened(disk, recovery_point=0, high_watermark=end)
+    assert (log.log_end_offset, readable(log)) == (end, list(range(end - 1)))

@@ -47,6 +47,15 @@ def test_what_follows_a_loss_is_lost_as_well(lost: int | None, kept: int) -> Non
     assert reopened(disk).log_end_offset == kept
 
 
+def test_a_file_that_is_named_like_a_segment_and_is_none_is_no_part_of_a_log() -> None:
+    """Its name was taken for an offset, and nothing was told of the log."""
+    disk, log = two_segments()
+    disk.open("d/t-0/notes.log", create=True).append(b"of somebody")
+    assert unsynced_bytes_below(disk, ["d"], {("t", 0): 2}).keys() == {FIRST, SECOND}
+    log.abandon()
+    assert survivors(disk, ["d"]) == Survivors({("t", 0): 3}, {}, {})
+
+
 def test_a_high_watermark_is_told_where_its_log_is() -> None:
     """A checkpoint may remember a log that is in another directory now; the one beside the log counts."""
     disk, log = two_segments()

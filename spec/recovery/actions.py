@@ -114,6 +114,17 @@ class Spoil(Action):
 
 
 @attrs.frozen
+class Meet(Action):
+    """A batch of an open log is damaged, and a reader who looks at its checksum meets that."""
+
+    fair: ClassVar[bool] = False
+
+    base: int
+    number: int
+    rot: Rot
+
+
+@attrs.frozen
 class LoseSegment(Action):
     """The files of a segment are gone, but for the snapshot of the producers."""
 
@@ -130,6 +141,13 @@ class MakeUp(Action):
 
     base: int
     is_empty: bool
+
+
+@attrs.frozen
+class MakeUpSnapshot(Action):
+    """There is a snapshot of producers that is named after an offset that no log has."""
+
+    fair: ClassVar[bool] = False
 
 
 @attrs.frozen
@@ -172,6 +190,13 @@ class SpoilStart(Action):
 
 
 @attrs.frozen
+class SpoilHighWatermark(Action):
+    """The high watermark that was written down is one that no log has."""
+
+    fair: ClassVar[bool] = False
+
+
+@attrs.frozen
 class LoseStart(Action):
     """The log start that was written down is gone."""
 
@@ -189,11 +214,13 @@ DAMAGE = (
     Spoil,
     LoseSegment,
     MakeUp,
+    MakeUpSnapshot,
     LoseEpochs,
     LosePoint,
     LowerPoint,
     SpoilPoint,
     SpoilStart,
+    SpoilHighWatermark,
     LoseStart,
     SpoilEpochs,
 )

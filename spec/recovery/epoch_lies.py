@@ -30,12 +30,12 @@ class SpoilEpochs(Action):
 
 def lie_guard(state: State, lie: Lie) -> str:
     """The file has to be the log's, as a clean stop leaves it, and the log without damage; "" where nothing is."""
-    if not state.is_clean or state.damages or state.noted < 0:
+    if not (state.is_clean and state.is_sound) or state.has_begun or state.noted < 0:
         return "it is not known what the file has"
     batches = [batch for segment in state.segments for batch in segment.batches]
     told = {
         Lie.BEYOND: True,
-        Lie.LARGER: len(batches) > 1 and batches[-2].epoch == batches[-1].epoch,
+        Lie.LARGER: len(batches) > 1 and batches[-2].epoch == batches[-1].epoch and batches[-1].end == state.end,
         Lie.SMALLER: any(batch.start <= state.noted < batch.end and batch.epoch > 0 for batch in batches),
     }[lie]
     return "" if told else "the log has no batch that contradicts it"

@@ -35,17 +35,21 @@ from tidegauge.spec.recovery.actions import (
     LoseStart,
     LowerPoint,
     MakeUp,
+    MakeUpSnapshot,
+    Meet,
     NoteHighWatermark,
     Open,
     Repair,
     Roll,
     Spoil,
+    SpoilHighWatermark,
     SpoilPoint,
     SpoilStart,
     StartAnew,
     StartAt,
     Truncate,
 )
+from tidegauge.spec.recovery.elsewhere import BeginEpoch, LeaveOut, done_elsewhere, elsewhere_guard, left_out
 from tidegauge.spec.recovery.epoch_lies import Lie, SpoilEpochs, lie_guard
 from tidegauge.spec.recovery.properties import Properties
 from tidegauge.spec.recovery.replacing import Interrupt, interruption_guard, interruptions
@@ -65,11 +69,21 @@ def _is_there(state: State, action: Action) -> bool:
             return kept <= len(state.segments[file].batches) - state.segments[file].synced
         case LoseSegment(base):
             return any(one.base == base for one in state.segments)
-        case Spoil(base, number):
+        case Spoil(base, number) | Meet(base, number):
             return any(one.base == base and number < len(one.batches) for one in state.segments)
         case MakeUp(base):
-            return base <= state.end + 1
+            return base <= state.end + 1 or base == FAR
     return True
+
+
+def _goes_far(action: Action) -> bool:
+    """Whether it makes up an offset that no log has; points and starts that are such ones are in every model."""
+    match action:
+        case MakeUp(base):
+            return base == FAR
+        case Spoil(_, _, rot):
+            return rot is Rot.FAR
+    return isinstance(action, (MakeUpSnapshot, SpoilHighWatermark))
 
 
 @attrs.frozen
@@ -89,7 +103,10 @@ class Recovery(Properties, Machine[State]):
         Crash,
         Open,
         *DAMAGE,
+        Meet,
         Interrupt,
+        LeaveOut,
+        BeginEpoch,
     )
 
     max_appends: int = 3
@@ -101,6 +118,12 @@ class Recovery(Properties, Machine[State]):
     """Whether a file of leader epochs may have others than the log's."""
     starts_anew: bool = False
     """Whether a log may start anew where its leader's does; each time counts as an append."""
+    was_elsewhere: bool = False
+    """Whether Kafka's own brokers have the log at times."""
+    goes_far: bool = False
+    """Whether base offsets, names and the high watermark may become offsets that no log has."""
+    reads_on: bool = False
+    """Whether the disk damages an open log as well, and a reader meets that."""
 
     def initial(self) -> Iterable[State]:
         return (State(),)
@@ -114,11 +137,15 @@ class Recovery(Properties, Machine[State]):
             yield from (LoseEpochs(False), LoseEpochs(True), LosePoint(), SpoilPoint(), SpoilStart())
             yield LoseStart()
             yield from (LowerPoint(offset) for offset in range(1, state.end))
+            rots = [rot for rot in Rot if self.goes_far or rot is not Rot.FAR]
             for segment in state.segments:
                 yield LoseSegment(segment.base)
-                yield from (Spoil(segment.base, number, rot) for number in range(len(segment.batches)) for rot in Rot)
-            yield from (MakeUp(base, is_empty) for base in range(state.end + 2) for is_empty in (False, True))
+                yield from (Spoil(segment.base, number, rot) for number in range(len(segment.batches)) for rot in rots)
+            far = (FAR,) if self.goes_far else ()
+            yield from (MakeUp(base, is_empty) for base in (*range(state.end + 2), *far) for is_empty in (False, True))
+            yield from (MakeUpSnapshot(), SpoilHighWatermark()) if self.goes_far else ()
             yield from (SpoilEpochs(lie) for lie in Lie if self.lies)
+            yield from done_elsewhere(state) if self.was_elsewhere else ()
             return
         yield from (Append(records, new) for records in (1, 2) for new in (False, True))
         yield from (Roll(), Flush(False), Flush(True), NoteHighWatermark(), Repair(), Close())
@@ -127,15 +154,21 @@ class Recovery(Properties, Machine[State]):
                 yield from (StartAt(batch.start), StartAt(batch.end), Truncate(batch.start))
         yield from (StartAnew(state.end + 1, knows) for knows in (False, True) if self.starts_anew)
         yield from interruptions(state) if self.replaces else ()
+        if self.reads_on:
+            for segment in state.segments:
+                for number in range(len(segment.batches)):
+                    yield from (Meet(segment.base, number, rot) for rot in (Rot.CONTENT, Rot.LENGTH))
         for file, segment in enumerate(state.segments):
             for kept in range(len(segment.batches) - segment.synced + 1):
                 yield from (Crash(file, kept, torn, first) for torn in (False, True) for first in (False, True))
 
     def guard(self, state: State, action: Action) -> str:
         """Why the action cannot happen; "" when it can."""
-        if isinstance(action, (Open, *DAMAGE)):
+        if isinstance(action, (Open, LeaveOut, BeginEpoch, *DAMAGE)):
             if state.is_open:
                 return "the log is open"
+            if isinstance(action, (LeaveOut, BeginEpoch)):
+                return elsewhere_guard(state, action) if self.was_elsewhere else "no other broker has the log"
             if isinstance(action, DAMAGE):
                 if state.damages >= self.max_damages or not state.segments:
                     return "enough damage, or nothing that could be damaged"
@@ -145,7 +178,7 @@ class Recovery(Properties, Machine[State]):
             return self._open_guard(state, action)
         if not state.is_open:
             return "the log is closed"
-        if isinstance(action, (StartAt, Truncate, Crash)) and not _is_there(state, action):
+        if isinstance(action, (StartAt, Truncate, Meet, Crash)) and not _is_there(state, action):
             return "the log has no such batch"
         match action:
             case Append() if state.appended >= self.max_appends:
@@ -160,10 +193,18 @@ class Recovery(Properties, Machine[State]):
                 return "the log does not start later then"
             case StartAnew() if not self.starts_anew or state.appended >= self.max_appends:
                 return "enough has started anew"
-            case StartAt() | Truncate() | StartAnew() if state.gaps:
+            case StartAt(offset) if state.gaps:
+                return self._giving_up_guard(state, offset)
+            case Truncate() | StartAnew() if state.gaps:
                 return "a damaged log is repaired first"
+            case Truncate(offset) if any(b.end == offset and b.rot for one in state.segments for b in one.batches):
+                return "what tells the damage before it would be gone"
             case Truncate(offset) if not state.start <= offset:
                 return "the log starts later"
+            case Truncate(offset) if any(end == offset for _, end in state.left_out):
+                return "a log that is cut behind what was left out gets batches without records there"
+            case Meet():
+                return self._meeting_guard(state, action) if self.reads_on else "nobody reads on"
             case Repair() if not state.gaps:
                 return "nothing is damaged"
             case Crash() | Interrupt() if state.crashes >= self.max_crashes:
@@ -174,6 +215,26 @@ class Recovery(Properties, Machine[State]):
                 return self._crash_guard(state, file, kept, torn=torn, first=first)
             case _ if not isinstance(action, self.action_types):
                 raise NotImplementedError(action)
+        return ""
+
+    def _giving_up_guard(self, state: State, offset: int) -> str:
+        """A damaged log may start behind damage, or with a batch that is served."""
+        if not self.reads_on or not any(offset in (batch.start, batch.end) for batch in state.served):
+            return "a damaged log is repaired first"
+        is_inside = any(start <= offset < end for start, end in state.gaps)
+        return "it would start in what is damaged" if is_inside else ""
+
+    def _meeting_guard(self, state: State, action: Meet) -> str:
+        segment = next(one for one in state.segments if one.base == action.base)
+        batch = segment.batches[action.number]
+        if state.damages >= self.max_damages or action.rot not in (Rot.CONTENT, Rot.LENGTH):
+            return "enough damage, or none that its reader meets"
+        if batch.rot is not None or batch.end <= state.start or state.is_refused(batch):
+            return "nobody reads it"
+        if any(one.rot is not None and not one.rot.is_seen_alone for one in segment.batches):
+            return "nothing would tell the damage before it"
+        if not segment.torn and any(start == segment.end for start, _ in state.gaps):
+            return "where its file ends only the process knows that has read it"
         return ""
 
     def _crash_guard(self, state: State, file: int, kept: int, *, torn: bool, first: bool) -> str:
@@ -189,13 +250,20 @@ class Recovery(Properties, Machine[State]):
         made_up = any(segment.is_stray for segment in state.segments)
         spoilt = state.has_note or made_up or any(b.rot is not None for one in state.segments for b in one.batches)
         is_lost = FAR in (state.point, state.start)
-        if state.replacing is not None:
-            return "the files of a replacement are not damaged as well"
-        if isinstance(action, (Spoil, LoseSegment, MakeUp)) and is_lost:
+        is_far = FAR in (state.high_watermark, *state.snapshots, *(one.base for one in state.segments))
+        if state.replacing is not None or (state.has_begun and state.is_clean):
+            return "the files of a replacement, or an epoch without records, are not damaged as well"
+        if isinstance(action, (SpoilPoint, SpoilStart)) and is_far:
+            return "two that say the same would be believed"
+        if isinstance(action, (Spoil, LoseSegment, MakeUp, MakeUpSnapshot, SpoilHighWatermark)) and is_lost:
             return "what tells damage from a torn tail is damaged"
         if isinstance(action, (Spoil, LoseSegment)) and state.is_contradicted:
             return "what contradicts the file of leader epochs would be damaged as well"
+        if not self.goes_far and _goes_far(action):
+            return "nothing goes so far"
         match action:
+            case LoseSegment() if FAR in state.snapshots and len(state.segments) == 1:
+                return "a snapshot that somebody has made up would be all that is left"
             case LoseSegment() if made_up:
                 return "a file that somebody has made up would be all that is left"
             case LoseSegment(base) if state.is_clean and 0 < state.point < state.flushed:
@@ -220,7 +288,13 @@ class Recovery(Properties, Machine[State]):
             case MakeUp(base, _):
                 taken = any(segment.base == base for segment in state.segments)
                 damaged = any(one.torn or any(b.rot for b in one.batches) for one in state.segments)
+                if any(one.base < base < one.end for one in state.segments) and state.left_out:
+                    return "which of two files is right nothing tells where a cleaner was"
                 return "there is such a file, or damage" if taken or damaged or made_up else ""
+            case MakeUpSnapshot() if FAR in state.snapshots:
+                return "there is one"
+            case SpoilHighWatermark() if state.high_watermark == FAR:
+                return "it is spoilt"
             case LoseEpochs() if state.noted in (NO_FILE, UNREADABLE):
                 return "there is none"
             case LosePoint() if not state.point:
@@ -250,8 +324,16 @@ class Recovery(Properties, Machine[State]):
         if guard := self.guard(state, action):
             raise NotEnabled(action, guard)
         if isinstance(action, DAMAGE):
-            return self._damaged(evolve(state, damages=state.damages + 1), action)
+            is_hit = self.lies or self.was_elsewhere
+            return self._damaged(evolve(state, damages=state.damages + 1, is_hit=is_hit), action)
+        if isinstance(action, LeaveOut):
+            return left_out(state, action)
         match action:
+            case BeginEpoch():
+                return evolve(state, has_begun=True)
+            case Meet(base, number, rot):
+                spoilt = self._damaged(evolve(state, damages=state.damages + 1), Spoil(base, number, rot))
+                return self.met_again(spoilt, base)
             case Open(reads_all):
                 return self.opened(state, reads_all=reads_all)
             case Append(records, by_new_leader):
@@ -308,13 +390,15 @@ class Recovery(Properties, Machine[State]):
         if state.flushed < offset:
             state = self._flushed(state)
         segments = state.segments
-        while len(segments) > 1 and segments[0].end <= offset:
+        while len(segments) > 1 and segments[1].base <= offset:
             segments = segments[1:]
         first = state.first_epoch
         if NO_EPOCHS < first < offset:
             first = offset - 1
         snapshots = frozenset(one for one in state.snapshots if one >= segments[0].base)
-        started = evolve(state, segments=segments, start=offset, first_epoch=first, snapshots=snapshots)
+        gaps = tuple(gap for gap in state.gaps if gap[1] > offset)
+        started = evolve(state, segments=segments, start=offset, first_epoch=first, snapshots=snapshots, gaps=gaps)
+        started = evolve(started, has_note=bool(gaps))
         return evolve(started, noted=started.written_epochs, written=offset)
 
     def _truncated(self, state: State, offset: int) -> State:
@@ -324,8 +408,8 @@ class Recovery(Properties, Machine[State]):
         first = state.first_epoch if state.first_epoch < offset else NO_EPOCHS
         noted = state.noted if state.first_epoch == NO_EPOCHS else first
         snapshots = frozenset(one for one in state.snapshots if state.start < one <= offset)
-        point = min(state.point, offset)
-        cut = evolve(state, segments=tuple(kept), end=offset, first_epoch=first, noted=noted, point=point)
+        point, out = min(state.point, offset), tuple(one for one in state.left_out if one[1] <= offset)
+        cut = evolve(state, segments=tuple(kept), end=offset, first_epoch=first, noted=noted, point=point, left_out=out)
         return evolve(self._flushed(cut), snapshots=snapshots, written=self.written_start(cut, state.written))
 
     def _repaired(self, state: State) -> State:
@@ -347,6 +431,7 @@ class Recovery(Properties, Machine[State]):
     def _anew(self, state: State, offset: int, epoch: int) -> State:
         """The log is empty and starts there; `epoch`: where that of the record before begins, if it is known."""
         anew = evolve(state, segments=(Segment(offset),), start=offset, end=offset, first_epoch=epoch, noted=epoch)
+        anew = evolve(anew, left_out=())
         written = self.written_start(anew, min(state.written, offset))
         return evolve(self._flushed(anew), snapshots=frozenset(), written=written)
 
@@ -378,6 +463,10 @@ class Recovery(Properties, Machine[State]):
             case MakeUp(base, is_empty):
                 made = Segment(base, torn=not is_empty, is_stray=True)
                 return evolve(state, segments=tuple(sorted((*state.segments, made), key=lambda one: one.base)))
+            case MakeUpSnapshot():
+                return evolve(state, snapshots=state.snapshots | {FAR})
+            case SpoilHighWatermark():
+                return evolve(state, high_watermark=FAR)
             case LoseEpochs(is_there):
                 return evolve(state, noted=UNREADABLE if is_there else NO_FILE)
             case LosePoint():
@@ -391,3 +480,9 @@ class Recovery(Properties, Machine[State]):
             case SpoilEpochs():
                 return evolve(state, is_contradicted=True)
         return evolve(state, start=FAR)
+
+
+def enabled_of_class(machine: Recovery, state: State, kind: type[Action]) -> Iterator[Action]:
+    """The enabled actions of one class."""
+    candidates = machine._candidates(state)
+    return (action for action in candidates if isinstance(action, kind) and not machine.guard(state, action))

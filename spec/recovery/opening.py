@@ -12,10 +12,9 @@ from collections.abc import Iterator
 import attrs
 
 from tidegauge.spec.kernel.evolving import evolve
-from tidegauge.spec.recovery.actions import FAR
 from tidegauge.spec.recovery.reading import Damaged, Rules
 from tidegauge.spec.recovery.replacing import Replacements
-from tidegauge.spec.recovery.state import ENDLESS, NO_EPOCHS, NO_FILE, UNREADABLE, Batch, Gap, Segment, State
+from tidegauge.spec.recovery.state import ENDLESS, NO_EPOCHS, NO_FILE, REACH, UNREADABLE, Batch, Gap, Segment, State
 
 
 @attrs.define
@@ -29,11 +28,25 @@ class Taken:
     end: int = 0
     is_rejected: bool = False
     ends_in_damage: bool = False
-    is_cut: bool = False
+    cut_at: list[int] = attrs.field(factory=list)
+    """Where the log ends since a torn tail was cut."""
+    strays: list[int] = attrs.field(factory=list)
+    """Where files begin that are set aside."""
+    unsure_ends: list[int] = attrs.field(factory=list)
+    """Where files end that end in damage, and may have held more."""
+    passed: list[Gap] = attrs.field(factory=list)
+    """What a cleaner has left out between two files, of which the first one is read."""
+    has_left_out: bool = False
+    """Whether it has left out anything there, read or not."""
 
     def leave(self, batches: tuple[Batch, ...]) -> None:
         """Keep them in other files."""
         self.aside.update(batch.start for batch in batches if batch.rot is None)
+
+    def set_aside(self, segment: Segment) -> None:
+        """Its file gets another name."""
+        self.strays.append(segment.base)
+        self.leave(segment.batches)
 
     def add_gap(self, start: int, end: int) -> None:
         if start < end:
@@ -58,7 +71,7 @@ class Opening(Rules, Replacements):
         end, first = max(taken.end, segments[-1].base), segments[0].base
         start = self.believed_start(state, first, end)
         gaps = [gap for gap in gaps if gap[1] > start or gap[0] < first]
-        gaps = sorted({*gaps, *self.met(segments, start, gaps)})
+        gaps = sorted({*gaps, *self.met(segments, start, end, gaps)})
         told = state.start if state.start <= start else 0
         in_doubt = bool(taken.segments) and first > told and self.is_start_unknown(state, first)
         in_doubt &= all(gap[0] >= first for gap in gaps)
@@ -79,6 +92,9 @@ class Opening(Rules, Replacements):
             snapshots=self.kept_snapshots(state, segments, start, end),
             is_clean=False,
             is_contradicted=state.is_contradicted and not reads_all,
+            has_begun=False,
+            is_hit=False,
+            left_out=tuple(one for one in state.left_out if one[0] < end),
             has_note=self.is_noted(gaps),
             was_rejected=was_rejected,
             ends_in_damage=taken.ends_in_damage,
@@ -90,29 +106,35 @@ class Opening(Rules, Replacements):
 
     def taken_in(self, state: State, point: int, *, reads_all: bool) -> Taken:
         """The segments that belong to the log, with what of them is damaged."""
-        flushed = ENDLESS if state.is_clean and not point else self.known_flushed(state, point)
+        flushed = self.flushed_up_to(state, point)
         taken = Taken([], [], set(), max(state.noted, NO_EPOCHS))
         waiting = list(state.segments)
         known_start = None if state.noted < 0 else state.noted
         if known_start is not None:
             while len(waiting) > 1 and self.is_early_stray(state, waiting[0], waiting[1].base):
-                taken.leave(waiting.pop(0).batches)
+                taken.set_aside(waiting.pop(0))
             if waiting and known_start + 1 < waiting[0].base:
                 taken.add_gap(known_start + 1 if known_start else 0, waiting[0].base)
         while waiting:
             segment = waiting.pop(0)
             if not self.belongs(taken, segment, flushed):
-                taken.leave(segment.batches)
+                taken.set_aside(segment)
                 continue
             limit = waiting[0].base if waiting else None
             if self.is_trusted(state, segment, limit, point, reads_all=reads_all):
                 taken.segments.append(segment)
-                taken.end = segment.end
+                taken.end = segment.end if limit is None else limit
+                taken.has_left_out |= taken.end > segment.end
                 continue
             while waiting and waiting[0].base < self.read(segment).end:  # only what the disk has made up
-                taken.leave(waiting.pop(0).batches)
-            self.take_in_read(state, taken, segment, waiting[0].base if waiting else None, point, flushed)
-        known_end = self.known_end(state, point)
+                taken.set_aside(waiting.pop(0))
+            limit = waiting[0].base if waiting else None
+            self.take_in_read(state, taken, segment, limit, point, flushed)
+            if limit is not None and taken.end < limit and self.is_left_out(state, segment.base, limit, flushed):
+                taken.passed.append((taken.end, limit))
+                taken.has_left_out = True
+                taken.end = limit
+        known_end = self.known_end(state, point, taken.end if taken.segments else None)
         if known_end > taken.end:
             start = taken.end if taken.segments else max(state.start, known_start or 0)
             taken.add_gap(start, known_end)
@@ -139,7 +161,7 @@ class Opening(Rules, Replacements):
         the last file does not end there, that is too low, and damage at the end would be taken for a torn tail.
         """
         is_beyond = any(offset > state.point for offset in state.snapshots) and not self.ends_at(state, state.point)
-        is_too_low = self.start_not_denied(state) > state.point or is_beyond
+        is_too_low = self.start_from(state, state.point) > state.point or is_beyond
         return 0 if state.is_clean and is_too_low else state.point
 
     def ends_at(self, state: State, offset: int) -> bool:
@@ -147,6 +169,14 @@ class Opening(Rules, Replacements):
         last = [*state.segments[-1:], *[one for one in state.segments if one.batches or one.torn][-1:]]
         is_whole = all(not one.torn and all(b.rot is None for b in one.batches) for one in last)
         return is_whole and {one.end for one in last} == {offset}
+
+    def rejected_end(self, state: State, point: int) -> int:
+        """A recovery point that was rejected, when the log is read without it: no batch may leap over it.
+
+        Where a cleaner was, one may.
+        """
+        was_lost = self.believed_point(state) != state.point
+        return 0 if point or was_lost or state.left_out else state.point
 
     def is_rejected(self, point: int, known_end: int) -> bool:
         """Whether nothing else knows of what the recovery point says."""
@@ -169,35 +199,48 @@ class Opening(Rules, Replacements):
             return state.is_clean and segment.end == point
         if not state.is_clean and limit > point:
             return False
+        if segment.end < limit:
+            return self.is_left_out(state, segment.base, limit, self.flushed_up_to(state, point))
         return segment.end == limit
+
+    def is_left_out(self, state: State, base: int, limit: int, flushed: int) -> bool:
+        """Whether a file that ends before the next one begins has lost nothing: a cleaner has left it out.
+
+        The checkpoint of the cleaner names the log. No cleaner leaves out what was not flushed, and where one file ends
+        is no farther from where it begins than a file reaches.
+        """
+        return bool(state.left_out) and limit <= min(flushed, base + REACH + 1)
 
     def take_in_read(
         self, state: State, taken: Taken, segment: Segment, limit: int | None, point: int, flushed: int
     ) -> None:
         """Read a segment: what is torn is cut, what is damaged is a gap."""
-        reading = self.read(segment, self.ended(state, point), limit)
+        rejected = self.rejected_end(state, point)
+        reading = self.read(segment, self.ended(state, point, segment.base), limit, rejected=rejected)
         torn = next((one for one in reading.damaged if self.is_torn(one, flushed)), None)
         damaged = reading.damaged
         end = reading.end
         if torn is not None:
-            taken.is_cut = True
             damaged = damaged[: damaged.index(torn)]
             end = torn.start
+            taken.cut_at.append(end)
             behind = tuple(batch for batch in segment.batches if batch.start >= torn.start)
             if torn.end is not None:
                 taken.leave(behind)
             kept = tuple(batch for batch in segment.batches if batch.start < torn.start)
             segment = evolve(segment, batches=kept, torn=False)
         if damaged and damaged[-1].end is None:
-            told = self.start_not_denied(state) if flushed == ENDLESS else 0
-            known_end = max(self.known_end(state, point), told)
+            told = self.start_from(state, reading.end) if flushed == ENDLESS else 0
+            known_end = max(self.known_end(state, point, reading.end), told)
             end = limit if limit is not None and limit <= flushed else max(end, known_end)
-            taken.ends_in_damage |= not self.is_known_end(state, segment, end, limit, flushed)
+            is_unsure = not self.is_known_end(state, segment, end, limit, flushed)
+            taken.ends_in_damage |= is_unsure
             reached = tuple(batch for batch in segment.batches if batch.start < end)
             if self.stays(segment, end):
+                taken.unsure_ends += [end] if is_unsure else []
                 segment = evolve(segment, batches=reached, torn=segment.torn or reached != segment.batches)
             else:
-                taken.leave(segment.batches)
+                taken.set_aside(segment)
                 segment = Segment(segment.base)
         gaps = [(one.start, end if one.end is None else one.end) for one in damaged]
         found = [one.start for one in reading.believed if one.start < end][:1]
@@ -218,17 +261,17 @@ class Opening(Rules, Replacements):
         """
         if not taken.segments:
             return self.is_file_missing(state)
-        ends = {self.start_not_denied(state), *state.snapshots}
-        is_odd = point > 0 and taken.end not in ends and (taken.is_cut or taken.end > point)
+        ends = {self.start_from(state, taken.end), *state.snapshots}
+        is_odd = point > 0 and taken.end not in ends and (bool(taken.cut_at) or taken.end > point)
         return state.is_clean and (is_odd or max([*ends, *self.later_files(state, taken)]) > taken.end)
 
     def later_files(self, state: State, taken: Taken) -> Iterator[int]:
         """After what files are named that may have been the log's end; one that holds nothing only if no file does.
 
-        What is damaged is nothing: it may never have been a batch.
+        What is damaged is nothing: it may never have been a batch. What a cleaner has left out is something.
         """
         batches = (batch for segment in taken.segments for batch in segment.batches)
-        is_empty = all(any(a <= batch.start < b for a, b in taken.gaps) for batch in batches)
+        is_empty = all(any(a <= batch.start < b for a, b in taken.gaps) for batch in batches) and not taken.has_left_out
         for segment in state.segments:
             if segment.base > taken.end and (is_empty or self.read(segment).believed):
                 yield segment.base
@@ -243,8 +286,12 @@ class Opening(Rules, Replacements):
         Of a log that was closed in order the end is not before it. So where nothing else tells, and the recovery point
         or a damaged file seems to end before it, these are damaged, and not the log start as well.
         """
-        is_denied = state.start == FAR or 0 < state.noted + 1 < state.start
-        return 0 if is_denied else state.start
+        return 0 if 0 < state.noted + 1 < state.start else state.start
+
+    def start_from(self, state: State, end: int) -> int:
+        """The same; 0 as well where it is farther from the log's end than one can be."""
+        start = self.start_not_denied(state)
+        return start if start <= end + REACH else 0
 
     def is_known_end(self, state: State, segment: Segment, end: int, limit: int | None, flushed: int) -> bool:
         """Whether something tells that a file which ends in damage held nothing from there on."""
@@ -258,31 +305,42 @@ class Opening(Rules, Replacements):
         """Whether a place that is not intact is what a crash leaves: nothing before the recovery point is in it."""
         return damaged.start >= flushed
 
-    def known_end(self, state: State, point: int) -> int:
-        """Up to where something beside the recovery point knows that the log was flushed.
+    def known_end(self, state: State, point: int, end: int | None) -> int:
+        """Up to where something beside the recovery point knows that a log was flushed that ends there, or has no file.
 
         A clean stop flushes all: without its recovery point the high watermark tells of an end that is lost, and so
-        does a snapshot of the producers, for of those beyond the end none is kept.
+        does a snapshot of the producers, for of those beyond the end none is kept. What is farther away than one file
+        reaches nothing tells.
         """
         flushed = self.known_flushed(state, point)
-        is_whole = state.is_clean and not point
-        told = (state.high_watermark if is_whole else min(state.high_watermark, flushed), *self.ends_told(state, point))
-        names = {state.start, *state.snapshots, *(segment.base for segment in state.segments)}
-        return max([self.borne_out(state, point), *told, *(offset for offset in names if offset <= flushed)])
+        reach = self.reach(end)
+        is_whole = state.is_clean and not point and state.high_watermark <= (end or 0) + REACH
+        told = {state.high_watermark if is_whole else min(state.high_watermark, flushed), *self.ends_told(state, point)}
+        told |= {self.borne_out(state, point, end)}
+        names = {*state.snapshots, *(segment.base for segment in state.segments)}
+        names |= {state.start} if state.start <= reach else set()
+        return max([0, *(one for one in told if one <= reach), *(one for one in names if one <= flushed)])
 
-    def borne_out(self, state: State, point: int) -> int:
+    def reach(self, end: int | None) -> int:
+        """How far a lost end of a log may be from where it ends; None where it has no file."""
+        return ENDLESS if end is None else end + REACH
+
+    def borne_out(self, state: State, point: int, end: int | None) -> int:
         """How far a log start bears out that the log went: to a recovery point before it, or to itself without one."""
         if state.is_clean and not point:
-            return self.start_not_denied(state)
-        return point if point <= state.start else 0
+            return self.start_from(state, end or 0)
+        return point if point <= min(state.start, self.reach(end)) else 0
 
     def ends_told(self, state: State, point: int) -> frozenset[int]:
         """What snapshots tell of the end after a clean stop whose recovery point is lost."""
         return state.snapshots if state.is_clean and not point else frozenset()
 
-    def ended(self, state: State, point: int) -> int:
-        """Where the log once ended: at its recovery point or, if a clean stop's is lost, at the newest snapshot."""
-        return max([point, *self.ends_told(state, point)])
+    def ended(self, state: State, point: int, base: int) -> int:
+        """Where the log once ended: at its recovery point or, if a clean stop's is lost, at the newest snapshot.
+
+        A snapshot tells it of a file that reaches so far.
+        """
+        return max([point, *(one for one in self.ends_told(state, point) if one <= base + REACH)])
 
     def known_flushed(self, state: State, point: int) -> int:
         """Below which nothing was lost by a crash: what lies before a log start is flushed before that is noted.
@@ -292,23 +350,44 @@ class Opening(Rules, Replacements):
         is_known = state.is_clean and point
         return max(point, state.start) if self.is_start_witnessed(state) and not is_known else point
 
+    def flushed_up_to(self, state: State, point: int) -> int:
+        """The same; a clean stop without its recovery point has flushed all."""
+        return ENDLESS if state.is_clean and not point else self.known_flushed(state, point)
+
     def is_start_witnessed(self, state: State) -> bool:
         """Whether the leader epochs, which are written down before it, say that the log starts there."""
         return state.start <= state.noted + 1
 
-    def met(self, segments: list[Segment], start: int, gaps: list[Gap]) -> Iterator[Gap]:
+    def met(self, segments: list[Segment], start: int, end: int, gaps: list[Gap]) -> Iterator[Gap]:
         """What a reader of all of the log meets in segments that were not read: it is looked for in the whole file.
 
         What lies below the start is no part of the log: a repair of it would cut what is whole.
         """
-        for segment in segments:
+        ends = [*(one.base for one in segments[1:]), end]
+        for segment, known_end in zip(segments, ends, strict=True):
             hit = [batch for batch in segment.batches if batch.rot is not None and batch.end > start]
-            if all(any(a <= batch.start < b for a, b in gaps) for batch in hit):
-                continue
-            for one in self.read(segment).damaged:
-                end = segment.end if one.end is None else one.end
-                if end > start:
-                    yield one.start, end
+            if not all(any(a <= batch.start < b for a, b in gaps) for batch in hit):
+                yield from self.gaps_in(segment, start, known_end)
+
+    def gaps_in(self, segment: Segment, start: int, known_end: int) -> Iterator[Gap]:
+        """What is damaged of a file that ends there, of a log that starts there."""
+        for one in self.read(segment, known_end=known_end).damaged:
+            end = known_end if one.end is None else one.end
+            if end > start:
+                yield one.start, end
+
+    def met_again(self, state: State, base: int) -> State:
+        """A reader has met damage in a file of an open log: all of the file is read, and what was known of it is new.
+
+        A gap that is in no file stays.
+        """
+        segment = next(one for one in state.segments if one.base == base)
+        following = state.following(segment)
+        known_end = state.end if following is None else following
+        known = {gap for gap in state.gaps if segment.base <= gap[0] < known_end}
+        gaps = sorted({*state.gaps} - known | {*self.gaps_in(segment, state.start, known_end)})
+        after = evolve(state, gaps=tuple(gaps), has_note=state.has_note or self.is_noted(gaps))
+        return evolve(after, written=self.written_start(after, state.written))
 
     def is_noted(self, gaps: list[Gap]) -> bool:
         """Whether the next process is told to read all of the log."""

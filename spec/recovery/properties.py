@@ -10,7 +10,7 @@ from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant
 from tidegauge.spec.recovery.actions import FAR, Open, Repair
 from tidegauge.spec.recovery.opening import Opening
-from tidegauge.spec.recovery.state import State
+from tidegauge.spec.recovery.state import REACH, State
 
 WHOLE: Final[str] = "a log is opened again, and one that is damaged is repaired"
 """What comes true for good."""
@@ -38,16 +38,18 @@ class Properties(Opening):
         return not state.is_open or all(batch.rot is None for batch in state.served)
 
     def flushed_is_kept(self, state: State) -> bool:
-        """Without damage, an open log has all from its start to its end, and its end is not before what was flushed."""
+        """Without damage, an open log has all from its start to its end, and its end is not before what was flushed.
+
+        But for what a cleaner has left out.
+        """
         if not state.is_open or state.damages:
             return True
-        offset = min((batch.start for batch in state.served), default=state.end)
-        if offset > state.start:
-            return False
-        for batch in state.served:
-            if batch.start != offset:
+        out = [(start, end) for start, end in state.left_out if end > state.start]
+        offset, is_first = state.start, True
+        for start, end in sorted([*((one.start, one.end) for one in state.served), *out]):
+            if start > offset or (start < offset and not is_first):
                 return False
-            offset = batch.end
+            offset, is_first = end, False
         return offset == state.end >= state.point
 
     def refused_is_told(self, state: State) -> bool:
@@ -83,6 +85,7 @@ class Properties(Opening):
     def step_invariants(self) -> Mapping[str, StepInvariant[State]]:
         return {
             "NoOffsetIsGivenTwice": self.no_offset_is_given_twice,
+            "EndIsWithinReach": self.end_is_within_reach,
             "IntactIsKept": self.intact_is_kept,
             "DeletedIsGone": self.deleted_is_gone,
             "RepairKeepsWhatIsBefore": self.repair_keeps_what_is_before,
@@ -105,6 +108,10 @@ class Properties(Opening):
         if before.is_clean:
             known = max([known, *before.snapshots])
         return after.end >= min(known, before.flushed)
+
+    def end_is_within_reach(self, before: State, action: Action, after: State) -> bool:
+        """No name and no number that the disk has made up has a log go on farther away than a file reaches."""
+        return not isinstance(action, Open) or after.end <= before.end + REACH
 
     def intact_is_kept(self, before: State, action: Action, after: State) -> bool:
         """What was flushed, and is intact, stays where it is; between two that are damaged it may be kept apart."""
@@ -137,8 +144,15 @@ class Properties(Opening):
     def start_is_told(self, before: State, action: Action, after: State) -> bool:
         """A log that starts later than it did says so, or its directory does: a checkpoint is gone, or it has crashed.
 
-        After a crash nobody knows whether the record was deleted with which the first leader epoch begins.
+        After a crash nobody knows whether the record was deleted with which the first leader epoch begins. And where a
+        cleaner was, files before it that hold nothing are no loss, whether or not they are there.
         """
+        ahead = [one for one in before.segments if one.base < after.start]
+        are_empty = bool(before.left_out and ahead) and not any(one.batches for one in ahead)
+        if are_empty and ahead[0].base <= before.began:
+            return True
+        if any(start <= before.began and after.start <= end for start, end in before.left_out):
+            return True
         is_unsure = before.start_is_lost or (not before.is_clean and after.start == before.noted + 1)
         is_told = bool(after.gaps) or after.start_in_doubt or is_unsure
         return is_told or not isinstance(action, Open) or after.start <= before.began
@@ -148,7 +162,10 @@ class Properties(Opening):
         if not isinstance(action, Open):
             return True
         return not any(
-            one.rot is None and behind.rot is None and (after.is_refused(one) or after.is_refused(behind))
+            one.rot is None
+            and behind.rot is None
+            and one.end == behind.start
+            and (after.is_refused(one) or after.is_refused(behind))
             for segment in after.segments
             for one, behind in pairwise(segment.batches)
         )

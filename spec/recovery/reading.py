@@ -9,6 +9,9 @@ began there: either this batch is that one and its base offset has grown, or mor
 enough where the recovery point lies behind this batch: either the end of the log is missing, or what is damaged before
 it reaches into its base offset. Then the name of the next file tells, or nothing does, and the batch is not believed.
 Where the recovery point of a clean stop is lost, the newest snapshot stands for it: with less known no more is served.
+
+Where a cleaner has left batches out, the next one begins later. Behind damage that is no witness: its base offset may
+be damaged as well.
 """
 
 from __future__ import annotations
@@ -40,30 +43,42 @@ class Reading:
 class Rules:
     """The rules by which a file is read; a bug overrides one of them."""
 
-    def is_followed(self, segment: Segment, number: int) -> bool:
-        """Whether the batch behind this one begins where it ends, or the file does."""
+    def is_followed(self, segment: Segment, number: int, known_end: int | None) -> bool:
+        """Whether the batch behind this one begins where it ends; or the file ends there, by what else is known."""
+        batch = segment.batches[number]
         if number + 1 == len(segment.batches):
-            return not segment.torn
+            return not segment.torn and known_end in (None, batch.end)
         after = segment.batches[number + 1]
-        return after.is_whole and after.rot is not Rot.OFFSET
+        return after.is_whole and after.rot is not Rot.OFFSET and after.start == batch.end
 
-    def is_believed(self, segment: Segment, number: int, *, is_behind_damage: bool) -> bool:
+    def is_believed(self, segment: Segment, number: int, known_end: int | None, *, is_behind_damage: bool) -> bool:
         """Whether a batch is what it says."""
         if segment.batches[number].rot is not None:
             return False
-        return not is_behind_damage or self.is_followed(segment, number)
+        return not is_behind_damage or self.is_followed(segment, number, known_end)
 
     def is_borne_out(self, segment: Segment, number: int, following: int | None) -> bool:
         """Whether something knows of the offset at which a batch ends that is believed behind damage."""
         return number + 1 < len(segment.batches) or segment.batches[number].end == following
 
-    def read(self, segment: Segment, point: int = 0, following: int | None = None) -> Reading:
-        """All of a file, with what lies behind damage; the log once ended at `point`, the next file is `following`."""
+    def read(
+        self,
+        segment: Segment,
+        point: int = 0,
+        following: int | None = None,
+        known_end: int | None = None,
+        rejected: int = 0,
+    ) -> Reading:
+        """All of a file, with what lies behind damage; the log once ended at `point`, the next file is `following`.
+
+        `known_end` is where the file of an open log ends, `rejected` a recovery point that nothing else knows of.
+        """
         end, believed, damaged = segment.base, [], []
+        ended = point or rejected
         begun = False
         for number, batch in enumerate(segment.batches):
-            is_unsure = begun and (end < point < batch.start or batch.end < point)
-            if not self.is_believed(segment, number, is_behind_damage=begun) or (
+            is_unsure = begun and (end < ended < batch.start or batch.end < point)
+            if not self.is_believed(segment, number, known_end, is_behind_damage=begun) or (
                 is_unsure and not self.is_borne_out(segment, number, following)
             ):
                 begun = True

@@ -8,13 +8,16 @@ decided, and drops what else is left over.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import attrs
 
 from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.recovery.state import Batch, Replacing, Segment, Stage, State
+
+MOST: Final = 3
+"""Segments that one is put in the place of."""
 
 
 @attrs.frozen
@@ -32,16 +35,20 @@ def interruptions(state: State) -> Iterator[Interrupt]:
     """Of one segment, or of a few that follow each other, but not of the active one."""
     closed = [segment.base for segment in state.segments[:-1]]
     for number, first in enumerate(closed):
-        for last in closed[number : number + 3]:
+        for last in closed[number : number + MOST]:
             yield from (Interrupt(first, last, stage) for stage in Stage)
 
 
 def interruption_guard(state: State, action: Interrupt) -> str:
     """Why no such replacement is under way; "" when it is."""
-    if action not in interruptions(state):
+    closed = [segment.base for segment in state.segments[:-1]]
+    first = closed.index(action.first) if action.first in closed else len(closed)
+    if action.last not in closed[first : first + MOST]:
         return "no such segments follow each other"
     if state.gaps or state.damages or any(not one.batches for one in _replaced(state, action)):
         return "the cleaner leaves alone what is damaged, or empty"
+    if state.left_out:
+        return "this cleaner leaves out no offsets"
     return ""
 
 

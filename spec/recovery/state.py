@@ -11,6 +11,8 @@ from typing import Final
 import attrs
 
 ENDLESS: Final = 1 << 62
+REACH: Final = (1 << 31) - 1
+"""How far offsets may be from where their file begins."""
 NO_EPOCHS: Final = -1
 """In the place of where the first leader epoch begins: the file that has them is there, and has none."""
 UNREADABLE: Final = -2
@@ -25,11 +27,12 @@ class Rot(Enum):
     LENGTH = "its length, which leads nowhere"
     EPOCH = "its leader epoch, which is larger than that of the batch behind it"
     OFFSET = "its base offset, which is larger than that of the batch behind it"
+    FAR = "its base offset, which is farther from where its file begins than one can be"
 
     @property
     def is_seen_alone(self) -> bool:
-        """Whether the batch's own checksum or length tells it."""
-        return self in (Rot.CONTENT, Rot.LENGTH)
+        """Whether the batch's own checksum or length tells it, or the name of its file."""
+        return self in (Rot.CONTENT, Rot.LENGTH, Rot.FAR)
 
 
 @attrs.frozen
@@ -132,6 +135,12 @@ class State:
     """Where batches begin that are kept in other files than those of the log."""
     replacing: Replacing | None = None
     """A replacement of segments by one, in which a process has died that nobody has opened the log after."""
+    is_hit: bool = False
+    """Of a closed log, whether anything was damaged since it was closed; where that matters."""
+    left_out: tuple[Gap, ...] = ()
+    """Offsets of which a cleaner has left nothing; a log that has any is known to have been cleaned."""
+    has_begun: bool = False
+    """Of a closed log, whether its file of leader epochs has one more, which began where the log ended."""
     is_contradicted: bool = False
     """Whether the file of leader epochs has what the batches contradict."""
     epoch: int = 0
@@ -144,6 +153,17 @@ class State:
     def written_epochs(self) -> int:
         """What the file of leader epochs has after a flush; without any, none is made."""
         return NO_FILE if self.noted == NO_FILE and self.first_epoch == NO_EPOCHS else self.first_epoch
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether a closed log is as its process has left it, and nothing of it is damaged."""
+        is_damaged = self.has_note or self.is_hit or self.is_contradicted or self.replacing is not None
+        batches = (batch for segment in self.segments for batch in segment.batches)
+        return not is_damaged and all(batch.rot is None for batch in batches)
+
+    def following(self, segment: Segment) -> int | None:
+        """Where the next file begins; None behind the last one."""
+        return min((one.base for one in self.segments if one.base > segment.base), default=None)
 
     def is_refused(self, batch: Batch) -> bool:
         """Whether nobody is served the batch."""

@@ -10,23 +10,23 @@ disk's, or that of the files beside it.
 from __future__ import annotations
 
 import json
-import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from random import Random
 from typing import Final
 
 import attrs
 
-from tidegauge.impl.partition.transactions import AbortedTransaction
 from tidegauge.impl.ports.simulated_disk import CrashOutcome, SimulatedDisk
-from tidegauge.impl.records.batches import BatchHeader, RecordError, checked_header
+from tidegauge.impl.records.batches import checked_header
 from tidegauge.impl.records.origin import Origin
-from tidegauge.impl.storage import checkpoints, recovery
+from tidegauge.impl.storage import checkpoints
 from tidegauge.impl.storage import segment as stored
 from tidegauge.impl.storage.appends import AppendedBatch
+from tidegauge.impl.storage.checkpoints import PARTITION_METADATA
 from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.damage import DAMAGE_NOTE, DAMAGED_SUFFIX, STRAY_SUFFIX
-from tidegauge.impl.storage.errors import CorruptLogError
+from tidegauge.impl.storage.errors import CorruptLogError, DamagedLogError
 from tidegauge.impl.storage.leader_epoch_cache import UNDEFINED_EPOCH, EpochEntry
 from tidegauge.impl.storage.log import Log
 from tidegauge.impl.storage.log_directory import CLEAN_SHUTDOWN
@@ -37,94 +37,47 @@ from tidegauge.impl.storage.segment_names import (
     INDEX_SUFFIX,
     LOG_SUFFIX,
     SEGMENT_SUFFIXES,
+    SNAPSHOT_SUFFIX,
     SWAP_SUFFIX,
     file_name,
 )
 from tidegauge.impl.storage.surviving_logs import survivors, unsynced_bytes_below
-from tidegauge.model_tests.harness.cores.recovered_batches import Memory, bytes_of, spot
+from tidegauge.model_tests.harness.cores.recovered_batches import Memory, as_kept, bytes_of, intact, spot
+from tidegauge.model_tests.harness.cores.recovered_lines import (
+    FOUND,
+    MET,
+    NOT_A_SEGMENT,
+    REJECTED,
+    Line,
+    Listening,
+    Opening,
+    damage_found,
+    damage_met,
+    gaps_in,
+    opening,
+    said_in,
+)
+from tidegauge.model_tests.harness.cores.set_aside import SetAside
 from tidegauge.model_tests.harness.performing import Steps, on
 from tidegauge.spec.kernel.changes import Change
 from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.recovery import actions as spec
+from tidegauge.spec.recovery.elsewhere import BeginEpoch, LeaveOut
 from tidegauge.spec.recovery.epoch_lies import Lie, SpoilEpochs
 from tidegauge.spec.recovery.machine import Recovery
-from tidegauge.spec.recovery.opening import Taken
 from tidegauge.spec.recovery.replacing import Interrupt
-from tidegauge.spec.recovery.state import NO_EPOCHS, NO_FILE, UNREADABLE, Batch, Segment, Stage, State
+from tidegauge.spec.recovery.state import NO_EPOCHS, NO_FILE, UNREADABLE, Batch, Rot, Segment, Stage, State
 
 ROOT: Final = "logs"
 LOG: Final = ("tide", 0)
 DIRECTORY: Final = f"{ROOT}/tide-0"
 _CHECKED: Final = 21
 """From here on a batch is as its producer has made it."""
-ENDS_LOW: Final = "log ends below its high watermark"
-IN_DOUBT: Final = "log end in doubt"
-SAID: Final = (ENDS_LOW, IN_DOUBT)
-"""Lines of recovery that say what nothing else does."""
 OTHER_ROOT: Final = "other-logs"
 OTHER: Final = ("ebb", 1)
+ODD: Final = f"notes{LOG_SUFFIX}"
+"""A file that is named like a segment, and is none."""
 CONFIG: Final = LogConfig(index_interval_bytes=150, file_delete_delay_ms=0, retention_ms=-1)
-
-
-@attrs.define
-class Opening:
-    """What the specification does and says while it opens a log, perhaps twice."""
-
-    read: int = 0
-    """How many segments it reads; if it does so twice, the second time."""
-    is_cut: bool = False
-    said: set[str] = attrs.field(factory=set)
-    """Of the lines in `SAID`, those that are said at least once."""
-
-
-def opening(machine: Recovery, state: State, *, reads_all: bool) -> Opening:
-    """How the specification opens a log in this state."""
-    found = Opening()
-
-    class Watched(Recovery):
-        def taken_in(self, state: State, point: int, *, reads_all: bool) -> Taken:
-            found.read = 0
-            taken = super().taken_in(state, point, reads_all=reads_all)
-            found.is_cut |= taken.is_cut
-            if taken.end < state.high_watermark and (taken.segments or not taken.end):
-                found.said.add(ENDS_LOW)
-            is_told = bool(taken.segments or not taken.gaps) and not taken.is_rejected
-            if is_told and self.is_end_unsure(state, taken, point):
-                found.said.add(IN_DOUBT)
-            return taken
-
-        def take_in_read(
-            self, state: State, taken: Taken, segment: Segment, limit: int | None, point: int, flushed: int
-        ) -> None:
-            found.read += 1
-            super().take_in_read(state, taken, segment, limit, point, flushed)
-
-    Watched(**attrs.asdict(machine, recurse=False)).opened(state, reads_all=reads_all)
-    return found
-
-
-class _Said(logging.Handler):
-    """Which of the lines in `SAID` are said, to nobody else."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.lines: set[str] = set()
-
-    def __enter__(self) -> set[str]:
-        logger = recovery.LOGGER
-        self.before = logger.level, logger.propagate
-        logger.setLevel(logging.WARNING)
-        logger.propagate = False
-        logger.addHandler(self)
-        return self.lines
-
-    def __exit__(self, *_: object) -> None:
-        recovery.LOGGER.removeHandler(self)
-        level, recovery.LOGGER.propagate = self.before
-        recovery.LOGGER.setLevel(level)
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.lines.update(line for line in SAID if record.getMessage().startswith(f"{line}:"))
 
 
 class RecoveryCores:
@@ -133,15 +86,25 @@ class RecoveryCores:
     def __init__(self, machine: Recovery, roles: object = None) -> None:
         self._disk = SimulatedDisk(Random(0))
         self._disk.make_directory(f"{OTHER_ROOT}/{OTHER[0]}-{OTHER[1]}")
+        if machine.max_appends % 4 == 0:  # the directory of a replica that has no log yet
+            self._disk.make_directory(DIRECTORY)
+            self._write(f"{DIRECTORY}/{PARTITION_METADATA}", b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ\n")
         self._log: Log | None = None
         self._places: dict[int, tuple[int, int, int]] = {}
         """Where a batch begins -> the base offset of its segment, its position there, and its size."""
         self._point = self._start = self._high_watermark = 0
         self._is_clean, self._knows_start = False, True
         self._machine = machine
+        self._open_files = 0
+        """How many the last opening has left open."""
         self._opening: Opening | None = None
         """What the last opening had to do; None once something else has happened."""
-        self._said: set[str] = set()
+        self._aside = SetAside()
+        self._before: State | None = None
+        self._files: dict[str, bytes] = {}
+        """What the directory held before the last action."""
+        self._lines: list[Line] = []
+        """What was said since."""
 
     @property
     def log(self) -> Log:
@@ -150,8 +113,9 @@ class RecoveryCores:
         return self._log
 
     def perform(self, action: Action, before: State) -> None:
-        self._opening = None
-        STEPS.perform(self, action, before)
+        self._opening, self._before, self._files = None, before, self._directory()
+        with Listening() as self._lines:
+            STEPS.perform(self, action, before)
 
     def close(self) -> None:
         if self._log is not None:
@@ -194,6 +158,12 @@ class RecoveryCores:
         epoch = before.epoch if action.knows_epoch else UNDEFINED_EPOCH
         self.log.truncate_fully_and_start_at(action.offset, epoch=epoch)
 
+    def meet(self, action: spec.Meet, before: State) -> None:
+        segment = next(one for one in before.segments if one.base == action.base)
+        self._spoil(action.base, segment.batches[action.number :], action.rot, before)
+        with suppress(CorruptLogError):
+            self.log.look_again(max(segment.batches[action.number].start, before.start))
+
     def repair(self, action: spec.Repair, before: State) -> None:
         self.log.repair()
 
@@ -220,10 +190,21 @@ class RecoveryCores:
             end = ([known.base] + [batch.end for batch in known.batches])[known.synced + action.kept]
             found = unsynced_bytes_below(self._disk, [OTHER_ROOT, ROOT], {LOG: end})
             assert found == keep, f"{found} of these files lie below offset {end}, and not {keep}"
+            self._refuse_to_keep(before)
         self.log.abandon()
         self._log = None
         self._disk.crash(keep=keep, tails=CrashOutcome.KEPT, names=CrashOutcome.KEPT)
         self._disk.power_on()
+
+    def _refuse_to_keep(self, before: State) -> None:
+        """What is not there cannot be kept, nor lost what is on stable storage."""
+        flushed = [one.base for one in before.segments if one.synced]
+        for offset in (before.end + 1, *flushed):
+            try:
+                unsynced_bytes_below(self._disk, [OTHER_ROOT, ROOT], {LOG: offset})
+            except ValueError:
+                continue
+            raise AssertionError(f"a crash is to keep all up to {offset}, and no more")
 
     def interrupt(self, action: Interrupt, before: State) -> None:
         """What the cleaner does in one go, up to here."""
@@ -249,6 +230,8 @@ class RecoveryCores:
             new.rename("")
         new.close()
         self._write(f"{DIRECTORY}/{file_name(before.end + 5, INDEX_SUFFIX)}", b"of no segment")
+        if not self._disk.exists(f"{DIRECTORY}/{ODD}"):
+            self._write(f"{DIRECTORY}/{ODD}", b"named like a segment")
         log.abandon()
         self._log = None
 
@@ -256,11 +239,34 @@ class RecoveryCores:
 
     def spoil(self, action: spec.Spoil, before: State) -> None:
         segment = next(one for one in before.segments if one.base == action.base)
-        batch, behind = segment.batches[action.number], segment.batches[action.number + 1 :]
-        _, position, size = self._places[batch.start]
-        rng = Random(f"{batch.start} {before.end} {before.damages} {before.appended}")
-        at, bit = spot(action.rot, batch, size, behind[0] if behind else None, rng)
-        self._disk.flip_bit(_path(action.base), position + at, bit)
+        self._spoil(action.base, segment.batches[action.number :], action.rot, before)
+
+    def _spoil(self, base: int, batches: Sequence[Batch], rot: Rot, before: State) -> None:
+        """Damage the first of these batches of a file."""
+        _, position, size = self._places[batches[0].start]
+        rng = Random(f"{batches[0].start} {before.end} {before.damages} {before.appended}")
+        at, bit = spot(rot, batches[0], size, batches[1] if len(batches) > 1 else None, rng)
+        self._disk.flip_bit(_path(base), position + at, bit)
+
+    def leave_out(self, action: LeaveOut, before: State) -> None:
+        segment = next(one for one in before.segments if one.base == action.base)
+        file, content = self._disk.open(_path(action.base)), self._disk.files()[_path(action.base)]
+        _, position, size = self._places[segment.batches[action.number].start]
+        file.truncate(position)
+        file.append(content[position + size :])
+        file.sync()
+        file.close()
+        for batch in segment.batches[action.number + 1 :]:
+            base, at, taken = self._places[batch.start]
+            self._places[batch.start] = base, at - size, taken
+        for suffix in SEGMENT_SUFFIXES:
+            path = f"{DIRECTORY}/{file_name(action.base, suffix)}"
+            if suffix != LOG_SUFFIX and self._disk.exists(path):
+                self._disk.remove(path)
+        self._disk.sync_directory(DIRECTORY)
+
+    def begin_epoch(self, action: BeginEpoch, before: State) -> None:
+        self._write_epochs([*(self._written_epochs() or ()), EpochEntry(before.epoch + 1, before.end)])
 
     def lose_segment(self, action: spec.LoseSegment, before: State) -> None:
         for suffix in SEGMENT_SUFFIXES:
@@ -272,6 +278,9 @@ class RecoveryCores:
     def make_up(self, action: spec.MakeUp, before: State) -> None:
         content = b"" if action.is_empty else Random(action.base).randbytes(200)
         self._write(_path(action.base), content)
+
+    def make_up_snapshot(self, action: spec.MakeUpSnapshot, before: State) -> None:
+        self._write(f"{DIRECTORY}/{file_name(spec.FAR, SNAPSHOT_SUFFIX)}", b"of no producers")
 
     def lose_epochs(self, action: spec.LoseEpochs, before: State) -> None:
         path = f"{DIRECTORY}/{checkpoints.LEADER_EPOCH_CHECKPOINT}"
@@ -290,6 +299,9 @@ class RecoveryCores:
                 entries.append(EpochEntry(entries[-1].epoch + 1, starts[-1]))
             case Lie.SMALLER:
                 entries[0] = entries[0]._replace(epoch=entries[0].epoch - 1)
+        self._write_epochs(entries)
+
+    def _write_epochs(self, entries: Sequence[EpochEntry]) -> None:
         path = f"{DIRECTORY}/{checkpoints.LEADER_EPOCH_CHECKPOINT}"
         self._disk.remove(path)
         self._write(path, checkpoints.encode_leader_epochs(entries).encode())
@@ -303,6 +315,9 @@ class RecoveryCores:
     def spoil_point(self, action: spec.SpoilPoint, before: State) -> None:
         self._point = spec.FAR
 
+    def spoil_high_watermark(self, action: spec.SpoilHighWatermark, before: State) -> None:
+        self._high_watermark = spec.FAR
+
     def lose_start(self, action: spec.LoseStart, before: State) -> None:
         self._start, self._knows_start = 0, False
 
@@ -310,25 +325,29 @@ class RecoveryCores:
         self._start = spec.FAR
 
     def open(self, action: spec.Open, before: State) -> None:
-        latest = max((entry.start_offset for entry in self._written_epochs() or ()), default=0)
-        with _Said() as said:
-            self._log = log = Log.open(
-                self._disk,
-                DIRECTORY,
-                CONFIG,
-                0,
-                recovery_point=self._point,
-                log_start_offset=self._start,
-                high_watermark=self._high_watermark,
-                clean_shutdown=self._is_clean,
-                knows_log_start=self._knows_start,
-                reads_all=action.reads_all,
-                before_lowering=self._lower,
-                note_start=self._note_start,
-            )
-        self._is_clean, self._knows_start, self._said = False, True, said
-        if latest <= log.log_end_offset:  # else a crash has taken what the checkpoint knows, and all is read
-            self._opening = opening(self._machine, before, reads_all=action.reads_all)
+        open_files = self._segments_open()
+        self._log = Log.open(
+            self._disk,
+            DIRECTORY,
+            CONFIG,
+            0,
+            recovery_point=self._point,
+            log_start_offset=self._start,
+            high_watermark=self._high_watermark,
+            may_have_gaps=bool(before.left_out),
+            clean_shutdown=self._is_clean,
+            knows_log_start=self._knows_start,
+            reads_all=action.reads_all,
+            before_lowering=self._lower,
+            note_start=self._note_start,
+        )
+        self._is_clean, self._knows_start = False, True
+        self._open_files = self._segments_open() - open_files
+        self._opening = opening(self._machine, before, action)
+
+    def _segments_open(self) -> int:
+        """How often the files of segments are open."""
+        return sum(count for path, count in self._disk.open_files.items() if LOG_SUFFIX in path)
 
     def _lower(self, offset: int) -> None:
         self._point, self._start = min(self._point, offset), min(self._start, offset)
@@ -348,7 +367,10 @@ class RecoveryCores:
     def abstraction(self, state: State) -> State:
         if self._log is None:
             return attrs.evolve(state, point=self._point, start=self._start, is_open=False)
-        log, segments = self._log, tuple(self._segments(state))  # which meets damage, and writes a note of it
+        log = self._log
+        with Listening() as lines:
+            segments = tuple(self._segments(state))  # which meets damage, and writes a note of it
+        self._lines += lines
         names = self._disk.list_directory(DIRECTORY)
         epochs = log.epochs.entries
         return attrs.evolve(
@@ -369,11 +391,14 @@ class RecoveryCores:
             was_rejected=log.recovery.is_point_rejected,
             ends_in_damage=log.recovery.ends_in_damage,
             start_in_doubt=log.recovery.is_start_in_doubt,
-            aside=state.aside & self._aside(names),
+            aside=state.aside & self._kept_apart(),
         )
 
     def differences(self, expected: State) -> Iterator[Change]:
-        """What an opening says of itself, what the disk may lose of an open log, and what it has of a closed one."""
+        """What was said and set aside, what the disk may lose of an open log, and what it has of a closed one."""
+        yield from self._aside.differences(self._files, self._directory())
+        if self._aside.files and (unsynced := self._aside.files.keys() & self._disk.unsynced_names(DIRECTORY)):
+            yield Change("set aside", "durably", sorted(unsynced))
         if self._log is None:
             if expected.segments and expected.replacing is None:
                 yield from self._found_otherwise(expected)
@@ -382,10 +407,17 @@ class RecoveryCores:
             is_lost = self._disk.unsynced(_path(segment.base)) > 0
             if is_lost and segment.synced == len(segment.batches) and not segment.torn:
                 yield Change(f"segments[{segment.base}].synced", segment.synced, "less")
-        if not expected.damages:
+        if not expected.damages and not expected.left_out:
             yield from self._forgotten(expected)
         if self._opening is not None:
             yield from self._opened_otherwise(expected, self._opening)
+        assert self._before is not None, "a log is closed at first"
+        known = (
+            {*self._before.gaps} if self._opening is None else {(gap.start, gap.end) for gap in self.log.recovery.gaps}
+        )
+        wanted, met = damage_met(known, expected), {gap for gap in gaps_in(self._lines, MET) if gap[2]}
+        if wanted != met:
+            yield Change("damage that is met", wanted, met)
 
     def _opened_otherwise(self, expected: State, wanted: Opening) -> Iterator[Change]:
         """What the last opening has done, left and said otherwise."""
@@ -394,17 +426,39 @@ class RecoveryCores:
         over += [name for name in names if name.endswith(INDEX_SUFFIX) and name[:20] + LOG_SUFFIX not in names]
         if over:
             yield Change("left over", [], over)
-        found = self.log.recovery
+        found, taken, before = self.log.recovery, wanted.taken, self._before
+        assert before is not None, "it was closed before"
         is_doubtful = expected.was_rejected or expected.ends_in_damage or expected.start_in_doubt
         may_end_early = wanted.is_cut or expected.was_rejected or expected.ends_in_damage
+        gaps = damage_found(taken, expected)
+        has_changed = wanted.is_cut or bool(taken.strays or found.gaps) or expected.was_rejected
+        noted = None if before.noted in (NO_FILE, UNREADABLE) or before.is_contradicted else before.noted
+        epochs = found.checkpointed_epochs
         for what, known, told in (
+            ("open files", len(expected.segments), self._open_files),
             ("segments that are read", wanted.read, found.scanned_segments),
             ("all that was flushed is there", not found.gaps and not is_doubtful, found.lost_nothing),
             ("the log may have gone on", may_end_early, found.may_end_early),
-            ("what is said", wanted.said, self._said),
+            ("gaps", sorted(gap[:2] for gap in gaps if gap[2]), [(gap.start, gap.end) for gap in found.gaps]),
+            ("files that are set aside", taken.strays, [int(name[:20]) for name in found.strays]),
+            ("whether files have changed", has_changed, found.has_changed_files),
+            ("the end of a log without files", 0 if taken.segments else taken.end, found.end_without_files),
+            ("whether it was damaged", before.has_note, found.was_damaged),
+            (
+                "first leader epoch of the file",
+                noted,
+                None if epochs is None else epochs[0][1] if epochs else NO_EPOCHS,
+            ),
+            ("damage that is told", gaps, gaps_in(self._lines, FOUND)),
         ):
             if known != told:
                 yield Change(what, known, told)
+        said = said_in(self._lines)
+        wanted.said |= {(NOT_A_SEGMENT, -1)} if self._disk.exists(f"{DIRECTORY}/{ODD}") else set()
+        if before.is_contradicted:  # the log is read once to find that out, which says other things as well
+            wanted.said, said = wanted.said & {(REJECTED, -1)}, said & {(REJECTED, -1)}
+        if wanted.said != said:
+            yield Change("what is said", sorted(wanted.said - said), sorted(said - wanted.said))
 
     def _found_otherwise(self, expected: State) -> Iterator[Change]:
         """What is known of a log before it is opened: its end, its start, its high watermark, its last stop."""
@@ -428,7 +482,7 @@ class RecoveryCores:
         ):
             if wanted != known:
                 yield Change(f"{what} of a closed log", wanted, known)
-        if not expected.damages:
+        if not expected.damages and not expected.left_out:
             end = self._machine.opened(expected, reads_all=False).end
             if found.ends[LOG] != end:
                 yield Change("end of a closed log", end, found.ends[LOG])
@@ -440,7 +494,7 @@ class RecoveryCores:
         yield from memory.differences(expected.start, self.log.producers)
         kept = Memory.of(batch for batch in batches if batch.start >= expected.start)
         found = self.log.aborted_transactions(expected.start, expected.end)
-        found = list(_as_kept(found, kept.aborted, expected.start))
+        found = list(as_kept(found, kept.aborted, expected.start))
         if kept.aborted != found:
             yield Change("aborted transactions", kept.aborted, found)
 
@@ -478,9 +532,11 @@ class RecoveryCores:
         while offset < log.log_end_offset:
             try:
                 data = log.read(offset, 1)
-            except CorruptLogError:
-                offset += 1
+            except DamagedLogError as damaged:
+                offset = max(offset + 1, damaged.end)
                 continue
+            if not data:  # a cleaner has left out all that follows
+                return
             header = checked_header(data)
             first, last, epoch = header.base_offset, header.last_offset, header.partition_leader_epoch
             known = log.epochs.epoch_for_offset(first)
@@ -490,43 +546,19 @@ class RecoveryCores:
             yield Batch(first, last + 1, epoch if is_known and is_same else -1)
             offset = last + 1
 
-    def _aside(self, names: Sequence[str]) -> set[int]:
+    def _directory(self) -> dict[str, bytes]:
+        """The files beside the log, and its own, by their names."""
+        files = self._disk.files().items()
+        return {path.rpartition("/")[2]: content for path, content in files if path.startswith(f"{DIRECTORY}/")}
+
+    def _kept_apart(self) -> set[int]:
         """Where batches begin that lie in files of other names."""
-        files = (f"{DIRECTORY}/{name}" for name in names if DAMAGED_SUFFIX in name or STRAY_SUFFIX in name)
-        return {header.base_offset for file in files for header in _intact(self._disk.files()[file])}
-
-
-def _as_kept(
-    found: Iterable[AbortedTransaction], kept: Iterable[AbortedTransaction], start: int
-) -> Iterator[AbortedTransaction]:
-    """Aborted transactions as if nothing were known of what lies below the log start.
-
-    A log that was opened since it starts there has forgotten that, another one has not. What began there begins with
-    its first batch that is kept, and is none if nothing of it is; and what was open from there on was not.
-    """
-    alike = {one.last_offset: one for one in kept}
-    for one in found:
-        like = alike.get(one.last_offset)
-        if one.first_offset < start:
-            if like is None:
-                continue
-            one = one._replace(first_offset=like.first_offset)
-        if one.last_stable_offset < start and like is not None:
-            one = one._replace(last_stable_offset=like.last_stable_offset)
-        yield one
+        files = (held for name, held in self._directory().items() if DAMAGED_SUFFIX in name or STRAY_SUFFIX in name)
+        return {header.base_offset for content in files for header in intact(content)}
 
 
 def _path(base: int) -> str:
     return f"{DIRECTORY}/{file_name(base, LOG_SUFFIX)}"
-
-
-def _intact(content: bytes) -> Iterator[BatchHeader]:
-    """Every intact batch in a file, wherever it begins."""
-    for position in range(len(content)):
-        try:
-            yield checked_header(content, position)
-        except RecordError:
-            continue
 
 
 STEPS: Final = Steps[RecoveryCores, [State], None](
@@ -537,6 +569,11 @@ STEPS: Final = Steps[RecoveryCores, [State], None](
     on(spec.StartAt, RecoveryCores.start_at),
     on(spec.Truncate, RecoveryCores.truncate),
     on(spec.StartAnew, RecoveryCores.start_anew),
+    on(spec.Meet, RecoveryCores.meet),
+    on(LeaveOut, RecoveryCores.leave_out),
+    on(BeginEpoch, RecoveryCores.begin_epoch),
+    on(spec.MakeUpSnapshot, RecoveryCores.make_up_snapshot),
+    on(spec.SpoilHighWatermark, RecoveryCores.spoil_high_watermark),
     on(spec.Repair, RecoveryCores.repair),
     on(spec.Close, RecoveryCores.shut_down),
     on(spec.Crash, RecoveryCores.crash),

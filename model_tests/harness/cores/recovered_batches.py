@@ -1,13 +1,15 @@
 """What the batches of a log hold in a lockstep of its recovery, and what they say of producers and transactions.
 
 A batch is known by where it begins and how many records it has: what else is in it follows from these. One in four is a
-transaction's, one an idempotent producer's, one ends a transaction, if it has one record. Every third record holds a
-record batch of its own, which no recovery may take for one of the log's.
+transaction's, one an idempotent producer's, one ends a transaction, if it has one record, and one in eight has no
+record: a cleaner has left its offsets alone. Every third record holds a record batch of its own, which no recovery may
+take for one of the log's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from enum import Enum
 from random import Random
 from typing import Final, NamedTuple
@@ -16,11 +18,15 @@ import attrs
 
 from tidegauge.impl.partition.producer_state import ProducerStates
 from tidegauge.impl.partition.transactions import AbortedTransaction
+from tidegauge.impl.records.batches import MAGIC, BatchHeader, RecordError, checked_header, empty_batch
 from tidegauge.impl.records.markers import TransactionMarker, build_marker
 from tidegauge.impl.records.payload import NO_PRODUCER, ProducerIdentity, Record, build_batch
 from tidegauge.spec.kernel.changes import Change
 from tidegauge.spec.recovery.state import Batch, Rot
 
+EMPTY: Final = 4
+"""Where a batch begins that has no record, of every eight offsets."""
+_MAGIC_POSITION: Final = 16
 REMEMBERED: Final = 5
 """Batches of a producer, as many as it may have in flight."""
 
@@ -63,6 +69,8 @@ def value_of(offset: int, epoch: int) -> bytes:
 def bytes_of(start: int, records: int, epoch: int) -> bytes:
     """A batch as its leader appends it. Its sequence and its time are where it begins."""
     kind, producer = author_of(start, records)
+    if start % 8 == EMPTY:
+        return empty_batch(start, start + records, epoch)
     if kind in (Kind.COMMIT, Kind.ABORT):
         return build_marker(TransactionMarker(producer, 0, kind is Kind.COMMIT, start), start)
     values = (value_of(start + number, epoch) for number in range(records))
@@ -145,7 +153,7 @@ def spot(rot: Rot, batch: Batch, size: int, following: Batch | None, rng: Random
     """A bit of a batch, by byte and bit, that is damaged.
 
     In what the checksum covers and nothing else tells, so not in where the batch ends; in length and magic; in the
-    epoch or the base offset, so that it becomes larger than that of the batch behind.
+    epoch or the base offset, so that it becomes larger than that of the batch behind, or farther than one can be.
     """
     match rot:
         case Rot.CONTENT:
@@ -156,7 +164,38 @@ def spot(rot: Rot, batch: Batch, size: int, following: Batch | None, rng: Random
             value, after, end = batch.epoch, 0 if following is None else following.epoch, 16
         case Rot.OFFSET:
             value, after, end = batch.start, 0 if following is None else following.start, 8
+        case Rot.FAR:
+            return rng.choice([(7 - bit // 8, bit % 8) for bit in range(31, 64) if not batch.start >> bit & 1])
     largest = 31 if rot is Rot.EPOCH else 63
     bits = [bit for bit in range(largest) if not value >> bit & 1 and value + (1 << bit) > after]
     bit = rng.choice(bits[:8] if rng.random() < 0.7 else bits)
     return end - 1 - bit // 8, bit % 8
+
+
+def as_kept(
+    found: Iterable[AbortedTransaction], kept: Iterable[AbortedTransaction], start: int
+) -> Iterator[AbortedTransaction]:
+    """Aborted transactions as if nothing were known of what lies below the log start.
+
+    A log that was opened since it starts there has forgotten that, another one has not. What began there begins with
+    its first batch that is kept, and is none if nothing of it is; and what was open from there on was not.
+    """
+    alike = {one.last_offset: one for one in kept}
+    for one in found:
+        like = alike.get(one.last_offset)
+        if one.first_offset < start:
+            if like is None:
+                continue
+            one = one._replace(first_offset=like.first_offset)
+        if one.last_stable_offset < start and like is not None:
+            one = one._replace(last_stable_offset=like.last_stable_offset)
+        yield one
+
+
+def intact(content: bytes) -> Iterator[BatchHeader]:
+    """Every intact batch in a file, wherever it begins."""
+    position = content.find(bytes([MAGIC]), _MAGIC_POSITION)
+    while position >= 0:
+        with suppress(RecordError):
+            yield checked_header(content, position - _MAGIC_POSITION)
+        position = content.find(bytes([MAGIC]), position + 1)

@@ -11,57 +11,147 @@ from tidegauge.model_tests.harness.lockstep.walks import WalkPlan
 from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.recovery import actions as spec
 from tidegauge.spec.recovery.actions import DAMAGE
-from tidegauge.spec.recovery.epoch_lies import Lie, SpoilEpochs
-from tidegauge.spec.recovery.machine import Recovery
+from tidegauge.spec.recovery.elsewhere import BeginEpoch, LeaveOut
+from tidegauge.spec.recovery.epoch_lies import SpoilEpochs
+from tidegauge.spec.recovery.machine import Recovery, enabled_of_class
 from tidegauge.spec.recovery.replacing import Interrupt
+from tidegauge.spec.recovery.state import Rot
 
 
 def drawn(rng: Random) -> Recovery:
     return Recovery(
-        max_appends=rng.choice((2, 6, 12, 24)),
+        max_appends=rng.choice((6, 24, 48)),
         max_crashes=24,
-        max_damages=rng.choice((0, 4, 16)),
+        max_damages=rng.choice((0, 20, 60)),
         replaces=True,
         lies=True,
         starts_anew=True,
+        was_elsewhere=True,
+        goes_far=True,
+        reads_on=True,
     )
+
+
+def _lives(lockstep: Lockstep[Recovery], rng: Random) -> Iterator[Action]:
+    """A process writes, ends in one way or another, and the disk does its worst; the next one has to read that."""
+    yield spec.Open(True)
+    yield from _write(lockstep, rng)
+    yield from _end(lockstep, rng)
+    yield from _damage(lockstep, rng)
+    yield spec.Open(rng.random() < 0.4)
+    yield spec.Open(True)
+    yield from _read_on(lockstep, rng)
 
 
 def _write(lockstep: Lockstep[Recovery], rng: Random) -> Iterator[Action]:
     """A few segments, flushed now and then."""
+    rolls, flushes = rng.choice((0.2, 0.5, 0.8)), rng.choice((0.1, 0.5))
     for _ in range(rng.randrange(2, 8)):
         yield spec.Append(rng.choice((1, 2)), rng.random() < 0.3)
-        if rng.random() < 0.4:
+        if rng.random() < rolls:
             yield spec.Roll()
-        if rng.random() < 0.3:
+        if rng.random() < flushes:
             yield spec.Flush(rng.random() < 0.7)
-        if rng.random() < 0.1:
-            yield spec.StartAnew(lockstep.state.end + 1, rng.random() < 0.5)
+    for kind, share in ((spec.StartAnew, 0.05), (spec.StartAt, 0.15), (spec.Truncate, 0.05), (Interrupt, 0.1)):
+        if rng.random() < share:
+            yield from _one_of(lockstep, rng, kind)
+    if rng.random() < 0.2:
+        yield spec.NoteHighWatermark()
 
 
-def _end_and_open(lockstep: Lockstep[Recovery], rng: Random) -> Iterator[Action]:
-    """The log is closed or crashes, some of what lies on the disk is damaged, and the log is opened."""
-    kind = rng.choice((spec.Close, spec.Close, spec.Crash, spec.Crash, Interrupt))
-    ends = [action for action in lockstep.machine.actions(lockstep.state) if isinstance(action, kind)]
-    if ends:
-        yield rng.choice(ends)
-    if rng.random() < 0.4:
-        yield SpoilEpochs(rng.choice(list(Lie)))
-    of_one_kind = rng.choice((spec.Spoil, DAMAGE, DAMAGE))
+def _end(lockstep: Lockstep[Recovery], rng: Random) -> Iterator[Action]:
+    """The log is closed or crashes, and sometimes Kafka's brokers have it then."""
+    yield from _one_of(lockstep, rng, rng.choice((spec.Close, spec.Crash)))
+    if rng.random() < 0.3:
+        for _ in range(rng.randrange(1, 4)):
+            yield from _one_of(lockstep, rng, LeaveOut)
+    if rng.random() < 0.1:
+        yield BeginEpoch()
+    if rng.random() < 0.3:
+        yield from _one_of(lockstep, rng, SpoilEpochs)
+
+
+def _damage(lockstep: Lockstep[Recovery], rng: Random) -> Iterator[Action]:
+    """Of any kind, or of one file, or all that tells where a log without files has ended."""
+    manner = rng.randrange(12)
+    bases = [segment.base for segment in lockstep.state.segments]
+    if manner == 0:
+        yield from (spec.LoseEpochs(False) if rng.random() < 0.7 else spec.LoseStart(), *map(spec.LoseSegment, bases))
+        return
+    if manner == 1 and bases and bases[0]:
+        yield spec.MakeUp(rng.randrange(bases[0]), rng.random() < 0.5)
+    if manner == 2:
+        told = [one for one in enabled_of_class(lockstep.machine, lockstep.state, spec.Spoil) if _is_told(one)]
+        yield from rng.sample(told, min(len(told), 2))
+        yield spec.LoseEpochs(rng.random() < 0.5)
+    if 2 < manner < 7:
+        yield from _spoil_neighbours(lockstep, rng)
+    file = rng.choice(bases) if bases and manner < 8 else None
     for _ in range(rng.randrange(4)):
-        damages = [action for action in lockstep.machine.actions(lockstep.state) if isinstance(action, of_one_kind)]
+        damages = [
+            action
+            for action in lockstep.machine.actions(lockstep.state)
+            if isinstance(action, DAMAGE) and (file is None or getattr(action, "base", None) == file)
+        ]
         if damages:
-            kinds = sorted({type(action) for action in damages}, key=lambda one: one.__name__)
-            chosen = rng.choice(kinds)
-            yield rng.choice([action for action in damages if type(action) is chosen])
-    yield spec.Open(rng.random() < 0.4)
-    yield spec.Open(True)
+            kinds = sorted({type(action).__name__ for action in damages})
+            chosen = spec.Spoil.__name__ if spec.Spoil.__name__ in kinds and rng.random() < 0.5 else rng.choice(kinds)
+            yield rng.choice([action for action in damages if type(action).__name__ == chosen])
+
+
+def _is_told(action: Action) -> bool:
+    """Whether it is damage that only the batches beside it tell, or leader epochs that are noted."""
+    return isinstance(action, spec.Spoil) and not action.rot.is_seen_alone
+
+
+def _spoil_neighbours(lockstep: Lockstep[Recovery], rng: Random) -> Iterator[Action]:
+    """A few batches in a row, perhaps about the recovery point: what lies behind them has less to bear it out."""
+    state = lockstep.state
+    places = [(one.base, number, batch.end) for one in state.segments for number, batch in enumerate(one.batches)]
+    if not places:
+        return
+    about = [place for place in places if place[2] == state.point]
+    base, number, _ = rng.choice(about if about and rng.random() < 0.5 else places)
+    for further in range(rng.randrange(1, 4)):
+        yield spec.Spoil(base, number + further, rng.choice((Rot.CONTENT, Rot.LENGTH, Rot.FAR)))
+
+
+def _read_on(lockstep: Lockstep[Recovery], rng: Random) -> Iterator[Action]:
+    """Readers meet damage in what is open, and then the log is repaired, or is not."""
+    if rng.random() < 0.4:
+        for _ in range(rng.randrange(1, 4)):
+            yield from _one_of(lockstep, rng, spec.Meet)
+    if rng.random() < 0.2:
+        yield from _one_of(lockstep, rng, spec.StartAt)
+    if rng.random() < 0.6:
+        yield spec.Repair()
+    if rng.random() < 0.15:
+        yield from _do_again(lockstep, rng)
+
+
+def _do_again(lockstep: Lockstep[Recovery], rng: Random) -> Iterator[Action]:
+    """The same is appended, damaged and repaired again: what is set aside has its name already."""
+    for _ in range(2):
+        end, base = lockstep.state.end, lockstep.state.segments[-1].base
+        number = len(lockstep.state.segments[-1].batches)
+        yield from (spec.Append(1), spec.Append(1), spec.Roll(), spec.Append(1))
+        yield spec.Meet(base, number, Rot.CONTENT)
+        yield spec.Repair()
+        if lockstep.state.end != end:
+            return
+
+
+def _one_of(lockstep: Lockstep[Recovery], rng: Random, kind: type[Action]) -> Iterator[Action]:
+    """One action of a class, if any is enabled."""
+    enabled = list(enabled_of_class(lockstep.machine, lockstep.state, kind))
+    yield from [rng.choice(enabled)] if enabled else []
 
 
 RECOVERY_WALKS: Final = WalkPlan(
     drawn,
-    perturbations=frozenset({*DAMAGE, Interrupt}),
-    rounds=(_write, _end_and_open),
-    round_shares=(0.4, 0.8),
-    length=60,
+    perturbations=frozenset({*DAMAGE, spec.Meet, Interrupt, LeaveOut, BeginEpoch}),
+    rounds=(_lives,),
+    round_shares=(0.8, 1.0),
+    length=100,
+    enabled=enabled_of_class,
 )

@@ -9,9 +9,10 @@ import attrs
 
 from tidegauge.model_tests.spec.recovery.test_recovery import RefusesWhatItHas
 from tidegauge.model_tests.spec.rule_mutant import RuleMutant, Wrong, always
+from tidegauge.spec.recovery.actions import FAR
 from tidegauge.spec.recovery.machine import Recovery
 from tidegauge.spec.recovery.reading import Reading
-from tidegauge.spec.recovery.state import NO_EPOCHS, NO_FILE, Batch, Rot, Segment, Stage, State
+from tidegauge.spec.recovery.state import ENDLESS, NO_EPOCHS, NO_FILE, Batch, Rot, Segment, Stage, State
 
 NEVER_OPENED: Final = State()
 
@@ -68,13 +69,38 @@ CRASHED: Final = _stored(
     damages=0,
 )
 """A crash has taken the only batch, and what tells of its end is left."""
+CLEANED: Final = _stored(
+    segments=(Segment(0, (Batch(0, 1, 0),), 1), Segment(2, (Batch(2, 3, 0),), 1)),
+    end=3,
+    flushed=3,
+    point=3,
+    snapshots=frozenset({2, 3}),
+    left_out=((1, 2),),
+    damages=0,
+)
+FAR_SNAPSHOT: Final = _stored(
+    segments=(Segment(0, (Batch(0, 1, 0), Batch(1, 2, 0, Rot.CONTENT)), 2),),
+    end=2,
+    flushed=2,
+    snapshots=frozenset({2, FAR}),
+    damages=3,
+)
+"""The recovery point of a clean stop is lost."""
+FAR_START: Final = attrs.evolve(
+    FAR_SNAPSHOT, log=attrs.evolve(FAR_SNAPSHOT.log, snapshots=frozenset({2}), start=FAR, noted=NO_FILE, damages=4)
+)
+UNTOLD: Final = _stored(
+    segments=(Segment(0, (Batch(0, 1, 0, Rot.CONTENT), Batch(1, 2, 0)), 2),), end=2, flushed=2, damages=2
+)
+"""The same, and nothing else tells where the log ended."""
+READS_ON: Final = Recovery(max_appends=1, reads_on=True)
 ANEW: Final = Recovery(max_appends=1, max_damages=0, starts_anew=True)
 REPLACES: Final = Recovery(max_appends=1, max_damages=0, replaces=True)
 
 
-def _to_the_first(machine: Any, right: Wrong, segment: Segment, *ends: object) -> Reading:
+def _to_the_first(machine: Any, right: Wrong, segment: Segment, *ends: object, **known: object) -> Reading:
     """Only the first damaged place of a file is noticed."""
-    reading: Reading = right(segment, *ends)
+    reading: Reading = right(segment, *ends, **known)
     return attrs.evolve(reading, damaged=reading.damaged[:1])
 
 
@@ -107,10 +133,22 @@ MUTANTS: Final[tuple[RuleMutant, ...]] = (
     RuleMutant("writes_no_start_down", "written_start", lambda m, r, state, written: written, ANEW, "NoFalseAlarm"),
     RuleMutant("leaves_out_what_only_a_file_says", "checkpointed",
                lambda m, r, state: 0 if state.start == state.segments[0].base else r(state), ANEW, "NoFalseAlarm"),
+    RuleMutant("takes_what_a_cleaner_left_out_for_lost", "is_left_out", always(False), CLEANED, "NoFalseAlarm"),
+    RuleMutant("believes_every_end", "reach", always(ENDLESS), FAR_SNAPSHOT, "EndIsWithinReach"),
+    RuleMutant("believes_every_start", "start_from",
+               lambda m, r, state, end: m.start_not_denied(state), FAR_START, "EndIsWithinReach"),
+    RuleMutant("takes_a_lost_point_for_none", "flushed_up_to",
+               lambda m, r, state, point: point, UNTOLD, "LossIsTold"),
+    RuleMutant("serves_what_a_reader_met", "met_again",
+               lambda m, r, state, base: state, READS_ON, "NothingSpoiltIsServed"),
+    RuleMutant("finds_nothing_in_a_file", "gaps_in", always(()), READS_ON, "NothingSpoiltIsServed"),
     RuleMutant("removes_what_has_its_name", "replaced", _without_the_new, REPLACES, "IntactIsKept"),
 )
 # fmt: on
 NOT_MUTATED: Final[Mapping[tuple[str, str], str]] = {
+    ("Opening", "rejected_end"): (
+        "what is believed once a recovery point is rejected no property says: lockstep compares it (`RECOVERY_WALKS`)"
+    ),
     ("Opening", "is_known_end"): (
         "it saves a warning: of a closed log with up to two damages something else tells what is lost, and a wrong "
         "rule only has more logs in doubt (`test_known_ends`)"

@@ -26,7 +26,7 @@ def test_one_batch_a_crash_and_any_damage() -> None:
 
 def test_a_cleaner_that_dies_and_epochs_of_another_log() -> None:
     found = explore(Recovery(max_appends=1, replaces=True, lies=True))
-    assert (found.holds, found.complete, found.distinct) == (True, True, 7_308)
+    assert (found.holds, found.complete, found.distinct) == (True, True, 7_722)
 
 
 def test_a_log_that_starts_where_its_leaders_does() -> None:
@@ -34,10 +34,27 @@ def test_a_log_that_starts_where_its_leaders_does() -> None:
     assert (found.holds, found.complete, found.distinct) == (True, True, 7_154)
 
 
+@pytest.mark.parametrize(
+    ("machine", "states"),
+    [
+        (Recovery(max_appends=1, max_damages=0, was_elsewhere=True), 1_076),
+        (Recovery(max_appends=1, goes_far=True), 8_640),
+        (Recovery(max_appends=1, reads_on=True), 7_292),
+    ],
+    ids=["was elsewhere", "goes far", "reads on"],
+)
+def test_a_log_of_other_brokers_offsets_that_no_log_has_and_damage_that_readers_meet(
+    machine: Recovery, states: int
+) -> None:
+    found = explore(machine)
+    assert (found.holds, found.complete, found.distinct) == (True, True, states)
+
+
 @pytest.mark.deep
 @pytest.mark.parametrize(
     ("machine", "states"),
     [
+        (Recovery(max_appends=2, max_damages=0, was_elsewhere=True), 61_524),
         (Recovery(max_appends=2, max_damages=0, starts_anew=True), 27_845),
         (Recovery(max_appends=1, max_damages=2), 33_922),
         (Recovery(max_appends=1, max_damages=3), 100_866),
@@ -71,7 +88,7 @@ def test_the_states_nearest_to_the_beginning_hold() -> None:
 
 
 class BelievesTheSpoilt(Recovery):
-    def is_believed(self, segment: Segment, number: int, *, is_behind_damage: bool) -> bool:
+    def is_believed(self, segment: Segment, number: int, known_end: int | None, *, is_behind_damage: bool) -> bool:
         return True
 
 
@@ -105,7 +122,7 @@ class TellsNobody(Recovery):
 
 
 class KnowsNoEnd(Recovery):
-    def known_end(self, state: State, point: int) -> int:
+    def known_end(self, state: State, point: int, end: int | None) -> int:
         return 0
 
     def nothing_is_appended_to_damage(self, state: State) -> bool:
@@ -271,18 +288,18 @@ class AsksNoStart(Recovery):
         yield attrs.evolve(known, segments=damaged, noted=NO_EPOCHS)
         yield attrs.evolve(known, segments=(Segment(0, is_stray=True), Segment(2)))
 
-    def borne_out(self, state: State, point: int) -> int:
+    def borne_out(self, state: State, point: int, end: int | None) -> int:
         return 0
 
 
 class AsksNoStartWhereThePointIsLost(AsksNoStart):
-    def borne_out(self, state: State, point: int) -> int:
-        return Recovery.borne_out(self, state, point) if point else 0
+    def borne_out(self, state: State, point: int, end: int | None) -> int:
+        return Recovery.borne_out(self, state, point, end) if point else 0
 
 
 class AsksNoStartWhereThePointIsBefore(AsksNoStart):
-    def borne_out(self, state: State, point: int) -> int:
-        return 0 if point else Recovery.borne_out(self, state, point)
+    def borne_out(self, state: State, point: int, end: int | None) -> int:
+        return 0 if point else Recovery.borne_out(self, state, point, end)
 
 
 class StartsOverWithoutAFile(Recovery):
@@ -323,15 +340,15 @@ class RefusesWhatWasDeleted(Recovery):
             (Segment(0, batches, 4),), start=1, began=1, point=4, first_epoch=0, noted=0, is_clean=True, damages=2
         )
 
-    def met(self, segments: list[Segment], start: int, gaps: list[Gap]) -> Iterator[Gap]:
-        return super().met(segments, 0, gaps)
+    def met(self, segments: list[Segment], start: int, end: int, gaps: list[Gap]) -> Iterator[Gap]:
+        return super().met(segments, 0, end, gaps)
 
 
 class RefusesWhatItHas(RefusesWhatWasDeleted):
     """The same, and the rule holds."""
 
-    def met(self, segments: list[Segment], start: int, gaps: list[Gap]) -> Iterator[Gap]:
-        return Recovery.met(self, segments, start, gaps)
+    def met(self, segments: list[Segment], start: int, end: int, gaps: list[Gap]) -> Iterator[Gap]:
+        return Recovery.met(self, segments, start, end, gaps)
 
 
 def test_damage_below_the_start_is_the_reason_for_no_repair() -> None:
@@ -349,7 +366,7 @@ class LostBehindDamage(Recovery):
 
 
 class BelievesWithoutItsRecoveryPoint(LostBehindDamage):
-    def ended(self, state: State, point: int) -> int:
+    def ended(self, state: State, point: int, base: int) -> int:
         return point
 
 
@@ -367,8 +384,8 @@ class RefusesAllBehindDamage(Recovery):
         log = State((Segment(0, batches, 3),), end=3, flushed=3, point=3, first_epoch=0, noted=0)
         yield attrs.evolve(log, high_watermark=3, damages=1)
 
-    def is_believed(self, segment: Segment, number: int, *, is_behind_damage: bool) -> bool:
-        return super().is_believed(segment, number, is_behind_damage=False) and not is_behind_damage
+    def is_believed(self, segment: Segment, number: int, known_end: int | None, *, is_behind_damage: bool) -> bool:
+        return super().is_believed(segment, number, known_end, is_behind_damage=False) and not is_behind_damage
 
 
 class KeepsAFileOfDamage(Recovery):
