@@ -208,7 +208,7 @@ def test_a_wrong_coordinator_is_found_at_its_first_wrong_decision(rules: type[Mi
 
 
 def test_groups_of_every_third_seed_go_over_and_back() -> None:
-    runs = [run(), *(simulate_group(draw_group(MIGRATES_EACH * one)) for one in range(3, amount(3, deep=20)))]
+    runs = [run(), *(simulate_group(draw_group(MIGRATES_EACH * one)) for one in range(3, amount(3, deep=22)))]
     assert all(one.options.migrates for one in runs)
     for one in runs:
         assert not one.failures, one.failures

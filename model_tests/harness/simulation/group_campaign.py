@@ -89,6 +89,8 @@ CLEANS: Final = {
     "log.cleaner.min.cleanable.ratio": 0.01,
 }
 """What expires goes soon, and the log of groups is cleaned again and again."""
+GOES_OVER: Final = {"offsets.topic.segment.bytes": 4_000}
+"""Room for the largest batch: all that was a group of one type goes, and one of the other comes."""
 HANGS_SHARE: Final = 0.3
 HANGS_S: Final = 2 * REBALANCE_S
 """An application that hangs does not give back in time what its member has to."""
@@ -267,7 +269,10 @@ class GroupCampaign:
                     await trio.sleep(rng.uniform(0, 2 * self.options.rest_s))
 
     async def _live_again(self, name: str, instance: str | None, number: int) -> None:
-        """One life after the other. A process of a static member that is fenced rests until something changes."""
+        """One life after the other. A process of a static member that is fenced rests until something changes.
+
+        When all is healed the next life is the last one, and there is one only if nobody lives.
+        """
         rng = Random(f"{name}/{self.options.cluster.seed}")
         for life in count():
             duration = self.options.cluster.duration
@@ -280,7 +285,7 @@ class GroupCampaign:
             if self.is_healed:
                 return
             await trio.sleep(rng.uniform(0.05, 0.3) * duration)
-            if self.is_healed:
+            if self.is_healed and self.members:
                 return
 
     async def _live(self, name: str, instance: str | None, number: int, rng: Random) -> None:
@@ -467,6 +472,7 @@ async def _run(options: GroupOptions) -> GroupCampaign:
     drawn = options.cluster
     config = {**drawn.config(), **CONFIG, **(CLEANS if options.is_consumer else {})}
     config |= SETTINGS if options.loads_slowly else {}
+    config |= GOES_OVER if options.migrates else {}
     cluster = Cluster(drawn.brokers, drawn.seed, config, trace=True)
     cluster.trace.of_groups = True
     campaign, injector = GroupCampaign(cluster, options), Injector(cluster, drawn)
