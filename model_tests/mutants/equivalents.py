@@ -41,6 +41,10 @@ EQUIVALENT: Final[Mapping[str, str]] = {
     "impl/controller/configs.py Configs._write_configs: `now_unclean and (not unclean)` -> `now_unclean`": (
         "where any live replica may lead already, one does (WhoMayLeadsAtOnce): to elect again changes nothing"
     ),
+    "impl/controller/configs.py Configs._write_configs: `now_unclean and (not unclean)` -> "
+    "`now_unclean or not unclean`": (
+        "without the setting too one leads where one may (WhoMayLeadsAtOnce), and a lower number changes no empty ISR"
+    ),
     "impl/controller/elections.py ElectionRules.with_leader: "
     "`registration.leader in registration.isr and image.is_unfenced(registration.leader)` -> "
     "`registration.leader in registration.isr`": (

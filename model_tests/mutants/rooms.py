@@ -79,7 +79,9 @@ def _is_protocol(function: Function) -> bool:
 
 
 _SPEC_TESTS: Final = "model_tests/spec"
-_OF_EVERY_MACHINE: Final = tuple(f"{_SPEC_TESTS}/test_{name}.py" for name in ("goals", "guards", "properties", "steps"))
+_OF_EVERY_MACHINE: Final = tuple(
+    f"{_SPEC_TESTS}/test_{name}.py" for name in ("goals", "guards", "properties", "steps", "teeth")
+)
 """Tests that try all machines."""
 
 

@@ -54,7 +54,7 @@ from tidegauge.spec.replication.rules import ReplicationRules
 from tidegauge.spec.replication.state import NONE, Controller, PartitionMetadata, Replica, State
 from tidegauge.spec.transactions.coordinating import Complete
 from tidegauge.spec.transactions.machine import Transactions
-from tidegauge.spec.transactions.reading import FinishRead
+from tidegauge.spec.transactions.reading import CommittedReads, FinishRead
 
 # --- reassignment ----------------------------------------------------------------------------------------------------
 
@@ -279,6 +279,14 @@ class FirstCallsAnyStable(CallsItStable, FirstKip848):
     """The first version."""
 
 
+@attrs.frozen
+class ReadsAgain(CommittedReads):
+    """A read begins where the log does."""
+
+    def begins(self, position: int) -> int:
+        return 0
+
+
 # --- what never happens ----------------------------------------------------------------------------------------------
 
 
@@ -384,6 +392,7 @@ WRONG: Final[tuple[tuple[str, Machine[Any], str], ...]] = (
      "who is live and follows a leader is in sync"),
     ("moves", without(Moves(max_moves=1, failures=0, fills=False), Tell),
      "the replica is in a directory that the controller knows"),
+    ("committed-reads", ReadsAgain(transactions=2, partitions=1, incarnations=1, expiring=False), "ConsumedOnce"),
     ("committed-reads", without(KAFKA_9807.correct_machine(), FinishRead),
      "a fetch that waits is served once there is something"),
     # what is owed

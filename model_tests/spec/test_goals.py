@@ -9,6 +9,7 @@ from tidegauge.model_tests.spec.shortest import steps_to
 from tidegauge.spec.idempotence.machine import Idempotence
 from tidegauge.spec.kernel.bounds import Bounds
 from tidegauge.spec.kernel.machine import Machine
+from tidegauge.spec.lag.machine import Lag
 from tidegauge.spec.published.kip320.machine import Kip320
 from tidegauge.spec.registry import REGISTRY
 from tidegauge.spec.replication.extension import ReplicationExtension
@@ -103,6 +104,9 @@ def test_an_extension_wants_nothing_that_is_not_turned_on(
     ("machine", "count"),
     [
         (with_bounds(Reads()), 4),
+        (Lag(), 3),
+        (Lag(max_records=1), 2),
+        (Lag(max_fetches=1), 2),
         (with_bounds(Reads(), PreferredElection=1), 6),
         (with_bounds(Reads(), PreferredElection=1, ExpireSession=1), 10),
         (Kip320(), 5),

@@ -42,7 +42,7 @@ FOLLOW: Final[Mapping[str, str]] = {
     "consumer-groups": "1c4cc3e2",
     "group-migration": "0b506053",
     "group-loading": "cb186ff9",
-    "committed-reads": "caa3f190",
+    "committed-reads": "90a5d303",
     "unclean-transactions": "56b26a9a",
     "offsets": "b0865ccf",
     "compaction": "a696b7b5",

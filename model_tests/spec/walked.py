@@ -22,6 +22,7 @@ from tidegauge.spec.registry import REGISTRY
 from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.state import Acks
 from tidegauge.spec.transactions.machine import Transactions
+from tidegauge.spec.transactions.reading import CommittedReads
 
 WALKS: Final = 6
 LENGTH: Final = 50
@@ -70,6 +71,9 @@ LARGE: Final[Mapping[str, Machine[Any]]] = {
         inputs=2,
         max_epoch=3,
         bounds=Bounds(dict.fromkeys(sorted({*Transactions().perturbations} - {"DelayAdd", "Upgrade"}), OFTEN)),
+    ),
+    "committed-reads": CommittedReads(
+        transactional_ids=2, incarnations=1, transactions=4, partitions=1, expiring=False
     ),
     "idempotence of one producer": Idempotence(
         max_records=6, segments=True, batch_sizes=(2, 1), bounds=Bounds(Elect=OFTEN, DuplicateProduce=OFTEN)

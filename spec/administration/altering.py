@@ -76,6 +76,8 @@ class AlterSettings(Request):
                 yield from (
                     cls(resource, changes) for changes in islice(changes_of(setting), None if may_be_set else 1)
                 )
+                if for_all:  # one broker cannot have it, nor have had it
+                    yield cls(resource, (Change(setting, Operation.DELETE),))
             yield cls(resource, both)
 
     def error(self, machine: AdministrationRules, state: State) -> Error:

@@ -72,7 +72,7 @@ def _ends(machine: OffsetRules, value: Entry) -> int:
 
 def members_keep_their_offsets(state: State) -> bool:
     """No offset expires while the group has members: one of them may go on from there."""
-    return not any(entry.is_expiry and entry.has_members for entry in state.history)
+    return not any(entry.has_members for entry in state.history)
 
 
 def acknowledged_is_applied(state: State) -> bool:

@@ -95,7 +95,7 @@ class FinishRead(ReadAction):
         assert isinstance(machine, CommittedReads)
         assert isinstance(state, ReadingState)
         number, partition = self.partition, state.partitions[self.partition]
-        reading, position = state.readings[number], state.positions[number]
+        reading, position = state.readings[number], machine.begins(state.positions[number])
         assert reading is not None, "the guard says so"
         stable, aborted = machine.bound(reading, partition), machine.left_out(reading, partition)
         returned = tuple(
@@ -137,6 +137,10 @@ class CommittedReads(Transactions):
 
     # --- rules ---------------------------------------------------------------------------------------------------
 
+    def begins(self, position: int) -> int:
+        """Where the read begins: where the last one ended."""
+        return position
+
     def bound(self, reading: Reading, partition: Partition) -> int:
         """Where the read ends: at the last stable offset, as it is now (KAFKA-9807)."""
         return self.last_stable_offset(partition)
@@ -149,7 +153,11 @@ class CommittedReads(Transactions):
 
     @property
     def invariants(self) -> Mapping[str, Invariant[State]]:
-        return {**super().invariants, "ConsumedIsCommitted": consumed_is_committed}
+        return {
+            **super().invariants,
+            "ConsumedIsCommitted": consumed_is_committed,
+            "ConsumedOnce": consumed_once,
+        }
 
     @property
     def sometimes(self) -> Mapping[str, Invariant[State]]:
@@ -182,4 +190,15 @@ def consumed_is_committed(state: State) -> bool:
         record = state.partitions[number].log[offset]
         if not isinstance(record, Record) or outcome_of(state.transactions, record.transaction) is not Decision.COMMIT:
             return False
+    return True
+
+
+def consumed_once(state: State) -> bool:
+    """A reader is given each record of a partition once, in the order of the log."""
+    assert isinstance(state, ReadingState)
+    read: dict[PartitionNumber, int] = {}
+    for number, offset in state.consumed:
+        if offset <= read.get(number, NONE):
+            return False
+        read[number] = offset
     return True

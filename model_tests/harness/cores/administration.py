@@ -5,7 +5,7 @@ The id of the k-th topic is `id-k`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import product
 from typing import Any, Final
 
@@ -15,7 +15,9 @@ from tidegauge.impl.controller.config import DEFAULT_CONTROLLER_ID, ControllerCo
 from tidegauge.impl.controller.configs import ConfigChange
 from tidegauge.impl.controller.controller import Controller
 from tidegauge.impl.controller.decision import Proposal
+from tidegauge.impl.controller.features import UPGRADE, FeatureUpdate
 from tidegauge.impl.controller.producer_ids import LAST_PRODUCER_ID, ProducerIdsBlock
+from tidegauge.impl.metadata.features import TRANSACTION_VERSION
 from tidegauge.impl.metadata.image import ClusterImage
 from tidegauge.impl.metadata.records import ProducerIdsRecord, RegisterBrokerRecord
 from tidegauge.impl.partition.messages import AlterPartitionRequest
@@ -33,7 +35,11 @@ from tidegauge.spec.administration import altering, brokers, replicas, requests,
 from tidegauge.spec.administration.machine import Administration
 from tidegauge.spec.administration.settings import MIN_INSYNC
 from tidegauge.spec.administration.state import State
+from tidegauge.spec.kernel.changes import Change
 from tidegauge.spec.kernel.machine import Action
+
+SAFE_DOWNGRADE: Final = 2
+"""Kafka's number (KIP-584)."""
 
 
 class AdministrationCores(MetadataOfController):
@@ -90,6 +96,18 @@ class AdministrationCores(MetadataOfController):
 
     def commit(self, proposal: Proposal[Any]) -> Any:
         return self.log.commit(self.controller, proposal)
+
+    def differences(self, state: State) -> Iterator[Change]:
+        """Beside what is told otherwise: how many records another version of transactions would take."""
+        yield from super().differences(state)
+        current = self.image.feature_level(TRANSACTION_VERSION)
+        for level, only_checks in product(range(current + 1), (False, True)):
+            kind = UPGRADE if level == current else SAFE_DOWNGRADE
+            update = FeatureUpdate(TRANSACTION_VERSION, level, kind)
+            found = len(self.controller.features.update((update,), validate_only=only_checks).records)
+            wanted = int(level != current and not only_checks)
+            if found != wanted:
+                yield Change(f"records of transaction.version={level}, only checked={only_checks}", wanted, found)
 
 
 def registered(broker: int) -> RegisterBrokerRecord:

@@ -7,6 +7,7 @@ its invariants, is copied from there.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 import attrs
@@ -29,6 +30,7 @@ from tidegauge.model_tests.harness.performing import Steps, on
 from tidegauge.spec.idempotence import partition
 from tidegauge.spec.idempotence import state as spec
 from tidegauge.spec.idempotence.machine import Idempotence
+from tidegauge.spec.kernel.changes import Change
 from tidegauge.spec.kernel.machine import Action
 
 ACKS_ALL: Final = -1
@@ -83,6 +85,15 @@ class IdempotentCores(ProducerClients):
         except RecordError as refused:
             return refused.error_code
         return appended if isinstance(appended, ErrorCode) else ErrorCode.none
+
+    def differences(self, state: spec.State) -> Iterator[Change]:
+        """What a producer would do otherwise; what a replica, each in its turn, would remember after a restart."""
+        yield from super().differences(state)
+        number = self.now_ms % len(self.brokers)
+        wanted = partition.reloaded(self.machine, state.replicas[number]).producers
+        found = remembered(self.brokers[number].log.opened_apart())
+        if found != wanted:
+            yield Change(f"replicas[{number}].producers after a restart", wanted, found)
 
     def close(self) -> None:
         """Cores have no resources."""

@@ -6,6 +6,7 @@ comes from snapshots and batch headers.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 
 import attrs
@@ -140,3 +141,16 @@ class ProducerLog(DiskLog):
         found = ProducerLog(kind, self._disk, start)
         found.producers.forgot = forgot
         return found
+
+    def opened_apart(self) -> ProducerStates:
+        """What a process remembers that finds the files as they are, though they go on here: it opens a copy."""
+        copy = SimulatedDisk(random.Random(0))
+        copy.make_directory(DIRECTORY)
+        for name in self._disk.list_directory(DIRECTORY):
+            content = self._disk.read_whole(f"{DIRECTORY}/{name}")
+            file = copy.open(f"{DIRECTORY}/{name}", create=True)
+            file.append(content or b"")
+            file.close()
+        found = ProducerLog(type(self.producers), copy, self.log_start_offset)
+        found._log.abandon()
+        return found.producers

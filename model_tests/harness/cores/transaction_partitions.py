@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import Enum
-from itertools import count
 from typing import Final
 
 from kio.schema.errors import ErrorCode
@@ -20,7 +19,7 @@ from tidegauge.impl.partition.producer_state import DEFAULT_EXPIRATION_MS, Produ
 from tidegauge.impl.partition.registration import PartitionRegistration
 from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.impl.ports.simulated_disk import SimulatedDisk
-from tidegauge.impl.records.batches import BatchHeader, RecordError
+from tidegauge.impl.records.batches import BatchHeader, RecordError, headers
 from tidegauge.impl.records.lazy import in_memory
 from tidegauge.impl.records.markers import TransactionMarker
 from tidegauge.impl.records.origin import Origin
@@ -42,7 +41,8 @@ ACKS_ALL: Final = -1
 MUCH: Final = 1 << 20
 REPLICAS: Final = (0, 1)
 CONFIG: Final = PartitionConfig()
-_LOG_CONFIG: Final = LogConfig()
+_LOG_CONFIG: Final = LogConfig(segment_bytes=170)
+"""Two batches make a segment: what is remembered after a cut or a restart comes from snapshots as well."""
 
 
 class Turn(Enum):
@@ -75,7 +75,13 @@ class TransactionLog(DiskLog):
     @property
     def batches(self) -> Buffer:
         """All that it holds."""
-        return self._log.read(0, MUCH)
+        found = bytearray()
+        reached = self.log_start_offset
+        while reached < self.log_end_offset:
+            data = self._log.read(reached, MUCH)
+            found += data
+            reached += sum(1 for _ in headers(data))
+        return found
 
 
 def _no_markers(marker: TransactionMarker) -> Iterator[tuple[TransactionMarker, int]]:
@@ -183,6 +189,7 @@ class PartitionCores:
             log = replica.log.after_restart(kept)
             self.replicas[former] = self._started(former, log, replica.high_watermark)
         other.apply_metadata(self.registration, 0, 0)
+        self.sweep()
 
     # --- as the specification has it -----------------------------------------------------------------------------
 
@@ -197,24 +204,27 @@ class PartitionCores:
         """What the leader has and remembers."""
         if self._changed:
             self._abstract = partition_of(self.leader, self.batches, expected.log)
-            response = self.leader.read(0, MUCH, read_committed=True)
-            self._returned = tuple(returned(in_memory(response.records), response.aborted or ()))
-            self._paged = tuple(
-                offset
-                for page in self._pages(read_committed=True)
-                for offset in returned(in_memory(page.records), page.aborted or ())
+            self._returned, self._paged = (
+                tuple(
+                    offset
+                    for page in self._pages(room, read_committed=True)
+                    for offset in returned(in_memory(page.records), page.aborted or ())
+                )
+                for room in (MUCH, 1)
             )
-            self._shown = self.leader.log.log_start_offset + sum(1 for _ in self._pages(read_committed=False))
+            self._shown = self.leader.log.log_start_offset + sum(1 for _ in self._pages(1, read_committed=False))
             self._changed = False
         return self._abstract
 
-    def _pages(self, *, read_committed: bool) -> Iterator[PartitionFetchResponse]:
-        """What a consumer is given that has room for one batch at a time, each of one record."""
-        for offset in count(self.leader.log.log_start_offset):
-            page = self.leader.read(offset, 1, read_committed=read_committed)
-            if not page.records:
-                return
+    def _pages(self, room: int, *, read_committed: bool) -> Iterator[PartitionFetchResponse]:
+        """What a consumer is given that has room for so many bytes, segment by segment or one batch at a time.
+
+        Each batch has one record.
+        """
+        offset = self.leader.log.log_start_offset
+        while (page := self.leader.read(offset, room, read_committed=read_committed)).records:
             yield page
+            offset += sum(1 for _ in headers(in_memory(page.records)))
 
     def differences(self, name: str, expected: spec.Partition) -> Iterator[Change]:
         """Where a reader would stop or read otherwise than the specification says, at the leader or at a follower."""

@@ -157,6 +157,8 @@ class ReportLost(BrokerAction):
         if not is_registered(state, self.broker):
             return f"broker {self.broker} has not registered"
         if not state.controller.sessions[self.broker].fenced:
+            if self.broker in unassigned(state.controller):
+                return Refusal(f"broker {self.broker} has said so, and its replica may be in sync by now", Error.OK)
             return f"broker {self.broker} is let in already"
         if not is_bare(replica):
             return f"broker {self.broker} has records"
