@@ -48,7 +48,7 @@ REFUSED: Final[Mapping[str, int]] = {
     "transactions": 62003,
     "classic-groups": 305549,
     "consumer-groups": 228981,
-    "group-migration": 239299,
+    "group-migration": 256600,
     "group-loading": 0,
     "lag": 42,
     "administration": 64883,

@@ -45,7 +45,7 @@ FALSE: Final[Mapping[str, int]] = {
     "transactions": 3134,
     "classic-groups": 2016,
     "consumer-groups": 2085,
-    "group-migration": 1329,
+    "group-migration": 1362,
     "group-loading": 1063,
     "committed-reads": 760,
     "unclean-transactions": 656,

@@ -6,7 +6,8 @@ import attrs
 import pytest
 
 from tidegauge.model_tests.spec.counts import counted
-from tidegauge.spec.compaction.transactional import Entry, Map, State, TransactionalCompaction
+from tidegauge.spec.compaction.machine import DELETED
+from tidegauge.spec.compaction.transactional import Entry, Kind, Map, State, TransactionalCompaction
 from tidegauge.spec.kernel.explorer import explore
 
 QUICK = TransactionalCompaction(max_records=2, keys=1, tombstones=False)
@@ -99,3 +100,19 @@ def test_each_rule_is_needed(machine: TransactionalCompaction, invariant: str) -
     exploration = explore(machine)
     assert exploration.violations, "nothing is violated"
     assert exploration.violations[0].invariant == invariant
+
+
+@pytest.mark.parametrize("between", [False, True])
+def test_a_marker_is_needed_by_what_comes_after_the_one_before_it(between: bool) -> None:
+    """A former round has left two markers in a row: the second one ends nothing any more, and goes in its time."""
+    first, last = Entry(0, 0, 1, producer=0), Entry(4, 0, 2)
+    log = (
+        first,
+        Entry(1, 0, DELETED, kind=Kind.COMMIT, producer=0),
+        *((Entry(2, 1, 1, producer=0),) if between else ()),
+        Entry(3, 0, DELETED, horizon=0, kind=Kind.COMMIT, producer=0),
+        last,
+    )
+    machine = TransactionalCompaction(max_records=4)
+    cleaned = machine.cleaned(State(log, (0, 5), history=(*log, *(last,) * (5 - len(log))), now=1), 2)
+    assert (3 in [entry.offset for entry in cleaned.log]) is between
