@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from random import Random
-from typing import Final
+from typing import Any, Final
 
 from tidegauge.model_tests.harness.lockstep.lockstep import Lockstep
 from tidegauge.model_tests.harness.lockstep.walks import WalkPlan, enabled_candidates
@@ -96,7 +96,7 @@ def large_machine(rng: Random, shapes: Sequence[str] = SHAPES) -> Transactions:
     )
 
 
-def enabled_in_walks(machine: Transactions, state: State, kind: type[TransactionAction]) -> Iterator[Action]:
+def enabled_in_walks(machine: Transactions, state: State, kind: type[Any]) -> Iterator[Action]:
     """What may happen, but for elections in a partition of which nothing is known: most would be of such."""
     enabled = enabled_candidates(machine, state, kind)
     if kind is not partitioning.Elect:
