@@ -43,6 +43,9 @@ DISABLED: Final = 2
 INCOMPLETE: Final = -1
 NO_ROOM: Final = -2
 
+WAYS: Final = 4
+"""Paths of each program that are kept (`tidegauge.spec.kernel.fast.recents`)."""
+
 FAIR: Final = 1
 VIOLATES: Final = 2
 
@@ -63,17 +66,48 @@ def _part(word, value):
 
 
 @njit(cache=True)
-def _walked(root, row, node_word, keys, codes, question_words, questions, missed):
-    """The leaf to which a state leads; where nothing is known, what is asked is marked, and `missed` has its slot."""
+def recent(program, kept, bits, leaves):
+    """The leaf to which a state leads by a path that was walked of late; -1 for none.
+
+    Almost all is looked up here, and a function with many arrays takes longer to be called than this takes.
+    """
+    lanes = len(kept)
+    for way in range(program * WAYS, program * WAYS + WAYS):
+        leaf = leaves[way]
+        at = way * 2 * lanes
+        for lane in range(lanes):
+            if kept[lane] & bits[at + lane] != bits[at + lanes + lane]:
+                leaf = -1
+        if leaf >= 0:
+            return leaf
+    return -1
+
+
+@njit(cache=True)
+def _walked(
+    program, kept, places, roots, node_word, keys, codes, question_words, questions, bits, leaves, turns, missed
+):
+    """The leaf to which a state leads; where nothing is known, what is asked is marked, and `missed` has its slot.
+
+    The path is kept, instead of the program's oldest one.
+    """
     mask = np.uint64(len(keys) - 1)
-    code = root
+    lanes = len(kept)
+    way = program * WAYS + turns[program]
+    at = way * 2 * lanes
+    leaves[way] = -1
+    for lane in range(lanes):
+        bits[at + lane] = 0
+    code = roots[program]
     while code >= 0:
         word = node_word[code]
-        if word < len(row):
-            value = np.uint64(row[word])
-        else:
-            question = word - len(row)
-            value = np.uint64(questions[question, row[question_words[question]]])
+        question = word - places.shape[1]
+        if question >= 0:
+            word = question_words[question]
+        value = (kept[places[0, word]] >> places[1, word]) & places[2, word]
+        if question >= 0:
+            value = np.uint64(questions[question, value])
+        bits[at + np.int64(places[0, word])] |= places[2, word] << places[1, word]
         key = (np.uint64(code) << np.uint64(32)) | value
         slot = _mixed(key) & mask
         while True:
@@ -86,6 +120,11 @@ def _walked(root, row, node_word, keys, codes, question_words, questions, missed
                 missed[1] = np.int64(key)
                 return NOWHERE
             slot = (slot + np.uint64(1)) & mask
+    if code <= FIRST_LEAF:
+        for lane in range(lanes):
+            bits[at + lanes + lane] = kept[lane] & bits[at + lane]
+        leaves[way] = FIRST_LEAF - code
+        turns[program] = (turns[program] + 1) % WAYS
     return code
 
 
@@ -116,6 +155,25 @@ def put(node, value, code, keys, codes):
     keys[slot] = key
     codes[slot] = code
     return new
+
+
+@njit(cache=True)
+def learned_all(programs, ends, words, values, leaves, roots, node_word, nodes, keys, codes, used):
+    """Add paths, which lie behind each other, to the tries of their programs: (a program that read other words than it
+    did before, or -1; nodes, used)."""
+    start = 0
+    for path in range(len(programs)):
+        program = programs[path]
+        end = ends[path]
+        root, more, used = learned(
+            roots[program], words[start:end], values[start:end], leaves[path], node_word, nodes, keys, codes, used
+        )
+        if more < 0:
+            return program, nodes, used
+        roots[program] = root
+        nodes = more
+        start = end
+    return -1, nodes, used
 
 
 @njit(cache=True)
@@ -235,6 +293,13 @@ def unpacked(kept, places, row):
 
 
 @njit(cache=True)
+def unpacked_all(rows, numbers, places, found):
+    """Take the states of these numbers into the rows of `found`."""
+    for place in range(len(numbers)):
+        unpacked(rows[numbers[place]], places, found[place])
+
+
+@njit(cache=True)
 def _packed(row, places, kept):
     """Put a row into `kept`."""
     for lane in range(len(kept)):
@@ -292,11 +357,13 @@ def _numbered(kept, hash_, images, rows, places, table, count):
             return count, slot
         if entry >> np.uint64(32) == high:
             number = np.int64(entry & np.uint64(0xFFFFFFFF))
-            if _is_same(kept, rows[number]):
-                return number, slot
+            is_known = True
+            for lane in range(len(kept)):
+                is_known = is_known and kept[lane] == rows[number, lane]
             for place in range(len(images)):
-                if _is_kept(images[place], rows[number], places):
-                    return number, slot
+                is_known = is_known or _is_kept(images[place], rows[number], places)
+            if is_known:
+                return number, slot
         slot = (slot + np.uint64(1)) & mask
 
 
@@ -318,8 +385,8 @@ def added(row, rows, places, table, count, initials, targets, starts, image_of):
 
 @njit(cache=True)
 def _gathered(
-    state, origin, bases, roots, node_word, keys, codes, question_words, questions, used, leaf_start, leaf_items,
-    chosen, missed, misses, asked,
+    state, kept, origin, places, bases, roots, node_word, keys, codes, question_words, questions, bits, leaves, turns,
+    used, leaf_start, leaf_items, chosen, missed, misses, asked,
 ):  # fmt: skip
     """All steps of a state, into `chosen`: how many, or INCOMPLETE, or NO_ROOM; and `asked` and `used` by now."""
     steps = 0
@@ -328,7 +395,13 @@ def _gathered(
         code = roots[base]
         is_root = code < 0
         if code >= 0:
-            code = _walked(code, origin, node_word, keys, codes, question_words, questions, missed)
+            leaf = recent(base, kept, bits, leaves)
+            code = FIRST_LEAF - leaf
+            if leaf < 0:
+                code = _walked(
+                    base, kept, places, roots, node_word, keys, codes, question_words, questions, bits, leaves, turns,
+                    missed,
+                )  # fmt: skip
         if code > FIRST_LEAF:
             complete = False
             if code == NOWHERE:
@@ -342,7 +415,13 @@ def _gathered(
             code = roots[program]
             is_root = code < 0
             if code >= 0:
-                code = _walked(code, origin, node_word, keys, codes, question_words, questions, missed)
+                found = recent(program, kept, bits, leaves)
+                code = FIRST_LEAF - found
+                if found < 0:
+                    code = _walked(
+                        program, kept, places, roots, node_word, keys, codes, question_words, questions, bits,
+                        leaves, turns, missed,
+                    )  # fmt: skip
             if code > FIRST_LEAF:
                 complete = False
                 if code == NOWHERE:
@@ -368,16 +447,6 @@ def _gathered(
                             if asked == len(misses):
                                 return INCOMPLETE, asked, used
     return steps if complete else INCOMPLETE, asked, used
-
-
-@njit(cache=True)
-def _is_first(kinds, chosen, step):
-    """Whether no earlier step of the state is of the same class of action."""
-    kind = kinds[chosen[step, 0]]
-    for earlier in range(step):  # noqa: SIM110 - numba compiles loops
-        if kinds[chosen[earlier, 0]] == kind:
-            return False
-    return True
 
 
 @njit(cache=True)
@@ -414,7 +483,7 @@ def _changed_orbit(row, after, leaf, leaf_start, leaf_items, targets, starts, im
 @njit(cache=True)
 def _taken(
     state, origin, row, skip, steps, chosen, kinds, leaf_start, leaf_items, leaf_flags, rows, places, parents, table,
-    taken, enabled, found, count, capacity, last_new, edge_targets, edges, with_edges, is_told,
+    taken, enabled, found, last, count, capacity, last_new, edge_targets, edges, with_edges, is_told,
     initials, targets, starts, image_of, images, hashes, sizes, keys, codes, missed,
 ):  # fmt: skip
     """Take the steps of a state from `skip` on: how it ended, at which step, and the states and edges by now."""
@@ -423,16 +492,20 @@ def _taken(
     for word in range(len(row)):
         row[word] = origin[word]
     kept = rows[state].copy()
+    for step in range(skip):
+        last[kinds[chosen[step, 0]]] = state
     for step in range(skip, steps):
         leaf = chosen[step, 1]
         if leaf_flags[leaf] & VIOLATES and not (is_told and step == skip):
             return STEP_VIOLATED, step, count, edges
         kind = kinds[chosen[step, 0]]
         taken[kind] += 1
-        if _is_first(kinds, chosen, step):
+        if last[kind] != state:
+            last[kind] = state
             enabled[kind] += 1
         after = _changed(row, kept, places, hash_, leaf, leaf_start, leaf_items, keys, codes, missed)
-        after = _changed_orbit(row, after, leaf, leaf_start, leaf_items, targets, starts, image_of, images, hashes)
+        if len(images):
+            after = _changed_orbit(row, after, leaf, leaf_start, leaf_items, targets, starts, image_of, images, hashes)
         number, slot = _numbered(kept, after, images, rows, places, table, count)
         if with_edges and leaf_flags[leaf] & FAIR:
             edge_targets[edges] = number
@@ -471,7 +544,7 @@ def expanded(
     taken, enabled, found, degrees,
     edge_targets, edge_starts, edges, with_edges,
     chosen, misses, is_told,
-    sizes, question_words, questions, absent, initials, targets, starts, image_of,
+    sizes, question_words, questions, bits, leaves, turns, absent, initials, targets, starts, image_of,
 ):  # fmt: skip
     """Take every step out of the states from `start` to `end`; of the first one, the steps from `skip` on.
 
@@ -487,6 +560,7 @@ def expanded(
     images = np.zeros_like(initials)
     hashes = np.zeros(len(initials), np.uint64)
     missed = np.zeros(2, np.int64)
+    last = np.full(len(taken), -1, np.int64)
     asked = 0
     missing = -1
     how = DONE
@@ -494,8 +568,8 @@ def expanded(
     while state < end and how == DONE and asked < len(misses):
         unpacked(rows[state], places, origin)
         steps, asked, used = _gathered(
-            state, origin, bases, roots, node_word, keys, codes, question_words, questions, used, leaf_start,
-            leaf_items, chosen, missed, misses, asked,
+            state, rows[state], origin, places, bases, roots, node_word, keys, codes, question_words, questions, bits,
+            leaves, turns, used, leaf_start, leaf_items, chosen, missed, misses, asked,
         )  # fmt: skip
         if steps == NO_ROOM:
             if missing < 0:
@@ -511,7 +585,7 @@ def expanded(
                 break
             how, step, count, edges = _taken(
                 state, origin, row, skip, steps, chosen, kinds, leaf_start, leaf_items, leaf_flags, rows, places,
-                parents, table, taken, enabled, found, count, capacity, last_new, edge_targets, edges, with_edges,
+                parents, table, taken, enabled, found, last, count, capacity, last_new, edge_targets, edges, with_edges,
                 is_told, initials, targets, starts, image_of, images, hashes, sizes, keys, codes, missed,
             )  # fmt: skip
             if how != DONE:
@@ -530,7 +604,7 @@ def expanded(
 
 @njit(cache=True)
 def judged(start, place, end, programs, roots, node_word, keys, codes, used, rows, places, wanted, verdicts, misses,
-    question_words, questions,
+    question_words, questions, bits, leaves, turns,
 ):  # fmt: skip
     """Run each program, an invariant or a goal, on the states from `start` to `end`, up to one that says so.
 
@@ -542,15 +616,20 @@ def judged(start, place, end, programs, roots, node_word, keys, codes, used, row
     asked = 0
     missing = -1
     missing_place = 0
-    row = np.empty(places.shape[1], np.uint32)
     for state in range(start, end):
-        unpacked(rows[state], places, row)
+        kept = rows[state]
         for at in range(place if state == start else 0, len(programs)):
             program = programs[at]
             code = roots[program]
             is_root = code < 0
             if code >= 0:
-                code = _walked(code, row, node_word, keys, codes, question_words, questions, missed)
+                found = recent(program, kept, bits, leaves)
+                code = FIRST_LEAF - found
+                if found < 0:
+                    code = _walked(
+                        program, kept, places, roots, node_word, keys, codes, question_words, questions, bits,
+                        leaves, turns, missed,
+                    )  # fmt: skip
             if code > FIRST_LEAF:
                 if missing < 0:
                     missing, missing_place = state, at

@@ -29,6 +29,7 @@ from tidegauge.spec.kernel.fast.kernel import (
     _numbered,
     _walked,
     hashed,
+    recent,
     unpacked,
 )
 
@@ -53,7 +54,8 @@ def owed_for_ever(search: Any, name: str) -> Mapping[int, Any]:
             *given, search.bases, tries.roots, tries.node_word, tries.keys, tries.codes, tries.used,
             tries.leaf_start, tries.leaf_items, tries.leaf_flags,
             search.rows, search.packing.places, search.table.slots, search.count,
-            search.chosen, search.misses, questions.words, questions.table, search.renaming.initials,
+            search.chosen, search.misses, questions.words, questions.table, *search.recent_paths(),
+            search.renaming.initials,
         )  # fmt: skip
 
     return (
@@ -117,7 +119,7 @@ class Owing:
 def followed(
     at, count, numbers, place_of, is_done, targets, programs, starts,
     bases, roots, node_word, keys, codes, used, leaf_start, leaf_items, leaf_flags,
-    rows, places, table, total, chosen, misses, question_words, questions, initials,
+    rows, places, table, total, chosen, misses, question_words, questions, bits, leaves, turns, initials,
 ):  # fmt: skip
     """Follow the steps out of the states from `numbers[at]` on, which ends where nothing new is reached.
 
@@ -132,8 +134,8 @@ def followed(
         state = numbers[at]
         unpacked(rows[state], places, origin)
         steps, _, _ = _gathered(
-            state, origin, bases, roots, node_word, keys, codes, question_words, questions, used, leaf_start,
-            leaf_items, chosen, missed, misses, 0,
+            state, rows[state], origin, places, bases, roots, node_word, keys, codes, question_words, questions, bits,
+            leaves, turns, used, leaf_start, leaf_items, chosen, missed, misses, 0,
         )  # fmt: skip
         edges = starts[at]
         if steps < 0:
@@ -169,7 +171,8 @@ def followed(
 
 @njit(cache=True)
 def valued(
-    start, program, roots, node_word, keys, codes, used, rows, places, question_words, questions, misses, leaves,
+    start, program, roots, node_word, keys, codes, used, rows, places, question_words, questions, bits,
+    recent_leaves, turns, misses, leaves,
 ):  # fmt: skip
     """Run a program on the states from `start` on, and put the leaf that each comes to into `leaves`.
 
@@ -178,13 +181,18 @@ def valued(
     missed = np.zeros(2, np.int64)
     asked = 0
     missing = -1
-    row = np.empty(places.shape[1], np.uint32)
     for state in range(start, len(leaves)):
-        unpacked(rows[state], places, row)
+        kept = rows[state]
         code = roots[program]
         is_root = code < 0
         if code >= 0:
-            code = _walked(code, row, node_word, keys, codes, question_words, questions, missed)
+            leaf = recent(program, kept, bits, recent_leaves)
+            code = FIRST_LEAF - leaf
+            if leaf < 0:
+                code = _walked(
+                    program, kept, places, roots, node_word, keys, codes, question_words, questions, bits,
+                    recent_leaves, turns, missed,
+                )  # fmt: skip
         if code <= FIRST_LEAF:
             leaves[state] = FIRST_LEAF - code
             continue

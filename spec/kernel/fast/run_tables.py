@@ -51,7 +51,7 @@ def put_states(table, hashes, numbers):
 @njit(cache=True)
 def unseen(
     start, end, bases, roots, node_word, keys, codes, used, leaf_start, leaf_items, rows, places, table, count,
-    chosen, misses, question_words, questions, found, met, initials, targets, starts, image_of,
+    chosen, misses, question_words, questions, bits, leaves, turns, found, met, initials, targets, starts, image_of,
 ):  # fmt: skip
     """The hashes of what steps out of the states from `start` to `end` lead to that the table does not have.
 
@@ -69,8 +69,8 @@ def unseen(
     for state in range(start, end):
         unpacked(rows[state], places, origin)
         steps, asked, used = _gathered(
-            state, origin, bases, roots, node_word, keys, codes, question_words, questions, used, leaf_start,
-            leaf_items, chosen, missed, misses, asked,
+            state, rows[state], origin, places, bases, roots, node_word, keys, codes, question_words, questions, bits,
+            leaves, turns, used, leaf_start, leaf_items, chosen, missed, misses, asked,
         )  # fmt: skip
         if steps < 0:
             if missing < 0:

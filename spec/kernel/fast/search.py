@@ -29,9 +29,10 @@ from tidegauge.spec.kernel.fast.owing import owed_for_ever, valued
 from tidegauge.spec.kernel.fast.packing import Packing
 from tidegauge.spec.kernel.fast.programs import FollowError, asking
 from tidegauge.spec.kernel.fast.questions import Changes, Itself
+from tidegauge.spec.kernel.fast.recents import RecentPaths, Recents
 from tidegauge.spec.kernel.fast.renaming import Renaming
 from tidegauge.spec.kernel.fast.table import Table
-from tidegauge.spec.kernel.fast.tries import Tries
+from tidegauge.spec.kernel.fast.tries import Paths, Tries
 from tidegauge.spec.kernel.fast.views import Piecemeal, Run, changes, plain, view
 from tidegauge.spec.kernel.leads_to import Responses, responded
 from tidegauge.spec.kernel.machine import Action, Machine
@@ -90,6 +91,9 @@ class FastSearch(Search[S]):
         self.sizes: Numbers = np.zeros(len(self.renamings) + 2, np.int64)
         """Orbits by the number of their states."""
         self.tries = Tries()
+        self.paths = Paths()
+        """Those that the tries have yet to learn."""
+        self.recents = Recents()
         self.runs: list[Callable[[Run, Any], int]] = []
         """What each program is, by its number: it gives the leaf that it comes to."""
         self.kinds = {kind: place for place, kind in enumerate(machine.action_types)}
@@ -211,9 +215,8 @@ class FastSearch(Search[S]):
     def _predicate(self, holds: Callable[[Any], bool]) -> Callable[[Run, Any], int]:
         return lambda run, state: kernel.TRUE if holds(state) else kernel.FALSE
 
-    def ask(self, program: int, index: int) -> None:
-        """Run a program in a state, and keep what it came to; a negative one is a change of a piecemeal word."""
-        row = self.row(index)
+    def ask(self, program: int, row: Sequence[int]) -> None:
+        """Run a program in a state, and note what it came to; a negative one is a change of a piecemeal word."""
         if program < 0:
             word, changes = self._changed_by[-1 - program]
             self.renaming.learn(word, self._change(row[word], word, changes))
@@ -229,12 +232,17 @@ class FastSearch(Search[S]):
         finally:
             run.views.clear()  # they refer to the run, and no collector looks for circles during a search
         value = self.layout.questions.value
-        self.tries.learn(program, run.words, [value(row, word) for word in run.words], leaf)
+        self.paths.add(program, run.words, [value(row, word) for word in run.words], leaf)
 
     def ask_all(self, misses: Numbers, asked: int) -> None:
-        """Run what the kernel has asked for."""
-        for program, index in misses[:asked].tolist():
-            self.ask(program, index)
+        """Run what the kernel has asked for, and keep what it came to."""
+        if asked:
+            rows: npt.NDArray[np.uint32] = np.zeros((asked, self.layout.words), np.uint32)
+            kernel.unpacked_all(self.rows, misses[:asked, 1], self.packing.places, rows)
+            for program, row in zip(misses[:asked, 0].tolist(), rows.tolist(), strict=True):
+                self.ask(program, row)
+            self.tries.learn(self.paths)
+            self.paths = Paths()
 
     # --- states ------------------------------------------------------------------------------------------------------
 
@@ -287,6 +295,11 @@ class FastSearch(Search[S]):
             before, places, self.packing = self.rows, self.packing.places, packing
             self.rows = self.storage.array(ROWS, np.uint64, len(before), packing.lanes)
             kernel.repacked(before, places, self.count, self.rows, packing.places)
+            self.recents.forget()
+
+    def recent_paths(self) -> RecentPaths:
+        """What the kernel has to know of paths that were walked of late."""
+        return self.recents.of(self.tries.programs, self.packing.lanes)
 
     def have_rows(self, more: int) -> None:
         """Have room for so many more states, not counting the table."""
@@ -364,7 +377,7 @@ class FastSearch(Search[S]):
                 start, end, self.bases, tries.roots, tries.node_word, tries.keys, tries.codes, tries.used,
                 tries.leaf_start, tries.leaf_items, self.rows, self.packing.places, self.table.slots, self.count,
                 self.chosen, self.misses, self.layout.questions.words, self.layout.questions.table,
-                found, met, *self.renamed_words(),
+                *self.recent_paths(), found, met, *self.renamed_words(),
             )  # fmt: skip
             self.ask_all(self.misses, asked)
             if how == kernel.NARROW:
@@ -431,7 +444,8 @@ class FastSearch(Search[S]):
             fair.targets if fair else _NO_TARGETS, fair.starts if fair else _NO_STARTS, fair.count if fair else 0,
             fair is not None,
             self.chosen, self.misses, is_told,
-            self.sizes, self.layout.questions.words, self.layout.questions.table, self.table.absent,
+            self.sizes, self.layout.questions.words, self.layout.questions.table, *self.recent_paths(),
+            self.table.absent,
             *self.renamed_words(),
         )  # fmt: skip
         if fair is not None:
@@ -492,7 +506,7 @@ class FastSearch(Search[S]):
             how, self.checked, place, asked, tries.used = kernel.judged(
                 self.checked, place, self.count, programs, tries.roots, tries.node_word, tries.keys, tries.codes,
                 tries.used, self.rows, self.packing.places, wanted, verdicts, self.judge_misses,
-                self.layout.questions.words, self.layout.questions.table,
+                self.layout.questions.words, self.layout.questions.table, *self.recent_paths(),
             )  # fmt: skip
             for (name, _, _), count in zip(self.judges, verdicts.tolist(), strict=True):
                 if count:
@@ -523,7 +537,8 @@ class FastSearch(Search[S]):
             tries.make_room(2 * _MOST_ASKED)
             at, asked, tries.used = valued(
                 at, program, tries.roots, tries.node_word, tries.keys, tries.codes, tries.used, self.rows,
-                self.packing.places, questions.words, questions.table, self.judge_misses, leaves,
+                self.packing.places, questions.words, questions.table, *self.recent_paths(), self.judge_misses,
+                leaves,
             )  # fmt: skip
             self.ask_all(self.judge_misses, asked)
         found: npt.NDArray[np.bool_] = leaves == kernel.TRUE

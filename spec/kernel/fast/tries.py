@@ -13,13 +13,33 @@ import numpy.typing as npt
 
 from tidegauge.spec.kernel.fast import kernel
 
-__all__ = ["Tries", "UnsteadyError"]
+__all__ = ["Paths", "Tries", "UnsteadyError"]
 
 _SMALLEST = 1 << 14
 
 
 class UnsteadyError(Exception):
     """A program that read different words in the same state."""
+
+
+class Paths:
+    """Paths of programs, one behind the other."""
+
+    def __init__(self) -> None:
+        self.programs: list[int] = []
+        self.leaves: list[int] = []
+        self.ends: list[int] = []
+        """By path: where its words end."""
+        self.words: list[int] = []
+        self.values: list[int] = []
+
+    def add(self, program: int, words: Sequence[int], values: Sequence[int], leaf: int) -> None:
+        """In a state where these words have these values, which the program read in this order, it comes to `leaf`."""
+        self.programs.append(program)
+        self.leaves.append(leaf)
+        self.words += words
+        self.values += values
+        self.ends.append(len(self.words))
 
 
 class Tries:
@@ -76,17 +96,18 @@ class Tries:
         self.leaf_start[self.leaves] = self.items
         return self.leaves - 1
 
-    def learn(self, program: int, words: Sequence[int], values: Sequence[int], leaf: int) -> None:
-        """In a state where these words have these values, which the program read in this order, it comes to `leaf`."""
-        self.make_room(len(words))
-        code = kernel.FIRST_LEAF - leaf
-        root, nodes, used = kernel.learned(
-            self.roots[program], np.array(words, np.int64), np.array(values, np.int64), code,
-            self.node_word, self.nodes, self.keys, self.codes, self.used,
+    def learn(self, paths: Paths) -> None:
+        """Add the paths, each to the trie of its program. Raises UnsteadyError."""
+        self.make_room(len(paths.words))
+        programs, ends, words, values, leaves = (
+            np.array(each, np.int64) for each in (paths.programs, paths.ends, paths.words, paths.values, paths.leaves)
+        )
+        unsteady, self.nodes, self.used = kernel.learned_all(
+            programs, ends, words, values, kernel.FIRST_LEAF - leaves,
+            self.roots, self.node_word, self.nodes, self.keys, self.codes, self.used,
         )  # fmt: skip
-        if nodes < 0:
-            raise UnsteadyError(f"program {program} reads other words than it did in the same state")
-        self.roots[program], self.nodes, self.used = root, nodes, used
+        if unsteady >= 0:
+            raise UnsteadyError(f"program {unsteady} reads other words than it did in the same state")
 
     def node(self, word: int) -> int:
         """A node of its own, of no trie, that leads from values of a word to others."""
