@@ -172,16 +172,17 @@ def followed(
 @njit(cache=True)
 def valued(
     start, program, roots, node_word, keys, codes, used, rows, places, question_words, questions, bits,
-    recent_leaves, turns, misses, leaves,
+    recent_leaves, turns, misses, states, leaves,
 ):  # fmt: skip
-    """Run a program on the states from `start` on, and put the leaf that each comes to into `leaves`.
+    """Run a program on `states` from the place `start` on, and put the leaf that each comes to into `leaves`.
 
-    Gives the first state that it has to run in, or the number of states; how many programs have to run; used slots.
+    Gives the place of the first that it has to run in, or their number; how many programs have to run; used slots.
     """
     missed = np.zeros(2, np.int64)
     asked = 0
     missing = -1
-    for state in range(start, len(leaves)):
+    for place in range(start, len(states)):
+        state = states[place]
         kept = rows[state]
         code = roots[program]
         is_root = code < 0
@@ -194,12 +195,12 @@ def valued(
                     recent_leaves, turns, missed,
                 )  # fmt: skip
         if code <= FIRST_LEAF:
-            leaves[state] = FIRST_LEAF - code
+            leaves[place] = FIRST_LEAF - code
             continue
         if missing < 0:
-            missing = state
+            missing = place
         if code == NOWHERE:
             asked, used = _asked(program, state, is_root, roots, keys, codes, missed, misses, asked, used)
             if asked == len(misses):
                 break
-    return missing if missing >= 0 else len(leaves), asked, used
+    return missing if missing >= 0 else len(states), asked, used

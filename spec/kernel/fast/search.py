@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from tidegauge.spec.kernel.convergence import Convergence, convergence
+from tidegauge.spec.kernel.convergence import Convergence, converged, convergence
 from tidegauge.spec.kernel.exploration import Engine
 from tidegauge.spec.kernel.fast import kernel, run_tables
 from tidegauge.spec.kernel.fast.components import FairSteps
@@ -231,8 +231,9 @@ class FastSearch(Search[S]):
             raise FollowError(f"{type(error).__name__}: {error}") from error
         finally:
             run.views.clear()  # they refer to the run, and no collector looks for circles during a search
-        value = self.layout.questions.value
-        self.paths.add(program, run.words, [value(row, word) for word in run.words], leaf)
+        value, end = self.layout.questions.value, self.layout.words
+        values = [row[word] if word < end else value(row, word) for word in run.words]
+        self.paths.add(program, run.words, values, leaf)
 
     def ask_all(self, misses: Numbers, asked: int) -> None:
         """Run what the kernel has asked for, and keep what it came to."""
@@ -529,16 +530,17 @@ class FastSearch(Search[S]):
             return kernel.TRUE
         return -1 - kernel.FALSE if name in self.found and self.stop is not Stop.FIRST else kernel.FALSE
 
-    def values(self, holds: Callable[[S], bool]) -> npt.NDArray[np.bool_]:
-        """Of each state whether something holds in it."""
+    def values(self, holds: Callable[[S], bool], states: Numbers | None = None) -> npt.NDArray[np.bool_]:
+        """Of each of these states, by their numbers, or of all, whether something holds in it."""
+        states = np.arange(self.count) if states is None else states
         tries, questions, program, at = self.tries, self.layout.questions, self._program(self._predicate(holds)), 0
-        leaves: Numbers = np.zeros(self.count, np.int64)
-        while at < self.count:
+        leaves: Numbers = np.zeros(len(states), np.int64)
+        while at < len(states):
             tries.make_room(2 * _MOST_ASKED)
             at, asked, tries.used = valued(
                 at, program, tries.roots, tries.node_word, tries.keys, tries.codes, tries.used, self.rows,
                 self.packing.places, questions.words, questions.table, *self.recent_paths(), self.judge_misses,
-                leaves,
+                states, leaves,
             )  # fmt: skip
             self.ask_all(self.judge_misses, asked)
         found: npt.NDArray[np.bool_] = leaves == kernel.TRUE
@@ -601,7 +603,15 @@ class FastSearch(Search[S]):
     def converged(self) -> Convergence[S] | None:
         if self.fair is None or self.found:
             return None
-        return convergence(self.machine, self.fair.bottom_components(), self.states, self.trace, self.renamings)
+        if self.renamings:
+            return convergence(self.machine, self.fair.bottom_components(), self.states, self.trace, self.renamings)
+        return converged(self.machine, self.fair.bottom_components(), self.first_failures, self.trace)
+
+    def first_failures(self, states: Sequence[int]) -> dict[str, int]:
+        """The least number of a state, of these, in which each goal is false."""
+        numbers = np.array(sorted(states), np.int64)
+        false = {goal: numbers[~self.values(holds, numbers)] for goal, holds in self.machine.converges.items()}
+        return {goal: int(states[0]) for goal, states in false.items() if len(states)}
 
 
 _NO_TARGETS: npt.NDArray[np.uint32] = np.zeros(1, np.uint32)

@@ -123,11 +123,11 @@ class Piecemeal:
 
 def view(run: Run, node: Node) -> Any:
     """What is at a node of the layout, read when it is looked at."""
-    if isinstance(node, Leaf) and not node.piecemeal:
-        return run.read(node.word)
     made = run.views.get(node)
     if made is None:
         if isinstance(node, Leaf):
+            if not node.piecemeal:
+                return run.read(node.word)
             made = Piecemeal(run, node.word)
         elif isinstance(node, Branch):
             made = _made(_view_of(node.kind), run, node, [_NOT_READ] * len(node.children), 0)
@@ -183,20 +183,31 @@ def plain(value: Any) -> Any:
         return plain(value.all())
     if kind is tuple or kind is frozenset:
         return kind([plain(item) for item in value]) if _has_views(value) else value
-    if attrs.has(kind) and _has_views(value):
+    if _names_in(kind) and _has_views(value):
         return kind(**{field.alias: plain(getattr(value, field.name)) for field in attrs.fields(kind)})
     return value
 
 
 def _has_views(value: Any) -> bool:
     kind = type(value)
-    if kind in _SCALARS:
-        return False
     if kind in _VIEWS or kind is Piecemeal:
         return True
-    if kind is tuple or kind is frozenset:
-        return any(map(_has_views, value))
-    return attrs.has(kind) and any(_has_views(getattr(value, field.name)) for field in attrs.fields(kind))
+    parts = value if kind is tuple or kind is frozenset else [getattr(value, name) for name in _names_in(kind)]
+    for part in parts:  # noqa: SIM110 - a generator for each part of each value takes three times as long
+        if type(part) not in _SCALARS and _has_views(part):
+            return True
+    return False
+
+
+def _names_in(kind: type[Any]) -> tuple[str, ...]:
+    """The fields of a class of attrs; none of any other."""
+    found = _NAMES.get(kind)
+    if found is None:
+        found = _NAMES[kind] = tuple(field.name for field in attrs.fields(kind)) if attrs.has(kind) else ()
+    return found
+
+
+_NAMES: Final[dict[type, tuple[str, ...]]] = {}
 
 
 _SCALARS: Final = frozenset((int, bool, str, type(None), float, bytes))
