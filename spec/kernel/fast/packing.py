@@ -7,6 +7,7 @@ Most words have a handful of values, and many have one. A row of 83 words of a p
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import le
 
 import numpy as np
 import numpy.typing as npt
@@ -30,14 +31,16 @@ class Packing:
             self.places[:, word] = lane, used if width else 0, (1 << width) - 1
             used += width
         self.lanes = lane + 1
+        self._most = [1 << width for width in widths]
+        """By word: how many values fit."""
 
     def for_values(self, counts: Sequence[int]) -> Packing:
         """A packing for words with so many values: this one as long as they fit.
 
         A word that does not gets a bit more than it needs, since all states are packed again each time.
         """
-        needed = [max(count - 1, 0).bit_length() for count in counts]
-        if all(need <= width for need, width in zip(needed, self.widths, strict=True)):
+        if all(map(le, counts, self._most)):
             return self
+        needed = [max(count - 1, 0).bit_length() for count in counts]
         pairs = zip(needed, self.widths, strict=True)
         return Packing([width if need <= width else need + 1 for need, width in pairs])

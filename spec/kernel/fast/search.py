@@ -291,7 +291,7 @@ class FastSearch(Search[S]):
 
     def repack(self) -> None:
         """Have room for all values that are known."""
-        packing = self.packing.for_values([len(values) for values in self.layout.values])
+        packing = self.packing.for_values([*map(len, self.layout.values)])
         if packing is not self.packing:
             before, places, self.packing = self.rows, self.packing.places, packing
             self.rows = self.storage.array(ROWS, np.uint64, len(before), packing.lanes)
