@@ -1,4 +1,4 @@
-"""What is owed, asked of the numbers of states: whether it may be owed for ever.
+"""What is owed and what is to come, asked of the numbers of states: whether it may be owed for ever, where it fails.
 
 The states in which it is owed are followed by what is known of their steps, so that no state is made again. That it
 may be for ever is told by `tidegauge.spec.kernel.leads_to`, which looks at states.
@@ -6,7 +6,7 @@ may be for ever is told by `tidegauge.spec.kernel.leads_to`, which looks at stat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -19,21 +19,18 @@ from tidegauge.spec.kernel.fast.components import components
 from tidegauge.spec.kernel.fast.kernel import (
     DONE,
     FAIR,
-    FIRST_LEAF,
     MISSES,
-    NOWHERE,
     ROOM,
-    _asked,
+    TRUE,
     _changed,
     _gathered,
     _numbered,
-    _walked,
     hashed,
-    recent,
     unpacked,
 )
+from tidegauge.spec.kernel.fast.trie_tables import FIRST_LEAF, NOWHERE, noted, recent, walked
 
-__all__ = ["Owing", "owed_for_ever"]
+__all__ = ["Owing", "first_failures", "owed_for_ever"]
 
 Numbers = npt.NDArray[np.int64]
 
@@ -44,8 +41,9 @@ def owed_for_ever(search: Any, name: str) -> Mapping[int, Any]:
     The search is a `FastSearch` that has expanded all states, and its table has them; an action is one program.
     """
     owed = search.machine.leads_to[name]
-    is_done = search.values(owed.then)
-    starts = np.flatnonzero(search.values(owed.when) & ~is_done)
+    everything = np.arange(search.count)
+    is_done = values(search, owed.then, everything)
+    starts = np.flatnonzero(values(search, owed.when, everything) & ~is_done)
     tries, questions = search.tries, search.layout.questions
     compiled: Any = followed  # numba has its types from the calls
 
@@ -61,6 +59,30 @@ def owed_for_ever(search: Any, name: str) -> Mapping[int, Any]:
     return (
         {number: search.state(number) for number in starts.tolist()} if Owing(starts, is_done, follow).lasts() else {}
     )
+
+
+def first_failures(search: Any, states: Sequence[int]) -> dict[str, int]:
+    """The least number of a state, of these, in which each goal of convergence is false."""
+    numbers = np.array(sorted(states), np.int64)
+    false = {goal: numbers[~values(search, holds, numbers)] for goal, holds in search.machine.converges.items()}
+    return {goal: int(found[0]) for goal, found in false.items() if len(found)}
+
+
+def values(search: Any, holds: Callable[[Any], bool], states: Numbers) -> npt.NDArray[np.bool_]:
+    """Of each of these states of a `FastSearch`, by their numbers, whether something holds in it."""
+    tries, questions, program, at = search.tries, search.layout.questions, search.predicate(holds), 0
+    leaves: Numbers = np.zeros(len(states), np.int64)
+    compiled: Any = valued  # numba has its types from the calls
+    while at < len(states):
+        tries.make_room(2 * len(search.judge_misses))
+        at, asked, tries.used = compiled(
+            at, program, tries.roots, tries.node_word, tries.keys, tries.codes, tries.used, search.rows,
+            search.packing.places, questions.words, questions.table, *search.recent_paths(), search.judge_misses,
+            states, leaves,
+        )  # fmt: skip
+        search.ask_all(search.judge_misses, asked)
+    found: npt.NDArray[np.bool_] = leaves == TRUE
+    return found
 
 
 class Owing:
@@ -190,7 +212,7 @@ def valued(
             leaf = recent(program, kept, bits, recent_leaves)
             code = FIRST_LEAF - leaf
             if leaf < 0:
-                code = _walked(
+                code = walked(
                     program, kept, places, roots, node_word, keys, codes, question_words, questions, bits,
                     recent_leaves, turns, missed,
                 )  # fmt: skip
@@ -200,7 +222,7 @@ def valued(
         if missing < 0:
             missing = place
         if code == NOWHERE:
-            asked, used = _asked(program, state, is_root, roots, keys, codes, missed, misses, asked, used)
+            asked, used = noted(program, state, is_root, roots, keys, codes, missed, misses, asked, used)
             if asked == len(misses):
                 break
     return missing if missing >= 0 else len(states), asked, used

@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tidegauge.spec.kernel.fast.kernel import WAYS
+from tidegauge.spec.kernel.fast.trie_tables import WAYS
 
 __all__ = ["Recents"]
 

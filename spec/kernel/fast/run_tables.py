@@ -11,7 +11,6 @@ from numba import njit
 
 from tidegauge.spec.kernel.fast.kernel import (
     DONE,
-    EMPTY,
     MISSES,
     NARROW,
     NO_ROOM,
@@ -24,6 +23,7 @@ from tidegauge.spec.kernel.fast.kernel import (
     hashed,
     unpacked,
 )
+from tidegauge.spec.kernel.fast.trie_tables import EMPTY
 
 
 @njit(cache=True)

@@ -25,13 +25,14 @@ from tidegauge.spec.kernel.fast import kernel, run_tables
 from tidegauge.spec.kernel.fast.components import FairSteps
 from tidegauge.spec.kernel.fast.in_memory import InMemory
 from tidegauge.spec.kernel.fast.layout import Layout, ShapeError
-from tidegauge.spec.kernel.fast.owing import owed_for_ever, valued
+from tidegauge.spec.kernel.fast.owing import first_failures, owed_for_ever
 from tidegauge.spec.kernel.fast.packing import Packing
 from tidegauge.spec.kernel.fast.programs import FollowError, asking
 from tidegauge.spec.kernel.fast.questions import Changes, Itself
 from tidegauge.spec.kernel.fast.recents import RecentPaths, Recents
 from tidegauge.spec.kernel.fast.renaming import Renaming
 from tidegauge.spec.kernel.fast.table import Table
+from tidegauge.spec.kernel.fast.trie_tables import FIRST_LEAF
 from tidegauge.spec.kernel.fast.tries import Paths, Tries
 from tidegauge.spec.kernel.fast.views import Piecemeal, Run, changes, plain, view
 from tidegauge.spec.kernel.leads_to import Responses, responded
@@ -106,8 +107,8 @@ class FastSearch(Search[S]):
         self.bases = np.array(self._bases(), np.int64)
         self.fair = FairSteps(self._array, self.storage) if converges and machine.converges else None
         self.judges: list[tuple[str, int, bool]] = [
-            *[(name, self._program(self._predicate(holds)), True) for name, holds in self.invariants],
-            *[(name, self._program(self._predicate(holds)), False) for name, holds in machine.sometimes.items()],
+            *[(name, self.predicate(holds), True) for name, holds in self.invariants],
+            *[(name, self.predicate(holds), False) for name, holds in machine.sometimes.items()],
         ]
         """Name, program, and whether it is an invariant: those that new states are held against."""
         self.chosen: Numbers = np.zeros((1 << 12, 2), np.int64)
@@ -164,7 +165,7 @@ class FastSearch(Search[S]):
             key: Any = (kind, leaf)
             if key not in self.actions:
                 program = self.actions[key] = self._program(_nothing, kind)
-                self.tries.roots[program] = kernel.FIRST_LEAF - leaf
+                self.tries.roots[program] = FIRST_LEAF - leaf
             outcomes.append(self.actions[key])
         return self.tries.leaf(outcomes)
 
@@ -212,8 +213,9 @@ class FastSearch(Search[S]):
             number = self.layout.number(word, plain(value))
         return number
 
-    def _predicate(self, holds: Callable[[Any], bool]) -> Callable[[Run, Any], int]:
-        return lambda run, state: kernel.TRUE if holds(state) else kernel.FALSE
+    def predicate(self, holds: Callable[[Any], bool]) -> int:
+        """The program that says whether something holds in a state."""
+        return self._program(lambda run, state: kernel.TRUE if holds(state) else kernel.FALSE)
 
     def ask(self, program: int, row: Sequence[int]) -> None:
         """Run a program in a state, and note what it came to; a negative one is a change of a piecemeal word."""
@@ -455,15 +457,8 @@ class FastSearch(Search[S]):
 
     def snapshot(self) -> tuple[Any, ...]:
         fair = self.fair.count if self.fair else 0
-        return (
-            self.taken.copy(),
-            self.enabled.copy(),
-            self.new.copy(),
-            self.count,
-            self.degrees.copy(),
-            self.sizes.copy(),
-            fair,
-        )
+        taken, enabled, new = self.taken.copy(), self.enabled.copy(), self.new.copy()
+        return taken, enabled, new, self.count, self.degrees.copy(), self.sizes.copy(), fair
 
     def restore(self, snapshot: tuple[Any, ...]) -> None:
         self.taken, self.enabled, self.new, self.count, self.degrees, self.sizes, fair = snapshot
@@ -530,22 +525,6 @@ class FastSearch(Search[S]):
             return kernel.TRUE
         return -1 - kernel.FALSE if name in self.found and self.stop is not Stop.FIRST else kernel.FALSE
 
-    def values(self, holds: Callable[[S], bool], states: Numbers | None = None) -> npt.NDArray[np.bool_]:
-        """Of each of these states, by their numbers, or of all, whether something holds in it."""
-        states = np.arange(self.count) if states is None else states
-        tries, questions, program, at = self.tries, self.layout.questions, self._program(self._predicate(holds)), 0
-        leaves: Numbers = np.zeros(len(states), np.int64)
-        while at < len(states):
-            tries.make_room(2 * _MOST_ASKED)
-            at, asked, tries.used = valued(
-                at, program, tries.roots, tries.node_word, tries.keys, tries.codes, tries.used, self.rows,
-                self.packing.places, questions.words, questions.table, *self.recent_paths(), self.judge_misses,
-                states, leaves,
-            )  # fmt: skip
-            self.ask_all(self.judge_misses, asked)
-        found: npt.NDArray[np.bool_] = leaves == kernel.TRUE
-        return found
-
     def responses(self) -> Responses[S]:
         if self.renamings or self.fair is None or not self.is_by_action or self.table.absent:
             return super().responses()
@@ -605,13 +584,8 @@ class FastSearch(Search[S]):
             return None
         if self.renamings:
             return convergence(self.machine, self.fair.bottom_components(), self.states, self.trace, self.renamings)
-        return converged(self.machine, self.fair.bottom_components(), self.first_failures, self.trace)
-
-    def first_failures(self, states: Sequence[int]) -> dict[str, int]:
-        """The least number of a state, of these, in which each goal is false."""
-        numbers = np.array(sorted(states), np.int64)
-        false = {goal: numbers[~self.values(holds, numbers)] for goal, holds in self.machine.converges.items()}
-        return {goal: int(states[0]) for goal, states in false.items() if len(states)}
+        bottom = self.fair.bottom_components()
+        return converged(self.machine, bottom, lambda states: first_failures(self, states), self.trace)
 
 
 _NO_TARGETS: npt.NDArray[np.uint32] = np.zeros(1, np.uint32)

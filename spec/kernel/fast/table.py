@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from tidegauge.spec.kernel.fast import kernel, run_tables
 from tidegauge.spec.kernel.fast.runs import Hashes, Runs
+from tidegauge.spec.kernel.fast.trie_tables import EMPTY
 from tidegauge.spec.kernel.storage import Storage
 
 __all__ = ["Table"]
@@ -36,7 +37,7 @@ class Table:
     def __init__(self, storage: Storage, rows: Callable[[], Rows]) -> None:
         self._rows = rows
         self.runs = Runs(storage)
-        self.slots: npt.NDArray[np.uint64] = np.full(2 * _SMALLEST, kernel.EMPTY, np.uint64)
+        self.slots: npt.NDArray[np.uint64] = np.full(2 * _SMALLEST, EMPTY, np.uint64)
         self.most = _slots_in(storage.memory)
         """Slots at most; 0 for no limit."""
         self.first = 0
@@ -44,7 +45,7 @@ class Table:
         self._fetched: list[tuple[Hashes, npt.NDArray[np.uint32]]] = []
         self._fetched_count = 0
         if self.most:
-            self.slots = np.full(min(self.most, len(self.slots)), kernel.EMPTY, np.uint64)
+            self.slots = np.full(min(self.most, len(self.slots)), EMPTY, np.uint64)
 
     @property
     def absent(self) -> int:
@@ -98,7 +99,7 @@ class Table:
         self._placed(size, count)
 
     def _placed(self, size: int, count: int) -> None:
-        self.slots = np.full(size, kernel.EMPTY, np.uint64)
+        self.slots = np.full(size, EMPTY, np.uint64)
         rows, places, *renamed = self._rows()
         kernel.replaced(self.slots, rows, places, self.first, count, *renamed)
         for hashes, numbers in self._fetched:

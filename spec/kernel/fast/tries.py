@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tidegauge.spec.kernel.fast import kernel
+from tidegauge.spec.kernel.fast import kernel, trie_tables
 
 __all__ = ["Paths", "Tries", "UnsteadyError"]
 
@@ -46,14 +46,14 @@ class Tries:
     """The tries of all programs, in arrays that the kernel walks."""
 
     def __init__(self) -> None:
-        self.roots: npt.NDArray[np.int64] = np.full(256, kernel.NOWHERE, np.int64)
+        self.roots: npt.NDArray[np.int64] = np.full(256, trie_tables.NOWHERE, np.int64)
         """What each program begins with: a node, or a leaf if it reads nothing."""
         self.kinds: npt.NDArray[np.int64] = np.zeros(256, np.int64)
         """The class of each action, by its place."""
         self.programs = 0
         self.node_word: npt.NDArray[np.int32] = np.zeros(_SMALLEST, np.int32)
         self.nodes = 0
-        self.keys: npt.NDArray[np.uint64] = np.full(_SMALLEST, kernel.EMPTY, np.uint64)
+        self.keys: npt.NDArray[np.uint64] = np.full(_SMALLEST, trie_tables.EMPTY, np.uint64)
         self.codes: npt.NDArray[np.int64] = np.zeros(_SMALLEST, np.int64)
         self.used = 0
         """Slots of `keys` that are taken."""
@@ -69,7 +69,7 @@ class Tries:
     def program(self, kind: int = 0) -> int:
         """A new program, of which nothing is known."""
         if self.programs == len(self.roots):
-            self.roots = np.concatenate([self.roots, np.full_like(self.roots, kernel.NOWHERE)])
+            self.roots = np.concatenate([self.roots, np.full_like(self.roots, trie_tables.NOWHERE)])
             self.kinds = np.concatenate([self.kinds, np.zeros_like(self.kinds)])
         self.kinds[self.programs] = kind
         self.programs += 1
@@ -102,8 +102,8 @@ class Tries:
         programs, ends, words, values, leaves = (
             np.array(each, np.int64) for each in (paths.programs, paths.ends, paths.words, paths.values, paths.leaves)
         )
-        unsteady, self.nodes, self.used = kernel.learned_all(
-            programs, ends, words, values, kernel.FIRST_LEAF - leaves,
+        unsteady, self.nodes, self.used = trie_tables.learned_all(
+            programs, ends, words, values, trie_tables.FIRST_LEAF - leaves,
             self.roots, self.node_word, self.nodes, self.keys, self.codes, self.used,
         )  # fmt: skip
         if unsteady >= 0:
@@ -119,7 +119,7 @@ class Tries:
     def put(self, node: int, value: int, code: int) -> None:
         """From now on `node` leads from `value` to `code`."""
         self.make_room(1)
-        self.used += kernel.put(node, value, code, self.keys, self.codes)
+        self.used += trie_tables.put(node, value, code, self.keys, self.codes)
 
     def make_room(self, more: int) -> None:
         """Have room for so many more steps, and as many nodes."""
@@ -129,9 +129,9 @@ class Tries:
             size = 2 * len(self.keys)
             while 2 * (self.used + more) > size:
                 size *= 2
-            keys = np.full(size, kernel.EMPTY, np.uint64)
+            keys = np.full(size, trie_tables.EMPTY, np.uint64)
             codes = np.zeros(size, np.int64)
-            kernel.rehashed(self.keys, self.codes, keys, codes)
+            trie_tables.rehashed(self.keys, self.codes, keys, codes)
             self.keys, self.codes = keys, codes
 
 

@@ -11,6 +11,7 @@ from tidegauge.spec.kernel.exploration import Engine
 from tidegauge.spec.kernel.explorer import explore
 from tidegauge.spec.kernel.fast import kernel
 from tidegauge.spec.kernel.fast.packing import LANE_BITS, Packing
+from tidegauge.spec.kernel.fast.trie_tables import EMPTY
 from tidegauge.spec.kernel.progress import Limits
 from tidegauge.spec.registry import REGISTRY
 
@@ -26,7 +27,7 @@ def test_states_are_the_same_after_they_were_packed_again() -> None:
         renamings = np.zeros((0, words), np.uint32), np.zeros((0, words), np.int64), np.zeros(words, np.int64)
         rows = np.zeros((len(states), packing.lanes), np.uint64)
         for number, state in enumerate(states):
-            table = np.full(8, kernel.EMPTY, np.uint64)
+            table = np.full(8, EMPTY, np.uint64)
             row = np.array(state, np.uint32)
             kernel.added(row, kept, packing.places, table, 0, *renamings, np.zeros((0, 0), np.uint32))
             rows[number] = kept[0]

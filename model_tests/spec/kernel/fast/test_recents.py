@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tidegauge.spec.kernel.fast import kernel
 from tidegauge.spec.kernel.fast.recents import Recents
+from tidegauge.spec.kernel.fast.trie_tables import WAYS, recent
 
 LANES = 2
 MASK, OTHER_MASK = 0xFF00, 0xF
@@ -18,15 +18,15 @@ def lanes(*values: int) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
 def with_two_paths(recents: Recents, program: int) -> None:
     """One that has read a byte of the first lane and came to leaf 7; one that has read of both, and came to leaf 9."""
     bits, leaves, _ = recents.of(program + 1, LANES)
-    paths = bits.reshape(-1, kernel.WAYS, 2, LANES)[program]
+    paths = bits.reshape(-1, WAYS, 2, LANES)[program]
     paths[0] = [[MASK, 0], [0x1200, 0]]
     paths[2] = [[OTHER_MASK, OTHER_MASK], [3, 4]]
-    leaves.reshape(-1, kernel.WAYS)[program] = [7, -1, 9, -1]
+    leaves.reshape(-1, WAYS)[program] = [7, -1, 9, -1]
 
 
 def found(recents: Recents, program: int, *state: int) -> int:
     bits, leaves, _ = recents.of(program + 1, LANES)
-    return int(kernel.recent(program, lanes(*state), bits, leaves))
+    return int(recent(program, lanes(*state), bits, leaves))
 
 
 def test_a_state_takes_the_path_that_has_read_what_it_has() -> None:
