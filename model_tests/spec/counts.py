@@ -43,7 +43,7 @@ COUNTS: Final[Mapping[str, tuple[int, int]]] = {
     "consumers-offsets": (1_179, 2_794),
     "consumers-zombie": (371, 612),
     "migration-leaving": (1_917, 3_505),
-    "migration-coordinator": (2_838, 5_194),
+    "migration-coordinator": (2_936, 5_455),
     "migration-lost-responses": (772, 1_515),
     "migration-offsets": (722, 1_563),
     "migration-disabled": (789, 1_366),
