@@ -489,7 +489,7 @@ class _Recovering:
         known = (*files, log_start) if log_start <= reach else files
         told.append(self._borne_out(end or 0, reach))
         known_end = [offset for offset in told if offset <= reach] + [offset for offset in known if offset <= flushed]
-        return max(known_end, default=0)
+        return max(known_end)  # what bears it out is within reach
 
     def _borne_out(self, end: int, reach: int) -> int:
         """How far a log start bears out that the log went: to a recovery point before it, or to itself without one."""

@@ -15,6 +15,7 @@ from tidegauge.impl.storage import checkpoints
 from tidegauge.impl.storage.log import Log
 from tidegauge.impl.storage.log_directory import CLEAN_SHUTDOWN
 from tidegauge.impl.storage.segment_names import LOG_SUFFIX, SNAPSHOT_SUFFIX, file_name
+from tidegauge.impl.storage.survey import MAX_RELATIVE_OFFSET
 from tidegauge.model_tests.storage.test_damage import (
     ACTIVE,
     BATCHES_A_SEGMENT,
@@ -288,3 +289,22 @@ def test_a_snapshot_that_is_named_after_an_offset_far_away_tells_no_end(files: i
     end = BATCHES_A_SEGMENT * files
     log = opened(disk, recovery_point=0, high_watermark=end)
     assert (log.log_end_offset, readable(log)) == (end, list(range(end - 1)))
+
+
+def test_no_batch_begins_where_a_closed_log_ended() -> None:
+    """What lies before the last batch is damaged, and so is where that one begins: the log would be longer."""
+    disk = written()
+    flip(disk, ACTIVE, 2, FIELDS["value"])
+    for bit in range(3):
+        flip(disk, ACTIVE, 3, FIELDS["base offset"], bit)  # from 11 to 12
+    log = opened(disk)
+    assert (log.log_end_offset, readable(log)) == (END, without(10, 11))
+
+
+@pytest.mark.parametrize(("high_watermark", "end"), [(MAX_RELATIVE_OFFSET, MAX_RELATIVE_OFFSET), (1 << 31, 0)])
+def test_a_log_without_files_ends_no_farther_away_than_a_file_reaches(high_watermark: int, end: int) -> None:
+    disk = written()
+    for name in disk.list_directory(DIRECTORY):
+        if name.endswith((LOG_SUFFIX, SNAPSHOT_SUFFIX)):
+            disk.remove(f"{DIRECTORY}/{name}")
+    assert opened(disk, recovery_point=0, high_watermark=high_watermark).log_end_offset == end
