@@ -96,7 +96,11 @@ def names(node: ast.stmt) -> set[str]:
 
 @cache
 def tree(file: Path) -> ast.Module:
-    return ast.parse(file.read_text(encoding="utf-8"))
+    source = file.read_text(encoding="utf-8")
+    try:
+        return ast.parse(source)
+    except SystemError:  # Python 3.11 counts wrongly where something else is parsed meanwhile, as for a traceback
+        return ast.parse(source)
 
 
 @cache

@@ -76,7 +76,7 @@ class AlterSettings(Request):
                 yield from (
                     cls(resource, changes) for changes in islice(changes_of(setting), None if may_be_set else 1)
                 )
-                if for_all:  # one broker cannot have it, nor have had it
+                if for_all and resource.number < machine.brokers:  # one broker cannot have it, nor have had it
                     yield cls(resource, (Change(setting, Operation.DELETE),))
             yield cls(resource, both)
 

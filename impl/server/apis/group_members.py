@@ -50,7 +50,7 @@ NULL_PROTOCOL_FROM: Final = 7
 """The version from which there may be no protocol; before, it is the empty one."""
 PROTOCOL_TOLD_FROM: Final = 5
 """The version of SyncGroup from which a member has to say which protocol it has in mind."""
-MEMBERS_AT_ONCE: Final = 50
+MEMBERS_AT_ONCE: Final = 40
 """Of a LeaveGroup that names more, so many leave at once."""
 
 
