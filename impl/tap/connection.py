@@ -18,23 +18,21 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Final
+from typing import Final
 
 import attrs
 
 from tidegauge.impl.ports.log_lines import log_event
 from tidegauge.impl.ports.network import Address
 from tidegauge.impl.tap.acks import asks_for_none
-from tidegauge.impl.tap.addresses import Addresses, NoPortError
 from tidegauge.impl.tap.copies import NOT_RECORDED, READS, Copies, Passing
-from tidegauge.impl.tap.endpoints import may_name_endpoints
 from tidegauge.impl.tap.frame_stream import LARGEST_REQUEST, READ_SIZE, FrameStream
-from tidegauge.impl.tap.loading import loaded
 from tidegauge.impl.tap.memory import SMALL, Memory
-from tidegauge.impl.tap.rewriting import may_have_addresses, rewritten
+from tidegauge.impl.tap.replacing import Replacing, UnknownAddressError
+from tidegauge.impl.tap.rewriting import may_have_addresses
 from tidegauge.impl.tap.sasl import tokens_after
 from tidegauge.impl.wire.apis import ApiKey, versions_of
-from tidegauge.impl.wire.codecs import MalformedMessageError, decode_response, encode_response
+from tidegauge.impl.wire.codecs import MalformedMessageError
 from tidegauge.impl.wire.frames import LENGTH, ConnectionLostError, FrameTooLargeError
 
 LOGGER: Final = logging.getLogger(__name__)
@@ -46,10 +44,6 @@ TOKEN: Final = -1
 _REQUEST_HEAD = struct.Struct(">hhi")
 _CORRELATION_ID = struct.Struct(">i")
 _HANDSHAKE_WITHOUT_HEADERS: Final = 0
-
-
-class UnknownAddressError(Exception):
-    """A response has addresses that cannot be replaced: the client would go past the tap."""
 
 
 def keep_alive(connection: socket.socket) -> None:
@@ -67,7 +61,7 @@ class Connection:
     broker: socket.socket
     upstream: Address
     copies: Copies
-    addresses: Addresses
+    replacing: Replacing
     memory: Memory
     now: Callable[[], int]
     next_number: Callable[[], int]
@@ -257,22 +251,8 @@ class Connection:
 
     def _changed(self, one: Passing, frame: bytes) -> bytes | None:
         """The response with the tap's own addresses; None where there are none to replace, or it cannot be read."""
-        message = self._decoded(one, frame) if may_name_endpoints(frame, one.api_key, one.version) else None
-        if message is None:
-            return None
         try:
-            changed = rewritten(message, one.api_key, self.addresses.local)
-        except (NoPortError, OSError) as error:
-            raise UnknownAddressError(f"no port for a broker that a response names: {error}") from error
-        if changed is None:
-            return None
-        kind = one.api_key, one.version, "encoded"
-        return loaded(kind, lambda: encode_response(changed, one.correlation_id, version=one.version))
-
-    def _decoded(self, one: Passing, frame: bytes) -> Any | None:
-        try:
-            key, version, view = one.api_key, one.version, memoryview(frame)[LENGTH.size :]
-            return loaded((key, version, "response"), lambda: decode_response(view, key, version)).message
+            return self.replacing.changed(frame, one.api_key, one.version)
         except MalformedMessageError as error:
             if one.api_key not in READS:  # who reads it finds that out
                 self._leave_out(one, str(error))

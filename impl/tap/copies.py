@@ -32,6 +32,9 @@ UNREAD_HEAD: Final = struct.Struct("<hhq")
 """API key, version and call; then why, in UTF-8."""
 AT: Final = struct.Struct("<q")
 
+ROOM: Final = 4 << 20
+"""Bytes that are written and not received, if the system allows as many: a writer waits where there is no room."""
+
 CHANGES: Final = frozenset({ApiKey.PRODUCE, ApiKey.END_TXN, ApiKey.OFFSET_COMMIT, ApiKey.TXN_OFFSET_COMMIT})
 """What may have been done though no response comes."""
 READS: Final = frozenset(
@@ -95,6 +98,9 @@ class Copies:
     failed: bool = False
     """Whether nobody reads any more."""
     _lock: threading.Lock = attrs.field(factory=threading.Lock)
+
+    def __attrs_post_init__(self) -> None:
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, ROOM)
 
     def begin_request(self, one: Passing, size: int, piece: bytes) -> None:
         """The first bytes of a request, of `size` bytes with its length."""

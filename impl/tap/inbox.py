@@ -1,10 +1,15 @@
-"""What has come from a socket and is not read yet, so that a frame that takes long to read keeps no client waiting."""
+"""What has come from a socket and is not read yet, so that a frame that takes long to read keeps no client waiting.
+
+After it has received little it waits two milliseconds before it receives more: a write that wakes nobody takes a third
+of the time, and what has come meanwhile is received at once.
+"""
 
 from __future__ import annotations
 
 import socket
 import threading
 from collections import deque
+from collections.abc import Callable
 from typing import Final
 
 import attrs
@@ -12,6 +17,9 @@ import attrs
 from tidegauge.impl.ports.clock import steady_ns
 
 READ_SIZE: Final = 256 << 10
+LITTLE: Final = 64 << 10
+"""Bytes received at once, below which there is time to wait for more."""
+GATHER_SECONDS: Final = 0.002
 MOST_BEHIND_NS: Final = 500_000_000
 """What has come is read by then, or nothing more is taken: a crash of the reader loses no more than that."""
 MOST_UNREAD: Final = 32 << 20
@@ -23,6 +31,7 @@ class Inbox:
     """One thread receives, another one takes."""
 
     source: socket.socket
+    pause: Callable[[float], object] = attrs.field(factory=lambda: threading.Event().wait)
     _came: deque[tuple[int, bytes]] = attrs.field(factory=deque)
     """When it came, and what; the first of these is being read."""
     _size: int = 0
@@ -38,6 +47,8 @@ class Inbox:
                 self._size += len(data)
                 self._changed.notify_all()
                 self._changed.wait_for(lambda: not self._is_behind())
+            if len(data) < LITTLE:
+                self.pause(GATHER_SECONDS)
         with self._changed:
             self._ended = True
             self._changed.notify_all()

@@ -20,6 +20,7 @@ from tidegauge.impl.tap.connection import Connection, keep_alive
 from tidegauge.impl.tap.copies import Copies
 from tidegauge.impl.tap.loading import load
 from tidegauge.impl.tap.memory import Memory
+from tidegauge.impl.tap.replacing import Replacing
 from tidegauge.impl.tap.rewriting import NAME_BROKERS
 from tidegauge.impl.wire.apis import ApiKey
 
@@ -51,6 +52,7 @@ class Tap:
     advertised_host: str | None = None
     memory: Memory = attrs.field(factory=lambda: Memory(DEFAULT_MEMORY))
     addresses: Addresses = attrs.field(init=False)
+    _replacing: Replacing = attrs.field(init=False)
     _numbers: Callable[[], int] = attrs.field(factory=lambda: itertools.count().__next__)
     _connections: dict[int, Connection] = attrs.field(factory=dict)
     _threads: list[threading.Thread] = attrs.field(factory=list)
@@ -60,6 +62,7 @@ class Tap:
 
     def __attrs_post_init__(self) -> None:
         self.addresses = Addresses(self.host, self.advertised_host or self.host, self.port, self._accept_on)
+        self._replacing = Replacing(self.addresses)
 
     def start(self) -> Address:
         """Listen; the address for clients. Raises OSError."""
@@ -116,7 +119,7 @@ class Tap:
                 keep_alive(client)
                 keep_alive(broker)
             connection = Connection(
-                number, client, broker, upstream, self.copies, self.addresses, self.memory, self.now, self._numbers
+                number, client, broker, upstream, self.copies, self._replacing, self.memory, self.now, self._numbers
             )
             self._connections[number] = connection
             try:

@@ -78,3 +78,18 @@ def test_what_is_not_read_for_too_long_lets_nothing_more_in() -> None:
             pass
         receiving.join()
     theirs.close()
+
+
+def test_after_little_has_come_it_waits_a_moment_for_more_and_not_at_the_end() -> None:
+    ours, theirs = socket.socketpair()
+    pauses: list[float] = []
+    one = Inbox(theirs, pauses.append)
+    receiving = threading.Thread(target=one.receive)
+    receiving.start()
+    ours.sendall(b"a frame")
+    assert one.take() == b"a frame"
+    ours.close()
+    assert one.take() == b""
+    receiving.join()
+    assert pauses == [inbox.GATHER_SECONDS]
+    theirs.close()
