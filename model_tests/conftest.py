@@ -11,7 +11,7 @@ import gc
 import logging
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
@@ -31,6 +31,8 @@ _LONGEST = (
     "spark_check/test_job.py",
     "docs/test_code_blocks.py",
     "spark_check/test_catalyst.py",
+    "spark_check/test_exploring.py",
+    "spark_check/test_huge.py",
     "spark_check/test_judging.py",
     "spark_check/test_streaming.py",
     "lockstep/test_cluster.py",
@@ -44,7 +46,7 @@ _LONGEST = (
 _TOGETHER = {
     "Spark": (
         "docs/test_code_blocks.py",
-        *(f"spark_check/test_{name}.py" for name in ("catalyst", "job", "judging", "streaming")),
+        *(f"spark_check/test_{name}.py" for name in ("catalyst", "exploring", "huge", "job", "judging", "streaming")),
     ),
     "mutants": tuple(f"mutants/test_{name}.py" for name in ("operators", "rooms", "trials")),
 }
@@ -91,8 +93,18 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         _load(os.environ.get(_PROFILE_VARIABLE, "ci"))
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection(session: pytest.Session) -> None:
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+    """Look for no garbage meanwhile: nearly all that is made lives on, and each look goes over all of it."""
+    gc.disable()
+    try:
+        _import_from_different_files_on(session)
+        return (yield)
+    finally:
+        gc.enable()
+
+
+def _import_from_different_files_on(session: pytest.Session) -> None:
     """Have the workers of a whole run import its files from different ones on: each compiles what the others find then.
 
     In a fresh clone all of them would compile all files. What cannot be imported is told by the collection.

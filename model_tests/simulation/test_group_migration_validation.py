@@ -198,7 +198,7 @@ QUICK = (NeverGoesBack,)
 @pytest.mark.parametrize("rules", [pytest.param(one, marks=[pytest.mark.deep] * (one not in QUICK)) for one in WRONG])
 def test_a_wrong_coordinator_is_found_at_its_first_wrong_decision(rules: type[MigrationRules]) -> None:
     seed, decision = WRONG[rules]
-    mismatch = simulate_group(draw_group(seed), MigrationRoles(rules)).coordinated.mismatch
+    mismatch = simulate_group(draw_group(seed), MigrationRoles(rules), until_wrong=True).coordinated.mismatch
     assert mismatch is not None
     assert f" {decision} " in mismatch.split("log_partition=", 1)[0]
     assert f"{MACHINE}: " in mismatch

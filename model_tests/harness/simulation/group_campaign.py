@@ -29,7 +29,7 @@ from tidegauge.impl.coordinators.groups.consumer.state import STABLE, ConsumerGr
 from tidegauge.impl.metadata.topic_names import CONSUMER_OFFSETS
 from tidegauge.impl.server.trace import events
 from tidegauge.impl.server.trace import groups as decisions
-from tidegauge.impl.server.trace.tracer import TraceEvent
+from tidegauge.impl.server.trace.tracer import Trace, TraceEvent
 from tidegauge.linearizability.anomaly import Anomaly
 from tidegauge.linearizability.check import check
 from tidegauge.linearizability.history import Operations
@@ -59,7 +59,11 @@ from tidegauge.model_tests.harness.simulation.simulation import first_of
 from tidegauge.model_tests.harness.simulation.slow_loads import SETTINGS, slow_loads
 from tidegauge.model_tests.harness.simulation.unread_logs import unread_logs
 from tidegauge.model_tests.harness.simulation.workload import CLIENT, TOPIC
-from tidegauge.model_tests.harness.validation.coordinated import ValidatedGroups, validate_group_coordinators
+from tidegauge.model_tests.harness.validation.coordinated import (
+    Following,
+    ValidatedGroups,
+    validate_group_coordinators,
+)
 
 MEMBER: Final = ClientConfig(request_timeout_ms=2_000, default_api_timeout_ms=2_500, retry_backoff_ms=50)
 BEATING: Final = ClientConfig(request_timeout_ms=600, default_api_timeout_ms=2_500, retry_backoff_ms=50)
@@ -204,11 +208,16 @@ class SimulatedGroup:
         return (*self.of_the_run, *map(str, self.anomalies))
 
 
-def simulate_group(options: GroupOptions, roles: CoordinatorRoles = CORRECT) -> SimulatedGroup:
-    """Run it, with these classes as the coordinator of groups."""
+def simulate_group(
+    options: GroupOptions, roles: CoordinatorRoles = CORRECT, *, until_wrong: bool = False
+) -> SimulatedGroup:
+    """Run it, with these classes as the coordinator of groups.
+
+    With `until_wrong` it ends at the first decision that is no action of the specification, the same as without.
+    """
     slowly = slow_loads(options.cluster.seed) if options.loads_slowly else nullcontext()
     with coordinating(roles), slowly, unread_logs() as unread:
-        campaign = run_deterministically(_run, options, seed=options.cluster.seed)
+        campaign = run_deterministically(_run, options, until_wrong, seed=options.cluster.seed)
     operations, faults = campaign.recorder.history.operations(), dict(campaign.faults)
     seen = reached(campaign.recorder.history.rows(), campaign.trace, campaign.seen)
     return SimulatedGroup(options, operations, faults, (*unread, *campaign.problems), seen, campaign.trace)
@@ -468,16 +477,34 @@ def is_of_groups(event: TraceEvent) -> bool:
     return isinstance(event.decision, decisions.OfGroups | events.Crash | events.Stop)
 
 
-async def _run(options: GroupOptions) -> GroupCampaign:
+class _TraceUntilWrong(Trace):
+    """Ends its run with a decision that is no action of the specification. No task is needed: the run is the same."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.run = trio.CancelScope()
+        self._following = Following(HARNESS.followers)
+
+    def append(self, event: TraceEvent) -> None:
+        super().append(event)
+        if is_of_groups(event) and not self.run.cancel_called and self._following.refusal(event):
+            self.run.cancel()
+
+
+async def _run(options: GroupOptions, until_wrong: bool) -> GroupCampaign:
     drawn = options.cluster
     config = {**drawn.config(), **CONFIG, **(CLEANS if options.is_consumer else {})}
     config |= SETTINGS if options.loads_slowly else {}
     config |= GOES_OVER if options.migrates else {}
     cluster = Cluster(drawn.brokers, drawn.seed, config, trace=True)
+    if until_wrong:
+        cluster.trace = _TraceUntilWrong()
     cluster.trace.of_groups = True
     campaign, injector = GroupCampaign(cluster, options), Injector(cluster, drawn)
     try:
         async with cluster, trio.open_nursery() as nursery:
+            if isinstance(cluster.trace, _TraceUntilWrong):
+                cluster.trace.run = nursery.cancel_scope
             await cluster.create_topic(TOPIC, drawn.partitions, drawn.replication_factor, config=drawn.topic_config())
             await begin_coordinating(cluster)
             first = cluster.leader(CONSUMER_OFFSETS, 0)

@@ -97,23 +97,33 @@ class ValidatedGroups:
 
 def validate_group_coordinators(trace: Sequence[TraceEvent], followers: Mapping[str, Begin]) -> ValidatedGroups:
     """Validate the decisions of all coordinators of groups in a trace. `followers`: by machine."""
-    following = {machine: begin() for machine, begin in followers.items()}
+    following = Following(followers)
     matched, mismatch = 0, None
     of_groups = sum(isinstance(event.decision, groups.OfGroups) for event in trace)
     for place, event in enumerate(trace):
-        if why := _refusal(following, event):
+        if why := following.refusal(event):
             mismatch = f"event {place} ({event}): {why}"
             break
         matched += isinstance(event.decision, groups.OfGroups)
-    actions = {machine: follower.actions for machine, follower in following.items()}
-    return ValidatedGroups(matched, of_groups, actions, mismatch)
+    return ValidatedGroups(matched, of_groups, following.actions, mismatch)
 
 
-def _refusal(following: Mapping[str, Follower], event: TraceEvent) -> str:
-    """Why the event is no step of a machine; "" if it is, wherever it has to be."""
-    for machine, follower in following.items():
-        try:
-            follower.follow(event)
-        except Wrong as wrong:
-            return f"{machine}: {wrong}"
-    return ""
+class Following:
+    """A follower of each machine, for the events of one cluster from its beginning on."""
+
+    def __init__(self, followers: Mapping[str, Begin]) -> None:
+        self._following = {machine: begin() for machine, begin in followers.items()}
+
+    def refusal(self, event: TraceEvent) -> str:
+        """Why the next event is no step of a machine; "" if it is, wherever it has to be. After that ask no more."""
+        for machine, follower in self._following.items():
+            try:
+                follower.follow(event)
+            except Wrong as wrong:
+                return f"{machine}: {wrong}"
+        return ""
+
+    @property
+    def actions(self) -> Mapping[str, Counter[str]]:
+        """By machine: which decisions were taken for steps of it."""
+        return {machine: follower.actions for machine, follower in self._following.items()}
