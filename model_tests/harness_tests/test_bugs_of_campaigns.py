@@ -38,8 +38,8 @@ def test_a_campaign_has_the_bug_or_says_why_not(owner: str, bug: str) -> None:
         assert not words or f"{bug} is a bug of {owner}; simulate{clients.option} switches on others: " in words
     if "" not in told.values():
         assert all(f"tidegauge explore {owner} --bug {bug} shows it" in words for words in told.values() if words)
-        on_cluster = bug in HARNESS.bugs and HARNESS.bug(bug).on_cluster
-        assert bug in ELSEWHERE or owner in NO_PART or not has_campaign or not on_cluster
+        of_client = bug in HARNESS.bugs and HARNESS.bug(bug).of_client
+        assert bug in ELSEWHERE or owner in NO_PART or not has_campaign or of_client
 
 
 def test_a_bug_that_another_campaign_has_is_told_with_its_option() -> None:

@@ -20,7 +20,9 @@ from tidegauge.model_tests.harness.cores.classic_groups import GroupRoles
 from tidegauge.model_tests.harness.counterexamples.files import Failure
 from tidegauge.model_tests.harness.registry import HARNESS, Side
 from tidegauge.spec.groups.classic.machine import ClassicGroups
+from tidegauge.spec.groups.classic.processes import NoticePartitions
 from tidegauge.spec.groups.classic.requests import SENT
+from tidegauge.spec.kernel.bounds import Bounds
 from tidegauge.spec.kernel.machine import Action
 
 SEED = 18
@@ -43,7 +45,7 @@ def test_random_walks_find_no_difference_and_take_every_action_and_refusal() -> 
         assert found.failure is None, f"walk {found.number}: {found.failure.words}"
         taken.update(map(type, found.actions))
         refused.update(found.refused)
-    assert taken >= set(STEPS)
+    assert taken >= set(STEPS) - {NoticePartitions}, "what comes of partitions that are added has a test of its own"
     for kind in SENT:
         assert {"UNKNOWN_MEMBER_ID", "FENCED_INSTANCE_ID"} <= {
             error for name, error in refused if name == kind.__name__
@@ -56,6 +58,14 @@ def test_random_walks_find_no_difference_and_take_every_action_and_refusal() -> 
         ("ReceiveSync", "REBALANCE_IN_PROGRESS"),
         ("ReceiveSync", "ILLEGAL_GENERATION"),
     }
+
+
+def test_a_leader_that_sees_more_partitions_joins_again() -> None:
+    machine = ClassicGroups(processes=1, partitions=1, bounds=Bounds(AddPartition=8))
+    plan = attrs.evolve(REGISTERED.walk_plan(), draw=lambda _: machine, perturbations=frozenset())
+    (found,) = attrs.evolve(REGISTERED, plan=plan).walks(SEED, 1, first=1, side=Side.CLUSTER, length=40)
+    assert found.failure is None, found.failure.words
+    assert NoticePartitions in map(type, found.actions)
 
 
 @pytest.mark.deep

@@ -15,4 +15,4 @@ def every_claim(members: Members) -> Mapping[Partition, str]:
     return {partition: member_id for member_id, said in reversed(list(members.items())) for partition in said.owned}
 
 
-BUG = CoreBug("kafka_12984", GroupRoles(clients=ClientRoles(claims=every_claim)), on_cluster=False)
+BUG = CoreBug("kafka_12984", GroupRoles(clients=ClientRoles(claims=every_claim)), of_client=True)

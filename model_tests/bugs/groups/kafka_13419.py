@@ -18,4 +18,4 @@ class ForgetsItsId(Membership):
         super().failed(ErrorCode.unknown_member_id if forgets else error)
 
 
-BUG = CoreBug("kafka_13419", GroupRoles(clients=ClientRoles(membership=ForgetsItsId)), on_cluster=False)
+BUG = CoreBug("kafka_13419", GroupRoles(clients=ClientRoles(membership=ForgetsItsId)), of_client=True)

@@ -15,4 +15,4 @@ class TakesLateResponses(Membership):
         return self.state in PRESENT
 
 
-BUG = CoreBug("kafka_9823", GroupRoles(clients=ClientRoles(membership=TakesLateResponses)), on_cluster=False)
+BUG = CoreBug("kafka_9823", GroupRoles(clients=ClientRoles(membership=TakesLateResponses)), of_client=True)

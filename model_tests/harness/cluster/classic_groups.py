@@ -2,17 +2,19 @@
 
 Theory of operation
 -------------------
-A process is the harness's: it sends what an action says, each request over a connection of its own. A JoinGroup or
-SyncGroup that has to wait waits in the cluster, and its response is on its way to the process when it comes. Who loses
-its connection closes it. The response to a late request goes to nobody. A connection that ends when the coordinator's
-machine dies is, for who waits, a coordinator that is none any more.
+A process is the native client's core of a member (`group_clients`). The harness sends what an action says, which has to
+be what the core says, each request over a connection of its own, and gives it what it is told. A JoinGroup or SyncGroup
+that has to wait waits in the cluster, and its response is on its way to the process when it comes. Who loses its
+connection closes it. The response to a late request goes to nobody, but for that to a heartbeat or commit: it goes to
+the member, whatever that is by then. A connection that ends when the coordinator's machine dies is, for who waits, a
+coordinator that is none any more.
 
 FindCoordinator says where requests go, and is asked again when the coordinator changes. Deadlines are met one by one,
 by the task of the broker that meets them (`group_brokers`).
 
-Of the state that is compared the coordinator's memory, its log and all responses are the cluster's. Which member a
-record of the group is to tell of its replacement is in no record: it is the specification's here, and shows when the
-record is committed. What processes make of their responses is the specification's too.
+Of the state that is compared the coordinator's memory, its log and all responses are the cluster's, and what processes
+make of their responses is the members'. Which member a record of the group is to tell of its replacement is in no
+record: it is the specification's here, and shows when the record is committed.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from tidegauge.model_tests.harness.cluster.group_brokers import GroupBrokers
 from tidegauge.model_tests.harness.cluster.operator_requests import ask_at
 from tidegauge.model_tests.harness.cores.classic_groups import CORRECT_GROUPS, GroupRoles
 from tidegauge.model_tests.harness.cores.group_abstraction import abstract_group, abstract_log, abstract_logged
+from tidegauge.model_tests.harness.cores.group_clients import GroupClients
 from tidegauge.model_tests.harness.performing import Steps, on
 from tidegauge.spec.groups.classic import actions, processes, requests, timing
 from tidegauge.spec.groups.classic import state as spec
@@ -66,6 +69,7 @@ class GroupCluster:
         """What is on its way to a process."""
         self.names: dict[int, str] = {}
         """The member ids that were given, by their numbers."""
+        self.clients = GroupClients(machine, roles.clients)
         self.found_coordinator: Address | None = None
         self.brokers = GroupBrokers(machine, roles)
 
@@ -187,12 +191,15 @@ class GroupCluster:
     async def _refuse(self, request: actions.Copied | spec.LeaveRequest, before: State) -> ErrorCode:
         call = await self.ask(NONE, self.message(request, before))
         self.collect()
-        return wire.error_of(call.responses[0]) if call.responses else ErrorCode.none
+        error = wire.error_of(call.responses[0]) if call.responses else ErrorCode.none
+        if isinstance(request, spec.HeartbeatRequest):
+            self.clients.told(request, self.name_of(request.member_id), error)
+        return error
 
     # --- as the specification has it ---------------------------------------------------------------------------------
 
     def abstraction(self, expected: State) -> State:
-        """The coordinator, the log and the responses that are on their way; what processes make of them is copied."""
+        """The coordinator, the log, the members and the responses that are on their way to them."""
         return self.brokers.run.call(self._abstraction, expected)
 
     async def _abstraction(self, expected: State) -> State:
@@ -205,7 +212,8 @@ class GroupCluster:
         return evolve(
             expected,
             processes=tuple(
-                evolve(one, response=self.responses.get(number)) for number, one in enumerate(expected.processes)
+                evolve(self.clients.abstraction(number, one), response=self.responses.get(number))
+                for number, one in enumerate(expected.processes)
             ),
             group=None if core is None else abstract_group(self.brokers.group, self.process_of),
             log=abstract_log(committed, len(expected.log.offsets)),
@@ -216,7 +224,7 @@ class GroupCluster:
 # --- one action of the specification = one function ------------------------------------------------------------------
 
 
-async def receive(cluster: GroupCluster, action: requests.Received, before: State) -> None:
+async def receive(cluster: GroupCluster, action: requests.Received, before: State) -> ErrorCode:
     """A request reaches the coordinator. Its error is the specification's; none as long as it waits."""
     may_wait = isinstance(action, requests.ReceiveJoin | requests.ReceiveSync) and not action.late
     call = await cluster.ask(action.request.process if may_wait else NONE, cluster.message(action.request, before))
@@ -225,19 +233,72 @@ async def receive(cluster: GroupCluster, action: requests.Received, before: Stat
     assert found.value == expected.value, f"{expected.name} is told, and not {found.name}"
     if may_wait and call.responses and found is ErrorCode.none:
         cluster.responses[action.request.process] = wire.told(call.responses[0])
+    return found
+
+
+async def receive_join(cluster: GroupCluster, action: requests.ReceiveJoin, before: State) -> None:
+    if not action.late:
+        cluster.clients.join(action.request)
+    error = await receive(cluster, action, before)
+    if not action.late and error is not ErrorCode.none:
+        cluster.clients.refused_to_join(action.request.process, error, cluster.name_of(before.member_ids))
+
+
+async def receive_sync(cluster: GroupCluster, action: requests.ReceiveSync, before: State) -> None:
+    if not action.late:
+        cluster.clients.sync(action.request)
+    error = await receive(cluster, action, before)
+    if not action.late and error is not ErrorCode.none:
+        cluster.clients.of[action.request.process].failed(error)
+
+
+async def receive_heartbeat(cluster: GroupCluster, action: requests.ReceiveHeartbeat, before: State) -> None:
+    """The response reaches the member, however late the request was."""
+    error = await receive(cluster, action, before)
+    cluster.clients.told(action.request, cluster.name_of(action.request.member_id), error)
+
+
+async def receive_commit(cluster: GroupCluster, action: requests.ReceiveCommit, before: State) -> None:
+    if not action.late:
+        cluster.clients.may_commit(action.request)
+    error = await receive(cluster, action, before)
+    if not action.late:
+        cluster.clients.told(action.request, cluster.name_of(action.request.member_id), error)
 
 
 async def leave(cluster: GroupCluster, action: requests.ReceiveLeave, before: State) -> None:
-    await cluster.disconnect(action.request.process)
+    process = action.request.process
+    await cluster.disconnect(process)
+    cluster.clients.of[process].leave()
+    cluster.clients.stop(process)
     await cluster.ask(NONE, cluster.message(action.request, before))
 
 
 async def receive_response(cluster: GroupCluster, action: processes.ReceiveResponse, before: State) -> None:
-    cluster.responses.pop(action.process)
+    response = cluster.responses.pop(action.process)
+    cluster.clients.receive(action.process, response, cluster.name_of, before.partitions)
 
 
-async def lose(cluster: GroupCluster, action: processes.LoseConnection | processes.Crash, before: State) -> None:
+async def lose(cluster: GroupCluster, action: processes.LoseConnection, before: State) -> None:
     await cluster.disconnect(action.process)
+    cluster.clients.lose_connection(action.process)
+
+
+async def crash(cluster: GroupCluster, action: processes.Crash, before: State) -> None:
+    await cluster.disconnect(action.process)
+    cluster.clients.stop(action.process)
+
+
+async def start(cluster: GroupCluster, action: processes.Start, before: State) -> None:
+    cluster.clients.start(action.process)
+
+
+async def resubscribe(cluster: GroupCluster, action: processes.Resubscribe, before: State) -> None:
+    cluster.clients.resubscribe(action.process)
+
+
+async def notice(cluster: GroupCluster, action: processes.NoticePartitions, before: State) -> None:
+    cluster.clients.notice(action.process, before.partitions)
 
 
 async def fetch_offsets(cluster: GroupCluster, action: processes.FetchOffsets, before: State) -> None:
@@ -279,14 +340,17 @@ async def load(cluster: GroupCluster, action: timing.Load, before: State) -> Non
 
 
 STEPS: Final = Steps[GroupCluster, [State], Awaitable[None]](
-    on(requests.ReceiveJoin, receive),
-    on(requests.ReceiveSync, receive),
-    on(requests.ReceiveHeartbeat, receive),
-    on(requests.ReceiveCommit, receive),
+    on(requests.ReceiveJoin, receive_join),
+    on(requests.ReceiveSync, receive_sync),
+    on(requests.ReceiveHeartbeat, receive_heartbeat),
+    on(requests.ReceiveCommit, receive_commit),
     on(requests.ReceiveLeave, leave),
+    on(processes.Start, start),
+    on(processes.Resubscribe, resubscribe),
+    on(processes.NoticePartitions, notice),
     on(processes.ReceiveResponse, receive_response),
     on(processes.LoseConnection, lose),
-    on(processes.Crash, lose),
+    on(processes.Crash, crash),
     on(processes.FetchOffsets, fetch_offsets),
     on(timing.EndInitialDelay, end_joining),
     on(timing.ExpireRebalance, end_joining),
@@ -296,12 +360,5 @@ STEPS: Final = Steps[GroupCluster, [State], Awaitable[None]](
     on(timing.FailOver, fail_over),
     on(timing.Load, load),
 )
-BY_PROCESSES: Final = (
-    processes.Start,
-    processes.Hang,
-    processes.Resubscribe,
-    processes.AddPartition,
-    processes.NoticePartitions,
-    *actions.DELAYS,
-)
-"""What no coordinator is told of."""
+BY_PROCESSES: Final = (processes.Hang, processes.AddPartition, *actions.DELAYS)
+"""What neither the coordinator nor a member is told of."""

@@ -51,6 +51,6 @@ def why_not(bug: str, owner: str, clients: Clients) -> str:
     having = [one for one in Clients if owner in BUGS_OF[one]]
     if not having:
         return f"no core has it: {shown}"
-    if owner in WITH_GROUPS and bug in HARNESS.bugs and not HARNESS.bug(bug).on_cluster:
+    if owner in WITH_GROUPS and bug in HARNESS.bugs and HARNESS.bug(bug).of_client:
         return f"it is one of the client, and simulated members are others: {shown}"
     return "" if clients in having else f"simulate{having[0].option} has it"
