@@ -48,9 +48,19 @@ _TOGETHER = {
         "docs/test_code_blocks.py",
         *(f"spark_check/test_{name}.py" for name in ("catalyst", "exploring", "huge", "job", "judging", "streaming")),
     ),
+    "groups": tuple(
+        f"simulation/test_{name}.py"
+        for name in (
+            "consumer_group_validation",
+            "group_migration_validation",
+            "group_validation",
+            "groups",
+            "offset_validation",
+        )
+    ),
     "mutants": tuple(f"mutants/test_{name}.py" for name in ("operators", "rooms", "trials")),
 }
-"""Files that one worker runs, for they share what takes many seconds: a JVM that is warm; all mutants of the code."""
+"""Files that one worker runs, for they share what takes many seconds: a warm JVM, runs of groups, all mutants."""
 SECONDS_TO_END = 5.0
 _FORMER_RUN = pytest.StashKey[bool]()
 _QUIET = (HealthCheck.too_slow, HealthCheck.data_too_large)
@@ -153,6 +163,19 @@ def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: objec
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Never look for garbage again among what is loaded by now, which is all modules and thousands of tests."""
+    _freeze()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
+    """Nor among what the tests of a file leave behind, or have made garbage of again, as those of mutants do."""
+    ran = yield
+    if nextitem is not None and nextitem.path != item.path:
+        _freeze()
+    return ran
+
+
+def _freeze() -> None:
     gc.collect()
     gc.freeze()
 

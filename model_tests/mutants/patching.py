@@ -24,6 +24,8 @@ PACKAGE: Final = "tidegauge"
 
 Key = tuple[str, str, int]
 """By which a function's code is known: module, qualified name, first line."""
+_LOOKED_FOR: Final = {FunctionType, functools._lru_cache_wrapper}
+"""Types of objects. Neither has a subclass here, and there are millions of objects."""
 
 
 @functools.cache
@@ -67,11 +69,13 @@ def patcher_of(modules: Iterable[SourceModule]) -> Patcher:
     found: dict[Key, list[FunctionType]] = {}
     caches: list[Any] = []
     gc.unfreeze()  # what a worker of a pool has frozen is not among the objects
-    for one in gc.get_objects():
-        if isinstance(one, FunctionType) and one.__code__.co_filename in names:
+    for one in [each for each in gc.get_objects() if type(each) in _LOOKED_FOR]:
+        if isinstance(one, functools._lru_cache_wrapper):
+            if (one.__module__ or "").startswith(PACKAGE):
+                caches.append(one)
+        elif one.__code__.co_filename in names:
             found.setdefault(key_of(one.__code__, names), []).append(one)
-        elif isinstance(one, functools._lru_cache_wrapper) and (one.__module__ or "").startswith(PACKAGE):
-            caches.append(one)
+    gc.freeze()  # else a child copies all of it when it looks for garbage
     return Patcher({key: tuple(functions) for key, functions in found.items()}, tuple(among), tuple(caches))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cache
 from typing import Any
 from unittest.mock import patch
 
@@ -27,6 +26,7 @@ from tidegauge.model_tests.harness.simulation.group_roles import CORRECT, Coordi
 from tidegauge.model_tests.harness.validation.coordinated import ValidatedGroups, validate_group_coordinators
 from tidegauge.model_tests.harness.validation.incarnations import with_values
 from tidegauge.model_tests.harness.verification.campaigning import draw_group_with
+from tidegauge.model_tests.simulation.group_runs import run_of
 
 MACHINE = "consumer-groups"
 SEED = 13
@@ -37,9 +37,8 @@ Decided = consumer_groups.OfConsumerGroup
 Tampered = Callable[[Any], Decided | None]
 
 
-@cache
 def trace() -> tuple[TraceEvent, ...]:
-    return simulate_group(draw_group(SEED)).trace
+    return run_of(SEED).trace
 
 
 def validated(events: tuple[TraceEvent, ...]) -> ValidatedGroups:

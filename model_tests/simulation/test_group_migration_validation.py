@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cache
 from typing import Any
 
 import attrs
@@ -18,7 +17,6 @@ from tidegauge.model_tests.harness.cores.group_migration import MigrationRoles
 from tidegauge.model_tests.harness.registry import HARNESS
 from tidegauge.model_tests.harness.simulation.group_campaign import (
     MIGRATES_EACH,
-    SimulatedGroup,
     draw_group,
     simulate_group,
 )
@@ -30,6 +28,7 @@ from tidegauge.model_tests.lockstep.test_group_migration import (
     NeverGoesBack,
     TakesAFencedMemberForAnUnknownOne,
 )
+from tidegauge.model_tests.simulation.group_runs import run_of
 
 MACHINE = "group-migration"
 SEED = 3
@@ -38,13 +37,8 @@ Decided = groups.OfGroup | consumer_groups.OfConsumerGroup
 Tampered = Callable[[Any], Any]
 
 
-@cache
-def run() -> SimulatedGroup:
-    return simulate_group(draw_group(SEED))
-
-
 def trace() -> tuple[TraceEvent, ...]:
-    return run().trace
+    return run_of(SEED).trace
 
 
 def validated(events: tuple[TraceEvent, ...]) -> ValidatedGroups:
@@ -73,7 +67,7 @@ def with_first(decision: Any, **values: Any) -> Any:
 
 
 def test_every_decision_of_a_run_is_an_action_of_the_specification() -> None:
-    assert not run().failures
+    assert not run_of(SEED).failures
     found = validated(trace())
     assert found.holds, found
     kinds = set(found.actions[MACHINE])
@@ -208,7 +202,7 @@ def test_a_wrong_coordinator_is_found_at_its_first_wrong_decision(rules: type[Mi
 
 
 def test_groups_of_every_third_seed_go_over_and_back() -> None:
-    runs = [run(), *(simulate_group(draw_group(MIGRATES_EACH * one)) for one in range(3, amount(3, deep=22)))]
+    runs = [run_of(SEED), *(simulate_group(draw_group(MIGRATES_EACH * one)) for one in range(3, amount(3, deep=22)))]
     assert all(one.options.migrates for one in runs)
     for one in runs:
         assert not one.failures, one.failures

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any
 
 import attrs
@@ -18,6 +17,7 @@ from tidegauge.model_tests.harness.simulation.group_campaign import draw_group, 
 from tidegauge.model_tests.harness.validation.coordinated import ValidatedGroups, validate_group_coordinators
 from tidegauge.model_tests.harness.validation.incarnations import with_values
 from tidegauge.model_tests.harness.verification.campaigning import ran_group
+from tidegauge.model_tests.simulation.group_runs import run_of
 
 SEED = 8
 MACHINE = "classic-groups"
@@ -28,9 +28,8 @@ def validate_groups(events: Sequence[TraceEvent]) -> ValidatedGroups:
     return validate_group_coordinators(events, HARNESS.followers)
 
 
-@cache
 def trace() -> tuple[TraceEvent, ...]:
-    return simulate_group(draw_group(SEED)).trace
+    return run_of(SEED).trace
 
 
 def of(kind: type[groups.OfGroup], when: Callable[[groups.OfGroup], bool] = lambda one: True) -> int:

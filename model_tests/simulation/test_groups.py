@@ -17,6 +17,7 @@ from tidegauge.model_tests.bugs.groups import GROUP_BUGS
 from tidegauge.model_tests.harness.cores.classic_groups import GroupRoles
 from tidegauge.model_tests.harness.simulation.group_campaign import SimulatedGroup, draw_group, simulate_group
 from tidegauge.model_tests.harness.simulation.group_goals import GOALS
+from tidegauge.model_tests.simulation.group_runs import run_of
 
 COOPERATIVE, STATIC, CONSUMERS = 8, 10, 7
 """Seeds."""
@@ -24,14 +25,14 @@ MANY = 60
 WITHIN = 3
 
 
-def holds(seed: int) -> SimulatedGroup:
-    run = simulate_group(draw_group(seed))
+def holds(seed: int, run: SimulatedGroup | None = None) -> SimulatedGroup:
+    run = run or simulate_group(draw_group(seed))
     assert not run.failures, f"seed {seed}: {run.failures}"
     return run
 
 
 def test_members_of_either_protocol_come_together_and_a_run_is_repeated_to_the_row() -> None:
-    run, again, other = holds(COOPERATIVE), holds(COOPERATIVE), holds(STATIC)
+    run, again, other = holds(COOPERATIVE, run_of(COOPERATIVE)), holds(COOPERATIVE), holds(STATIC)
     assert run.options.is_cooperative
     assert other.options.static
     for one in (run, other):

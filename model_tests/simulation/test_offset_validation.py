@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
 from typing import Any
 from unittest.mock import patch
 
@@ -27,6 +26,7 @@ from tidegauge.model_tests.harness.simulation.simulation import simulate
 from tidegauge.model_tests.harness.validation.coordinated import ValidatedGroups, validate_group_coordinators
 from tidegauge.model_tests.harness.validation.incarnations import with_values
 from tidegauge.model_tests.harness.verification.campaigning import draw_group_with
+from tidegauge.model_tests.simulation.group_runs import run_of
 
 MACHINE = "offsets"
 SEED = 13
@@ -36,9 +36,8 @@ Decided = group_offsets.OfOffsets
 Tampered = Callable[[Any], Decided]
 
 
-@cache
 def trace() -> tuple[TraceEvent, ...]:
-    return simulate_group(draw_group(SEED)).trace
+    return run_of(SEED).trace
 
 
 def validated(events: tuple[TraceEvent, ...]) -> ValidatedGroups:
