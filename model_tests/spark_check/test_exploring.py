@@ -35,7 +35,7 @@ from tidegauge.spec.registry import REGISTRY
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-JUGS = partial(DieHard, (2, 3))
+JUGS = partial(DieHard, (1, 3))
 SMALL = partial(Kip320, replicas=2, max_records=1, max_leader_epoch=0)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import io
 from datetime import timedelta
+from functools import cache
 from typing import Any
 
 import pytest
@@ -24,13 +25,17 @@ from tidegauge.impl.wire.message_classes import NO_MOMENT, blank, moment, moment
 from tidegauge.model_tests.amounts import amount
 from tidegauge.model_tests.wire.any_message import messages
 
-MESSAGES = [
-    message_class
-    for api, versions in {**BROKER_APIS, **INTER_BROKER_APIS}.items()
-    if api not in (ApiKey.PRODUCE, ApiKey.FETCH)  # they have codecs of their own
-    for version in range(versions.lowest, versions.highest + 1)
-    for message_class in (request_class(api, version), response_class(api, version))
-]
+
+@cache
+def every_message() -> list[type[Payload]]:
+    """Their classes. To import them takes seconds, so that a process does which runs these tests."""
+    return [
+        message_class
+        for api, versions in {**BROKER_APIS, **INTER_BROKER_APIS}.items()
+        if api not in (ApiKey.PRODUCE, ApiKey.FETCH)  # they have codecs of their own
+        for version in range(versions.lowest, versions.highest + 1)
+        for message_class in (request_class(api, version), response_class(api, version))
+    ]
 
 
 def encoded(message: Any) -> bytes:
@@ -43,7 +48,7 @@ def encoded(message: Any) -> bytes:
 @given(data=st.data(), before=st.binary(max_size=3))
 @pytest.mark.parametrize("part", range(4))
 def test_a_message_is_read_as_kio_reads_it(part: int, data: st.DataObject, before: bytes) -> None:
-    message_class = data.draw(st.sampled_from(MESSAGES[part::4]))
+    message_class = data.draw(st.sampled_from(every_message()[part::4]))
     body = encoded(data.draw(messages(message_class)))
     try:
         theirs = serial.entity_reader(message_class)(body, 0)
@@ -56,7 +61,7 @@ def test_a_message_is_read_as_kio_reads_it(part: int, data: st.DataObject, befor
 @settings(max_examples=amount(50, deep=200))
 @given(data=st.data())
 def test_a_message_that_is_cut_short_is_refused(data: st.DataObject) -> None:
-    message_class = data.draw(st.sampled_from(MESSAGES))
+    message_class = data.draw(st.sampled_from(every_message()))
     body = encoded(data.draw(messages(message_class)))
     if body:
         with pytest.raises((DecodeError, ValueError)):
