@@ -213,7 +213,7 @@ WRONG: Mapping[str, tuple[OffsetRoles, int, str]] = {
     "asks no member": (OffsetRoles(coordinator=AsksNoMember), 1, "Commit"),
     "lets go at once": (OffsetRoles(coordinator=LetsGoAtOnce), 1, "Expire"),
     "loads no offsets": (OffsetRoles(coordinator=LoadsNoOffsets), 1, "Load"),
-    "keeps what is deleted": (OffsetRoles(offsets=KeepsWhatIsDeleted), 1, "Apply"),
+    "keeps what is deleted": (OffsetRoles(offsets=KeepsWhatIsDeleted), 14, "Apply"),
 }
 """What is wrong -> the classes, a seed that finds it, and the decision at which it does."""
 
