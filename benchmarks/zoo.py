@@ -35,11 +35,11 @@ from tidegauge.spec.kernel.simulation import Walk, walk
 from tidegauge.spec.registry import REGISTRY
 
 ZOO: Final[Mapping[str, tuple[Registration, CoreBug[Any]]]] = {
-    bug.name: (registration, bug) for registration in HARNESS for bug in registration.bugs
+    bug.name: (registration, bug) for registration in HARNESS for bug in registration.bugs if bug.on_cores
 }
 """The bugs of the cores, each with what the harness has for its machine."""
 SPECIFIED: Final[Mapping[str, Bug[Any]]] = {name: bug for name, bug in REGISTRY.bugs.items() if name not in ZOO}
-"""The bugs that are in the specification only."""
+"""The bugs that are in no core."""
 SEEDS = 20
 QUICK_SEEDS = 3
 LIMIT = 1_000
@@ -94,7 +94,7 @@ def measure(registration: Registration, bug: CoreBug[Any], seeds: int, *, invari
 
 
 def measure_specified(bug: Bug[Any], seeds: int) -> bool:
-    """One line of the table for a bug that is in the specification only; False when the explorer does not find it."""
+    """One line of the table for a bug that is in no core; False when the explorer does not find it."""
     machine = bug.machine()
 
     def first(seed: int, limit: int) -> Walk[Any] | None:

@@ -211,7 +211,7 @@ def test_every_bug_of_the_specs_has_its_twin_in_the_cluster() -> None:
     assert tidy.zoo(), "the zoo is empty"
     without = tidy.zoo() - twins - unbound
     without_a_core = {*offsets.WITHOUT_A_CORE, *transactions.WITHOUT_A_CORE}
-    assert without == without_a_core, f"without a twin in model_tests/bugs: {sorted(without)}"
+    assert without == without_a_core - twins, f"without a twin in model_tests/bugs: {sorted(without)}"
 
 
 def test_every_bug_overrides_a_rule_of_its_spec() -> None:

@@ -24,6 +24,8 @@ class CoreBug(Generic[R_co]):
     """The classes that play each part, one of them with the bug. The machine's binding says what roles there are."""
     on_cluster: bool = True
     """Whether it shows beside a cluster too; some need what a cluster's lockstep never lets happen."""
+    on_cores: bool = True
+    """Whether it is in a core; else a whole broker has it."""
     of_client: bool = False
     """Whether it is one of the native client: simulated members of campaigns are others."""
 

@@ -46,6 +46,7 @@ from tidegauge.model_tests.harness.cluster.extensions.shutdown import ShutdownOn
 from tidegauge.model_tests.harness.cluster.extensions.unregistering import UnregisteringOnCluster
 from tidegauge.model_tests.harness.cluster.group_migration import MigrationCluster
 from tidegauge.model_tests.harness.cluster.idempotence import IdempotentCluster
+from tidegauge.model_tests.harness.cluster.offsets import OffsetCluster
 from tidegauge.model_tests.harness.cluster.steps import ReplicationCluster
 from tidegauge.model_tests.harness.cluster.transactions import TransactionCluster
 from tidegauge.model_tests.harness.cores.administration import AdministrationCores
@@ -493,9 +494,9 @@ HARNESS: Final = HarnessRegistry(
         "offsets",
         roles=CORRECT_OFFSETS,
         cores=OffsetCores,
+        cluster=OffsetCluster,
         plan=WalkPlan(large_offsets, perturbations=frozenset({FailOver, Clean}), length=40),
         follower=OffsetCoordinators,
-        unbound={Side.CLUSTER: "tests of the APIs send the requests of groups to brokers"},
         bugs=tuple(OFFSET_BUGS.values()),
     ),
     Registration(

@@ -5,7 +5,10 @@ Random walks of a cluster come to some bugs by luck only: nothing here is drawn,
 
 from __future__ import annotations
 
+import re
 from functools import cache
+from pathlib import Path
+from typing import Final
 
 import attrs
 import pytest
@@ -19,6 +22,7 @@ from tidegauge.model_tests.harness.registry import HARNESS, Side
 from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.registry import REGISTRY
 
+EXTENDING: Final = Path(__file__).parents[2] / "docs" / "extending.md"
 ON_CLUSTER = {
     bug.name: bug
     for registration in HARNESS
@@ -31,7 +35,19 @@ LONG = ("kafka_1211", "kafka_6361", "kafka_7128", "kafka_14139")
 every_bug = pytest.mark.parametrize(
     "bug", [pytest.param(bug, id=name, marks=[pytest.mark.deep] * (name in LONG)) for name, bug in ON_CLUSTER.items()]
 )
+OF_GROUPS = {
+    "kafka_12890": ("ExpireSync", "processes[1].response"),
+    "kafka_13419": ("ReceiveSync", "processes[0].member_id"),
+    "kafka_9823": ("ReceiveHeartbeat", "processes[0].phase"),
+    "kafka_12984": ("ReceiveResponse", "processes[1].shares[0].partitions[1]"),
+    "kafka_8069": ("Replicate", "loaded"),
+    "kafka_9235": ("FailOver", "former"),
+    "kafka_13636": ("Join", "expires"),
+    "kafka_17507": ("Replicate", "acknowledged"),
+}
+"""The same of bugs of groups that no campaign shows; docs/extending.md has them in a table."""
 WHERE = {
+    **OF_GROUPS,
     "kafka_8803": ("Verify", "coordination[0].cached.status"),
     "kafka_9777": ("WriteMarker", "coordination[0].unattended"),
     "kafka_16352": ("Replicate", "coordination[0].cached.partitions[0]"),
@@ -74,6 +90,11 @@ def test_what_walks_seldom_come_to_shows_where_the_rule_is_wrong(name: str) -> N
     found = replay(explored(name), Level.CLUSTER)
     assert found.failure is not None
     assert (taken(found)[-1].name, found.failure.name) == WHERE[name]
+
+
+def test_the_docs_say_where_bugs_of_groups_show_on_a_cluster() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| `(\w+)` \| `([^`]+)` \|", EXTENDING.read_text(encoding="utf-8"), re.MULTILINE)
+    assert {name: (action, field) for name, action, field in rows} == OF_GROUPS
 
 
 def test_a_bug_that_shows_nothing_on_its_way_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,6 @@
 """The zoo's part on the offsets of groups, in the implementation: subclasses, each with the one rule that was wrong.
 
-When a marker is acknowledged (KAFKA-17507) is a matter of the log of the coordinator, which a whole broker has: the
-zoo's tests switch it on there.
+Two are of the log of the coordinator, which only a whole broker has: a cluster shows them, and no core.
 """
 
 from __future__ import annotations
@@ -9,11 +8,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tidegauge.model_tests.bugs.bug import CoreBug
-from tidegauge.model_tests.bugs.offsets import kafka_5247, kafka_8069, kafka_8587_told, kafka_13636, kafka_19163
+from tidegauge.model_tests.bugs.offsets import (
+    kafka_5247,
+    kafka_8069,
+    kafka_8587_told,
+    kafka_9235,
+    kafka_13636,
+    kafka_17507,
+    kafka_19163,
+)
 from tidegauge.model_tests.harness.cores.offsets import OffsetRoles
 
 OFFSET_BUGS: Mapping[str, CoreBug[OffsetRoles]] = {
-    module.BUG.name: module.BUG for module in (kafka_5247, kafka_8069, kafka_8587_told, kafka_13636, kafka_19163)
+    module.BUG.name: module.BUG
+    for module in (kafka_5247, kafka_8069, kafka_8587_told, kafka_9235, kafka_13636, kafka_17507, kafka_19163)
 }
 """By name, in the order of `spec.bugs.offsets`."""
 

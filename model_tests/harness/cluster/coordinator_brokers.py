@@ -126,12 +126,19 @@ class CoordinatorBrokers(ABC):
                 assert number == leader, f"broker {number} does not catch up with {topic}-{index}"
         await wait_all_tasks_blocked()
 
-    async def copy(self, topic: str, index: int, end: int) -> None:
-        """Have the follower fetch up to an offset; its leader is not told."""
-        follower = self._other(topic, index)
+    async def copy(self, topic: str, index: int, end: int, follower: int | None = None) -> None:
+        """Have a follower, by default the other replica, fetch up to an offset; its leader is not told of the last."""
+        follower = self._other(topic, index) if follower is None else follower
         log = self.hosted(follower, topic, index).log
-        if log.log_end_offset == end:
-            return
+        for _ in range(MOST_ROUNDS):
+            if log.log_end_offset == end:
+                return
+            await self._copy_some(topic, index, end, follower)
+        raise AssertionError(f"{log.log_end_offset} is not {end}")
+
+    async def _copy_some(self, topic: str, index: int, end: int, follower: int) -> None:
+        """The same, as far as one fetch goes: to the end of a segment."""
+        log = self.hosted(follower, topic, index).log
         ahead = self.hosted(self.cluster.leader(topic, index), topic, index).log
         size = len(ahead.read(log.log_end_offset, MUCH, end)) if log.log_end_offset < end else 1
         hold = self.cluster.network.hold(is_fetch)
@@ -141,24 +148,24 @@ class CoordinatorBrokers(ABC):
         self.cluster.network.unhold(hold)
         self.cluster.network.release(limited(frame, size))
         await wait_all_tasks_blocked()
-        assert log.log_end_offset == end, f"{log.log_end_offset} is not {end}"
 
     async def commit_up_to(self, topic: str, index: int, end: int) -> None:
-        """Have a partition committed up to an offset, and no further: its leader is told that so much is copied.
-
-        The response has what comes next, and is lost.
-        """
+        """Have a partition committed up to an offset, and no further: its leader is told that so much is copied."""
         await self.copy(topic, index, end)
+        await self.tell_leader(topic, index, self._other(topic, index))
+        committed = self.hosted(self.cluster.leader(topic, index), topic, index).replica.high_watermark
+        assert committed == end, f"{committed} is not {end}"
+
+    async def tell_leader(self, topic: str, index: int, follower: int) -> None:
+        """Have a leader told how much a follower has. The response has what comes next, and is lost."""
         network = self.cluster.network
         hold = network.hold(is_fetch_response)
-        self.cluster.broker(self._other(topic, index)).actions.send_fetch(topic, index)
+        self.cluster.broker(follower).actions.send_fetch(topic, index)
         await wait_all_tasks_blocked()
         network.unhold(hold)
         for frame in [one for one in network.in_flight if is_fetch_response(one)]:
             lose_connection(network, frame)
         await wait_all_tasks_blocked()
-        committed = self.hosted(self.cluster.leader(topic, index), topic, index).replica.high_watermark
-        assert committed == end, f"{committed} is not {end}"
 
     # --- leaders that change -------------------------------------------------------------------------------------
 

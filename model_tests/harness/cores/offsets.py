@@ -47,6 +47,7 @@ from tidegauge.impl.coordinators.groups.requests import NO_RETENTION, Commit, Ne
 from tidegauge.impl.records.batches import NO_PRODUCER_ID, BatchHeader
 from tidegauge.impl.records.markers import MarkerRecord, TransactionMarker, build_marker, marker_record
 from tidegauge.impl.records.payload import NO_PRODUCER, ProducerIdentity, Record, build_batch, decode_records
+from tidegauge.impl.server.broker.coordinator_log import CoordinatorLog
 from tidegauge.model_tests.harness.performing import Steps, on
 from tidegauge.spec.kernel.changes import Change
 from tidegauge.spec.kernel.machine import Action
@@ -74,6 +75,8 @@ class OffsetRoles:
     offsets: type[GroupOffsets] = GroupOffsets
     read: Read = log_entries
     """How a batch of the log is read."""
+    log: type[CoordinatorLog[GroupCoordinator]] = CoordinatorLog
+    """A broker's: no core has one."""
 
 
 CORRECT_OFFSETS: Final = OffsetRoles()
@@ -92,6 +95,34 @@ def large_offsets(rng: Random) -> Offsets:
         asked=rng.choice(((), (0, 3))),
         is_old_format=rng.choice((False, True)),
     )
+
+
+def tell_group(coordinator: GroupCoordinator, membership: Membership) -> None:
+    """The coordinator takes the group over as its record has it."""
+    coordinator.offsets.replay([_group_written(membership)])
+    coordinator.classic.unload()
+    coordinator.take_over(KEY.group, Moment(0, 0))
+
+
+def _group_written(membership: Membership) -> GroupWritten:
+    """What the group's record says of its members, which tell nobody what they read.
+
+    The machine has no place for it in the log.
+    """
+    if membership is Membership.NONE:
+        return GroupWritten(NONE, KEY.group, None)
+    protocol = "range" if membership is Membership.STABLE else None
+    return GroupWritten(NONE, KEY.group, GroupMetadata("connect", 1, protocol, None, NONE, (MEMBER,)))
+
+
+def stored(value: bytes | None, *, is_old_format: bool) -> bytes | None:
+    """A value as the log has it: of brokers before 2.1 each is of version 1, without a leader epoch."""
+    if value is None or not is_old_format:
+        return value
+    offset = decode_offset_value(value)
+    metadata, commit_time = encode_string(offset.metadata), INT64.pack(offset.commit_time)
+    expiry = INT64.pack(offset.expire_time)
+    return b"".join((INT16.pack(1), INT64.pack(offset.offset), metadata, commit_time, expiry))
 
 
 class OffsetCores:
@@ -129,25 +160,8 @@ class OffsetCores:
         coordinator.in_flight[ANOTHERS] = 1
         coordinator.watching = self.decided.append
         self.told_of(Reading, lambda: coordinator.replay(self.entries(range(self.high_watermark))))
-        if self.membership is not Membership.NONE:
-            self.tell_group(coordinator)
+        tell_group(coordinator, self.membership)
         return coordinator
-
-    def tell_group(self, coordinator: GroupCoordinator) -> None:
-        """The coordinator takes the group over as its record has it."""
-        coordinator.offsets.replay([self.group_written()])
-        coordinator.classic.unload()
-        coordinator.take_over(KEY.group, Moment(0, 0))
-
-    def group_written(self) -> GroupWritten:
-        """What the group's record says of its members, which tell nobody what they read.
-
-        The machine has no place for it in the log.
-        """
-        if self.membership is Membership.NONE:
-            return GroupWritten(NONE, KEY.group, None)
-        protocol = "range" if self.membership is Membership.STABLE else None
-        return GroupWritten(NONE, KEY.group, GroupMetadata("connect", 1, protocol, None, NONE, (MEMBER,)))
 
     def perform(self, action: Action, before: State) -> None:
         """Do what the action says; it is enabled in the specification."""
@@ -170,18 +184,9 @@ class OffsetCores:
         self.told_of(Appending, lambda: self.coordinator.appended(ruling))
         self.rulings.append(ruling)
         for key, value in ruling.records:
-            record = Record(self.end, self.now_ms, key, self.stored(value))
+            record = Record(self.end, self.now_ms, key, stored(value, is_old_format=self.machine.is_old_format))
             batch = build_batch([record], producer=producer, transactional=producer is not NO_PRODUCER)
             self._write(batch)
-
-    def stored(self, value: bytes | None) -> bytes | None:
-        """A value as the log has it: of brokers before 2.1 each is of version 1, without a leader epoch."""
-        if value is None or not self.machine.is_old_format:
-            return value
-        offset = decode_offset_value(value)
-        metadata, commit_time = encode_string(offset.metadata), INT64.pack(offset.commit_time)
-        expiry = INT64.pack(offset.expire_time)
-        return b"".join((INT16.pack(1), INT64.pack(offset.offset), metadata, commit_time, expiry))
 
     def _write(self, batch: bytes) -> None:
         self.log[self.end] = batch
@@ -236,7 +241,7 @@ class OffsetCores:
 
     def _write_group(self, membership: Membership) -> None:
         self.membership = membership
-        self.tell_group(self.coordinator)
+        tell_group(self.coordinator, membership)
 
     def fail_over(self, action: actions.FailOver, before: State) -> None:
         """A coordinator that knows nothing but the log."""
@@ -333,7 +338,7 @@ class OffsetCores:
         loaded = self.roles.offsets()
         loaded.replay(self.entries(range(self.high_watermark)))
         known = self.machine.loaded(entry for entry in state.log if entry.place < state.high_watermark)
-        if (found := _store(loaded)) != known:
+        if (found := abstract_store(loaded)) != known:
             yield Change("loaded", known, found)
 
     def all_told(self, state: State, stable: Found, told: Found) -> Iterator[Change]:
@@ -382,14 +387,14 @@ class OffsetCores:
 
     def abstraction(self, state: State) -> State:
         expiries = {entry.place: entry.has_members for entry in state.history if entry.is_expiry}
-        log = tuple(_entry(batch, entry, expiries) for batch, entry in self._decoded())
+        log = tuple(abstract_entry(batch, entry, expiries) for batch, entry in self._decoded())
         return State(
             log,
             self.end,
             self.high_watermark,
             self.applied,
             self.acknowledged,
-            _store(self.coordinator.offsets),
+            abstract_store(self.coordinator.offsets),
             self.now_ms,
             self.failures,
             self.membership,
@@ -403,7 +408,7 @@ class OffsetCores:
             yield self.log[place], entry
 
 
-def _store(offsets: GroupOffsets) -> Store:
+def abstract_store(offsets: GroupOffsets) -> Store:
     """What is known of the offset."""
     found = offsets.get(KEY)
     pending = ((producer, committed) for producer, waiting in offsets.pending.items() for committed in waiting.values())
@@ -418,7 +423,7 @@ def _committed(found: CommittedOffset) -> Committed:
     return Committed(found.log_offset, found.value.offset, found.value.commit_time, expires_at)
 
 
-def _entry(batch: bytes, entry: LogEntry, expiries: Mapping[int, bool]) -> Entry:
+def abstract_entry(batch: bytes, entry: LogEntry, expiries: Mapping[int, bool]) -> Entry:
     """An entry as the specification has it; `expiries`: the tombstones of old offsets, and whether there were members.
 
     The log does not say which those are.

@@ -94,6 +94,8 @@ def levels_of(machine: Machine[Any], bug: str | None = None) -> list[Level]:
     sides = {side.value for side in HARNESS.of(machine).sides} if everywhere else set()
     if bug in HARNESS.bugs and not HARNESS.bug(bug).on_cluster:
         sides.discard(Side.CLUSTER.value)
+    if bug in HARNESS.bugs and not HARNESS.bug(bug).on_cores:
+        sides.discard(Side.CORES.value)
     return [level for level in Level if level is Level.SPEC or level.value in sides]
 
 
