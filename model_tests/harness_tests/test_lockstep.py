@@ -10,7 +10,7 @@ from tidegauge.model_tests.amounts import amount
 from tidegauge.model_tests.harness.counterexamples.replay import SpecBinding
 from tidegauge.model_tests.harness.lockstep.hypothesis_machine import drive
 from tidegauge.model_tests.harness.lockstep.lockstep import Difference, Lockstep
-from tidegauge.model_tests.harness.lockstep.minimising import difference_of, minimise
+from tidegauge.model_tests.harness.lockstep.minimising import Trials, difference_of, minimise
 from tidegauge.model_tests.harness.lockstep.replication_rules import ReplicationRules
 from tidegauge.model_tests.harness.lockstep.replication_walks import BROKERS, large_machine, quiet_round
 from tidegauge.spec.bugs import BUGS
@@ -118,6 +118,34 @@ def test_quiet_rounds_bring_everyone_back_in_sync() -> None:
 def test_minimising_what_does_not_differ_is_refused() -> None:
     with pytest.raises(ValueError, match="does not fail"):
         minimise(SpecBinding, large_machine(), [Append(0, Acks.ALL)])
+
+
+def test_what_came_of_actions_is_recalled_without_another_implementation() -> None:
+    made: list[SpecBinding] = []
+
+    class Forgetful(SpecBinding):
+        """Loses what is appended in epoch 0 while broker 2 is down."""
+
+        def perform(self, action: Action, before: State) -> None:
+            if not isinstance(action, Append) or before.replicas[2].running:
+                super().perform(action, before)
+
+    def bind(machine: Machine[Any]) -> SpecBinding:
+        made.append(Forgetful(machine))
+        return made[-1]
+
+    append, crash = Append(0, Acks.ALL), Crash(2, 0)
+    trials = Trials(bind, large_machine())
+    performed, difference = trials.perform([append, Restart(1), crash, Restart(0), append, Crash(1, 0)])
+    assert list(performed) == [append, crash, append]
+    assert difference is not None
+    for same in ([append, crash, append], [append, Restart(0), crash, append, crash]):
+        assert trials.perform(same) == (performed, difference)
+    assert trials.perform([append, crash]) == ([append, crash], None)
+    assert len(made) == 1
+    assert trials.perform([append, append]) == ([append, append], None), "nobody has tried it"
+    assert trials.perform([crash, append])[1] is not None
+    assert len(made) == 3
 
 
 def test_there_are_rules_for_each_broker() -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import attrs
 from cyclopts import Parameter
@@ -26,7 +27,6 @@ from tidegauge.model_tests.harness.report.recorded import drawn
 from tidegauge.model_tests.harness.verification.campaigning import Campaign, Clients, campaigns
 from tidegauge.model_tests.harness.verification.plan import BUG, PLAIN_SEEDS, Plan, plan
 from tidegauge.model_tests.harness.verification.run import (
-    CheckInSpark,
     check_protocol,
     check_twice,
     stages_of,
@@ -35,6 +35,9 @@ from tidegauge.model_tests.harness.verification.run import (
 from tidegauge.screen import Screen
 from tidegauge.spark_check.errors import CannotRun
 from tidegauge.spark_check.java import java_home
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 Flag = Annotated[bool, Parameter(negative="")]
 
@@ -83,7 +86,7 @@ def verify(
     except ValueError as error:
         raise Unusable(f"--{error}") from None
     need("hypothesis", *([] if no_spark else ["pyspark", "pandas"]))
-    in_spark = None if no_spark else check_in_spark()
+    in_spark = None if no_spark else InSpark()
     folder = own_folder(out)
     screen.header({"seed": wanted.seed, **shown(wanted)})
     report = run(screen, wanted, in_spark, folder)
@@ -133,32 +136,52 @@ def listed(names: Sequence[str]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
-def check_in_spark() -> CheckInSpark:
-    """The Spark job as a function. Raises Unusable now, not in three minutes, where there is no Spark or no Java."""
-    try:
-        from tidegauge.spark_check.job import open_job
-        from tidegauge.spark_check.session import local_session
+class InSpark:
+    """The Spark job. Its JVM takes seconds to start, and may do so while clusters are simulated."""
 
-        java_home()
-    except (ImportError, CannotRun) as error:
-        raise Unusable(f"Spark can't run: {error} (or leave it out: --no-spark)") from None
-
-    def in_spark(histories: Sequence[Path], tables: Path) -> str:
+    def __init__(self) -> None:
+        """Raises Unusable now, not in three minutes, where there is no Spark or no Java."""
         try:
-            summary = open_job(histories, tables).run(local_session())
+            from tidegauge.spark_check.job import open_job
+            from tidegauge.spark_check.session import local_session
+
+            java_home()
+        except (ImportError, CannotRun) as error:
+            raise Unusable(no_spark_for(error)) from None
+        self._open_job, self._local_session = open_job, local_session
+        self._session: Future[SparkSession] | None = None
+
+    def start(self) -> None:
+        """Start the JVM; `__call__` waits for it."""
+        if self._session is None:
+            starter = ThreadPoolExecutor(1)
+            self._session = starter.submit(self._local_session)
+            starter.shutdown(wait=False)
+
+    def __call__(self, histories: Sequence[Path], tables: Path) -> str:
+        """Check the histories, and say how much that was. Raises Unusable where Spark does not start or ends."""
+        self.start()
+        assert self._session is not None, "it was started"
+        try:
+            summary = self._open_job(histories, tables).run(self._session.result())
         except CannotRun as error:
-            raise Unusable(f"Spark can't run: {error} (or leave it out: --no-spark)") from None
+            raise Unusable(no_spark_for(error)) from None
         many = say(summary.histories, "history", "histories")
         return f"{many}, {say(summary.operations, 'operation')} in {tables}"
 
-    return in_spark
+
+def no_spark_for(error: Exception) -> str:
+    """What to say where Spark can't run."""
+    return f"Spark can't run: {error} (or leave it out: --no-spark)"
 
 
-def run(screen: Screen, wanted: Plan, in_spark: CheckInSpark | None, folder: Path) -> Report:
+def run(screen: Screen, wanted: Plan, in_spark: InSpark | None, folder: Path) -> Report:
     """Every part in turn; the report says how each ended."""
     started = time.strftime("%Y-%m-%d %H:%M:%S")
     with screen.progress("checking the protocol") as advance:
         checked = check_protocol(wanted, folder / "counterexamples", lambda part, n, of: advance(part, n, of))
+    if in_spark is not None:
+        in_spark.start()
     with screen.progress("simulating") as advance:
         ran = campaigns(seeds_of(wanted), folder, lambda part, n, of: advance(part, n, of), workers=wanted.workers)
     with screen.progress("checking") as advance:

@@ -41,12 +41,15 @@ class Checked:
 
 
 def check_protocol(plan: Plan, folder: Path, advance: Advance) -> Checked:
-    """Explore, drive and break, over the plan's workers; counterexamples are saved in `folder`."""
+    """Explore, drive and break, over the plan's workers; counterexamples are saved in `folder`.
+
+    What takes longest begins, and models end it: so no worker is left alone for long.
+    """
     tasks = [
-        *(Task(EXPLORE, parts.explored, (name,)) for name in plan.models),
         Task(BREAK, parts.demonstrated, (plan.bug, plan.seed, folder)),
-        *(Task(CORES, parts.walked, (seed, n)) for seed, n in shares(plan.seed, plan.walks, WALKS_A_TASK)),
         *(Task(CLUSTER, parts.driven, (s, n, folder)) for s, n in shares(plan.seed, plan.examples, EXAMPLES_A_TASK)),
+        *(Task(CORES, parts.walked, (seed, n)) for seed, n in shares(plan.seed, plan.walks, WALKS_A_TASK)),
+        *(Task(EXPLORE, parts.explored, (name,)) for name in plan.models),
     ]
     results: dict[int, Any] = {}
     for index, result in run(tasks, plan.workers):
