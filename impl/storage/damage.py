@@ -181,20 +181,29 @@ class Damage:
 
     # --- repair -------------------------------------------------------------------------------------------------------
 
-    def set_aside(self, segments: Segments) -> list[str]:
+    def set_aside(self, segments: Segments, *, empties: bool = False) -> list[str]:
         """Keep what the segments have from the first gap on in files of other names; returns these.
 
         The segments behind the one with the gap are no part of the log any more then; that one is the caller's to cut.
+        `empties`: those before it go as well, and one of them may end in damage that holds a batch of later offsets.
         """
         number = segments.number_of(self.start)
-        names = self._copy_tail(segments.ordered[number])
+        before = segments.ordered[:number] if empties else ()
+        names = [name for segment in before for name in self._copy_damaged_end(segment)]
+        names += self._copy_tail(segments.ordered[number])
         suffix = DAMAGED_SUFFIX
         while any(self._disk.exists(segment.path(LOG_SUFFIX) + suffix) for segment in segments.ordered[number + 1 :]):
             suffix += DAMAGED_SUFFIX
         return names + segments.set_aside_from(number + 1, suffix)
 
     def _copy_tail(self, segment: Segment) -> list[str]:
-        position = segment.position_from(self.start)
+        return self._copy_from(segment, segment.position_from(self.start))
+
+    def _copy_damaged_end(self, segment: Segment) -> list[str]:
+        ends = [extent.position for extent in segment.damaged.values() if extent.is_tail]
+        return [name for one in ends if segment.holds_batch_from(one) for name in self._copy_from(segment, one)]
+
+    def _copy_from(self, segment: Segment, position: int) -> list[str]:
         if position >= segment.size:
             return []
         path = unused_path(self._disk, f"{segment.path(LOG_SUFFIX)}.from-{position}{DAMAGED_SUFFIX}")

@@ -104,7 +104,7 @@ class Log(LogReads):
         recovery_point: int = 0,
         log_start_offset: int = 0,
         high_watermark: int = 0,
-        may_have_gaps: bool = False,
+        cleaned_offset: int | None = None,
         clean_shutdown: bool = False,
         knows_log_start: bool = False,
         reads_all: bool = False,
@@ -116,7 +116,7 @@ class Log(LogReads):
         """Open the log in a directory, which is created if it is missing. All its records are then on stable storage.
 
         recovery_point, log_start_offset, high_watermark: the checkpointed ones.
-        may_have_gaps: the cleaner was at the log, and Kafka's leaves segments that end before the next one begins.
+        cleaned_offset: up to where a cleaner was at the log, and Kafka's leaves out offsets; None: none was.
         clean_shutdown: `close` was the last thing that happened to the log, so nothing is scanned.
         knows_log_start: after a clean shutdown `log_start_offset` is there even if the first segment's name says it.
         reads_all: look at all checksums all the same.
@@ -131,7 +131,7 @@ class Log(LogReads):
         clean_shutdown &= not is_created
         epochs = LeaderEpochCache()
         checkpointed = Checkpointed(
-            recovery_point, log_start_offset, high_watermark, clean_shutdown, may_have_gaps, reads_all
+            recovery_point, log_start_offset, high_watermark, clean_shutdown, cleaned_offset, reads_all
         )
         segments, recovery = recover_segments(disk, directory, config, now_ms, names, checkpointed, epochs)
         is_new = not segments
@@ -407,8 +407,9 @@ class Log(LogReads):
         self._durability.check()
         gap, start, end = self.damage.gaps[0], self.damage.start, self.log_end_offset
         self._durability.lower_recovery_point(start)
-        names = self.damage.set_aside(self._segments)
-        if start < self._segments.base_offsets[0]:
+        first = self._segments.base_offsets[0]
+        names = self.damage.set_aside(self._segments, empties=start < max(first, self._log_start_offset))
+        if start < first:
             self.truncate_fully_and_start_at(start)
         elif start < self._log_start_offset:
             self._empty_at_start()

@@ -211,7 +211,7 @@ class LogDirectory:
             recovery_point=self._recovery_points.get(key, 0),
             log_start_offset=self._log_start_offsets.get(key, 0),
             high_watermark=self._high_watermarks.get(key, 0),
-            may_have_gaps=key in self._cleaned,
+            cleaned_offset=self._cleaned.get(key),
             clean_shutdown=(self.was_clean and key not in self._in_doubt | self._made) or was_closed,
             knows_log_start=self._knows_log_starts and not was_closed,
             reads_all=names is not None and bool(self.check_bytes) and not was_closed and self._may_check(path, names),
@@ -222,6 +222,7 @@ class LogDirectory:
         if not log.recovery.lost_nothing:
             self.suspects[key] = str(log.damage.gaps[0]) if log.damage else log.recovery.doubt
         self.logs[key] = log
+        self._lower_recovery_point(key, log.log_end_offset)  # the cleaner's mark may be beyond that, too
         self._in_doubt.discard(key)
         self._made.discard(key)
         return log
@@ -565,8 +566,7 @@ class LogDirectory:
         if self._recovery_points.get(key, 0) > offset:
             self._recovery_points[key] = offset
             self._files[checkpoints.RECOVERY_POINT_CHECKPOINT].write(self._recovery_points)
-        if self._cleaned.get(key, 0) > offset:
-            # What is appended there from now on is dirty.
+        if self._cleaned.get(key, 0) > offset:  # what is appended there from now on is dirty, and not flushed
             self.checkpoint_cleaned(*key, offset)
 
     def close(self, broker_epoch: int = -1) -> None:

@@ -10,8 +10,6 @@ class Recovered(NamedTuple):
 
     cut: int
     """Bytes from the first place on that is not intact, and that may be cut."""
-    cut_holds_batches: bool
-    """Whether there are intact batches behind that place."""
     contiguous_end: int
     """The offset up to which there are batches without a gap between them."""
     last_epoch: int

@@ -31,14 +31,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Container, Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
+from itertools import islice
 from typing import Final
 
 import attrs
 
 from tidegauge.impl.ports.disk import Disk
 from tidegauge.impl.ports.log_lines import log_event
+from tidegauge.impl.records.batches import RecordError
 from tidegauge.impl.storage import checkpoints
 from tidegauge.impl.storage.checkpoints import PARTITION_METADATA
 from tidegauge.impl.storage.config import LogConfig
@@ -46,10 +48,12 @@ from tidegauge.impl.storage.damage import DAMAGE_NOTE, Gap, unused_path
 from tidegauge.impl.storage.epoch_recovery import contradiction, read_epochs, reject
 from tidegauge.impl.storage.interrupted_replacements import finish_replacements
 from tidegauge.impl.storage.leader_epoch_cache import UNDEFINED_EPOCH, EpochEntry, LeaderEpochCache
+from tidegauge.impl.storage.left_out import LeftOut, mark_of
 from tidegauge.impl.storage.log_names import LogNames
 from tidegauge.impl.storage.neighbours import first_batch, hold_nothing, last_batch
 from tidegauge.impl.storage.noted_epochs import Beside, NotedEpochs
 from tidegauge.impl.storage.recovered import Recovered
+from tidegauge.impl.storage.recovery_lines import tell_cut, tell_end_in_damage, tell_end_in_doubt, tell_low_end
 from tidegauge.impl.storage.recovery_points import Checkpointed, with_believed_point, without_point
 from tidegauge.impl.storage.segment import Segment
 from tidegauge.impl.storage.segment_names import LOG_SUFFIX, file_name
@@ -80,6 +84,8 @@ class Recovery:
     """Whether the log or a file of it may have gone on: it ended in damage, and nothing told how far it went."""
     end_without_files: int = 0
     """Up to where something knows of a log that has no file left."""
+    is_gap_in_doubt: bool = False
+    """Whether a segment may be missing where a cleaner leaves out offsets, too."""
     is_start_in_doubt: bool = False
     """Whether nothing told if there were segments before the first one."""
     was_damaged: bool = False
@@ -109,6 +115,8 @@ class Recovery:
             return "its recovery point is damaged"
         if self.ends_in_damage:
             return "it ends in damage"
+        if self.is_gap_in_doubt:
+            return "a segment of it may be missing"
         return "nothing tells where it starts" if self.is_start_in_doubt else ""
 
 
@@ -150,7 +158,8 @@ def recover_segments(
         is_last = base == names.bases[-1] or names.bases[-1] == offset
         return last.next_offset == offset and not last.damaged and is_last
 
-    checkpointed = with_believed_point(directory, checkpointed, names.snapshots, entries, ends_at)
+    mark = mark_of(checkpointed.cleaned_offset, names.bases)
+    checkpointed = with_believed_point(directory, checkpointed, names.snapshots, entries, mark, ends_at)
     starts_below = None if has_deleted or not entries else entries[0].start_offset
 
     def again(before: _Recovering, known: Checkpointed, *, believes: bool = True) -> _Recovering:
@@ -208,7 +217,7 @@ class _Recovering:
         self.gaps: list[Gap] = []
         self._strays = StraySegments(disk, directory)
         self.scanned = self.cut_bytes = self._end_without_files = 0
-        self.is_point_rejected = self.ends_in_damage = False
+        self.is_point_rejected = self.ends_in_damage = self.is_gap_in_doubt = False
         self.rejected_point = 0
         """The recovery point that was not believed, when the log is read without it."""
         self._later: list[tuple[int, bool]] = []
@@ -232,11 +241,25 @@ class _Recovering:
         self._epoch_read = UNDEFINED_EPOCH
         """Of the last batch that was read."""
         self._reads_all = reads_all
-        point = checkpointed.recovery_point
-        self._known_flushed = point if checkpointed.clean_shutdown and point else max(point, witnessed_start)
+        self._witnessed_start = witnessed_start
+        self._know_flushed()
+
+    def _know_flushed(self) -> None:
         """Up to where the log was flushed, as far as that is written down: log starts are, after a flush."""
-        self._flushed = _ENDLESS if checkpointed.clean_shutdown and not point else self._known_flushed
+        known, point = self._known, self._known.recovery_point
+        told = max(point, self._witnessed_start, mark_of(known.cleaned_offset, self._bases))
+        self._known_flushed = point if known.clean_shutdown and point else told
+        self._flushed = _ENDLESS if known.clean_shutdown and not point else self._known_flushed
         """Below it nothing was lost by a crash."""
+        self._left_out = LeftOut(
+            known.cleaned_offset is not None,
+            self._flushed,
+            self._known_flushed,
+            self._bases,
+            self._snapshots,
+            (known.high_watermark, self._start),
+            self._holds_batches,
+        )
 
     @property
     def end_offset(self) -> int:
@@ -245,7 +268,7 @@ class _Recovering:
     def found(self, *, is_point_rejected: bool, checkpointed_epochs: Sequence[EpochEntry] | None) -> Recovery:
         """What was found and done."""
         work = self.scanned, self.cut_bytes, tuple(self._strays.names), tuple(sorted(self.gaps))
-        end = self.ends_in_damage, self._end_without_files
+        end = self.ends_in_damage, self._end_without_files, self.is_gap_in_doubt
         return Recovery(*work, is_point_rejected, *end, checkpointed_epochs=checkpointed_epochs)
 
     def go_on_from(self, before: _Recovering) -> None:
@@ -270,6 +293,7 @@ class _Recovering:
         batch.
         """
         self._names, self._bases, self._snapshots = names.all, names.bases, names.snapshots
+        self._know_flushed()
         self._entries = entries if believes else ()
         self._epochs.replace(entries)
         waiting = list(self._bases)
@@ -301,10 +325,10 @@ class _Recovering:
                 return
             self._strays.set_aside(waiting.pop(0), f"the log starts at {starts_below + 1}, and it holds no batch")
 
-    def _holds_batches(self, base: int) -> bool:
-        """Whether there is an intact batch in a segment."""
+    def _holds_batches(self, base: int, limit: int | None = None) -> bool:
+        """Whether there is an intact batch in a segment, which ends at `limit` at the latest."""
         segment = self._segment(base)
-        segment.recover(LeaderEpochCache(), Bounds(base), flushed=_ENDLESS)
+        segment.recover(LeaderEpochCache(), Bounds(base, limit), flushed=_ENDLESS)
         segment.close()
         return segment.next_offset > base
 
@@ -337,9 +361,10 @@ class _Recovering:
         if not self._is_believed(segment, limit):
             segment = self._read(segment, waiting)
         self.segments.append(segment)
-        if waiting and segment.next_offset < waiting[0] and self._is_left_out(base, waiting[0]):
+        if waiting and segment.next_offset < waiting[0] and self._left_out.reaches(base, waiting[0]):
             start, segment.next_offset = segment.next_offset, waiting[0]
             log_event(LOGGER, logging.INFO, "gap of a compacted log", log=self._directory, start=start, end=waiting[0])
+            self._pass_over(start, waiting[0])
 
     def _is_believed(self, segment: Segment, limit: int | None) -> bool:
         known = self._known
@@ -351,14 +376,15 @@ class _Recovering:
         if not known.clean_shutdown and limit > known.recovery_point:
             return False
         end = segment.load_closed(limit)
-        return end == limit or (end is not None and end < limit and self._is_left_out(segment.base_offset, limit))
+        if end is None or end > limit or (end < limit and not self._left_out.reaches(segment.base_offset, limit)):
+            return False
+        self._pass_over(end, limit)
+        return True
 
-    def _is_left_out(self, base: int, limit: int) -> bool:
-        """Whether a segment may end before the next one begins, which is no farther away than one reaches.
-
-        Kafka's cleaner leaves such ones, and leaves out nothing that was not flushed.
-        """
-        return self._known.may_have_gaps and limit <= min(self._flushed, base + MAX_RELATIVE_OFFSET + 1)
+    def _pass_over(self, start: int, limit: int) -> None:
+        """A cleaner has left out what lies between two segments, or it is in doubt whether one is missing."""
+        if start < limit:
+            self.is_gap_in_doubt |= self._left_out.is_in_doubt(self._directory, start, limit)
 
     def _read(self, segment: Segment, waiting: list[int]) -> Segment:
         """Read a segment from its start; what is torn of it is cut, what is damaged becomes gaps."""
@@ -368,15 +394,16 @@ class _Recovering:
             self._noted = NotedEpochs(self._entries, self._flushed)
         around = self._around(waiting)
         is_last_end = self._known.clean_shutdown and self._known.recovery_point > 0
-        rejected = 0 if self._known.may_have_gaps else self.rejected_point
-        bounds = Bounds(base, None, self._ended(base), is_last_end, waiting, around, rejected)
+        cleaned = mark_of(self._known.cleaned_offset, self._bases) if self._left_out.was_cleaned else -1
+        bounds = Bounds(base, None, self._ended(base), is_last_end, waiting, around, self.rejected_point, cleaned)
         found = self._recover(segment, bounds)
         if waiting and segment.next_offset > waiting[0]:
-            while waiting and waiting[0] < found.contiguous_end:
-                self._strays.set_aside(waiting.pop(0), f"the segment before it ends at {found.contiguous_end}")
+            while waiting and (waiting[0] < found.contiguous_end or self._is_made_up(segment, waiting)):
+                self._strays.set_aside(waiting.pop(0), f"the segment before it ends at {segment.next_offset}")
             limit = waiting[0] if waiting else None
             around = self._around(waiting)
-            found = self._recover(segment, Bounds(base, limit, self._ended(base), around=around))
+            bounds = Bounds(base, limit, self._ended(base), around=around, cleaned=cleaned)
+            found = self._recover(segment, bounds)
         self.scanned += 1
         self._epoch_read = max(self._epoch_read, found.last_epoch)
         segment.indexes_were_flushed = self._known.clean_shutdown
@@ -400,6 +427,18 @@ class _Recovering:
         self._restore_epochs(before, segment)
         index_transactions(self.segments, segment, has_markers=found.has_markers)
         return segment
+
+    def _is_made_up(self, segment: Segment, waiting: Sequence[int]) -> bool:
+        """Whether the next file is none of the log's: two batches of the segment before it lie behind where it begins.
+
+        One alone may say so because its base offset has changed. If the file has batches of its own, one lies before.
+        """
+        base, following = waiting[0], next(iter(waiting[1:]), None)
+        with suppress(RecordError):
+            if len(list(islice(segment.headers_from(base), 2))) < 2:
+                return False
+            return not self._holds_batches(base, following) or next(segment.headers()).next_offset <= base
+        return False
 
     def _ended(self, base: int) -> int:
         """Where the log once ended: at its recovery point or, if a clean stop's is lost, at the newest snapshot."""
@@ -431,36 +470,17 @@ class _Recovering:
 
     def _cut(self, segment: Segment, found: Recovered) -> None:
         cut, aside = found.cut, ""
-        if found.cut_holds_batches:
-            position = segment.size - cut
+        position = segment.size - cut
+        if segment.holds_batch_from(position):
             aside = unused_path(self._disk, f"{segment.path(LOG_SUFFIX)}.from-{position}.damaged")
             segment.copy_from(position, aside)
-        log_event(
-            LOGGER,
-            logging.WARNING,
-            "torn tail cut",
-            segment=segment.path(LOG_SUFFIX),
-            bytes=cut,
-            log_end=segment.next_offset,
-            why="what lies there is not intact, and was not flushed",
-            next=f"what was cut is kept as {aside}" if aside else "the log goes on there",
-        )
+        tell_cut(segment.path(LOG_SUFFIX), cut, segment.next_offset, aside)
         segment.cut(cut)
         self.cut_bytes += cut
 
     def _tell_end_in_damage(self, segment: Segment) -> None:
         self.ends_in_damage = True
-        log_event(
-            LOGGER,
-            logging.ERROR,
-            "log ends in damage",
-            segment=segment.path(LOG_SUFFIX),
-            log_end=segment.next_offset,
-            recovery_point=self._known.recovery_point,
-            why="the file ends in damage, and nothing tells which offsets beyond that it held",
-            next="nothing of the file is removed; if there were more records, they are fetched from the leader, and "
-            "without another replica they are not served",
-        )
+        tell_end_in_damage(segment.path(LOG_SUFFIX), segment.next_offset, self._known.recovery_point)
 
     def _end_behind(self, end: int, limit: int | None) -> int:
         """Where a segment ends whose file ends with damage."""
@@ -511,16 +531,7 @@ class _Recovering:
             start = end if self.segments else max(self._known.log_start_offset, starts_below or 0)
             self._add_gap(start, known_end, "the end of the log is missing")
         if known_end <= self.end_offset < self._known.high_watermark:
-            log_event(
-                LOGGER,
-                logging.WARNING,
-                "log ends below its high watermark",
-                log=self._directory,
-                log_end=self.end_offset,
-                high_watermark=self._known.high_watermark,
-                why="a crash has taken committed records that were not flushed",
-                next="they are fetched from the leader; without another replica they are gone",
-            )
+            tell_low_end(self._directory, self.end_offset, self._known.high_watermark)
         if self._known.recovery_point > max(self.end_offset, known_end, self._known.log_start_offset):
             self.is_point_rejected = True
 
@@ -544,17 +555,8 @@ class _Recovering:
             return
         self.ends_in_damage |= bool(why)
         if why and (self.segments or not self.gaps):  # else the gap tells what it was
-            log_event(
-                LOGGER,
-                logging.ERROR,
-                "log end in doubt",
-                log=self._directory,
-                log_end=max(end, self._end_without_files),
-                recovery_point=point,
-                why=f"the log was closed, and {why}" if was_closed else why,
-                next="if there were more records, they are fetched from the leader; without another replica they are "
-                "gone",
-            )
+            why = f"the log was closed, and {why}" if was_closed else why
+            tell_end_in_doubt(self._directory, max(end, self._end_without_files), point, why)
 
     def _later_files(self) -> Iterator[int]:
         """After what files are named that may have been the end; one that holds nothing intact only if no file does."""

@@ -3,10 +3,10 @@
 Theory of operation
 -------------------
 After a crash a recovery point may be old, and therefore too low: more is read then, and no harm is done. A clean stop
-notes the end of each log, so that there is nothing beyond it. A log start beyond it says that it is too low, and so
-does a producer snapshot that is named after a later offset, unless the last file is whole and ends at the point: then
-the snapshot may be one that an earlier log has left. To believe a point that is too low would be to take damage at the
-end of the log for a torn tail, and cut it. It counts as lost.
+notes the end of each log, so that there is nothing beyond it. A log start or a cleaner's mark beyond it says that it is
+too low, and so does a producer snapshot that is named after a later offset, unless the last file is whole and ends at
+the point: then the snapshot may be one that an earlier log has left. To believe a point that is too low would be to
+take damage at the end of the log for a torn tail, and cut it. It counts as lost.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class Checkpointed(NamedTuple):
     high_watermark: int = 0
     clean_shutdown: bool = False
     """Whether the log was closed, so that its recovery point is its end."""
-    may_have_gaps: bool = False
-    """Whether the cleaner was at the log: Kafka's leaves segments that end before the next one begins."""
+    cleaned_offset: int | None = None
+    """Up to where a cleaner was at the log (`left_out`); None: none was."""
     reads_all: bool = False
     """Whether all of the log is to be read, whatever is known of it."""
 
@@ -51,18 +51,21 @@ def with_believed_point(
     known: Checkpointed,
     snapshots: Sequence[int],
     entries: Sequence[EpochEntry] | None,
+    mark: int,
     ends_at: Callable[[int], bool],
 ) -> Checkpointed:
     """The same without the recovery point, if that is too low; it is told then.
 
-    `ends_at` says whether the last file is whole and ends at an offset, and if it is empty the last one that is not.
+    `mark` is up to where a cleaner was (`left_out`). `ends_at` says whether the last file is whole and ends at an
+    offset, and if it is empty the last one that is not.
     """
     point = known.recovery_point
     if not known.clean_shutdown or not point:
         return known
-    start, last = known.start_not_denied(entries), max(snapshots, default=0)
-    if point < start <= point + MAX_RELATIVE_OFFSET:
-        last = max(start, last)
+    last = max(snapshots, default=0)
+    beyond = [one for one in (known.start_not_denied(entries), mark) if point < one <= point + MAX_RELATIVE_OFFSET]
+    if beyond:
+        last = max(*beyond, last)
     elif last <= point or ends_at(point):
         return known
     return without_point(directory, known, last, "the log was closed, and other files know of records beyond it")

@@ -43,7 +43,7 @@ from tidegauge.impl.storage.segment_names import (
     TIME_INDEX_SUFFIX,
     file_name,
 )
-from tidegauge.impl.storage.survey import MAX_RELATIVE_OFFSET, Bounds, DamagedExtent, survey
+from tidegauge.impl.storage.survey import MAX_RELATIVE_OFFSET, Bounds, DamagedExtent, holds_batch, survey
 from tidegauge.impl.storage.transaction_index import TRANSACTION_INDEX_SUFFIX, TransactionIndex
 from tidegauge.impl.storage.walking import Window, walk
 
@@ -162,11 +162,10 @@ class Segment:
         self._indexes_loaded = self._is_examined = True
         self._indexes_on_disk = False
         self.next_offset, end, epoch = self.base_offset, 0, UNDEFINED_EPOCH
-        contiguous_end, cut_holds_batches, has_markers = self.base_offset, False, False
+        contiguous_end, has_markers = self.base_offset, False
         for found in survey(self._file, bounds):
             if isinstance(found, DamagedExtent):
                 if found.start >= flushed:
-                    cut_holds_batches = not found.is_tail
                     break
                 self.damaged[found.position] = found
                 end = found.position + found.size
@@ -183,7 +182,7 @@ class Segment:
                 headers.append(header)
             end = position + header.size
         self._untrusted_bytes = 0
-        return Recovered(self.size - end, cut_holds_batches, contiguous_end, epoch, has_markers)
+        return Recovered(self.size - end, contiguous_end, epoch, has_markers)
 
     def cut(self, size: int) -> None:
         """Cut so many bytes from the end (not synced)."""
@@ -207,16 +206,17 @@ class Segment:
         """Copy the file from a position on to another one, durably but for its name."""
         copy_file(self._disk, self._file, position, path)
 
+    def holds_batch_from(self, position: int) -> bool:
+        """Whether there is an intact batch in the file from a position on, be it one of the log's or not."""
+        return holds_batch(self._file, position)
+
     def first_intact(self) -> BatchHeader | None:
         """The first batch that is intact, as far as the file alone tells; None without one."""
         pieces = survey(self._file, Bounds(self.base_offset))
         return next((piece[1] for piece in pieces if not isinstance(piece, DamagedExtent)), None)
 
     def load_closed(self, next_offset: int) -> int | None:
-        """Take in a segment that ought to be whole and end here; returns where it does end, None when that is damaged.
-
-        It may end before: Kafka's own cleaner leaves such segments.
-        """
+        """Take in a segment that ought to be whole and end here; returns where it does end, None if that is damaged."""
         self.next_offset = next_offset
         self._indexes_loaded = False
         try:

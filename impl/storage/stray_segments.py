@@ -44,6 +44,8 @@ class StraySegments:
             "stray segment set aside",
             log=self._directory,
             segment=file_name(base, LOG_SUFFIX),
+            start=base,
+            bytes=self._disk.size(aside),
             why=reason,
             next=f"it is kept as {aside} until an operator removes it",
         )

@@ -84,6 +84,8 @@ class Bounds(NamedTuple):
     around: Around = Around()
     rejected_end: int = 0
     """A recovery point that nothing else knows of: no batch of the last file is believed that leaps over it."""
+    cleaned: int = -1
+    """Up to where a cleaner was, which may have left out what followed a batch; -1: none was."""
 
 
 class _Reader:
@@ -120,6 +122,10 @@ class _Reader:
 
     def next_candidate(self, position: int, bounds: Bounds, expected: int) -> int:
         """The first place from `position` on that looks like a batch beyond `expected`; the file's end without one."""
+        return next((one for one in self.magic_from(position) if self._is_plausible(one, bounds, expected)), self.size)
+
+    def magic_from(self, position: int) -> Iterator[int]:
+        """The places from `position` on that have the magic byte where a batch has it."""
         while position + HEADER_SIZE <= self.size:
             buffer, at = self.window(position, _SCAN_BYTES)
             found = buffer.find(_MAGIC_BYTE, at + _MAGIC_POSITION)
@@ -127,10 +133,8 @@ class _Reader:
                 position += max(1, len(buffer) - at - _MAGIC_POSITION)
                 continue
             position += found - at - _MAGIC_POSITION
-            if self._is_plausible(position, bounds, expected):
-                return position
+            yield position
             position += 1
-        return self.size
 
     def _is_plausible(self, position: int, bounds: Bounds, expected: int) -> bool:
         """Whether the offsets and the epoch there could be a batch's; its length is looked at with its checksum."""
@@ -147,6 +151,12 @@ class _Reader:
             and last_offset - bounds.base_offset <= MAX_RELATIVE_OFFSET
             and (bounds.limit is None or last_offset < bounds.limit)
         )
+
+
+def holds_batch(file: File, position: int) -> bool:
+    """Whether there is a batch from a position on that is intact by its checksum, whatever offsets it says it has."""
+    reader = _Reader(file)
+    return any(reader.intact(one) is not None for one in reader.magic_from(position))
 
 
 def survey(file: File, bounds: Bounds) -> Iterator[tuple[int, BatchHeader] | DamagedExtent]:
@@ -206,7 +216,7 @@ def _is_followed(reader: _Reader, position: int, header: BatchHeader, bounds: Bo
     """
     end, next_offset = position + header.size, header.next_offset
     if end == reader.size and bounds.limit is None:
-        return next_offset >= bounds.flushed_end_offset or next_offset in bounds.following
+        return next_offset >= max(bounds.flushed_end_offset, bounds.cleaned) or next_offset in bounds.following
     if end == reader.size:
         return next_offset == bounds.limit
     after = reader.intact(end)
@@ -225,21 +235,20 @@ def _continues(reader: _Reader, position: int, header: BatchHeader, bounds: Boun
         return False
     if bounds.limit is not None and header.next_offset > bounds.limit:
         return False
-    ended, leaps = (
-        bounds.flushed_end_offset or bounds.rejected_end,
-        header.base_offset > expected and bounds.limit is None,
-    )
-    begins_there = header.base_offset == ended and not bounds.is_last_end
-    if (
-        leaps
-        and expected < ended < header.next_offset
-        and not begins_there
-        and not _is_borne_out(reader, position, header, bounds)
-    ):
+    leaps = header.base_offset > expected and bounds.limit is None
+    if leaps and _leaps_over_end(header, bounds, expected) and not _is_borne_out(reader, position, header, bounds):
         return False
     if header.base_offset > expected and _leaps_over_next(reader, position, header, expected, epoch):
         return False
     return header.partition_leader_epoch == epoch or not _outruns_next(reader, position, header, bounds, epoch)
+
+
+def _leaps_over_end(header: BatchHeader, bounds: Bounds, expected: int) -> bool:
+    """Whether the log ended once at an offset that a batch has been put over, as far as is known or was said."""
+    ends = (bounds.flushed_end_offset, bounds.rejected_end)
+    return any(
+        expected < ended < header.next_offset and (header.base_offset != ended or bounds.is_last_end) for ended in ends
+    )
 
 
 def _is_borne_out(reader: _Reader, position: int, header: BatchHeader, bounds: Bounds) -> bool:
@@ -299,6 +308,7 @@ def _is_accused(
         before = last_before()
         begun = begun or before is None
     behind = _next_intact(reader, position, header, bounds)
-    if behind.batch is None and header.next_offset < bounds.flushed_end_offset:  # the end of the log is missing
+    ends_early = header.next_offset < bounds.flushed_end_offset and bounds.cleaned < 0
+    if behind.batch is None and ends_early:  # the end of the log is missing
         behind = Beside(None, is_damaged=True)
     return noted.accuses(header, Beside(before, begun), behind)

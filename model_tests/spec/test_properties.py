@@ -52,7 +52,7 @@ FALSE: Final[Mapping[str, int]] = {
     "offsets": 1143,
     "compaction": 1265,
     "transactional-compaction": 1290,
-    "recovery": 1059,
+    "recovery": 1051,
     "lag": 928,
     "administration": 1344,
     "authentication": 1152,

@@ -31,11 +31,12 @@ def cleaned(kept: int) -> SimulatedDisk:
         disk.open(CLOSED).truncate(kept * len(batch(0)))
     else:
         disk.remove(CLOSED)
+        disk.remove(f"{DIRECTORY}/{file_name(4, SNAPSHOT_SUFFIX)}")
     return disk
 
 
 def opened(
-    disk: SimulatedDisk, point: int = END, *, cleaner: bool = True, clean: bool = True, all_: bool = True
+    disk: SimulatedDisk, point: int = END, *, cleaner: bool = True, clean: bool = True, all_: bool = True, mark: int = 0
 ) -> Log:
     """`cleaner`: whether one was at the log; `all_`: all of it is read."""
     return Log.open(
@@ -46,7 +47,7 @@ def opened(
         recovery_point=point,
         clean_shutdown=clean,
         reads_all=all_,
-        may_have_gaps=cleaner,
+        cleaned_offset=mark if cleaner else None,
     )
 
 

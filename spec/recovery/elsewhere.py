@@ -52,21 +52,24 @@ def elsewhere_guard(state: State, action: Action) -> str:
     following = None if cleaned is None else state.following(cleaned)
     if cleaned is None or following is None or action.number >= len(cleaned.batches):
         return "no such batch lies before the last file"
-    return "" if following <= state.point else "the cleaner leaves alone what was not flushed"
+    flushed = max(state.point, state.flushed)
+    return "" if following <= flushed else "the cleaner leaves alone what was not flushed"
 
 
 def left_out(state: State, action: LeaveOut) -> State:
-    """The log without the batch."""
+    """The log without the batch, and how far the cleaner came: it leaves no file half done."""
     segments: list[Segment] = []
+    mark = state.mark
     gone = list(state.left_out)
     for segment in state.segments:
         if segment.base == action.base:
             batch = segment.batches[action.number]
             gone.append((batch.start, batch.end))
             kept = tuple(one for one in segment.batches if one != batch)
+            mark = max(mark, state.following(segment) or 0)
             segment = evolve(segment, batches=kept, synced=len(kept))
         segments.append(segment)
-    return evolve(state, segments=tuple(segments), left_out=joined(gone))
+    return evolve(state, segments=tuple(segments), left_out=joined(gone), mark=mark)
 
 
 def joined(gaps: list[Gap]) -> tuple[Gap, ...]:

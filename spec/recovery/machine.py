@@ -288,8 +288,6 @@ class Recovery(Properties, Machine[State]):
             case MakeUp(base, _):
                 taken = any(segment.base == base for segment in state.segments)
                 damaged = any(one.torn or any(b.rot for b in one.batches) for one in state.segments)
-                if any(one.base < base < one.end for one in state.segments) and state.left_out:
-                    return "which of two files is right nothing tells where a cleaner was"
                 return "there is such a file, or damage" if taken or damaged or made_up else ""
             case MakeUpSnapshot() if FAR in state.snapshots:
                 return "there is one"
@@ -408,8 +406,10 @@ class Recovery(Properties, Machine[State]):
         first = state.first_epoch if state.first_epoch < offset else NO_EPOCHS
         noted = state.noted if state.first_epoch == NO_EPOCHS else first
         snapshots = frozenset(one for one in state.snapshots if state.start < one <= offset)
-        point, out = min(state.point, offset), tuple(one for one in state.left_out if one[1] <= offset)
+        point, out = min(state.point, offset), tuple((a, min(b, offset)) for a, b in state.left_out if a < offset)
+        mark = min(state.mark, offset)
         cut = evolve(state, segments=tuple(kept), end=offset, first_epoch=first, noted=noted, point=point, left_out=out)
+        cut = evolve(cut, mark=mark)
         return evolve(self._flushed(cut), snapshots=snapshots, written=self.written_start(cut, state.written))
 
     def _repaired(self, state: State) -> State:
@@ -431,7 +431,7 @@ class Recovery(Properties, Machine[State]):
     def _anew(self, state: State, offset: int, epoch: int) -> State:
         """The log is empty and starts there; `epoch`: where that of the record before begins, if it is known."""
         anew = evolve(state, segments=(Segment(offset),), start=offset, end=offset, first_epoch=epoch, noted=epoch)
-        anew = evolve(anew, left_out=())
+        anew = evolve(anew, left_out=(), mark=0)
         written = self.written_start(anew, min(state.written, offset))
         return evolve(self._flushed(anew), snapshots=frozenset(), written=written)
 

@@ -34,10 +34,14 @@ class Taken:
     """Where files begin that are set aside."""
     unsure_ends: list[int] = attrs.field(factory=list)
     """Where files end that end in damage, and may have held more."""
+    hidden: set[int] = attrs.field(factory=set)
+    """Where batches begin that stay behind the ends of files that end in damage."""
     passed: list[Gap] = attrs.field(factory=list)
     """What a cleaner has left out between two files, of which the first one is read."""
     has_left_out: bool = False
     """Whether it has left out anything there, read or not."""
+    doubted: list[Gap] = attrs.field(factory=list)
+    """Of these, where a file may be missing: a snapshot has its name."""
 
     def leave(self, batches: tuple[Batch, ...]) -> None:
         """Keep them in other files."""
@@ -92,6 +96,8 @@ class Opening(Rules, Replacements):
             snapshots=self.kept_snapshots(state, segments, start, end),
             is_clean=False,
             is_contradicted=state.is_contradicted and not reads_all,
+            mark=min(state.mark, end),
+            gap_in_doubt=bool(taken.doubted),
             has_begun=False,
             is_hit=False,
             left_out=tuple(one for one in state.left_out if one[0] < end),
@@ -102,6 +108,7 @@ class Opening(Rules, Replacements):
             start_is_lost=False,
             began=0,
             aside=state.aside | taken.aside,
+            hidden=frozenset(taken.hidden),
         )
 
     def taken_in(self, state: State, point: int, *, reads_all: bool) -> Taken:
@@ -124,16 +131,16 @@ class Opening(Rules, Replacements):
             if self.is_trusted(state, segment, limit, point, reads_all=reads_all):
                 taken.segments.append(segment)
                 taken.end = segment.end if limit is None else limit
-                taken.has_left_out |= taken.end > segment.end
+                self.pass_over(state, taken, segment.end)
                 continue
-            while waiting and waiting[0].base < self.read(segment).end:  # only what the disk has made up
+            while waiting and self.is_made_up(segment, waiting[0]):
                 taken.set_aside(waiting.pop(0))
             limit = waiting[0].base if waiting else None
             self.take_in_read(state, taken, segment, limit, point, flushed)
-            if limit is not None and taken.end < limit and self.is_left_out(state, segment.base, limit, flushed):
+            if limit is not None and taken.end < limit and self.is_left_out(state, segment.base, limit, point):
                 taken.passed.append((taken.end, limit))
-                taken.has_left_out = True
-                taken.end = limit
+                start, taken.end = taken.end, limit
+                self.pass_over(state, taken, start)
         known_end = self.known_end(state, point, taken.end if taken.segments else None)
         if known_end > taken.end:
             start = taken.end if taken.segments else max(state.start, known_start or 0)
@@ -142,6 +149,36 @@ class Opening(Rules, Replacements):
         taken.ends_in_damage |= self.is_end_unsure(state, taken, point)
         taken.is_rejected = self.is_rejected(point, max(taken.end, known_end, state.start))
         return taken
+
+    def pass_over(self, state: State, taken: Taken, start: int) -> None:
+        """What a cleaner has left out up to the next file, which may as well be a file that is lost.
+
+        A cleaner removes the snapshot with the file that it is named after.
+        """
+        bases = {segment.base for segment in state.segments}
+        taken.has_left_out |= start < taken.end
+        if self.is_file_lost(state, bases, start, taken.end):
+            taken.doubted.append((start, taken.end))
+
+    def is_file_lost(self, state: State, bases: set[int], start: int, end: int) -> bool:
+        """Whether a snapshot is named after an offset there, and no file is."""
+        return any(start <= one < end and one not in bases for one in state.snapshots)
+
+    def is_made_up(self, segment: Segment, behind: Segment) -> bool:
+        """Whether the file behind one is none of the log's: two batches of that one lie behind where it begins.
+
+        One alone may say so since its base offset has changed, unless nothing is missing before it. If the file behind
+        has batches of its own, one lies before.
+        """
+        believed, end = self.read(segment).believed, segment.base
+        for batch in believed:
+            if batch.start > end:
+                break
+            end = batch.end
+        if behind.base < end:
+            return True
+        beyond = [one for one in believed if one.end > behind.base]
+        return len(beyond) > 1 and (not self.read(behind).believed or believed[0].end <= behind.base)
 
     def is_early_stray(self, state: State, segment: Segment, limit: int) -> bool:
         """Whether a first segment was never one of the log: all of it lies below the start, and holds nothing.
@@ -157,11 +194,13 @@ class Opening(Rules, Replacements):
     def believed_point(self, state: State) -> int:
         """The recovery point; 0 where it is as good as lost.
 
-        A clean stop notes the log's end. Where the log starts later, or a snapshot is named after a later offset and
-        the last file does not end there, that is too low, and damage at the end would be taken for a torn tail.
+        A clean stop notes the log's end. Where the log starts later, a cleaner was at later offsets, or a snapshot is
+        named after a later offset and the last file does not end there, that is too low, and damage at the end would be
+        taken for a torn tail.
         """
         is_beyond = any(offset > state.point for offset in state.snapshots) and not self.ends_at(state, state.point)
-        is_too_low = self.start_from(state, state.point) > state.point or is_beyond
+        told = max(self.start_from(state, state.point), self.mark_of(state))
+        is_too_low = state.point < told <= state.point + REACH or is_beyond
         return 0 if state.is_clean and is_too_low else state.point
 
     def ends_at(self, state: State, offset: int) -> bool:
@@ -171,12 +210,9 @@ class Opening(Rules, Replacements):
         return is_whole and {one.end for one in last} == {offset}
 
     def rejected_end(self, state: State, point: int) -> int:
-        """A recovery point that was rejected, when the log is read without it: no batch may leap over it.
-
-        Where a cleaner was, one may.
-        """
+        """A recovery point that was rejected, when the log is read without it: no batch may leap over it."""
         was_lost = self.believed_point(state) != state.point
-        return 0 if point or was_lost or state.left_out else state.point
+        return 0 if point or was_lost else state.point
 
     def is_rejected(self, point: int, known_end: int) -> bool:
         """Whether nothing else knows of what the recovery point says."""
@@ -200,23 +236,36 @@ class Opening(Rules, Replacements):
         if not state.is_clean and limit > point:
             return False
         if segment.end < limit:
-            return self.is_left_out(state, segment.base, limit, self.flushed_up_to(state, point))
+            return self.is_left_out(state, segment.base, limit, point)
         return segment.end == limit
 
-    def is_left_out(self, state: State, base: int, limit: int, flushed: int) -> bool:
+    def is_left_out(self, state: State, base: int, limit: int, point: int) -> bool:
         """Whether a file that ends before the next one begins has lost nothing: a cleaner has left it out.
 
         The checkpoint of the cleaner names the log. No cleaner leaves out what was not flushed, and where one file ends
         is no farther from where it begins than a file reaches.
         """
-        return bool(state.left_out) and limit <= min(flushed, base + REACH + 1)
+        flushed = self.flushed_up_to(state, point)
+        is_near = limit <= min(flushed, base + REACH + 1)
+        return bool(state.left_out) and is_near and self.is_end_told(state, base, limit, point)
+
+    def is_end_told(self, state: State, base: int, limit: int, point: int) -> bool:
+        """Whether a log went as far as a file is named after: the file holds a batch, or something else says so."""
+        told = (*state.snapshots, state.high_watermark, self.start_not_denied(state))
+        is_told = limit <= self.known_flushed(state, point) or any(limit <= one <= base + REACH for one in told)
+        return is_told or any(one.base == limit and self.read(one).believed for one in state.segments)
+
+    def mark_of(self, state: State) -> int:
+        """Up to where a cleaner was, which is in no file that is appended to; 0 where that is said, or none was."""
+        return state.mark if state.left_out and state.segments and state.mark <= state.segments[-1].base else 0
 
     def take_in_read(
         self, state: State, taken: Taken, segment: Segment, limit: int | None, point: int, flushed: int
     ) -> None:
         """Read a segment: what is torn is cut, what is damaged is a gap."""
         rejected = self.rejected_end(state, point)
-        reading = self.read(segment, self.ended(state, point, segment.base), limit, rejected=rejected)
+        ended = self.ended(state, point, segment.base)
+        reading = self.read(segment, ended, limit, rejected=rejected, mark=self.mark_of(state))
         torn = next((one for one in reading.damaged if self.is_torn(one, flushed)), None)
         damaged = reading.damaged
         end = reading.end
@@ -224,9 +273,7 @@ class Opening(Rules, Replacements):
             damaged = damaged[: damaged.index(torn)]
             end = torn.start
             taken.cut_at.append(end)
-            behind = tuple(batch for batch in segment.batches if batch.start >= torn.start)
-            if torn.end is not None:
-                taken.leave(behind)
+            taken.leave(self.kept_of_cut(segment, torn))
             kept = tuple(batch for batch in segment.batches if batch.start < torn.start)
             segment = evolve(segment, batches=kept, torn=False)
         if damaged and damaged[-1].end is None:
@@ -238,6 +285,7 @@ class Opening(Rules, Replacements):
             reached = tuple(batch for batch in segment.batches if batch.start < end)
             if self.stays(segment, end):
                 taken.unsure_ends += [end] if is_unsure else []
+                taken.hidden |= {one.start for one in segment.batches[len(reached) :] if one.rot is None}
                 segment = evolve(segment, batches=reached, torn=segment.torn or reached != segment.batches)
             else:
                 taken.set_aside(segment)
@@ -252,6 +300,10 @@ class Opening(Rules, Replacements):
             taken.add_gap(start, stop)
         taken.end = end
         taken.segments.append(segment)
+
+    def kept_of_cut(self, segment: Segment, torn: Damaged) -> tuple[Batch, ...]:
+        """What is kept apart of what is cut: all that is intact, whether or not it is believed to be the log's."""
+        return tuple(batch for batch in segment.batches if batch.start >= torn.start)
 
     def is_end_unsure(self, state: State, taken: Taken, point: int) -> bool:
         """Whether a log may have gone on where it ends now.
@@ -345,10 +397,12 @@ class Opening(Rules, Replacements):
     def known_flushed(self, state: State, point: int) -> int:
         """Below which nothing was lost by a crash: what lies before a log start is flushed before that is noted.
 
+        So is what a cleaner was at.
+
         Without a recovery point a log that was closed is flushed as a whole.
         """
-        is_known = state.is_clean and point
-        return max(point, state.start) if self.is_start_witnessed(state) and not is_known else point
+        start = state.start if self.is_start_witnessed(state) else 0
+        return point if state.is_clean and point else max(point, start, self.mark_of(state))
 
     def flushed_up_to(self, state: State, point: int) -> int:
         """The same; a clean stop without its recovery point has flushed all."""
@@ -371,7 +425,7 @@ class Opening(Rules, Replacements):
 
     def gaps_in(self, segment: Segment, start: int, known_end: int) -> Iterator[Gap]:
         """What is damaged of a file that ends there, of a log that starts there."""
-        for one in self.read(segment, known_end=known_end).damaged:
+        for one in self.read(segment, following=known_end, known_end=known_end).damaged:
             end = known_end if one.end is None else one.end
             if end > start:
                 yield one.start, end

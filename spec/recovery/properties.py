@@ -87,10 +87,13 @@ class Properties(Opening):
             "NoOffsetIsGivenTwice": self.no_offset_is_given_twice,
             "EndIsWithinReach": self.end_is_within_reach,
             "IntactIsKept": self.intact_is_kept,
+            "IntactIsSomewhere": self.intact_is_somewhere,
             "DeletedIsGone": self.deleted_is_gone,
             "RepairKeepsWhatIsBefore": self.repair_keeps_what_is_before,
             "LossIsTold": self.loss_is_told,
             "StartIsTold": self.start_is_told,
+            "MissingIsTold": self.missing_is_told,
+            "NoFileMovesTheEnd": self.no_file_moves_the_end,
             "FollowedIsServed": self.followed_is_served,
             "LostPointServesNoMore": self.lost_point_serves_no_more,
         }
@@ -121,7 +124,15 @@ class Properties(Opening):
         point = before.point if before.damages else before.flushed
         flushed = {batch for batch in batches if batch.end <= point and batch.start >= before.start}
         gone = flushed - {batch for segment in after.segments for batch in segment.batches}
+        gone = {batch for batch in gone if batch.start not in after.hidden}
         return not gone or (before.damages > 1 and all(batch.start in after.aside for batch in gone))
+
+    def intact_is_somewhere(self, before: State, action: Action, after: State) -> bool:
+        """No opening removes an intact batch, flushed or not: it is in a file of the log, or kept apart."""
+        if not isinstance(action, Open):
+            return True
+        held = {batch.start for one in after.segments for batch in one.batches} | after.aside | after.hidden
+        return all(batch.start in held for one in before.segments for batch in one.batches if batch.rot is None)
 
     def deleted_is_gone(self, before: State, action: Action, after: State) -> bool:
         """A log that nothing has damaged starts where it did."""
@@ -157,18 +168,37 @@ class Properties(Opening):
         is_told = bool(after.gaps) or after.start_in_doubt or is_unsure
         return is_told or not isinstance(action, Open) or after.start <= before.began
 
+    def missing_is_told(self, before: State, action: Action, after: State) -> bool:
+        """A log that was closed in order, and lacks a file whose snapshot is there, says so.
+
+        A cleaner that leaves out all of a file removes both.
+        """
+        if not isinstance(action, Open) or not before.is_clean or after.gaps or after.gap_in_doubt:
+            return True
+        bases = {segment.base for segment in before.segments}
+        lost = {one for one in before.snapshots if after.start < one < after.end and one not in bases}
+        held = [(batch.start, batch.end) for segment in after.segments for batch in segment.batches]
+        held += [gap for gap in before.left_out if gap not in held]
+        is_told = after.was_rejected or after.ends_in_damage
+        return is_told or all(any(start <= one < end for start, end in held) for one in lost)
+
+    def no_file_moves_the_end(self, before: State, action: Action, after: State) -> bool:
+        """No file that the disk has made up has a log go on farther than it did."""
+        return not isinstance(action, Open) or after.end <= before.end
+
     def followed_is_served(self, before: State, action: Action, after: State) -> bool:
         """Nothing intact is refused without a reason: of two batches that follow each other in a file neither is."""
         if not isinstance(action, Open):
             return True
-        return not any(
-            one.rot is None
-            and behind.rot is None
-            and one.end == behind.start
-            and (after.is_refused(one) or after.is_refused(behind))
-            for segment in after.segments
+        following = [
+            (one, behind)
+            for segment in (*before.segments, *after.segments)
             for one, behind in pairwise(segment.batches)
-        )
+            if one.rot is None and behind.rot is None and one.end == behind.start
+        ]
+        held = {batch for segment in after.segments for batch in segment.batches}
+        is_refused = any(held.issuperset(two) and any(map(after.is_refused, two)) for two in following)
+        return not is_refused and not any(after.hidden.issuperset({one.start, other.start}) for one, other in following)
 
     def lost_point_serves_no_more(self, before: State, action: Action, after: State) -> bool:
         """A log that was closed in order serves no more where its recovery point is lost or too low than with it."""

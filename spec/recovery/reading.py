@@ -68,19 +68,21 @@ class Rules:
         following: int | None = None,
         known_end: int | None = None,
         rejected: int = 0,
+        mark: int = 0,
     ) -> Reading:
-        """All of a file, with what lies behind damage; the log once ended at `point`, the next file is `following`.
+        """All of a file, with what lies behind damage; the log once ended at `point`.
 
-        `known_end` is where the file of an open log ends, `rejected` a recovery point that nothing else knows of.
+        The next file is `following`, and no batch reaches into it. `known_end` is where the file of an open log ends,
+        `rejected` a recovery point that nothing else knows of, `mark` up to where a cleaner was.
         """
         end, believed, damaged = segment.base, [], []
-        ended = point or rejected
         begun = False
         for number, batch in enumerate(segment.batches):
-            is_unsure = begun and (end < ended < batch.start or batch.end < point)
-            if not self.is_believed(segment, number, known_end, is_behind_damage=begun) or (
-                is_unsure and not self.is_borne_out(segment, number, following)
-            ):
+            is_over = any(end < ended < batch.start for ended in (point, rejected))
+            is_unsure = begun and (is_over or batch.end < max(point, mark))
+            is_believed = self.is_believed(segment, number, known_end, is_behind_damage=begun)
+            is_believed &= following is None or batch.end <= following
+            if not is_believed or (is_unsure and not self.is_borne_out(segment, number, following)):
                 begun = True
                 continue
             if begun:

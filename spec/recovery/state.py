@@ -133,12 +133,18 @@ class State:
     """Of a closed log, where it started, whatever is written down of that."""
     aside: frozenset[int] = frozenset()
     """Where batches begin that are kept in other files than those of the log."""
+    hidden: frozenset[int] = frozenset()
+    """Where batches begin that the last opening has left where they were, behind the damaged ends of files."""
     replacing: Replacing | None = None
     """A replacement of segments by one, in which a process has died that nobody has opened the log after."""
     is_hit: bool = False
     """Of a closed log, whether anything was damaged since it was closed; where that matters."""
     left_out: tuple[Gap, ...] = ()
     """Offsets of which a cleaner has left nothing; a log that has any is known to have been cleaned."""
+    mark: int = 0
+    """Up to where a cleaner says that it was; all below is on stable storage."""
+    gap_in_doubt: bool = False
+    """Whether a file may be missing where the last opening has taken offsets for left out."""
     has_begun: bool = False
     """Of a closed log, whether its file of leader epochs has one more, which began where the log ended."""
     is_contradicted: bool = False

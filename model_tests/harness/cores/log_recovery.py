@@ -334,7 +334,7 @@ class RecoveryCores:
             recovery_point=self._point,
             log_start_offset=self._start,
             high_watermark=self._high_watermark,
-            may_have_gaps=bool(before.left_out),
+            cleaned_offset=before.mark if before.left_out else None,
             clean_shutdown=self._is_clean,
             knows_log_start=self._knows_start,
             reads_all=action.reads_all,
@@ -391,6 +391,7 @@ class RecoveryCores:
             was_rejected=log.recovery.is_point_rejected,
             ends_in_damage=log.recovery.ends_in_damage,
             start_in_doubt=log.recovery.is_start_in_doubt,
+            gap_in_doubt=log.recovery.is_gap_in_doubt,
             aside=state.aside & self._kept_apart(),
         )
 
@@ -429,6 +430,7 @@ class RecoveryCores:
         found, taken, before = self.log.recovery, wanted.taken, self._before
         assert before is not None, "it was closed before"
         is_doubtful = expected.was_rejected or expected.ends_in_damage or expected.start_in_doubt
+        is_doubtful |= expected.gap_in_doubt
         may_end_early = wanted.is_cut or expected.was_rejected or expected.ends_in_damage
         gaps = damage_found(taken, expected)
         has_changed = wanted.is_cut or bool(taken.strays or found.gaps) or expected.was_rejected
@@ -441,6 +443,7 @@ class RecoveryCores:
             ("the log may have gone on", may_end_early, found.may_end_early),
             ("gaps", sorted(gap[:2] for gap in gaps if gap[2]), [(gap.start, gap.end) for gap in found.gaps]),
             ("files that are set aside", taken.strays, [int(name[:20]) for name in found.strays]),
+            ("what stays behind damaged ends", taken.hidden, taken.hidden & self._held(LOG_SUFFIX)),
             ("whether files have changed", has_changed, found.has_changed_files),
             ("the end of a log without files", 0 if taken.segments else taken.end, found.end_without_files),
             ("whether it was damaged", before.has_note, found.was_damaged),
@@ -553,7 +556,11 @@ class RecoveryCores:
 
     def _kept_apart(self) -> set[int]:
         """Where batches begin that lie in files of other names."""
-        files = (held for name, held in self._directory().items() if DAMAGED_SUFFIX in name or STRAY_SUFFIX in name)
+        return self._held(DAMAGED_SUFFIX, STRAY_SUFFIX)
+
+    def _held(self, *parts: str) -> set[int]:
+        """Where intact batches begin that lie in files with one of these in their names."""
+        files = (held for name, held in self._directory().items() if any(part in name for part in parts))
         return {header.base_offset for content in files for header in intact(content)}
 
 

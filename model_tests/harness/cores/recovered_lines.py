@@ -30,6 +30,7 @@ DETAILS: Final = {
     "log ends in damage": "log_end",
     "stray segment set aside": "segment",
     "gap of a compacted log": "start",
+    "log gap in doubt": "start",
     "recovery point rejected": "recovery_point",
     "log start rejected": "log_start",
     "log start in doubt": "log_start",
@@ -141,6 +142,7 @@ def _said_of(machine: Recovery, state: State, taken: Taken, point: int) -> Itera
     yield from (("log ends in damage", end) for end in taken.unsure_ends)
     yield from (("stray segment set aside", base) for base in taken.strays)
     yield from (("gap of a compacted log", start) for start, _ in taken.passed)
+    yield from (("log gap in doubt", start) for start, _ in taken.doubted)
     if taken.end < state.high_watermark and (taken.segments or not taken.end):
         yield ENDS_LOW, taken.end
     is_told = bool(taken.segments or not taken.gaps) and not taken.is_rejected

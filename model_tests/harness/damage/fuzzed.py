@@ -1,14 +1,15 @@
 """Logs that are drawn, written, damaged and opened: what becomes of each record is one of the promises, or a failure.
 
 A seed draws the log (batches, leader epochs, segments, a later start, a clean stop or a crash) and up to four kinds of
-damage to any files of the log directory but its identity. The log is opened by a new process, read, appended to,
-closed, opened again and repaired. `check` raises `BrokenPromiseError` where a promise of `docs/durability.md` does not
-hold:
+damage to any files of the log directory but its identity. Kafka's cleaner may have been at it before. The log is opened
+by a new process, read, appended to, closed, opened again and repaired. `check` raises `BrokenPromiseError` where a
+promise of `docs/durability.md` does not hold:
 
 - what is served is what was written at that offset;
 - what was flushed, and is not served, is refused with words, or a line tells of it; after a clean stop the broker then
   counts as one that has crashed;
-- a batch whose bytes are as they were is served, unless a line tells why not;
+- a batch whose bytes are as they were is served or refused, or a line names the file in which it is kept;
+- no opening and no repair removes one;
 - what the first opening serves the next one serves too, with what was appended meanwhile;
 - no error but those that say what is damaged.
 
@@ -20,7 +21,8 @@ from __future__ import annotations
 import logging
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from random import Random
 from typing import Final
 from uuid import UUID
@@ -28,14 +30,20 @@ from uuid import UUID
 import attrs
 
 from tidegauge.impl.ports.simulated_disk import CrashOutcome, SimulatedDisk
-from tidegauge.impl.records.batches import CHECKSUM_START, RecordError, checked_header
+from tidegauge.impl.records.batches import CHECKSUM_START, MAGIC, BatchHeader, RecordError, checked_header
 from tidegauge.impl.records.payload import Record, build_batch, decode_batches
 from tidegauge.impl.storage import checkpoints
 from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.errors import DamagedLogError
 from tidegauge.impl.storage.log import Log
 from tidegauge.impl.storage.log_directory import CLEAN_SHUTDOWN, LogDirectory
-from tidegauge.impl.storage.segment_names import LOG_SUFFIX, SNAPSHOT_SUFFIX, base_offset_of, file_name
+from tidegauge.impl.storage.segment_names import (
+    LOG_SUFFIX,
+    SEGMENT_SUFFIXES,
+    SNAPSHOT_SUFFIX,
+    base_offset_of,
+    file_name,
+)
 
 KEY: Final = ("tide", 0)
 PATH: Final = "data/tide-0"
@@ -43,6 +51,9 @@ _TOPIC_ID: Final = UUID(int=0x5EA, version=4)
 FIRST: Final = "the first batch begins before its file"
 LAST: Final = "the base offset of the last batch has changed, and nothing tells where the log ended"
 _LINES_OF_ALL: Final = ("directory was not closed", "checkpoint missing", "checkpoint rejected")
+
+
+_MAGIC_BYTE: Final = bytes([MAGIC])
 
 
 class BrokenPromiseError(AssertionError):
@@ -65,6 +76,8 @@ class Fuzzed:
     """One log that is drawn from a seed."""
 
     seed: int
+    is_cleaned: bool = False
+    """Whether Kafka's cleaner was at the log before it was damaged."""
     did: list[str] = attrs.field(factory=list)
     """What was done to it, in words."""
     values: dict[int, bytes] = attrs.field(factory=dict)
@@ -77,6 +90,8 @@ class Fuzzed:
     """All files before the damage."""
     damaged: dict[str, bytes] = attrs.field(factory=dict)
     """And behind it."""
+    written: set[tuple[int, bytes]] = attrs.field(factory=set)
+    """The batches in them, by their base offsets and what a checksum covers."""
 
     def run(self) -> str:
         """Returns why the log is not judged, "" where it is.
@@ -85,6 +100,12 @@ class Fuzzed:
         """
         rng = Random(self.seed)
         self._write(rng)
+        if self.is_cleaned:
+            self._clean(Random(f"cleaned {self.seed}"))
+        self.before = dict(self.disk.files())
+        self.written = {
+            _identity(content, start) for content in self.before.values() for start in _batch_starts(content)
+        }
         for _ in range(rng.choice((1, 1, 1, 2, 2, 3, 4))):
             self._damage(rng)
         self.damaged = dict(self.disk.files())
@@ -132,7 +153,31 @@ class Fuzzed:
                 directory.checkpoint()
             disk.crash(tails=CrashOutcome.KEPT, names=CrashOutcome.KEPT)
             disk.power_on()
-        self.before = dict(disk.files())
+
+    def _clean(self, rng: Random) -> None:
+        """What Kafka's cleaner leaves: files without some of their batches, and how far it came."""
+        logs = sorted(path for path in self.disk.files() if path.startswith(PATH) and path.endswith(LOG_SUFFIX))
+        share = rng.choice((0.2, 0.5, 0.9))
+        for path in logs[:-1]:
+            content, kept = self.disk.files()[path], b""
+            for start in _batch_starts(content):
+                header = checked_header(content, start)
+                if rng.random() < share:
+                    for offset in range(header.base_offset, header.next_offset):
+                        self.values.pop(offset, None)
+                else:
+                    kept += content[start : start + header.size]
+            if kept == content:
+                continue
+            for suffix in SEGMENT_SUFFIXES:
+                beside = path.removesuffix(LOG_SUFFIX) + suffix
+                if self.disk.exists(beside):
+                    self.disk.remove(beside)
+            self._replace(path, kept)
+        reached = base_offset_of(logs[-1].rpartition("/")[2]) or 0
+        offsets = checkpoints.encode_offsets({KEY: reached})
+        self._replace(f"data/{checkpoints.CLEANER_OFFSET_CHECKPOINT}", offsets.encode())
+        self.disk.sync_directory(PATH)
 
     def _append(self, log: Log, rng: Random, epoch: int) -> None:
         base, records = log.log_end_offset, rng.choice((1, 1, 2, 5))
@@ -216,6 +261,7 @@ class Fuzzed:
         log = directory.open_log(*KEY, self.config, 0, _TOPIC_ID)
         found = dict(self._served(log))
         self._check_served(found)
+        self._check_kept(found, lines.lines, log)
         missing = sorted(self.values.keys() - found.keys())
         counts_as_crashed = directory.stopped_cleanly_in == -1 or KEY in directory.suspects or bool(log.damage)
         if missing:
@@ -238,7 +284,12 @@ class Fuzzed:
             raise BrokenPromiseError("the next process serves something else")
         if log.damage:
             first = log.damage.start
+            intact = self._intact()
             log.repair()
+            if gone := intact - self._intact():
+                raise BrokenPromiseError(
+                    f"a repair has left no copy of the batches at {sorted(one for one, _ in gone)}"
+                )
             left = dict(self._served(log))
             if kept := sorted(offset for offset in found if offset < first and offset not in left):
                 raise BrokenPromiseError(f"a repair has cut {kept}, before the damage at {first}")
@@ -252,6 +303,31 @@ class Fuzzed:
                 continue  # what was deleted may be there again
             if written != value:
                 raise BrokenPromiseError(f"{value!r} is served at {offset}, where {written!r} was written")
+
+    def _intact(self, files: Mapping[str, bytes] | None = None) -> set[tuple[int, bytes]]:
+        """The batches in the log's directory that are as they were written, in files of any name."""
+        files = self.disk.files() if files is None else files
+        held = [content for path, content in files.items() if path.startswith(PATH)]
+        return {
+            (header.base_offset, content[start + CHECKSUM_START : start + header.size])
+            for content in held
+            for start, header in intact_batches(content)
+            if header.base_offset in self.values
+        } & self.written
+
+    def _check_kept(self, found: Mapping[int, bytes], lines: Sequence[str], log: Log) -> None:
+        """What is intact is served, or refused, or a line tells of the file in which it is kept."""
+        before, after = self._intact(self.damaged), self._intact()
+        if gone := before - after:
+            raise BrokenPromiseError(f"nothing is left of the intact batches at {sorted(one for one, _ in gone)}")
+        names = {
+            path.rpartition("/")[2]: content for path, content in self.disk.files().items() if path.startswith(PATH)
+        }
+        told = {name for name in names if any(name in line for line in lines)}
+        kept = {header.base_offset for name in told for _, header in intact_batches(names[name])}
+        for offset, _ in before:
+            if offset not in found and offset not in kept and not _is_refused(log, offset):
+                raise BrokenPromiseError(f"the batch at {offset} is intact, and neither served nor told of")
 
     def _untold(self) -> str:
         """Which base offset has changed that nothing tells (docs): that of the log's first batch or of its last one."""
@@ -295,11 +371,17 @@ class Fuzzed:
             try:
                 records = list(decode_batches(log.read(offset, 400)))
             except DamagedLogError as error:
-                if not error.start <= offset < error.end:
+                if offset >= error.end or not (error.start <= offset or self.is_cleaned):
                     raise BrokenPromiseError(f"[{error.start}, {error.end}) is refused at {offset}") from error
                 offset = error.end
                 continue
-            is_passed_over = bool(records) and any(one in self.values for one in range(offset, records[0].offset))
+            is_passed_over = (
+                not self.is_cleaned
+                and bool(records)
+                and any(one in self.values for one in range(offset, records[0].offset))
+            )
+            if not records and self.is_cleaned:
+                return  # the cleaner has left out what was there
             if not records or is_passed_over or records[-1].offset < offset:
                 raise BrokenPromiseError(f"{[record.offset for record in records]} is served from {offset} on")
             for record in records:
@@ -310,6 +392,15 @@ class Fuzzed:
 
 def _is_refused(log: Log, offset: int) -> bool:
     return any(gap.start <= offset < gap.end for gap in log.damage.gaps)
+
+
+def intact_batches(content: bytes) -> Iterator[tuple[int, BatchHeader]]:
+    """Every intact batch of a file, wherever it begins."""
+    position = content.find(_MAGIC_BYTE, 16)
+    while position >= 0:
+        with suppress(RecordError):
+            yield position - 16, checked_header(content, position - 16)
+        position = content.find(_MAGIC_BYTE, position + 1)
 
 
 def _identity(content: bytes, start: int) -> tuple[int, bytes]:
@@ -331,9 +422,9 @@ def _batch_starts(content: bytes) -> list[int]:
     return starts
 
 
-def check(seed: int) -> str:
+def check(seed: int, *, is_cleaned: bool = False) -> str:
     """Why the log of a seed is not judged, "" where it is; raises BrokenPromiseError with what was done to it."""
-    log = Fuzzed(seed)
+    log = Fuzzed(seed, is_cleaned)
     try:
         return log.run()
     except Exception as error:
@@ -341,12 +432,12 @@ def check(seed: int) -> str:
         raise BrokenPromiseError(f"seed {seed} after {end}: {error!r}; {'; '.join(log.did)}") from error
 
 
-def judged(seeds: Iterable[int]) -> Counter[str]:
+def judged(seeds: Iterable[int], *, is_cleaned: bool = False) -> Counter[str]:
     """How many logs are judged ("") and how many are not, by the reason; raises BrokenPromiseError at the first fault.
 
     `python -m tidegauge.model_tests.harness.damage.fuzzed FIRST LAST` prints them.
     """
-    return Counter(map(check, seeds))
+    return Counter(check(seed, is_cleaned=is_cleaned) for seed in seeds)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,16 @@ from tidegauge.spec.recovery.machine import Recovery, enabled_of_class
 from tidegauge.spec.recovery.replacing import Interrupt
 from tidegauge.spec.recovery.state import Rot
 
+CHECKPOINTS: Final = (
+    spec.LowerPoint,
+    spec.LosePoint,
+    spec.SpoilPoint,
+    spec.SpoilStart,
+    spec.LoseStart,
+    spec.LoseEpochs,
+)
+"""Damage to what is written down beside a log."""
+
 
 def drawn(rng: Random) -> Recovery:
     return Recovery(
@@ -72,7 +82,9 @@ def _end(lockstep: Lockstep[Recovery], rng: Random) -> Iterator[Action]:
 
 
 def _damage(lockstep: Lockstep[Recovery], rng: Random) -> Iterator[Action]:
-    """Of any kind, or of one file, or all that tells where a log without files has ended."""
+    """Of any kind, of one file, or all that tells where a log without files has ended; perhaps of a checkpoint, too."""
+    if rng.random() < 0.4:
+        yield from _one_of(lockstep, rng, rng.choice(CHECKPOINTS))
     manner = rng.randrange(12)
     bases = [segment.base for segment in lockstep.state.segments]
     if manner == 0:

@@ -93,6 +93,46 @@ UNTOLD: Final = _stored(
     segments=(Segment(0, (Batch(0, 1, 0, Rot.CONTENT), Batch(1, 2, 0)), 2),), end=2, flushed=2, damages=2
 )
 """The same, and nothing else tells where the log ended."""
+CLEANED_TO_2: Final = attrs.evolve(CLEANED, log=attrs.evolve(CLEANED.log, is_clean=False, point=0, mark=2))
+"""After a crash without a recovery point."""
+WITHOUT_A_FILE: Final = _stored(
+    segments=(Segment(0, (Batch(1, 2, 0),), 1), Segment(3, (Batch(3, 4, 0),), 1)),
+    end=4,
+    flushed=4,
+    point=4,
+    snapshots=frozenset({2, 3, 4}),
+    left_out=((0, 1),),
+    mark=3,
+)
+"""A cleaner was there, and the file that begins at 2 is lost."""
+MADE_UP: Final = _stored(
+    segments=(Segment(0, (Batch(0, 1, 0), Batch(3, 4, 0), Batch(4, 5, 0)), 3), Segment(2, torn=True), Segment(5)),
+    end=5,
+    flushed=5,
+    point=5,
+    snapshots=frozenset({5}),
+    left_out=((1, 3),),
+    mark=5,
+)
+"""The file that begins at 2 is none of the log's."""
+MADE_UP_BEHIND: Final = _stored(
+    segments=(Segment(0, (Batch(1, 2, 0),), 1), Segment(2, (Batch(2, 3, 0),), 1), Segment(4, torn=True)),
+    end=3,
+    flushed=3,
+    snapshots=frozenset({2, 3}),
+    left_out=((0, 1),),
+    mark=2,
+    damages=2,
+)
+"""The last file neither, and the recovery point of a clean stop is lost."""
+CUT: Final = _stored(
+    segments=(Segment(0, (Batch(0, 1, 0, Rot.LENGTH), Batch(1, 2, 0), Batch(2, 3, 0, Rot.CONTENT)), 3),),
+    end=3,
+    flushed=3,
+    is_clean=False,
+    damages=3,
+)
+"""After a crash that has no recovery point: of the batch between two that are damaged nothing bears it out."""
 READS_ON: Final = Recovery(max_appends=1, reads_on=True)
 ANEW: Final = Recovery(max_appends=1, max_damages=0, starts_anew=True)
 REPLACES: Final = Recovery(max_appends=1, max_damages=0, replaces=True)
@@ -123,7 +163,7 @@ MUTANTS: Final[tuple[RuleMutant, ...]] = (
                FIRST_SPOILT, "IntactIsKept"),
     RuleMutant("believes_no_log_start", "is_start_witnessed", always(False), STARTED, "NoOffsetIsGivenTwice"),
     RuleMutant("keeps_every_snapshot", "kept_snapshots",
-               lambda m, r, state, *where: state.snapshots, CRASHED, "FlushedIsKept"),
+               lambda m, r, state, *where: state.snapshots, CRASHED, "NoFileMovesTheEnd"),
     RuleMutant("takes_every_first_segment_for_a_stray", "is_early_stray", always(True), ONE, "IntactIsKept"),
     RuleMutant("follows_nothing", "is_followed", always(False), FIRST_OF_THREE, "FollowedIsServed"),
     RuleMutant("finds_nothing_borne_out", "is_borne_out", always(False),
@@ -134,6 +174,14 @@ MUTANTS: Final[tuple[RuleMutant, ...]] = (
     RuleMutant("leaves_out_what_only_a_file_says", "checkpointed",
                lambda m, r, state: 0 if state.start == state.segments[0].base else r(state), ANEW, "NoFalseAlarm"),
     RuleMutant("takes_what_a_cleaner_left_out_for_lost", "is_left_out", always(False), CLEANED, "NoFalseAlarm"),
+    RuleMutant("keeps_of_a_cut_what_is_believed", "kept_of_cut",
+               lambda m, r, segment, torn: () if torn.end is None else r(segment, torn), CUT, "IntactIsSomewhere"),
+    RuleMutant("believes_no_cleaner", "mark_of", always(0), CLEANED_TO_2, "IntactIsKept"),
+    RuleMutant("doubts_no_gap", "is_file_lost", always(False), WITHOUT_A_FILE, "MissingIsTold"),
+    RuleMutant("passes_over_in_silence", "pass_over",
+               lambda m, r, state, taken, start: None, WITHOUT_A_FILE, "MissingIsTold"),
+    RuleMutant("believes_every_file", "is_made_up", always(False), MADE_UP, "FollowedIsServed"),
+    RuleMutant("goes_on_at_every_file", "is_end_told", always(True), MADE_UP_BEHIND, "NoFileMovesTheEnd"),
     RuleMutant("believes_every_end", "reach", always(ENDLESS), FAR_SNAPSHOT, "EndIsWithinReach"),
     RuleMutant("believes_every_start", "start_from",
                lambda m, r, state, end: m.start_not_denied(state), FAR_START, "EndIsWithinReach"),

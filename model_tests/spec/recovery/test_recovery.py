@@ -37,7 +37,7 @@ def test_a_log_that_starts_where_its_leaders_does() -> None:
 @pytest.mark.parametrize(
     ("machine", "states"),
     [
-        (Recovery(max_appends=1, max_damages=0, was_elsewhere=True), 1_076),
+        (Recovery(max_appends=1, max_damages=0, was_elsewhere=True), 1_124),
         (Recovery(max_appends=1, goes_far=True), 8_640),
         (Recovery(max_appends=1, reads_on=True), 7_292),
     ],
@@ -337,7 +337,15 @@ class RefusesWhatWasDeleted(Recovery):
         rots = [Rot.LENGTH, None, None, Rot.CONTENT]
         batches = tuple(Batch(number, number + 1, 0, rot) for number, rot in enumerate(rots))
         yield State(
-            (Segment(0, batches, 4),), start=1, began=1, point=4, first_epoch=0, noted=0, is_clean=True, damages=2
+            (Segment(0, batches, 4),),
+            start=1,
+            began=1,
+            end=4,
+            point=4,
+            first_epoch=0,
+            noted=0,
+            is_clean=True,
+            damages=2,
         )
 
     def met(self, segments: list[Segment], start: int, end: int, gaps: list[Gap]) -> Iterator[Gap]:
@@ -421,7 +429,7 @@ class BelievesEpochsOfAnotherLog(Recovery):
         (BelievesAPointThatIsTooLow(max_appends=0), "NoOffsetIsGivenTwice"),
         (DoubtsNoEnd(max_appends=0), "LossIsTold"),
         (BelievesNoStartWithoutEpochs(max_appends=0), "LostPointServesNoMore"),
-        (BelievesASnapshotMoreThanALogThatIsWhole(max_appends=0), "FlushedIsKept"),
+        (BelievesASnapshotMoreThanALogThatIsWhole(max_appends=0), "NoFileMovesTheEnd"),
         (ForgetsWhatALogStartSays(max_appends=1), "NoOffsetIsGivenTwice"),
         (TakesTheFirstFileForTheStart(max_appends=0), "StartIsTold"),
         (BelievesAFirstFileOfWhichNoStartIsNoted(max_appends=0), "StartIsTold"),
