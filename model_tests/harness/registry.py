@@ -44,6 +44,7 @@ from tidegauge.model_tests.harness.cluster.extensions.retention import Retention
 from tidegauge.model_tests.harness.cluster.extensions.settings import SettingsOnCluster
 from tidegauge.model_tests.harness.cluster.extensions.shutdown import ShutdownOnCluster
 from tidegauge.model_tests.harness.cluster.extensions.unregistering import UnregisteringOnCluster
+from tidegauge.model_tests.harness.cluster.group_loading import LoadingCluster
 from tidegauge.model_tests.harness.cluster.group_migration import MigrationCluster
 from tidegauge.model_tests.harness.cluster.idempotence import IdempotentCluster
 from tidegauge.model_tests.harness.cluster.offsets import OffsetCluster
@@ -486,8 +487,8 @@ HARNESS: Final = HarnessRegistry(
         "group-loading",
         roles=CORRECT_LOADING,
         cores=LoadingCores,
+        cluster=LoadingCluster,
         plan=LOADING_WALKS,
-        unbound={Side.CLUSTER: "it is about one log and who loads it; a broker's cleaner goes by time"},
         bugs=tuple(LOADING_BUGS.values()),
     ),
     Registration(

@@ -162,21 +162,30 @@ class LoadingCores:
     def abstraction(self, state: State) -> State:
         load = None
         if self.position is not None:
-            load = Load(self.position, self._group(self.groups.committed.get(GROUP)), self.is_refused)
-        log = tuple(Record(batch, *_key(record), _value(record)) for batch, record in self.log)
-        return State(self._group(self.written), log, self.end, load, self.changes, self.rounds)
+            load = Load(
+                self.position, abstract_group(self.groups.committed.get(GROUP), self.machine.members), self.is_refused
+            )
+        log = tuple(abstract_record(batch, record) for batch, record in self.log)
+        return State(abstract_group(self.written, self.machine.members), log, self.end, load, self.changes, self.rounds)
 
-    def _group(self, group: ConsumerGroup | None) -> Group | None:
-        if group is None:
-            return None
-        numbers = range(self.machine.members)
-        targets = (group.target.get(str(number)) for number in numbers)
-        return Group(
-            tuple(_member(group.members.get(str(number))) for number in numbers),
-            tuple(None if target is None else PLACE in target for target in targets),
-            group.epoch,
-            group.target_epoch,
-        )
+
+def abstract_group(group: ConsumerGroup | None, members: int) -> Group | None:
+    """A coordinator's group as the specification has it, which has so many members."""
+    if group is None:
+        return None
+    numbers = range(members)
+    targets = (group.target.get(str(number)) for number in numbers)
+    return Group(
+        tuple(_member(group.members.get(str(number))) for number in numbers),
+        tuple(None if target is None else PLACE in target for target in targets),
+        group.epoch,
+        group.target_epoch,
+    )
+
+
+def abstract_record(batch: int, record: GroupRecord) -> Record:
+    """A record as the specification has it."""
+    return Record(batch, *_key(record), _value(record))
 
 
 def grouped(group: Group | None) -> ConsumerGroup | None:
