@@ -102,9 +102,8 @@ class Tap:
                 client.close()
                 continue
             thread = threading.Thread(target=self._serve, args=(client, upstream), name="tap-client", daemon=True)
-            self._threads = [one for one in self._threads if one.is_alive()]
-            self._threads.append(thread)
-            thread.start()
+            thread.start()  # before it is known, for none that has not begun can be waited for
+            self._threads = [one for one in (*self._threads, thread) if one.is_alive()]
 
     def _serve(self, client: socket.socket, asked: Address | None) -> None:
         number = self._next_connection()
