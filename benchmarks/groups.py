@@ -71,10 +71,14 @@ class OneTopic:
 
     topics: Topics
     version: int = 1
+    newest: int = 1
     time_ms: int = 0
 
     def topic_hash(self, name: str) -> int:
         return hash(name)
+
+    def check(self, expression: str) -> None:
+        """Nobody has one."""
 
     def matching(self, expression: str) -> frozenset[str]:
         return frozenset()

@@ -130,6 +130,8 @@ class ClusterImage:
         self.topics: dict[str, TopicImage] = {}
         self.topic_names: dict[str, str] = {}
         """By topic id."""
+        self.newest_topic = 0
+        """The offset of the first image with the topic that came last."""
         self._own_fields: frozenset[str] | None = None
         """The fields of a draft that `_own` has copied; the others are its original's. None: this is no draft."""
         self._removed_topics: dict[str, None] = {}
@@ -299,6 +301,7 @@ class ClusterImage:
             record.name, record.topic_id, succeeds=record.name in self._removed_topics
         )
         self.topic_names[record.topic_id] = record.name
+        self.newest_topic = self.offset + 1
 
     def _remove_topic(self, record: RemoveTopicRecord) -> None:
         self._own_topic_names()

@@ -18,7 +18,7 @@ from tidegauge.model_tests.harness.registry import HARNESS
 from tidegauge.spec.groups.consumer.machine import ConsumerGroups as Machine
 from tidegauge.spec.kernel.machine import Action
 
-SEED = 4
+SEED = 5
 """The first whose walks take every action and refusal; nineteen of them do."""
 WALKS = amount(20, deep=24)
 REGISTERED = HARNESS["consumer-groups"]
@@ -81,11 +81,47 @@ class ForgivesWhatIsOwned(ConsumerRules):
 
 
 class ResolvesOnce(ConsumerRules):
-    def resolved(self, group: Any, known: Any, *, again: bool) -> Any:
-        return super().resolved(group, known, again=False)
+    def needs_resolution(self, group: Any, known: Any, refresh_ms: int, *, is_resolving: bool) -> bool:
+        needs = super().needs_resolution(group, known, refresh_ms, is_resolving=is_resolving)
+        return needs and not group.resolved
 
 
-MUTANTS = (AcceptsAnyEpoch, CommitsOfTheEpochOnly, StaysWhereItWas, ForgivesWhatIsOwned, ResolvesOnce)
+class ResolvesWithoutPause(ConsumerRules):
+    def needs_resolution(self, group: Any, known: Any, refresh_ms: int, *, is_resolving: bool) -> bool:
+        return bool(group.expressions) and not is_resolving
+
+
+class ResolvesTwiceAtOnce(ConsumerRules):
+    def needs_resolution(self, group: Any, known: Any, refresh_ms: int, *, is_resolving: bool) -> bool:
+        return super().needs_resolution(group, known, refresh_ms, is_resolving=False)
+
+
+class BeginsAnEpochForNothing(ConsumerRules):
+    def expression_begins_epoch(self, group: Any, before: Any, after: Any) -> bool:
+        return bool(before.expression != after.expression)
+
+
+class IgnoresResolutions(ConsumerRules):
+    def resolution_begins_epoch(self, before: Any, after: Any) -> bool:
+        return False
+
+
+class KeepsWhatNobodyHas(ConsumerRules):
+    def still_resolved(self, group: Any) -> Any:
+        return group
+
+
+RESOLVING = (
+    ResolvesOnce,
+    ResolvesWithoutPause,
+    ResolvesTwiceAtOnce,
+    BeginsAnEpochForNothing,
+    IgnoresResolutions,
+    KeepsWhatNobodyHas,
+)
+
+
+MUTANTS = (AcceptsAnyEpoch, CommitsOfTheEpochOnly, StaysWhereItWas, ForgivesWhatIsOwned, *RESOLVING)
 SLOW = (StaysWhereItWas, CommitsOfTheEpochOnly, ForgivesWhatIsOwned)
 """Found on many walks only."""
 FIRST = 19

@@ -1,7 +1,7 @@
 """Consumer groups of KIP-848 at their coordinator: ConsumerGroupHeartbeat, ConsumerGroupDescribe.
 
-The rules are the core's (`impl.coordinators.groups.consumer`); here are those of the requests. A regular expression is
-held against the topics that its member may describe.
+The rules are the core's (`impl.coordinators.groups.consumer`); here are those of the requests. Regular expressions are
+held against the topics that the member may describe whose heartbeat has begun that.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ async def handle_consumer_group_heartbeat(
         client_host=f"/{context.client_host}",
     )
     may_describe = partial(context.allowed, Operation.DESCRIBE, ResourceType.TOPIC)
-    told = await context.wait_briefly(partial(groups.consumers.heartbeat, led, beat, may_describe, context.pace))
+    told = await context.wait_briefly(partial(groups.consumers.heartbeat, led, beat, may_describe))
     if told.error is not NONE:
         return await refuse(told.error, told.message)
     interval = timedelta(milliseconds=groups.consumers.setting(request.group_id, HEARTBEAT_INTERVAL))

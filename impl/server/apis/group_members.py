@@ -92,7 +92,7 @@ async def handle_join_group(request: JoinGroupRequest, context: RequestContext, 
     )
     if led.state.migration.mixed_group(request.group_id) is not None:
         may_describe = partial(context.allowed, Operation.DESCRIBE, ResourceType.TOPIC)
-        joined = await context.wait_briefly(partial(groups.consumers.join, led, asked, may_describe, context.pace))
+        joined = await context.wait_briefly(partial(groups.consumers.join, led, asked, may_describe))
         if joined is not None:
             return await _joined(joined, context)
     # Nothing is awaited from here until the core has decided: else a member of the other protocol comes in between.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from tidegauge.impl.coordinators.groups.classic.messages import JoinGroup
@@ -13,6 +12,7 @@ from tidegauge.impl.coordinators.groups.consumer.coordinator import (
     ConsumerDeadline,
     ConsumerTimer,
     Deleted,
+    Ended,
     Landed,
     Loaded,
     Refused,
@@ -27,11 +27,10 @@ from tidegauge.impl.coordinators.groups.consumer.state import (
     ConsumerHeartbeat,
     HeartbeatResponse,
 )
-from tidegauge.impl.coordinators.name_patterns import PatternError
 from tidegauge.impl.server import trace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from tidegauge.impl.coordinators.groups.consumer.coordinator import ConsumerGroups, Decided
     from tidegauge.impl.coordinators.groups.consumer.state import ConsumerGroup, KnownTopics, Place
@@ -55,12 +54,17 @@ class ConsumerGroupsTrace:
             case Beat(request=request, known=known, came=came):
                 told = came if isinstance(came, HeartbeatResponse) else came.response
                 is_written = not isinstance(came, HeartbeatResponse) and bool(came.records)
-                group = self._core.get(group_id)
-                topics, matches = tuple(_topics(group, request, known)), tuple(_matches(group, request, known))
+                topics = tuple(_topics(self._core.get(group_id), request.topics or (), known))
+                begun = None if isinstance(came, HeartbeatResponse) else came.resolution
+                resolves = None if begun is None else begun.expressions
                 said = (told.error, told.epoch, _places(told), is_written)
                 leaves = request.epoch in (LEAVING_EPOCH, STATIC_LEAVING_EPOCH)
                 kind = kinds.ReceiveLeave if leaves else kinds.ReceiveHeartbeat
-                record(kind, *of, request, *said, topics, matches)
+                record(kind, *of, request, *said, topics, resolves)
+            case Ended(resolution=resolution, known=known, write=write):
+                topics = tuple(_topics(self._core.get(group_id), (), known))
+                matches = tuple((one, tuple(sorted(known.matching(one)))) for one in resolution.expressions)
+                record(kinds.EndResolution, *of, resolution.expressions, bool(write.records), topics, matches)
             case Told(write=write):
                 told, after = write.response, write.after
                 revision = 0 if after is None else after.revision
@@ -116,24 +120,9 @@ def _places(told: HeartbeatResponse) -> tuple[Place, ...] | None:
     return None if told.assignment is None else tuple(sorted(told.assignment))
 
 
-def _expressions(group: ConsumerGroup | None, request: ConsumerHeartbeat) -> list[str]:
-    """The regular expressions that a heartbeat may be about."""
-    own = {request.expression} if request.expression else set()
-    return sorted(own if group is None else own | group.expressions)
-
-
-def _matches(
-    group: ConsumerGroup | None, request: ConsumerHeartbeat, known: KnownTopics
-) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """What each of them matches; what is no expression matches nothing."""
-    for one in _expressions(group, request):
-        with suppress(PatternError):
-            yield one, tuple(sorted(known.matching(one)))
-
-
-def _topics(group: ConsumerGroup | None, request: ConsumerHeartbeat, known: KnownTopics) -> Iterator[TopicSeen]:
-    """The topics that a heartbeat may be about, of those that there are."""
-    names = {*(request.topics or ()), *(name for _, found in _matches(group, request, known) for name in found)}
+def _topics(group: ConsumerGroup | None, named: Iterable[str], known: KnownTopics) -> Iterator[TopicSeen]:
+    """The topics that a decision may be about, of those that there are."""
+    names = {*named}
     if group is not None:
         names.update(*group.subscriptions)
     topics = known.topics

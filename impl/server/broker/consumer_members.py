@@ -4,6 +4,9 @@ The core decides on heartbeats, and says what has to be in the log first (`coord
 written waits in line (`write_line`), so that appends are in the order of the core's decisions. A response waits until
 its records are committed, and so does one that says what earlier calls have decided.
 
+Regular expressions of topics are resolved by a task of their own, which holds them against names in slices; a heartbeat
+begins it, and does not wait.
+
 A group may have members of the classic protocol besides, and become a classic one (`coordinators.groups.migration`).
 """
 
@@ -38,7 +41,7 @@ if TYPE_CHECKING:
         Outcome,
         SyncGroup,
     )
-    from tidegauge.impl.coordinators.groups.consumer.coordinator import ConsumerWrite
+    from tidegauge.impl.coordinators.groups.consumer.coordinator import ConsumerWrite, Resolution
     from tidegauge.impl.coordinators.groups.consumer.state import ConsumerHeartbeat
     from tidegauge.impl.coordinators.groups.coordinator import GroupCoordinator
     from tidegauge.impl.coordinators.groups.migration.coordinator import Decision
@@ -70,6 +73,16 @@ class _Queued:
             self.done.set()
 
 
+@attrs.frozen(eq=False)
+class _Begun:
+    """Expressions that are to be resolved."""
+
+    led: Led[GroupCoordinator]
+    resolution: Resolution
+    may_describe: Callable[[str], bool]
+    """Which topics the sender of the heartbeat may know that has begun it."""
+
+
 class ConsumerMembers:
     """The members of the consumer groups that this broker coordinates."""
 
@@ -88,7 +101,8 @@ class ConsumerMembers:
     ) -> None:
         """`carry_out`: does what the core of the classic protocol says.
 
-        `timers`: whether deadlines are met by time; else a driver orders it (`meet_deadlines`).
+        `timers`: whether deadlines are met by time, and expressions resolved when that is begun; else a driver orders
+        it (`meet_deadlines`, `resolve_begun`).
         """
         self._log = log
         self._tasks = tasks
@@ -105,6 +119,8 @@ class ConsumerMembers:
         self._lines = ConsumerGroupLines()
         self._expressions = TopicExpressions()
         self._hashes = TopicHashes()
+        self._begun: list[_Begun] = []
+        """What a driver orders to be resolved."""
         self._changed = trio.Event()
         """Set and replaced whenever something is committed, or given up."""
 
@@ -119,28 +135,26 @@ class ConsumerMembers:
         assert isinstance(default, int), name
         return default
 
-    def _known(self, may_describe: Callable[[str], bool], now: Moment) -> TopicsOfImage:
+    def known(self, may_describe: Callable[[str], bool], now: Moment) -> TopicsOfImage:
+        """What the core is to know of topics now."""
         return TopicsOfImage(self._metadata.image, self._expressions, self._hashes, may_describe, now.wall_ms)
 
     # --- requests --------------------------------------------------------------------------------------------------
 
     async def heartbeat(
-        self, led: Led[GroupCoordinator], request: ConsumerHeartbeat, may_describe: Callable[[str], bool], pace: Pace
+        self, led: Led[GroupCoordinator], request: ConsumerHeartbeat, may_describe: Callable[[str], bool]
     ) -> HeartbeatResponse:
         """The core's response to a heartbeat, once it is in the log. `may_describe`: which topics its sender may know.
 
         Errors: those of `Migration.heartbeat`, and of the append: COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR.
         """
-        if expressions := self._expressions_of(led, request):
-            await self._expressions.learn(expressions, self._metadata.image.topics, pace)
-            if not led.is_led:
-                return HeartbeatResponse(ErrorCode.not_coordinator)
         now, session_ms = self._now(), self.setting(request.group, SESSION_TIMEOUT)
-        known = self._known(may_describe, now)
+        known = self.known(may_describe, now)
         made = led.state.migration.heartbeat(request, known, session_ms, now)
         self._set_alarm(led)
         if isinstance(made, HeartbeatResponse):
             return made
+        self._begin(led, made.write.resolution, may_describe)
         error = await self._decide(led, made)
         if error is not ErrorCode.none:
             return HeartbeatResponse(error)
@@ -168,25 +182,21 @@ class ConsumerMembers:
     # --- members of the classic protocol -----------------------------------------------------------------------------
 
     async def join(
-        self, led: Led[GroupCoordinator], request: JoinGroup, may_describe: Callable[[str], bool], pace: Pace
+        self, led: Led[GroupCoordinator], request: JoinGroup, may_describe: Callable[[str], bool]
     ) -> JoinResponse | None:
         """The response to a JoinGroup in a consumer group; None if it has no members by now, or is a classic one.
 
         Errors: those of `Migration.join`, and of the append.
         """
-        group = led.state.migration.mixed_group(request.group)
-        if group is not None and group.expressions:
-            await self._expressions.learn(sorted(group.expressions), self._metadata.image.topics, pace)
-        if not led.is_led:
-            return JoinResponse(ErrorCode.not_coordinator, request.member_id)
         if led.state.migration.mixed_group(request.group) is None:
             return None
         now = self._now()
-        known = self._known(may_describe, now)
+        known = self.known(may_describe, now)
         made = led.state.migration.join(request, known, now)
         self._set_alarm(led)
         if isinstance(made, JoinResponse):
             return made
+        self._begin(led, made.write.resolution, may_describe)
         error = await self._decide(led, made)
         if error is not ErrorCode.none:
             return JoinResponse(error, request.member_id)
@@ -216,16 +226,38 @@ class ConsumerMembers:
         error = await self._decide(led, decision)
         return left._replace(error=error)
 
-    # --- what the core has decided -----------------------------------------------------------------------------------
+    # --- regular expressions -----------------------------------------------------------------------------------------
 
-    def _expressions_of(self, led: Led[GroupCoordinator], request: ConsumerHeartbeat) -> list[str]:
-        """Those that the core is to hold against topics, in an order that is the same in every run."""
-        core, own = led.state.consumers, {request.expression} if request.expression else set()
-        if (group := core.get(request.group)) is None:
-            return [*own]
-        if core.has_looked(request.group, self._metadata.image.offset):
-            return [*own - group.resolved.keys()]
-        return sorted(group.expressions | own)
+    def _begin(
+        self, led: Led[GroupCoordinator], resolution: Resolution | None, may_describe: Callable[[str], bool]
+    ) -> None:
+        if resolution is None:
+            return
+        begun = _Begun(led, resolution, may_describe)
+        if self._timers:
+            self._tasks.start_soon(self._resolve, begun)
+        else:
+            self._begun.append(begun)
+
+    async def _resolve(self, begun: _Begun) -> None:
+        """Hold expressions against the topics, and have in the log what they match."""
+        led, pace = begun.led, Pace(until_running=self._clock.until_running)
+        await self._expressions.learn(begun.resolution.expressions, self._metadata.image.topics, pace)
+        if not led.is_led:
+            return
+        now = self._now()
+        known = self.known(begun.may_describe, now)
+        write = led.state.consumers.end_resolution(begun.resolution, known)
+        if write is not None and write.records:
+            self.queue(led, write)
+
+    async def resolve_begun(self) -> None:
+        """Resolve what was begun, as a driver orders it."""
+        begun, self._begun = self._begun, []
+        for one in begun:
+            await self._resolve(one)
+
+    # --- what the core has decided -----------------------------------------------------------------------------------
 
     def queue(self, led: Led[GroupCoordinator], write: ConsumerWrite, *, is_expiry: bool = False) -> _Queued:
         """The write is in line; nothing is awaited."""

@@ -203,7 +203,11 @@ class Groups:
             config.group_max_session_timeout_ms,
         )
         retention_ms = config.offsets_retention_minutes * 60_000
-        consumer = ConsumerLimits(config.group_consumer_max_size, config.group_consumer_assignors)
+        consumer = ConsumerLimits(
+            config.group_consumer_max_size,
+            config.group_consumer_assignors,
+            config.group_consumer_regex_refresh_interval_ms,
+        )
         policy = Policy(config.group_consumer_migration_policy.lower())
         core = GroupCoordinator(Limits(config.offset_metadata_max_bytes, retention_ms, classic, consumer, policy))
         if self._tracer.trace is not None and self._tracer.trace.of_groups:

@@ -87,6 +87,10 @@ class TopicExpressions:
             with suppress(PatternError):  # its member is told
                 await self._of(expression).learn(names, pace)
 
+    def check(self, expression: str) -> None:
+        """Raises PatternError for what is no expression."""
+        self._of(expression)
+
     def matching(self, expression: str, names: Mapping[str, object]) -> frozenset[str]:
         """The names that an expression matches as a whole. Raises PatternError."""
         return self._of(expression).matching(names)
@@ -148,10 +152,22 @@ class TopicsOfImage:
     def version(self) -> int:
         return self.image.offset
 
+    @property
+    def newest(self) -> int:
+        return self.image.newest_topic
+
     def topic_hash(self, name: str) -> int:
         """Of a topic that there is."""
         return self.hashes.of(name, self.image)
 
+    def check(self, expression: str) -> None:
+        """Raises PatternError for what is no expression."""
+        self.expressions.check(expression)
+
     def matching(self, expression: str) -> frozenset[str]:
-        """Without what the member may not describe. Raises PatternError."""
-        return frozenset(filter(self.may_describe, self.expressions.matching(expression, self.image.topics)))
+        """Without what the member may not describe. What is no expression matches nothing."""
+        try:
+            found = self.expressions.matching(expression, self.image.topics)
+        except PatternError:
+            return frozenset()
+        return frozenset(filter(self.may_describe, found))

@@ -75,6 +75,13 @@ class CoordinatorSettings(SecuritySettings):
         rule=_assignors,
     )
 
+    group_consumer_regex_refresh_interval_ms: int = whole(
+        600_000,
+        least=10_000,
+        doc="How long what a consumer group's regular expressions of topics match holds at most: rights may have "
+        "changed. New topics are looked for every ten seconds.",
+    )
+
     group_consumer_migration_policy: str = text(
         "bidirectional",
         "Which way a group with members goes over to the other protocol, member by member: bidirectional, upgrade "

@@ -127,12 +127,23 @@ class ReceiveHeartbeat(OfConsumerGroup):
     is_written: bool
     topics: tuple[TopicSeen, ...]
     """Those that the group may be about, as they are."""
-    matches: tuple[tuple[str, tuple[str, ...]], ...]
-    """Regular expression -> the topics that it matches now."""
+    resolves: tuple[str, ...] | None
+    """The regular expressions whose resolution is begun; None if none is."""
 
 
 class ReceiveLeave(ReceiveHeartbeat):
     """One that says that its member leaves, for good or to come back."""
+
+
+class EndResolution(OfConsumerGroup):
+    """Regular expressions were held against topics."""
+
+    expressions: tuple[str, ...]
+    is_written: bool
+    topics: tuple[TopicSeen, ...]
+    """Those that the group may be about, as they are."""
+    matches: tuple[tuple[str, tuple[str, ...]], ...]
+    """Regular expression -> the topics that it matches now."""
 
 
 class RespondToHeartbeat(OfConsumerGroup):

@@ -21,7 +21,7 @@ from tidegauge.impl.coordinators.groups.consumer.coordinator import (
     Told,
     WentOver,
 )
-from tidegauge.impl.coordinators.groups.consumer.rules import ConsumerRules
+from tidegauge.impl.coordinators.groups.consumer.rules import PAUSE_MS, ConsumerRules
 from tidegauge.impl.coordinators.groups.consumer.state import (
     ClassicSide,
     ConsumerGroup,
@@ -339,21 +339,87 @@ def test_a_coordinator_that_has_resigned_knows_nothing() -> None:
 # --- topics ----------------------------------------------------------------------------------------------------------
 
 
-def test_an_expression_is_held_against_the_topics_when_they_have_changed_and_not_before() -> None:
-    """What it matches is written when it is another set, with the version that it was held against."""
+OTHERS: Final = Known({"orders": Topic(ID, 2), "others": Topic(ID[:-1] + "2", 1)}, version=3, newest=2, time_ms=5)
+BY_EXPRESSION: Final[dict[str, Any]] = {"expression": "o.*", "topics": ()}
+
+
+def resolved(core: ConsumerGroups, known: Known, write: ConsumerWrite | HeartbeatResponse) -> ConsumerWrite | None:
+    """What is written of what a heartbeat has begun."""
+    assert isinstance(write, ConsumerWrite)
+    assert write.resolution is not None, "nothing is begun"
+    return core.end_resolution(write.resolution, known)
+
+
+def test_what_an_expression_matches_comes_after_the_heartbeat_that_brings_it() -> None:
     core = ConsumerGroups()
-    beat(core, asked(expression="o.*", topics=()))
-    assert core.groups[GROUP].resolved == {"o.*": Resolved(frozenset({"orders"}), 1, 0)}
-    same = Known({"orders": Topic(ID, 2), "others": Topic(ID[:-1] + "2", 1)}, version=1, time_ms=5)
-    core.heartbeat(asked("a", 2, topics=()), same, SESSION_MS, 0)
-    assert core.groups[GROUP].resolved["o.*"].topics == {"orders"}
-    grown = Known({"orders": Topic(ID, 3)}, version=2, time_ms=5)
-    core.heartbeat(asked("a", 2, topics=()), grown, SESSION_MS, 0)
-    assert core.groups[GROUP].resolved["o.*"] == Resolved(frozenset({"orders"}), 1, 0)
-    assert core.groups[GROUP].epoch == 3, "a topic has grown"
-    later = attrs.evolve(same, version=3)
-    core.heartbeat(asked("a", 3, topics=()), later, SESSION_MS, 0)
-    assert core.groups[GROUP].resolved["o.*"] == Resolved(frozenset({"orders", "others"}), 3, 5)
+    begun = core.heartbeat(asked(**BY_EXPRESSION), KNOWN, SESSION_MS, 0)
+    assert isinstance(begun, ConsumerWrite)
+    assert (begun.response.epoch, begun.response.assignment) == (1, frozenset())
+    assert core.groups[GROUP].resolved == {}
+    assert resolved(core, OTHERS, begun) is not None
+    assert core.groups[GROUP].resolved == {"o.*": Resolved(frozenset({"orders", "others"}), 3, 5)}
+    assert (core.groups[GROUP].epoch, core.groups[GROUP].target_epoch) == (2, 1)
+    told = core.heartbeat(asked("a", 1, **BY_EXPRESSION), OTHERS, SESSION_MS, 0)
+    assert isinstance(told, ConsumerWrite)
+    assert (told.response.epoch, len(told.response.assignment or ())) == (2, 3)
+    assert told.resolution is None, "it is resolved"
+
+
+@pytest.mark.parametrize(
+    ("known", "is_begun"),
+    [
+        (Known(OTHERS.topics, 9, 9, PAUSE_MS), False),
+        (Known(OTHERS.topics, 9, 1, PAUSE_MS + 1), False),
+        (Known(OTHERS.topics, 9, 2, PAUSE_MS + 1), True),
+        (Known(OTHERS.topics, 1, 1, 50_000), False),
+        (Known(OTHERS.topics, 1, 1, 50_001), True),
+        (Known(OTHERS.topics, 9, 9, -1), True),
+    ],
+    ids=["too soon", "nothing is new", "a topic is new", "not yet due", "due", "a clock that was set back"],
+)
+def test_when_expressions_are_resolved_again(known: Known, is_begun: bool) -> None:
+    core = ConsumerGroups(ConsumerLimits(refresh_ms=50_000))
+    resolved(core, KNOWN, core.heartbeat(asked(**BY_EXPRESSION), KNOWN, SESSION_MS, 0))
+    again = core.heartbeat(asked("a", 1, **BY_EXPRESSION), known, SESSION_MS, 0)
+    assert isinstance(again, ConsumerWrite)
+    assert (again.resolution is not None) is is_begun
+
+
+def test_expressions_are_resolved_together_and_one_that_comes_meanwhile_after_them() -> None:
+    core = ConsumerGroups()
+    first = core.heartbeat(asked(**BY_EXPRESSION), KNOWN, SESSION_MS, 0)
+    second = core.heartbeat(asked("b", expression="x", topics=()), KNOWN, SESSION_MS, 0)
+    assert isinstance(second, ConsumerWrite)
+    assert second.resolution is None, "one is being resolved"
+    resolved(core, KNOWN, first)
+    assert set(core.groups[GROUP].resolved) == {"o.*"}
+    later = attrs.evolve(KNOWN, time_ms=PAUSE_MS + 1)
+    third = core.heartbeat(asked("a", 1, **BY_EXPRESSION), later, SESSION_MS, 0)
+    assert isinstance(third, ConsumerWrite)
+    assert third.resolution is not None
+    assert third.resolution.expressions == ("o.*", "x")
+    resolved(core, later, third)
+    assert core.groups[GROUP].resolved["x"] == Resolved(frozenset(), 1, PAUSE_MS + 1)
+    assert core.groups[GROUP].epoch == 2, "an expression that matches nothing begins no epoch"
+
+
+def test_nothing_is_kept_of_what_only_a_member_that_leaves_has_matched() -> None:
+    """The other member's expression is not resolved yet: there are as many as before."""
+    core = ConsumerGroups()
+    resolved(core, KNOWN, core.heartbeat(asked(**BY_EXPRESSION), KNOWN, SESSION_MS, 0))
+    core.heartbeat(asked("b", expression="x", topics=()), KNOWN, SESSION_MS, 0)
+    core.remove(core.groups[GROUP], "a")
+    assert (core.groups[GROUP].expressions, core.groups[GROUP].resolved) == ({"x"}, {})
+
+
+def test_what_was_begun_in_a_group_that_is_gone_is_of_no_effect() -> None:
+    core = ConsumerGroups()
+    begun = core.heartbeat(asked(**BY_EXPRESSION), KNOWN, SESSION_MS, 0)
+    core.forget(GROUP)
+    assert resolved(core, KNOWN, begun) is None
+    core.heartbeat(asked(**BY_EXPRESSION), KNOWN, SESSION_MS, 0)
+    assert resolved(core, KNOWN, begun) is None, "the group has begun again"
+    assert core.groups[GROUP].resolved == {}
 
 
 def test_what_is_no_expression_is_refused_and_nothing_is_changed() -> None:

@@ -6,20 +6,23 @@ own, which is no coordinator.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from types import MappingProxyType
 
 from trio.testing import wait_all_tasks_blocked
 
 from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.impl.coordinators.groups.classic.messages import Moment
 from tidegauge.impl.coordinators.groups.consumer.coordinator import ConsumerDeadline, ConsumerTimer
 from tidegauge.impl.coordinators.groups.coordinator import GroupCoordinator
 from tidegauge.impl.metadata.topic_names import CONSUMER_OFFSETS
+from tidegauge.impl.server.broker.topic_expressions import TopicsOfImage
 from tidegauge.impl.server.broker_server import Broker
 from tidegauge.model_tests.harness.cluster.group_brokers import LONG_AGO, GroupBrokers, Met, OneDeadline
 from tidegauge.model_tests.harness.cores.consumer_abstraction import (
     GROUP,
+    REFRESH_MS,
     ConsumerRoles,
     Numbers,
     partitions_in,
@@ -43,6 +46,9 @@ class ConsumerBrokers(GroupBrokers):
         self.machine = machine
         self.consumer_roles = roles
         self.numbers = numbers
+        self.later_ms = 0
+        """How much later it is for coordinators than on the clusters' clock."""
+        settings = {**settings, "group.consumer.regex.refresh.interval.ms": str(REFRESH_MS)}
         super().__init__(machine, roles, settings)  # type: ignore[arg-type]
 
     async def _prepare(self, cluster: Cluster) -> None:
@@ -55,23 +61,29 @@ class ConsumerBrokers(GroupBrokers):
         await wait_all_tasks_blocked()
 
     def _drive(self, broker: Broker) -> None:
-        """From now on this coordinator loads when it is told to; its rules are the roles'."""
-        groups, made = broker.groups, broker.groups.new_state
+        """From now on this coordinator loads when it is told to; its rules are the roles', and its time is later."""
+        groups, made, known = broker.groups, broker.groups.new_state, broker.groups.consumers.known
 
         def new_state(index: int, leader_epoch: int) -> GroupCoordinator:
             state = made(index, leader_epoch)
             state.consumers.rules = with_target_of(self.machine, self.consumer_roles.rules, self.numbers)
             return state
 
+        def known_later(may_describe: Callable[[str], bool], now: Moment) -> TopicsOfImage:
+            return known(may_describe, now._replace(wall_ms=now.wall_ms + self.later_ms))
+
         self._load_when_told(groups.log)
         groups.new_state = new_state  # type: ignore[method-assign]
+        groups.consumers.known = known_later  # type: ignore[method-assign]
 
     # --- topics ------------------------------------------------------------------------------------------------------
 
     async def _create(self, cluster: Cluster, topic: int, partitions: int) -> None:
         name, count = topic_name(topic), partitions_in(self.machine, topic, partitions)
         await cluster.create_topic(name, assignments=[[len(self.coordinators)]] * count)
-        self.numbers.ids[topic] = cluster.controller.controller.image.topics[name].topic_id
+        image = cluster.controller.controller.image
+        self.numbers.ids[topic] = image.topics[name].topic_id
+        self.numbers.created_at.append(image.offset)
 
     async def create_topic(self, before: State) -> None:
         await self._create(self.cluster, before.created, before.partitions)
@@ -110,6 +122,20 @@ class ConsumerBrokers(GroupBrokers):
         with suppress(Met):
             await groups.consumers.meet_deadlines(OneDeadline())
         await wait_all_tasks_blocked()
+
+    async def end_resolution(self) -> None:
+        """The expressions that a heartbeat has begun are resolved."""
+        await self.coordinator.groups.consumers.resolve_begun()
+        await wait_all_tasks_blocked()
+
+    def let_pass(self, milliseconds: int) -> None:
+        """It is so much later."""
+        self.later_ms += milliseconds
+
+    @property
+    def now_ms(self) -> int:
+        """The time, as coordinators have it."""
+        return self.coordinator.groups.now_ms + self.later_ms
 
     @property
     def end(self) -> int:

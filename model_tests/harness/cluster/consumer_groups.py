@@ -21,6 +21,7 @@ from kio.schema.errors import ErrorCode
 from trio.testing import wait_all_tasks_blocked
 
 from tidegauge.impl.coordinators.groups.consumer.coordinator import ConsumerTimer
+from tidegauge.impl.coordinators.groups.consumer.rules import PAUSE_MS
 from tidegauge.impl.coordinators.groups.coordinator import GroupCoordinator, Limits
 from tidegauge.impl.ports.network import Address
 from tidegauge.model_tests.harness.cluster import consumer_requests as wire
@@ -29,10 +30,12 @@ from tidegauge.model_tests.harness.cluster.operator_requests import ask_at
 from tidegauge.model_tests.harness.cores.consumer_abstraction import (
     CORRECT_CONSUMERS,
     GROUP,
+    REFRESH_MS,
     ConsumerRoles,
     Numbers,
     abstract_group,
     abstract_offsets,
+    abstract_resolving,
     check_error,
     check_told,
     error_as_specified,
@@ -135,15 +138,17 @@ class ConsumerCluster:
 
     async def _abstraction(self, expected: State) -> State:
         self.take_in(len(expected.appended))
+        self.numbers.now_ms = self.brokers.now_ms
         reader = GroupCoordinator(Limits())
         committed, _ = self.brokers.entries()
         reader.replay(committed)
         logged = abstract_group(reader.consumers.committed.get(GROUP), self.numbers, expected.log.group)
         offsets = abstract_offsets(committed, self.machine, (spec.Offset(),) * self.machine.most_partitions)
-        core, group = self.brokers.core, None
+        core, group, resolving = self.brokers.core, None, None
         if core is not None:
             group = abstract_group(core.consumers.get(GROUP), self.numbers, expected.group or spec.Group())
-        return evolve(expected, group=group, log=spec.Log(logged, offsets))
+            resolving = abstract_resolving(self.machine, core.consumers)
+        return evolve(expected, group=group, resolving=resolving, log=spec.Log(logged, offsets))
 
     def take_in(self, count: int) -> None:
         """What was appended by the last action; the specification has so many batches that are not committed."""
@@ -193,6 +198,18 @@ async def expire(cluster: ConsumerCluster, action: timing.MemberTimeout, before:
     await cluster.brokers.meet_member(timer, member_name(action.member_id))
 
 
+async def end_resolution(cluster: ConsumerCluster, action: timing.EndResolution, before: State) -> None:
+    await cluster.brokers.end_resolution()
+
+
+async def end_pause(cluster: ConsumerCluster, action: timing.EndPause, before: State) -> None:
+    cluster.brokers.let_pass(PAUSE_MS + 1)
+
+
+async def become_due(cluster: ConsumerCluster, action: timing.BecomeDue, before: State) -> None:
+    cluster.brokers.let_pass(REFRESH_MS + 1)
+
+
 async def commit_record(cluster: ConsumerCluster, action: timing.CommitRecord, before: State) -> None:
     first, entry = cluster.appended.pop(0), before.appended[0]
     if first.end is not None:
@@ -237,6 +254,9 @@ STEPS: Final = Steps[ConsumerCluster, [State], Awaitable[None]](
     on(requests.LoseResponse, send),
     on(timing.ExpireSession, expire),
     on(timing.ExpireRebalance, expire),
+    on(timing.EndResolution, end_resolution),
+    on(timing.EndPause, end_pause),
+    on(timing.BecomeDue, become_due),
     on(timing.CommitRecord, commit_record),
     on(timing.FailOver, fail_over),
     on(timing.Load, load),

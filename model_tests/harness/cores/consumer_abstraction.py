@@ -13,7 +13,8 @@ import attrs
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.coordinators.groups.consumer.assignors import Target
-from tidegauge.impl.coordinators.groups.consumer.rules import ConsumerRules
+from tidegauge.impl.coordinators.groups.consumer.coordinator import ConsumerGroups
+from tidegauge.impl.coordinators.groups.consumer.rules import PAUSE_MS, ConsumerRules
 from tidegauge.impl.coordinators.groups.consumer.state import ConsumerGroup, ConsumerMember, Held, Place, Topics
 from tidegauge.impl.coordinators.groups.log_entries import LogEntry, OffsetWritten
 from tidegauge.model_tests.harness.cores.assignor_targets import check_assignors
@@ -22,6 +23,8 @@ from tidegauge.spec.groups.consumer.machine import ConsumerGroups as Machine
 from tidegauge.spec.kernel.evolving import evolve
 
 GROUP: Final = "group"
+REFRESH_MS: Final = 2_000_000_000
+"""`group.consumer.regex.refresh.interval.ms`: longer than all pauses of a walk."""
 
 
 @attrs.frozen
@@ -71,6 +74,20 @@ class Numbers:
     machine: Machine
     ids: dict[int, str] = attrs.field(factory=dict)
     """Of topics, by number."""
+    now_ms: int = 0
+    created_at: list[int] = attrs.field(factory=list)
+    """Of each topic that there has been, the version of the topics in which it came."""
+
+    def created(self, version: int) -> int:
+        """How many topics there had been in a version."""
+        return sum(one <= version for one in self.created_at)
+
+    def age(self, group: ConsumerGroup) -> spec.Age:
+        """How long ago expressions were resolved."""
+        if not group.resolved:
+            return spec.Age.DUE
+        passed_ms = self.now_ms - max(one.time_ms for one in group.resolved.values())
+        return spec.Age((passed_ms > PAUSE_MS) + (passed_ms > REFRESH_MS))
 
     def place(self, partition: int) -> Place:
         return self.ids[partition % self.machine.topics], partition // self.machine.topics
@@ -137,7 +154,17 @@ def abstract_group(group: ConsumerGroup | None, numbers: Numbers, expected: spec
         known=expected.known,
         racks=expected.racks,
         resolved=tuple(sorted(resolved)),
+        resolved_of=numbers.created(max((one.version for one in group.resolved.values()), default=-1)),
+        resolved_age=numbers.age(group),
     )
+
+
+def abstract_resolving(machine: Machine, core: ConsumerGroups) -> tuple[int, ...] | None:
+    """The expressions that are being resolved."""
+    if (resolution := core.resolving.get(GROUP)) is None:
+        return None
+    numbers = {expression_of(machine, number): number for number in range(len(machine.matches))}
+    return tuple(sorted(numbers[one] for one in resolution.expressions))
 
 
 def abstract_member(member: ConsumerMember, numbers: Numbers, expressions: Mapping[str, int]) -> spec.Member:

@@ -20,12 +20,15 @@ from tidegauge.impl.coordinators.groups.classic.messages import Moment
 from tidegauge.impl.coordinators.groups.consumer.coordinator import (
     Beat,
     ConsumerDeadline,
+    ConsumerLimits,
     ConsumerTimer,
     ConsumerWrite,
     Decided,
+    Ended,
     Landed,
     Loaded,
 )
+from tidegauge.impl.coordinators.groups.consumer.rules import PAUSE_MS
 from tidegauge.impl.coordinators.groups.consumer.state import ConsumerHeartbeat, HeartbeatResponse, Topic
 from tidegauge.impl.coordinators.groups.coordinator import GroupCoordinator, Limits
 from tidegauge.impl.coordinators.groups.log_entries import LogEntry, log_entries
@@ -36,10 +39,12 @@ from tidegauge.impl.records.payload import Record, build_batch, decode_records
 from tidegauge.model_tests.harness.cores.consumer_abstraction import (
     CORRECT_CONSUMERS,
     GROUP,
+    REFRESH_MS,
     ConsumerRoles,
     Numbers,
     abstract_group,
     abstract_offsets,
+    abstract_resolving,
     check_error,
     check_told,
     error_as_specified,
@@ -69,6 +74,8 @@ CLASSIC_SESSION_MS: Final = 10_000
 REBALANCE_MS: Final = 500
 NOW_MS: Final = 1_000_000
 OFTEN: Final = 1_000
+TOPIC_VERSION: Final = 1_000_000
+"""What the version of topics grows by with each one that comes; it grows by less with all else."""
 TOPIC_IDS: Final = tuple(f"00000000-0000-0000-0000-00000000000{number}" for number in range(3))
 
 
@@ -90,6 +97,7 @@ def large_consumers(rng: Random) -> Machine:
         expressions=rng.choice(((), (0,), (0, NONE, 1) if topics > 1 else (0, NONE)))[:count],
         commits=commits,
         bounds=Bounds(bounds),
+        named=rng.choice(((), (0,))),
     )
 
 
@@ -99,7 +107,9 @@ class ConsumerCores:
     def __init__(self, machine: Machine, roles: ConsumerRoles = CORRECT_CONSUMERS) -> None:
         self.machine = machine
         self.roles = roles
-        self.numbers = Numbers(machine, dict(enumerate(TOPIC_IDS[: machine.topics])))
+        ids = dict(enumerate(TOPIC_IDS[: machine.topics]))
+        created_at = [max(0, topic + 1 - machine.first_topics) for topic in range(machine.topics)]
+        self.numbers = Numbers(machine, ids, NOW_MS, [one * TOPIC_VERSION for one in created_at])
         self.log: list[GroupRecord] = []
         """What is committed."""
         self.appended: list[ConsumerWrite | Ruling | None] = []
@@ -120,7 +130,7 @@ class ConsumerCores:
 
     def started(self, records: list[GroupRecord]) -> GroupCoordinator:
         """A coordinator that has read these records."""
-        coordinator = GroupCoordinator(Limits())
+        coordinator = GroupCoordinator(Limits(consumer=ConsumerLimits(refresh_ms=REFRESH_MS)))
         coordinator.consumers.rules = with_target_of(self.machine, self.roles.rules, self.numbers)
         coordinator.consumers.watching = lambda group, decided: self.decided.append(decided)
         coordinator.replay(entries(records))
@@ -153,9 +163,10 @@ class ConsumerCores:
         """The topics that there are."""
         there = [topic for topic in range(self.machine.topics) if self.machine.has_topic(state, topic)]
         sizes = {topic: partitions_in(self.machine, topic, state.partitions) for topic in there}
-        version = len(state.deleted) + state.created * 100 + state.partitions * 10_000 + state.racks * 1_000_000
+        newest = (state.created - self.machine.first_topics) * TOPIC_VERSION
+        version = newest + len(state.deleted) + state.partitions * 100 + state.racks * 10_000
         topics = {topic_name(one): Topic(TOPIC_IDS[one], sizes[one]) for one in there}
-        return Known(topics, version, rack=str(state.racks))
+        return Known(topics, version, newest, self.numbers.now_ms, rack=str(state.racks))
 
     def beat(self, request: spec.HeartbeatRequest, state: State) -> ConsumerWrite | HeartbeatResponse:
         says = request.full or request.epoch == spec.JOINING_EPOCH
@@ -259,6 +270,26 @@ class ConsumerCores:
         assert write is not None, "nothing is due"
         self.append(write)
 
+    def end_resolution(self, action: timing.EndResolution, before: State) -> None:
+        """The expressions are those of a heartbeat; what fails is asked for again here, and else by a heartbeat."""
+        resolution = self.core.consumers.resolving[GROUP]
+
+        def ask() -> ConsumerWrite:
+            self.core.consumers.resolving[GROUP] = resolution
+            write = self.core.consumers.end_resolution(resolution, self.known(before))
+            assert write is not None, "the group has members, or had"
+            return write
+
+        write = self.retried(Ended, ask, before)
+        if write.records:
+            self.append(write)
+
+    def end_pause(self, action: timing.EndPause, before: State) -> None:
+        self.numbers.now_ms += PAUSE_MS + 1
+
+    def become_due(self, action: timing.BecomeDue, before: State) -> None:
+        self.numbers.now_ms += REFRESH_MS + 1
+
     def commit_first(self) -> None:
         """The first batch that is not committed is now."""
         first, place = self.appended.pop(0), len(self.log)
@@ -282,6 +313,7 @@ class ConsumerCores:
         consumers.unload()
         left = (consumers.groups, consumers.committed, consumers.next_deadline(), consumers.has_looked(GROUP, 0))
         assert left == ({}, {}, None, False), f"a coordinator that has resigned knows {left}"
+        assert not consumers.resolving, "a coordinator that has resigned resolves expressions"
         self.coordinator = None
         self.fail_overs += 1
 
@@ -373,11 +405,12 @@ class ConsumerCores:
         self.reader.replay(new)
         self.offsets = abstract_offsets(new, self.machine, self.offsets)
         committed = abstract_group(self.reader.consumers.committed.get(GROUP), self.numbers, expected.log.group)
-        group = None
+        group, resolving = None, None
         if self.coordinator is not None:
             known = expected.group or spec.Group()
             group = abstract_group(self.coordinator.consumers.get(GROUP), self.numbers, known)
-        return evolve(expected, group=group, log=spec.Log(committed, self.offsets))
+            resolving = abstract_resolving(self.machine, self.coordinator.consumers)
+        return evolve(expected, group=group, resolving=resolving, log=spec.Log(committed, self.offsets))
 
 
 def error_of(ruling: Ruling) -> ErrorCode:
@@ -405,6 +438,9 @@ STEPS: Final = Steps[ConsumerCores, [State], None](
     on(requests.ReceiveCommit, ConsumerCores.receive_commit),
     on(timing.ExpireSession, ConsumerCores.expire),
     on(timing.ExpireRebalance, ConsumerCores.expire),
+    on(timing.EndResolution, ConsumerCores.end_resolution),
+    on(timing.EndPause, ConsumerCores.end_pause),
+    on(timing.BecomeDue, ConsumerCores.become_due),
     on(timing.CommitRecord, ConsumerCores.commit_record),
     on(timing.FailOver, ConsumerCores.fail_over),
     on(timing.Load, ConsumerCores.load),
@@ -422,6 +458,7 @@ CONSUMER_WALKS: Final = WalkPlan(
             processes.ChangeRacks,
             processes.CreateTopic,
             processes.DeleteTopic,
+            timing.BecomeDue,
             requests.LoseResponse,
             requests.DelayHeartbeat,
             requests.DelayCommit,

@@ -15,6 +15,7 @@ class Known:
 
     topics: Topics
     version: int = 1
+    newest: int = 1
     time_ms: int = 0
     hidden: frozenset[str] = frozenset()
     rack: str = ""
@@ -23,6 +24,9 @@ class Known:
     def topic_hash(self, name: str) -> int:
         topic = self.topics[name]
         return topic_hash(name, topic.topic_id, [racks_bytes([self.rack] * bool(self.rack))] * topic.partitions)
+
+    def check(self, expression: str) -> None:
+        NamePattern(expression)
 
     def matching(self, expression: str) -> frozenset[str]:
         pattern = NamePattern(expression)

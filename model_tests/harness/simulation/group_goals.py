@@ -40,6 +40,7 @@ DECISIONS: Final[Mapping[str, tuple[type[Decision], ...]]] = {
         consumer_groups.LoadGroup,
         consumer_groups.ReceiveHeartbeat,
         consumer_groups.ReceiveLeave,
+        consumer_groups.EndResolution,
         consumer_groups.RespondToHeartbeat,
         consumer_groups.ReceiveCommit,
         consumer_groups.ExpireSession,

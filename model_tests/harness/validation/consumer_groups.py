@@ -10,7 +10,7 @@ whose commit is taken are the specification's.
 
 What coordinators call by texts has numbers there (`consumer_names`). Of two fair targets either may be made: the
 machine's is what the coordinator has made, and has to cover each partition once. Topics, what expressions match, and
-the racks of replicas are what the coordinator says of the metadata when a heartbeat comes.
+the racks of replicas are what the coordinator says of the metadata when a heartbeat comes, or expressions are resolved.
 
 The log is the truth. A coordinator that loads a group knows it as it was committed last, or as it was written later.
 What may not be lost is what was committed before; and nobody is told of what is not.
@@ -72,6 +72,8 @@ class Known:
     group: spec.Group = attrs.field(factory=spec.Group)
     written: list[Written] = attrs.field(factory=list)
     committed_revision: int = 0
+    resolving: tuple[str, ...] | None = None
+    """The regular expressions that it resolves."""
 
 
 @attrs.define
@@ -228,6 +230,7 @@ class ConsumerCoordinators:
         found = names.group(decision.after, after)
         if found != after:
             raise Wrong(_difference(names, after, found))
+        known.resolving = resolving_after(known.resolving, names, after, decision)
         if decision.after is not None:
             _check_hash(names, after, decision.after)
             self.check_timers(decision.after)
@@ -248,6 +251,29 @@ class ConsumerCoordinators:
                 raise Wrong(
                     f"the time of {member.member_id} to give back has {'no end' if member.revoking else 'not ended'}"
                 )
+
+
+def resolving_after(
+    before: tuple[str, ...] | None, names: ConsumerNames, after: spec.Group, decision: groups.OfConsumerGroup
+) -> tuple[str, ...] | None:
+    """The expressions that are resolved after a decision; a group that has new ones begins. Raises Wrong."""
+    match decision:
+        case groups.EndResolution(expressions=expressions):
+            if expressions != before:
+                raise Wrong(f"{expressions} are resolved, and begun were {before or 'none'}")
+            return None
+        case groups.ReceiveHeartbeat(resolves=None, error=ErrorCode.none):
+            if before is None and after.expressions and not after.resolved:
+                raise Wrong("nothing is resolved, nor begun")
+        case groups.ReceiveHeartbeat(resolves=tuple() as begun):
+            if before is not None:
+                raise Wrong(f"{begun} are begun, and {before} have not ended")
+            if tuple(sorted(map(names.expression, begun))) != after.expressions:
+                raise Wrong(f"{begun} are begun, and these are not the group's expressions")
+            return begun
+        case groups.DeleteGroup():
+            return None
+    return before
 
 
 def is_mixed(decision: groups.OfConsumerGroup) -> bool:
@@ -282,6 +308,9 @@ class ConsumerStep:
             case groups.ReceiveHeartbeat() as beat:
                 self.is_written = beat.is_written
                 return self.beats(beat)
+            case groups.EndResolution() as end:
+                self.is_written = end.is_written
+                return self._ends(end)
             case groups.ReceiveCommit() as commit:
                 self.is_written = False
                 self._commits(commit)
@@ -327,6 +356,14 @@ class ConsumerStep:
         self.check_told(told, beat)
         self.judge(machine, after)
         return after.loaded
+
+    def _ends(self, end: groups.EndResolution) -> spec.Group:
+        """What expressions match is the group's, and begins an epoch if that is new."""
+        machine = self.names.machine_resolving(end)
+        self.state = evolve(self.state, partitions=self.names.width)
+        after = timing.after_resolution(machine, self.state, tuple(map(self.names.expression, end.expressions)))
+        self.judge(machine, evolve(self.state, group=after))
+        return after
 
     def check_told(self, told: spec.Response, beat: groups.ReceiveHeartbeat) -> None:
         """The member is told what it is in the specification. Raises Wrong."""

@@ -34,6 +34,7 @@ class FollowedTopics:
     rack_numbers: Mapping[int, int]
     matched: Mapping[int, tuple[int, ...]]
     made: Mapping[int, tuple[int, ...]]
+    begins: bool
 
     def has_topic(self, state: spec.State, topic: int) -> bool:
         return topic in self.sizes
@@ -41,9 +42,12 @@ class FollowedTopics:
     def is_there(self, state: spec.State, partition: int) -> bool:
         return partition // self.topics < self.sizes.get(partition % self.topics, 0)
 
-    def resolved(self, group: spec.Group, state: spec.State) -> spec.Group:
-        wanted = sorted({member.expression for member in group.members} - {NONE})
-        return attrs.evolve(group, resolved=tuple((one, self.matched.get(one, ())) for one in wanted))
+    def needs_resolution(self, group: spec.Group, state: spec.State) -> bool:
+        return self.begins
+
+    def resolved(self, group: spec.Group, state: spec.State, expressions: tuple[int, ...]) -> spec.Group:
+        found = {one: self.matched.get(one, ()) for one in expressions if one in group.expressions}
+        return attrs.evolve(group, resolved=tuple(sorted({**dict(group.resolved), **found}.items())))
 
     def racks_of(self, state: spec.State, partitions: Collection[int]) -> int:
         topics = sorted({one % self.topics for one in partitions})
@@ -65,6 +69,8 @@ class FollowedConsumers(FollowedTopics, ConsumerGroups):
     """What each regular expression matches."""
     made: Mapping[int, tuple[int, ...]] = attrs.field(factory=dict, eq=False)
     """The target that the coordinator has made."""
+    begins: bool = attrs.field(default=False, eq=False)
+    """Whether it begins to resolve expressions: what time it is, and which topics are new, it knows."""
 
 
 @attrs.define
@@ -127,20 +133,28 @@ class ConsumerNames:
         """The machine when a heartbeat comes."""
         if beat.error.value == 0 and beat.request.epoch >= spec.JOINING_EPOCH:
             self.members.setdefault(beat.request.member_id, len(self.members))
-        for topic in beat.topics:
-            self.ids[topic.topic_id] = self.topic(topic.name)
-            self.width = max(self.width, topic.partitions * MOST_TOPICS)
-        sizes = {self.topic(one.name): one.partitions for one in beat.topics}
+        machine: Any = self._machine_of(beat.topics, self.instance(beat.request.instance_id))
         target = () if beat.after is None else beat.after.target
-        machine: Any = self.machine(self.instance(beat.request.instance_id))
-        followed: ConsumerGroups = attrs.evolve(
-            machine,
-            sizes=sizes,
-            rack_numbers={self.topic(one.name): one.topic_hash for one in beat.topics},
-            matched={self.expression(one): self.named(found) for one, found in beat.matches},
-            made={self.member(one): self.partitions(has) for one, has in target},
-        )
+        made = {self.member(one): self.partitions(has) for one, has in target}
+        followed: ConsumerGroups = attrs.evolve(machine, made=made, begins=beat.resolves is not None)
         return followed
+
+    def machine_resolving(self, end: groups.EndResolution) -> ConsumerGroups:
+        """The machine when expressions were held against topics."""
+        machine: Any = self._machine_of(end.topics)
+        matched = {self.expression(one): self.named(found) for one, found in end.matches}
+        followed: ConsumerGroups = attrs.evolve(machine, matched=matched)
+        return followed
+
+    def _machine_of(self, topics: Iterable[groups.TopicSeen], instance: int = NONE) -> Any:
+        """The machine with topics as they are."""
+        sizes, racks = dict[int, int](), dict[int, int]()
+        for topic in topics:
+            number = self.ids[topic.topic_id] = self.topic(topic.name)
+            self.width = max(self.width, topic.partitions * MOST_TOPICS)
+            sizes[number], racks[number] = topic.partitions, topic.topic_hash
+        machine: Any = self.machine(instance)
+        return attrs.evolve(machine, sizes=sizes, rack_numbers=racks)
 
     # --- as the specification has it ---------------------------------------------------------------------------------
 
@@ -178,6 +192,8 @@ class ConsumerNames:
             known=expected.known,
             racks=expected.racks,
             resolved=tuple(sorted(resolved)),
+            resolved_of=expected.resolved_of,
+            resolved_age=expected.resolved_age,
         )
 
     def _member(self, seen: groups.MemberSeen) -> spec.Member:

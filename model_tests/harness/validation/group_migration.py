@@ -386,6 +386,7 @@ class MigratingGroup:
                 raise Wrong("the group goes back, and has members of KIP-848")
             known.group = spec.Group()
             return
+        known.resolving = None
         machine, (_, after) = self.names.followed(), here.goes_back
         here.goes_back, here.adopts = None, machine.taken_over(machine.downgraded(after))
         known.group = spec.Group()

@@ -29,6 +29,7 @@ class FollowedMigration(FollowedTopics, GroupMigration):
     rack_numbers: Mapping[int, int] = attrs.field(factory=dict, eq=False)
     matched: Mapping[int, tuple[int, ...]] = attrs.field(factory=dict, eq=False)
     made: Mapping[int, tuple[int, ...]] = attrs.field(factory=dict, eq=False)
+    begins: bool = attrs.field(default=False, eq=False)
 
     def written(self, before: Group, after: Group) -> Entry:
         return ConsumerRules.written(self, before, after)

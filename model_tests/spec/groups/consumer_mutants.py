@@ -14,13 +14,19 @@ import attrs
 
 from tidegauge.spec.groups.consumer.machine import ConsumerGroups
 from tidegauge.spec.groups.consumer.models import CONSUMER_MODELS
-from tidegauge.spec.groups.consumer.state import JOINING_EPOCH, NONE, Error, Group, Member, Phase
+from tidegauge.spec.groups.consumer.state import JOINING_EPOCH, NONE, Age, Error, Group, Member, Phase, State
 from tidegauge.spec.kernel.bounds import Bounds
 
 TWO: Final = ConsumerGroups()
 ZOMBIE: Final = ConsumerGroups(instances=(0, 0), partitions=1, bounds=Bounds(Leave=1))
 AGAIN: Final = ConsumerGroups(commits=2, bounds=Bounds(DelayCommit=1, Leave=1))
 COMMITS: Final = ConsumerGroups(commits=1, bounds=Bounds(DelayCommit=1))
+
+EXPRESSION: Final = CONSUMER_MODELS["consumers-expressions"].machine
+EXPRESSIONS: Final = ConsumerGroups(topics=2, matches=((0, 1),), expressions=(NONE, 0))
+"""A member that names the topics, and one with an expression that matches them."""
+SAME_EXPRESSION: Final = ConsumerGroups(partitions=1, matches=((0,),), expressions=(0, 0))
+TWO_EXPRESSIONS: Final = ConsumerGroups(partitions=1, matches=((0,), (0,)), expressions=(0, 1))
 
 STABLE: Final = "every process that goes on is in the epoch of the group, with its part"
 OWNED: Final = "what somebody wants somebody owns"
@@ -89,6 +95,18 @@ def _given_with_the_rest(machine: Any, right: Wrong, group: Group, member: Membe
     """A member is in the target's epoch already, while it has something to give back."""
     member = right(group, member, epoch, owned)
     return attrs.evolve(member, epoch=group.target_epoch) if member.revoking else member
+
+
+def _resolved_at_once(machine: Any, right: Wrong, group: Group) -> Group:
+    """A heartbeat waits until its expression is resolved."""
+    return attrs.evolve(group, resolved=tuple((one, machine.matches[one]) for one in group.expressions))
+
+
+def _resolved_for_all(machine: Any, right: Wrong, group: Group, state: State, expressions: tuple[int, ...]) -> Group:
+    """An expression that came while others were resolved counts as one that matches nothing."""
+    group = right(group, state, expressions)
+    missing = ((one, ()) for one in group.expressions if one not in dict(group.resolved))
+    return attrs.evolve(group, resolved=tuple(sorted((*group.resolved, *missing))))
 
 
 def _reuses_the_epoch(machine: Any, right: Wrong, group: Group, member_id: int) -> Group:
@@ -170,11 +188,78 @@ MUTANTS: Final = (
         RACKS,
     ),
     RuleMutant(
+        "IgnoresWhatIsResolved", "expression_begins_epoch", lambda m, r, *a: False, SAME_EXPRESSION, "TargetCovers"
+    ),
+    RuleMutant(
+        "BeginsAnEpochForNothing",
+        "expression_begins_epoch",
+        lambda m, r, group, before, after: before.expression != after.expression,
+        EXPRESSION,
+        "UnresolvedBeginsNoEpoch",
+    ),
+    RuleMutant(
+        "IgnoresResolutions", "resolution_begins_epoch", lambda m, r, before, after: False, EXPRESSIONS, "TargetCovers"
+    ),
+    RuleMutant("ResolvesAtOnce", "still_resolved", _resolved_at_once, EXPRESSION, "HeartbeatsResolveNothing"),
+    RuleMutant(
+        "KeepsWhatNobodyHas",
+        "still_resolved",
+        lambda m, r, group: group,
+        _once(EXPRESSION, "Resubscribe"),
+        "ResolvedIsWanted",
+    ),
+    RuleMutant(
         "ResolvesOnce",
-        "resolved",
-        lambda m, r, group, state: group if group.resolved else r(group, state),
-        CONSUMER_MODELS["consumers-expressions"].machine,
+        "needs_resolution",
+        lambda m, r, group, state: not group.resolved and r(group, state),
+        EXPRESSION,
         OWNED,
+    ),
+    RuleMutant(
+        "ResolvesWhenLongAgo",
+        "needs_resolution",
+        lambda m, r, group, state: group.resolved_age is Age.DUE and r(group, state),
+        EXPRESSION,
+        OWNED,
+    ),
+    RuleMutant(
+        "ResolvesNewOnesOnly",
+        "needs_resolution",
+        lambda m, r, group, state: (
+            r(group, state) and (len(group.resolved) < len(group.expressions) or group.resolved_of < state.created)
+        ),
+        CONSUMER_MODELS["consumers-expressions-due"].machine,
+        "WhatIsDueBegins",
+    ),
+    RuleMutant(
+        "ResolvesWithoutPause",
+        "needs_resolution",
+        lambda m, r, group, state: r(attrs.evolve(group, resolved_age=max(Age.PAST, group.resolved_age)), state),
+        EXPRESSION,
+        "ResolutionsAreApart",
+    ),
+    RuleMutant(
+        "ResolvesTwiceAtOnce",
+        "needs_resolution",
+        lambda m, r, group, state: r(group, attrs.evolve(state, resolving=None)),
+        TWO_EXPRESSIONS,
+        "ResolutionsAreApart",
+    ),
+    RuleMutant(
+        "ResolvesForAll",
+        "resolved",
+        _resolved_for_all,
+        TWO_EXPRESSIONS,
+        "ResolvedIsMatched",
+    ),
+    RuleMutant(
+        "MatchesEverything",
+        "resolved",
+        lambda m, r, group, state, expressions: attrs.evolve(
+            r(group, state, expressions), resolved=tuple((one, tuple(range(m.topics))) for one in expressions)
+        ),
+        EXPRESSION,
+        "ResolvedIsMatched",
     ),
     RuleMutant(
         "GivesWhatIsGone",

@@ -45,6 +45,9 @@ def test_walks_of_large_machines_keep_every_invariant() -> None:
         instances=(0, 0, NONE, 1),
         partitions=4,
         topics=2,
+        matches=((0,), (0, 1)),
+        expressions=(NONE, 0, 1),
+        named=(1,),
         commits=3,
         bounds=Bounds(dict.fromkeys(ConsumerGroups().perturbations, 2)),
     )

@@ -25,7 +25,6 @@ NOT_MUTATED: Final[Mapping[str, str]] = {
     "is_there": "a topic that has come and has not gone, and its partitions",
     "racks_of": "where replicas are, as the state says",
     "expression_of": "a constant of the model",
-    "resolution_begins_epoch": "only rights can let an expression match what was there, and there are none here",
     "removal": "that it is written, and what is written is `removed`",
     "written": "the group as it is; one that goes over is written as another one",
     "committing_error": "`commit_error`, of the group as it is now",

@@ -16,6 +16,7 @@ from tidegauge.spec.groups.consumer.state import (
     LEAVING_EPOCH,
     NONE,
     STATIC_LEAVING_EPOCH,
+    Age,
     CommitRequest,
     Entry,
     Error,
@@ -101,12 +102,18 @@ class CoordinatorRules(EnumeratingMachine[State]):
 
         Who joins had no subscription. The group knows no more of its topics than this (KIP-1101).
         """
-        is_new = (before.topics, before.expression) != (after.topics, after.expression)
+        is_new = before.topics != after.topics or self.expression_begins_epoch(group, before, after)
         return is_new or group.known != partitions or group.racks != racks
+
+    def expression_begins_epoch(self, group: Group, before: Member, after: Member) -> bool:
+        """So does an expression that another member has had resolved, or none any more; else its resolution does."""
+        is_known = after.expression == NONE or after.expression in dict(group.resolved)
+        return before.expression != after.expression and is_known
 
     def resolution_begins_epoch(self, before: Group, after: Group) -> bool:
         """So does an expression that matches other topics, though another member may have these already."""
-        return before.resolved != after.resolved
+        had = dict(before.resolved)
+        return any(topics != had.get(one, ()) for one, topics in after.resolved)
 
     def next_epoch(self, group: Group) -> int:
         return group.epoch + 1
@@ -120,7 +127,7 @@ class CoordinatorRules(EnumeratingMachine[State]):
 
         Without members there is nothing to make a target for (KAFKA-20442).
         """
-        group = group.without(member_id)
+        group = self.still_resolved(group.without(member_id))
         epoch = self.next_epoch(group)
         target_epoch = group.target_epoch if group.members else epoch
         return evolve(group, epoch=epoch, target_epoch=target_epoch)
@@ -147,11 +154,32 @@ class CoordinatorRules(EnumeratingMachine[State]):
         """Whether there is such a partition, of a topic that there is."""
         return partition < state.partitions and self.has_topic(state, partition % self.topics)
 
-    def resolved(self, group: Group, state: State) -> Group:
-        """The group with what its members' expressions match now: topics come and go."""
-        wanted = sorted({member.expression for member in group.members} - {NONE})
-        found = [(one, tuple(t for t in self.matches[one] if self.has_topic(state, t))) for one in wanted]
-        return evolve(group, resolved=tuple(found))
+    def still_resolved(self, group: Group) -> Group:
+        """The group without what its members' expressions have not matched: a member is gone, or has another one."""
+        resolved = tuple(one for one in group.resolved if one[0] in group.expressions)
+        if not resolved:
+            return evolve(group, resolved=(), resolved_of=0, resolved_age=Age.DUE)
+        return evolve(group, resolved=resolved)
+
+    def needs_resolution(self, group: Group, state: State) -> bool:
+        """Whether the members' expressions are to be resolved, all of them, when a heartbeat comes.
+
+        One of them is new, or there are topics that have come since, or it was long ago. It is not done twice at once,
+        nor again within ten seconds. A topic that has gone is no reason: it has no partitions any more.
+        """
+        if not group.expressions or state.resolving is not None or group.resolved_age is Age.RECENT:
+            return False
+        is_new = tuple(one for one, _ in group.resolved) != group.expressions
+        return is_new or group.resolved_of < state.created or group.resolved_age is Age.DUE
+
+    def resolved(self, group: Group, state: State, expressions: tuple[int, ...]) -> Group:
+        """The group with what these expressions match now, as far as members have them still."""
+        wanted = [one for one in expressions if one in group.expressions]
+        if not wanted:
+            return group
+        found = {one: tuple(t for t in self.matches[one] if self.has_topic(state, t)) for one in wanted}
+        resolved = tuple(sorted({**dict(group.resolved), **found}.items()))
+        return evolve(group, resolved=resolved, resolved_of=state.created, resolved_age=Age.RECENT)
 
     def partitions_wanted(self, group: Group, state: State) -> tuple[int, ...]:
         """The partitions of the topics that the members want."""

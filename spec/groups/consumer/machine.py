@@ -14,8 +14,11 @@ static member, until its next process begins (-2). The response has the member's
 that is new. If the response is lost, the member is behind by an epoch: that is forgiven as long as it owns nothing that
 it should not. Anyone else of another epoch is fenced: it gives everything up and joins again, under its id.
 
-A member names topics, or has a regular expression of their names, which the coordinator resolves: when the member says
-it, and whenever topics have come or gone. What it has matched is in the log, and begins an epoch if that is new.
+A member names topics, or has a regular expression of their names, which the coordinator resolves in a task of its own:
+the response to the heartbeat that brings it is about topics that members name. When the task has ended, what the
+expression has matched is in the log, and begins an epoch if that is new; the member is told with a heartbeat after it.
+All expressions of a group are resolved together: when one is new, when topics have come, and every ten minutes; not
+twice at once, nor within ten seconds. A coordinator that fails meanwhile has a successor that begins again.
 
 A commit is taken from the member that has the partition: in its epoch, or in one that is over if the member had the
 partition in it and was not yet told of the next (KIP-1251).
@@ -83,6 +86,9 @@ class ConsumerGroups(ConsumerRules):
         requests.DelayCommit,
         timing.ExpireSession,
         timing.ExpireRebalance,
+        timing.EndResolution,
+        timing.EndPause,
+        timing.BecomeDue,
         timing.CommitRecord,
         timing.FailOver,
         timing.Load,

@@ -48,6 +48,23 @@ _ALL = (
         "a regular expression of topics, one of which comes, and one of which goes",
     ),
     Model(
+        "consumers-expressions-due",
+        ConsumerGroups(
+            topics=2,
+            matches=((0, 1),),
+            expressions=(0,),
+            processes=1,
+            partitions=1,
+            bounds=Bounds(BecomeDue=1, DeleteTopic=1, FailOver=1),
+        ),
+        "an expression that is resolved again because it is long ago, and a coordinator that takes over meanwhile",
+    ),
+    Model(
+        "consumers-expressions-named",
+        ConsumerGroups(topics=2, matches=((1,),), expressions=(0,), named=(0,), bounds=Bounds(Resubscribe=1)),
+        "a member with a topic and an expression, which it brings while another one names both topics",
+    ),
+    Model(
         "consumers-expressions-two",
         ConsumerGroups(topics=2, matches=((0, 1), (1,)), expressions=(0, 1), bounds=Bounds(CreateTopic=1, FailOver=1)),
         "two members with expressions, a topic that comes, and a coordinator that takes over",
@@ -113,6 +130,7 @@ QUICK_CONSUMERS = tuple(
         "racks",
         "subscriptions",
         "expressions",
+        "expressions-due",
         "offsets",
         "zombie",
     )

@@ -132,7 +132,7 @@ class Resubscribe(ProcessAction):
         if (expression := machine.expression_of(self.process)) == NONE:
             process = evolve(process, topics=every[:-1] if process.topics == every else every)
         elif process.expression == NONE:
-            process = evolve(process, topics=(), expression=expression)
+            process = evolve(process, topics=machine.named, expression=expression)
         else:
             process = evolve(process, topics=every, expression=NONE)
         return state.with_process(self.process, process).spend(self.bounded_as)

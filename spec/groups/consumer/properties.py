@@ -10,12 +10,13 @@ from collections.abc import Iterator, Mapping
 from itertools import combinations
 
 from tidegauge.spec.groups.consumer.actions import is_present
-from tidegauge.spec.groups.consumer.requests import ReceiveCommit, ReceiveLeave
+from tidegauge.spec.groups.consumer.requests import LoseResponse, ReceiveCommit, ReceiveHeartbeat, ReceiveLeave
 from tidegauge.spec.groups.consumer.rules import ConsumerRules
 from tidegauge.spec.groups.consumer.state import (
     JOINING_EPOCH,
     NONE,
     STATIC_LEAVING_EPOCH,
+    Age,
     CommitRequest,
     Error,
     Group,
@@ -68,10 +69,11 @@ def target_covers(machine: ConsumerRules) -> Invariant[State]:
 
 
 def is_covering(machine: ConsumerRules, group: Group, given: set[int]) -> bool:
-    """Whether the target is about all members, gives all that is wanted, and nobody what it does not want."""
+    """Whether the target gives all that is wanted, nobody what it does not want, and is about who wants something."""
     takers = {member.member_id: group.wants(member) for member in group.members}
     wanted = {p for topics in takers.values() for p in group.known if p % machine.topics in topics}
-    if [member_id for member_id, _ in group.target] != list(takers):
+    told_of = {member_id for member_id, _ in group.target}
+    if not told_of <= {*takers} or any(topics and one not in told_of for one, topics in takers.items()):
         return False
     return given == wanted and all(
         partition % machine.topics in takers[member_id] for member_id, has in group.target for partition in has
@@ -200,6 +202,75 @@ def target_is_of_the_empty_group(state: State) -> bool:
     return all(group.members or group.target_epoch == group.epoch for group in groups(state))
 
 
+# --- regular expressions ---------------------------------------------------------------------------------------------
+
+
+def resolved_is_wanted(state: State) -> bool:
+    """Nothing is kept of an expression that no member has any more, nor of when it was resolved."""
+    return all(
+        {one for one, _ in group.resolved} <= {*group.expressions}
+        and (bool(group.resolved) or (group.resolved_of, group.resolved_age) == (0, Age.DUE))
+        for group in groups(state)
+    )
+
+
+def resolved_is_matched(machine: ConsumerRules) -> Invariant[State]:
+    """What is resolved is what the expression matches of the topics that there had been by then, and are there."""
+
+    def holds(state: State) -> bool:
+        for group in groups(state):
+            for one, topics in group.resolved:
+                matched = {topic for topic in machine.matches[one] if topic < group.resolved_of}
+                if not matched - {*state.deleted} <= {*topics} <= matched:
+                    return False
+        return True
+
+    return holds
+
+
+def heartbeats_resolve_nothing(before: State, action: Action, after: State) -> bool:
+    """No heartbeat waits for an expression: what it matches is known later."""
+    if not isinstance(action, ReceiveHeartbeat | LoseResponse) or before.group is None or after.group is None:
+        return True
+    return {*after.group.resolved} <= {*before.group.resolved}
+
+
+def unresolved_begins_no_epoch(before: State, action: Action, after: State) -> bool:
+    """A member that brings an expression which nobody has had resolved begins no epoch by that: there is one later."""
+    if not isinstance(action, ReceiveHeartbeat) or before.group is None or after.group is None:
+        return True
+    request, group = action.request, before.group
+    member = group.member(request.member_id)
+    is_alone = request.topics == (() if member is None else member.topics) and group.known == after.group.known
+    is_brought = request.expression != (NONE if member is None else member.expression)
+    if not is_brought or not is_alone or group.racks != after.group.racks:
+        return True
+    is_known = request.expression == NONE or request.expression in dict(group.resolved)
+    return is_known or group.epoch == after.group.epoch
+
+
+def resolutions_are_apart(before: State, action: Action, after: State) -> bool:
+    """A task begins when there is none, not sooner than ten seconds after the last one, and for all expressions."""
+    if after.resolving is None or after.resolving == before.resolving:
+        return True
+    group = after.loaded
+    return before.resolving is None and group.resolved_age is not Age.RECENT and after.resolving == group.expressions
+
+
+def what_is_due_begins(machine: ConsumerRules) -> StepInvariant[State]:
+    """A heartbeat in a group whose expressions were resolved too long ago begins the task that resolves them."""
+
+    def holds(before: State, action: Action, after: State) -> bool:
+        if not isinstance(action, ReceiveHeartbeat) or before.group is None or after.group is None:
+            return True
+        instance = machine.instance_of(action.request.process)
+        is_taken = machine.heartbeat_error(before.group, instance, action.request) is Error.NONE
+        is_due = bool(after.group.expressions) and after.group.resolved_age is Age.DUE
+        return after.resolving is not None or not (is_taken and is_due)
+
+    return holds
+
+
 # --- members ---------------------------------------------------------------------------------------------------------
 
 
@@ -314,6 +385,8 @@ def invariants(machine: ConsumerRules) -> Mapping[str, Invariant[State]]:
         "EpochsAreOfTheGroup": epochs_are_of_the_group,
         "TargetIsOfTheEmptyGroup": target_is_of_the_empty_group,
         "ToldEpochsAreLogged": told_epochs_are_logged,
+        "ResolvedIsWanted": resolved_is_wanted,
+        "ResolvedIsMatched": resolved_is_matched(machine),
         "MemberIdsAreUnique": member_ids_are_unique,
         "OnlyTheReplacedEnd": only_the_replaced_end(machine),
         "ToldIsKept": told_is_kept,
@@ -327,6 +400,10 @@ def step_invariants(machine: ConsumerRules) -> Mapping[str, StepInvariant[State]
         "OwnersCommit": owners_commit,
         "OwnersAreNotRefused": owners_are_not_refused(machine),
         "EpochsRise": epochs_rise,
+        "HeartbeatsResolveNothing": heartbeats_resolve_nothing,
+        "UnresolvedBeginsNoEpoch": unresolved_begins_no_epoch,
+        "ResolutionsAreApart": resolutions_are_apart,
+        "WhatIsDueBegins": what_is_due_begins(machine),
         "OnlyTheLateAreRemoved": only_the_late_are_removed,
         "OnlyTheRemovedAreFenced": only_the_removed_are_fenced,
         "OffsetsDoNotGoBack": offsets_do_not_go_back,
@@ -382,7 +459,8 @@ def all_is_owned(machine: ConsumerRules) -> Invariant[State]:
 
 def wanted_by(machine: ConsumerRules, process: Process) -> tuple[int, ...]:
     """The topics that a process names, or whose names its expression matches."""
-    return process.topics if process.expression == NONE else machine.matches[process.expression]
+    matched = () if process.expression == NONE else machine.matches[process.expression]
+    return tuple(sorted({*process.topics, *matched}))
 
 
 def nothing_else_is_owned(machine: ConsumerRules) -> Invariant[State]:
@@ -460,6 +538,18 @@ def goals(machine: ConsumerRules) -> Mapping[str, Invariant[State]]:
         wanted["a member owns what came after its expression"] = lambda state: any(
             process.expression != NONE and any(each % machine.topics >= machine.first_topics for each in process.owned)
             for process in state.processes
+        )
+    if machine.named and machine.expressions:
+        wanted["a member owns what it names before its expression is resolved"] = lambda state: (
+            state.group is not None
+            and any(
+                process.expression not in (NONE, *dict(state.group.resolved)) and bool(process.owned)
+                for process in state.processes
+            )
+        )
+    if machine.expressions and machine.bounds["FailOver"]:
+        wanted["a new coordinator resolves expressions"] = lambda state: (
+            times(state.spent, "FailOver") > 0 and state.resolving is not None
         )
     if machine.bounds["FailOver"]:
         wanted["a new coordinator goes on with the members"] = lambda state: (

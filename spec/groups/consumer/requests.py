@@ -115,9 +115,10 @@ class ReceiveHeartbeat(Receive):
             return error, state.with_process(number, machine.after_error(process, error))
         group, response = advanced(machine, state, request)
         after = process if self.late else machine.after_response(process, request, response)
-        if group == state.group and after == process:
+        before, state = state.group, begun(machine, state, group)
+        if group == before and after == process:
             return Error.NONE, state
-        entry = machine.written(state.group, group)
+        entry = machine.written(before, group)
         if not machine.writes_in_two_steps or not machine.responds_when_committed():
             return Error.NONE, appended(machine, state.with_process(number, after), entry)
         if self.late:
@@ -135,12 +136,10 @@ def advanced(machine: ConsumerRules, state: State, request: HeartbeatRequest) ->
     before = group.member(request.member_id)
     assert before is not None, "it is known or has joined"
     subscribed = evolve(before, topics=request.topics, expression=request.expression, classic=request.classic)
-    unresolved = group.with_member(subscribed)
-    group = machine.resolved(unresolved, state)
+    group = machine.still_resolved(group.with_member(subscribed))
     partitions = machine.partitions_wanted(group, state)
     racks = machine.racks_of(state, partitions)
-    is_begun = machine.begins_epoch(group, before, subscribed, partitions, racks)
-    if is_begun or machine.resolution_begins_epoch(unresolved, group):
+    if machine.begins_epoch(group, before, subscribed, partitions, racks):
         group = evolve(group, epoch=machine.next_epoch(group), known=partitions, racks=racks)
     if machine.needs_target(group):
         target = machine.target(group, partitions)
@@ -150,6 +149,11 @@ def advanced(machine: ConsumerRules, state: State, request: HeartbeatRequest) ->
     told = machine.tells_assignment(known, member, request)
     assigned = tuple(partition for partition, _ in member.assigned)
     return group.with_member(member), Response(member.epoch, assigned if told else None)
+
+
+def begun(machine: ConsumerRules, state: State, group: Group) -> State:
+    """The state with the task that resolves the group's expressions, if they need it; the heartbeat does not wait."""
+    return evolve(state, resolving=group.expressions) if machine.needs_resolution(group, state) else state
 
 
 @attrs.frozen

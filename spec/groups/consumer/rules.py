@@ -36,6 +36,8 @@ class ConsumerRules(CoordinatorRules):
     """The group instance id of each process; NONE, or nothing at the end, where it is a dynamic member."""
     expressions: tuple[int, ...] = ()
     """The regular expression of each process; NONE, or nothing at the end, where it names topics."""
+    named: tuple[int, ...] = ()
+    """The topics that a process names besides its regular expression."""
     partitions: int = 2
     """At first, and also of topics that are still to come."""
     commits: int = 0
@@ -69,7 +71,7 @@ class ConsumerRules(CoordinatorRules):
 
     def started(self, member_id: int, expression: int) -> Process:
         """A process that knows nothing but what it wants."""
-        topics = tuple(range(self.topics)) if expression == NONE else ()
+        topics = tuple(range(self.topics)) if expression == NONE else self.named
         positions = (NONE,) * self.most_partitions
         return Process(Phase.UP, member_id, topics=topics, expression=expression, positions=positions)
 

@@ -31,6 +31,16 @@ ProcessNumber = Annotated[int, "a process of the machine"]
 """The index of a process, in an action or a message."""
 
 
+class Age(IntEnum):
+    """How long ago a group's regular expressions were resolved."""
+
+    RECENT = 0
+    """Less than ten seconds: it is not done again yet."""
+    PAST = 1
+    DUE = 2
+    """`group.consumer.regex.refresh.interval.ms`, or nothing is resolved."""
+
+
 class Error(IntEnum):
     """Kafka's error codes, those of consumer groups here."""
 
@@ -136,7 +146,15 @@ class Group:
     racks: int = 0
     """The racks of their replicas at that time, as `State.racks`."""
     resolved: tuple[tuple[int, tuple[int, ...]], ...] = ()
-    """Regular expression -> the topics that it has matched, as far as a member has it."""
+    """Regular expression -> the topics that it has matched, as far as a member has it and it is resolved."""
+    resolved_of: int = 0
+    """How many topics there had been by then."""
+    resolved_age: Age = Age.DUE
+
+    @property
+    def expressions(self) -> tuple[int, ...]:
+        """The members' regular expressions."""
+        return tuple(sorted({one.expression for one in self.members} - {NONE}))
 
     def member(self, member_id: int) -> Member | None:
         return next((one for one in self.members if one.member_id == member_id), None)
@@ -158,12 +176,14 @@ class Group:
         return evolve(self, members=tuple(sorted((*others, member), key=lambda one: one.member_id)))
 
     def without(self, member_id: int) -> Group:
-        """The group without a member, its part of the target, and what only it has matched."""
+        """The group without a member, and its part of the target."""
         members = tuple(one for one in self.members if one.member_id != member_id)
         target = tuple(one for one in self.target if one[0] != member_id)
-        expressions = {one.expression for one in members}
-        resolved = tuple(one for one in self.resolved if one[0] in expressions)
-        return evolve(self, members=members, target=target, resolved=resolved)
+        return evolve(self, members=members, target=target)
+
+    def at_age(self, age: Age) -> Group:
+        """The group when so much time has passed; of nothing that is resolved there is no time."""
+        return evolve(self, resolved_age=age) if self.resolved and self.resolved_age < age else self
 
 
 @attrs.frozen(order=True)
@@ -263,6 +283,8 @@ class State:
     processes: tuple[Process, ...]
     group: Group | None = Group()
     """None while a new coordinator reads the log."""
+    resolving: tuple[int, ...] | None = None
+    """The regular expressions that a task of the coordinator's holds against the topics; None if there is no task."""
     classic: ClassicGroup | None = None
     """The classic group that there is instead (`spec.groups.migration`)."""
     log: Log = Log()

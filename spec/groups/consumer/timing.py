@@ -12,9 +12,16 @@ from typing import ClassVar, Self
 
 import attrs
 
-from tidegauge.spec.groups.consumer.actions import ConsumerAction, is_present, logged, removed, will_acknowledge
+from tidegauge.spec.groups.consumer.actions import (
+    ConsumerAction,
+    appended,
+    is_present,
+    logged,
+    removed,
+    will_acknowledge,
+)
 from tidegauge.spec.groups.consumer.rules import ConsumerRules
-from tidegauge.spec.groups.consumer.state import Member, State
+from tidegauge.spec.groups.consumer.state import Age, Entry, Group, Member, State
 from tidegauge.spec.kernel.evolving import evolve
 
 
@@ -81,6 +88,93 @@ class ExpireRebalance(MemberTimeout):
         return "" if machine.may_expire_rebalance(member) else "the member has nothing to give back"
 
 
+# --- regular expressions -------------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class EndResolution(ConsumerAction):
+    """The coordinator's task has held the expressions against the topics; the next heartbeat makes a target of that."""
+
+    @classmethod
+    def is_possible(cls, machine: ConsumerRules) -> bool:
+        return bool(machine.matches)
+
+    @classmethod
+    def candidates(cls, machine: ConsumerRules, state: State) -> Iterable[Self]:
+        return [cls()]
+
+    def guard(self, machine: ConsumerRules, state: State) -> str:
+        return "" if state.resolving is not None else "no expression is being resolved"
+
+    def effect(self, machine: ConsumerRules, state: State) -> State:
+        assert state.resolving is not None, "the guard says so"
+        group = after_resolution(machine, state, state.resolving)
+        is_written = group != state.group
+        state = evolve(state, resolving=None)
+        return appended(machine, state, Entry(group)) if is_written else state
+
+
+def after_resolution(machine: ConsumerRules, state: State, expressions: tuple[int, ...]) -> Group:
+    """The group with what these expressions match: other topics begin an epoch."""
+    before = state.loaded
+    group = machine.resolved(before, state, expressions)
+    partitions = machine.partitions_wanted(group, state)
+    racks = machine.racks_of(state, partitions)
+    if not machine.resolution_begins_epoch(before, group):
+        return group
+    return evolve(group, epoch=machine.next_epoch(group), known=partitions, racks=racks)
+
+
+@attrs.frozen
+class PassTime(ConsumerAction):
+    """So much time has passed since expressions were resolved: when that was is in the log with what they match."""
+
+    age: ClassVar[Age]
+
+    @classmethod
+    def is_possible(cls, machine: ConsumerRules) -> bool:
+        return bool(machine.matches) and super().is_possible(machine)
+
+    @classmethod
+    def candidates(cls, machine: ConsumerRules, state: State) -> Iterable[Self]:
+        return [cls()]
+
+    def guard(self, machine: ConsumerRules, state: State) -> str:
+        if self.bounded_as and not machine.may_perturb(state, self.bounded_as):
+            return "no more time passes in this model"
+        return "" if self.passed(state) != state else "nothing was resolved since"
+
+    def effect(self, machine: ConsumerRules, state: State) -> State:
+        state = self.passed(state)
+        return state.spend(self.bounded_as) if self.bounded_as else state
+
+    def passed(self, state: State) -> State:
+        log = evolve(state.log, group=state.log.group.at_age(self.age))
+        entries = (
+            one if one.group is None else evolve(one, group=one.group.at_age(self.age)) for one in state.appended
+        )
+        group = None if state.group is None else state.group.at_age(self.age)
+        return evolve(state, log=log, appended=tuple(entries), group=group)
+
+
+@attrs.frozen
+class EndPause(PassTime):
+    """Ten seconds have passed: expressions may be resolved again."""
+
+    age: ClassVar[Age] = Age.PAST
+
+
+@attrs.frozen
+class BecomeDue(PassTime):
+    """`group.consumer.regex.refresh.interval.ms` has passed: expressions are resolved again."""
+
+    bounded_as: ClassVar[str] = "BecomeDue"
+    age: ClassVar[Age] = Age.DUE
+
+
+# --- the log -------------------------------------------------------------------------------------------------------
+
+
 @attrs.frozen
 class CoordinatorAction(ConsumerAction):
     """What happens to the coordinator's log."""
@@ -136,7 +230,7 @@ class FailOver(CoordinatorAction):
         for _ in range(self.kept):
             state = logged(state)
         processes = tuple(machine.after_loss(one) if one.waiting else one for one in state.processes)
-        state = evolve(state, processes=processes, group=None, classic=None, appended=())
+        state = evolve(state, processes=processes, group=None, resolving=None, classic=None, appended=())
         return state.spend(self.bounded_as)
 
 

@@ -35,6 +35,7 @@ from tidegauge.impl.coordinators.groups.consumer.state import (
     HeartbeatResponse,
     KnownTopics,
     Place,
+    Resolved,
 )
 from tidegauge.impl.coordinators.groups.group_metadata import GroupMetadata
 from tidegauge.impl.coordinators.groups.record_formats import ConsumerKey, GroupRecord
@@ -56,6 +57,8 @@ class ConsumerLimits:
     """`group.consumer.max.size`."""
     assignors: tuple[str, ...] = tuple(ASSIGNORS)
     """`group.consumer.assignors`."""
+    refresh_ms: int = 600_000
+    """`group.consumer.regex.refresh.interval.ms`."""
 
 
 class ConsumerTimer(Enum):
@@ -78,6 +81,15 @@ class ConsumerDeadline(NamedTuple):
 
 
 @attrs.frozen(eq=False)
+class Resolution:
+    """Regular expressions that are to be held against topics; `ConsumerGroups.end_resolution` takes what they match."""
+
+    group_id: str
+    expressions: tuple[str, ...]
+    """In their order."""
+
+
+@attrs.frozen(eq=False)
 class ConsumerWrite:
     """Records that have to be in the log before the response is told; without records, those of earlier calls."""
 
@@ -86,6 +98,8 @@ class ConsumerWrite:
     after: ConsumerGroup | None
     records: tuple[GroupRecord, ...]
     response: HeartbeatResponse = attrs.field(factory=HeartbeatResponse)
+    resolution: Resolution | None = None
+    """What is begun by the heartbeat, and not waited for."""
     was_classic: ClassicGroup | None = None
     """The classic group that goes over."""
     classic: GroupMetadata | None = None
@@ -111,6 +125,14 @@ class Beat(NamedTuple):
     request: ConsumerHeartbeat
     known: KnownTopics
     came: ConsumerWrite | HeartbeatResponse
+
+
+class Ended(NamedTuple):
+    """Expressions were held against these topics, and what is written of that."""
+
+    resolution: Resolution
+    known: KnownTopics
+    write: ConsumerWrite
 
 
 class Told(NamedTuple):
@@ -170,6 +192,7 @@ class Refused(NamedTuple):
 
 Decided: TypeAlias = (
     Beat
+    | Ended
     | Told
     | Committing
     | ConsumerDeadline
@@ -204,6 +227,8 @@ class ConsumerGroups:
         self._revisions = 0
         self._looked: dict[str, int] = {}
         """By group: the version of the topics that its epoch is of."""
+        self.resolving: dict[str, Resolution] = {}
+        """By group: what is being resolved."""
         self.watching: Watch | None = None
         """Who follows the decisions, if anybody does."""
 
@@ -247,7 +272,9 @@ class ConsumerGroups:
         if former is not None and former.revoking is not after.members[request.member_id].revoking:
             self._cancel(request.group, request.member_id, ConsumerTimer.REBALANCE)
         self.watch(after.members[request.member_id], request.group, session_timeout_ms, now_ms)
-        return self._write(request.group, before, after, response)
+        write = self._write(request.group, before, after, response)
+        resolution = self._begun(after, known)
+        return write if resolution is None else attrs.evolve(write, resolution=resolution)
 
     def _error(self, group: ConsumerGroup | None, request: ConsumerHeartbeat) -> HeartbeatResponse | None:
         own = (request.member_id, request.instance_id or "", request.client_id, request.client_host)
@@ -281,14 +308,15 @@ class ConsumerGroups:
             group = rules.joined(group, request)
         before = group.members[request.member_id]
         member = _updated(before, request)
+        if member.expression not in ("", before.expression):
+            topics.check(member.expression)
+        resolved = group.resolved
         if member is not before:
-            group = group.with_member(member)
+            group = rules.still_resolved(group.with_member(member))
         is_seen = self.has_looked(group.group_id, topics.version)
-        unresolved, group = group, rules.resolved(group, topics, again=not is_seen)
-        is_as_before = is_seen and member.topics == before.topics and group.resolved is unresolved.resolved
+        is_as_before = is_seen and member.topics == before.topics and group.resolved is resolved
         hashed = group.metadata_hash if is_as_before else rules.metadata_hash(group, topics)
-        is_begun = rules.begins_epoch(group, before, member, hashed)
-        if is_begun or rules.resolution_begins_epoch(unresolved, group):
+        if rules.begins_epoch(group, before, member, hashed):
             group = attrs.evolve(group, epoch=rules.next_epoch(group), metadata_hash=hashed)
         if rules.needs_target(group):
             target = rules.target(group, topics.topics, self.limits.assignors)
@@ -298,6 +326,36 @@ class ConsumerGroups:
             group = group.with_member(after)
         told = frozenset(after.assigned) if rules.tells_assignment(known, after, request) else None
         return group, HeartbeatResponse(member_id=request.member_id, epoch=after.epoch, assignment=told)
+
+    # --- regular expressions -------------------------------------------------------------------------------------
+
+    def _begun(self, group: ConsumerGroup, known: KnownTopics) -> Resolution | None:
+        is_resolving = group.group_id in self.resolving
+        if not self.rules.needs_resolution(group, known, self.limits.refresh_ms, is_resolving=is_resolving):
+            return None
+        begun = self.resolving[group.group_id] = Resolution(group.group_id, tuple(sorted(group.expressions)))
+        return begun
+
+    def end_resolution(self, resolution: Resolution, known: KnownTopics) -> ConsumerWrite | None:
+        """What expressions match now is the group's, and a target is made of it with the next heartbeat.
+
+        None if the group has been unloaded, deleted, or become a classic one since they were begun.
+        """
+        before = self.groups.get(resolution.group_id)
+        if before is None or self.resolving.get(resolution.group_id) is not resolution:
+            return None
+        del self.resolving[resolution.group_id]
+        found = {one: Resolved(known.matching(one), known.version, known.time_ms) for one in resolution.expressions}
+        group = self.rules.resolved(before, found)
+        if self.rules.resolution_begins_epoch(before, group):
+            hashed = self.rules.metadata_hash(group, known)
+            group = attrs.evolve(group, epoch=self.rules.next_epoch(group), metadata_hash=hashed)
+            self._looked[group.group_id] = known.version
+        write = self._write(group.group_id, before, group)
+        self.tell(group.group_id, Ended(resolution, known, write))
+        return write
+
+    # --- leaving -------------------------------------------------------------------------------------------------
 
     def _left(self, group: ConsumerGroup, request: ConsumerHeartbeat) -> ConsumerWrite:
         response = HeartbeatResponse(member_id=request.member_id, epoch=request.epoch)
@@ -330,6 +388,7 @@ class ConsumerGroups:
         if after is None:
             self.groups.pop(group_id, None)
             self._looked.pop(group_id, None)
+            self.resolving.pop(group_id, None)
         else:
             after = self.groups[group_id] = attrs.evolve(after, revision=self._revisions)
         if before is not None and (after is None or before.members is not after.members):
@@ -433,6 +492,7 @@ class ConsumerGroups:
         """The group is a classic one from now on; in the log it is that with the next record."""
         group = self.groups.pop(group_id, None)
         self._looked.pop(group_id, None)
+        self.resolving.pop(group_id, None)
         for member_id in () if group is None else group.members:
             self._unwatch(group_id, member_id)
         self.tell(group_id, WentOver())
@@ -442,6 +502,7 @@ class ConsumerGroups:
         self.groups.clear()
         self.committed.clear()
         self._looked.clear()
+        self.resolving.clear()
         self.deadlines = Deadlines()
 
     def delete(self, group_id: str) -> ConsumerWrite | ErrorCode:

@@ -7,7 +7,8 @@ that a bug (`model_tests.bugs`) can override it. They know no clock and no log.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
 
 import attrs
 from kio.schema.errors import ErrorCode
@@ -29,6 +30,8 @@ from tidegauge.impl.coordinators.groups.consumer.state import (
 from tidegauge.impl.coordinators.groups.requests import Commit
 
 NONE = ErrorCode.none
+PAUSE_MS: Final = 10_000
+"""Between two resolutions of a group's regular expressions."""
 
 
 class ConsumerRules:
@@ -101,36 +104,50 @@ class ConsumerRules:
         self, group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember, metadata_hash: int
     ) -> bool:
         """Another subscription, and other topics, partitions or racks of theirs, begin an epoch. Who joins had none."""
-        is_new = (before.topics, before.expression) != (after.topics, after.expression)
+        is_new = before.topics != after.topics or self.expression_begins_epoch(group, before, after)
         return is_new or group.metadata_hash != metadata_hash
+
+    def expression_begins_epoch(self, group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember) -> bool:
+        """So does an expression that another member has had resolved, or none any more; else its resolution does."""
+        return before.expression != after.expression and (not after.expression or after.expression in group.resolved)
 
     def resolution_begins_epoch(self, before: ConsumerGroup, after: ConsumerGroup) -> bool:
         """So does an expression that matches other topics, though another member may have these already."""
         if before.resolved is after.resolved:
             return False
-        return {k: one.topics for k, one in before.resolved.items()} != {
-            k: one.topics for k, one in after.resolved.items()
-        }
+        had = {one: found.topics for one, found in before.resolved.items()}
+        return any(found.topics != had.get(one, frozenset()) for one, found in after.resolved.items())
 
     # --- topics ----------------------------------------------------------------------------------------------------
 
-    def resolved(self, group: ConsumerGroup, known: KnownTopics, *, again: bool) -> ConsumerGroup:
-        """The group with what its members' expressions match; `again`: topics may have come or gone.
-
-        What is matched still as it was keeps its version.
-        """
-        expressions = group.expressions
-        if not again and group.resolved.keys() == expressions:
+    def still_resolved(self, group: ConsumerGroup) -> ConsumerGroup:
+        """The group without what its members' expressions have not matched: a member has another one."""
+        if group.resolved.keys() <= group.expressions:
             return group
-        found = {}
-        for one in sorted(expressions):
-            before = group.resolved.get(one)
-            if before is None or again:
-                topics = known.matching(one)
-                if before is None or before.topics != topics:
-                    before = Resolved(topics, known.version, known.time_ms)
-            found[one] = before
-        return attrs.evolve(group, resolved=found)
+        return attrs.evolve(group, resolved={k: one for k, one in group.resolved.items() if k in group.expressions})
+
+    def needs_resolution(
+        self, group: ConsumerGroup, known: KnownTopics, refresh_ms: int, *, is_resolving: bool
+    ) -> bool:
+        """Whether the members' expressions are to be resolved, all of them, when a heartbeat comes.
+
+        `refresh_ms`: how long what they match holds at most. A topic that has gone is no reason.
+        """
+        if not group.expressions or is_resolving:
+            return False
+        if not group.resolved:
+            return True
+        last = max(group.resolved.values(), key=lambda one: one.time_ms)
+        passed_ms = known.time_ms - last.time_ms
+        if 0 <= passed_ms <= PAUSE_MS:  # a clock may have been set back
+            return False
+        is_new = group.resolved.keys() != group.expressions
+        return is_new or last.version < known.newest or passed_ms > refresh_ms
+
+    def resolved(self, group: ConsumerGroup, found: Mapping[str, Resolved]) -> ConsumerGroup:
+        """The group with what expressions match, as far as members have them still."""
+        wanted = {one: what for one, what in found.items() if one in group.expressions}
+        return attrs.evolve(group, resolved={**group.resolved, **wanted}) if wanted else group
 
     def metadata_hash(self, group: ConsumerGroup, known: KnownTopics) -> int:
         """Of the topics that the members want: another number if one has come, gone or grown, or is in other racks."""

@@ -81,13 +81,20 @@ class KnownTopics(Interface):
         """Another one may have other topics."""
 
     @property
+    def newest(self) -> int:
+        """The version in which a topic came last."""
+
+    @property
     def time_ms(self) -> int:
         """Now, in ms since 1970."""
+
+    def check(self, expression: str) -> None:
+        """Raises PatternError for what is no expression."""
 
     def matching(self, expression: str) -> frozenset[str]:
         """The names that an expression matches as a whole, of topics that whose heartbeat it is may describe.
 
-        Raises PatternError.
+        What is no expression matches nothing.
         """
 
 
@@ -183,7 +190,7 @@ class ConsumerGroup:
     members: Mapping[str, ConsumerMember] = attrs.field(factory=dict)
     """By member id."""
     resolved: Mapping[str, Resolved] = attrs.field(factory=dict)
-    """What the members' regular expressions have matched."""
+    """What the members' regular expressions have matched, as far as they are resolved."""
     revision: int = 0
     """Later ones have larger numbers."""
 
@@ -238,6 +245,6 @@ class ConsumerGroup:
         members = {known: one for known, one in self.members.items() if known != member_id}
         target = {one: has for one, has in self.target.items() if one in members}
         group = attrs.evolve(self, members=members, target=target)
-        if len(self.resolved) == len(group.expressions):
+        if self.resolved.keys() <= group.expressions:
             return group
         return attrs.evolve(group, resolved={one: self.resolved[one] for one in group.expressions & {*self.resolved}})
