@@ -30,7 +30,7 @@ from tidegauge.model_tests.simulation.group_runs import run_of
 
 MACHINE = "consumer-groups"
 SEED = 13
-"""Of coordinators that fail over five times, and of an append that fails."""
+"""Of coordinators that fail over five times, and of expressions that are resolved."""
 UNWRITTEN = 51
 """A session ends while no record can be written."""
 Decided = consumer_groups.OfConsumerGroup
@@ -73,7 +73,7 @@ def test_every_decision_of_a_run_is_an_action_of_the_specification() -> None:
     assert found.holds, found
     assert found.actions[MACHINE].total() > 500
     kinds = {kind.__name__ for kind in DECISIONS[MACHINE]}
-    assert kinds - set(found.actions[MACHINE]) <= {"ReceiveLeave", "RemoveMember"}
+    assert kinds - set(found.actions[MACHINE]) <= {"ReceiveLeave", "RemoveMember", "ExpireRebalance", "FailRecord"}
 
 
 @pytest.mark.parametrize(
@@ -98,6 +98,13 @@ def test_every_decision_of_a_run_is_an_action_of_the_specification() -> None:
             lambda one: with_values(one, error=ErrorCode.unknown_member_id),
             "the response is UNKNOWN_MEMBER_ID, in the specification NONE",
         ),
+        (
+            consumer_groups.EndResolution,
+            lambda one: with_values(one, expressions=(*one.expressions, "x")),
+            "are resolved, and begun were",
+        ),
+        (consumer_groups.EndResolution, lambda one: after(one, epoch=one.after.epoch + 1), "its epoch is"),
+        (consumer_groups.EndResolution, lambda one: with_values(one, matches=()), "its resolved is"),
         (
             consumer_groups.CommitRecord,
             lambda one: with_values(one, written=one.written._replace(epoch=one.written.epoch + 1)),
@@ -133,6 +140,21 @@ def test_a_decision_that_is_left_out_or_doubled_is_missed(kind: type[Decided]) -
         found = validated(events)
         assert found.mismatch is not None
         assert int(found.mismatch.split()[1]) >= place
+
+
+def test_what_is_begun_twice_or_never_is_found() -> None:
+    (place, *_) = places(consumer_groups.ReceiveHeartbeat, lambda one: one.resolves is not None)
+    begun, later = trace()[place].decision, places(consumer_groups.ReceiveHeartbeat)
+    assert isinstance(begun, consumer_groups.ReceiveHeartbeat)
+    never = validated(put(place, with_values(begun, resolves=None)))
+    assert "nothing is resolved, nor begun" in str(never.mismatch)
+    second = next(at for at in later if at > place)
+    again = trace()[second].decision
+    assert isinstance(again, consumer_groups.ReceiveHeartbeat)
+    twice = validated(put(second, with_values(again, resolves=("x",))))
+    assert "are begun" in str(twice.mismatch)
+    others = validated(put(place, with_values(begun, resolves=("x",))))
+    assert "these are not the group's expressions" in str(others.mismatch)
 
 
 def test_a_joining_member_that_is_left_out_is_missed() -> None:

@@ -31,7 +31,7 @@ from tidegauge.model_tests.lockstep.test_group_migration import (
 from tidegauge.model_tests.simulation.group_runs import run_of
 
 MACHINE = "group-migration"
-SEED = 3
+SEED = 48
 """Of a group that goes over twice and back, and of a coordinator that loads it as it has gone back."""
 Decided = groups.OfGroup | consumer_groups.OfConsumerGroup
 Tampered = Callable[[Any], Any]

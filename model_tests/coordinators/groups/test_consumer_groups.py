@@ -412,6 +412,17 @@ def test_nothing_is_kept_of_what_only_a_member_that_leaves_has_matched() -> None
     assert (core.groups[GROUP].expressions, core.groups[GROUP].resolved) == ({"x"}, {})
 
 
+def test_a_member_with_another_expression_gives_back_what_the_former_one_matched() -> None:
+    core = ConsumerGroups()
+    resolved(core, KNOWN, core.heartbeat(asked(**BY_EXPRESSION), KNOWN, SESSION_MS, 0))
+    beat(core, asked("a", 1, **BY_EXPRESSION))
+    places = frozenset(core.groups[GROUP].members["a"].assigned)
+    assert len(places) == 2
+    told = beat(core, asked("a", 2, expression="or.*", topics=(), owned=places))
+    assert (told.epoch, told.assignment, core.groups[GROUP].epoch) == (2, frozenset(), 3)
+    assert beat(core, asked("a", 2, expression="or.*", topics=())).epoch == 3
+
+
 def test_what_was_begun_in_a_group_that_is_gone_is_of_no_effect() -> None:
     core = ConsumerGroups()
     begun = core.heartbeat(asked(**BY_EXPRESSION), KNOWN, SESSION_MS, 0)
