@@ -340,8 +340,8 @@ OF_CONSUMERS: Final = (
     Reached(
         "a member owns what came after its expression",
         ConsumerGroups(topics=2, matches=((0, 1),), expressions=(0,), processes=1, bounds=Bounds(CreateTopic=1)),
-        4,
-        of(consumers.CreateTopic, consumers.Reconcile),
+        6,
+        of(consumers.CreateTopic, consumer_timing.EndResolution, consumers.Reconcile),
     ),
     Reached(SURVIVES, SURVIVED, 5, of(consumer_timing.FailOver)),
     Reached(SURVIVES, SURVIVED, 5, of(consumer_timing.CommitRecord)),
