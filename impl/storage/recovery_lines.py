@@ -20,7 +20,7 @@ def tell_cut(path: str, size: int, log_end: int, aside: str) -> None:
         bytes=size,
         log_end=log_end,
         why="what lies there is not intact, and was not flushed",
-        next=f"what was cut is kept as {aside}, for it holds intact batches" if aside else "the log goes on there",
+        next=f"what was cut is kept as {aside}, for it may hold intact batches" if aside else "the log goes on there",
     )
 
 

@@ -14,6 +14,9 @@ Whether a batch is damaged whose leader epoch is not the one that is noted of it
 Behind a place that is no batch the next one is searched for by its magic byte. A batch is only found if its successor
 is a batch too, or the file ends with it: a record's value may hold a record batch of its own, and that one has no
 successor.
+
+Bytes may look like batches that each reach to the end of the file. So the search is bounded: when it has checked eight
+times the file in vain, what is left of the file counts as damaged.
 """
 
 from __future__ import annotations
@@ -37,6 +40,12 @@ from tidegauge.impl.storage.noted_epochs import Beside, NotedEpochs
 MAX_RELATIVE_OFFSET = (1 << 31) - 1
 """How far offsets may be from the base offset of their segment."""
 _SCAN_BYTES = 1 << 20
+_MOST_IN_VAIN = 8
+"""Bytes checked in vain for each byte of a file, before no more batches are looked for behind damage."""
+_ALWAYS_IN_VAIN = 256 << 20
+"""The same for a file of any size."""
+_CANDIDATE_BYTES = 1 << 10
+"""What a place that is looked at costs, in bytes checked."""
 _MAGIC_BYTE = bytes([MAGIC])
 _MAGIC_POSITION = 16
 _PROBE = struct.Struct(">qii")
@@ -96,6 +105,12 @@ class _Reader:
         self.size = file.size
         self._buffer = b""
         self._start = 0
+        self._in_vain = 0
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether so much was looked at in vain that no more is looked for."""
+        return self._in_vain > _MOST_IN_VAIN * self.size + _ALWAYS_IN_VAIN
 
     def window(self, position: int, size: int) -> tuple[bytes, int]:
         """A buffer that holds the bytes [position, position + size) as far as the file has them, and where they are."""
@@ -118,6 +133,7 @@ class _Reader:
         try:
             return checked_header(buffer, at)
         except RecordError:
+            self._in_vain += size
             return None
 
     def next_candidate(self, position: int, bounds: Bounds, expected: int) -> int:
@@ -125,14 +141,15 @@ class _Reader:
         return next((one for one in self.magic_from(position) if self._is_plausible(one, bounds, expected)), self.size)
 
     def magic_from(self, position: int) -> Iterator[int]:
-        """The places from `position` on that have the magic byte where a batch has it."""
-        while position + HEADER_SIZE <= self.size:
-            buffer, at = self.window(position, _SCAN_BYTES)
+        """The places from `position` on that have the magic byte where a batch has it, until the search is spent."""
+        while position + HEADER_SIZE <= self.size and not self.is_spent:
+            buffer, at = self.window(position, HEADER_SIZE)
             found = buffer.find(_MAGIC_BYTE, at + _MAGIC_POSITION)
             if found < 0:
                 position += max(1, len(buffer) - at - _MAGIC_POSITION)
                 continue
             position += found - at - _MAGIC_POSITION
+            self._in_vain += _CANDIDATE_BYTES
             yield position
             position += 1
 
@@ -154,9 +171,12 @@ class _Reader:
 
 
 def holds_batch(file: File, position: int) -> bool:
-    """Whether there is a batch from a position on that is intact by its checksum, whatever offsets it says it has."""
+    """Whether there is a batch from a position on that is intact by its checksum, whatever offsets it says it has.
+
+    True as well where the search was spent before it could tell.
+    """
     reader = _Reader(file)
-    return any(reader.intact(one) is not None for one in reader.magic_from(position))
+    return any(reader.intact(one) is not None for one in reader.magic_from(position)) or reader.is_spent
 
 
 def survey(file: File, bounds: Bounds) -> Iterator[tuple[int, BatchHeader] | DamagedExtent]:

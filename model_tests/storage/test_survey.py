@@ -16,10 +16,12 @@ from tidegauge.impl.records.batches import HEADER_SIZE, BatchHeader, checked_hea
 from tidegauge.impl.records.checksum import crc32c
 from tidegauge.impl.records.payload import Record, build_batch
 from tidegauge.impl.storage import survey as surveying
-from tidegauge.impl.storage.survey import MAX_RELATIVE_OFFSET, Bounds, DamagedExtent, survey
+from tidegauge.impl.storage.survey import MAX_RELATIVE_OFFSET, Bounds, DamagedExtent, holds_batch, survey
 from tidegauge.model_tests.amounts import stride
 
 EPOCH_POSITION: Final = 12
+BATCH_PREFIX: Final = 12
+"""Bytes of a batch that its length does not count."""
 DELTA_POSITION: Final = 23
 LIMIT: Final = 9
 BOUNDS: Final = Bounds(0, limit=LIMIT)
@@ -241,3 +243,47 @@ def test_no_batch_is_found_at_an_offset_that_it_was_not_written_at(fill: int, fl
 
 def survey_of(content: bytes, bounds: Bounds) -> list[tuple[int, BatchHeader]]:
     return [piece for piece in survey(file_of(content), bounds) if not isinstance(piece, DamagedExtent)]
+
+
+def batches_to_the_end(count: int) -> bytes:
+    """Headers side by side, each of a batch that would reach to the end, and none of which has the right checksum."""
+    content = bytearray()
+    for offset in range(count):
+        header = bytearray(HEADER_SIZE)
+        size = (count - offset) * HEADER_SIZE
+        struct.pack_into(">qiib", header, 0, offset, size - BATCH_PREFIX, 1, 2)
+        content += header
+    return bytes(content)
+
+
+@pytest.mark.parametrize("search", ["survey", "holds_batch"])
+def test_bytes_that_look_like_batches_cost_a_bounded_number_of_checksums(
+    search: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checked: list[int] = []
+
+    def counting(buffer: bytes, position: int) -> BatchHeader:
+        checked.append(len(buffer) - position)
+        return checked_header(buffer, position)
+
+    monkeypatch.setattr(surveying, "checked_header", counting)
+    monkeypatch.setattr(surveying, "_ALWAYS_IN_VAIN", 0)
+    file = file_of(batches_to_the_end(2_000))
+    if search == "survey":
+        (damage,) = survey(file, Bounds(0))
+        assert isinstance(damage, DamagedExtent)
+        assert (damage.position, damage.size, damage.is_tail) == (0, file.size, True)
+    else:
+        assert holds_batch(file, 0), "where nobody can tell what is cut is kept"
+    assert len(checked) < 20
+    assert sum(checked) <= 10 * file.size
+
+
+def test_random_bytes_before_a_batch_end_no_search() -> None:
+    content = random.Random(3).randbytes(1 << 20) + batch(5)
+    file = file_of(content)
+    damage, one = found(content, Bounds(0))
+    assert isinstance(damage, DamagedExtent)
+    assert one == (1 << 20, 5)
+    assert holds_batch(file, 0)
+    assert not holds_batch(file_of(content[: 1 << 20]), 0)
