@@ -184,7 +184,7 @@ WRONG: Mapping[type[MigrationRules], tuple[int, str]] = {
     CountsOn: (SEED, "GoOver"),
     TakesNothingOver: (SEED, "ReceiveHeartbeat"),
     GivesNothingBack: (SEED, "GoOver"),
-    TakesAFencedMemberForAnUnknownOne: (36, "RefuseHeartbeat"),
+    TakesAFencedMemberForAnUnknownOne: (54, "RefuseHeartbeat"),
 }
 """What is wrong -> a seed that finds it, and the decision at which it does."""
 QUICK = (NeverGoesBack,)
