@@ -1,8 +1,8 @@
 """Running trio deterministically, by a seed, and driving it from synchronous code.
 
 trio orders runnable tasks at random. Hypothesis makes that repeatable inside its tests; `seed_scheduler` does the same
-outside them, and is the only place that uses trio's two private names for it. Time is virtual (`virtual_clock`): when
-every task waits for time, it jumps.
+outside them. Time is virtual (`virtual_clock`): when every task waits for time, it jumps. No other module uses trio's
+private names.
 
 `GuestRun` hosts a trio program inside a synchronous one, such as a Hypothesis state machine. trio's guest mode makes
 its scheduler a queue of ticks. They run only during a call; between two calls the program is frozen: no task runs and
@@ -11,6 +11,7 @@ no time passes. A call ends when every task of the program waits again.
 
 from __future__ import annotations
 
+import math
 import random
 import threading
 from collections import deque
@@ -68,11 +69,19 @@ def seed_scheduler(seed: int) -> Iterator[None]:
 def virtual_clock() -> MockClock:
     """A clock that jumps when every task waits, and else stands still: so what time it is needs no real clock.
 
-    trio asks several times for every step of a task, and `MockClock` computes it each time.
+    trio asks several times for every step of a task, and `MockClock` computes it each time. To jump, that gathers all
+    statistics of the run for the one number that it needs.
     """
     clock = MockClock(autojump_threshold=0)
     clock.current_time = partial(getattr, clock, "_virtual_base")  # type: ignore[method-assign]
+    clock._autojump = partial(_jump_to_next_deadline, clock)  # type: ignore[method-assign]
     return clock
+
+
+def _jump_to_next_deadline(clock: MockClock) -> None:
+    seconds = _run.GLOBAL_RUN_CONTEXT.runner.deadlines.next_deadline() - clock.current_time()
+    if 0 < seconds < math.inf:
+        clock.jump(seconds)
 
 
 def run_deterministically(program: Callable[[Unpack[Ts]], Awaitable[T]], *args: *Ts, seed: int) -> T:

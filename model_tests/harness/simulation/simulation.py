@@ -89,10 +89,8 @@ class Simulated:
     """What the healed cluster failed to do."""
     sometimes: Mapping[str, int]
     """Rare things that a good campaign has seen -> times seen."""
-    events: int
-    """Decisions in the trace."""
-    digest: str
-    """A hash of the trace."""
+    trace: TimedTrace
+    """The decisions of all nodes."""
     closing: int
     """The history's process that read every partition from beginning to end when all was healed."""
     covered: Mapping[int, float] = attrs.field(factory=dict)
@@ -102,6 +100,16 @@ class Simulated:
     def seed(self) -> int:
         """The id of the history."""
         return self.options.seed if self.options.number is None else self.options.number
+
+    @property
+    def events(self) -> int:
+        """Decisions in the trace."""
+        return len(self.trace)
+
+    @property
+    def digest(self) -> str:
+        """A hash of the trace."""
+        return self.trace.digest()
 
     @property
     def holds(self) -> bool:
@@ -181,8 +189,7 @@ def simulate(
         followed.groups if validated else None,
         problems,
         _sometimes(ran, trace, elections),
-        len(trace),
-        trace.digest(),
+        trace,
         recorder.process(CLOSING),
         covered,
     )

@@ -397,6 +397,6 @@ def step(machine: ReplicationRules, state: State, action: ReplicationAction) -> 
     if failed := action.guard(machine, state):
         raise NotEnabled(action, failed)
     after = action.effect(machine, state)
-    if not isinstance(action, LoseEnd | LoseLog):
-        return after
-    return after.with_replica(action.broker, with_part(after.replicas[action.broker], Taken(by_disk=True)))
+    if type(action) is LoseEnd or type(action) is LoseLog:  # `isinstance` takes five times as long for an ABC
+        return after.with_replica(action.broker, with_part(after.replicas[action.broker], Taken(by_disk=True)))
+    return after

@@ -67,7 +67,6 @@ class Ran:
     reproduce: str
     sometimes: Mapping[str, int]
     events: int
-    digest: str
     seconds: float
     covered: Mapping[int, float] = attrs.field(factory=dict)
     """As in `Simulated`."""
@@ -273,7 +272,7 @@ def ran_group(seed: int, bug: str | None = None) -> Ran:
     again = f"tidegauge simulate --seed {seed} --groups" + ("" if bug is None else f" --bug {bug}")
     seconds = time.process_time() - began
     seen = simulated.sometimes
-    return Ran(run, simulated.operations, failures, again, seen, simulated.coordinated.events, "", seconds)
+    return Ran(run, simulated.operations, failures, again, seen, simulated.coordinated.events, seconds)
 
 
 def ran_with(options: Options, measured: bool = False) -> Ran:
@@ -287,7 +286,6 @@ def ran_with(options: Options, measured: bool = False) -> Ran:
         simulated.reproduce,
         simulated.sometimes,
         simulated.events,
-        simulated.digest,
         time.process_time() - began,
         simulated.covered,
     )
