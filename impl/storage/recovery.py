@@ -418,7 +418,9 @@ class _Recovering:
                 self.ends_in_damage = True
                 self._strays.set_aside(base, "all of it is damaged, and nothing tells which offsets it held")
                 return self._segment(base)
-            if segment.next_offset != limit and not is_known:
+            tails = [one.position for one in segment.damaged.values() if one.start == one.end]
+            hides = any(map(segment.holds_batch_from, tails))  # an intact batch that no offset is left for
+            if hides or (segment.next_offset != limit and not is_known):
                 self._tell_end_in_damage(segment)
         for extent in segment.damaged.values():
             told = "" if self._noted is None else self._noted.told(extent.start, extent.end)
@@ -431,11 +433,13 @@ class _Recovering:
     def _is_made_up(self, segment: Segment, waiting: Sequence[int]) -> bool:
         """Whether the next file is none of the log's: two batches of the segment before it lie behind where it begins.
 
-        One alone may say so because its base offset has changed. If the file has batches of its own, one lies before.
+        One alone may say so because its base offset has changed, unless it ends where the file after that begins. If
+        the file has batches of its own, one lies before.
         """
         base, following = waiting[0], next(iter(waiting[1:]), None)
         with suppress(RecordError):
-            if len(list(islice(segment.headers_from(base), 2))) < 2:
+            beyond = list(islice(segment.headers_from(base), 2))
+            if len(beyond) < 2 and (not beyond or beyond[0].next_offset != following):
                 return False
             return not self._holds_batches(base, following) or next(segment.headers()).next_offset <= base
         return False

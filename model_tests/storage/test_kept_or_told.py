@@ -200,12 +200,27 @@ SHAPES: Final = (
         kept={KEPT_5: []},
     ),
     Shape(
-        "the same, and one batch is behind that",
+        MADE_UP,
+        "the file is kept, its name ends in `.stray`, and all others are served",
+        "stray segment set aside",
+        cleaned(0, 3, made_up={7: b""}),
+        [*range(5), *range(7, 12)],
+        kept={f"{file_name(7, LOG_SUFFIX)}.stray": []},
+    ),
+    Shape(
+        "the same, and one batch is behind that, which does not end where the next file begins",
         "the batch is refused and stays in its file: its base offset may have changed, and nothing tells",
         "damage found",
-        cleaned(0, 3, made_up={5: GARBAGE}),
+        cleaned(0, 2, made_up={5: GARBAGE}),
         [*range(5), *range(8, 12)],
         gaps=[(5, 8)],
+    ),
+    Shape(
+        "the same, and the file is empty",
+        "the batch stays in its file, and readers go on behind it",
+        "log ends in damage",
+        cleaned(0, 2, made_up={5: b""}),
+        [*range(5), *range(8, 12)],
     ),
     Shape(EPOCHS, "all is served", "checkpoint rejected", with_foreign_epochs, range(6), point=8, end=8),
     *(
@@ -332,11 +347,12 @@ def test_a_copy_of_a_file_under_an_earlier_name_makes_no_stray_of_it() -> None:
 
 
 def test_a_repair_that_empties_a_log_keeps_what_lies_behind_the_damaged_end_of_a_file() -> None:
-    """The log starts at 7. An empty file that begins at 6 has the batch at 7 refused, which alone lies behind that."""
+    """The log starts at 7. Empty files at 6 and 7 have the batch at 7 refused, which alone lies behind that."""
     disk = written()
     for number in (1, 2):
         flip(disk, CLOSED, number, FIELDS["value"])
-    replaced(disk, name(6), b"")
+    for base in (6, 7):
+        replaced(disk, name(base), b"")
     replaced(disk, f"{DIRECTORY}/{checkpoints.LEADER_EPOCH_CHECKPOINT}", b"0\n2\n2 6\n3 8\n")
     log = Log.open(disk, DIRECTORY, CONFIG, 0, recovery_point=END, log_start_offset=7, clean_shutdown=True)
     assert log.damage.start < 7 == log.log_start_offset

@@ -133,7 +133,7 @@ class Opening(Rules, Replacements):
                 taken.end = segment.end if limit is None else limit
                 self.pass_over(state, taken, segment.end)
                 continue
-            while waiting and self.is_made_up(segment, waiting[0]):
+            while waiting and self.is_made_up(segment, waiting[0], waiting[1].base if waiting[1:] else None):
                 taken.set_aside(waiting.pop(0))
             limit = waiting[0].base if waiting else None
             self.take_in_read(state, taken, segment, limit, point, flushed)
@@ -164,11 +164,11 @@ class Opening(Rules, Replacements):
         """Whether a snapshot is named after an offset there, and no file is."""
         return any(start <= one < end and one not in bases for one in state.snapshots)
 
-    def is_made_up(self, segment: Segment, behind: Segment) -> bool:
+    def is_made_up(self, segment: Segment, behind: Segment, following: int | None) -> bool:
         """Whether the file behind one is none of the log's: two batches of that one lie behind where it begins.
 
-        One alone may say so since its base offset has changed, unless nothing is missing before it. If the file behind
-        has batches of its own, one lies before.
+        One alone may say so since its base offset has changed, unless nothing is missing before it, or it ends where
+        the file after that begins, which is `following`. If the file behind has batches of its own, one lies before.
         """
         believed, end = self.read(segment).believed, segment.base
         for batch in believed:
@@ -178,7 +178,8 @@ class Opening(Rules, Replacements):
         if behind.base < end:
             return True
         beyond = [one for one in believed if one.end > behind.base]
-        return len(beyond) > 1 and (not self.read(behind).believed or believed[0].end <= behind.base)
+        is_borne_out = [one.end for one in beyond] == [following]
+        return (len(beyond) > 1 or is_borne_out) and (not self.read(behind).believed or believed[0].end <= behind.base)
 
     def is_early_stray(self, state: State, segment: Segment, limit: int) -> bool:
         """Whether a first segment was never one of the log: all of it lies below the start, and holds nothing.
@@ -280,7 +281,8 @@ class Opening(Rules, Replacements):
             told = self.start_from(state, reading.end) if flushed == ENDLESS else 0
             known_end = max(self.known_end(state, point, reading.end), told)
             end = limit if limit is not None and limit <= flushed else max(end, known_end)
-            is_unsure = not self.is_known_end(state, segment, end, limit, flushed)
+            hides = end == reading.end and any(one.start >= end and one.rot is None for one in segment.batches)
+            is_unsure = hides or not self.is_known_end(state, segment, end, limit, flushed)
             taken.ends_in_damage |= is_unsure
             reached = tuple(batch for batch in segment.batches if batch.start < end)
             if self.stays(segment, end):

@@ -21,7 +21,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from random import Random
 from typing import Final
@@ -50,6 +50,8 @@ PATH: Final = "data/tide-0"
 _TOPIC_ID: Final = UUID(int=0x5EA, version=4)
 FIRST: Final = "the first batch begins before its file"
 LAST: Final = "the base offset of the last batch has changed, and nothing tells where the log ended"
+GONE: Final = "a file of a cleaned log is gone, and so is the snapshot with its name"
+MOVED: Final = "a base offset has changed in a cleaned log, by what was left out beside it"
 _LINES_OF_ALL: Final = ("directory was not closed", "checkpoint missing", "checkpoint rejected")
 
 
@@ -341,9 +343,26 @@ class Fuzzed:
             base = base_offset_of(path.rpartition("/")[2])
             if base is not None and (starts := _batch_starts(content)):
                 found.append((base, [_identity(content, start) for start in starts]))
+        if self.is_cleaned and (reason := self._untold_of_cleaned(found, written)):
+            return reason
         if found and found[0][1][0] not in written and found[0][1][0][0] < found[0][0]:
             return FIRST
         return LAST if found and not knows_end and found[-1][1][-1] not in written else ""
+
+    def _untold_of_cleaned(
+        self, found: Sequence[tuple[int, list[tuple[int, bytes]]]], written: Container[tuple[int, bytes]]
+    ) -> str:
+        """What looks like something that a cleaner has left out (docs): of these files, and the batches in them."""
+        for path, content in self.before.items():
+            snapshot = path.removesuffix(LOG_SUFFIX) + SNAPSHOT_SUFFIX
+            is_gone = snapshot in self.before and not {path, snapshot} & self.damaged.keys()
+            if path.endswith(LOG_SUFFIX) and content and is_gone:
+                return GONE
+        contents = {content for _, content in self.written}
+        last = max((base_offset_of(path.rpartition("/")[2]) or 0 for path in self.damaged), default=0)
+        closed = [one for base, batches in found if base != last for one in batches]
+        moved = [one for one in closed if one not in written and one[1] in contents]
+        return MOVED if moved else ""
 
     @property
     def _epochs_are_damaged(self) -> bool:
