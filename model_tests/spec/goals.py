@@ -343,6 +343,20 @@ OF_CONSUMERS: Final = (
         6,
         of(consumers.CreateTopic, consumer_timing.EndResolution, consumers.Reconcile),
     ),
+    Reached(
+        "a member owns what it names before its expression is resolved",
+        ConsumerGroups(partitions=1, topics=2, named=(0,), matches=((0, 1),), expressions=(0,), processes=1),
+        3,
+        of(consumers.Reconcile),
+    ),
+    Reached(
+        "a new coordinator resolves expressions",
+        ConsumerGroups(
+            partitions=1, topics=2, matches=((0, 1),), expressions=(0,), processes=1, bounds=Bounds(FailOver=1)
+        ),
+        4,
+        of(consumer_timing.FailOver),
+    ),
     Reached(SURVIVES, SURVIVED, 5, of(consumer_timing.FailOver)),
     Reached(SURVIVES, SURVIVED, 5, of(consumer_timing.CommitRecord)),
 )

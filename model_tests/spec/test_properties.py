@@ -86,7 +86,7 @@ SHOWN: Final[Mapping[str, int]] = {
     "idempotence": 13008,
     "transactions": 15792,
     "classic-groups": 20376,
-    "consumer-groups": 18980,
+    "consumer-groups": 21825,
     "group-migration": 13140,
     "group-loading": 564,
     "committed-reads": 29512,
