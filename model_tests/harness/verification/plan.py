@@ -22,8 +22,8 @@ WITH_GROUPS = ("classic-groups", "consumer-groups", "group-loading", "offsets")
 BUG = "kafka_1211"
 """Switched on unless another is named: it shows at every level, in what clients see as well."""
 
-AMOUNTS = 1000, 250, 100
-"""Walks, examples and seeds of a full plan. With the other parts they take about 3 minutes on two idle cores."""
+AMOUNTS = 800, 180, 70
+"""Walks, examples and seeds of a full plan. With the other parts they take less than 3 minutes on two idle cores."""
 QUICK_AMOUNTS = 100, 20, 24
 PLAIN_SEEDS = 200
 """Seeds that plain clients have to themselves, used or not."""
@@ -48,7 +48,7 @@ class Plan:
     seeds: int
     """Simulated clusters under faults."""
     bug: str
-    transactional_seeds: int = 10
+    transactional_seeds: int = 8
     """Simulated clusters beside these whose clients have transactions; their seeds are behind those."""
     group_seeds: int = 6
     """Simulated clusters beside these whose clients are members of a group: of one protocol, or of both in turns."""
@@ -102,7 +102,7 @@ def plan(
     examples: int | None = None,
     seeds: int | None = None,
 ) -> Plan:
-    """The full plan takes about 3 minutes on 2 idle cores, the quick one 1. Raises ValueError for what can't be."""
+    """The full plan takes less than 3 minutes on 2 idle cores, the quick one 1. Raises ValueError for what can't be."""
     check_bug(bug, "verify")
     usual = QUICK_AMOUNTS if quick else AMOUNTS
     walks, examples, seeds = (
