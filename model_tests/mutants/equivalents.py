@@ -74,9 +74,9 @@ EQUIVALENT: Final[Mapping[str, str]] = {
         "only a leader has remote replicas: who does not lead knows of none"
     ),
     "impl/storage/surviving_logs.py _end_offset: `1` -> `2` in `1 << 62`": "no log ends beyond either",
-    "impl/storage/survey.py _Reader.next_candidate: `position + HEADER_SIZE` -> `position - HEADER_SIZE` in "
+    "impl/storage/survey.py _Reader.magic_from: `position + HEADER_SIZE` -> `position - HEADER_SIZE` in "
     "`position + HEADER_SIZE <= self.size`": (
-        "so near to the end of the file no place is plausible: it only ends the search a few bytes earlier"
+        "so near to the end of the file no place is plausible and no batch intact: it ends the search a few bytes later"
     ),
     "impl/coordinators/transactions/coordinator.py TransactionCoordinator._at_rest: "
     "`is_known and found.pending is None and (found.cached is not None)` -> `is_known and found.pending is None`": (

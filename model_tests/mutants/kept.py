@@ -76,8 +76,8 @@ REPLACEMENTS: Final = (
     Replacement(
         "what was not flushed counts as flushed",
         "impl/storage/recovery.py",
-        "_Recovering.__init__",
-        "_ENDLESS if checkpointed.clean_shutdown and not point else self._known_flushed",
+        "_Recovering._know_flushed",
+        "_ENDLESS if known.clean_shutdown and not point else self._known_flushed",
         "_ENDLESS",
     ),
     Replacement(
