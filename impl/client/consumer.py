@@ -38,7 +38,7 @@ from tidegauge.impl.client.coordinators import GROUP, Coordinator
 from tidegauge.impl.client.errors import CommitFailedError, KafkaError, WakeupError
 from tidegauge.impl.client.group_member import GroupMember
 from tidegauge.impl.client.member_callbacks import MemberCallbacks
-from tidegauge.impl.client.membership import ENDED, Identity
+from tidegauge.impl.client.membership import ENDED, GroupMetadata, Identity
 from tidegauge.impl.client.offset_lookups import OffsetLookups
 from tidegauge.impl.client.positions import EARLIEST, LATEST, Partition, Position, Positions, Truncation
 from tidegauge.impl.client.prefetching import Prefetching
@@ -319,6 +319,18 @@ class Consumer:
         with self._used():
             found = await self._group_commits.committed(partitions, timeout_ms)
             return {one: None if (at := found[one]) is None else at.offset for one in partitions}
+
+    def group_metadata(self) -> GroupMetadata:
+        """Whom offsets in a transaction are from: asked after `poll`, and given to `Transaction.commit_offsets`.
+
+        Without a subscription it says the group alone. Raises RuntimeError without a group; KafkaError, and
+        CommitFailedError where the partitions are somebody else's by now: then nothing is to be committed.
+        """
+        assert self._group_commits
+        identity = self._identity()
+        return GroupMetadata(
+            self.config.group_id or "", identity, self.config.group_instance_id if identity.member_id else None
+        )
 
     @property
     def _group_commits(self) -> Commits:

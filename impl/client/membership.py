@@ -75,6 +75,16 @@ class Identity:
 
 
 @attrs.frozen
+class GroupMetadata:
+    """Whom offsets in a transaction are from: a member of a group, in one generation or member epoch (KIP-447)."""
+
+    group_id: str
+    identity: Identity = Identity()
+    instance_id: str | None = None
+    """Of a static member (KIP-345)."""
+
+
+@attrs.frozen
 class GivenBack:
     """What a member stops working on before it joins; `is_lost`: it may be another one's already."""
 

@@ -46,6 +46,7 @@ from kio.schema.types import GroupId, ProducerId, TransactionalId
 from tidegauge.impl.client import requests
 from tidegauge.impl.client.coordinators import GROUP, TRANSACTION, Coordinator
 from tidegauge.impl.client.errors import KafkaError
+from tidegauge.impl.client.membership import GroupMetadata
 from tidegauge.impl.records.payload import ProducerIdentity, Record, build_batch
 from tidegauge.impl.wire.apis import ApiKey, request_class
 from tidegauge.impl.wire.channel import NoResponseError
@@ -293,9 +294,10 @@ class TransactionalProducer:
         return await self._fenced_by(self._coordinator.ask(request, _error_code, timeout_ms))
 
     async def commit_offsets(
-        self, group: GroupId, offsets: Offsets, metadata: str | None, timeout_ms: float | None
+        self, member: GroupMetadata, offsets: Offsets, metadata: str | None, timeout_ms: float | None
     ) -> None:
         """Have a group's offsets committed with the transaction, in one request. Raises KafkaError."""
+        group = GroupId(member.group_id)
         if group not in self._groups:
             self._groups[group] = Coordinator(self._client, GROUP, group)
         if self.version < _EPOCH_PER_TRANSACTION:
@@ -311,6 +313,9 @@ class TransactionalProducer:
             group_id=group,
             producer_id=ProducerId(self.producer_id),
             producer_epoch=i16(self.epoch),
+            generation_id=i32(member.identity.generation),
+            member_id=member.identity.member_id,
+            group_instance_id=member.instance_id,
             topics=tuple(
                 TxnOffsetCommitRequestTopic(name=TopicName(name), partitions=tuple(partitions))
                 for name, partitions in topics.items()
@@ -357,18 +362,24 @@ class Transaction:
         async with self._part(), self._locks.setdefault((topic, partition), trio.Lock()):
             return await self._attempted(lambda: self._producer.append(topic, partition, values, self._timeout_ms))
 
-    async def commit_offsets(self, group: str, offsets: Offsets, *, metadata: str | None = None) -> None:
+    async def commit_offsets(
+        self, group: str | GroupMetadata, offsets: Offsets, *, metadata: str | None = None
+    ) -> None:
         """Let the group go on from these offsets, if the transaction is committed.
 
         Raises KafkaError, and RuntimeError once the block has ended.
+        `group`: its name, or `Consumer.group_metadata()` of a member. Only what a member says of itself is refused when
+        its partitions are somebody else's by now (ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH,
+        FENCED_INSTANCE_ID), and the transaction with it (KIP-447); a group's name alone is believed.
         `metadata`: what the broker keeps beside each offset, as long as `offset.metadata.max.bytes` (4096).
         """
-        if not group or not offsets:
-            raise ValueError(f"offsets {dict(offsets)} of group {group!r}: name a group, and give at least one offset")
-        async with self._part():
-            await self._attempted(
-                lambda: self._producer.commit_offsets(GroupId(group), offsets, metadata, self._timeout_ms)
+        member = GroupMetadata(group) if isinstance(group, str) else group
+        if not member.group_id or not offsets:
+            raise ValueError(
+                f"offsets {dict(offsets)} of group {member.group_id!r}: name a group, and give at least one offset"
             )
+        async with self._part():
+            await self._attempted(lambda: self._producer.commit_offsets(member, offsets, metadata, self._timeout_ms))
 
     @asynccontextmanager
     async def _part(self) -> AsyncIterator[None]:
