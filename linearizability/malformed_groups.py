@@ -23,7 +23,10 @@ def group_faults(ops: Operations) -> Iterator[tuple[Flags, str]]:
     inside = np.isin(kind, OF_GROUPS)
     yield group < NONE, "group is {group}: number groups from 0"
     yield inside & (group == NONE), "no group: a row of this kind says the number of its group"
-    yield inside & (extra.transaction != NONE), "it is in transaction {transaction}: of a group only its commits can be"
+    yield (
+        inside & (kind != Kind.DELIVER) & (extra.transaction != NONE),
+        "it is in transaction {transaction}: of a group only its commits and deliveries can be",
+    )
     yield generation < NONE, "generation is {generation}: number generations from 0, or leave it out"
     yield said.member < NONE, "member is {member}: number members from 0, or leave it out"
     stray = (group == NONE) & ((generation != NONE) | (said.member != NONE))

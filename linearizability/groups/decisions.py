@@ -2,7 +2,7 @@
 
 The response to a commit_offsets says that it was taken; whether it counts, the end of its transaction says. Where
 nobody knows that, what was read does: an offset that was found, or a record that read_committed has returned, is
-committed, and so is all of its transaction.
+committed, and so is all of its transaction. What was delivered in a transaction has happened as it has.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tidegauge.linearizability.membership import NONE
 
 @attrs.frozen(eq=False)
 class Decisions:
-    """Of each row; of others than commits of offsets in transactions what the row itself says."""
+    """Of each row; of others than commits of offsets and deliveries in transactions what the row itself says."""
 
     outcome: Codes
     """ok: committed; fail: it never is; info: nobody knows."""
@@ -40,7 +40,7 @@ def decide(ops: Operations, whose: Flags) -> tuple[Decisions, Ints]:
     extra = ops.transactional
     assert extra is not None, "each row of a group has it"
     inside = np.flatnonzero(whose[number] & (extra.transaction != NONE))
-    commits = inside[ops.kind[inside] == Kind.COMMIT_OFFSETS]
+    commits = inside[np.isin(ops.kind[inside], (Kind.COMMIT_OFFSETS, Kind.DELIVER))]
     nothing = np.zeros(0, np.int64)
     if not len(commits):
         return decisions, nothing

@@ -1,4 +1,8 @@
-"""What applications were given of a partition, beside what was committed: lost, doubled, skipped."""
+"""What applications were given of a partition, beside what was committed: lost, doubled, skipped.
+
+What they made of a record may be in a transaction (consume, transform, produce): then it is delivered if that is
+committed, and was not if it is aborted; a group of which two committed transactions have a record has doubled it.
+"""
 
 from __future__ import annotations
 
@@ -28,13 +32,19 @@ def check_deliveries(table: GroupTable) -> Iterator[Found]:
 
 @attrs.frozen(eq=False, slots=False)
 class Known:
-    """The offsets that are known to have a record: those that were delivered, and those below a declared end."""
+    """The offsets that are known to have a record: those that were read, and those below a declared end."""
 
     table: GroupTable
 
     @cached_property
     def deliveries(self) -> Ints:
+        """Those that have happened."""
         return self.table.of_kind(Kind.DELIVER)
+
+    @cached_property
+    def possible(self) -> Ints:
+        """Those that may have happened: all but those in transactions that are aborted."""
+        return rows_where((self.table.kind == Kind.DELIVER) & (self.table.outcome != Outcome.FAIL))
 
     @cached_property
     def ends(self) -> Ints:
@@ -45,25 +55,37 @@ class Known:
         return ends
 
     @cached_property
-    def delivered(self) -> tuple[Ints, Ints, Ints]:
-        """The partition and the offset of each that was delivered, sorted, each once, and when it first was."""
-        table, rows = self.table, self.deliveries
-        order = rows[np.lexsort((table.call[rows], table.offset[rows], table.partition[rows]))]
-        place, offset = table.partition[order], table.offset[order]
+    def read(self) -> tuple[Ints, Ints, Ints]:
+        """The partition and the offset of each record that was read, sorted, each once, and when first delivered.
+
+        Never, where all that was made of it was aborted.
+        """
+        table, rows = self.table, rows_where(self.table.kind == Kind.DELIVER)
+        when = np.where(table.outcome[rows] == Outcome.FAIL, table.never, table.call[rows])
+        order = np.lexsort((when, table.offset[rows], table.partition[rows]))
+        place, offset = table.partition[rows[order]], table.offset[rows[order]]
         is_first = np.ones(len(order), np.bool_)
         is_first[1:] = (place[1:] != place[:-1]) | (offset[1:] != offset[:-1])
-        return place[is_first], offset[is_first], table.call[order][is_first]
+        return place[is_first], offset[is_first], when[order][is_first]
 
     @cached_property
     def begins(self) -> Ints:
-        """By partition: where its offsets begin in `delivered`."""
-        begins: Ints = np.searchsorted(self.delivered[0], np.arange(len(self.ends) + 1))
+        """By partition: where its offsets begin in `read`."""
+        begins: Ints = np.searchsorted(self.read[0], np.arange(len(self.ends) + 1))
         return begins
 
     def below(self, partitions: Ints, offsets: Ints, *, or_at: bool = False) -> Ints:
-        """How many pairs of `delivered` come before each (partition, offset)."""
-        place, offset, _ = self.delivered
+        """How many pairs of `read` come before each (partition, offset)."""
+        place, offset, _ = self.read
         return rank(place, offset, partitions, offsets, "right" if or_at else "left")
+
+    def delivered_below(self, partitions: Ints, offsets: Ints) -> Ints:
+        """How many offsets of each partition below each offset may have been delivered."""
+        place, offset, when = self.read
+        is_delivered = when != self.table.never
+        place, offset = place[is_delivered], offset[is_delivered]
+        begins = np.searchsorted(place, partitions)
+        return rank(place, offset, partitions, offsets, "left") - begins
 
     def promised(self, rows: Ints, *, at_most_once: bool) -> Ints:
         """Those rows that are of groups of this promise."""
@@ -75,13 +97,15 @@ def successions(known: Known) -> Iterator[Found]:
     """What a process was delivered of a partition, one after the other, goes back or passes over a record.
 
     Only within one generation; where nobody knows that, until the process is assigned anything anew or gives it back.
+    One of which nobody knows whether it has happened proves nothing, and neither do the two beside it.
     """
-    table, rows = known.table, known.deliveries
+    table, rows = known.table, known.possible
     stint = _stints(table)
     order = rows[np.lexsort((rows, stint[rows], table.process[rows], table.partition[rows]))]
     first, second = order[:-1], order[1:]
     is_same = (table.partition[first] == table.partition[second]) & (table.process[first] == table.process[second])
     is_same &= stint[first] == stint[second]
+    is_same &= (table.outcome[first] == Outcome.OK) & (table.outcome[second] == Outcome.OK)
     first, second = first[is_same], second[is_same]
     before, after = table.offset[first], table.offset[second]
     place = table.partition[first]
@@ -102,8 +126,9 @@ def _stints(table: GroupTable) -> Ints:
 
 
 def doubled(known: Known) -> Found:
-    """A record was delivered twice, and was to be once at most."""
-    table, rows = known.table, known.promised(known.deliveries, at_most_once=True)
+    """A record was delivered twice, and was to be once at most: by a promise, or as both are in transactions."""
+    table, rows = known.table, known.deliveries
+    rows = rows[table.at_most_once[table.group[rows]] | table.in_transaction[rows]]
     order = rows[np.lexsort((rows, table.offset[rows], table.partition[rows]))]
     first, second = order[:-1], order[1:]
     is_same = (table.partition[first] == table.partition[second]) & (table.offset[first] == table.offset[second])
@@ -116,13 +141,13 @@ def lost(known: Known) -> Found:
     commits = table.of_kind(Kind.COMMIT_OFFSETS)
     commits = known.promised(commits[table.is_members[commits]], at_most_once=False)
     place, offset = table.partition[commits], table.offset[commits]
-    delivered, _, earliest = known.delivered
+    delivered, _, earliest = known.read
     latest = np.maximum.accumulate(table.clock(delivered, earliest))
     below = known.below(place, offset)
     is_late = below > known.begins[place]
     is_late[is_late] = latest[below[is_late] - 1] > table.clock(place[is_late], table.returned[commits[is_late]])
     least = np.minimum(offset, known.ends[place])
-    is_missing = known.below(place, least) - known.begins[place] < least
+    is_missing = known.delivered_below(place, least) < least
     reason = "it says that all below was delivered, and a record below was delivered to nobody before"
     return Found(Name.LOST_DELIVERY, reason, (commits[is_late | is_missing],))
 
@@ -185,7 +210,7 @@ def undelivered(known: Known) -> Found:
     says = settled[table.offset[settled] == known.ends[place]]
     says = says[np.unique(table.partition[says], return_index=True)[1]]
     place, end = table.partition[says], table.offset[says]
-    missing = end - (known.below(place, end) - known.begins[place])
+    missing = end - known.delivered_below(place, end)
     is_open = missing > 0
     reason = "a record below was never delivered"
     return Found(Name.UNDELIVERED, reason, (says[is_open],), missing[is_open])

@@ -32,7 +32,7 @@ class GroupTable:
     """The row of `ops` that each row is of."""
     kind: Ints
     outcome: Ints
-    """Of a commit in a transaction, what became of that."""
+    """Of a commit or a delivery in a transaction, what became of that."""
     is_taken: Flags
     """Whether the response says that it was done."""
     in_transaction: Flags

@@ -61,6 +61,11 @@ def deliver(process: int, generation: int, call: int, returned: int, offset: int
     return GroupRow(Kind.DELIVER, process, call, returned, generation, 0, offset)
 
 
+def made(transaction: int, generation: int, call: int, returned: int, offset: int) -> GroupRow:
+    """A delivery of which the transaction has what the application made of it."""
+    return GroupRow(Kind.DELIVER, transaction, call, returned, generation, 0, offset, transaction=transaction)
+
+
 def settled(at: int, offset: int) -> GroupRow:
     return GroupRow(Kind.SETTLED, -1, at, partition=0, offset=offset)
 
@@ -73,6 +78,8 @@ AGAIN = [deliver(0, 1, 0, 1, 0), commit(0, 1, 2, 3, 1), assign(1, 2, 6, 7, 0), d
 """A record that is delivered again, to another member."""
 OPEN = [commit(0, 1, 0, 1, 5), consumed(0, 2, 3, 6)]
 """An offset, and one in a transaction after it."""
+BEHIND = [made(1, 2, 4, 5, 1), consumed(1, 6, 7, 2, generation=2), end(1, 8, 9)]
+"""A committed transaction that goes on behind the first record."""
 SETTLED_LATE = [settled(20, 0), stable(21, 22, 0, 5)]
 
 PAIRS: dict[str, tuple[Name, Rows, Rows]] = {
@@ -201,6 +208,21 @@ PAIRS: dict[str, tuple[Name, Rows, Rows]] = {
         Name.UNDELIVERED,
         [deliver(0, 1, 0, 1, 0), settled(2, 2)],
         [deliver(0, 1, 0, 1, 0), settled(2, 1)],
+    ),
+    "a record of which two committed transactions have made something": (
+        Name.DOUBLED_DELIVERY,
+        [made(0, 1, 0, 1, 0), end(0, 2, 3), made(1, 2, 4, 5, 0), end(1, 6, 7)],
+        [made(0, 1, 0, 1, 0), end(0, 2, 3, FAIL), made(1, 2, 4, 5, 0), end(1, 6, 7)],
+    ),
+    "a record of which no committed transaction has made anything": (
+        Name.UNDELIVERED,
+        [made(0, 1, 0, 1, 0), end(0, 2, 3, FAIL), settled(4, 1)],
+        [made(0, 1, 0, 1, 0), end(0, 2, 3, INFO), settled(4, 1)],
+    ),
+    "a commit behind a record of which only an aborted transaction has made something": (
+        Name.LOST_DELIVERY,
+        [made(0, 1, 0, 1, 0), end(0, 2, 3, FAIL), *BEHIND],
+        [made(0, 1, 0, 1, 0), end(0, 2, 3), *BEHIND],
     ),
 }  # fmt: skip
 

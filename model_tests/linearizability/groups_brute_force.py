@@ -121,7 +121,7 @@ def ending(rows: Rows, commit: GroupRow) -> GroupRow | None:
 
 
 def became(rows: Rows, commit: GroupRow) -> Outcome:
-    """Whether a commit counts, in a transaction or not."""
+    """Whether a commit of offsets counts, or a delivery has happened, in a transaction or not."""
     if commit.transaction is None or commit.outcome is Outcome.FAIL:
         return commit.outcome
     last = ending(rows, commit)
@@ -201,26 +201,31 @@ def _of_deliveries(rows: Rows, *, once: bool) -> Iterator[Name]:
 
 
 def _of_partition(everything: Rows, rows: Rows, *, once: bool) -> Iterator[Name]:
-    deliveries = done(rows, Kind.DELIVER)
+    every = [row for row in rows if row.kind is Kind.DELIVER]
+    possible = [row for row in every if became(everything, row) is not Outcome.FAIL]
+    deliveries = [row for row in possible if became(everything, row) is Outcome.OK]
     dense = max((row.offset for row in done(rows, Kind.SETTLED)), default=0)
-    known = {row.offset for row in deliveries} | set(range(dense))
-    for place, row in enumerate(deliveries):
-        later = [one for one in deliveries[place + 1 :] if _goes_on(everything, row, one)]
-        if later and later[0].offset <= row.offset:
+    known = {row.offset for row in every} | set(range(dense))
+    for place, row in enumerate(possible):
+        later = [one for one in possible[place + 1 :] if _goes_on(everything, row, one)]
+        if not later or any(became(everything, one) is not Outcome.OK for one in (row, later[0])):
+            continue
+        if later[0].offset <= row.offset:
             yield Name.NONMONOTONIC_DELIVERY
-        if later and any(row.offset < offset < later[0].offset for offset in known):
+        if any(row.offset < offset < later[0].offset for offset in known):
             yield Name.SKIPPED_DELIVERY
+    single = [row.offset for row in deliveries if once or row.transaction is not None]
+    if len(set(single)) < len(single):
+        yield Name.DOUBLED_DELIVERY
     if once:
-        if len({row.offset for row in deliveries}) < len(deliveries):
-            yield Name.DOUBLED_DELIVERY
         return
-    if any(offset not in {row.offset for row in deliveries} for offset in range(dense)):
+    if any(offset not in {row.offset for row in possible} for offset in range(dense)):
         yield Name.UNDELIVERED
     for commit in rows:
         if commit.kind is not Kind.COMMIT or became(everything, commit) is not Outcome.OK:
             continue
         for offset in known:
-            was = any(row.offset == offset and row.call <= end(commit) for row in deliveries)
+            was = any(row.offset == offset and row.call <= end(commit) for row in possible)
             if is_members(commit) and offset < commit.offset and not was:
                 yield Name.LOST_DELIVERY
     for delivery in deliveries:

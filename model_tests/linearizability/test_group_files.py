@@ -124,7 +124,7 @@ def test_the_command_says_of_how_many_histories_it_has_checked_what(
             "offset is 5, and the first of its offsets is another",
         ),
         ({"kind": "deliver", "group": 0, "topic": "t", "offset": 0, "outcome": "info"}, "a delivery has happened"),
-        ({"kind": "deliver", "group": 0, "topic": "t", "offset": 0, "transaction": 3}, "it is in transaction 3"),
+        ({"kind": "assign", "group": 0, "topic": "t", "transaction": 3}, "it is in transaction 3"),
         ({"kind": "fetch", "topic": "t", "generation": 2, "offset": 0}, "generation 2 and member -1, and no group"),
         ({"kind": "settled", "group": 0, "topic": "t"}, "no offset: say up to where"),
         ({"kind": "commits", "group": 0}, "kind is 'commits': use"),
