@@ -39,9 +39,11 @@ IMPATIENT = {
     "broker.session.timeout.ms": 2_000,
     "broker.heartbeat.interval.ms": 200,
     "group.initial.rebalance.delay.ms": 0,
+    "group.consumer.assignment.interval.ms": 0,
 }
-"""Settings that differ from Kafka's unless they are given: a crashed leader is replaced in 2 s, not in 9, and the first
-member of a group does not wait 3 s for others."""
+"""Settings that differ from Kafka's unless they are given: a crashed leader is replaced in 2 s, not in 9, the first
+member of a group does not wait 3 s for others, and who joins a group of KIP-848 next does not wait for its share until
+the first heartbeat after a second."""
 
 
 def waiting(method: Callable[Concatenate[Cluster, P], Awaitable[R]]) -> Callable[Concatenate[RunningCluster, P], R]:

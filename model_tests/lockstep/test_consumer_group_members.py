@@ -155,6 +155,7 @@ def walk(seed: int, kind: type[ConsumerMembership] = ConsumerMembership) -> set[
         expressions=(0, spec.NONE, 1)[: seed % 4],
         commits=1,
         bounds=Bounds(bounds),
+        spaces_targets=seed % 5 == 0,
     )
     members = Members(machine, kind)
     (state,) = machine.initial()

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import attrs
 import pytest
 from kio.schema.errors import ErrorCode
 
@@ -18,7 +19,7 @@ from tidegauge.model_tests.harness.registry import HARNESS
 from tidegauge.spec.groups.consumer.machine import ConsumerGroups as Machine
 from tidegauge.spec.kernel.machine import Action
 
-SEED = 5
+SEED = 1
 """Of walks that take every action and refusal."""
 WALKS = amount(20, deep=24)
 REGISTERED = HARNESS["consumer-groups"]
@@ -121,7 +122,41 @@ RESOLVING = (
 )
 
 
-MUTANTS = (AcceptsAnyEpoch, CommitsOfTheEpochOnly, StaysWhereItWas, ForgivesWhatIsOwned, *RESOLVING)
+class MakesATargetAtOnce(ConsumerRules):
+    def needs_target(self, group: Any, now_ms: int, interval_ms: int) -> bool:
+        return super().needs_target(group, now_ms, 0)
+
+
+class WaitsForTheFirstTarget(ConsumerRules):
+    def needs_target(self, group: Any, now_ms: int, interval_ms: int) -> bool:
+        return super().needs_target(attrs.evolve(group, target_ms=group.target_ms or now_ms), now_ms, interval_ms)
+
+
+class WaitsLonger(ConsumerRules):
+    def needs_target(self, group: Any, now_ms: int, interval_ms: int) -> bool:
+        return super().needs_target(group, now_ms - 1, interval_ms)
+
+
+class ForgetsWhenItWasMade(ConsumerRules):
+    def time_of_target(self, now_ms: int) -> int:
+        return 0
+
+
+class LetsAnEmptyGroupWait(ConsumerRules):
+    def removed(self, group: Any, member_id: str) -> Any:
+        return attrs.evolve(super().removed(group, member_id), target_ms=group.target_ms)
+
+
+SPACING = (
+    MakesATargetAtOnce,
+    WaitsForTheFirstTarget,
+    WaitsLonger,
+    ForgetsWhenItWasMade,
+    LetsAnEmptyGroupWait,
+)
+
+
+MUTANTS = (AcceptsAnyEpoch, CommitsOfTheEpochOnly, StaysWhereItWas, ForgivesWhatIsOwned, *RESOLVING, *SPACING)
 SLOW = (StaysWhereItWas, CommitsOfTheEpochOnly, ForgivesWhatIsOwned)
 """Found on many walks only."""
 

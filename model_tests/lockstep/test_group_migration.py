@@ -15,7 +15,7 @@ from tidegauge.model_tests.harness.registry import HARNESS
 from tidegauge.spec.groups.migration.machine import GroupMigration as Machine
 from tidegauge.spec.kernel.machine import Action
 
-SEED = 7
+SEED = 6
 WALKS = amount(12, deep=24)
 REGISTERED = HARNESS["group-migration"]
 REFUSED = {

@@ -27,7 +27,7 @@ from tidegauge.spec.groups.migration.machine import GroupMigration
 from tidegauge.spec.groups.migration.timing import ExpireRejoin
 from tidegauge.spec.kernel.machine import Action
 
-SEED = 7
+SEED = 9
 WALKS = 9
 WITHIN = 40
 REGISTERED = HARNESS["group-migration"]

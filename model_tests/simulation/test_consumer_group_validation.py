@@ -33,6 +33,8 @@ SEED = 13
 """Of coordinators that fail over five times, and of expressions that are resolved."""
 OF_EVERY_KIND = (59, 17)
 """In the first is all but a rebalance that takes too long, which is in the second."""
+SPACED = 7
+"""There is a least time between two targets."""
 UNWRITTEN = 51
 """A session ends while no record can be written."""
 Decided = consumer_groups.OfConsumerGroup
@@ -97,6 +99,8 @@ def test_every_kind_of_decision_is_in_runs_that_hold() -> None:
             lambda one: with_values(one, error=ErrorCode.fenced_member_epoch),
             "the response is FENCED_MEMBER_EPOCH, in the specification NONE",
         ),
+        (consumer_groups.ReceiveHeartbeat, lambda one: after(one, target_ms=77), "its target was made at 77"),
+        (consumer_groups.LoadGroup, lambda one: after(one, target_ms=77), "its target was made at 77"),
         (consumer_groups.ExpireSession, lambda one: after(one, target_epoch=one.after.target_epoch + 1), "its target"),
         (consumer_groups.LoadGroup, lambda one: after(one, epoch=one.after.epoch + 1), "it loads"),
         (consumer_groups.LoadGroup, lambda one: after(one, members=one.after.members[1:]), "it loads"),
@@ -228,6 +232,27 @@ class RemovesInTheSameEpoch(ConsumerRules):
         return attrs.evolve(super().removed(group, member_id), epoch=group.epoch)
 
 
+class MakesATargetAtOnce(ConsumerRules):
+    """A target does not wait for the interval since the last one."""
+
+    def needs_target(self, group: ConsumerGroup, now_ms: int, interval_ms: int) -> bool:
+        return super().needs_target(group, now_ms, 0)
+
+
+class WaitsTwice(ConsumerRules):
+    """A target waits for twice the interval."""
+
+    def needs_target(self, group: ConsumerGroup, now_ms: int, interval_ms: int) -> bool:
+        return super().needs_target(group, now_ms, 2 * interval_ms)
+
+
+class ForgetsWhenItWasMade(ConsumerRules):
+    """No target has a time."""
+
+    def time_of_target(self, now_ms: int) -> int:
+        return 0
+
+
 class ForgetsAMember(ConsumerGroups):
     """A coordinator that loads a group forgets one of its members."""
 
@@ -262,6 +287,9 @@ WRONG: Mapping[str, tuple[CoordinatorRoles, int, str]] = {
     "replaces who goes on": (ConsumerRoles(ReplacesWhoGoesOn), 3, "ReceiveHeartbeat"),
     "tells changes only": (ConsumerRoles(TellsChangesOnly), 1, "ReceiveHeartbeat"),
     "removes in the same epoch": (ConsumerRoles(RemovesInTheSameEpoch), 1, "ExpireSession"),
+    "makes a target at once": (ConsumerRoles(MakesATargetAtOnce), SPACED, "ReceiveHeartbeat"),
+    "waits twice": (ConsumerRoles(WaitsTwice), SPACED, "ReceiveHeartbeat"),
+    "forgets when it was made": (ConsumerRoles(ForgetsWhenItWasMade), SPACED, "ReceiveHeartbeat"),
     "forgets a member": (LoadingRoles(ForgetsAMember), 1, "LoadGroup"),
     "waits for nobody": (LoadingRoles(WaitsForNobody), 1, "ReceiveCommit"),
     "goes on without the log": (LoadingRoles(GoesOnWithoutTheLog), 1, "FailRecord"),

@@ -38,6 +38,7 @@ COUNTS: Final[Mapping[str, tuple[int, int]]] = {
     "consumers-lost-responses": (473, 970),
     "consumers-growing": (596, 1_087),
     "consumers-racks": (538, 959),
+    "consumers-interval": (6_330, 14_090),
     "consumers-subscriptions": (743, 1_314),
     "consumers-expressions": (323, 610),
     "consumers-expressions-due": (2_595, 6_665),

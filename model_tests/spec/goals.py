@@ -329,6 +329,12 @@ OF_CONSUMERS: Final = (
         "a member waits for what another has to give back", ConsumerGroups(), 5, of(consumer_requests.ReceiveHeartbeat)
     ),
     Reached(
+        "a member waits for the next target",
+        ConsumerGroups(spaces_targets=True, partitions=1),
+        4,
+        of(consumer_requests.ReceiveHeartbeat),
+    ),
+    Reached(
         "a static member is away, and keeps what it has",
         ConsumerGroups(processes=1, instances=(0,), bounds=Bounds(Leave=1)),
         3,

@@ -60,7 +60,8 @@ class ConsumerGroupsTrace:
                 said = (told.error, told.epoch, _places(told), is_written)
                 leaves = request.epoch in (LEAVING_EPOCH, STATIC_LEAVING_EPOCH)
                 kind = kinds.ReceiveLeave if leaves else kinds.ReceiveHeartbeat
-                record(kind, *of, request, *said, topics, resolves)
+                times = known.time_ms, self._core.limits.interval_ms(group_id)
+                record(kind, *of, request, *said, topics, resolves, *times)
             case Ended(resolution=resolution, known=known, write=write):
                 topics = tuple(_topics(self._core.get(group_id), (), known))
                 matches = tuple((one, tuple(sorted(known.matching(one)))) for one in resolution.expressions)

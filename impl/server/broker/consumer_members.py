@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from tidegauge.impl.server.broker.tasks import BrokerTasks
 
 SESSION_TIMEOUT: Final = "consumer.session.timeout.ms"
+ASSIGNMENT_INTERVAL: Final = "consumer.assignment.interval.ms"
 HEARTBEAT_INTERVAL: Final = "consumer.heartbeat.interval.ms"
 _TIMEOUT_UNITS: Final = 20
 """Of work, as `impl.server.pace` counts it, to act on one deadline."""

@@ -26,7 +26,7 @@ from tidegauge.impl.coordinators.groups.requests import Ruling
 from tidegauge.impl.coordinators.hashing import partition_for
 from tidegauge.impl.metadata.topic_names import CONSUMER_OFFSETS
 from tidegauge.impl.records.payload import NO_PRODUCER, ProducerIdentity
-from tidegauge.impl.server.broker.consumer_members import ConsumerMembers
+from tidegauge.impl.server.broker.consumer_members import ASSIGNMENT_INTERVAL, ConsumerMembers
 from tidegauge.impl.server.broker.coordinator_log import CoordinatorLog, Led, LoggedBatch
 from tidegauge.impl.server.broker.group_members import GroupMembers
 from tidegauge.impl.server.broker.write_line import WriteLine
@@ -207,6 +207,7 @@ class Groups:
             config.group_consumer_max_size,
             config.group_consumer_assignors,
             config.group_consumer_regex_refresh_interval_ms,
+            partial(self.consumers.setting, name=ASSIGNMENT_INTERVAL),
         )
         policy = Policy(config.group_consumer_migration_policy.lower())
         core = GroupCoordinator(Limits(config.offset_metadata_max_bytes, retention_ms, classic, consumer, policy))

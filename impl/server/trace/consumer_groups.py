@@ -70,6 +70,8 @@ class GroupSeen(NamedTuple):
     target_epoch: int
     target: tuple[tuple[str, tuple[Place, ...]], ...]
     """Who is to own what."""
+    target_ms: int
+    """When that was made, in ms since 1970; 0 if nobody knows."""
     members: tuple[MemberSeen, ...]
     resolved: tuple[tuple[str, tuple[str, ...]], ...]
     """Regular expression -> the topics that it has matched."""
@@ -83,6 +85,7 @@ class GroupSeen(NamedTuple):
             group.metadata_hash,
             group.target_epoch,
             tuple((one, tuple(sorted(has))) for one, has in sorted(group.target.items())),
+            group.target_ms,
             members,
             tuple((one, tuple(sorted(found.topics))) for one, found in sorted(group.resolved.items())),
             group.revision,
@@ -129,6 +132,10 @@ class ReceiveHeartbeat(OfConsumerGroup):
     """Those that the group may be about, as they are."""
     resolves: tuple[str, ...] | None
     """The regular expressions whose resolution is begun; None if none is."""
+    time_ms: int
+    """When it came, in ms since 1970."""
+    interval_ms: int
+    """The least time between two targets of the group."""
 
 
 class ReceiveLeave(ReceiveHeartbeat):

@@ -440,3 +440,77 @@ def test_what_is_no_expression_is_refused_and_nothing_is_changed() -> None:
     assert refused.error is ErrorCode.invalid_regular_expression
     assert refused.message
     assert core.groups[GROUP] is before
+
+
+# --- targets ---------------------------------------------------------------------------------------------------------
+
+BOTH: Final = frozenset({(ID, 0), (ID, 1)})
+
+
+def at(core: ConsumerGroups, time_ms: int, request: ConsumerHeartbeat, known: Known = KNOWN) -> HeartbeatResponse:
+    """The response to a heartbeat at a time; what it writes is committed."""
+    made = core.heartbeat(request, attrs.evolve(known, time_ms=time_ms), SESSION_MS, 0)
+    assert isinstance(made, ConsumerWrite)
+    if made.records:
+        core.written(made)
+    return made.response
+
+
+def spaced(interval_ms: int = 1_000) -> ConsumerGroups:
+    """A coordinator with such an interval between targets, whose group has a member since the time 5,000."""
+    core = ConsumerGroups(ConsumerLimits(interval_ms=lambda group: interval_ms if group == GROUP else 0))
+    assert at(core, 5_000, asked("a")).assignment == BOTH, "the first target is made at once"
+    return core
+
+
+def test_the_next_target_is_made_when_the_interval_has_passed_and_not_before() -> None:
+    core = spaced()
+    second = at(core, 5_001, asked("b"))
+    assert (second.epoch, second.assignment) == (2, frozenset()), "it is a member, in the epoch of the target"
+    assert (core.groups[GROUP].epoch, core.groups[GROUP].state) == (3, "Assigning")
+    at(core, 5_999, asked("a", 2))
+    assert core.groups[GROUP].target_epoch == 2
+    at(core, 6_000, asked("a", 2))
+    group = core.groups[GROUP]
+    assert (group.target_epoch, group.target_ms, set(group.target)) == (3, 6_000, {"a", "b"})
+
+
+def test_one_target_is_made_for_all_epochs_that_began_meanwhile() -> None:
+    core = spaced()
+    for member in ("b", "c"):
+        at(core, 5_001, asked(member))
+    at(core, 5_002, asked("b", -1))
+    assert (core.groups[GROUP].epoch, core.groups[GROUP].target_epoch) == (5, 2)
+    at(core, 6_500, asked("c", 2))
+    assert (core.groups[GROUP].target_epoch, set(core.groups[GROUP].target)) == (5, {"a", "c"})
+
+
+@pytest.mark.parametrize("time_ms", [1, 5_001])
+def test_without_an_interval_a_target_is_made_at_once_though_the_clock_was_set_back(time_ms: int) -> None:
+    core = spaced(interval_ms=0)
+    at(core, time_ms, asked("b"))
+    assert core.groups[GROUP].target_epoch == core.groups[GROUP].epoch == 3
+
+
+def test_who_joins_an_empty_group_does_not_wait() -> None:
+    core = spaced()
+    at(core, 5_001, asked("a", -1))
+    assert core.groups[GROUP].target_ms == 0
+    assert at(core, 5_002, asked("b")).assignment == BOTH
+
+
+def test_what_a_member_wants_no_more_it_keeps_until_the_next_target() -> None:
+    core = spaced()
+    assert at(core, 5_001, asked("a", 2, topics=("others",), owned=BOTH)).assignment == BOTH
+    told = at(core, 6_000, asked("a", 2, topics=("others",), owned=BOTH))
+    assert told.assignment == frozenset()
+
+
+def test_when_a_target_was_made_is_known_to_the_next_coordinator() -> None:
+    core, later = spaced(), ConsumerGroups(ConsumerLimits(interval_ms=lambda group: 1_000))
+    later.committed = dict(core.committed)
+    later.load(GROUP, SESSION_MS, 0)
+    at(later, 5_999, asked("b"))
+    assert later.groups[GROUP].target_epoch == 2
+    at(later, 6_000, asked("b", 2))
+    assert later.groups[GROUP].target_epoch == 3

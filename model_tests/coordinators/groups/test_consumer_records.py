@@ -34,6 +34,7 @@ GROUP = ConsumerGroup(
     epoch=5,
     metadata_hash=-7,
     target_epoch=5,
+    target_ms=1_800_000_000_000,
     target={"m1": frozenset({(TOPIC, 0), (OTHER, 2)}), "m2": frozenset({(TOPIC, 1)})},
     members={"m1": ONE, "m2": TWO},
     resolved={"x.*": Resolved(frozenset({"xy", "x"}), 7, 9)},
@@ -52,7 +53,8 @@ def load(records: list[GroupRecord]) -> ConsumerGroup | None:
 def shown(group: ConsumerGroup | None) -> tuple[object, ...]:
     assert group is not None
     members = {one.member_id: (one.subscription, one.current) for one in group.members.values()}
-    return group.epoch, group.metadata_hash, group.target_epoch, group.target, members, group.resolved
+    target = group.target_epoch, group.target, group.target_ms
+    return group.epoch, group.metadata_hash, target, members, group.resolved
 
 
 def test_a_group_is_what_its_records_say() -> None:
@@ -66,6 +68,20 @@ def test_a_change_is_written_by_the_records_that_it_needs_and_no_others() -> Non
     assert [decode_key(one.key) for one in records] == [ConsumerKey(8, "g", "m1")]
     assert shown(load([*changes(None, GROUP, "g"), *records])) == shown(after)
     assert not list(changes(GROUP, attrs.evolve(GROUP), "g"))
+
+
+@pytest.mark.parametrize(
+    ("target_ms", "value"),
+    [
+        (1_800_000_000_000, "0000" + "00000005" + "01" + "00" + "08" + "000001a3185c5000"),
+        (0, "0000" + "00000005" + "00"),
+    ],
+)
+def test_when_a_target_was_made_is_in_a_tag_of_its_epochs_record(target_ms: int, value: str) -> None:
+    """Version, epoch, and one tag, 0, of eight bytes, which is left out if it says nothing (KIP-1263)."""
+    records = list(changes(attrs.evolve(GROUP, target_epoch=4), attrs.evolve(GROUP, target_ms=target_ms), "g"))
+    assert [(decode_key(one.key), one.value) for one in records] == [(ConsumerKey(6, "g"), bytes.fromhex(value))]
+    assert shown(load([*changes(None, GROUP, "g"), *records])) == shown(attrs.evolve(GROUP, target_ms=target_ms))
 
 
 def test_a_member_that_is_gone_leaves_tombstones_and_so_does_a_group() -> None:
@@ -93,7 +109,7 @@ def test_bytes_are_kafkas() -> None:
     }
     assert records[3].key == bytes.fromhex("0003 0001 67")
     assert records[3].value == bytes.fromhex("0000 00000005 01 00 08 fffffffffffffff9")
-    assert records[6].value == bytes.fromhex("0000 00000005 00")
+    assert records[6].value == bytes.fromhex("0000 00000005 01 00 08 000001a3185c5000")
     assert records[8].key == bytes.fromhex("0008 0001 67 0002 6d32")
     assert records[8].value == bytes.fromhex("0000 00000005 00000000 03 01 01 00")
     assert records[16].key == bytes.fromhex("0010 0001 67 0003") + b"x.*"

@@ -48,7 +48,11 @@ class ConsumerBrokers(GroupBrokers):
         self.numbers = numbers
         self.later_ms = 0
         """How much later it is for coordinators than on the clusters' clock."""
-        settings = {**settings, "group.consumer.regex.refresh.interval.ms": str(REFRESH_MS)}
+        settings = {
+            **settings,
+            "group.consumer.regex.refresh.interval.ms": str(REFRESH_MS),
+            "group.consumer.assignment.interval.ms": str(numbers.interval_ms(GROUP)),
+        }
         super().__init__(machine, roles, settings)  # type: ignore[arg-type]
 
     async def _prepare(self, cluster: Cluster) -> None:

@@ -30,6 +30,7 @@ from tidegauge.model_tests.harness.cluster.operator_requests import ask_at
 from tidegauge.model_tests.harness.cores.consumer_abstraction import (
     CORRECT_CONSUMERS,
     GROUP,
+    INTERVAL_MS,
     REFRESH_MS,
     ConsumerRoles,
     Numbers,
@@ -202,6 +203,10 @@ async def end_resolution(cluster: ConsumerCluster, action: timing.EndResolution,
     await cluster.brokers.end_resolution()
 
 
+async def end_interval(cluster: ConsumerCluster, action: timing.EndInterval, before: State) -> None:
+    cluster.brokers.let_pass(INTERVAL_MS)
+
+
 async def end_pause(cluster: ConsumerCluster, action: timing.EndPause, before: State) -> None:
     cluster.brokers.let_pass(PAUSE_MS + 1)
 
@@ -255,6 +260,7 @@ STEPS: Final = Steps[ConsumerCluster, [State], Awaitable[None]](
     on(timing.ExpireSession, expire),
     on(timing.ExpireRebalance, expire),
     on(timing.EndResolution, end_resolution),
+    on(timing.EndInterval, end_interval),
     on(timing.EndPause, end_pause),
     on(timing.BecomeDue, become_due),
     on(timing.CommitRecord, commit_record),

@@ -29,7 +29,14 @@ from tidegauge.impl.coordinators.groups.coordinator import GroupCoordinator, Lim
 from tidegauge.impl.coordinators.groups.log_entries import ConsumerGroupWritten
 from tidegauge.model_tests.harness.cluster import consumer_requests, group_requests
 from tidegauge.model_tests.harness.cluster import migration_requests as wire
-from tidegauge.model_tests.harness.cluster.consumer_groups import Appended, Call, ConsumerCluster, fail_over, load
+from tidegauge.model_tests.harness.cluster.consumer_groups import (
+    Appended,
+    Call,
+    ConsumerCluster,
+    end_interval,
+    fail_over,
+    load,
+)
 from tidegauge.model_tests.harness.cluster.migration_brokers import MigrationBrokers
 from tidegauge.model_tests.harness.cores.consumer_abstraction import (
     GROUP,
@@ -242,6 +249,7 @@ class MigrationCluster(ConsumerCluster):
 
     async def _abstraction(self, expected: State) -> State:
         await self.take_in_all(len(expected.appended))
+        self.numbers.now_ms = self.brokers.now_ms
         reader = GroupCoordinator(Limits())
         committed, _ = self.brokers.entries()
         reader.replay(committed)
@@ -425,6 +433,7 @@ STEPS: Final = Steps[MigrationCluster, [State], Awaitable[None]](
     on(timing.ExpireSession, expire),
     on(timing.ExpireRebalance, expire),
     on(timing.ExpireRejoin, expire),
+    on(consumer_timing.EndInterval, end_interval),
     on(timing.EndJoining, end_joining),
     on(timing.CommitRecord, commit_record),
     on(consumer_timing.FailOver, replace_coordinator),

@@ -26,6 +26,9 @@ GROUP: Final = "group"
 REFRESH_MS: Final = 2_000_000_000
 """`group.consumer.regex.refresh.interval.ms`: longer than all pauses of a walk."""
 
+INTERVAL_MS: Final = 100
+"""`consumer.assignment.interval.ms`: as often as it ends in a walk, that is shorter than a pause."""
+
 
 @attrs.frozen
 class ConsumerRoles:
@@ -89,6 +92,15 @@ class Numbers:
         passed_ms = self.now_ms - max(one.time_ms for one in group.resolved.values())
         return spec.Age((passed_ms > PAUSE_MS) + (passed_ms > REFRESH_MS))
 
+    def is_target_new(self, group: ConsumerGroup) -> bool:
+        """Whether the next target has to wait."""
+        is_timed = self.machine.spaces_targets and group.target_ms > 0
+        return is_timed and self.now_ms < group.target_ms + INTERVAL_MS
+
+    def interval_ms(self, group: str) -> int:
+        """The least time between two targets; 0 if there is none."""
+        return INTERVAL_MS if self.machine.spaces_targets else 0
+
     def place(self, partition: int) -> Place:
         return self.ids[partition % self.machine.topics], partition // self.machine.topics
 
@@ -150,6 +162,7 @@ def abstract_group(group: ConsumerGroup | None, numbers: Numbers, expected: spec
         epoch=group.epoch,
         target_epoch=group.target_epoch,
         target=tuple(sorted(target)),
+        target_is_new=numbers.is_target_new(group),
         members=tuple(sorted(members, key=lambda one: one.member_id)),
         known=expected.known,
         racks=expected.racks,

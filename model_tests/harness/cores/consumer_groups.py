@@ -39,6 +39,7 @@ from tidegauge.impl.records.payload import Record, build_batch, decode_records
 from tidegauge.model_tests.harness.cores.consumer_abstraction import (
     CORRECT_CONSUMERS,
     GROUP,
+    INTERVAL_MS,
     REFRESH_MS,
     ConsumerRoles,
     Numbers,
@@ -98,6 +99,7 @@ def large_consumers(rng: Random) -> Machine:
         commits=commits,
         bounds=Bounds(bounds),
         named=rng.choice(((), (0,))),
+        spaces_targets=rng.random() < 0.5,
     )
 
 
@@ -130,7 +132,8 @@ class ConsumerCores:
 
     def started(self, records: list[GroupRecord]) -> GroupCoordinator:
         """A coordinator that has read these records."""
-        coordinator = GroupCoordinator(Limits(consumer=ConsumerLimits(refresh_ms=REFRESH_MS)))
+        limits = ConsumerLimits(refresh_ms=REFRESH_MS, interval_ms=self.numbers.interval_ms)
+        coordinator = GroupCoordinator(Limits(consumer=limits))
         coordinator.consumers.rules = with_target_of(self.machine, self.roles.rules, self.numbers)
         coordinator.consumers.watching = lambda group, decided: self.decided.append(decided)
         coordinator.replay(entries(records))
@@ -283,6 +286,9 @@ class ConsumerCores:
         write = self.retried(Ended, ask, before)
         if write.records:
             self.append(write)
+
+    def end_interval(self, action: timing.EndInterval, before: State) -> None:
+        self.numbers.now_ms += INTERVAL_MS
 
     def end_pause(self, action: timing.EndPause, before: State) -> None:
         self.numbers.now_ms += PAUSE_MS + 1
@@ -439,6 +445,7 @@ STEPS: Final = Steps[ConsumerCores, [State], None](
     on(timing.ExpireSession, ConsumerCores.expire),
     on(timing.ExpireRebalance, ConsumerCores.expire),
     on(timing.EndResolution, ConsumerCores.end_resolution),
+    on(timing.EndInterval, ConsumerCores.end_interval),
     on(timing.EndPause, ConsumerCores.end_pause),
     on(timing.BecomeDue, ConsumerCores.become_due),
     on(timing.CommitRecord, ConsumerCores.commit_record),

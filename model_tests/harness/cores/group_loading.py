@@ -205,7 +205,7 @@ def grouped(group: Group | None) -> ConsumerGroup | None:
     }
     targets = enumerate(group.targets)
     target = {str(number): frozenset({PLACE} if own else ()) for number, own in targets if own is not None}
-    return ConsumerGroup(GROUP, group.epoch, 0, group.target_epoch, target, members)
+    return ConsumerGroup(GROUP, epoch=group.epoch, target_epoch=group.target_epoch, target=target, members=members)
 
 
 def _held(member: Member, holding: Holding) -> Held:

@@ -26,7 +26,12 @@ from tidegauge.impl.coordinators.groups.classic.messages import (
 )
 from tidegauge.impl.coordinators.groups.classic.state import Protocol
 from tidegauge.impl.coordinators.groups.classic.turn import ClassicLimits, DeadlineKey, Timer
-from tidegauge.impl.coordinators.groups.consumer.coordinator import ConsumerDeadline, ConsumerTimer, ConsumerWrite
+from tidegauge.impl.coordinators.groups.consumer.coordinator import (
+    ConsumerDeadline,
+    ConsumerLimits,
+    ConsumerTimer,
+    ConsumerWrite,
+)
 from tidegauge.impl.coordinators.groups.consumer.records import MEMBER
 from tidegauge.impl.coordinators.groups.consumer.state import ConsumerGroup, ConsumerHeartbeat, HeartbeatResponse
 from tidegauge.impl.coordinators.groups.coordinator import GroupCoordinator, Limits
@@ -113,6 +118,7 @@ def large_migrations(rng: Random) -> Machine:
         eager=rng.random() < 0.3,
         policy=rng.choice((specified.Policy.BIDIRECTIONAL,) * 3 + (*specified.Policy,)),
         bounds=Bounds(bounds),
+        spaces_targets=rng.random() < 0.3,
     )
 
 
@@ -138,7 +144,8 @@ class MigrationCores(ConsumerCores):
         super().__init__(machine, ConsumerRoles())
 
     def started(self, records: list[GroupRecord]) -> GroupCoordinator:
-        coordinator = GroupCoordinator(Limits(classic=ClassicLimits(initial_delay_ms=0)))
+        consumer = ConsumerLimits(interval_ms=self.numbers.interval_ms)
+        coordinator = GroupCoordinator(Limits(classic=ClassicLimits(initial_delay_ms=0), consumer=consumer))
         rules = with_target_of(self.machine, self.roles.rules, self.numbers)
         coordinator.consumers.rules = rules
         limits = MigrationLimits(POLICIES[self.machine.policy])
@@ -446,6 +453,7 @@ STEPS: Final = Steps[MigrationCores, [State], None](
     on(timing.ExpireSession, MigrationCores.expire),
     on(timing.ExpireRebalance, MigrationCores.expire),
     on(timing.ExpireRejoin, MigrationCores.expire),
+    on(consumer_timing.EndInterval, MigrationCores.end_interval),
     on(timing.EndJoining, MigrationCores.end_joining),
     on(timing.CommitRecord, MigrationCores.commit_record),
     on(consumer_timing.FailOver, MigrationCores.fail_over),

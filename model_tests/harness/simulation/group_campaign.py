@@ -95,6 +95,9 @@ CLEANS: Final = {
 """What expires goes soon, and the log of groups is cleaned again and again."""
 GOES_OVER: Final = {"offsets.topic.segment.bytes": 4_000}
 """Room for the largest batch: all that was a group of one type goes, and one of the other comes."""
+INTERVAL_SHARE: Final = 0.35
+INTERVALS_MS: Final = (200, 1_000)
+"""`consumer.assignment.interval.ms`: some heartbeats, and Kafka's own."""
 HANGS_SHARE: Final = 0.3
 HANGS_S: Final = 2 * REBALANCE_S
 """An application that hangs does not give back in time what its member has to."""
@@ -130,6 +133,8 @@ class GroupOptions:
     """Whether coordinators take their time to load, while the cleaner runs."""
     repeats: bool = False
     """Whether heartbeats arrive once more when their epoch is over."""
+    interval_ms: int = 0
+    """The least time between two targets of the group, if it is of KIP-848."""
     rest_s: float = 0.05
 
     def described(self) -> dict[str, str]:
@@ -137,6 +142,7 @@ class GroupOptions:
         classic = "cooperative" if self.is_cooperative else "eager"
         protocol = f"KIP-848 and {classic}" if self.migrates else "KIP-848" if self.is_consumer else classic
         late = {"slow loads": self.loads_slowly, "repeated heartbeats": self.repeats}
+        late[f"{self.interval_ms} ms between targets"] = bool(self.interval_ms)
         more = ", ".join(what for what, there_is in late.items() if there_is) or "nothing more"
         return {"members": f"{self.dynamic} dynamic, {self.static} static", "protocol": protocol, "besides": more}
 
@@ -159,6 +165,8 @@ def draw_group(seed: int, *, is_consumer: bool | None = None) -> GroupOptions:
     losses, dynamic = rng.choice((Losses.NONE, Losses.SPARED)), rng.choice((2, 3))
     besides = Random(f"besides-18/{seed}")
     loads_slowly, repeats = (besides.random() < share for share in (SLOW_SHARE, REPEATS_SHARE))
+    timed = Random(f"interval-80/{seed}")
+    has_interval = timed.random() < INTERVAL_SHARE
     return GroupOptions(
         attrs.evolve(options, transactions=0, faults=faults, losses=losses),
         dynamic=dynamic,
@@ -168,6 +176,7 @@ def draw_group(seed: int, *, is_consumer: bool | None = None) -> GroupOptions:
         is_cooperative=is_cooperative and has_classic,
         loads_slowly=loads_slowly and is_consumer,
         repeats=repeats and is_consumer,
+        interval_ms=timed.choice(INTERVALS_MS) if is_consumer and has_interval else 0,
     )
 
 
@@ -496,6 +505,7 @@ async def _run(options: GroupOptions, until_wrong: bool) -> GroupCampaign:
     config = {**drawn.config(), **CONFIG, **(CLEANS if options.is_consumer else {})}
     config |= SETTINGS if options.loads_slowly else {}
     config |= GOES_OVER if options.migrates else {}
+    config["group.consumer.assignment.interval.ms"] = options.interval_ms
     cluster = Cluster(drawn.brokers, drawn.seed, config, trace=True)
     if until_wrong:
         cluster.trace = _TraceUntilWrong()

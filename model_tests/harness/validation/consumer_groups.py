@@ -15,6 +15,9 @@ the racks of replicas are what the coordinator says of the metadata when a heart
 The log is the truth. A coordinator that loads a group knows it as it was committed last, or as it was written later.
 What may not be lost is what was committed before; and nobody is told of what is not.
 
+When a target was made, the coordinator says, and has to keep to: the next one comes when the interval since then has
+passed, by the time that it says when a heartbeat comes. A `Group` here has no newness of its own (`at_time`).
+
 What a coordinator makes of an append that failed is the group as it was before: the machine has no such step. Groups
 that have had a member of the classic protocol are left out: they are those of `spec.groups.migration`.
 """
@@ -72,6 +75,8 @@ class Known:
     group: spec.Group = attrs.field(factory=spec.Group)
     written: list[Written] = attrs.field(factory=list)
     committed_revision: int = 0
+    target_ms: int = 0
+    """When its target was made."""
     resolving: tuple[str, ...] | None = None
     """The regular expressions that it resolves."""
 
@@ -177,8 +182,9 @@ class ConsumerCoordinators:
             raise Wrong(f"it loads {found}; committed is {expected}, and {len(logged.later)} may be")
         logged.commit(which[-1])
         _check_hash(names, which[-1], decision.after)
+        _check_time(names, which[-1], decision.after)
         self.check_timers(decision.after)
-        here.known[decision.group] = Known(which[-1])
+        here.known[decision.group] = Known(which[-1], target_ms=decision.after.target_ms)
 
     def step(self, names: ConsumerNames, group: spec.Group, decision: groups.OfConsumerGroup) -> ConsumerStep:
         """A decision, as an action in the state before it."""
@@ -202,6 +208,7 @@ class ConsumerCoordinators:
         if not self.is_as_written(names, decision.written, first):
             seen = names.group(decision.written, first.after)
             raise Wrong(f"what is committed is not the first that was written: {_difference(names, first.after, seen)}")
+        _check_time(names, first.after, decision.written)
         known.committed_revision = max(known.committed_revision, first.revision)
         logged.commit(first.after)
 
@@ -217,7 +224,8 @@ class ConsumerCoordinators:
             raise Wrong(f"after a write that failed {_difference(names, before, seen)}")
         if decision.after is not None:
             self.check_timers(decision.after)
-        known.group = before
+        _check_time(names, before, decision.after)
+        known.group, known.target_ms = before, made_at(decision.after)
         del known.written[at:]
 
     def decide(
@@ -225,11 +233,13 @@ class ConsumerCoordinators:
     ) -> None:
         """The group is another one by it, which is written, or it is the same."""
         before = known.group
-        step = self.step(names, before, decision)
-        after = step.taken()
+        step = self.step(names, at_time(before, known.target_ms, decision), decision)
+        after = step.taken().with_old_target()
         found = names.group(decision.after, after)
         if found != after:
             raise Wrong(_difference(names, after, found))
+        known.target_ms = target_ms_after(before, known.target_ms, after, decision)
+        names.made_at.setdefault(after, set()).add(known.target_ms)
         known.resolving = resolving_after(known.resolving, names, after, decision)
         if decision.after is not None:
             _check_hash(names, after, decision.after)
@@ -274,6 +284,36 @@ def resolving_after(
         case groups.DeleteGroup():
             return None
     return before
+
+
+def made_at(seen: groups.GroupSeen | None) -> int:
+    """When the target was made that a group has."""
+    return 0 if seen is None else seen.target_ms
+
+
+def at_time(group: spec.Group, target_ms: int, decision: groups.OfConsumerGroup) -> spec.Group:
+    """The group when a heartbeat comes: whether its target is new then."""
+    if not isinstance(decision, groups.ReceiveHeartbeat) or not target_ms or not decision.interval_ms:
+        return group
+    return evolve(group, target_is_new=decision.time_ms < target_ms + decision.interval_ms)
+
+
+def target_ms_after(before: spec.Group, target_ms: int, after: spec.Group, decision: groups.OfConsumerGroup) -> int:
+    """When the group's target was made, which is what the coordinator says. Raises Wrong."""
+    if not after.members and after != before:
+        target_ms = 0
+    elif after.target_epoch != before.target_epoch and isinstance(decision, groups.ReceiveHeartbeat):
+        target_ms = decision.time_ms
+    if made_at(decision.after) != target_ms:
+        raise Wrong(f"its target was made at {made_at(decision.after)}, in the specification at {target_ms}")
+    return target_ms
+
+
+def _check_time(names: ConsumerNames, group: spec.Group, seen: groups.GroupSeen | None) -> None:
+    """When a target was made is in the log with it."""
+    times = names.made_at.get(group, {0})
+    if made_at(seen) not in times:
+        raise Wrong(f"its target was made at {made_at(seen)}, and not at one of {sorted(times)}")
 
 
 def is_mixed(decision: groups.OfConsumerGroup) -> bool:

@@ -88,6 +88,8 @@ class ConsumerNames:
     """The numbers of topics by their ids."""
     hashes: dict[tuple[tuple[int, ...], int], int] = attrs.field(factory=dict)
     """The hash of what the group knows of its topics."""
+    made_at: dict[spec.Group, set[int]] = attrs.field(factory=dict)
+    """When the target of a group was made, in ms since 1970; another coordinator may have made the same one again."""
     width: int = 0
     """As many partitions as there are, of all topics."""
 

@@ -384,12 +384,12 @@ class MigratingGroup:
         if here.goes_back is None:
             if known.group.members:
                 raise Wrong("the group goes back, and has members of KIP-848")
-            known.group = spec.Group()
+            known.group, known.target_ms = spec.Group(), 0
             return
         known.resolving = None
         machine, (_, after) = self.names.followed(), here.goes_back
         here.goes_back, here.adopts = None, machine.taken_over(machine.downgraded(after))
-        known.group = spec.Group()
+        known.group, known.target_ms = spec.Group(), 0
 
     def _refuses(self, decision: consumer_groups.RefuseHeartbeat, here: Here) -> None:
         """A heartbeat in a classic group is refused for want of a member, or of the permission to go over."""
@@ -413,11 +413,11 @@ class MigratingGroup:
         machine, classic = self.names.followed(), self.names.classic_group(here.classic)
         if not machine.upgrades(classic):
             raise Wrong("the group goes over, and the policy does not let it")
-        before = known.group
-        known.group = machine.upgraded(classic, before)
+        before, before_ms = known.group, known.target_ms
+        known.group, known.target_ms = machine.upgraded(classic, before), 0
         if decision.error is not ErrorCode.none:
             self.consumers.step(self.names, known.group, decision).taken()
-            known.group = before
+            known.group, known.target_ms = before, before_ms
             return
         self.consumers.follow(event)
         if known.written:

@@ -394,6 +394,28 @@ async def test_a_groups_own_settings_are_in_force_for_it() -> None:
 
 
 @simulated
+async def test_the_least_time_between_two_targets_is_the_groups_own_or_the_brokers() -> None:
+    async with joined(**{"group.consumer.assignment.interval.ms": 1_000}) as (asked, one):
+        two = Member(asked.peer, "n")
+        await two.beat()
+        assert (two.epoch, two.partitions) == (2, []), "the first target is a second old only in a second"
+        await trio.sleep(1)
+        await one.beat()
+        assert (one.epoch, one.partitions) == (2, [0]), "it gives back first"
+        interval = ("consumer.assignment.interval.ms", AlterOperation.SET, "15000")
+        await alter(asked.peer, GROUP_RESOURCE, GROUP, interval)
+        await asked.cluster.settle_metadata()
+        await one.beat()
+        await two.beat(member_epoch=i32(-1))
+        await trio.sleep(13)
+        await one.beat()
+        assert (one.epoch, one.partitions) == (3, [0])
+        await trio.sleep(2)
+        await one.beat()
+        assert (one.epoch, one.partitions) == (4, [0, 1])
+
+
+@simulated
 async def test_a_coordinator_that_crashes_has_told_nothing_that_the_next_one_does_not_know() -> None:
     async with joined(brokers=3) as (asked, one):
         two = Member(asked.peer, "n")

@@ -55,7 +55,11 @@ GROUPS_FROM = 8
 IDS_FROM = 10
 """The version of OffsetCommit and OffsetFetch from which topics have ids and no names."""
 UNKNOWN_ID = UUID("11111111-1111-4111-8111-111111111111")
-SETTINGS = {"offsets.topic.num.partitions": 2, "offset.metadata.max.bytes": 10}
+SETTINGS = {
+    "offsets.topic.num.partitions": 2,
+    "offset.metadata.max.bytes": 10,
+    "group.consumer.assignment.interval.ms": 0,
+}
 
 
 @attrs.define

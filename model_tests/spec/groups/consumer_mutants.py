@@ -22,6 +22,7 @@ ZOMBIE: Final = ConsumerGroups(instances=(0, 0), partitions=1, bounds=Bounds(Lea
 AGAIN: Final = ConsumerGroups(commits=2, bounds=Bounds(DelayCommit=1, Leave=1))
 COMMITS: Final = ConsumerGroups(commits=1, bounds=Bounds(DelayCommit=1))
 
+SPACED: Final = CONSUMER_MODELS["consumers-interval"].machine
 EXPRESSION: Final = CONSUMER_MODELS["consumers-expressions"].machine
 EXPRESSIONS: Final = ConsumerGroups(topics=2, matches=((0, 1),), expressions=(NONE, 0))
 """A member that names the topics, and one with an expression that matches them."""
@@ -269,7 +270,36 @@ MUTANTS: Final = (
         WANTED,
     ),
     RuleMutant("StaysInTheEpoch", "next_epoch", lambda m, r, group: max(2, group.epoch), TWO, "TargetCovers"),
-    RuleMutant("MakesNoTarget", "needs_target", lambda m, r, group: group.target_epoch < 2, TWO, STABLE),
+    RuleMutant(
+        "MakesATargetAtOnce",
+        "needs_target",
+        lambda m, r, group: group.epoch > group.target_epoch,
+        SPACED,
+        "TargetsAreApart",
+    ),
+    RuleMutant(
+        "MakesTargetsForNewMembersOnly",
+        "needs_target",
+        lambda m, r, group: r(group) and {*dict(group.target)} != {one.member_id for one in group.members},
+        SPACED,
+        "WhatWaitsIsMade",
+    ),
+    RuleMutant("MakesOldTargets", "is_new_when_made", lambda m, r: False, SPACED, "MadeTargetsAreNew"),
+    RuleMutant(
+        "ForgetsWhenTheTargetWasMade",
+        "loaded",
+        lambda m, r, log: attrs.evolve(r(log), target_is_new=False),
+        CONSUMER_MODELS["consumers-interval-coordinator"].machine,
+        "TargetsAreApart",
+    ),
+    RuleMutant(
+        "LetsAnEmptyGroupWait",
+        "removed",
+        lambda m, r, group, member_id: attrs.evolve(r(group, member_id), target_is_new=group.target_is_new),
+        SPACED,
+        "EmptyGroupsWaitForNothing",
+    ),
+    RuleMutant("MakesNoTarget", "needs_target", lambda m, r, group: group.target_epoch < 2, TWO, "WhatWaitsIsMade"),
     RuleMutant("ReusesTheEpoch", "removed", _reuses_the_epoch, _once(TWO, "Crash"), "TargetCovers"),
     RuleMutant(
         "LeavesTheTargetBehind",

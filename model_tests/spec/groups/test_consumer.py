@@ -50,6 +50,7 @@ def test_walks_of_large_machines_keep_every_invariant() -> None:
         named=(1,),
         commits=3,
         bounds=Bounds(dict.fromkeys(ConsumerGroups().perturbations, 2)),
+        spaces_targets=True,
     )
     found = simulate(machine, 3, 20, length=120)
     assert found.holds, found.violations

@@ -40,6 +40,7 @@ def test_walks_of_large_machines_keep_every_invariant() -> None:
         partitions=3,
         commits=3,
         bounds=Bounds(dict.fromkeys(GroupMigration().perturbations, 2)),
+        spaces_targets=True,
     )
     found = simulate(machine, 3, 20, length=120)
     assert found.holds, found.violations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Self
 
 import attrs
@@ -27,6 +27,14 @@ class ProcessAction(ConsumerAction):
     @classmethod
     def candidates(cls, machine: ConsumerRules, state: State) -> Iterable[Self]:
         return [cls(number) for number in range(machine.processes)]
+
+
+def groups(state: State) -> Iterator[Group]:
+    """The group as it is in the log and in memory."""
+    yield state.log.group
+    yield from (entry.group for entry in state.appended if entry.group is not None)
+    if state.group is not None:
+        yield state.group
 
 
 # --- the log -------------------------------------------------------------------------------------------------------

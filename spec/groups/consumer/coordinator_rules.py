@@ -39,6 +39,8 @@ class CoordinatorRules(EnumeratingMachine[State]):
     """Partition p is of topic p modulo so many."""
     matches: tuple[tuple[int, ...], ...] = ()
     """The topics that a regular expression matches, by its number."""
+    spaces_targets: bool = False
+    """Whether there is a least time between two targets (`consumer.assignment.interval.ms`)."""
 
     # --- who is a member -----------------------------------------------------------------------------------------
 
@@ -119,18 +121,23 @@ class CoordinatorRules(EnumeratingMachine[State]):
         return group.epoch + 1
 
     def needs_target(self, group: Group) -> bool:
-        """A target is made once for an epoch."""
-        return group.epoch > group.target_epoch
+        """A target is made once for an epoch, and not before the interval since the last one has passed (KIP-1263)."""
+        return group.epoch > group.target_epoch and not group.target_is_new
+
+    def is_new_when_made(self) -> bool:
+        """The time counts from when a target is made."""
+        return self.spaces_targets
 
     def removed(self, group: Group, member_id: int) -> Group:
         """The group without a member: an epoch of its own, so that nobody is in one that the member was in.
 
-        Without members there is nothing to make a target for (KAFKA-20442).
+        Without members there is nothing to make a target for (KAFKA-20442), and who joins next waits for no interval.
         """
         group = self.still_resolved(group.without(member_id))
         epoch = self.next_epoch(group)
-        target_epoch = group.target_epoch if group.members else epoch
-        return evolve(group, epoch=epoch, target_epoch=target_epoch)
+        if group.members:
+            return evolve(group, epoch=epoch)
+        return evolve(group, epoch=epoch, target_epoch=epoch, target_is_new=False)
 
     def written(self, before: Group, after: Group) -> Entry:
         """What is written of a heartbeat that has changed the group."""

@@ -20,6 +20,11 @@ expression has matched is in the log, and begins an epoch if that is new; the me
 All expressions of a group are resolved together: when one is new, when topics have come, and every ten minutes; not
 twice at once, nor within ten seconds. A coordinator that fails meanwhile has a successor that begins again.
 
+A target is not made sooner than `consumer.assignment.interval.ms` after the last one (KIP-1263): epochs begin, and one
+target is for all that have begun meanwhile. Until then members keep to the target that there is: who joins owns
+nothing, what a member that has gone owned nobody has, and who wants less keeps what it had. A group without members has
+made no target, and its first member does not wait.
+
 A commit is taken from the member that has the partition: in its epoch, or in one that is over if the member had the
 partition in it and was not yet told of the next (KIP-1251).
 
@@ -86,6 +91,7 @@ class ConsumerGroups(ConsumerRules):
         requests.DelayCommit,
         timing.ExpireSession,
         timing.ExpireRebalance,
+        timing.EndInterval,
         timing.EndResolution,
         timing.EndPause,
         timing.BecomeDue,

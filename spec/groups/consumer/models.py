@@ -41,6 +41,16 @@ _ALL = (
         "a member that wants other topics",
     ),
     Model(
+        "consumers-interval",
+        ConsumerGroups(spaces_targets=True, bounds=Bounds(Leave=1)),
+        "targets that are not made sooner than an interval after the last one (KIP-1263), and a member that leaves",
+    ),
+    Model(
+        "consumers-interval-coordinator",
+        ConsumerGroups(spaces_targets=True, partitions=1, bounds=Bounds(FailOver=1)),
+        "the same, with a coordinator that takes over meanwhile",
+    ),
+    Model(
         "consumers-expressions",
         ConsumerGroups(
             topics=2, matches=((0, 1),), expressions=(0,), processes=1, bounds=Bounds(CreateTopic=1, DeleteTopic=1)
@@ -128,6 +138,7 @@ QUICK_CONSUMERS = tuple(
         "lost-responses",
         "growing",
         "racks",
+        "interval",
         "subscriptions",
         "expressions",
         "expressions-due",

@@ -6,10 +6,11 @@ yet to give back. The first may be behind; what a process does in the meantime i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import combinations
 
-from tidegauge.spec.groups.consumer.actions import is_present
+from tidegauge.spec.groups.consumer import targets
+from tidegauge.spec.groups.consumer.actions import groups, is_present
 from tidegauge.spec.groups.consumer.requests import LoseResponse, ReceiveCommit, ReceiveHeartbeat, ReceiveLeave
 from tidegauge.spec.groups.consumer.rules import ConsumerRules
 from tidegauge.spec.groups.consumer.state import (
@@ -31,14 +32,6 @@ from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant
 
 REMOVING = (ReceiveLeave, ExpireRebalance, ExpireSession)
 """Actions that may end the membership of a process that goes on."""
-
-
-def groups(state: State) -> Iterator[Group]:
-    """The group as it is in the log and in memory."""
-    yield state.log.group
-    yield from (entry.group for entry in state.appended if entry.group is not None)
-    if state.group is not None:
-        yield state.group
 
 
 # --- who has what ----------------------------------------------------------------------------------------------------
@@ -384,6 +377,7 @@ def invariants(machine: ConsumerRules) -> Mapping[str, Invariant[State]]:
         "GivenBackBeforeTheEpoch": given_back_before_the_epoch,
         "EpochsAreOfTheGroup": epochs_are_of_the_group,
         "TargetIsOfTheEmptyGroup": target_is_of_the_empty_group,
+        "EmptyGroupsWaitForNothing": targets.empty_groups_wait_for_nothing,
         "ToldEpochsAreLogged": told_epochs_are_logged,
         "ResolvedIsWanted": resolved_is_wanted,
         "ResolvedIsMatched": resolved_is_matched(machine),
@@ -400,6 +394,9 @@ def step_invariants(machine: ConsumerRules) -> Mapping[str, StepInvariant[State]
         "OwnersCommit": owners_commit,
         "OwnersAreNotRefused": owners_are_not_refused(machine),
         "EpochsRise": epochs_rise,
+        "TargetsAreApart": targets.targets_are_apart,
+        "MadeTargetsAreNew": targets.made_targets_are_new(machine),
+        "WhatWaitsIsMade": targets.what_waits_is_made,
         "HeartbeatsResolveNothing": heartbeats_resolve_nothing,
         "UnresolvedBeginsNoEpoch": unresolved_begins_no_epoch,
         "ResolutionsAreApart": resolutions_are_apart,
@@ -524,6 +521,12 @@ def goals(machine: ConsumerRules) -> Mapping[str, Invariant[State]]:
         wanted["a static member is away, and keeps what it has"] = lambda state: (
             state.group is not None
             and any(one.epoch == STATIC_LEAVING_EPOCH and bool(one.assigned) for one in state.group.members)
+        )
+    if machine.spaces_targets and len(names) > 1:
+        wanted["a member waits for the next target"] = lambda state: (
+            state.group is not None
+            and any(one.member_id not in dict(state.group.target) for one in state.group.members)
+            and state.group.target_is_new
         )
     moves = machine.partitions > 1 or any(machine.bounds[name] for name in ("Leave", "Crash", "ExpireSession"))
     if machine.commits and len(names) > 1 and moves:

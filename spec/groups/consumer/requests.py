@@ -144,7 +144,7 @@ def advanced(machine: ConsumerRules, state: State, request: HeartbeatRequest) ->
     if machine.needs_target(group):
         target = machine.target(group, partitions)
         shares = tuple((member_id, tuple(sorted(has))) for member_id, has in sorted(target.items()))
-        group = evolve(group, target=shares, target_epoch=group.epoch)
+        group = evolve(group, target=shares, target_epoch=group.epoch, target_is_new=machine.is_new_when_made())
     member = machine.reconciled(group, subscribed, request.owned)
     told = machine.tells_assignment(known, member, request)
     assigned = tuple(partition for partition, _ in member.assigned)

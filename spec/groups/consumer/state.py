@@ -141,6 +141,8 @@ class Group:
     """Member id -> what it is to own, by member id."""
     members: tuple[Member, ...] = ()
     """By member id."""
+    target_is_new: bool = False
+    """Whether less than `consumer.assignment.interval.ms` has passed since the target was made (KIP-1263)."""
     known: tuple[int, ...] = ()
     """The partitions of what the members want, as they were when the epoch began."""
     racks: int = 0
@@ -184,6 +186,10 @@ class Group:
     def at_age(self, age: Age) -> Group:
         """The group when so much time has passed; of nothing that is resolved there is no time."""
         return evolve(self, resolved_age=age) if self.resolved and self.resolved_age < age else self
+
+    def with_old_target(self) -> Group:
+        """The group when the next target may be made."""
+        return evolve(self, target_is_new=False) if self.target_is_new else self
 
 
 @attrs.frozen(order=True)

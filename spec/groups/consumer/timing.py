@@ -7,7 +7,7 @@ gone, or whose application hangs, is what heals: it happens in the end.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import ClassVar, Self
 
 import attrs
@@ -88,6 +88,36 @@ class ExpireRebalance(MemberTimeout):
         return "" if machine.may_expire_rebalance(member) else "the member has nothing to give back"
 
 
+# --- targets -------------------------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class EndInterval(ConsumerAction):
+    """`consumer.assignment.interval.ms` has passed since a target was made: when that was is in the log with it."""
+
+    @classmethod
+    def is_possible(cls, machine: ConsumerRules) -> bool:
+        return machine.spaces_targets
+
+    @classmethod
+    def candidates(cls, machine: ConsumerRules, state: State) -> Iterable[Self]:
+        return [cls()]
+
+    def guard(self, machine: ConsumerRules, state: State) -> str:
+        return "" if of_all_groups(state, Group.with_old_target) != state else "no target was made since"
+
+    def effect(self, machine: ConsumerRules, state: State) -> State:
+        return of_all_groups(state, Group.with_old_target)
+
+
+def of_all_groups(state: State, later: Callable[[Group], Group]) -> State:
+    """The state when time has passed for the group: as it is in memory, in the log, and on its way there."""
+    log = evolve(state.log, group=later(state.log.group))
+    entries = (one if one.group is None else evolve(one, group=later(one.group)) for one in state.appended)
+    group = None if state.group is None else later(state.group)
+    return evolve(state, log=log, appended=tuple(entries), group=group)
+
+
 # --- regular expressions -------------------------------------------------------------------------------------------
 
 
@@ -149,12 +179,9 @@ class PassTime(ConsumerAction):
         return state.spend(self.bounded_as) if self.bounded_as else state
 
     def passed(self, state: State) -> State:
-        log = evolve(state.log, group=state.log.group.at_age(self.age))
-        entries = (
-            one if one.group is None else evolve(one, group=one.group.at_age(self.age)) for one in state.appended
-        )
-        group = None if state.group is None else state.group.at_age(self.age)
-        return evolve(state, log=log, appended=tuple(entries), group=group)
+        """Ten seconds are longer than the interval between two targets."""
+        later = of_all_groups(state, lambda group: group.at_age(self.age))
+        return state if later == state else of_all_groups(later, Group.with_old_target)
 
 
 @attrs.frozen

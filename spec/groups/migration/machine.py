@@ -86,6 +86,7 @@ class GroupMigration(MigrationRules, ConsumerGroups):
         timing.ExpireSession,
         timing.ExpireRebalance,
         timing.ExpireRejoin,
+        consumer_timing.EndInterval,
         timing.EndJoining,
         timing.CommitRecord,
         consumer_timing.FailOver,

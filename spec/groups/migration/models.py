@@ -37,6 +37,11 @@ _ALL = (
         GroupMigration(partitions=1, bounds=Bounds(DelayHeartbeat=1)),
         "a JoinGroup or heartbeat that arrives when its member has been told more",
     ),
+    Model(
+        "migration-interval",
+        GroupMigration(spaces_targets=True, bounds=Bounds(Leave=1)),
+        "targets that are not made sooner than an interval after the last one: classic members join again until then",
+    ),
     Model("migration-offsets", GroupMigration(commits=1), "commits of members of both protocols"),
     Model(
         "migration-disabled",

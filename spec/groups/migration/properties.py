@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from tidegauge.spec.groups.consumer import properties as consumer
-from tidegauge.spec.groups.consumer.actions import is_present
+from tidegauge.spec.groups.consumer.actions import groups, is_present
 from tidegauge.spec.groups.consumer.classic_group import ClassicGroup, ClassicMember, Stage, Standing
 from tidegauge.spec.groups.consumer.requests import ReceiveCommit
 from tidegauge.spec.groups.consumer.state import (
@@ -92,7 +92,7 @@ def goes_over_as_it_may(machine: MigrationRules) -> StepInvariant[State]:
 
 def instances_are_unique(state: State) -> bool:
     """No two members have one group instance id, whatever the group is."""
-    known: list[Group | ClassicGroup] = [*consumer.groups(state), *classic_groups(state)]
+    known: list[Group | ClassicGroup] = [*groups(state), *classic_groups(state)]
     for group in known:
         instances = [member.instance for member in group.members if member.instance != NONE]
         if len(instances) != len(set(instances)):
@@ -204,8 +204,10 @@ def assigned_to(member: Member | ClassicMember) -> set[int]:
 
 def epochs_rise(before: State, action: Action, after: State) -> bool:
     """No number goes back: that of a classic group's generation is the epoch when it has gone over, and again."""
-    if isinstance(action, FailOver) and (before.log.classic is None) != (after.log.classic is None):
-        return True  # more than one batch counts by it, and a group without members may be among them
+    if isinstance(action, FailOver):
+        kept = before.appended[: action.kept]
+        if (before.log.classic is None) != (after.log.classic is None) or any(one.classic is not None for one in kept):
+            return True  # more than one batch counts by it, and a group without members may be among them
     old, new = before.log.classic, after.log.classic
     if old is not None and new is not None:
         return new.generation >= old.generation

@@ -11,7 +11,7 @@ There is no clock here: the caller says what time it is, and calls `time_passed`
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
@@ -59,6 +59,8 @@ class ConsumerLimits:
     """`group.consumer.assignors`."""
     refresh_ms: int = 600_000
     """`group.consumer.regex.refresh.interval.ms`."""
+    interval_ms: Callable[[str], int] = lambda group: 0
+    """`consumer.assignment.interval.ms` of a group: it changes while the group is at work."""
 
 
 class ConsumerTimer(Enum):
@@ -318,9 +320,10 @@ class ConsumerGroups:
         hashed = group.metadata_hash if is_as_before else rules.metadata_hash(group, topics)
         if rules.begins_epoch(group, before, member, hashed):
             group = attrs.evolve(group, epoch=rules.next_epoch(group), metadata_hash=hashed)
-        if rules.needs_target(group):
+        if rules.needs_target(group, topics.time_ms, self.limits.interval_ms(request.group)):
             target = rules.target(group, topics.topics, self.limits.assignors)
-            group = attrs.evolve(group, target=target, target_epoch=group.epoch)
+            made_ms = rules.time_of_target(topics.time_ms)
+            group = attrs.evolve(group, target=target, target_epoch=group.epoch, target_ms=made_ms)
         after = rules.reconciled(group, member, request.owned)
         if after is not member:
             group = group.with_member(after)

@@ -7,7 +7,7 @@ Keys begin with an int16 that says what kind of record it is, and have the group
     5   a member              instance id, rack id or null; client id, client host; topic names; expression or null;
                               rebalance timeout int32; assignor or null; tag 0: of who speaks the classic protocol
                               int8 1, session timeout int32, and each protocol's name and metadata
-    6   the target's epoch    epoch int32
+    6   the target's epoch    epoch int32; tag 0: when it was made int64, ms since 1970 (KIP-1263)
     7   a member's target     partitions
     8   what a member has     epoch, previous epoch int32; state int8; partitions assigned, and those to be given back
     16  an expression         the topics that it has matched; version of the topics int64, time int64 (ms since 1970)
@@ -94,8 +94,16 @@ _NO_TAGS: Final = b"\0"
 
 
 def _group_epoch(group: ConsumerGroup) -> bytes:
-    tags = encode_varint(1) + encode_varint(0) + encode_varint(INT64.size) + INT64.pack(group.metadata_hash)
-    return _value(INT32.pack(group.epoch), tags if group.metadata_hash else _NO_TAGS)
+    return _value(INT32.pack(group.epoch), _tag_0(group.metadata_hash))
+
+
+def _target_epoch(group: ConsumerGroup) -> bytes:
+    return _value(INT32.pack(group.target_epoch), _tag_0(group.target_ms))
+
+
+def _tag_0(value: int) -> bytes:
+    """A number in a tag, which is left out if it is 0."""
+    return encode_varint(1) + encode_varint(0) + encode_varint(INT64.size) + INT64.pack(value) if value else _NO_TAGS
 
 
 def _member(member: ConsumerMember) -> bytes:
@@ -168,9 +176,8 @@ def changes(before: ConsumerGroup | None, after: ConsumerGroup | None, group_id:
         if (had := old.target.get(member_id)) is not places and had != places:
             value = _value(_partitions(places), _NO_TAGS)
             yield GroupRecord(encode_key(ConsumerKey(MEMBER_TARGET, group_id, member_id)), value)
-    if old.target_epoch != new.target_epoch:
-        value = _value(INT32.pack(new.target_epoch), _NO_TAGS)
-        yield GroupRecord(encode_key(ConsumerKey(TARGET_EPOCH, group_id)), value)
+    if (old.target_epoch, old.target_ms) != (new.target_epoch, new.target_ms):
+        yield GroupRecord(encode_key(ConsumerKey(TARGET_EPOCH, group_id)), _target_epoch(new))
     for member_id, known, member in touched:
         if known is None or known.current != member.current:
             yield GroupRecord(encode_key(ConsumerKey(CURRENT, group_id, member_id)), _current(member))
@@ -197,10 +204,10 @@ def replayed(group: ConsumerGroup | None, key: ConsumerKey, value: bytes | None)
     match key.kind:
         case 3:
             epoch = fields.int32()
-            hashed = next((INT64.unpack(data)[0] for tag, data in fields.tagged_fields() if tag == 0), 0)
-            return attrs.evolve(group, epoch=epoch, metadata_hash=hashed)
+            return attrs.evolve(group, epoch=epoch, metadata_hash=_read_tag_0(fields))
         case 6:
-            return attrs.evolve(group, target_epoch=fields.int32())
+            epoch = fields.int32()
+            return attrs.evolve(group, target_epoch=epoch, target_ms=_read_tag_0(fields))
         case 7:
             places = frozenset(_read_partitions(fields))
             return attrs.evolve(group, target={**group.target, key.member_id: places})
@@ -219,7 +226,7 @@ def _deleted(group: ConsumerGroup, key: ConsumerKey) -> ConsumerGroup | None:
         case 3:
             return None
         case 6:
-            return attrs.evolve(group, target_epoch=0)
+            return attrs.evolve(group, target_epoch=0, target_ms=0)
         case 7:
             return attrs.evolve(group, target={one: has for one, has in group.target.items() if one != key.member_id})
         case 16:
@@ -233,6 +240,10 @@ def _deleted(group: ConsumerGroup, key: ConsumerKey) -> ConsumerGroup | None:
     return group.with_member(
         attrs.evolve(member, epoch=0, previous_epoch=0, assigned={}, revoking={}, is_waiting=False)
     )
+
+
+def _read_tag_0(fields: FieldReader) -> int:
+    return next((int(INT64.unpack(data)[0]) for tag, data in fields.tagged_fields() if tag == 0), 0)
 
 
 def _read_member(member: ConsumerMember, fields: FieldReader) -> ConsumerMember:

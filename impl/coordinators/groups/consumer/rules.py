@@ -158,15 +158,26 @@ class ConsumerRules:
     def next_epoch(self, group: ConsumerGroup) -> int:
         return group.epoch + 1
 
-    def needs_target(self, group: ConsumerGroup) -> bool:
-        """A target is made once for an epoch."""
-        return group.epoch > group.target_epoch
+    def needs_target(self, group: ConsumerGroup, now_ms: int, interval_ms: int) -> bool:
+        """A target is made once for an epoch, and not before the interval since the last one has passed (KIP-1263).
+
+        Both in ms, `now_ms` since 1970; without an interval nobody waits, though the clock was set back.
+        """
+        if group.epoch <= group.target_epoch:
+            return False
+        return group.target_ms == 0 or interval_ms == 0 or now_ms >= group.target_ms + interval_ms
+
+    def time_of_target(self, now_ms: int) -> int:
+        """The time counts from when a target is made."""
+        return now_ms
 
     def removed(self, group: ConsumerGroup, member_id: str) -> ConsumerGroup:
         """The group without a member: an epoch of its own. Without members there is nothing to make a target for."""
         group = group.without(member_id)
         epoch = self.next_epoch(group)
-        return attrs.evolve(group, epoch=epoch, target_epoch=group.target_epoch if group.members else epoch)
+        if group.members:
+            return attrs.evolve(group, epoch=epoch)
+        return attrs.evolve(group, epoch=epoch, target_epoch=epoch, target_ms=0)
 
     def away(self, member: ConsumerMember) -> ConsumerMember:
         """A static member that has left to come back: it has given back what it was to."""

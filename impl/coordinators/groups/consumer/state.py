@@ -187,6 +187,8 @@ class ConsumerGroup:
     """The epoch of the group for which the target was made."""
     target: Mapping[str, frozenset[Place]] = attrs.field(factory=dict)
     """Who is to own what, by member id."""
+    target_ms: int = 0
+    """When the target was made, in ms since 1970 (KIP-1263); 0 if none was, or nobody knows."""
     members: Mapping[str, ConsumerMember] = attrs.field(factory=dict)
     """By member id."""
     resolved: Mapping[str, Resolved] = attrs.field(factory=dict)
