@@ -91,6 +91,7 @@ class Meter:
     jvm: int = 0
     worker: int = 0
     cpu: dict[int, float] = attrs.field(factory=dict)
+    java: set[int] = attrs.field(factory=set)
     _over: Event = attrs.field(factory=Event)
 
     def __enter__(self) -> Meter:
@@ -115,6 +116,7 @@ class Meter:
             self.cpu[process] = seconds
             total += memory
             if name == "java":
+                self.java.add(process)
                 self.jvm = max(self.jvm, memory)
             else:
                 self.worker = max(self.worker, memory)
@@ -124,6 +126,12 @@ class Meter:
     def seconds(self) -> float:
         """CPU seconds so far."""
         return sum(self.cpu.values())
+
+    @property
+    def shares(self) -> tuple[float, float]:
+        """CPU seconds so far of the JVM, and of the workers."""
+        jvm = sum(seconds for process, seconds in self.cpu.items() if process in self.java)
+        return jvm, self.seconds - jvm
 
 
 def _descendants(ancestor: int) -> Iterator[tuple[int, str, float, int]]:
@@ -192,9 +200,10 @@ def main(words: Sequence[str] | None = None) -> int:
     shutil.rmtree(out, ignore_errors=True)
     with Meter() as meter:
         meter.look()
-        before = meter.seconds + time.process_time()
+        before = (*meter.shares, time.process_time())
         summary = open_job([rows], out).run(spark)
-    cpu = meter.seconds + time.process_time() - before
+    used = [now - then for now, then in zip((*meter.shares, time.process_time()), before, strict=True)]
+    cpu = sum(used)
     found, injected, differ, named = found_and_injected(summary, truth)
     per_core = summary.operations / cpu / 1e6
     megabytes = [number / 2**20 for number in (meter.peak, meter.jvm, meter.worker, rows.stat().st_size)]
@@ -208,6 +217,7 @@ def main(words: Sequence[str] | None = None) -> int:
         ),
         ("rate", f"{summary.operations / summary.seconds / 1e6:.2f} M operations/s, {summary.units} units"),
         ("CPU time", f"{cpu:.1f} s, {per_core:.2f} M operations/s a core"),
+        ("of it", "JVM {:.1f} s, workers {:.1f} s, driver {:.1f} s".format(*used)),
         (
             "scan limit",
             f"{summary.operations / limit / 1e6:.1f} M operations/s a core; {limit / cpu:.0%} of it reached",

@@ -21,6 +21,9 @@ WORTH_KEPT_CODE = 1 << 23
 """The same where what was compiled is kept from before: to load it takes half a second."""
 
 
+_NAME = "tidegauge.linearizability.compiled"
+
+
 @attrs.define
 class Screened:
     """How many operations of logs this process has screened: of many small inputs it is worth loading code, too."""
@@ -37,8 +40,17 @@ def compiled(operations: int = 0) -> ModuleType | None:
     That is decided by so many operations together with all that this process has screened before.
     """
     SCREENED.operations += operations
-    name = "tidegauge.linearizability.compiled"
-    return load(name, SCREENED.operations, WORTH_COMPILED_CODE, WORTH_KEPT_CODE)
+    return load(_NAME, SCREENED.operations, WORTH_COMPILED_CODE, WORTH_KEPT_CODE)
+
+
+def is_loaded() -> bool:
+    """Whether that code is loaded."""
+    return _NAME in sys.modules
+
+
+def expect(operations: int) -> None:
+    """This process is to screen so many operations in all: whether code is worth loading is decided by that at once."""
+    SCREENED.operations = max(SCREENED.operations, operations)
 
 
 def columns(ops: Operations) -> tuple[npt.NDArray[Any], ...]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import pyarrow as pa
 
+from tidegauge.linearizability.compiled_code import expect, is_loaded
 from tidegauge.linearizability.log import Level
 from tidegauge.spark_check.checking import check_parts, with_note
 from tidegauge.spark_check.converting import SPLIT, Counted, Failed, Split, convert, converted, count, numbered, split
@@ -44,7 +45,7 @@ from tidegauge.spark_check.reading import Part, join_bucket, read_unit, split_by
 from tidegauge.spark_check.reconciling import VerdictFile, reconcile_job
 from tidegauge.spark_check.shipping import ship
 from tidegauge.spark_check.summary import Summary, summarize
-from tidegauge.spark_check.tasks import chunks, succeed
+from tidegauge.spark_check.tasks import chunks, spare_collections, succeed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -69,6 +70,14 @@ class Work:
     job: str
     why: str = ""
     """Why one task judges a history that is for blocks by its size."""
+    share: int = 0
+    """How many operations each worker has to check, about."""
+
+    def task(self, unit: Unit) -> Commit | Failed:
+        """`do` in a worker of Spark's, which is there for nothing else."""
+        done = self.do(unit)
+        spare_collections(is_loaded())
+        return done
 
     def do(self, unit: Unit) -> Commit | Failed:
         """Read, check and write one unit."""
@@ -94,6 +103,7 @@ class Work:
 
     def _finish(self, unit: Unit, read: Callable[[], list[Part]]) -> Commit | Failed:
         pa.set_cpu_count(1)  # Spark starts a worker for each core
+        expect(self.share)
         began = time.perf_counter()
         try:
             parts = read()
@@ -142,7 +152,8 @@ class Job:
         done = commits(out)
         todo = [unit for unit in planned.units if unit.name not in done]
         with _watched(out, len(planned.units), progress):
-            done |= {one.unit: one for one in _check_all(spark, todo, self.work)}
+            work = attrs.evolve(self.work, share=_rows(todo) // max(1, spark.sparkContext.defaultParallelism))
+            done |= {one.unit: one for one in _check_all(spark, todo, work)}
         nameless = sum(done[unit.name].nameless for unit in planned.units)
         reconcile_job(spark, files, _verdict_files(self.work, planned), planned, nameless, origins)
         summary = summarize(
@@ -263,11 +274,16 @@ def _check_all(spark: SparkSession, units: Sequence[Unit], work: Work) -> Iterat
     huge = [unit for unit in units if unit.in_blocks]
     single = [unit for unit in units if unit.buckets == 1 and not unit.in_blocks]
     if single:
-        yield from succeed(spark.sparkContext.parallelize(single, len(single)).map(work.do))
+        yield from succeed(spark.sparkContext.parallelize(single, len(single)).map(work.task))
     for shared in _by_pieces(unit for unit in units if unit.buckets > 1):
         yield from _check_buckets(spark, shared, work)
     for unit in huge:
         yield _check_in_blocks(spark, unit, work)
+
+
+def _rows(units: Iterable[Unit]) -> int:
+    """How many rows these units have, about."""
+    return sum(sum(piece.rows for piece in unit.pieces) // unit.buckets for unit in units)
 
 
 def _check_in_blocks(spark: SparkSession, unit: Unit, work: Work) -> Commit:

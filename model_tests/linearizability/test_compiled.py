@@ -229,6 +229,20 @@ def test_code_is_loaded_where_there_is_enough_to_check_and_earlier_where_it_is_c
         assert compiled_code.compiled(1) is compiled
 
 
+def test_who_is_to_screen_much_loads_code_at_the_first_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, compiled.__name__)
+    monkeypatch.setattr(compiled_code, "import_module", lambda name: compiled)
+    monkeypatch.setattr(compiled_code, "SCREENED", compiled_code.Screened())
+    monkeypatch.setattr(compiled_code, "is_kept", lambda name: True)
+    compiled_code.expect(compiled_code.WORTH_KEPT_CODE - 2)
+    assert compiled_code.compiled(1) is None
+    assert not compiled_code.is_loaded()
+    compiled_code.expect(5)
+    assert compiled_code.compiled(1) is compiled
+    compiled_code.expect(compiled_code.WORTH_KEPT_CODE + 1)
+    assert compiled_code.SCREENED.operations == compiled_code.WORTH_KEPT_CODE + 1
+
+
 ODD = {
     "kind": (-1, 0, 1, 2, 3, 4, 5, 15, 16),
     "outcome": (-1, 0, 1, 2, 3),

@@ -8,15 +8,17 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
 
-from tidegauge.linearizability import jsonl
+from tidegauge.linearizability import compiled_code, jsonl
 from tidegauge.linearizability.arrow import to_arrow
 from tidegauge.linearizability.check import check
+from tidegauge.linearizability.log import Level
 from tidegauge.model_tests.spark_check.layouts import (
     LENGTH,
     expected,
@@ -35,15 +37,18 @@ from tidegauge.model_tests.spark_check.layouts import (
 from tidegauge.model_tests.spark_check.object_store import Bucket
 from tidegauge.model_tests.spark_check.object_store import bucket as bucket
 from tidegauge.spark_check import job as job_module
+from tidegauge.spark_check import tasks
 from tidegauge.spark_check.__main__ import main
 from tidegauge.spark_check.checking import NAMES
 from tidegauge.spark_check.errors import BadInput, BadOutput, CannotRun, NotReconciled
+from tidegauge.spark_check.footers import find_files, pieces_of
 from tidegauge.spark_check.frames import check_histories
-from tidegauge.spark_check.job import open_job, plan_files
-from tidegauge.spark_check.output import ATTEMPTS, JOB_TABLES, MANIFEST, SUMMARY, UNITS, begin
+from tidegauge.spark_check.job import Work, open_job, plan_files
+from tidegauge.spark_check.output import ATTEMPTS, JOB_TABLES, MANIFEST, SUMMARY, UNITS, Commit, begin
 from tidegauge.spark_check.page import render
 from tidegauge.spark_check.places import PARTIAL, Place
-from tidegauge.spark_check.session import local_session
+from tidegauge.spark_check.planner import Unit
+from tidegauge.spark_check.session import SETTINGS, local_session
 from tidegauge.spark_check.summary import Summary
 
 if TYPE_CHECKING:
@@ -101,6 +106,56 @@ def test_the_summary_counts_what_the_tables_hold(spark: SparkSession, tmp_path: 
     assert list(summary.malformed.values()) == [1] == [len(written_malformed(tmp_path / "out"))]
     assert seen[-1] == (summary.units, summary.units)
     assert type(summary).from_json(json.loads((tmp_path / "out" / SUMMARY).read_text())) == summary
+
+
+def test_each_worker_is_told_its_share_of_what_is_not_done(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write(tmp_path / "in.parquet", to_arrow(histories(40)), 100)
+    told: list[tuple[int, int]] = []
+    check_all = job_module._check_all
+
+    def look(spark: SparkSession, units: Sequence[Unit], work: Work) -> Iterator[Commit]:
+        told.append((sum(piece.rows for unit in units for piece in unit.pieces), work.share))
+        return check_all(spark, units, work)
+
+    monkeypatch.setattr(job_module, "_check_all", look)
+    job = open_job([file], tmp_path / "out", target=100)
+    job.run(spark)
+    (tmp_path / "out" / SUMMARY).unlink()
+    next((tmp_path / "out" / UNITS).iterdir()).unlink()
+    job.run(spark)
+    workers = spark.sparkContext.defaultParallelism
+    assert told == [(40 * LENGTH, 40 * LENGTH // workers), (100, 100 // workers)]
+
+
+def test_a_unit_is_screened_as_by_who_has_the_share_of_a_worker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compiled_code, "SCREENED", compiled_code.Screened())
+    file = write(tmp_path / "in.parquet", to_arrow(histories(10)), 1_000)
+    (unit,) = plan_files(list(pieces_of(find_files([file]))), {})[0].units
+    work = Work(Place.of(tmp_path / "out"), Level.KAFKA, "job", share=5_000)
+    begin(work.out, {})
+    work.do(unit)
+    assert compiled_code.SCREENED.operations == 5_000 + 10 * LENGTH
+
+
+def test_workers_keep_the_memory_that_each_unit_takes(spark: SparkSession) -> None:
+    names = {name.removeprefix("spark.executorEnv."): value for name, value in SETTINGS.items() if "ALLOC" in name}
+    (seen,) = spark.sparkContext.parallelize([0], 1).map(lambda _: dict(os.environ)).collect()
+    assert len(names) == 3
+    assert names.items() <= seen.items()
+
+
+def test_what_a_worker_has_loaded_is_left_out_of_collections_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    frozen: list[bool] = []
+    monkeypatch.setattr("gc.freeze", lambda: frozen.append(True))
+    tasks.spare_collections.cache_clear()
+    for loaded in (False, False, True, True):
+        tasks.spare_collections(loaded)
+    assert len(frozen) == 2
+    tasks.spare_collections.cache_clear()
 
 
 def test_no_history_at_all_is_no_error(spark: SparkSession, tmp_path: Path) -> None:
