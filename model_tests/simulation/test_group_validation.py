@@ -102,7 +102,9 @@ def test_a_response_that_the_specification_does_not_give_is_found() -> None:
     assert "the response is ILLEGAL_GENERATION, in the specification NONE" in fenced.mismatch
 
 
-@pytest.mark.parametrize(("bug", "seed", "is_told"), [("kafka_9752", 1, True), ("kafka_9801", 14, False)])
+@pytest.mark.parametrize(
+    ("bug", "seed", "is_told"), [("kafka_9752", 1, True), ("kafka_12890", 22, False), ("kafka_9801", 14, False)]
+)
 def test_a_bug_of_the_coordinator_is_found_at_its_first_wrong_decision(bug: str, seed: int, *, is_told: bool) -> None:
     options = draw_group(seed, is_consumer=False)
     run = simulate_group(options, GROUP_BUGS[bug].roles, until_wrong=True)

@@ -133,6 +133,8 @@ class GroupOptions:
     """Whether coordinators take their time to load, while the cleaner runs."""
     repeats: bool = False
     """Whether heartbeats arrive once more when their epoch is over."""
+    hangs: bool = False
+    """Whether members of the classic protocol hang between JoinGroup and SyncGroup, while their heartbeats go on."""
     interval_ms: int = 0
     """The least time between two targets of the group, if it is of KIP-848."""
     rest_s: float = 0.05
@@ -141,7 +143,7 @@ class GroupOptions:
         """Who the members are, as text."""
         classic = "cooperative" if self.is_cooperative else "eager"
         protocol = f"KIP-848 and {classic}" if self.migrates else "KIP-848" if self.is_consumer else classic
-        late = {"slow loads": self.loads_slowly, "repeated heartbeats": self.repeats}
+        late = {"slow loads": self.loads_slowly, "repeated heartbeats": self.repeats, "late SyncGroups": self.hangs}
         late[f"{self.interval_ms} ms between targets"] = bool(self.interval_ms)
         more = ", ".join(what for what, there_is in late.items() if there_is) or "nothing more"
         return {"members": f"{self.dynamic} dynamic, {self.static} static", "protocol": protocol, "besides": more}
@@ -165,6 +167,7 @@ def draw_group(seed: int, *, is_consumer: bool | None = None) -> GroupOptions:
     losses, dynamic = rng.choice((Losses.NONE, Losses.SPARED)), rng.choice((2, 3))
     besides = Random(f"besides-18/{seed}")
     loads_slowly, repeats = (besides.random() < share for share in (SLOW_SHARE, REPEATS_SHARE))
+    hangs = has_classic and not migrates and Random(f"hangs-17/{seed}").random() < HANGS_SHARE
     timed = Random(f"interval-80/{seed}")
     has_interval = timed.random() < INTERVAL_SHARE
     return GroupOptions(
@@ -176,6 +179,7 @@ def draw_group(seed: int, *, is_consumer: bool | None = None) -> GroupOptions:
         is_cooperative=is_cooperative and has_classic,
         loads_slowly=loads_slowly and is_consumer,
         repeats=repeats and is_consumer,
+        hangs=hangs,
         interval_ms=timed.choice(INTERVALS_MS) if is_consumer and has_interval else 0,
     )
 
@@ -274,6 +278,8 @@ class GroupCampaign:
             scope.deadline = math.inf
         for member in self.members.values():
             member.leaves_at = math.inf
+            if isinstance(member, GroupMember):
+                member.hangs = None
 
     async def _write(self) -> None:
         values = count()
@@ -332,8 +338,10 @@ class GroupCampaign:
         number = process if instance is None else number
         of = (client, self.recorder, TOPIC, options.cluster.partitions, process, number, instance, rng)
         if not is_consumer:
-            kind = ClassicConsumer if options.migrates else GroupMember
-            return kind(*of, is_cooperative=options.is_cooperative)
+            if options.migrates:
+                return ClassicConsumer(*of, is_cooperative=options.is_cooperative)
+            hangs = Random(f"{name}/hangs/{options.cluster.seed}") if options.hangs and not self.is_healed else None
+            return GroupMember(*of, is_cooperative=options.is_cooperative, hangs=hangs)
         expression = EXPRESSION if rng.random() < EXPRESSIONS_SHARE else ""
         return ConsumerGroupMember(*of, expression=expression, repeats=options.repeats)
 

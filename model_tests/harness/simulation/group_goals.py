@@ -33,6 +33,7 @@ DECISIONS: Final[Mapping[str, tuple[type[Decision], ...]]] = {
         groups.TakeCommit,
         groups.ExpireSession,
         groups.ExpireRebalance,
+        groups.ExpireSync,
         groups.CommitRecord,
         groups.FailRecord,
     ),
@@ -74,8 +75,8 @@ DECISIONS: Final[Mapping[str, tuple[type[Decision], ...]]] = {
     ),
 }
 """By machine: what a trace may have, but for topics that go, offsets in transactions (other campaigns have them), and
-members that join and ask for no assignment in time, or do not join again when they are told: simulated ones do at
-once."""
+members of a group that goes over that ask for no assignment in time, or do not join again when they are told: simulated
+ones do at once there."""
 
 
 def decided(machine: str, kind: type[Decision]) -> str:

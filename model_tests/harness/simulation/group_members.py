@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
+from random import Random
 from typing import Any, ClassVar, Final
 
 import attrs
@@ -38,6 +39,9 @@ from tidegauge.model_tests.harness.simulation.recorder import now_ns
 from tidegauge.model_tests.harness.simulation.simulated_member import NAME, REBALANCE_S, SESSION_S, SimulatedMember
 
 PROTOCOL: Final = "shared"
+HANGS_SHARE: Final = 0.2
+HANGS_S: Final = 1.5 * REBALANCE_S
+BEATS_EACH_S: Final = SESSION_S / 5
 REJOINS: Final = (ErrorCode.rebalance_in_progress, ErrorCode.unknown_member_id, ErrorCode.illegal_generation)
 
 
@@ -102,6 +106,8 @@ class GroupMember(SimulatedMember):
 
     is_cooperative: bool = False
     has_to_join: bool = True
+    hangs: Random | None = None
+    """Draws after which JoinGroup its application hangs while its heartbeats go on; None if it never does."""
 
     async def act(self) -> None:
         """Be in the next generation, or look at each partition once. Raises KafkaError."""
@@ -147,7 +153,17 @@ class GroupMember(SimulatedMember):
             return
         self.generation = int(joined.generation_id)
         given = self.share_out(joined) if joined.members else {}
+        if self.hangs is not None and self.hangs.random() < HANGS_SHARE:
+            await self._hang()
         await self._sync(given)
+
+    async def _hang(self) -> None:
+        """Its application asks for no assignment for longer than members are waited for; heartbeats go on."""
+        until = trio.current_time() + HANGS_S
+        while trio.current_time() < until:
+            with suppress(KafkaError):
+                await self.ask(self._heartbeat_request())
+            await trio.sleep(BEATS_EACH_S)
 
     def metadata(self) -> bytes:
         """What it says of itself."""
@@ -199,15 +215,16 @@ class GroupMember(SimulatedMember):
     async def _work(self) -> None:
         """Look at each partition once, and say that it lives. Raises KafkaError."""
         await self.consume()
-        await self.ask(
-            HeartbeatRequest(
-                group_id=GroupId(NAME),
-                generation_id=i32(self.generation),
-                member_id=self.member_id,
-                group_instance_id=self.instance,
-            )
-        )
+        await self.ask(self._heartbeat_request())
         self.worked_at = trio.current_time()
+
+    def _heartbeat_request(self) -> HeartbeatRequest:
+        return HeartbeatRequest(
+            group_id=GroupId(NAME),
+            generation_id=i32(self.generation),
+            member_id=self.member_id,
+            group_instance_id=self.instance,
+        )
 
     def commit_request(self, partition: int, offset: int, metadata: str) -> OffsetCommitRequest:
         """OffsetCommit of one partition."""
