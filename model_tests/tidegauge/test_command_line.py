@@ -300,6 +300,22 @@ def test_rows_that_cannot_be_checked_are_told_and_fail_the_run(
     assert "acks is 7" in found["files"][0]["malformed"][0]["reason"]
 
 
+def test_of_several_files_what_is_found_says_in_which_it_is(
+    capsys: pytest.CaptureFixture[str], sound: Path, lossy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each file numbers its histories for itself."""
+    monkeypatch.chdir(lossy.parent)
+    _, alone, _ = run(capsys, "check", lossy.name)
+    _, both, _ = run(capsys, "check", sound.name, lossy.name)
+    found = [line.strip() for line in alone.splitlines() if line.startswith("  history ")]
+    assert found
+    for line in found:
+        assert f"{lossy.name}: {line}" in both
+    assert "of history" in alone
+    assert lossy.name not in alone.rpartition("not checked: ")[2]
+    assert f" of {lossy.name}" in both.rpartition("not checked: ")[2]
+
+
 def test_check_of_a_folder_takes_every_file(capsys: pytest.CaptureFixture[str], sound: Path, lossy: Path) -> None:
     status, found = document(capsys, "check", sound.parent)
     assert (status, found["histories"]) == (1, 4)

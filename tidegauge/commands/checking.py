@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -172,8 +172,7 @@ def page_of(page: AnomalyPage, checked: Sequence[CheckedFile], level: str, statu
         **{verdict.name.lower(): f"{sum(one.count(verdict) for one in checked):,}" for verdict in Verdict},
         "malformed rows": f"{sum(len(one.malformed) for one in checked):,}",
     }
-    gaps = islice((gap for one in checked for gap in one.verdicts.coverage.gaps), NAMED)
-    remarks = [sum((one.verdicts.coverage.totals for one in checked), Totals()).words(gaps)]
+    remarks = [covered(checked)]
     remarks += [f"{shown(one.path)}: {left_out(one.malformed)}" for one in checked if one.malformed][:NAMED]
     words = {Status.HOLDS: "holds", Status.VIOLATED: "violated"}.get(status, "not all checked")
     return page.text(facts, words, holds=status is Status.HOLDS, remarks=remarks)
@@ -292,7 +291,7 @@ def show(screen: Screen, checked: Sequence[CheckedFile], limit: int) -> None:
     ]
     verdicts = (verdict.name.lower() for verdict in Verdict)
     screen.table(("file", "histories", "operations", *verdicts, "malformed rows"), rows)
-    anomalies = [str(anomaly) for one in checked for anomaly in one.verdicts.anomalies]
+    anomalies = by_file(checked, lambda one: one.verdicts.anomalies)
     malformed = [told(row, one.path) for one in checked for row in one.malformed]
     for (one_of_them, many), lines in ((("anomaly", "anomalies"), anomalies), (("malformed row", ""), malformed)):
         if lines:
@@ -301,7 +300,7 @@ def show(screen: Screen, checked: Sequence[CheckedFile], limit: int) -> None:
                 screen.say(f"  {line}")
             if len(lines) > limit:
                 screen.say(f"  … and {len(lines) - limit:,} more (--limit, --out DIR or --json for all)")
-    cycles = [str(cycle) for one in checked for cycle in one.told.cycles]
+    cycles = by_file(checked, lambda one: one.told.cycles)
     if cycles:
         screen.say("\ntold, and no violation at level kafka (docs/history.md, What transactions promise):")
         for line in cycles[:limit]:
@@ -314,8 +313,26 @@ def show(screen: Screen, checked: Sequence[CheckedFile], limit: int) -> None:
         parts = counted([one.verdicts.coverage.parts for one in checked])
         of = (f"{name} of {count:,}" for name, count in parts.items() if count)
         screen.say(f"\njudged: {', '.join(of)} of {say(histories, 'history', 'histories')}")
-        gaps = islice((gap for one in checked for gap in one.verdicts.coverage.gaps), NAMED)
-        screen.say(f"\n{sum((one.verdicts.coverage.totals for one in checked), Totals()).words(gaps)}")
+        screen.say(f"\n{covered(checked)}")
+
+
+def by_file(checked: Sequence[CheckedFile], found: Callable[[CheckedFile], Iterable[object]]) -> list[str]:
+    """All that was found, in words; and in which file, if there are several: each has histories of its own."""
+    alone = len(checked) == 1
+    return [str(what) if alone else f"{shown(one.path)}: {what}" for one in checked for what in found(one)]
+
+
+def covered(checked: Sequence[CheckedFile]) -> str:
+    """What the verdicts cover, with the first partitions of which they do not say everything."""
+    gaps = islice(
+        (
+            gap if len(checked) == 1 else attrs.evolve(gap, whose=f"history {gap.history} of {shown(one.path)}")
+            for one in checked
+            for gap in one.verdicts.coverage.gaps
+        ),
+        NAMED,
+    )
+    return sum((one.verdicts.coverage.totals for one in checked), Totals()).words(gaps)
 
 
 def left_out(malformed: Sequence[Malformed]) -> str:
