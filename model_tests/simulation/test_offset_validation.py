@@ -17,6 +17,7 @@ from tidegauge.impl.coordinators.groups.record_formats import OffsetKey
 from tidegauge.impl.coordinators.groups.requests import Commit, Ruling
 from tidegauge.impl.server.broker.groups import Groups
 from tidegauge.impl.server.trace import group_offsets
+from tidegauge.impl.server.trace.events import RemoveReplica
 from tidegauge.impl.server.trace.tracer import TraceEvent
 from tidegauge.model_tests.harness.cores.offsets import OffsetRoles
 from tidegauge.model_tests.harness.registry import HARNESS
@@ -71,7 +72,9 @@ def test_offsets_in_transactions_are_followed_through_their_markers() -> None:
     run = simulate(transacting(draw(IN_TRANSACTIONS)))
     assert run.groups is not None
     assert run.groups.holds, run.groups
-    assert {"CommitInTransaction", "Apply", "EndTransaction", "Load"} <= set(run.groups.actions[MACHINE])
+    assert {"CommitInTransaction", "Apply", "EndTransaction", "RespondToMarker", "Load"} <= set(
+        run.groups.actions[MACHINE]
+    )
 
 
 def first(entries: tuple[LogEntry, ...], **values: Any) -> tuple[LogEntry, ...]:
@@ -240,7 +243,20 @@ def test_who_is_told_before_it_is_committed_is_found() -> None:
     assert "a client is told that it is committed, and it is not" in mismatch
 
 
-@pytest.mark.parametrize(("bug", "seed"), [("kafka_8587_told", 1)])
+@pytest.mark.parametrize(("bug", "seed"), [("kafka_8587_told", 1), ("kafka_9235", 11)])
 def test_a_bug_of_the_zoo_is_found_by_a_seed_of_the_campaign(bug: str, seed: int) -> None:
     run = simulate_group(draw_group_with(seed, bug), HARNESS.bug(bug).roles, until_wrong=True)
     assert "is no action of the specification" in str(run.coordinated)
+
+
+def test_a_coordinator_without_its_replica_goes_on_in_no_run_without_the_bug() -> None:
+    options = draw_group(11)
+    assert options.moves
+    run = simulate_group(options)
+    assert not run.failures
+    assert any(isinstance(one.decision, RemoveReplica) for one in run.trace), "the log was moved away from a leader"
+
+
+def test_a_marker_that_is_acknowledged_too_early_is_found_by_a_seed_of_the_campaign_with_transactions() -> None:
+    run = simulate(transacting(draw(2), "kafka_17507"))
+    assert "a marker is acknowledged that the coordinator does not know of" in str(run.failures)

@@ -31,6 +31,7 @@ from tidegauge.impl.coordinators.groups.decisions import (
     Appending,
     Applying,
     Committing,
+    Confirming,
     Deleting,
     Dropping,
     Ending,
@@ -139,6 +140,10 @@ class GroupCoordinator:
         """A marker is committed: what its producer has committed counts, or never did."""
         self.offsets.replay([marker])
         self._tell(Ending(marker))
+
+    def marker_acknowledged(self, producer_id: int, *, is_commit: bool, place: int | None) -> None:
+        """Who has asked for a marker is told that it is in the log; `place`: where, if it counts here."""
+        self._tell(Confirming(producer_id, is_commit, place))
 
     def failed(self, ruling: Ruling) -> None:
         """What was about to be in the log never will be."""

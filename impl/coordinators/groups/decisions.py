@@ -96,6 +96,15 @@ class Telling(NamedTuple):
     """Whether it has asked for all that there is."""
 
 
+class Confirming(NamedTuple):
+    """Who has asked for a producer's marker is told that it counts."""
+
+    producer_id: int
+    is_commit: bool
+    place: int | None
+    """Where it is in the log; None if the coordinator does not know of it."""
+
+
 OffsetDecision: TypeAlias = (
     Committing
     | Deleting
@@ -106,6 +115,7 @@ OffsetDecision: TypeAlias = (
     | Acknowledging
     | GivingUp
     | Ending
+    | Confirming
     | Reading
     | Telling
 )

@@ -9,6 +9,7 @@ from tidegauge.impl.coordinators.groups.decisions import (
     Appending,
     Applying,
     Committing,
+    Confirming,
     Deleting,
     Dropping,
     Ending,
@@ -71,6 +72,8 @@ class GroupOffsetsTrace:
             case Ending(marker=marker):
                 place, producer_id, commits = marker.log_offset, marker.producer_id, marker.is_commit
                 record(kinds.EndTransaction, *of, place, producer_id, commits, self._seen())
+            case Confirming(producer_id=producer_id, is_commit=is_commit, place=place):
+                record(kinds.RespondToMarker, *of, producer_id, is_commit, place)
             case Acknowledging(ruling=ruling) if ruling.offsets:
                 record(kinds.RespondToCommit, *of, ruling.offsets)
 

@@ -184,12 +184,17 @@ class Groups:
         led = self.log.led(marker.partition)
         if isinstance(led, ErrorCode):
             return ErrorCode.not_leader_or_follower
-        core, end = led.state, marker.marker
+        core, end, place = led.state, marker.marker, None
 
         def apply(base_offset: int) -> None:
+            nonlocal place
+            place = base_offset
             core.transaction_ended(TransactionEnded(base_offset, end.producer_id, end.is_commit))
 
-        return await self.log.append_marker(led, marker, apply, timeout_ms=timeout_ms)
+        error = await self.log.append_marker(led, marker, apply, timeout_ms=timeout_ms)
+        if error is ErrorCode.none and led.is_led:
+            core.marker_acknowledged(end.producer_id, is_commit=end.is_commit, place=place)
+        return error
 
     # --- loading (`Coordinator`) -------------------------------------------------------------------------------------
 

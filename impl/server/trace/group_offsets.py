@@ -146,3 +146,12 @@ class EndTransaction(OfOffsets):
     producer_id: int
     commits: bool
     after: tuple[OffsetsSeen, ...]
+
+
+class RespondToMarker(OfOffsets):
+    """Who has asked for a producer's marker is told that it counts."""
+
+    producer_id: int
+    commits: bool
+    place: int | None
+    """Where it is in the log; None if the coordinator does not know of it."""

@@ -98,6 +98,8 @@ GOES_OVER: Final = {"offsets.topic.segment.bytes": 4_000}
 INTERVAL_SHARE: Final = 0.35
 INTERVALS_MS: Final = (200, 1_000)
 """`consumer.assignment.interval.ms`: some heartbeats, and Kafka's own."""
+MOVES_SHARE: Final = 0.5
+"""Of runs with a broker that the log of groups may be moved to."""
 HANGS_SHARE: Final = 0.3
 HANGS_S: Final = 2 * REBALANCE_S
 """An application that hangs does not give back in time what its member has to."""
@@ -135,6 +137,8 @@ class GroupOptions:
     """Whether heartbeats arrive once more when their epoch is over."""
     hangs: bool = False
     """Whether members of the classic protocol hang between JoinGroup and SyncGroup, while their heartbeats go on."""
+    moves: bool = False
+    """Whether the log of groups is moved away from its leader now and then: there is a broker without it."""
     interval_ms: int = 0
     """The least time between two targets of the group, if it is of KIP-848."""
     rest_s: float = 0.05
@@ -143,7 +147,12 @@ class GroupOptions:
         """Who the members are, as text."""
         classic = "cooperative" if self.is_cooperative else "eager"
         protocol = f"KIP-848 and {classic}" if self.migrates else "KIP-848" if self.is_consumer else classic
-        late = {"slow loads": self.loads_slowly, "repeated heartbeats": self.repeats, "late SyncGroups": self.hangs}
+        late = {
+            "slow loads": self.loads_slowly,
+            "repeated heartbeats": self.repeats,
+            "late SyncGroups": self.hangs,
+            "a log that moves": self.moves,
+        }
         late[f"{self.interval_ms} ms between targets"] = bool(self.interval_ms)
         more = ", ".join(what for what, there_is in late.items() if there_is) or "nothing more"
         return {"members": f"{self.dynamic} dynamic, {self.static} static", "protocol": protocol, "besides": more}
@@ -168,6 +177,7 @@ def draw_group(seed: int, *, is_consumer: bool | None = None) -> GroupOptions:
     besides = Random(f"besides-18/{seed}")
     loads_slowly, repeats = (besides.random() < share for share in (SLOW_SHARE, REPEATS_SHARE))
     hangs = has_classic and not migrates and Random(f"hangs-17/{seed}").random() < HANGS_SHARE
+    moves = options.brokers > options.replication_factor and Random(f"moves-43/{seed}").random() < MOVES_SHARE
     timed = Random(f"interval-80/{seed}")
     has_interval = timed.random() < INTERVAL_SHARE
     return GroupOptions(
@@ -180,6 +190,7 @@ def draw_group(seed: int, *, is_consumer: bool | None = None) -> GroupOptions:
         loads_slowly=loads_slowly and is_consumer,
         repeats=repeats and is_consumer,
         hangs=hangs,
+        moves=moves,
         interval_ms=timed.choice(INTERVALS_MS) if is_consumer and has_interval else 0,
     )
 
@@ -260,6 +271,8 @@ class GroupCampaign:
     def start(self, nursery: trio.Nursery) -> None:
         """Start all processes."""
         nursery.start_soon(self._write)
+        if self.options.moves:
+            nursery.start_soon(self._operator.move_now_and_then, lambda: self.is_healed)
         if self.options.is_consumer:
             nursery.start_soon(self._operator.remove_now_and_then, self.options.static, lambda: self.is_healed)
             nursery.start_soon(self._operator.look_now_and_then, lambda: self.partitions, lambda: self.is_healed)
@@ -491,7 +504,10 @@ class GroupCampaign:
 
 def is_of_groups(event: TraceEvent) -> bool:
     """Whether it is for the validation of groups."""
-    return isinstance(event.decision, decisions.OfGroups | events.Crash | events.Stop)
+    decision = event.decision
+    if isinstance(decision, events.RemoveReplica):
+        return decision.topic == CONSUMER_OFFSETS
+    return isinstance(decision, decisions.OfGroups | events.Crash | events.Stop)
 
 
 class _TraceUntilWrong(Trace):

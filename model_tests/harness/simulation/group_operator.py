@@ -27,6 +27,7 @@ from tidegauge.impl.client.coordinators import GROUP, Coordinator
 from tidegauge.impl.client.errors import KafkaError
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.coordinators.groups.coordinator import RETENTION_MS
+from tidegauge.impl.metadata.topic_names import CONSUMER_OFFSETS
 from tidegauge.impl.wire.primitives import TopicName, i32
 from tidegauge.model_tests.harness.simulation.simulated_member import NAME
 from tidegauge.model_tests.harness.simulation.workload import TOPIC
@@ -34,6 +35,7 @@ from tidegauge.model_tests.harness.simulation.workload import TOPIC
 CONFIG: Final = ClientConfig(request_timeout_ms=600, default_api_timeout_ms=2_500, retry_backoff_ms=50)
 REMOVES_EACH_S: Final = 2.0
 LOOKS_EACH_S: Final = 0.05
+MOVES_EACH_S: Final = 1.5
 IN_EACH_SHARE: Final = 0.7
 WAIT_MS: Final = 10_000
 HOUR_MS: Final = 3_600_000
@@ -45,6 +47,7 @@ class GroupOperator:
     def __init__(self, cluster: Cluster, seed: int) -> None:
         self._cluster = cluster
         self._rng = Random(f"operator/{seed}")
+        self._moves = Random(f"moves/{seed}")
 
     async def remove_now_and_then(self, instances: int, is_over: Callable[[], bool]) -> None:
         """A static member is removed, which may have a process that goes on: that joins again."""
@@ -72,6 +75,20 @@ class GroupOperator:
                 with suppress(KafkaError):
                     request = OffsetFetchRequest(groups=(group,), require_stable=True)
                     await coordinator.ask(request, lambda response: response.groups[0].error_code, 0)
+
+    async def move_now_and_then(self, is_over: Callable[[], bool]) -> None:
+        """The log of groups goes from the broker that leads it to one that has no replica of it."""
+        cluster = self._cluster
+        while not is_over():
+            await trio.sleep(self._moves.uniform(0, 2 * MOVES_EACH_S))
+            leader, replicas = cluster.leader(CONSUMER_OFFSETS), cluster.replicas(CONSUMER_OFFSETS)
+            absent = [one for one in range(cluster.options.brokers) if one not in replicas and cluster.is_alive(one)]
+            absent = [one for one in absent if not cluster.broker(one).replicas.directories.offline]
+            if is_over() or leader not in replicas or not absent or cluster.is_reassigned(CONSUMER_OFFSETS):
+                continue
+            with suppress(KafkaError):
+                others = [one for one in replicas if one != leader]
+                await cluster.reassign(CONSUMER_OFFSETS, [*others, absent[0]], wait=False)
 
     async def delete(self, *, is_group: bool) -> None:
         """The offset of a partition goes, and then the group if that is asked; it has no members any more.

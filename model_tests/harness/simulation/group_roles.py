@@ -10,6 +10,7 @@ from unittest.mock import patch
 from tidegauge.impl.coordinators.groups.coordinator import GroupCoordinator, Limits
 from tidegauge.impl.coordinators.groups.log_entries import log_entries
 from tidegauge.impl.server.broker import groups
+from tidegauge.impl.server.broker.coordinator_log import CoordinatorLog
 from tidegauge.model_tests.harness.cores.classic_groups import CORRECT_GROUPS, GroupRoles
 from tidegauge.model_tests.harness.cores.consumer_abstraction import ConsumerRoles
 from tidegauge.model_tests.harness.cores.group_loading import LoadingRoles
@@ -45,9 +46,10 @@ def coordinator_of(roles: CoordinatorRoles, limits: Limits) -> GroupCoordinator:
 @contextmanager
 def coordinating(roles: CoordinatorRoles) -> Iterator[None]:
     """The brokers that start meanwhile have such coordinators."""
-    read = roles.read if isinstance(roles, OffsetRoles) else log_entries
+    read, log = (roles.read, roles.log) if isinstance(roles, OffsetRoles) else (log_entries, CoordinatorLog)
     with (
         patch.object(groups, "GroupCoordinator", lambda limits: coordinator_of(roles, limits)),
         patch.object(groups, "log_entries", read),
+        patch.object(groups, "CoordinatorLog", log),
     ):
         yield

@@ -12,7 +12,7 @@ A run is a function of its options: the same options give the same bytes, in any
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from unittest.mock import patch
 
 import attrs
@@ -28,6 +28,7 @@ from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.impl.server.broker import transactions
 from tidegauge.linearizability.history import Kind, Operations, Outcome
 from tidegauge.model_tests.harness.cluster.remembering import remembering
+from tidegauge.model_tests.harness.cores.offsets import OffsetRoles
 from tidegauge.model_tests.harness.cores.replication import CORRECT, Roles
 from tidegauge.model_tests.harness.cores.transaction_roles import TransactionRoles
 from tidegauge.model_tests.harness.deterministic import run_deterministically
@@ -38,6 +39,7 @@ from tidegauge.model_tests.harness.simulation.coverage import shape_of, steps_of
 from tidegauge.model_tests.harness.simulation.disks import WhatDisksDid
 from tidegauge.model_tests.harness.simulation.faults import Injector
 from tidegauge.model_tests.harness.simulation.following import broken, follow, takes_part
+from tidegauge.model_tests.harness.simulation.group_roles import coordinating
 from tidegauge.model_tests.harness.simulation.lines import Lines, out_of_order
 from tidegauge.model_tests.harness.simulation.liveness import WithoutALeader, without_a_leader
 from tidegauge.model_tests.harness.simulation.options import Options, told_turns
@@ -166,7 +168,9 @@ def simulate(
 
     The classes in `roles` play their parts, or those of the bug in the options, or those of production.
     """
-    ran = run_deterministically(_run, options, roles, seed=options.seed)
+    given = roles or roles_of(options)
+    with coordinating(given) if isinstance(given, OffsetRoles) else nullcontext():
+        ran = run_deterministically(_run, options, given, seed=options.seed)
     trace, recorder = ran.trace.told_apart(), ran.recorder
     validated = validated and options.traced
     covered: dict[int, float] = {}
@@ -217,7 +221,15 @@ def note_first(trace: TimedTrace, found: Iterable[tuple[int, int]], covered: dic
 
 def traced(options: Options) -> TimedTrace:
     """The trace of decisions alone."""
-    return run_deterministically(_run, options, None, seed=options.seed).trace
+    return run_deterministically(_run, options, roles_of(options), seed=options.seed).trace
+
+
+def roles_of(options: Options) -> Roles | TransactionRoles | OffsetRoles:
+    """The classes of the bug in the options, or those of production."""
+    if options.bug is None:
+        return CORRECT
+    roles: Roles | TransactionRoles | OffsetRoles = HARNESS.bug(options.bug).roles
+    return roles
 
 
 @attrs.frozen(eq=False)
@@ -250,8 +262,8 @@ def misplaced(ran: _Ran) -> Iterator[str]:
         yield from out_of_order(ran.lines.sent, log)
 
 
-async def _run(options: Options, given: Roles | TransactionRoles | None) -> _Ran:
-    roles, rules, coordinator = players(given or (CORRECT if options.bug is None else HARNESS.bug(options.bug).roles))
+async def _run(options: Options, given: Roles | TransactionRoles | OffsetRoles) -> _Ran:
+    roles, rules, coordinator = players(given)
     lines = Lines(roles.sequencing, options.sequences)
     cluster = Cluster(
         options.brokers,
@@ -300,8 +312,12 @@ async def _run(options: Options, given: Roles | TransactionRoles | None) -> _Ran
     return _Ran(trace, recorder, dict(injector.injected), *failed, without, lines, seen, transacting, disks)
 
 
-def players(roles: Roles | TransactionRoles) -> tuple[Roles, type[TransactionRules], type[TransactionCoordinator]]:
+def players(
+    roles: Roles | TransactionRoles | OffsetRoles,
+) -> tuple[Roles, type[TransactionRules], type[TransactionCoordinator]]:
     """The classes that play each part in a whole cluster."""
+    if isinstance(roles, OffsetRoles):
+        roles = CORRECT  # those of groups are put in place around the run (`coordinating`)
     if isinstance(roles, Roles):
         return roles, TransactionRules, TransactionCoordinator
     return Roles(replica=roles.replica, producers=roles.producers), roles.rules, roles.coordinator

@@ -29,6 +29,7 @@ from tidegauge.impl.coordinators.groups.log_entries import LogEntry, OffsetWritt
 from tidegauge.impl.coordinators.groups.offsets import CommittedOffset
 from tidegauge.impl.coordinators.groups.record_formats import NO_TIME, OffsetKey, OffsetValue
 from tidegauge.impl.coordinators.groups.requests import NO_RETENTION
+from tidegauge.impl.metadata.topic_names import CONSUMER_OFFSETS
 from tidegauge.impl.server.trace import consumer_groups, events, groups
 from tidegauge.impl.server.trace import group_offsets as offsets
 from tidegauge.impl.server.trace.tracer import TraceEvent
@@ -115,6 +116,8 @@ class Coordinator:
     """What is on its way into the log."""
     ruled: groups.ReceiveCommit | consumer_groups.ReceiveCommit | None = None
     """What members' commit was ruled on last."""
+    is_gone: bool = False
+    """Whether its replica was taken away."""
 
     def state(self, key: OffsetKey, *, members: int | None = None, now_ms: int = 0) -> spec.State:
         """What the coordinator knows of an offset."""
@@ -144,6 +147,10 @@ class OffsetCoordinators:
                 self._here = {key: one for key, one in self._here.items() if key[0] != event.node}
             case groups.Resign(log_partition=partition):
                 self._here.pop((event.node, partition), None)
+            case events.RemoveReplica(topic=topic, partition=partition):
+                here = self._here.get((event.node, partition))
+                if topic == CONSUMER_OFFSETS and here is not None:
+                    here.is_gone = True
             case groups.ReceiveCommit() | consumer_groups.ReceiveCommit() as ruled:
                 if (here := self._here.get((event.node, ruled.log_partition))) is not None:
                     here.ruled = ruled
@@ -157,6 +164,8 @@ class OffsetCoordinators:
                 here = self._here.get(key)
                 if here is None or here.leader_epoch != decision.leader_epoch:
                     raise Wrong("a coordinator decides that has not loaded its log")
+                if here.is_gone:
+                    raise Wrong("its replica was taken away, and it goes on")
                 _decide(log, here, decision)
 
 
@@ -184,6 +193,8 @@ def _decide(log: Log, here: Coordinator, decision: offsets.OfOffsets) -> None:
         case offsets.RespondToCommit(written=written):
             if written in here.waiting:
                 raise Wrong("a client is told that it is committed, and it is not")
+        case offsets.RespondToMarker():
+            _acknowledged(log, here, decision)
         case offsets.Apply():
             _apply(log, here, decision)
         case offsets.EndTransaction(place=place, producer_id=producer_id, commits=commits):
@@ -237,6 +248,15 @@ def _agree(here: Coordinator, expected: Mapping[OffsetKey, Store]) -> None:
         found, wanted = here.stores.get(key, Store()), expected.get(key, Store())
         if found != wanted:
             raise Wrong(f"of {key} it knows {found}, and the log says {wanted}")
+
+
+def _acknowledged(log: Log, here: Coordinator, decision: offsets.RespondToMarker) -> None:
+    """A marker that is acknowledged counts: its producer's offsets do, or are forgotten."""
+    if decision.place is None:
+        raise Wrong("a marker is acknowledged that the coordinator does not know of")
+    marker = TransactionEnded(decision.place, decision.producer_id, decision.commits)
+    if here.leader_epoch >= log.last_epoch and log.entries.get(decision.place) != marker:
+        raise Wrong(f"{marker} is acknowledged, and the log has {log.entries.get(decision.place)}")
 
 
 # --- requests --------------------------------------------------------------------------------------------------------
