@@ -316,6 +316,7 @@ def _check_buckets(spark: SparkSession, units: Sequence[Unit], work: Work) -> li
     def check_bucket(bucket: int, pairs: Iterable[tuple[int, bytes | Failed]]) -> Iterator[Commit | Failed]:
         if bucket in by_bucket:
             yield work.join(by_bucket[bucket], (stream for _, stream in pairs))
+            spare_collections(is_loaded())
 
     streams = spark.sparkContext.parallelize(tasks, len(tasks)).flatMap(lambda task: work.split(task, wanted))
     return succeed(streams.partitionBy(whole.buckets, int).mapPartitionsWithIndex(check_bucket))

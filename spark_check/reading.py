@@ -179,7 +179,8 @@ def split_by_bucket(part: Part, buckets: int, wanted: Iterable[int]) -> Iterator
     table = table.replace_schema_metadata(metadata)
     ids = table.column(KEY)
     bucket = np.where(ids.is_null().to_numpy(), 0, bucket_of(ids.fill_null(0).to_numpy(), buckets))
-    order = np.argsort(bucket, kind="stable")
+    small = bucket.astype(np.uint16) if buckets <= 1 << 16 else bucket
+    order = np.argsort(small, kind="stable")  # numbers of 16 bits are sorted by counting
     table = table.take(pa.array(order))
     cuts = np.searchsorted(bucket[order], np.arange(buckets + 1))
     options = pa.ipc.IpcWriteOptions(compression="lz4")
