@@ -112,10 +112,11 @@ def test_explore_by_workers_finds_the_same_and_says_how_many_they_were(capsys: p
     assert (status, "(stopped by: states, plain engine, 2 workers)" in out) == (0, True)
 
 
-def test_explore_refuses_workers_of_the_fast_engine(capsys: pytest.CaptureFixture[str]) -> None:
-    status, _, told = run(capsys, *SMALL, "--workers", 2, "--engine", "fast")
-    assert status == 2
-    assert "2 workers run the plain engine" in told
+def test_workers_of_the_fast_engine_find_the_same_too(capsys: pytest.CaptureFixture[str]) -> None:
+    (_, one), (status, two) = document(capsys, *SMALL), document(capsys, *SMALL, "--workers", 2, "--engine", "fast")
+    assert (status, two["engine"], two["workers"]) == (0, "fast", 2)
+    for name in ("levels", "coverage", "cut", "reached"):
+        assert two[name] == one[name]
 
 
 def test_explore_stopped_by_a_limit_says_so(capsys: pytest.CaptureFixture[str]) -> None:

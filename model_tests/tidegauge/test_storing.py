@@ -28,6 +28,7 @@ def test_states_in_files_are_the_same_states(capsys: pytest.CaptureFixture[str],
     cut = ("--max-depth", 9)
     in_memory = explored(capsys, *cut, "--engine", "fast")
     assert explored(capsys, *cut, "--memory", "64k") == in_memory
+    assert explored(capsys, *cut, "--memory", "64k", "--workers", 2) == {**in_memory, "workers": 2}
     folder = tmp_path / "states"
     saved = ("--checkpoint-seconds", 0)
     explored(capsys, "--max-depth", 7, "--checkpoint", folder, *saved)
@@ -48,8 +49,8 @@ def test_states_in_files_are_the_same_states(capsys: pytest.CaptureFixture[str],
         (["--resume", "{}", "--checkpoint", "{}"], "leave out --checkpoint"),
         (["--checkpoint", "{}", "--checkpoint-seconds", "-1"], "give a number of at least 0"),
         (
-            ["--memory", "1g", "--workers", "2"],
-            "--memory 1g: only the fast engine keeps states in files, in one process",
+            ["--memory", "1g", "--engine", "plain"],
+            "--memory 1g: only the fast engine keeps states in files; leave out --engine plain",
         ),
         (["--checkpoint", "{}", "--engine", "plain"], "; leave out --engine plain"),
     ],

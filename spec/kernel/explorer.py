@@ -61,8 +61,10 @@ def explore(
     `progress` is called every few thousand states. Without an `engine` the fast one is taken for what has more than
     `trial` states (TRIAL), where numba is installed and the machine can be followed. More than one of `workers` are so
     many processes, forked from this one, over which the states are spread (see spec.kernel.shared); they run the plain
-    engine. A clock is read in this process: one of CPU time sees nothing of theirs. `storage` keeps the states of the
-    fast engine, beyond a limit of memory and beyond the end of the process (see spec.kernel.storage).
+    engine. With the fast one, which has to be named then, workers are threads of this process that look ahead (see
+    spec.kernel.fast.ahead). A clock is read in this process: one of CPU time sees nothing of other processes.
+    `storage` keeps the states of the fast engine, beyond a limit of memory and beyond the end of the process (see
+    spec.kernel.storage).
     Raises ValueError for a limit on seconds without a clock, for symmetry that the machine does not declare, or for
     the fast engine, workers or a storage where they cannot be; DiedError for a worker that is gone; StorageError for
     states that cannot be kept, CheckpointError for a checkpoint of something else.
@@ -73,21 +75,21 @@ def explore(
         raise ValueError(f"a limit of {limits.seconds} seconds needs a clock: pass clock=time.process_time")
     if workers < 1:
         raise ValueError(f"workers={workers}: a search takes at least one")
-    if workers > 1 and engine is Engine.FAST:
-        raise ValueError(f"{workers} workers run the plain engine: take it, or the fast one without workers")
     trial = TRIAL if trial is None else trial
     if storage is not None:
-        if workers > 1 or engine is Engine.PLAIN:
-            raise ValueError("limits of memory and checkpoints are the fast engine's: leave out workers and engine")
+        if engine is Engine.PLAIN:
+            raise ValueError("limits of memory and checkpoints are the fast engine's: leave out the engine")
         engine = Engine.FAST
     if engine is Engine.FAST and not _fast_is_there():
         raise ValueError("the fast engine needs numba: pip install '.[fast]' in a clone, or take the plain engine")
     with _collector_paused():
-        if workers > 1:
+        if workers > 1 and engine is not Engine.FAST:
             return _by_workers(machine, workers, limits, stop, clock, progress, symmetry, converges)
         if engine is Engine.FAST:
             samples = _samples(machine, limits, symmetry)
-            found = _fast(machine, samples, limits, stop, clock, progress, symmetry, converges, storage=storage)
+            found = _fast(
+                machine, samples, limits, stop, clock, progress, symmetry, converges, storage=storage, workers=workers
+            )
             if isinstance(found, Exploration):
                 return found
             raise ValueError(f"the fast engine cannot follow {machine.name}, take the plain one: {found}") from found
@@ -167,6 +169,7 @@ def _fast(
     converges: bool,
     started: float | None = None,
     storage: Storage | None = None,
+    workers: int = 1,
 ) -> Exploration[S] | Exception:
     """What the fast engine finds, or why it cannot follow the machine."""
     from tidegauge.spec.kernel.fast.layout import Layout, ShapeError
@@ -183,7 +186,7 @@ def _fast(
             search = FastSearch(
                 machine, limits, stop, clock, progress,
                 layout=layout, samples=samples, symmetry=symmetry, converges=converges, started=started,
-                storage=storage,
+                storage=storage, workers=workers,
             )  # fmt: skip
             return search.run()
         except ShapeError as error:

@@ -77,7 +77,8 @@ def explore(
     engine
         `fast` needs numba (`pip install '.[fast]'` in a clone), `auto` takes it for large searches; the same is found.
     workers
-        Spread the states over so many processes, which run the plain engine; what is found is the same.
+        Spread the states over so many processes, which run the plain engine; with --engine fast, or where states are
+        kept in files, so many threads look ahead for that one. What is found is the same.
     trace
         Write the first counterexample to this file, as JSON lines with every state.
     counterexample

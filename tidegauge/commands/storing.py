@@ -49,9 +49,8 @@ def chosen_engine(given: Storing, engine: str, workers: int) -> Engine | None:
         raise Unusable(f"--checkpoint-seconds {given.checkpoint_seconds}: give a number of at least 0")
     if given.memory is not None:
         size_of(given.memory)
-    if given.named and (engine == "plain" or workers != 1):
-        other = f"--workers {workers}" if workers != 1 else f"--engine {engine}"
-        raise Unusable(f"{given.named}: only the fast engine keeps states in files, in one process; leave out {other}")
+    if given.named and engine == "plain":
+        raise Unusable(f"{given.named}: only the fast engine keeps states in files; leave out --engine plain")
     if given.checkpoint is not None:
         check_folder("--checkpoint", given.checkpoint)
     if given.resume is not None:

@@ -35,6 +35,15 @@ DISABLED: Final = 2
 INCOMPLETE: Final = -1
 NO_ROOM: Final = -2
 
+NEW: Final = -1
+UNSEEN: Final = -2
+"""In place of the number of the state that a step leads to: it had none when it was looked for; nobody has looked."""
+
+BASE: Final = 0
+FREE: Final = 1
+IS_PACKED: Final = 2
+"""What `at` of what is known ahead counts from; the first free place; whether states are still packed as they were."""
+
 FAIR: Final = 1
 VIOLATES: Final = 2
 
@@ -196,7 +205,10 @@ def _gathered(
     state, kept, origin, places, bases, roots, node_word, keys, codes, question_words, questions, bits, leaves, turns,
     used, leaf_start, leaf_items, chosen, missed, misses, asked,
 ):  # fmt: skip
-    """All steps of a state, into `chosen`: how many, or INCOMPLETE, or NO_ROOM; and `asked` and `used` by now."""
+    """All steps of a state, into `chosen`: how many, or INCOMPLETE, or NO_ROOM; and `asked` and `used` by now.
+
+    Where `misses` has no room at all, nothing is noted, and no array of the programs is written to.
+    """
     steps = 0
     complete = True
     for base in bases:
@@ -212,6 +224,8 @@ def _gathered(
                 )  # fmt: skip
         if code > FIRST_LEAF:
             complete = False
+            if len(misses) == 0:
+                return INCOMPLETE, asked, used
             if code == NOWHERE:
                 asked, used = noted(base, state, is_root, roots, keys, codes, missed, misses, asked, used)
                 if asked == len(misses):
@@ -232,6 +246,8 @@ def _gathered(
                     )  # fmt: skip
             if code > FIRST_LEAF:
                 complete = False
+                if len(misses) == 0:
+                    return INCOMPLETE, asked, used
                 if code == NOWHERE:
                     asked, used = noted(program, state, is_root, roots, keys, codes, missed, misses, asked, used)
                     if asked == len(misses):
@@ -248,6 +264,8 @@ def _gathered(
                         value = origin[leaf_items[change - 1]]
                         code = came_to(leaf_items[change], value, keys, codes, missed)
                         complete = complete and code >= 0
+                        if code == NOWHERE and len(misses) == 0:
+                            return INCOMPLETE, asked, used
                         if code == NOWHERE:
                             asked, used = noted(
                                 leaf_items[change], state, False, roots, keys, codes, missed, misses, asked, used
@@ -289,17 +307,48 @@ def _changed_orbit(row, after, leaf, leaf_start, leaf_items, targets, starts, im
 
 
 @njit(cache=True)
+def _recalled(state, ahead, chosen):
+    """The steps of a state that are known ahead, into `chosen`: how many, or INCOMPLETE; the place of the first."""
+    at, counts, known, _, _, info = ahead
+    place = state - info[BASE]
+    first = at[place]
+    if first < 0:
+        return INCOMPLETE, first
+    for step in range(counts[place]):
+        chosen[step, 0] = known[first + step, 0]
+        chosen[step, 1] = known[first + step, 1]
+    return counts[place], first
+
+
+@njit(cache=True)
+def _remembered(state, steps, chosen, ahead):
+    """Keep the steps of a state for when it is expanded, if there is room for them."""
+    at, counts, known, _, _, info = ahead
+    first = info[FREE]
+    if first + steps <= len(known):
+        for step in range(steps):
+            known[first + step, 0] = chosen[step, 0]
+            known[first + step, 1] = chosen[step, 1]
+            known[first + step, 2] = UNSEEN
+        at[state - info[BASE]] = first
+        counts[state - info[BASE]] = steps
+        info[FREE] = first + steps
+
+
+@njit(cache=True)
 def _taken(
     state, origin, row, skip, steps, chosen, kinds, leaf_start, leaf_items, leaf_flags, rows, places, parents, table,
     taken, enabled, found, last, count, capacity, last_new, edge_targets, edges, with_edges, is_told,
-    initials, targets, starts, image_of, images, hashes, sizes, keys, codes, missed,
+    initials, targets, starts, image_of, images, hashes, sizes, keys, codes, missed, first, ahead,
 ):  # fmt: skip
-    """Take the steps of a state from `skip` on: how it ended, at which step, and the states and edges by now."""
-    hash_ = hashed(origin)
-    _orbit(origin, hash_, initials, targets, starts, image_of, images, hashes)
-    for word in range(len(row)):
-        row[word] = origin[word]
+    """Take the steps of a state from `skip` on: how it ended, at which step, and the states and edges by now.
+
+    `first` is the place of its first step in what is known ahead; negative if nothing is.
+    """
+    _, _, known, known_hashes, known_rows, info = ahead
     kept = rows[state].copy()
+    hash_ = after = slot = np.uint64(0)
+    is_apart = False
     for step in range(skip):
         last[kinds[chosen[step, 0]]] = state
     for step in range(skip, steps):
@@ -311,10 +360,27 @@ def _taken(
         if last[kind] != state:
             last[kind] = state
             enabled[kind] += 1
-        after = _changed(row, kept, places, hash_, leaf, leaf_start, leaf_items, keys, codes, missed)
-        if len(images):
-            after = _changed_orbit(row, after, leaf, leaf_start, leaf_items, targets, starts, image_of, images, hashes)
-        number, slot = _numbered(kept, after, images, rows, places, table, count)
+        number = known[first + step, 2] if first >= 0 else UNSEEN
+        is_seen = number >= 0
+        is_made = not is_seen and (number == UNSEEN or not info[IS_PACKED] or len(images) > 0)
+        if is_made:
+            if not is_apart:
+                unpacked(rows[state], places, origin)
+                unpacked(rows[state], places, row)
+                hash_ = hashed(origin)
+                _orbit(origin, hash_, initials, targets, starts, image_of, images, hashes)
+                is_apart = True
+            after = _changed(row, kept, places, hash_, leaf, leaf_start, leaf_items, keys, codes, missed)
+            if len(images):
+                after = _changed_orbit(
+                    row, after, leaf, leaf_start, leaf_items, targets, starts, image_of, images, hashes
+                )
+        elif not is_seen:
+            after = known_hashes[first + step]
+            for lane in range(len(kept)):
+                kept[lane] = known_rows[first + step, lane]
+        if not is_seen:
+            number, slot = _numbered(kept, after, images, rows, places, table, count)
         if with_edges and leaf_flags[leaf] & FAIR:
             edge_targets[edges] = number
             edges += 1
@@ -331,16 +397,24 @@ def _taken(
             count += 1
             if number == last_new:
                 return LIMIT, step, count, edges
-        for lane in range(len(kept)):
-            kept[lane] = rows[state, lane]
-        for item in range(leaf_start[leaf], leaf_start[leaf + 1], 2):
-            word = leaf_items[item]
-            row[word] = origin[word]
-            for place in range(len(images)):
-                target = targets[place, word]
-                if target >= 0:
-                    images[place, target] = image_of[place, starts[word] + origin[word]]
+        if not is_seen:
+            for lane in range(len(kept)):
+                kept[lane] = rows[state, lane]
+        if is_made:
+            _undone(row, origin, leaf, leaf_start, leaf_items, targets, starts, image_of, images)
     return DONE, steps, count, edges
+
+
+@njit(cache=True)
+def _undone(row, origin, leaf, leaf_start, leaf_items, targets, starts, image_of, images):
+    """Take back what a leaf has changed in a row and its images."""
+    for item in range(leaf_start[leaf], leaf_start[leaf + 1], 2):
+        word = leaf_items[item]
+        row[word] = origin[word]
+        for place in range(len(images)):
+            target = targets[place, word]
+            if target >= 0:
+                images[place, target] = image_of[place, starts[word] + origin[word]]
 
 
 @njit(cache=True)
@@ -352,16 +426,17 @@ def expanded(
     taken, enabled, found, degrees,
     edge_targets, edge_starts, edges, with_edges,
     chosen, misses, is_told,
-    sizes, question_words, questions, bits, leaves, turns, absent, initials, targets, starts, image_of,
+    sizes, question_words, questions, bits, leaves, turns, absent, initials, targets, starts, image_of, ahead,
 ):  # fmt: skip
     """Take every step out of the states from `start` to `end`; of the first one, the steps from `skip` on.
 
     `capacity` states are kept at most, and the search ends behind the new state `last_new`. `is_told`: whether the step
     at `skip` is known to violate. Behind a state whose steps are not all known, states are looked at only for what else
-    has to run. Gives how it ended, at which state and step, the number of states, of programs that have to run, of used
-    slots, and of fair steps. `degrees` counts states by the number of their steps, `sizes` new orbits by the number of
-    their states. The renamings are those of `tidegauge.spec.kernel.fast.renaming`; where there are none each state is
-    its own orbit. The table has all states but `absent` ones, to which no step leads here.
+    has to run; steps that are known are kept in `ahead` (`tidegauge.spec.kernel.fast.ahead`), and not looked up again.
+    Gives how it ended, at which state and step, the number of states, of programs that have to run, of used slots, and
+    of fair steps. `degrees` counts states by the number of their steps, `sizes` new orbits by the number of their
+    states. The renamings are those of `tidegauge.spec.kernel.fast.renaming`; where there are none each state is its own
+    orbit. The table has all states but `absent` ones, to which no step leads here.
     """
     origin = np.empty(places.shape[1], np.uint32)
     row = np.empty_like(origin)
@@ -374,11 +449,13 @@ def expanded(
     how = DONE
     state = start
     while state < end and how == DONE and asked < len(misses):
-        unpacked(rows[state], places, origin)
-        steps, asked, used = _gathered(
-            state, rows[state], origin, places, bases, roots, node_word, keys, codes, question_words, questions, bits,
-            leaves, turns, used, leaf_start, leaf_items, chosen, missed, misses, asked,
-        )  # fmt: skip
+        steps, first = _recalled(state, ahead, chosen)
+        if first < 0:
+            unpacked(rows[state], places, origin)
+            steps, asked, used = _gathered(
+                state, rows[state], origin, places, bases, roots, node_word, keys, codes, question_words, questions,
+                bits, leaves, turns, used, leaf_start, leaf_items, chosen, missed, misses, asked,
+            )  # fmt: skip
         if steps == NO_ROOM:
             if missing < 0:
                 how = NARROW
@@ -386,7 +463,10 @@ def expanded(
         if steps == INCOMPLETE:
             if missing < 0:
                 missing = state
-        elif missing < 0:
+        elif missing >= 0:
+            if first < 0:
+                _remembered(state, steps, chosen, ahead)
+        else:
             room = min(len(rows), absent + len(table) // 4 * 3)
             if count + steps > room or (with_edges and edges + steps > len(edge_targets)):
                 how = ROOM
@@ -394,7 +474,7 @@ def expanded(
             how, step, count, edges = _taken(
                 state, origin, row, skip, steps, chosen, kinds, leaf_start, leaf_items, leaf_flags, rows, places,
                 parents, table, taken, enabled, found, last, count, capacity, last_new, edge_targets, edges, with_edges,
-                is_told, initials, targets, starts, image_of, images, hashes, sizes, keys, codes, missed,
+                is_told, initials, targets, starts, image_of, images, hashes, sizes, keys, codes, missed, first, ahead,
             )  # fmt: skip
             if how != DONE:
                 skip = step
@@ -412,19 +492,22 @@ def expanded(
 
 @njit(cache=True)
 def judged(start, place, end, programs, roots, node_word, keys, codes, used, rows, places, wanted, verdicts, misses,
-    question_words, questions, bits, leaves, turns,
+    question_words, questions, bits, leaves, turns, base, clear,
 ):  # fmt: skip
     """Run each program, an invariant or a goal, on the states from `start` to `end`, up to one that says so.
 
     On the first state programs run from `place` on. `wanted[p]` is the leaf upon which program p ends it;
-    `verdicts[p]` counts the others of its kind where `wanted` is negative: -1 - leaf. Gives how it ended, at which
-    state and program, the number of programs that have to run, and of used slots.
+    `verdicts[p]` counts the others of its kind where `wanted` is negative: -1 - leaf. From the state `base` on, `clear`
+    says in which ones no program does either. Gives how it ended, at which state and program, the number of programs
+    that have to run, and of used slots.
     """
     missed = np.zeros(2, np.int64)
     asked = 0
     missing = -1
     missing_place = 0
     for state in range(start, end):
+        if state - base < len(clear) and clear[state - base]:
+            continue
         kept = rows[state]
         for at in range(place if state == start else 0, len(programs)):
             program = programs[at]

@@ -20,6 +20,7 @@ from tidegauge.spec.kernel.fast.kernel import (
     _gathered,
     _numbered,
     _orbit,
+    _undone,
     hashed,
     unpacked,
 )
@@ -100,13 +101,7 @@ def unseen(
                 met += 1
             for lane in range(len(kept)):
                 kept[lane] = rows[state, lane]
-            for item in range(leaf_start[leaf], leaf_start[leaf + 1], 2):
-                word = leaf_items[item]
-                row[word] = origin[word]
-                for place in range(len(images)):
-                    target = targets[place, word]
-                    if target >= 0:
-                        images[place, target] = image_of[place, starts[word] + origin[word]]
+            _undone(row, origin, leaf, leaf_start, leaf_items, targets, starts, image_of, images)
     if missing >= 0:
         return MISSES, missing, met, asked, used
     return DONE, end, met, asked, used

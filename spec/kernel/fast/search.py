@@ -20,9 +20,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tidegauge.spec.kernel.convergence import Convergence, converged, convergence
-from tidegauge.spec.kernel.exploration import Engine
-from tidegauge.spec.kernel.fast import kernel, run_tables
+from tidegauge.spec.kernel.exploration import Engine, Exploration
+from tidegauge.spec.kernel.fast import kernel
+from tidegauge.spec.kernel.fast.ahead import Ahead, clear_states, look_ahead
 from tidegauge.spec.kernel.fast.components import FairSteps
+from tidegauge.spec.kernel.fast.fetching import fetched
 from tidegauge.spec.kernel.fast.in_memory import InMemory
 from tidegauge.spec.kernel.fast.layout import Layout, ShapeError
 from tidegauge.spec.kernel.fast.owing import first_failures, owed_for_ever
@@ -74,8 +76,10 @@ class FastSearch(Search[S]):
         converges: bool = False,
         started: float | None = None,
         storage: Storage | None = None,
+        workers: int = 1,
     ) -> None:
         super().__init__(machine, limits, stop, clock, progress, started, converges=converges)
+        self.workers, self.ahead = workers, Ahead(workers)
         self.layout = layout
         self.storage: Storage = storage or InMemory()
         self.capacity = limits.states or sys.maxsize
@@ -122,6 +126,10 @@ class FastSearch(Search[S]):
     def _array(self, name: str, kind: type[np.generic], lanes: int = 0) -> npt.NDArray[Any]:
         """An array with what is known by it of states: that of the checkpoint, or a new one."""
         return self.storage.opened(name) if self.resumed else self.storage.array(name, kind, 1 << 12, lanes)
+
+    def run(self) -> Exploration[S]:
+        with self.ahead.working():
+            return super().run()
 
     def tell_where(self, error: Exception) -> None:
         """The plain engine tells."""
@@ -299,6 +307,7 @@ class FastSearch(Search[S]):
             self.rows = self.storage.array(ROWS, np.uint64, len(before), packing.lanes)
             kernel.repacked(before, places, self.count, self.rows, packing.places)
             self.recents.forget()
+            self.ahead.forget()
 
     def recent_paths(self) -> RecentPaths:
         """What the kernel has to know of paths that were walked of late."""
@@ -338,7 +347,7 @@ class FastSearch(Search[S]):
             if not start % INTERVAL:
                 self.tally()
                 self.pause(start)
-            until = self.looked_ahead(start, min(end, start - start % INTERVAL + INTERVAL))
+            until = fetched(self, start, min(end, start - start % INTERVAL + INTERVAL * self.workers))
             self.expand_some(start, until)
             start = until
             self.storage.release()
@@ -353,42 +362,6 @@ class FastSearch(Search[S]):
             self.save(expanded)
             raise
 
-    def looked_ahead(self, start: int, end: int) -> int:
-        """Have in the table whatever steps lead to out of the states from `start` up to the one that is returned."""
-        table = self.table
-        if not table.is_narrow(self.count):
-            return end
-        wanted = self.unseen(start, end)
-        while not table.has_room(self.count, len(wanted)):
-            if not table.shrink(self.count):
-                if end - start == 1:
-                    table.make_room(self.count, 2 * len(wanted))
-                    break
-                end = start + (end - start) // 2
-            wanted = self.unseen(start, end)
-        table.fetch(wanted)
-        return end
-
-    def unseen(self, start: int, end: int) -> npt.NDArray[np.uint64]:
-        """The hashes of what steps lead to that the table does not have, in order."""
-        tries, met = self.tries, 0
-        found: npt.NDArray[np.uint64] = np.zeros(1 << 12, np.uint64)
-        while start < end:
-            tries.make_room(2 * _MOST_ASKED)
-            self.repack()
-            how, start, met, asked, tries.used = run_tables.unseen(
-                start, end, self.bases, tries.roots, tries.node_word, tries.keys, tries.codes, tries.used,
-                tries.leaf_start, tries.leaf_items, self.rows, self.packing.places, self.table.slots, self.count,
-                self.chosen, self.misses, self.layout.questions.words, self.layout.questions.table,
-                *self.recent_paths(), found, met, *self.renamed_words(),
-            )  # fmt: skip
-            self.ask_all(self.misses, asked)
-            if how == kernel.NARROW:
-                self.widen()
-            elif how == kernel.ROOM:
-                found = np.concatenate([found, np.zeros_like(found)])
-        return np.unique(found[:met])
-
     def widen(self) -> None:
         """Have room for the steps of a state that has more of them than any before."""
         self.chosen = np.zeros((2 * len(self.chosen), 2), np.int64)
@@ -396,6 +369,8 @@ class FastSearch(Search[S]):
 
     def expand_some(self, start: int, end: int) -> None:
         """Take every step out of the states from `start` to `end`."""
+        self.repack()
+        look_ahead(self, start, end)
         skip, is_told = 0, False
         while start < end:
             self.have_rows(INTERVAL)
@@ -438,7 +413,8 @@ class FastSearch(Search[S]):
         self.repack()
         if fair is not None:
             fair.have_states(end + 1)
-        how, at, step, self.count, asked, tries.used, edges = kernel.expanded(
+        compiled: Any = kernel.expanded  # numba has its types from the calls
+        how, at, step, self.count, asked, tries.used, edges = compiled(
             start, skip, end, self.count, self.capacity, last_new,
             self.bases, tries.roots, tries.kinds, tries.node_word, tries.keys, tries.codes, tries.used,
             tries.leaf_start, tries.leaf_items, tries.leaf_flags,
@@ -449,7 +425,7 @@ class FastSearch(Search[S]):
             self.chosen, self.misses, is_told,
             self.sizes, self.layout.questions.words, self.layout.questions.table, *self.recent_paths(),
             self.table.absent,
-            *self.renamed_words(),
+            *self.renamed_words(), self.ahead.arrays,
         )  # fmt: skip
         if fair is not None:
             fair.count, fair.closed = edges, at
@@ -493,16 +469,15 @@ class FastSearch(Search[S]):
 
     def judge(self, expanding: int) -> None:
         """Hold each new state against the invariants, and look for goals, in the order in which they were reached."""
-        tries, place = self.tries, 0
+        tries, place, base, clear = self.tries, 0, self.checked, clear_states(self)
         while self.checked < self.count:
-            programs = np.array([program for _, program, _ in self.judges], np.int64)
-            wanted = np.array([self._wanted(name, invariant) for name, _, invariant in self.judges], np.int64)
+            programs, wanted = self.judging()
             verdicts: Numbers = np.zeros(len(programs), np.int64)
             tries.make_room(2 * _MOST_ASKED)
             how, self.checked, place, asked, tries.used = kernel.judged(
                 self.checked, place, self.count, programs, tries.roots, tries.node_word, tries.keys, tries.codes,
                 tries.used, self.rows, self.packing.places, wanted, verdicts, self.judge_misses,
-                self.layout.questions.words, self.layout.questions.table, *self.recent_paths(),
+                self.layout.questions.words, self.layout.questions.table, *self.recent_paths(), base, clear,
             )  # fmt: skip
             for (name, _, _), count in zip(self.judges, verdicts.tolist(), strict=True):
                 if count:
@@ -518,6 +493,12 @@ class FastSearch(Search[S]):
             else:
                 self.goals[name] = self.checked
                 del self.judges[place]
+
+    def judging(self) -> tuple[Numbers, Numbers]:
+        """The programs that judge, and of each what `_wanted` says."""
+        programs = np.array([program for _, program, _ in self.judges], np.int64)
+        wanted = np.array([self._wanted(name, invariant) for name, _, invariant in self.judges], np.int64)
+        return programs, wanted
 
     def _wanted(self, name: str, invariant: bool) -> int:
         """The leaf at which the kernel is to stop; negative where it is to count."""

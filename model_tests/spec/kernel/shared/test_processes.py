@@ -160,8 +160,6 @@ def test_states_of_a_class_that_no_other_process_knows_are_refused_in_words() ->
 def test_what_workers_cannot_do_is_refused() -> None:
     with pytest.raises(ValueError, match="workers=0: a search takes at least one"):
         explore(DieHard(), workers=0)
-    with pytest.raises(ValueError, match="2 workers run the plain engine: take it, or the fast one without workers"):
-        explore(DieHard(), workers=2, engine=Engine.FAST)
     with pytest.raises(ValueError, match="declares no interchangeable processes"):
         explore(REGISTRY.machine("idempotence-two-producers"), workers=2, symmetry=True)
 
