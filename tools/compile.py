@@ -28,6 +28,8 @@ if __name__ == "__main__":
         import_module(f"tidegauge.linearizability.{screening}")
     for transaction in (None, 0):
         check(history(transaction))
+    for name, workers in (("network", 2), ("transactions-coordinator", 1)):  # with goals, and what is owed
+        explore(REGISTRY.machine(name), converges=True, engine=Engine.FAST, workers=workers)
     for symmetry in (False, True):
         explore(
             REGISTRY.machine("kip320"),
