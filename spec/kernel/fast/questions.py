@@ -38,6 +38,11 @@ class Itself:
         return value
 
 
+_WHOLE: Final = Itself()
+_IS_IN: Final = 1
+"""The number of the finding that something is in a word's value; that it is not has number 0, as a new table has it."""
+
+
 class Questions:
     """Questions by number, in arrays that the kernel looks at."""
 
@@ -47,7 +52,9 @@ class Questions:
         """By word, function and arguments."""
         self._asked: list[tuple[Callable[..., Any], tuple[object, ...]]] = []
         self._of: dict[int, list[int]] = {}
-        """By word: the questions asked of it."""
+        """By word: the questions asked of it, but those in `_members`."""
+        self._members: dict[int, dict[object, int]] = {}
+        """By word and what may be in it: the question whether it is. Most questions are of this kind."""
         self._findings: list[list[object]] = []
         """By question and number of the finding."""
         self._finding_numbers: list[dict[object, int]] = []
@@ -56,29 +63,40 @@ class Questions:
         self.table: npt.NDArray[np.uint16] = np.zeros((8, 8), np.uint16)
         """By question and the number of that word's value: the number of the finding."""
 
-    def met(self, word: int, number: int, value: object) -> None:
+    def met(self, word: int, number: int, value: Any) -> None:
         """Ask a new value of a word all that is asked of it."""
         while number >= self.table.shape[1]:
             self.table = np.concatenate([self.table, np.zeros_like(self.table)], axis=1)
         for question in self._of.get(word, ()):
             self.table[question, number] = self._finding(question, value)
+        members = self._members.get(word)
+        if members:
+            self.table[[members[item] for item in set(value) if item in members], number] = _IS_IN
 
-    def word(self, word: int, ask: Callable[..., Any], arguments: tuple[object, ...], values: Iterable[object]) -> int:
+    def word(self, word: int, ask: Callable[..., Any], arguments: tuple[object, ...], values: Iterable[Any]) -> int:
         """The word that is what the question finds of a word, which has had these values."""
         key = word, ask, arguments
         found = self._numbers.get(key)
         if found is None:
             found = self._numbers[key] = len(self._numbers)
+            is_member = ask is contains and arguments[0] == _WHOLE and type(arguments[1]) is not Itself
             self._asked.append((ask, arguments))
-            self._findings.append([])
-            self._finding_numbers.append({})
-            self._of.setdefault(word, []).append(found)
+            self._findings.append([False, True] if is_member else [])
+            self._finding_numbers.append({False: 0, True: _IS_IN} if is_member else {})
+            if is_member:
+                self._members.setdefault(word, {})[arguments[1]] = found
+            else:
+                self._of.setdefault(word, []).append(found)
             if found == len(self.words):
                 self.words = np.concatenate([self.words, np.zeros_like(self.words)])
                 self.table = np.concatenate([self.table, np.zeros_like(self.table)])
             self.words[found] = word
-            for number, value in enumerate(values):
-                self.table[found, number] = self._finding(found, value)
+            if is_member:
+                among = [arguments[1] in value for value in values]
+                self.table[found, : len(among)] = among
+            else:
+                for number, value in enumerate(values):
+                    self.table[found, number] = self._finding(found, value)
         return self._words + found
 
     def _finding(self, question: int, value: object) -> int:
