@@ -366,6 +366,8 @@ def test_only_the_files_of_the_last_checkpoint_stay(checkpoint: Path) -> None:
 
 def test_a_storage_is_the_fast_engines(tmp_path: Path) -> None:
     with began(tmp_path) as kept:
-        for how in ({"engine": Engine.PLAIN}, {"workers": 2}):
-            with pytest.raises(ValueError, match="limits of memory and checkpoints are the fast engine's"):
-                explore(DieHard(), storage=kept, **how)
+        with pytest.raises(ValueError, match="limits of memory and checkpoints are the fast engine's"):
+            explore(DieHard(), storage=kept, engine=Engine.PLAIN)
+        found = explore(DieHard(), storage=kept, workers=2)
+    assert (found.engine, found.workers) == (Engine.FAST, 2)
+    assert found == explore(DieHard(), engine=Engine.FAST)
