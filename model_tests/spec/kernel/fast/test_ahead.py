@@ -13,7 +13,7 @@ from tidegauge.model_tests.spec.kernel.fast.random_crowds import RandomCrowd
 from tidegauge.model_tests.spec.kernel.fast.random_machines import RandomMachine
 from tidegauge.model_tests.spec.kernel.fast.test_limited_memory import Narrow
 from tidegauge.model_tests.spec.kernel.toys import Ceremony, DieHard
-from tidegauge.spec.kernel.bounds import Bounds
+from tidegauge.spec.kernel.bounds import Bounds, Spent
 from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.exploration import Engine, Exploration
 from tidegauge.spec.kernel.explorer import explore
@@ -112,6 +112,7 @@ def test_with_limited_memory_the_same_is_found(told: Told, monkeypatch: pytest.M
 class Place:
     x: int
     y: int
+    spent: Spent = ()
 
 
 @attrs.frozen
