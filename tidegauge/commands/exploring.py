@@ -77,8 +77,7 @@ def explore(
     engine
         `fast` needs numba (`pip install '.[fast]'` in a clone), `auto` takes it for large searches; the same is found.
     workers
-        Spread the states over so many processes, which run the plain engine; with --engine fast, or where states are
-        kept in files, so many threads look ahead for that one. What is found is the same.
+        Spread states over so many processes of the plain engine, or threads of the fast one; the same is found.
     trace
         Write the first counterexample to this file, as JSON lines with every state.
     counterexample

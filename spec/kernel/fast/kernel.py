@@ -205,10 +205,7 @@ def _gathered(
     state, kept, origin, places, bases, roots, node_word, keys, codes, question_words, questions, bits, leaves, turns,
     used, leaf_start, leaf_items, chosen, missed, misses, asked,
 ):  # fmt: skip
-    """All steps of a state, into `chosen`: how many, or INCOMPLETE, or NO_ROOM; and `asked` and `used` by now.
-
-    Where `misses` has no room at all, nothing is noted, and no array of the programs is written to.
-    """
+    """All steps of a state, into `chosen`: how many, or INCOMPLETE, or NO_ROOM; and `asked` and `used` by now."""
     steps = 0
     complete = True
     for base in bases:
@@ -224,7 +221,7 @@ def _gathered(
                 )  # fmt: skip
         if code > FIRST_LEAF:
             complete = False
-            if len(misses) == 0:
+            if len(misses) == 0:  # who looks ahead notes nothing
                 return INCOMPLETE, asked, used
             if code == NOWHERE:
                 asked, used = noted(base, state, is_root, roots, keys, codes, missed, misses, asked, used)
@@ -339,14 +336,15 @@ def _remembered(state, steps, chosen, ahead):
 def _taken(
     state, origin, row, skip, steps, chosen, kinds, leaf_start, leaf_items, leaf_flags, rows, places, parents, table,
     taken, enabled, found, last, count, capacity, last_new, edge_targets, edges, with_edges, is_told,
-    initials, targets, starts, image_of, images, hashes, sizes, keys, codes, missed, first, ahead,
+    initials, targets, starts, image_of, images, hashes, sizes, keys, codes, missed, first, ahead, kept,
 ):  # fmt: skip
     """Take the steps of a state from `skip` on: how it ended, at which step, and the states and edges by now.
 
     `first` is the place of its first step in what is known ahead; negative if nothing is.
     """
     _, _, known, known_hashes, known_rows, info = ahead
-    kept = rows[state].copy()
+    for lane in range(len(kept)):
+        kept[lane] = rows[state, lane]
     hash_ = after = slot = np.uint64(0)
     is_apart = False
     for step in range(skip):
@@ -440,14 +438,12 @@ def expanded(
     """
     origin = np.empty(places.shape[1], np.uint32)
     row = np.empty_like(origin)
+    packed = np.empty(rows.shape[1], np.uint64)
     images = np.zeros_like(initials)
     hashes = np.zeros(len(initials), np.uint64)
     missed = np.zeros(2, np.int64)
     last = np.full(len(taken), -1, np.int64)
-    asked = 0
-    missing = -1
-    how = DONE
-    state = start
+    asked, missing, how, state = 0, -1, DONE, start
     while state < end and how == DONE and asked < len(misses):
         steps, first = _recalled(state, ahead, chosen)
         if first < 0:
@@ -475,6 +471,7 @@ def expanded(
                 state, origin, row, skip, steps, chosen, kinds, leaf_start, leaf_items, leaf_flags, rows, places,
                 parents, table, taken, enabled, found, last, count, capacity, last_new, edge_targets, edges, with_edges,
                 is_told, initials, targets, starts, image_of, images, hashes, sizes, keys, codes, missed, first, ahead,
+                packed,
             )  # fmt: skip
             if how != DONE:
                 skip = step

@@ -87,7 +87,7 @@ def cleared(
 ):  # fmt: skip
     """Which of the states from `start` to `end` need not be judged: no program comes to what is wanted or counted.
 
-    The answers are put into `clear`, which begins with the state `base`. A state of which something is not known has
+    `clear` has it from then on, and begins with the state `base`. A state of which something is not known has
     to be judged.
     """
     missed = np.zeros(2, np.int64)
