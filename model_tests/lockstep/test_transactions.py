@@ -17,6 +17,7 @@ from tidegauge.model_tests.harness.cores.transactions import STEPS
 from tidegauge.model_tests.harness.counterexamples.files import Failure
 from tidegauge.model_tests.harness.lockstep.checked import failure_of
 from tidegauge.model_tests.harness.lockstep.on_cores import CoresLockstep
+from tidegauge.model_tests.harness.lockstep.transaction_walks import WHOLE_TRANSACTION_WALKS
 from tidegauge.model_tests.harness.lockstep.walks import first_failure, walks
 from tidegauge.model_tests.harness.registry import HARNESS, Side
 from tidegauge.model_tests.spec.transactions.refusals import EVERY, REFUSALS, pairs
@@ -62,6 +63,16 @@ def test_many_walks_find_no_difference_and_send_all_that_is_refused() -> None:
             assert found.failure is None, f"seed {seed}, walk {found.number}: {found.failure.words}"
             refused.update(found.refused)
     assert SENT | RARE <= set(refused) <= EVERY
+
+
+def test_walks_of_whole_transactions_over_logs_of_any_version_find_no_difference() -> None:
+    ended, versions = Counter[str](), Counter[int]()
+    for found in walks(WHOLE_TRANSACTION_WALKS, HARNESSED.bind(Side.CORES, None), SEED, 2 * WALKS):
+        assert found.failure is None, f"walk {found.number}: {found.failure.words}"
+        ended.update(type(action).__name__ for action in found.actions)
+        versions[found.machine.log_version] += 1
+    assert ended["Complete"] > WALKS
+    assert versions[0] > 2
 
 
 def of_log_version_0(rng: Random) -> Transactions:

@@ -82,6 +82,57 @@ EQUIVALENT: Final[Mapping[str, str]] = {
     "`is_known and found.pending is None and (found.cached is not None)` -> `is_known and found.pending is None`": (
         "an id of which no record is committed has one that is pending: one whose first record fails is forgotten"
     ),
+    "impl/coordinators/transactions/coordinator.py TransactionCoordinator._append: `1` -> `2`": (
+        "numbers of records are compared with each other, and no two are the same"
+    ),
+    "impl/coordinators/transactions/coordinator.py TransactionCoordinator.__init__: `0` -> `1`": (
+        "the number before the first record: numbers are compared with each other"
+    ),
+    "impl/coordinators/transactions/coordinator.py TransactionCoordinator._pending: "
+    "`partition is None or partition.leader_epoch != append.leader_epoch` -> `partition is None`": (
+        "no record of another leader epoch has the number of one that is pending"
+    ),
+    "impl/coordinators/transactions/coordinator.py TransactionCoordinator.outstanding_of: `found is None or "
+    "metadata is None or metadata.status not in PREPARED or (found.pending is not None)` -> `metadata is None or "
+    "metadata.status not in PREPARED or found.pending is not None`": (
+        "what is not found has no metadata: the operand is for the type checker"
+    ),
+    "impl/coordinators/transactions/rules.py TransactionRules.init_ruling: "
+    "`request.epoch != NO_EPOCH and self.is_init_repeated(metadata, request)` -> "
+    "`self.is_init_repeated(metadata, request)`": "a request without an epoch repeats none: the operand saves asking",
+    "impl/coordinators/transactions/rules.py TransactionRules.is_init_repeated: "
+    "`last_epoch == NO_EPOCH or request.epoch != last_epoch` -> `request.epoch != last_epoch`": (
+        "it is asked of requests that name an epoch: none is NO_EPOCH"
+    ),
+    "impl/coordinators/transactions/rules.py TransactionRules.is_init_repeated: "
+    "`metadata.previous_producer_id == request.producer_id and self.is_exhausted(request.epoch)` -> "
+    "`metadata.previous_producer_id == request.producer_id`": (
+        "where the producer id before is another one, the epoch before is the last that a producer has (`last_epoch`)"
+    ),
+    "impl/coordinators/transactions/rules.py TransactionRules.is_end_repeated: "
+    "`metadata.previous_producer_id == request.producer_id and self.is_exhausted(request.epoch)` -> "
+    "`metadata.previous_producer_id == request.producer_id`": (
+        "where the producer id before is another one, the epoch before is the last that a producer has (`last_epoch`)"
+    ),
+    "impl/coordinators/transactions/rules.py TransactionRules.is_end_repeated: `rotated and metadata.epoch == 0` -> "
+    "`rotated`": (
+        "a producer id that follows another one is at epoch 0 until it is itself the one before (`with_next_epoch`), "
+        "or none is (`fenced`)"
+    ),
+    "impl/coordinators/transactions/rules.py TransactionRules.request_error: "
+    "`metadata.status is TransactionStatus.ONGOING and metadata.is_taken_over` -> `metadata.is_taken_over`": (
+        "a prepared transaction is told of before, and a complete one is taken over no more"
+    ),
+    "impl/coordinators/groups/classic/state.py from_log: `metadata.protocol or ''` -> `metadata.protocol`": (
+        "a record that has members has a protocol: the operand is for the type checker"
+    ),
+    "impl/coordinators/groups/classic/rebalances.py RebalanceRules.joining_timed_out: "
+    "`group.join_deadline = None` -> nothing": (
+        "the deadline runs while members join only: a generation begins then, or there is another deadline"
+    ),
+    "impl/coordinators/transactions/listing.py listed: `1` -> `2` in `(yield 1)`": (
+        "units of work say when others have their turn: what is told is the same"
+    ),
     "impl/coordinators/groups/classic/state.py ClassicGroup.subscriptions: `0` -> `1` in `self.read[0]`": (
         "topics are no generation, so they are read each time: to keep them saves that"
     ),

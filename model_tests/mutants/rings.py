@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 import attrs
 import pytest
@@ -17,6 +17,8 @@ import pytest
 from tidegauge.linearizability.check import Verdict, check
 from tidegauge.model_tests.harness.cores.replication import Roles
 from tidegauge.model_tests.harness.cores.stored_log import StoredLog
+from tidegauge.model_tests.harness.lockstep.transaction_walks import WHOLE_TRANSACTION_WALKS
+from tidegauge.model_tests.harness.lockstep.walks import WalkPlan
 from tidegauge.model_tests.harness.registry import HARNESS, Registration, Side
 from tidegauge.model_tests.harness.simulation.group_campaign import draw_group, simulate_group
 from tidegauge.model_tests.harness.simulation.options import Options, draw, transacting, with_many_elections
@@ -29,6 +31,8 @@ WALKS: Final = 10
 """Of one machine in one part; a round has so many turns of them on cores, and one on a cluster."""
 MORE_WALKS: Final[Mapping[str, int]] = MappingProxyType({"recovery": 40})
 """The same, of a machine whose walks are cheap, and whose rules ask for many things to come together."""
+PLANS: Final[Mapping[str, WalkPlan[Any]]] = MappingProxyType({"transactions": WHOLE_TRANSACTION_WALKS})
+"""Walks that go further in one machine than those of every run."""
 CORES_TURNS: Final = 3
 CLUSTER_WALKS: Final = 4
 """Of one machine in one part."""
@@ -110,7 +114,8 @@ def _walks(machine: str, side: Side, count: int, turn: int, *, stored: bool = Fa
 def often(machine: str) -> Registration:
     """The machine's walks with something forbidden before every fourth action."""
     registration = HARNESS[machine]
-    return attrs.evolve(registration, plan=attrs.evolve(registration.walk_plan(), forbidden_share=FORBIDDEN_SHARE))
+    plan = PLANS.get(machine) or registration.walk_plan()
+    return attrs.evolve(registration, plan=attrs.evolve(plan, forbidden_share=FORBIDDEN_SHARE))
 
 
 def simulation_parts(rounds: int) -> Iterator[Part]:

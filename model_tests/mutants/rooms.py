@@ -54,27 +54,46 @@ _SETTINGS: Final = (
 )
 """What clients and operators set."""
 NO_PROTOCOL: Final[Mapping[str, tuple[str, ...]]] = {
-    "acls.py": ("",),
-    "client_quotas.py": ("",),
-    "config.py": ("",),
-    "scram_credentials.py": ("",),
-    "placement.py": ("",),
-    "configs.py": ("Configs._name_error", "Configs._absence", "Configs._setting", "Configs._configs", "_differences"),
-    "features.py": ("Features._problem",),
-    "requested_elections.py": ("misplaced_leaders",),
-    "topics.py": ("Topics._topic_error", "Topics._colliding", "Topics._assignments_error"),
+    "impl/controller/acls.py": ("",),
+    "impl/controller/client_quotas.py": ("",),
+    "impl/controller/config.py": ("",),
+    "impl/controller/scram_credentials.py": ("",),
+    "impl/controller/placement.py": ("",),
+    "impl/controller/configs.py": (
+        "Configs._name_error",
+        "Configs._absence",
+        "Configs._setting",
+        "Configs._configs",
+        "_differences",
+    ),
+    "impl/controller/features.py": ("Features._problem",),
+    "impl/controller/requested_elections.py": ("misplaced_leaders",),
+    "impl/controller/topics.py": ("Topics._topic_error", "Topics._colliding", "Topics._assignments_error"),
+    "impl/coordinators/transactions/coordinator.py": (
+        "TransactionCoordinator._init_error",
+        "TransactionCoordinator.list_transactions",
+    ),
+    "impl/coordinators/transactions/listing.py": ("",),
+    "impl/coordinators/transactions/log_format.py": ("version_of",),
+    "impl/coordinators/transactions/metadata.py": ("TransactionStatus.kafka_name",),
+    "impl/coordinators/groups/coordinator.py": ("GroupCoordinator._is_too_large",),
+    "impl/coordinators/groups/classic/coordinator.py": ("ClassicGroups.join_error", "_fits"),
+    "impl/coordinators/groups/classic/members.py": ("_said",),
+    "impl/coordinators/groups/classic/turn.py": ("Turn.note",),
+    "impl/coordinators/groups/consumer/coordinator.py": ("ConsumerGroups._why",),
+    "impl/coordinators/groups/consumer/state.py": ("ConsumerGroup.state",),
 }
 """Functions, by the beginning of their names, that are no rule of a protocol: no state of a machine depends on them.
 
 They say how a request has to look (names, forms, limits), keep what only its own readers ask for (quotas, ACLs,
-credentials), or choose among what is equally right for every machine (placement, which leaders are worth moving).
+credentials, lists of transactions, what a log line says), or choose among what is equally right for every machine
+(placement, which leaders are worth moving).
 """
 
 
 def _is_protocol(function: Function) -> bool:
     """Whether a machine of `spec/` has what the function decides, whatever test knows of it."""
-    folder, _, file = function.module.path.rpartition("/")
-    without = NO_PROTOCOL.get(file, ()) if folder == "impl/controller" else ()
+    without = NO_PROTOCOL.get(function.module.path, ())
     return not function.qualname.startswith(without)
 
 
@@ -104,23 +123,33 @@ ROOMS: Final = (
         "transaction coordinator",
         _folder("impl/coordinators/transactions"),
         ("model_tests/coordinators/transactions",),
+        is_protocol=True,
     ),
     Room(
         "group coordinator",
         _folder("impl/coordinators/groups"),
         ("model_tests/coordinators/groups",),
+        is_protocol=True,
     ),
     Room(
         "classic groups",
         _folder("impl/coordinators/groups/classic"),
         ("model_tests/coordinators/groups",),
+        is_protocol=True,
     ),
     Room(
         "consumer groups",
         (*_folder("impl/coordinators/groups/consumer"), *_folder("impl/coordinators/groups/migration")),
         ("model_tests/coordinators/groups",),
+        is_protocol=True,
     ),
     Room("coordinators", _folder("impl/coordinators"), ("model_tests/coordinators",)),
+    Room(
+        "coordinators: no protocol",
+        tuple(path for path in NO_PROTOCOL if path.startswith("impl/coordinators/")),
+        ("model_tests/coordinators",),
+        is_protocol=False,
+    ),
     Room(
         "clients",
         (

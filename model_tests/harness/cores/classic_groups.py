@@ -37,6 +37,13 @@ from tidegauge.impl.coordinators.groups.record_formats import OffsetKey
 from tidegauge.impl.coordinators.groups.requests import Commit, NewOffset, Ruling
 from tidegauge.impl.records.batches import BatchHeader
 from tidegauge.impl.records.payload import Record, build_batch, decode_records
+from tidegauge.model_tests.harness.cores.classic_beside import (
+    GROUP,
+    TOPIC,
+    ask_where_it_is_full,
+    load_where_it_is_too_large,
+    told_otherwise,
+)
 from tidegauge.model_tests.harness.cores.group_abstraction import (
     abstract_group,
     abstract_log,
@@ -61,8 +68,6 @@ from tidegauge.spec.kernel.changes import Change
 from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.machine import Action
 
-GROUP: Final = "group"
-TOPIC: Final = "topic"
 CLIENT: Final = "client"
 SESSION_MS: Final = 7_000
 OFTEN: Final = 1_000
@@ -129,6 +134,11 @@ class GroupCores:
         """The member ids that were given, by their numbers."""
         self.clients = GroupClients(machine, roles.clients)
         self.ticks = 0
+        self.subscribed: tuple[int, frozenset[int]] = (NONE, frozenset())
+        """A generation, and the topics that its members subscribe to."""
+        self.came: list[Outcome] = []
+        self.followed_by: list[Outcome | ErrorCode] = []
+        """What has come of calls since the last state, and of what who follows the decisions was told."""
         self.leaving: list[Request] = []
         """Those who leave, and have no response."""
         self.coordinator: GroupCoordinator | None = self.started()
@@ -145,6 +155,8 @@ class GroupCores:
         """A coordinator that has loaded the log."""
         coordinator = self.roles.coordinator(Limits())
         coordinator.classic.rules = self.roles.rules()
+        coordinator.classic.watch = lambda asked, group, came, token: self.followed_by.append(came)
+        self.subscribed = (NONE, frozenset())
         coordinator.offsets.replay(self.entries())
         self.take(coordinator.take_over(GROUP, self.now))
         return coordinator
@@ -195,16 +207,21 @@ class GroupCores:
             self.store(one)
         self.appended.clear()
         self.take(self.core.classic.unload())
+        left = [one for one in self.waiting if one not in self.leaving]
+        assert not left, f"{left} have no response, and their coordinator has resigned"
+        self.waiting.clear()
         self.leaving.clear()
         self.coordinator = None
 
     def load(self, action: timing.Load, before: State) -> None:
         self.coordinator = self.started()
+        load_where_it_is_too_large(self)
 
     # --- responses ---------------------------------------------------------------------------------------------------
 
     def take(self, outcome: Outcome, own: Request | None = None) -> None:
         """Do what a call of the core says; `own` is the request that it was called with."""
+        self.came.append(outcome)
         self.appended += outcome.writes
         for token, response in outcome.responses:
             assert isinstance(token, Request), "no other request waits"
@@ -220,6 +237,10 @@ class GroupCores:
         request = Request(process)
         self.waiting.append(request)
         return request
+
+    def process_of(self, token: Token) -> int:
+        """The process that will have a response."""
+        return token.process if isinstance(token, Request) else NONE
 
     def disconnect(self, process: int) -> None:
         """Nobody has what a process was to have."""
@@ -239,23 +260,22 @@ class GroupCores:
         return None if instance == NONE else f"i{instance}"
 
     def join(self, request: spec.JoinRequest, token: Request, given: int) -> Outcome:
+        return self.core.classic.join(self.join_group(request, given), token, self.now)
+
+    def join_group(self, request: spec.JoinRequest, given: int) -> JoinGroup:
         if request.member_id == NONE:
             instance = self.instance_of(request)
             self.names[given] = f"{instance or CLIENT}-{given}"
-        return self.core.classic.join(
-            JoinGroup(
-                GROUP,
-                "consumer",
-                tuple(Protocol(str(each), said(request)) for each in self.machine.protocols_of(request.process)),
-                "" if request.member_id == NONE else self.name_of(request.member_id),
-                self.instance_of(request),
-                session_timeout_ms=SESSION_MS,
-                client_id=CLIENT,
-                version=9 if self.machine.requires_id or self.instance_of(request) else 3,
-                unique=str(given),
-            ),
-            token,
-            self.now,
+        return JoinGroup(
+            GROUP,
+            "consumer",
+            tuple(Protocol(str(each), said(request)) for each in self.machine.protocols_of(request.process)),
+            "" if request.member_id == NONE else self.name_of(request.member_id),
+            self.instance_of(request),
+            session_timeout_ms=SESSION_MS,
+            client_id=CLIENT,
+            version=9 if self.machine.requires_id or self.instance_of(request) else 3,
+            unique=str(given),
         )
 
     def sync(self, request: spec.SyncRequest, token: Request) -> Outcome:
@@ -277,7 +297,14 @@ class GroupCores:
     def heartbeat(self, request: spec.HeartbeatRequest) -> ErrorCode:
         member_id = self.name_of(request.member_id)
         beat = Heartbeat(GROUP, request.generation, member_id, self.instance_of(request))
-        return self.core.classic.heartbeat(beat, self.now)
+        return self.error_told(self.core.classic.heartbeat(beat, self.now))
+
+    def error_told(self, error: ErrorCode) -> ErrorCode:
+        """Who follows the decisions of a group that there is is told of an error as well, and of none."""
+        if self.core.classic.get(GROUP) is not None:
+            assert self.followed_by, f"{error} is decided, and nobody is told who follows"
+            assert self.followed_by.pop() is error, "another one is told"
+        return error
 
     def leave(self, request: spec.LeaveRequest, token: Request) -> Outcome:
         leaving = Leaving(self.name_of(request.member_id), self.instance_of(request))
@@ -300,6 +327,7 @@ class GroupCores:
     def receive_join(self, action: requests.ReceiveJoin, before: State) -> None:
         if before.group is not None:
             process = action.request.process
+            ask_where_it_is_full(self, before, action.request)
             token = self.asked(NONE if action.late else process)
             if not action.late:
                 self.clients.join(action.request)
@@ -384,12 +412,13 @@ class GroupCores:
     def refused(self, outcome: Outcome, token: Request) -> ErrorCode:
         """The error of a request; it may also wait in the place of one that nobody has sent either."""
         assert not outcome.writes, "nothing is written"
-        error = ErrorCode.none
+        self.waiting.append(token)
         for responded, response in outcome.responses:
             assert isinstance(responded, Request)
             assert responded.process == NONE, "nobody else is told"
-            error = response.error if responded is token else error
-        return error
+            responded.error = response.error
+            self.waiting.remove(responded)
+        return token.error or ErrorCode.none
 
     # --- processes, and what the coordinator does unasked ------------------------------------------------------------
 
@@ -450,52 +479,17 @@ class GroupCores:
     # --- what is compared --------------------------------------------------------------------------------------------
 
     def differences(self, state: State) -> Iterator[Change]:
-        """Who is waited for, whether the group may be deleted, and what becomes of one that is being deleted."""
-        if self.coordinator is None or state.group is None:
-            return
-        yield from self.timers(state.group, state.member_ids)
-        is_empty = state.group.status is spec.Status.EMPTY and not state.group.members
-        is_there = self.core.is_known(GROUP)
-        nobody = ErrorCode.none if is_there else ErrorCode.group_id_not_found
-        expected = nobody if is_empty else ErrorCode.non_empty_group
-        ruling = self.core.delete_group(GROUP)
-        if ruling.error is not expected:
-            yield Change("deletion of the group", expected.name, ruling.error.name)
-        elif ruling.error is ErrorCode.none and self.core.classic.get(GROUP) is not None:
-            yield from self.deletion_that_fails(ruling)
+        """What no field shows."""
+        yield from told_otherwise(self, state)
+        yield from self.followed()
 
-    def timers(self, group: spec.Group, member_ids: int) -> Iterator[Change]:
-        """Of each member that is watched, and of each id that was given, the session runs; else that of nobody.
-
-        Members are waited for while a rebalance goes on, and then until all have asked for their assignment.
-        """
-        members = {one.member_id: one for one in group.members}
-        is_joining = group.status is spec.Status.PREPARING_REBALANCE
-        is_unsynced = any(member.unsynced for member in group.members)
-        wanted = {(Timer.JOIN, ""): is_joining, (Timer.SYNC, ""): is_unsynced and not is_joining}
-        for number in range(member_ids):
-            is_watched = number in members and members[number].watched
-            wanted[Timer.SESSION, self.name_of(number)] = is_watched or number in group.pending
-        for (timer, member_id), runs in wanted.items():
-            found = self.core.classic.deadlines.get(DeadlineKey(GROUP, timer, member_id))
-            if (found is not None) is not runs:
-                yield Change(f"timers.{timer.value} {member_id}", runs, found)
-
-    def deletion_that_fails(self, ruling: Ruling) -> Iterator[Change]:
-        """While its tombstone is on its way nobody joins and nobody deletes the group; then it is what it was."""
-        core, group = self.core, self.group
-        before = group.state, group.generation, [*group.pending]
-        core.appended(ruling)
-        commit = Commit(GROUP, (NewOffset(TOPIC, 0, 1),))
-        found = core.commit(commit, self.now.wall_ms).error, core.delete_group(GROUP).error
-        expected = ErrorCode.coordinator_not_available, ErrorCode.group_id_not_found
-        if found != expected:
-            yield Change("commit, deletion of a group that is being deleted", expected, found)
-        core.failed(ruling)
-        group = self.group
-        after = group.state, group.generation, [*group.pending]
-        if after != before:
-            yield Change("a group whose deletion was not written", before, after)
+    def followed(self) -> Iterator[Change]:
+        """Who follows the decisions is told of each that has come of a request, of a record or of time."""
+        told, self.followed_by = self.followed_by, []
+        came, self.came = self.came, []
+        known = [one for one in came if any(one is other for other in told)]
+        if len(known) != len(came) and self.coordinator is not None and self.core.classic.get(GROUP) is not None:
+            yield Change("decisions that are told who follows", len(came), len(known))
 
     def abstraction(self, state: State) -> State:
         """The coordinator, the log, the members, and the responses that are on their way to them."""
@@ -508,15 +502,10 @@ class GroupCores:
                 evolve(self.clients.abstraction(number, one), response=self.responses.get(number))
                 for number, one in enumerate(state.processes)
             ),
-            group=None if self.coordinator is None else abstract_group(self.group, process_of),
+            group=None if self.coordinator is None else abstract_group(self.group, self.process_of),
             log=abstract_log(self.entries(), len(state.log.offsets)),
             appended=tuple(map(abstract_entry, self.appended)),
         )
-
-
-def process_of(token: Token) -> int:
-    """The process that will have a response."""
-    return token.process if isinstance(token, Request) else NONE
 
 
 def told(response: Response) -> spec.Response:

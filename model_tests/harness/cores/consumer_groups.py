@@ -27,12 +27,13 @@ from tidegauge.impl.coordinators.groups.consumer.coordinator import (
     Ended,
     Landed,
     Loaded,
+    Told,
 )
 from tidegauge.impl.coordinators.groups.consumer.rules import PAUSE_MS
 from tidegauge.impl.coordinators.groups.consumer.state import ConsumerHeartbeat, HeartbeatResponse, Topic
 from tidegauge.impl.coordinators.groups.coordinator import GroupCoordinator, Limits
 from tidegauge.impl.coordinators.groups.log_entries import LogEntry, log_entries
-from tidegauge.impl.coordinators.groups.record_formats import GroupRecord, OffsetKey, decode_key
+from tidegauge.impl.coordinators.groups.record_formats import GroupRecord, decode_key
 from tidegauge.impl.coordinators.groups.requests import Commit, NewOffset, Ruling
 from tidegauge.impl.records.batches import BatchHeader
 from tidegauge.impl.records.payload import Record, build_batch, decode_records
@@ -55,6 +56,15 @@ from tidegauge.model_tests.harness.cores.consumer_abstraction import (
     partitions_in,
     topic_name,
     with_target_of,
+)
+from tidegauge.model_tests.harness.cores.consumer_beside import (
+    ASSIGNORS,
+    TOO_LARGE,
+    assignors,
+    commits,
+    deletions,
+    with_one_more,
+    without_too_large,
 )
 from tidegauge.model_tests.harness.cores.known_topics import Known
 from tidegauge.model_tests.harness.lockstep.walks import WalkPlan, enabled_candidates
@@ -182,8 +192,11 @@ class ConsumerCores:
             topics=tuple(map(topic_name, request.topics)),
             expression=expression_of(self.machine, request.expression),
             owned=None if request.owned is None else frozenset(map(self.numbers.place, request.owned)),
+            assignor=ASSIGNORS[request.member_id % len(ASSIGNORS)],
         )
         ask = partial(self.core.consumers.heartbeat, asked, self.known(state), SESSION_MS, 0)
+        if request.epoch == spec.JOINING_EPOCH:
+            ask = partial(with_one_more, self, asked.member_id, asked.instance_id, ask)
         return self.retried(Beat, ask, state)
 
     def retried(self, kind: type[Decided], ask: Callable[[], R], state: State) -> R:
@@ -200,6 +213,9 @@ class ConsumerCores:
         self.told_of(Landed, lambda: self.core.consumers_failed(made, Moment(0, NOW_MS)))
         assert self.core.consumers.get(GROUP) is made.before, "the group is another one, and nothing is written"
         assert not list(self.timers(state)), f"{list(self.timers(state))} after nothing was written"
+        if made.before is None and (begun := self.core.consumers.resolving.get(GROUP)) is not None:
+            ended = self.core.consumers.end_resolution(begun, self.known(state))
+            assert ended is None, "expressions of a group that there is not are resolved"
         return self.told_of(kind, ask)
 
     def commit(self, request: spec.CommitRequest) -> Ruling:
@@ -208,7 +224,8 @@ class ConsumerCores:
         new = NewOffset(name, index, request.offset, metadata=str(request.member_id))
         ids = {topic_name(topic): topic_id for topic, topic_id in self.numbers.ids.items()}
         member, instance_id = self.name_of(request.member_id), instance_name(self.machine, request.process)
-        return self.core.commit(Commit(GROUP, (new,), request.epoch, member, instance_id, topic_ids=ids), NOW_MS)
+        commit = Commit(GROUP, (new, TOO_LARGE), request.epoch, member, instance_id, topic_ids=ids)
+        return without_too_large(self.core.commit(commit, NOW_MS))
 
     def name_of(self, member_id: int) -> str:
         """The member id."""
@@ -229,6 +246,7 @@ class ConsumerCores:
             error, _ = action.outcome(self.machine, before)
             check_error(made.error if isinstance(made, HeartbeatResponse) else ErrorCode.none, error)
             if isinstance(made, ConsumerWrite):
+                self.told_of(Told, partial(self.core.consumers.responded, made))
                 expected = requests.advanced(self.machine, before, request)[1]
                 check_told(self.numbers, made.response.epoch, made.response.assignment, expected)
         if isinstance(made, ConsumerWrite) and made.records:
@@ -236,12 +254,17 @@ class ConsumerCores:
 
     def append(self, write: ConsumerWrite) -> None:
         """A batch is on its way into the log: each of its records says something new."""
-        last = {record.key: record.value for record in self.log}
-        for one in self.appended:
-            last |= {} if one is None else {record.key: record.value for record in one.records}
+        last = self.last_records()
         for key, value in write.records:
             assert value is None or last.get(key) != value, f"{decode_key(key)} is written, and says nothing new"
         self.appended.append(write)
+
+    def last_records(self) -> dict[bytes, bytes | None]:
+        """The last value of each key, once all that is on its way is in the log."""
+        last = {record.key: record.value for record in self.log}
+        for one in self.appended:
+            last |= {} if one is None else {record.key: record.value for record in one.records}
+        return last
 
     def receive_commit(self, action: requests.ReceiveCommit, before: State) -> None:
         ruling = self.commit(action.request)
@@ -269,9 +292,16 @@ class ConsumerCores:
     def expire(self, action: timing.MemberTimeout, before: State) -> None:
         timer = ConsumerTimer.SESSION if isinstance(action, timing.ExpireSession) else ConsumerTimer.REBALANCE
         due = ConsumerDeadline(GROUP, timer, member_name(action.member_id))
-        write = self.retried(ConsumerDeadline, partial(self.core.consumers.timed_out, due), before)
-        assert write is not None, "nothing is due"
-        self.append(write)
+        consumers = self.core.consumers
+
+        def ask() -> ConsumerWrite:
+            """All others have more time."""
+            consumers.deadlines.set(due, -1)
+            assert consumers.next_deadline() == -1, "it looks at what is due later on"
+            (write,) = consumers.time_passed(-1)
+            return write
+
+        self.append(self.retried(ConsumerDeadline, ask, before))
 
     def end_resolution(self, action: timing.EndResolution, before: State) -> None:
         """The expressions are those of a heartbeat; what fails is asked for again here, and else by a heartbeat."""
@@ -339,8 +369,9 @@ class ConsumerCores:
         yield from self.logged(state)
         yield from self.timers(state)
         if state.classic is None:
-            yield from self.commits(state)
-            yield from self.deletions(state)
+            yield from commits(self, state)
+            yield from assignors(self)
+            yield from deletions(self, state)
 
     def logged(self, state: State) -> Iterator[Change]:
         """Who describes the group sees it as the log has it."""
@@ -362,43 +393,6 @@ class ConsumerCores:
             key = ConsumerDeadline(GROUP, timer, self.name_of(member_id))
             if (found := self.core.consumers.deadlines.get(key)) != expected:
                 yield Change(f"timers[{member_id}].{timer.value}", expected, found)
-
-    def commits(self, state: State) -> Iterator[Change]:
-        """Another member and epoch in each state: all of them would take too long."""
-        of = list(product(range(state.member_ids + 1), requests.near(state)))
-        member_id, epoch = of[self.asked % len(of)]
-        self.asked += 1
-        member = state.loaded.member(member_id)
-        processes = [number for number, one in enumerate(state.processes) if one.member_id == member_id]
-        if (member is not None and member.classic) or not processes:
-            return
-        for partition in range(state.partitions):
-            request = spec.CommitRequest(processes[0], member_id, epoch, partition, 0)
-            expected = self.machine.committing_error(state, request)
-            found = error_as_specified(error_of(self.commit(request)))
-            if found.value != expected.value:
-                yield Change(f"{request}", expected.name, found.name.upper())
-
-    def deletions(self, state: State) -> Iterator[Change]:
-        """A group that has members stays, and so do offsets of what one of them subscribes to; others may go."""
-        group, core = state.loaded, self.core
-        has_offsets = bool(core.offsets.keys_of(GROUP))
-        is_there = group.epoch > spec.FIRST_EPOCH or has_offsets
-        nobody = ErrorCode.none if is_there else ErrorCode.group_id_not_found
-        expected = ErrorCode.non_empty_group if group.members else nobody
-        if (found := core.delete_group(GROUP).error) is not expected:
-            yield Change("deletion of the group", expected.name, found.name)
-        is_idle = group.epoch > spec.FIRST_EPOCH and not group.members and not has_offsets
-        if (found_idle := core.idle_consumers()) != [GROUP] * is_idle:
-            yield Change("idle groups", [GROUP] * is_idle, found_idle)
-        for topic in range(self.machine.topics):
-            is_wanted = any(topic in group.wants(member) for member in group.members)
-            place = topic_name(topic), 0
-            refused = core.delete_offsets(GROUP, [place]).refused.get(place, ErrorCode.none)
-            if (refused is ErrorCode.group_subscribed_to_topic) is not is_wanted:
-                yield Change(f"deletion of the offsets of topic {topic}", f"refused: {is_wanted}", refused.name)
-            if (is_kept := core.is_kept_for_members(OffsetKey(GROUP, *place))) is not is_wanted:
-                yield Change(f"expiry of the offsets of topic {topic}", f"kept: {is_wanted}", f"kept: {is_kept}")
 
     # --- as the specification has it ---------------------------------------------------------------------------------
 

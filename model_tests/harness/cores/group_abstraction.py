@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from tidegauge.impl.coordinators.fields import INT16, INT32, FieldReader, encode_string
 from tidegauge.impl.coordinators.groups.classic.state import ClassicGroup, ClassicMember, ClassicState, Token
 from tidegauge.impl.coordinators.groups.group_metadata import GroupMember, GroupMetadata
 from tidegauge.impl.coordinators.groups.log_entries import GroupWritten, LogEntry, OffsetWritten
@@ -31,14 +32,25 @@ def numbers_of(text: str) -> tuple[int, ...]:
     return tuple(map(int, text.split()))
 
 
+def topic_name(topic: int) -> str:
+    """The name by which members subscribe to a topic."""
+    return f"t{topic}"
+
+
 def said(request: spec.JoinRequest) -> bytes:
-    """The metadata of a member."""
+    """The metadata of a member: as consumers write them, of version 0, with all that it says once more behind that."""
     one = request.subscription
-    return f"{listed(one.topics)}/{listed(one.owned)}/{one.generation}".encode()
+    names = b"".join(encode_string(topic_name(topic)) for topic in one.topics)
+    told = f"{listed(one.topics)}/{listed(one.owned)}/{one.generation}".encode()
+    return INT16.pack(0) + INT32.pack(len(one.topics)) + names + INT32.pack(len(told)) + told
 
 
 def subscription(metadata: bytes) -> spec.Subscription:
-    topics, owned, generation = metadata.decode().split("/")
+    fields = FieldReader(metadata)
+    fields.int16()
+    for _ in range(fields.count()):
+        fields.string()
+    topics, owned, generation = fields.bytes_of(fields.count()).decode().split("/")
     return spec.Subscription(numbers_of(topics), numbers_of(owned), int(generation))
 
 

@@ -6,6 +6,7 @@ Who leads a classic group is the specification's: which of its members does is n
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import Final
 
@@ -13,6 +14,7 @@ import attrs
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.coordinators.groups.classic.messages import (
+    MEMBER_ID_REQUIRED_FROM,
     GroupWrite,
     Heartbeat,
     JoinGroup,
@@ -53,6 +55,7 @@ from tidegauge.model_tests.harness.cores.consumer_abstraction import (
     topic_name,
     with_target_of,
 )
+from tidegauge.model_tests.harness.cores.consumer_beside import with_one_more
 from tidegauge.model_tests.harness.cores.consumer_groups import (
     CLASSIC_SESSION_MS,
     OFTEN,
@@ -84,6 +87,7 @@ from tidegauge.spec.kernel.machine import Action
 
 NOW: Final = Moment(0, 1_000_000)
 PROTOCOL: Final = "cooperative"
+TOO_LONG: Final = "x" * 40_000
 POLICIES: Final = {
     specified.Policy.DISABLED: Policy.DISABLED,
     specified.Policy.UPGRADE: Policy.UPGRADE,
@@ -148,6 +152,7 @@ class MigrationCores(ConsumerCores):
         coordinator = GroupCoordinator(Limits(classic=ClassicLimits(initial_delay_ms=0), consumer=consumer))
         rules = with_target_of(self.machine, self.roles.rules, self.numbers)
         coordinator.consumers.rules = rules
+        coordinator.consumers.watching = lambda group, decided: self.decided.append(decided)
         limits = MigrationLimits(POLICIES[self.machine.policy])
         coordinator.migration.rules = self.migration_roles.rules(limits, rules)
         coordinator.replay(entries(records))
@@ -244,8 +249,22 @@ class MigrationCores(ConsumerCores):
             expression="",
             owned=None if request.owned is None else frozenset(map(self.numbers.place, request.owned)),
         )
-        made = self.core.migration.heartbeat(asked, self.known(state), SESSION_MS, NOW)
+        ask = partial(self.core.migration.heartbeat, known=self.known(state), session_timeout_ms=SESSION_MS, now=NOW)
+        if request.epoch == spec.JOINING_EPOCH:
+            self.is_as_before(lambda: ask(attrs.evolve(asked, client_id=TOO_LONG)))
+        mixed = request.epoch == spec.JOINING_EPOCH and self.core.classic.get(GROUP) is None
+        made = with_one_more(self, asked.member_id, asked.instance_id, partial(ask, asked)) if mixed else ask(asked)
         return made.error if isinstance(made, HeartbeatResponse) else made
+
+    def is_as_before(self, ask: Callable[[], Decision | HeartbeatResponse | JoinResponse]) -> None:
+        """What is refused leaves the group what it is, of which type it may be."""
+        classic, consumers = self.core.classic.get(GROUP), self.core.consumers.get(GROUP)
+        made = ask()
+        assert not isinstance(made, Decision), f"{made} comes of a request with a text that is too long"
+        assert made.error is not ErrorCode.none, "a text that is too long is taken"
+        now = self.core.classic.get(GROUP), self.core.consumers.get(GROUP)
+        assert now[0] is classic, "the classic group is another one"
+        assert now[1] is consumers, "the consumer group is another one"
 
     def join(self, request: spec.HeartbeatRequest, state: State) -> Decision | ErrorCode:
         self.sent += 1
@@ -266,8 +285,7 @@ class MigrationCores(ConsumerCores):
             unique=name[-3:],
         )
         if self.is_mixed:
-            made = self.core.migration.join(asked, self.known(state), NOW)
-            return made.error if isinstance(made, JoinResponse) else made
+            return self.join_mixed(asked, name, state)
         known = self.core.classic.get(GROUP)
         if request.full and not is_unnamed and (known is None or name not in known.members):
             required = self.core.classic.join(attrs.evolve(asked, member_id=""), object(), NOW)
@@ -276,6 +294,27 @@ class MigrationCores(ConsumerCores):
         outcome = self.core.classic.join(asked, token := object(), NOW)
         self.carry_out(outcome)
         return dict(outcome.responses).get(token, JoinResponse()).error
+
+    def join_mixed(self, asked: JoinGroup, name: str, state: State) -> Decision | ErrorCode:
+        """A JoinGroup in a consumer group. Who has no id is given one, and joins with that; of old clients at once."""
+        ask = partial(self.core.migration.join, known=self.known(state), now=NOW)
+        self.is_as_before(lambda: ask(attrs.evolve(asked, client_id=TOO_LONG)))
+        members = self.core.consumers.groups[GROUP].members
+        if asked.instance_id is None and name not in members:
+            unnamed = attrs.evolve(asked, member_id="")
+            required = ask(unnamed)
+            wanted = JoinResponse(ErrorCode.member_id_required, name)
+            assert required == wanted, f"{required} is told who has no id, and not {wanted}"
+            if self.sent % 2:
+                asked = attrs.evolve(unnamed, version=MEMBER_ID_REQUIRED_FROM - 1)
+        made = with_one_more(self, name, asked.instance_id, partial(ask, asked))
+        if isinstance(made, JoinResponse):
+            return made.error
+        told = self.core.migration.join_response(asked, made.write.response)
+        epoch = made.write.response.epoch
+        wanted = JoinResponse(member_id=name, generation=epoch, protocol_type="consumer", protocol=PROTOCOL)
+        assert told == wanted, f"{told} is told, and not {wanted}"
+        return made
 
     def leave(self, request: spec.HeartbeatRequest, state: State) -> Decision | ErrorCode:
         leaving = Leaving(self.name_of(request.member_id), instance_name(self.machine, request.process))
@@ -336,11 +375,19 @@ class MigrationCores(ConsumerCores):
         instance_id = instance_name(self.machine, action.process)
         asked = SyncGroup(GROUP, process.epoch, name, instance_id, "consumer", PROTOCOL, tuple(given.items()))
         if self.is_mixed:
+            self.sent += 1
+            if self.sent % 2:  # clients of before KIP-559 do not say what they take the group's protocol for
+                asked = attrs.evolve(asked, protocol_type=None, protocol=None)
             made = self.core.migration.sync(asked, self.known(before).topics, NOW)
             if isinstance(made, ErrorCode):
                 self.check_error(made, expected)
                 return
             self.check_error(ErrorCode.none, expected)
+            told_protocol = made[1].error, made[1].protocol_type, made[1].protocol
+            assert told_protocol == (ErrorCode.none, "consumer", PROTOCOL), f"{told_protocol} is told"
+            for other in (attrs.evolve(asked, protocol="another"), attrs.evolve(asked, protocol_type="connect")):
+                error = self.core.migration.sync(other, self.known(before).topics, NOW)
+                assert error is ErrorCode.inconsistent_group_protocol, f"{error} is told of {other}"
             member = before.loaded.member(process.member_id)
             assert member is not None, "it is known"
             assigned = partitions(read_assignment(made[1].assignment), self.machine)

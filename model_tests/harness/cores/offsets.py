@@ -15,8 +15,10 @@ from typing import Final, TypeAlias, TypeVar
 import attrs
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.coordinators.fields import INT16, INT64, encode_string
+from tidegauge.impl.coordinators.fields import INT16, INT32, INT64, encode_string
 from tidegauge.impl.coordinators.groups.classic.messages import Moment
+from tidegauge.impl.coordinators.groups.classic.state import ClassicGroup, from_log
+from tidegauge.impl.coordinators.groups.classic.subscriptions import CONSUMER
 from tidegauge.impl.coordinators.groups.coordinator import GroupCoordinator, Limits
 from tidegauge.impl.coordinators.groups.decisions import (
     Acknowledging,
@@ -50,6 +52,7 @@ from tidegauge.impl.records.payload import NO_PRODUCER, ProducerIdentity, Record
 from tidegauge.impl.server.broker.coordinator_log import CoordinatorLog
 from tidegauge.model_tests.harness.performing import Steps, on
 from tidegauge.spec.kernel.changes import Change
+from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.offsets import actions
 from tidegauge.spec.offsets.machine import Offsets
@@ -102,6 +105,13 @@ def tell_group(coordinator: GroupCoordinator, membership: Membership) -> None:
     coordinator.offsets.replay([_group_written(membership)])
     coordinator.classic.unload()
     coordinator.take_over(KEY.group, Moment(0, 0))
+
+
+def _elsewhere(since: int) -> GroupMetadata:
+    """A consumer that subscribes to a topic of which there is no offset."""
+    subscribes = INT16.pack(0) + INT32.pack(1) + encode_string("another topic")
+    member = MEMBER._replace(subscription=subscribes)
+    return GroupMetadata(CONSUMER, 1, "range", member.member_id, since, (member,))
 
 
 def _group_written(membership: Membership) -> GroupWritten:
@@ -295,8 +305,8 @@ class OffsetCores:
     def expire(self, action: actions.Expire, before: State) -> None:
         self.append(self.expiry())
 
-    def expiry(self) -> Ruling:
-        return self.told_of(Expiring, lambda: self.coordinator.expire(self.now_ms, 1))
+    def expiry(self, most: int = 1) -> Ruling:
+        return self.told_of(Expiring, lambda: self.coordinator.expire(self.now_ms, most))
 
     def fetched(self, *, require_stable: bool) -> Found:
         return self.told_of(Telling, lambda: self.coordinator.fetch(KEY, require_stable=require_stable))
@@ -370,6 +380,38 @@ class OffsetCores:
             yield Change("what a deletion writes", gone, (deletion.keys, deletion.ended))
 
         yield from self.topic_gone(state)
+        yield from self.emptied(state)
+
+    def emptied(self, state: State) -> Iterator[Change]:
+        """When the offset would expire, and the group end, had its members left at some time, or subscribed to else.
+
+        Its time begins when the group came to be empty (KIP-211), but for what was committed later. Members that
+        subscribe to another topic keep nothing here. A group that nobody has been in has no such time.
+        """
+        committed, has_any = state.store.committed, bool(self.coordinator.offsets.keys_of(KEY.group))
+        nobody = evolve(state, membership=Membership.NONE)
+        former, groups = self.coordinator.classic.get(KEY.group), self.coordinator.classic.groups
+        for since in range(state.now + 1):
+            later = nobody
+            if committed is not None:
+                moved = evolve(committed, time=max(committed.time, since))
+                later = evolve(nobody, store=evolve(state.store, committed=moved))
+            joining = ClassicGroup(KEY.group, state_time=since, pending={"given": 1})
+            left = ClassicGroup(KEY.group, generation=1, protocol_type=CONSUMER, state_time=since)
+            elsewhere = from_log(KEY.group, _elsewhere(since))
+            for group, as_if, ends in (
+                (left, later, not has_any),
+                (joining, nobody, False),
+                (elsewhere, nobody, False),
+            ):
+                groups[KEY.group] = group
+                found = self.expiry(10)
+                expected = (KEY,) * self.machine.expires(as_if), (KEY.group,) * ends
+                if (found.keys, found.ended) != expected:
+                    yield Change(f"what expires of {group}", expected, (found.keys, found.ended))
+        groups.pop(KEY.group, None)
+        if former is not None:
+            groups[KEY.group] = former
 
     def topic_gone(self, state: State) -> Iterator[Change]:
         """What goes with a topic: what was written before it was deleted, and nothing beside what is on its way."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import IntEnum
+from random import Random
 from typing import Final
 
 import attrs
@@ -31,7 +32,7 @@ from tidegauge.impl.coordinators.transactions.messages import (
     TransactionFilter,
     VerifyPartitions,
 )
-from tidegauge.impl.coordinators.transactions.metadata import TopicPartition, TransactionMetadata
+from tidegauge.impl.coordinators.transactions.metadata import NO_TIMEOUT, TopicPartition, TransactionMetadata
 from tidegauge.impl.partition.messages import Appended
 from tidegauge.impl.records.slices import at_once
 from tidegauge.model_tests.harness.cores.transaction_abstraction import (
@@ -49,8 +50,14 @@ from tidegauge.model_tests.harness.cores.transaction_clients import (
     is_of_group,
     told_version,
 )
+from tidegauge.model_tests.harness.cores.transaction_loading import (
+    loaded,
+    replaced,
+    stops_where_it_has_resigned,
+)
 from tidegauge.model_tests.harness.cores.transaction_partitions import PartitionCores
 from tidegauge.model_tests.harness.cores.transaction_roles import CORRECT, TransactionRoles
+from tidegauge.model_tests.harness.cores.transaction_rulings import ruled_otherwise
 from tidegauge.model_tests.harness.performing import Steps, on
 from tidegauge.spec.kernel.changes import Change
 from tidegauge.spec.kernel.machine import Action
@@ -62,6 +69,8 @@ from tidegauge.spec.transactions.machine import Transactions
 TOPIC: Final = "records"
 TIMEOUT_MS: Final = 1_000
 BEGINNING_MS: Final = 1_000_000_000_000
+COPIED_SHARE: Final = 0.1
+"""Of the states, those in which a copy of the coordinator is asked."""
 LATEST_MS: Final = BEGINNING_MS + SET_BACK_MS
 """Later than any time that the clock says, however often it is set back."""
 
@@ -88,7 +97,9 @@ class TransactionCores(TransactionClients):
     def __init__(self, machine: Transactions, roles: TransactionRoles = CORRECT) -> None:
         super().__init__(machine)
         self.now_ms = BEGINNING_MS
-        config = TransactionConfig(allows_two_phase=True, transaction_version=2 * machine.log_version)
+        needs_2 = machine.version > 1 or "Upgrade" in machine.bounds
+        level = 0 if not machine.log_version else 2 if needs_2 else 1
+        config = TransactionConfig(allows_two_phase=True, transaction_version=level)
         self.coordinator = roles.coordinator(config, roles.rules(max_epoch=machine.max_epoch))
         self.leader_epoch = 0
         self.names = [f"id-{number}" for number in range(machine.transactional_ids)]
@@ -97,6 +108,8 @@ class TransactionCores(TransactionClients):
             self.coordinator.begin_loading(self.log_partition(number), 0)
             self.load(number)
         self.producer_ids = 0
+        self.asking = Random(0)
+        """Draws what is asked about in each state."""
         self.waiting: dict[int, Appended] = {}
         """The offset commits that are in the log, and whose producers wait for the response."""
         self.partitions = [PartitionCores(machine, roles.replica, roles.producers) for _ in range(machine.partitions)]
@@ -160,23 +173,11 @@ class TransactionCores(TransactionClients):
             self.log[number].is_due = True
 
     def load(self, number: int) -> None:
-        """A new coordinator reads the log of one id."""
-        one = self.log[number]
-        key = self.key_of(number)
-        self._load(self.log_partition(number), [(key, value) for value in one.values[1:]])
+        """A new coordinator reads the log of one id, every other time as the cleaner leaves it."""
+        values = self.log[number].values[1:]
+        cleaned = values[-1:] if self.leader_epoch % 2 else values
+        loaded(self.coordinator, self.names[number], self.leader_epoch, self.key_of(number), cleaned)
         self.postpone(number, self.outstanding(number))
-
-    def _load(self, partition: int, records: list[tuple[bytes, bytes | None]]) -> None:
-        """What is late, and what comes again, changes nothing: loads and elections of former epochs and of this one."""
-        core, epoch = self.coordinator, self.leader_epoch
-        core.begin_loading(partition, epoch - 1)
-        for another in (epoch - 1, epoch + 1):
-            at_once(core.load(partition, another, [(b"no key", None)]))
-        at_once(core.load(partition, epoch, records))
-        at_once(core.load(partition, epoch, [(b"no key", None)]))
-        core.begin_loading(partition, epoch)
-        core.resign(partition, epoch - 1)
-        assert core.partitions[partition].passed_over == 0, "another load is taken in"
 
     def key_of(self, number: int) -> bytes:
         name = self.names[number].encode()
@@ -206,6 +207,10 @@ class TransactionCores(TransactionClients):
         number = self.machine.id_of(request.producer)
         outcome = self.asked(self.names[number], request, -1)
         if isinstance(outcome, ProducerIdNeeded):
+            cached = self.coordinator.describe(self.names[number]).metadata
+            assert cached is None or self.machine.is_exhausted(cached.epoch), (
+                "a producer id is asked for, and not needed"
+            )
             outcome = self.asked(self.names[number], request, self.producer_ids)
         return outcome
 
@@ -330,8 +335,8 @@ class TransactionCores(TransactionClients):
         loading = described.error is ErrorCode.coordinator_load_in_progress
         cached = expected.cached or spec.Metadata()
         return spec.Coordination(
-            self._metadata(logged, expected.logged),
-            None if loading else self._metadata(described.metadata, cached),
+            self.as_specified(logged, expected.logged),
+            None if loading else self.as_specified(described.metadata, cached),
             self._pending(one, expected.pending),
             self._is_unattended(one, described.metadata),
         )
@@ -347,12 +352,16 @@ class TransactionCores(TransactionClients):
         if self.machine.log_version or one.pending.value is None:
             metadata = decode_value(one.pending.value) if one.pending.value is not None else None
         else:  # the value says less than the coordinator knows
-            pending = self.coordinator.partitions[one.pending.partition].ids[one.pending.transactional_id].pending
-            assert pending is not None
-            metadata = pending.metadata
-        return spec.Pending(self._metadata(metadata, known), one.waiting)
+            metadata = self.pending_of(one.pending)
+        return spec.Pending(self.as_specified(metadata, known), one.waiting)
 
-    def _metadata(self, found: TransactionMetadata | None, expected: spec.Metadata) -> spec.Metadata:
+    def pending_of(self, append: Append[object]) -> TransactionMetadata | None:
+        """What the coordinator knows of an id once a record is committed that it has asked to append."""
+        pending = self.coordinator.partitions[append.partition].ids[append.transactional_id].pending
+        assert pending is not None, "it waits for that"
+        return pending.metadata
+
+    def as_specified(self, found: TransactionMetadata | None, expected: spec.Metadata) -> spec.Metadata:
         return metadata_of(found, expected, self.coordinator.rules, beginning_ms=BEGINNING_MS)
 
     def differences(self, expected: spec.State) -> Iterator[Change]:
@@ -367,6 +376,7 @@ class TransactionCores(TransactionClients):
         yield from self.told_otherwise(expected)
         yield from self.in_time(expected)
         yield from self.listed(expected)
+        yield from ruled_otherwise(self, expected, self.asking)
 
     def in_time(self, expected: spec.State) -> Iterator[Change]:
         """What the coordinator would abort and forget, if no more was asked: nothing as yet."""
@@ -378,7 +388,7 @@ class TransactionCores(TransactionClients):
         late = [name for name, one in known.items() if one is not None and self.machine.expired(one) is not None]
         idle = [name for name, one in known.items() if one is not None and self.machine.is_forgotten(one)]
         for what, steps, wanted in (
-            ("overdue", core.overdue(LATEST_MS + TIMEOUT_MS), late),
+            ("overdue", core.overdue(LATEST_MS + NO_TIMEOUT + 1), late),
             ("overdue already", core.overdue(now_ms), []),
             ("idle", core.expired(LATEST_MS + DEFAULT_ID_EXPIRATION_MS), idle),
             ("idle already", core.expired(now_ms), []),
@@ -389,6 +399,12 @@ class TransactionCores(TransactionClients):
                 core.failed(append)
             if sorted(found) != wanted:
                 yield Change(what, wanted, found)
+        ids = sorted(name for one in core.partitions.values() for name in one.ids)
+        pending = [name for name, one in zip(self.names, expected.coordination, strict=True) if one.pending is not None]
+        if ids != (there := sorted({*known, *pending})):
+            yield Change("ids that there are", there, ids)
+        if self.asking.random() < COPIED_SHARE:
+            stops_where_it_has_resigned(core)
 
     def listed(self, expected: spec.State) -> Iterator[Change]:
         """What is told of all ids: each that has a record, in its state."""
@@ -478,9 +494,7 @@ def fail_over(cores: TransactionCores, action: coordinating.FailOver, before: sp
         former, one.pending, one.waiting, one.is_due = one.pending, None, None, False
         if action.kept and former is not None:
             one.values.append(former.value)
-        cores.coordinator.begin_loading(cores.log_partition(number), cores.leader_epoch)
-        if former is not None:
-            assert cores.coordinator.committed(former, cores.now_ms).error is ErrorCode.not_coordinator
+        replaced(cores.coordinator, cores.names[number], cores.leader_epoch, former, cores.now_ms)
 
 
 def load(cores: TransactionCores, action: coordinating.Load, before: spec.State) -> None:

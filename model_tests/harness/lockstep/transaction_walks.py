@@ -6,9 +6,12 @@ from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Any, Final
 
+import attrs
+
 from tidegauge.model_tests.harness.lockstep.lockstep import Lockstep
 from tidegauge.model_tests.harness.lockstep.walks import WalkPlan, enabled_candidates
 from tidegauge.spec.kernel.bounds import Bounds
+from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.transactions import consuming, coordinating, partitioning, producing
 from tidegauge.spec.transactions.actions import TransactionAction
@@ -46,6 +49,32 @@ _HEALS: Final[tuple[type[TransactionAction], ...]] = (
     partitioning.Append,
     partitioning.Replicate,
     partitioning.Append,
+)
+
+
+_BEGINS: Final[tuple[type[TransactionAction], ...]] = (
+    coordinating.Load,
+    producing.Start,
+    coordinating.ReceiveInit,
+    coordinating.CommitRecord,
+    producing.Begin,
+    producing.Send,
+    coordinating.ReceiveAdd,
+    coordinating.CommitRecord,
+    partitioning.Verify,
+    coordinating.CommitRecord,
+    partitioning.Append,
+    partitioning.Replicate,
+)
+_ENDS: Final[tuple[type[TransactionAction], ...]] = (
+    producing.End,
+    producing.DelayEnd,
+    coordinating.ReceiveEnd,
+    coordinating.CommitRecord,
+    partitioning.WriteMarker,
+    partitioning.Replicate,
+    coordinating.Complete,
+    coordinating.CommitRecord,
 )
 
 
@@ -111,6 +140,19 @@ def healing_round(lockstep: Lockstep[Transactions], rng: Random) -> Iterator[Act
             yield from kind.candidates(lockstep.machine, lockstep.state)
 
 
+def whole_round(lockstep: Lockstep[Transactions], rng: Random) -> Iterator[Action]:
+    """A transaction from its beginning to its end; where requests may be late a copy of the last one is.
+
+    Now and then the next process ends it, or begins after its abort.
+    """
+    kinds: list[type[TransactionAction]] = [*_BEGINS]
+    if rng.random() < 0.5:
+        kinds += (producing.CrashProducer, *_BEGINS[:4])
+    for kind in (*kinds, *_ENDS):
+        candidates = list(kind.candidates(lockstep.machine, lockstep.state))
+        yield from rng.sample(candidates, len(candidates))
+
+
 TRANSACTION_WALKS: Final = WalkPlan(
     large_machine,
     PERTURBATIONS,
@@ -121,3 +163,16 @@ TRANSACTION_WALKS: Final = WalkPlan(
     length=80,
     enabled=enabled_in_walks,
 )
+
+
+def of_any_log_version(rng: Random) -> Transactions:
+    """The same, and in some the log has values of version 0, where clients of version 1 are all that there is."""
+    machine = large_machine(rng)
+    needs_version_1 = machine.version > 1 or "Upgrade" in machine.bounds
+    return machine if needs_version_1 else evolve(machine, log_version=rng.choice((0, 1)))
+
+
+WHOLE_TRANSACTION_WALKS: Final = attrs.evolve(
+    TRANSACTION_WALKS, draw=of_any_log_version, rounds=(healing_round, whole_round), round_shares=(0.04, 0.15)
+)
+"""Walks in which more transactions come to their ends."""

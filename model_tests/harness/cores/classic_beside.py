@@ -1,0 +1,362 @@
+"""What no field of a classic group's state shows, asked of its coordinator beside the specification's state.
+
+Which timers run, and until when; who waits; whether there is the group; what its members subscribe to. And what would
+come of a deletion, and of each record that is on its way, if it never came into the log: a copy of the coordinator is
+told so, and nothing else changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
+from typing import Final, Protocol
+
+import attrs
+from kio.schema.errors import ErrorCode
+
+from tidegauge.impl.coordinators.groups.classic.coordinator import ClassicGroups
+from tidegauge.impl.coordinators.groups.classic.messages import (
+    GroupWrite,
+    JoinGroup,
+    LeaveGroup,
+    Leaving,
+    Moment,
+    Purpose,
+    Replacement,
+)
+from tidegauge.impl.coordinators.groups.classic.state import ClassicGroup, ClassicState, Token
+from tidegauge.impl.coordinators.groups.classic.turn import DeadlineKey, Timer
+from tidegauge.impl.coordinators.groups.coordinator import GroupCoordinator
+from tidegauge.impl.coordinators.groups.record_formats import OffsetKey
+from tidegauge.impl.coordinators.groups.requests import Commit, NewOffset, Ruling
+from tidegauge.model_tests.harness.cores.group_abstraction import (
+    abstract_group,
+    number_of,
+    subscription,
+    topic_name,
+)
+from tidegauge.spec.groups.classic import coordinating
+from tidegauge.spec.groups.classic import state as spec
+from tidegauge.spec.groups.classic.machine import ClassicGroups as Machine
+from tidegauge.spec.groups.classic.state import NONE, State, Status, Waiting
+from tidegauge.spec.kernel.changes import Change
+from tidegauge.spec.kernel.evolving import evolve
+
+GROUP: Final = "group"
+TOPIC: Final = "topic"
+ERROR: Final = ErrorCode.not_enough_replicas
+"""Of what is not written."""
+
+
+class Waits(Protocol):
+    """A request."""
+
+    error: ErrorCode | None
+    """That of its response; None while it waits."""
+
+
+class Beside(Protocol):
+    """A coordinator beside the machine."""
+
+    machine: Machine
+    coordinator: GroupCoordinator | None
+    """None while it is loading."""
+    subscribed: tuple[int, frozenset[int]]
+    """A generation, and the topics that its members subscribe to."""
+
+    @property
+    def waiting(self) -> Sequence[Waits]:
+        """The requests without a response."""
+
+    @property
+    def leaving(self) -> Sequence[Waits]:
+        """Those of who has left."""
+
+    @property
+    def appended(self) -> Sequence[GroupWrite | Ruling]:
+        """What is on its way into the log."""
+
+    @property
+    def now(self) -> Moment: ...
+
+    @property
+    def core(self) -> GroupCoordinator:
+        """The coordinator."""
+
+    @property
+    def group(self) -> ClassicGroup:
+        """What it knows of the group."""
+
+    def name_of(self, member_id: int, /) -> str:
+        """A member id."""
+
+    def process_of(self, token: Token, /) -> int:
+        """The process that will have a response."""
+
+    def join_group(self, request: spec.JoinRequest, given: int, /) -> JoinGroup:
+        """A request as the coordinator has it; the member id that it is given, if it is, has this number."""
+
+
+def told_otherwise(cores: Beside, state: State) -> Iterator[Change]:
+    """Where the coordinator differs from the specification in what no field shows."""
+    if cores.coordinator is None or state.group is None:
+        return
+    yield from _timers(cores, state.group, state.member_ids)
+    yield from _waiting(cores)
+    yield from _subscriptions(cores, state.group)
+    yield from _deletion(cores, state)
+    yield from _not_written(cores, state)
+
+
+# --- timers, and who waits -------------------------------------------------------------------------------------------
+
+
+def _timers(cores: Beside, group: spec.Group, member_ids: int) -> Iterator[Change]:
+    """Of each member that is watched, and of each id that was given, the session runs; else that of nobody.
+
+    Members are waited for while a rebalance goes on, and then until all have asked for their assignment. What the group
+    has of its deadlines is when they end.
+    """
+    members = {one.member_id: one for one in group.members}
+    is_joining = group.status is Status.PREPARING_REBALANCE
+    is_unsynced = any(member.unsynced for member in group.members)
+    known, deadlines = cores.group, cores.core.classic.deadlines
+    wanted = {(Timer.JOIN, ""): is_joining, (Timer.SYNC, ""): is_unsynced and not is_joining}
+    has = {(Timer.JOIN, ""): known.join_deadline, (Timer.SYNC, ""): known.sync_deadline}
+    for number in range(member_ids):
+        is_watched = number in members and members[number].watched
+        name = cores.name_of(number)
+        wanted[Timer.SESSION, name] = is_watched or number in group.pending
+        member = known.members.get(name)
+        has[Timer.SESSION, name] = known.pending.get(name) if member is None else member.session_deadline
+    for (timer, member_id), runs in wanted.items():
+        found = deadlines.get(DeadlineKey(GROUP, timer, member_id))
+        if (found is not None) is not runs:
+            yield Change(f"timers.{timer.value} {member_id}", runs, found)
+        if found != has[timer, member_id]:
+            yield Change(f"timers.{timer.value} {member_id} as the group has it", found, has[timer, member_id])
+
+
+def _waiting(cores: Beside) -> Iterator[Change]:
+    """Every request without a response is a member's, and no member has two."""
+    held = {id(member.syncing if member.joining is None else member.joining) for member in cores.group.members.values()}
+    forgotten = [one for one in cores.waiting if id(one) not in held]
+    if forgotten != (leaving := [one for one in cores.leaving if one.error is None]):
+        yield Change("requests that wait, and are no member's", leaving, forgotten)
+
+
+def _subscriptions(cores: Beside, group: spec.Group) -> Iterator[Change]:
+    """The offsets of what the members of a generation subscribe to stay; while it is not stable all do.
+
+    What is known of it is what they had said when the generation began, or what is in the log.
+    """
+    is_stable = group.status is Status.STABLE
+    if not group.members or cores.subscribed[:1] != (group.generation,):
+        topics = frozenset(topic for member in group.members for topic in member.subscription.topics)
+        cores.subscribed = group.generation, topics
+    core = cores.core
+    for topic in range(cores.machine.topics + 1):
+        is_wanted = topic in cores.subscribed[1]
+        key = OffsetKey(GROUP, topic_name(topic), 0)
+        is_kept = bool(group.members) and (is_wanted or not is_stable)
+        is_joining = group.status is Status.PREPARING_REBALANCE
+        if (found := core.is_kept_for_members(key)) is not (is_kept or is_joining):
+            yield Change(f"the offsets of topic {topic} are kept", is_kept or is_joining, found)
+        if is_stable:
+            refused = core.delete_offsets(GROUP, [key[1:]]).refused.get(key[1:], ErrorCode.none)
+            if (refused is ErrorCode.group_subscribed_to_topic) is not is_wanted:
+                yield Change(f"deletion of the offsets of topic {topic}", f"refused: {is_wanted}", refused.name)
+
+
+# --- deletion --------------------------------------------------------------------------------------------------------
+
+
+def _deletion(cores: Beside, state: State) -> Iterator[Change]:
+    """Whether the group may be deleted, and what becomes of one that is being deleted."""
+    group, core = state.loaded, cores.core
+    is_empty = group.status is Status.EMPTY and not group.members
+    is_blank = group.status is Status.EMPTY and group.generation == 0 and not (group.members or group.pending)
+    is_there = not is_blank or any(offset != spec.Offset() for offset in state.log.offsets)
+    if core.is_known(GROUP) is not is_there:
+        yield Change("the group is known", is_there, not is_there)
+    if (core.classic.get(GROUP) is None) is not is_blank:
+        yield Change("the group has or has had members", not is_blank, is_blank)
+    nobody = ErrorCode.none if is_there else ErrorCode.group_id_not_found
+    expected = nobody if is_empty else ErrorCode.non_empty_group
+    ruling = core.delete_group(GROUP)
+    if ruling.error is not expected:
+        yield Change("deletion of the group", expected.name, ruling.error.name)
+    elif ruling.error is ErrorCode.none and not is_blank:
+        yield from _deletion_that_fails(cores, ruling)
+        yield from _deletion_that_ends(cores, ruling)
+
+
+def _deletion_that_fails(cores: Beside, ruling: Ruling) -> Iterator[Change]:
+    """While its tombstone is on its way nobody joins and nobody deletes the group; then it is what it was."""
+    core, group = cores.core, cores.group
+    before = group.state, group.generation, [*group.pending]
+    core.appended(ruling)
+    commit = Commit(GROUP, (NewOffset(TOPIC, 0, 1),))
+    found = core.commit(commit, cores.now.wall_ms).error, core.delete_group(GROUP).error
+    expected = ErrorCode.coordinator_not_available, ErrorCode.group_id_not_found
+    if found != expected:
+        yield Change("commit, deletion of a group that is being deleted", expected, found)
+    core.failed(ruling)
+    group = cores.group
+    after = group.state, group.generation, [*group.pending]
+    if after != before:
+        yield Change("a group whose deletion was not written", before, after)
+
+
+def _deletion_that_ends(cores: Beside, ruling: Ruling) -> Iterator[Change]:
+    """Once its tombstone is committed there is no such group, and nobody is expected in it."""
+    copy = copied(cores.core.classic)
+    pending = [DeadlineKey(GROUP, Timer.SESSION, one) for one in cores.group.pending]
+    copy.ending(ruling.ended)
+    copy.ended(ruling.ended)
+    left = copy.get(GROUP), [key for key in pending if copy.deadlines.get(key) is not None]
+    if left != (None, []):
+        yield Change("what is left of a group that was deleted", (None, []), left)
+
+
+# --- a group that may have no more members ---------------------------------------------------------------------------
+
+
+def ask_where_it_is_full(cores: Beside, state: State, request: spec.JoinRequest) -> None:
+    """Who is one too many is refused, and no member or expected any more (`group.max.size`); one more is let in.
+
+    While members join those count that have joined; a group without members has room for the first.
+    """
+    group = state.loaded
+    member = group.member(request.member_id)
+    most = len(group.members)
+    is_let_in = group.status is Status.EMPTY or member is not None
+    if group.status is Status.PREPARING_REBALANCE:
+        most = sum(1 for one in group.members if one.waiting is Waiting.JOIN)
+        is_let_in = member is not None and member.waiting is Waiting.JOIN
+    for max_size in (most, most + 1):
+        copy = copied(cores.core.classic)
+        copy.limits = attrs.evolve(copy.limits, max_size=max_size)
+        asked, token = cores.join_group(request, state.member_ids), object()
+        told = dict(copy.join(asked, token, cores.now).responses).get(token)
+        is_refused = told is not None and told.error is ErrorCode.group_max_size_reached
+        assert is_refused is (max_size == most and not is_let_in), f"{told} is told where {max_size} may be members"
+        if is_refused:
+            expected = _excluded(cores, state, request.member_id).loaded
+            found = abstract_group(copy.get(GROUP) or ClassicGroup(GROUP), cores.process_of)
+            assert found == expected, f"{found} is left of a group without one too many, and not {expected}"
+            key = DeadlineKey(GROUP, Timer.SESSION, cores.name_of(request.member_id))
+            assert request.member_id == NONE or copy.deadlines.get(key) is None, "who was refused is expected"
+
+
+def _excluded(cores: Beside, state: State, member_id: int) -> State:
+    """The group without who was refused: a rebalance that has waited for it alone goes on."""
+    if state.loaded.member(member_id) is not None:
+        state = coordinating.left(cores.machine, state, member_id)
+    pending = tuple(one for one in state.loaded.pending if one != member_id)
+    state = evolve(state, group=evolve(state.loaded, pending=pending))
+    return coordinating.completed_if_all_joined(cores.machine, state)
+
+
+def load_where_it_is_too_large(cores: Beside) -> None:
+    """A group that has more members than it may have rebalances when it is loaded; one that has as many is stable."""
+    metadata = cores.core.offsets.metadata.get(GROUP)
+    if metadata is None or not metadata.members:
+        return
+    size = len(metadata.members)
+    for max_size, state in ((size, ClassicState.STABLE), (size - 1, ClassicState.PREPARING_REBALANCE)):
+        groups = ClassicGroups(attrs.evolve(cores.core.classic.limits, max_size=max_size), cores.core.classic.rules)
+        groups.load(GROUP, metadata, cores.now)
+        found = groups.groups[GROUP].state
+        assert found is state, f"a group of {size} is {found.value} where {max_size} may be members"
+
+
+# --- what is not written ---------------------------------------------------------------------------------------------
+
+
+def copied(classic: ClassicGroups) -> ClassicGroups:
+    """A copy of the core, whose requests that wait are those of the original."""
+    tokens = [
+        token
+        for group in classic
+        for member in group.members.values()
+        for token in (member.joining, member.syncing)
+        if token is not None
+    ]
+    made = ClassicGroups(classic.limits, classic.rules)
+    made.groups = deepcopy(classic.groups, {id(token): token for token in tokens})
+    for group in classic:
+        sessions = (DeadlineKey(group.group_id, Timer.SESSION, one) for one in (*group.members, *group.pending))
+        for key in (DeadlineKey(group.group_id, Timer.JOIN), DeadlineKey(group.group_id, Timer.SYNC), *sessions):
+            if (deadline := classic.deadlines.get(key)) is not None:
+                made.deadlines.set(key, deadline)
+    return made
+
+
+def _not_written(cores: Beside, state: State) -> Iterator[Change]:
+    """What would come of the first record of the group that is on its way, if it never were in the log."""
+    write = next((one for one in cores.appended if isinstance(one, GroupWrite)), None)
+    if write is None:
+        return
+    copy = copied(cores.core.classic)
+    expected, wanted = _without(cores, state, write)
+    outcome = copy.failed(write, ERROR, cores.now)
+    found = abstract_group(copy.get(GROUP) or ClassicGroup(GROUP), cores.process_of)
+    if found != expected.loaded:
+        yield Change(f"the group whose {write.purpose.value} is not written", expected.loaded, found)
+    told = [(token, response.error) for token, response in outcome.responses]
+    if told != wanted:
+        yield Change(f"who is told that a {write.purpose.value} is not written", wanted, told)
+    if len(outcome.writes) != len(expected.appended) - len(state.appended):
+        yield Change("what is written then", expected.appended[len(state.appended) :], outcome.writes)
+    for member in expected.loaded.members:
+        key = DeadlineKey(GROUP, Timer.SESSION, cores.name_of(member.member_id))
+        if (copy.deadlines.get(key) is not None) is not member.watched:
+            yield Change(f"the session of {member.member_id} runs then", member.watched, copy.deadlines.get(key))
+    if write.replacement is not None:
+        _gone(cores, write, write.replacement)
+
+
+def _gone(cores: Beside, write: GroupWrite, replacement: Replacement) -> None:
+    """A static member that is replaced, and is gone before that is in the log, or never is, has had its response."""
+    instance_id = replacement.old.instance_id
+    leaving = LeaveGroup(GROUP, (Leaving(replacement.member_id, instance_id),))
+    for is_written in (True, False):
+        copy = copied(cores.core.classic)
+        copy.leave(leaving, object(), cores.now)
+        outcome = copy.written(write, cores.now) if is_written else copy.failed(write, ERROR, cores.now)
+        told = [response for token, response in outcome.responses if token is replacement.token]
+        known = copy.groups[GROUP].instances.get(instance_id or "")
+        assert not told, f"{told} is told who has left"
+        assert known is None, f"{known} has come back without joining"
+
+
+def _without(cores: Beside, state: State, write: GroupWrite) -> tuple[State, list[tuple[object, ErrorCode]]]:
+    """The group then, in the specification's own steps, and who is told: a rebalance begins, or a static member has
+    its former id again. Who has left is told in any case.
+    """
+    group, left = state.loaded, [(token, ERROR) for token, _ in write.responses]
+    entry = next(one for one in state.appended if isinstance(one.record, spec.GroupRecord))
+    assert isinstance(entry.record, spec.GroupRecord), "it was found so"
+    if write.purpose is Purpose.ASSIGNMENT and cores.machine.is_current(group, entry.record):
+        told = [(one.syncing, ERROR) for one in cores.group.members.values() if one.syncing is not None]
+        state = coordinating.all_responded(state, Waiting.SYNC, spec.Error.REBALANCE_IN_PROGRESS)
+        state = evolve(state, group=state.loaded.unassigned())
+        return coordinating.prepared(cores.machine, state), [*told, *left]
+    member = group.member(entry.replacing)
+    if write.replacement is None or member is None or (member.waiting, group.status) != (Waiting.JOIN, Status.STABLE):
+        return state, left
+    old = write.replacement.old
+    former = evolve(
+        member,
+        member_id=number_of(old.member_id),
+        protocols=tuple(int(one.name) for one in old.protocols),
+        subscription=subscription(old.protocols[0].metadata),
+        waiting=Waiting.NOTHING,
+        connection=NONE,
+        watched=True,
+    )
+    others = tuple(one for one in group.members if one is not member)
+    leader = former.member_id if group.leader == member.member_id else group.leader
+    group = evolve(group, members=(*others, former), leader=leader)
+    return evolve(state, group=group), [(write.replacement.token, ERROR), *left]
