@@ -11,7 +11,7 @@ from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.coordinators.groups.coordinator import GroupCoordinator
 from tidegauge.impl.coordinators.groups.offsets import CommittedOffset, GroupOffsets
-from tidegauge.impl.coordinators.groups.record_formats import OffsetKey
+from tidegauge.impl.coordinators.groups.record_formats import NO_TIME, OffsetKey
 from tidegauge.impl.coordinators.groups.requests import Commit, Ruling
 from tidegauge.model_tests.harness.cores.offsets import CORRECT_OFFSETS, KEY, STEPS, OffsetRoles
 from tidegauge.model_tests.harness.counterexamples.files import Failure
@@ -104,6 +104,17 @@ class ExpiresATickLate(GroupCoordinator):
         return super().is_expired(key, now_ms - 1)
 
 
+class ForgetsWhenTheGroupBecameEmpty(GroupCoordinator):
+    def empty_since(self, group_id: str) -> int:
+        return NO_TIME
+
+
+class GoesByTheGroupAlone(GroupCoordinator):
+    def _idle_since(self, key: OffsetKey, offset: CommittedOffset) -> int:
+        since = self.empty_since(key.group)
+        return offset.value.commit_time if since == NO_TIME else since
+
+
 class TellsWhatIsNotStable(GroupCoordinator):
     def fetch(self, key: OffsetKey, *, require_stable: bool) -> CommittedOffset | ErrorCode | None:
         return super().fetch(key, require_stable=False)
@@ -135,6 +146,8 @@ class DeletesWhatIsNotThere(GroupCoordinator):
         ExpiresBesideAnOpenTransaction,
         ExpiresBesideWhatIsOnItsWay,
         ExpiresATickLate,
+        ForgetsWhenTheGroupBecameEmpty,
+        GoesByTheGroupAlone,
         TellsWhatIsNotStable,
         TellsWhatIsAboutToChange,
         TakesAnyGeneration,

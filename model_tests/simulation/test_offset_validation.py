@@ -91,6 +91,12 @@ def is_committed(found: object) -> bool:
     ("kind", "when", "change", "reason"),
     [
         (
+            group_offsets.Expire,
+            lambda one: True,
+            lambda one: with_values(one, empty_since=tuple((group, one.now_ms) for group, _ in one.empty_since)),
+            "and in the specification it does not",
+        ),
+        (
             group_offsets.Apply,
             lambda one: bool(one.after),
             lambda one: with_values(one, after=one.after[1:]),

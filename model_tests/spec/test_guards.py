@@ -54,7 +54,7 @@ REFUSED: Final[Mapping[str, int]] = {
     "administration": 63155,
     "committed-reads": 167878,
     "unclean-transactions": 10231,
-    "offsets": 2615,
+    "offsets": 2584,
     "workers": 0,
     "transactional-compaction": 0,
     "idempotence of one producer": 10141,

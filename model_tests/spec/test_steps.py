@@ -44,7 +44,7 @@ FOLLOW: Final[Mapping[str, str]] = {
     "group-loading": "cb186ff9",
     "committed-reads": "90a5d303",
     "unclean-transactions": "56b26a9a",
-    "offsets": "b0865ccf",
+    "offsets": "a3404d58",
     "compaction": "a696b7b5",
     "transactional-compaction": "02f70cc2",
     "recovery": "8c99bf73",

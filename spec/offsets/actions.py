@@ -9,7 +9,7 @@ import attrs
 from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.guarded import GuardedAction, Refusal
 from tidegauge.spec.offsets.rules import OffsetRules
-from tidegauge.spec.offsets.state import NONE, Entry, Error, Kind, Membership, State
+from tidegauge.spec.offsets.state import NONE, Entry, Error, Kind, Membership, State, Store
 
 
 @attrs.frozen
@@ -186,7 +186,11 @@ class Delete(OffsetAction):
     fair: ClassVar[bool] = False
 
     def guard(self, machine: OffsetRules, state: State) -> str:
-        return _refusal(machine.deletion_error(state)) or ("" if _has_room(machine, state) else "enough is in the log")
+        if refusal := _refusal(machine.deletion_error(state)):
+            return refusal
+        if state.store == Store():
+            return "the group has had members, and has no offset"
+        return "" if _has_room(machine, state) else "enough is in the log"
 
     def effect(self, machine: OffsetRules, state: State) -> State:
         return _appended(machine, state, Entry(state.end, Kind.TOMBSTONE, time=state.now))
@@ -200,8 +204,14 @@ class Expire(OffsetAction):
         return "" if machine.expires(state) else "nothing expires"
 
     def effect(self, machine: OffsetRules, state: State) -> State:
-        has_members = state.membership is not Membership.NONE
-        tombstone = Entry(state.end, Kind.TOMBSTONE, time=state.now, is_expiry=True, has_members=has_members)
+        tombstone = Entry(
+            state.end,
+            Kind.TOMBSTONE,
+            time=state.now,
+            is_expiry=True,
+            has_members=state.has_members,
+            empty_since=state.empty_since,
+        )
         return _appended(machine, state, tombstone)
 
 
@@ -247,7 +257,8 @@ class Join(OffsetAction):
         return "" if state.membership is not Membership.REBALANCING else "the group rebalances"
 
     def effect(self, machine: OffsetRules, state: State) -> State:
-        return evolve(state, membership=Membership.REBALANCING, rebalances=state.rebalances + 1)
+        rebalances = state.rebalances + 1
+        return evolve(state, membership=Membership.REBALANCING, rebalances=rebalances, empty_since=NONE)
 
 
 @attrs.frozen
@@ -268,7 +279,7 @@ class Leave(OffsetAction):
     fair: ClassVar[bool] = False
 
     def guard(self, machine: OffsetRules, state: State) -> str:
-        return "" if state.membership is not Membership.NONE else "nobody is there"
+        return "" if state.has_members else "nobody is there"
 
     def effect(self, machine: OffsetRules, state: State) -> State:
-        return evolve(state, membership=Membership.NONE)
+        return evolve(state, membership=Membership.EMPTY, empty_since=state.now)

@@ -19,10 +19,11 @@ Four rules follow from that one:
 
 Four constants add what most searches do without. With `applies_later` a coordinator takes its time to replay what is
 committed, and acknowledges a marker only then. With `max_rebalances` the group may have members: while there is one,
-and be it unassigned, nothing expires. With `asked` a client may name a time after which its value goes (OffsetCommit 2
-to 4), whatever the setting says (KIP-211). With `is_old_format` every value in the log has such a time, as brokers
-before 2.1 write it: -1 says that no client has named one. What members commit, and who they are, is no part of this
-machine.
+and be it unassigned, nothing expires, and when the last one has gone the time of all offsets begins anew, which the
+group's record says for every coordinator (KIP-211). With `asked` a client may name a time after which its value goes
+(OffsetCommit 2 to 4), whatever the setting says. With `is_old_format` every value in the log has such a time, as
+brokers before 2.1 write it: -1 says that no client has named one. What members commit, and who they are, is no part of
+this machine.
 """
 
 from __future__ import annotations

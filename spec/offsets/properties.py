@@ -60,14 +60,14 @@ def only_old_expires(machine: OffsetRules, state: State) -> bool:
     for nth, tombstone in enumerate(state.history):
         if tombstone.is_expiry:
             taken = newest(state.history[:nth], decided)
-            if taken is not None and _ends(machine, taken) > tombstone.time:
+            if taken is not None and _ends(machine, taken, tombstone.empty_since) > tombstone.time:
                 return False
     return True
 
 
-def _ends(machine: OffsetRules, value: Entry) -> int:
-    """When the time of a value is over."""
-    return value.time + machine.retention if value.expires_at is None else value.expires_at
+def _ends(machine: OffsetRules, value: Entry, empty_since: int) -> int:
+    """When the time of a value is over, whose group has had no members since then."""
+    return max(value.time, empty_since) + machine.retention if value.expires_at is None else value.expires_at
 
 
 def members_keep_their_offsets(state: State) -> bool:

@@ -95,12 +95,12 @@ class OffsetRules(GuardedMachine[State]):
         A producer of before KIP-447 does not say whose offset it commits, and is believed.
         """
         if generation == NONE:
-            is_no_member = state.membership is not Membership.NONE and not is_transactional
+            is_no_member = state.has_members and not is_transactional
             return Error.UNKNOWN_MEMBER_ID if is_no_member else Error.NONE
         return Error.UNKNOWN_MEMBER_ID if self.is_there(state) else Error.ILLEGAL_GENERATION
 
     def is_there(self, state: State) -> bool:
-        """A group is there as long as it has a member, or an offset, committed or pending."""
+        """A group is there as long as it has, or has had, a member, or has an offset, committed or pending."""
         store = state.store
         return store.committed is not None or bool(store.pending) or state.membership is not Membership.NONE
 
@@ -114,7 +114,7 @@ class OffsetRules(GuardedMachine[State]):
 
     def deletion_error(self, state: State) -> Error:
         """Nobody takes away what members go by."""
-        if state.membership is not Membership.NONE:
+        if state.has_members:
             return Error.NON_EMPTY_GROUP
         return Error.NONE if self.is_there(state) else Error.GROUP_ID_NOT_FOUND
 
@@ -123,19 +123,23 @@ class OffsetRules(GuardedMachine[State]):
     def expires(self, state: State) -> bool:
         """Whether the committed value may go: it is old, and nothing newer is pending, or on its way."""
         committed = state.store.committed
-        if committed is None or not self.is_over(committed, state.now):
+        if committed is None or not self.is_over(committed, self.counts_from(state, committed), state.now):
             return False
         return not self.has_members(state) and not self.is_pending(state) and not self.is_in_flight(state)
 
-    def is_over(self, committed: Committed, now: int) -> bool:
+    def is_over(self, committed: Committed, since: int, now: int) -> bool:
         """Whether a value's time is over: the one that its client has asked for, or else the broker's (KIP-211)."""
         if committed.expires_at is not None:
             return committed.expires_at <= now
-        return committed.time + self.retention <= now
+        return since + self.retention <= now
+
+    def counts_from(self, state: State, committed: Committed) -> int:
+        """When the broker's time begins: with the commit, and not before the group has lost its members (KIP-211)."""
+        return max(committed.time, state.empty_since)
 
     def has_members(self, state: State) -> bool:
         """Whether somebody may yet go on from the value: a member that has joined, assigned or not (KAFKA-13636)."""
-        return state.membership is not Membership.NONE
+        return state.has_members
 
     def is_pending(self, state: State) -> bool:
         """Whether an open transaction has a value too."""

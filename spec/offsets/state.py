@@ -34,6 +34,9 @@ class Membership(Enum):
     """Whether the group has members."""
 
     NONE = "none"
+    """It never had any."""
+    EMPTY = "empty"
+    """They have gone."""
     REBALANCING = "rebalancing"
     """They have joined, and nobody knows yet who reads what."""
     STABLE = "stable"
@@ -56,6 +59,8 @@ class Entry:
     """Whether a tombstone was written because the value's time was over."""
     has_members: bool = False
     """Whether the group had members when such a tombstone was written."""
+    empty_since: int = NONE
+    """If it had none any more then: since when."""
     expires_at: int | None = None
     """When a value's time is over, if its client has asked for a time; in the log NONE may say that none has."""
 
@@ -105,6 +110,13 @@ class State:
     """What the last leader tells still, if it does not know that it leads no more."""
     history: tuple[Entry, ...] = ()
     """What was ever appended and not truncated: of what is replayed, for the invariants alone."""
+    empty_since: int = NONE
+    """When the group has lost its last member, if it is empty: its record says so."""
+
+    @property
+    def has_members(self) -> bool:
+        """Whether the group has members, assigned or not."""
+        return self.membership in (Membership.REBALANCING, Membership.STABLE)
 
     @property
     def in_flight(self) -> tuple[Entry, ...]:

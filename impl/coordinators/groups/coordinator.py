@@ -386,9 +386,13 @@ class GroupCoordinator:
         return is_over and not self.is_kept_for_members(key)
 
     def _idle_since(self, key: OffsetKey, offset: CommittedOffset) -> int:
-        group = self.classic.get(key.group)
+        return max(offset.value.commit_time, self.empty_since(key.group))
+
+    def empty_since(self, group_id: str) -> int:
+        """When a classic group has lost its last member, in ms since 1970; -1 if it has some, or never had any."""
+        group = self.classic.get(group_id)
         is_empty = group is not None and group.protocol_type is not None and group.state is ClassicState.EMPTY
-        return max(offset.value.commit_time, group.state_time if group is not None and is_empty else NO_TIME)
+        return group.state_time if group is not None and is_empty else NO_TIME
 
     def is_kept_for_members(self, key: OffsetKey) -> bool:
         """Whether a member may need it: in doubt all that the group has is kept."""

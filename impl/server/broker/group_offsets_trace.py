@@ -60,7 +60,8 @@ class GroupOffsetsTrace:
             case Expiring(now_ms=now_ms, ruling=ruling) if ruling.offsets:
                 groups = sorted({key.group for key in ruling.keys})
                 members = tuple((group, self._members(group)) for group in groups)
-                record(kinds.Expire, *of, members, self._core.limits.retention_ms, ruling.offsets, now_ms)
+                since = tuple((group, self._core.empty_since(group)) for group in groups)
+                record(kinds.Expire, *of, members, since, self._core.limits.retention_ms, ruling.offsets, now_ms)
             case Dropping(topic=topic, ruling=ruling) if ruling.offsets:
                 record(kinds.DropTopic, *of, topic, ruling.offsets)
             case Appending(ruling=ruling) if ruling.offsets:

@@ -99,6 +99,8 @@ class Expire(OfOffsets):
 
     members: tuple[tuple[str, int | None], ...]
     """Of the groups whose offsets they are."""
+    empty_since: tuple[tuple[str, int], ...]
+    """Of the same, when a group has lost its last member, in ms since 1970; -1 where nothing says that."""
     retention_ms: int
     written: Written
     now_ms: int

@@ -156,7 +156,7 @@ class OffsetBrokers(CoordinatorBrokers):
         self.is_looking = True
         ruling = self.core.expire(self.coordinator.groups.now_ms, 1)
         self.is_looking = False
-        return bool(ruling.records)
+        return bool(ruling.offsets)
 
     async def producer_of(self, transactional_id: str) -> ProducerIdentity:
         """The producer that the coordinator of transactions gives to an id."""

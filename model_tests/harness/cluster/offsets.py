@@ -31,6 +31,7 @@ from tidegauge.model_tests.harness.cores.offsets import (
     OffsetRoles,
     abstract_entry,
     abstract_store,
+    empty_since,
     tell_group,
 )
 from tidegauge.model_tests.harness.performing import Steps, on
@@ -69,7 +70,7 @@ class OffsetCluster:
     def __init__(self, machine: Offsets, roles: OffsetRoles = CORRECT_OFFSETS) -> None:
         self.machine = machine
         self.roles = roles
-        self.membership = Membership.NONE
+        self.membership, self.member_since_ms = Membership.NONE, NONE
         self.transactions: dict[int, Transaction] = {}
         """By the places of their offsets."""
         self.begun_so_far = 0
@@ -141,7 +142,8 @@ class OffsetCluster:
     def abstraction(self, state: State) -> State:
         """The log, what is committed and replayed of it, and what the coordinator knows."""
         logged, former = self.brokers.logged, self.brokers.told_by_former()
-        expiries = {entry.place: entry.has_members for entry in state.history if entry.is_expiry}
+        expiries = {entry.place: entry for entry in state.history if entry.is_expiry}
+        empty_ms = empty_since(self.brokers.core)
         log = (abstract_entry(batch, entry, expiries) for batch, entry in self.brokers.entries(log_entries))
         return State(
             tuple(map(self._as_specified, log)),
@@ -156,6 +158,7 @@ class OffsetCluster:
             state.rebalances,
             None if former is None else self._store(abstract_store(former)),
             state.history,
+            empty_ms if empty_ms == NONE else self.brokers.ticks(empty_ms),
         )
 
     def _as_specified(self, entry: Entry) -> Entry:
@@ -270,7 +273,7 @@ async def acknowledge(cluster: OffsetCluster, action: actions.Acknowledge, befor
 async def fail_over(cluster: OffsetCluster, action: actions.FailOver, before: State) -> None:
     cluster.calls.clear()
     await cluster.brokers.replace(action.end)
-    tell_group(cluster.brokers.core, cluster.membership)
+    tell_group(cluster.brokers.core, cluster.membership, cluster.member_since_ms)
 
 
 async def clean(cluster: OffsetCluster, action: actions.Clean, before: State) -> None:
@@ -285,14 +288,14 @@ async def tick(cluster: OffsetCluster, action: actions.Tick, before: State) -> N
 async def rebalance(
     cluster: OffsetCluster, action: actions.Join | actions.Assign | actions.Leave, before: State
 ) -> None:
-    cluster.membership = MEMBERSHIPS[type(action)]
-    tell_group(cluster.brokers.core, cluster.membership)
+    cluster.membership, cluster.member_since_ms = MEMBERSHIPS[type(action)], cluster.brokers.coordinator.clock.now_ms()
+    tell_group(cluster.brokers.core, cluster.membership, cluster.member_since_ms)
 
 
 MEMBERSHIPS: Final = {
     actions.Join: Membership.REBALANCING,
     actions.Assign: Membership.STABLE,
-    actions.Leave: Membership.NONE,
+    actions.Leave: Membership.EMPTY,
 }
 STEPS: Final = Steps[OffsetCluster, [State], Awaitable[None]](
     on(actions.Commit, commit),

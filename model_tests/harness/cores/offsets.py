@@ -17,7 +17,7 @@ from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.coordinators.fields import INT16, INT32, INT64, encode_string
 from tidegauge.impl.coordinators.groups.classic.messages import Moment
-from tidegauge.impl.coordinators.groups.classic.state import ClassicGroup, from_log
+from tidegauge.impl.coordinators.groups.classic.state import ClassicGroup, ClassicState, from_log
 from tidegauge.impl.coordinators.groups.classic.subscriptions import CONSUMER
 from tidegauge.impl.coordinators.groups.coordinator import GroupCoordinator, Limits
 from tidegauge.impl.coordinators.groups.decisions import (
@@ -100,9 +100,9 @@ def large_offsets(rng: Random) -> Offsets:
     )
 
 
-def tell_group(coordinator: GroupCoordinator, membership: Membership) -> None:
-    """The coordinator takes the group over as its record has it."""
-    coordinator.offsets.replay([_group_written(membership)])
+def tell_group(coordinator: GroupCoordinator, membership: Membership, since_ms: int) -> None:
+    """The coordinator takes the group over as its record has it, which says since when it is so."""
+    coordinator.offsets.replay([_group_written(membership, since_ms)])
     coordinator.classic.unload()
     coordinator.take_over(KEY.group, Moment(0, 0))
 
@@ -114,7 +114,13 @@ def _elsewhere(since: int) -> GroupMetadata:
     return GroupMetadata(CONSUMER, 1, "range", member.member_id, since, (member,))
 
 
-def _group_written(membership: Membership) -> GroupWritten:
+def empty_since(coordinator: GroupCoordinator) -> int:
+    """Since when the group has no members any more, on the coordinator's clock; NONE if it has some, or had none."""
+    group = coordinator.classic.get(KEY.group)
+    return NONE if group is None or group.state is not ClassicState.EMPTY else group.state_time
+
+
+def _group_written(membership: Membership, since_ms: int) -> GroupWritten:
     """What the group's record says of its members, which tell nobody what they read.
 
     The machine has no place for it in the log.
@@ -122,7 +128,8 @@ def _group_written(membership: Membership) -> GroupWritten:
     if membership is Membership.NONE:
         return GroupWritten(NONE, KEY.group, None)
     protocol = "range" if membership is Membership.STABLE else None
-    return GroupWritten(NONE, KEY.group, GroupMetadata("connect", 1, protocol, None, NONE, (MEMBER,)))
+    members = () if membership is Membership.EMPTY else (MEMBER,)
+    return GroupWritten(NONE, KEY.group, GroupMetadata("connect", 1, protocol, None, since_ms, members))
 
 
 def stored(value: bytes | None, *, is_old_format: bool) -> bytes | None:
@@ -149,7 +156,7 @@ class OffsetCores:
         self.end = 0
         self.high_watermark = 0
         self.applied = 0
-        self.membership = Membership.NONE
+        self.membership, self.member_since = Membership.NONE, NONE
         self.failures = 0
         self.acknowledged = 0
         self.rebalances = 0
@@ -170,7 +177,7 @@ class OffsetCores:
         coordinator.in_flight[ANOTHERS] = 1
         coordinator.watching = self.decided.append
         self.told_of(Reading, lambda: coordinator.replay(self.entries(range(self.high_watermark))))
-        tell_group(coordinator, self.membership)
+        tell_group(coordinator, self.membership, self.member_since)
         return coordinator
 
     def perform(self, action: Action, before: State) -> None:
@@ -247,11 +254,11 @@ class OffsetCores:
         self._write_group(Membership.STABLE)
 
     def leave(self, action: actions.Leave, before: State) -> None:
-        self._write_group(Membership.NONE)
+        self._write_group(Membership.EMPTY)
 
     def _write_group(self, membership: Membership) -> None:
-        self.membership = membership
-        tell_group(self.coordinator, membership)
+        self.membership, self.member_since = membership, self.now_ms
+        tell_group(self.coordinator, membership, self.now_ms)
 
     def fail_over(self, action: actions.FailOver, before: State) -> None:
         """A coordinator that knows nothing but the log."""
@@ -333,7 +340,7 @@ class OffsetCores:
 
         And what another one would load.
         """
-        expires = bool(self.expiry().records)
+        expires = bool(self.expiry().offsets)
         if expires != self.machine.expires(state):
             yield Change("expires", self.machine.expires(state), expires)
         stable = self.fetched(require_stable=True)
@@ -388,14 +395,11 @@ class OffsetCores:
         Its time begins when the group came to be empty (KIP-211), but for what was committed later. Members that
         subscribe to another topic keep nothing here. A group that nobody has been in has no such time.
         """
-        committed, has_any = state.store.committed, bool(self.coordinator.offsets.keys_of(KEY.group))
-        nobody = evolve(state, membership=Membership.NONE)
+        has_any = bool(self.coordinator.offsets.keys_of(KEY.group))
+        nobody = evolve(state, membership=Membership.NONE, empty_since=NONE)
         former, groups = self.coordinator.classic.get(KEY.group), self.coordinator.classic.groups
         for since in range(state.now + 1):
-            later = nobody
-            if committed is not None:
-                moved = evolve(committed, time=max(committed.time, since))
-                later = evolve(nobody, store=evolve(state.store, committed=moved))
+            later = evolve(state, membership=Membership.EMPTY, empty_since=since)
             joining = ClassicGroup(KEY.group, state_time=since, pending={"given": 1})
             left = ClassicGroup(KEY.group, generation=1, protocol_type=CONSUMER, state_time=since)
             elsewhere = from_log(KEY.group, _elsewhere(since))
@@ -428,7 +432,7 @@ class OffsetCores:
             yield Change("what goes with another topic", (), other)
 
     def abstraction(self, state: State) -> State:
-        expiries = {entry.place: entry.has_members for entry in state.history if entry.is_expiry}
+        expiries = {entry.place: entry for entry in state.history if entry.is_expiry}
         log = tuple(abstract_entry(batch, entry, expiries) for batch, entry in self._decoded())
         return State(
             log,
@@ -442,6 +446,7 @@ class OffsetCores:
             self.membership,
             self.rebalances,
             history=state.history,
+            empty_since=empty_since(self.coordinator),
         )
 
     def _decoded(self) -> Iterator[tuple[bytes, LogEntry]]:
@@ -465,8 +470,8 @@ def _committed(found: CommittedOffset) -> Committed:
     return Committed(found.log_offset, found.value.offset, found.value.commit_time, expires_at)
 
 
-def abstract_entry(batch: bytes, entry: LogEntry, expiries: Mapping[int, bool]) -> Entry:
-    """An entry as the specification has it; `expiries`: the tombstones of old offsets, and whether there were members.
+def abstract_entry(batch: bytes, entry: LogEntry, expiries: Mapping[int, Entry]) -> Entry:
+    """An entry as the specification has it; `expiries`: the tombstones of old offsets, as that has them.
 
     The log does not say which those are.
     """
@@ -476,8 +481,8 @@ def abstract_entry(batch: bytes, entry: LogEntry, expiries: Mapping[int, bool]) 
     assert isinstance(entry, OffsetWritten), "no group has members here"
     if entry.value is None:
         time = BatchHeader.parse(batch).max_timestamp
-        is_expiry, has_members = place in expiries, expiries.get(place, False)
-        return Entry(place, Kind.TOMBSTONE, time=time, is_expiry=is_expiry, has_members=has_members)
+        written = expiries.get(place, Entry(place, Kind.TOMBSTONE))
+        return attrs.evolve(written, time=time)
     value, is_old_format = entry.value, _version(batch) == 1
     expires_at = None if value.expire_time == NO_TIME and not is_old_format else value.expire_time
     return Entry(place, Kind.OFFSET, entry.producer_id, value.offset, value.commit_time, expires_at=expires_at)

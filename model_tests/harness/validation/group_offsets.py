@@ -119,13 +119,15 @@ class Coordinator:
     is_gone: bool = False
     """Whether its replica was taken away."""
 
-    def state(self, key: OffsetKey, *, members: int | None = None, now_ms: int = 0) -> spec.State:
+    def state(
+        self, key: OffsetKey, *, members: int | None = None, now_ms: int = 0, empty_since: int = NONE
+    ) -> spec.State:
         """What the coordinator knows of an offset."""
         keys = [known for written in self.waiting for known, _ in written]
         in_flight = tuple(spec.Entry(place, Kind.OFFSET) for place in range(keys.count(key)))
-        membership = Membership.STABLE if members else Membership.NONE
+        membership = Membership.STABLE if members else Membership.NONE if members is None else Membership.EMPTY
         store = self.stores.get(key, Store())
-        return spec.State(store=store, now=now_ms, membership=membership, history=in_flight)
+        return spec.State(store=store, now=now_ms, membership=membership, history=in_flight, empty_since=empty_since)
 
     def of_group(self, group: str) -> list[OffsetKey]:
         return [key for key in self.stores if key.group == group]
@@ -346,8 +348,9 @@ def _fetch(log: Log, here: Coordinator, decision: offsets.FetchStable) -> None:
 
 
 def _expire(here: Coordinator, decision: offsets.Expire) -> None:
-    members = dict(decision.members)
+    members, since = dict(decision.members), dict(decision.empty_since)
     for key, value in decision.written:
-        state = here.state(key, members=members[key.group], now_ms=decision.now_ms)
+        group = key.group
+        state = here.state(key, members=members[group], now_ms=decision.now_ms, empty_since=since[group])
         if value is not None or not machine_of(decision.retention_ms).expires(state):
             raise Wrong(f"{key} expires, and in the specification it does not: {state.store}")

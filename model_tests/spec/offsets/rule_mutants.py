@@ -14,6 +14,7 @@ from tidegauge.spec.offsets.state import Entry, Error, Kind, Store
 SMALL: Final = Offsets(producers=1, max_entries=3, max_failures=0, max_time=0)
 TIMED: Final = attrs.evolve(SMALL, max_entries=2, max_time=1)
 ASKED: Final = attrs.evolve(TIMED, asked=(2,), max_time=2, is_old_format=True)
+LEFT: Final = attrs.evolve(TIMED, max_rebalances=1, max_time=2)
 TAKEN: Final = "a tombstone is gone, and the marker of what it took is left"
 
 
@@ -36,7 +37,13 @@ MUTANTS: Final[tuple[RuleMutant, ...]] = (
     RuleMutant("stores_no_expiry", "stored", lambda m, r, entry: r(attrs.evolve(entry, expires_at=None)),
                ASKED, "LoadedIsKept"),
     RuleMutant("goes_by_the_setting_alone", "is_over",
-               lambda m, r, committed, now: r(attrs.evolve(committed, expires_at=None), now), ASKED, "OnlyOldExpires"),
+               lambda m, r, committed, *times: r(attrs.evolve(committed, expires_at=None), *times),
+               ASKED, "OnlyOldExpires"),
+    RuleMutant("forgets_when_the_group_became_empty", "counts_from",
+               lambda m, r, state, committed: committed.time, LEFT, "OnlyOldExpires"),
+    RuleMutant("goes_by_the_group_alone", "counts_from",
+               lambda m, r, state, committed: committed.time if state.empty_since < 0 else state.empty_since,
+               LEFT, "OnlyOldExpires"),
     RuleMutant("cleans_everything_away", "cleaned",
                lambda m, r, state, end: tuple(entry for entry in state.log if entry.place >= end),
                TIMED, "LoadedIsKept"),
