@@ -391,7 +391,7 @@ class _Recovering:
         base = segment.base_offset
         before = self._epochs.entries
         if self._noted is None and self._entries:
-            self._noted = NotedEpochs(self._entries, self._flushed)
+            self._noted = NotedEpochs(self._entries, self._epochs_complete_below())
         around = self._around(waiting)
         is_last_end = self._known.clean_shutdown and self._known.recovery_point > 0
         cleaned = mark_of(self._known.cleaned_offset, self._bases) if self._left_out.was_cleaned else -1
@@ -429,6 +429,11 @@ class _Recovering:
         self._restore_epochs(before, segment)
         index_transactions(self.segments, segment, has_markers=found.has_markers)
         return segment
+
+    def _epochs_complete_below(self) -> int:
+        """Up to where all leader epochs are noted: nowhere by a point farther behind the last file than one reaches."""
+        is_known = self._flushed == _ENDLESS or self._flushed <= self._bases[-1] + MAX_RELATIVE_OFFSET
+        return self._flushed if is_known else 0
 
     def _is_made_up(self, segment: Segment, waiting: Sequence[int]) -> bool:
         """Whether the next file is none of the log's: two batches of the segment before it lie behind where it begins.

@@ -72,9 +72,9 @@ from tidegauge.model_tests.harness.cores.group_migration import CORRECT_MIGRATIO
 from tidegauge.model_tests.harness.cores.idempotence import IdempotentCores
 from tidegauge.model_tests.harness.cores.lag import LagCores
 from tidegauge.model_tests.harness.cores.log_cleaning import CORRECT_CLEANING, CleaningCores, large_logs
-from tidegauge.model_tests.harness.cores.log_recovery import RecoveryCores
 from tidegauge.model_tests.harness.cores.message_parts import Additions
 from tidegauge.model_tests.harness.cores.offsets import CORRECT_OFFSETS, OffsetCores, large_offsets
+from tidegauge.model_tests.harness.cores.recovery_windows import recovery_cores
 from tidegauge.model_tests.harness.cores.replication import CORRECT
 from tidegauge.model_tests.harness.cores.steps import ReplicationCores
 from tidegauge.model_tests.harness.cores.transaction_roles import CORRECT as CORRECT_TRANSACTIONS
@@ -520,7 +520,7 @@ HARNESS: Final = HarnessRegistry(
     ),
     Registration(
         "recovery",
-        cores=RecoveryCores,
+        cores=recovery_cores,
         plan=RECOVERY_WALKS,
         unbound={Side.CLUSTER: "it is about one log, and no broker"},
     ),

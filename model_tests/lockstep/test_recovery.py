@@ -28,11 +28,13 @@ from tidegauge.spec.recovery.actions import (
     Open,
     Roll,
     Spoil,
+    SpoilPoint,
     SpoilStart,
     StartAnew,
     StartAt,
     Truncate,
 )
+from tidegauge.spec.recovery.elsewhere import LeaveOut
 from tidegauge.spec.recovery.epoch_lies import Lie, SpoilEpochs
 from tidegauge.spec.recovery.machine import Recovery
 from tidegauge.spec.recovery.state import Rot
@@ -218,6 +220,31 @@ def test_a_log_that_starts_where_its_leaders_does_is_not_in_doubt_after_any_cras
     failure = failure_of(pair, actions)
     assert failure is None, failure.words
     assert (tuple(pair.actions), pair.state.start, pair.state.start_in_doubt) == (actions, 1, False)
+
+
+@pytest.mark.parametrize("is_written", [False, True])
+def test_a_file_of_a_log_that_is_read_without_its_recovery_point_is_not_said_to_end_in_damage(is_written: bool) -> None:
+    """By a point that no log has, the epoch of a last batch that was not flushed was said to be damaged."""
+    log = (Open(False), Append(1), *((NoteHighWatermark(),) if is_written else ()), Flush(True), Append(1, True))
+    actions = (*log, Crash(0, 1, False, False), SpoilPoint(), Open(True))
+    pair = CheckedLockstep(Recovery(max_damages=1), RecoveryCores(Recovery()))
+    failure = failure_of(pair, actions)
+    assert failure is None, failure.words
+    assert (tuple(pair.actions), pair.state.was_rejected, pair.state.ends_in_damage) == (actions, True, False)
+
+
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_an_empty_file_that_was_taken_for_the_first_one_goes_without_doubt(is_closed: bool) -> None:
+    """Nobody could tell that it was made up; leader epochs that begin behind it can (walk 75 of seed 5)."""
+    log = (Open(False), Append(2), Roll(), Append(1), Append(1), Roll(), StartAt(2), Append(1), Flush(True))
+    damage = (Crash(1, 0, False, False), LeaveOut(2, 1), MakeUp(1, True), LoseEpochs(True), Open(True))
+    end = (Close(),) if is_closed else (Flush(True), Crash(1, 0, False, False))
+    actions = (*log, *damage, Truncate(2), Append(1), *end, Open(True))
+    machine = Recovery(max_appends=9, max_crashes=2, max_damages=2, was_elsewhere=True)
+    pair = CheckedLockstep(machine, RecoveryCores(machine))
+    failure = failure_of(pair, actions)
+    assert failure is None, failure.words
+    assert (tuple(pair.actions), pair.state.start, pair.state.start_in_doubt) == (actions, 2, False)
 
 
 @pytest.mark.deep

@@ -74,6 +74,17 @@ EQUIVALENT: Final[Mapping[str, str]] = {
         "only a leader has remote replicas: who does not lead knows of none"
     ),
     "impl/storage/surviving_logs.py _end_offset: `1` -> `2` in `1 << 62`": "no log ends beyond either",
+    "impl/storage/recovery_points.py with_believed_point: `0` -> `1`": (
+        "the point is 1 at least: without a snapshot nothing lies beyond it either way, and what a start says is larger"
+    ),
+    "impl/storage/survey.py _is_borne_out: `after is not None and after.base_offset >= header.next_offset` -> "
+    "`after is not None`": (
+        "a next batch that begins before this one ends has it refused all the same, as one that leaps over the next"
+    ),
+    "impl/storage/survey.py _leaps_over_next: `expected <= after.base_offset < header.next_offset` -> "
+    "`expected < after.base_offset < header.next_offset`": (
+        "the batch between has an offset at least, so the one behind it begins beyond the end of the one before"
+    ),
     "impl/storage/survey.py _Reader.magic_from: `position + HEADER_SIZE` -> `position - HEADER_SIZE` in "
     "`position + HEADER_SIZE <= self.size`": (
         "so near to the end of the file no place is plausible and no batch intact: it ends the search a few bytes later"

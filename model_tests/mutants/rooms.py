@@ -82,12 +82,15 @@ NO_PROTOCOL: Final[Mapping[str, tuple[str, ...]]] = {
     "impl/coordinators/groups/classic/turn.py": ("Turn.note",),
     "impl/coordinators/groups/consumer/coordinator.py": ("ConsumerGroups._why",),
     "impl/coordinators/groups/consumer/state.py": ("ConsumerGroup.state",),
+    "impl/storage/strays.py": ("",),
+    "impl/storage/survey.py": ("_Reader.is_spent", "_Reader._is_plausible"),
 }
 """Functions, by the beginning of their names, that are no rule of a protocol: no state of a machine depends on them.
 
 They say how a request has to look (names, forms, limits), keep what only its own readers ask for (quotas, ACLs,
-credentials, lists of transactions, what a log line says), or choose among what is equally right for every machine
-(placement, which leaders are worth moving).
+credentials, lists of transactions and of stray directories, what a log line says), choose among what is equally right
+for every machine (placement, which leaders are worth moving), or save work (where a search looks at checksums, and when
+it has looked at enough).
 """
 
 
@@ -108,6 +111,27 @@ def _specification(name: str, folder: str, tests: tuple[str, ...], *but: str) ->
     """A folder of the specification: the explorer tries a change of it first, then lockstep on cores."""
     return Room(f"spec: {name}", _folder(f"spec/{folder}", *but), (*tests, *_OF_EVERY_MACHINE), (Ring.SPEC, Ring.CORES))
 
+
+_RECOVERY: Final = tuple(
+    f"impl/storage/{name}.py"
+    for name in (
+        "damage",
+        "epoch_recovery",
+        "interrupted_replacements",
+        "left_out",
+        "log_starts",
+        "neighbours",
+        "noted_epochs",
+        "recovery",
+        "recovery_points",
+        "stray_segments",
+        "strays",
+        "survey",
+        "surviving_logs",
+        "transaction_recovery",
+    )
+)
+"""What a log holds that is opened, and what is done to it."""
 
 ROOMS: Final = (
     Room("partition", _folder("impl/partition"), ("model_tests/partition",)),
@@ -166,14 +190,8 @@ ROOMS: Final = (
         (Ring.CORES, Ring.UNIT),
     ),
     Room("records", _folder("impl/records"), ("model_tests/records", "model_tests/wire"), (Ring.CORES, Ring.UNIT)),
-    Room(
-        "recovery",
-        tuple(
-            f"impl/storage/{name}.py"
-            for name in ("recovery", "epoch_recovery", "survey", "damage", "surviving_logs", "strays", "stray_segments")
-        ),
-        ("model_tests/storage",),
-    ),
+    Room("recovery", _RECOVERY, ("model_tests/storage",), is_protocol=True),
+    Room("recovery: no protocol", _RECOVERY, ("model_tests/storage",), (Ring.CORES, Ring.UNIT), is_protocol=False),
     Room(
         "cleaner",
         tuple(f"impl/storage/cleaner_{name}.py" for name in ("filter", "transactions")),

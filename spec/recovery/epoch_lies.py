@@ -33,9 +33,10 @@ def lie_guard(state: State, lie: Lie) -> str:
     if not (state.is_clean and state.is_sound) or state.has_begun or state.noted < 0:
         return "it is not known what the file has"
     batches = [batch for segment in state.segments for batch in segment.batches]
+    is_last_there = bool(batches) and all(end <= batches[-1].end for _, end in state.left_out)
     told = {
         Lie.BEYOND: True,
-        Lie.LARGER: len(batches) > 1 and batches[-2].epoch == batches[-1].epoch,
+        Lie.LARGER: len(batches) > 1 and batches[-2].epoch == batches[-1].epoch and is_last_there,
         Lie.SMALLER: any(batch.start <= state.noted < batch.end and batch.epoch > 0 for batch in batches),
     }[lie]
     return "" if told else "the log has no batch that contradicts it"

@@ -51,6 +51,7 @@ from tidegauge.spec.recovery.actions import (
 )
 from tidegauge.spec.recovery.elsewhere import BeginEpoch, LeaveOut, done_elsewhere, elsewhere_guard, left_out
 from tidegauge.spec.recovery.epoch_lies import Lie, SpoilEpochs, lie_guard
+from tidegauge.spec.recovery.odd_epochs import epochs_guard, is_told_by_epochs
 from tidegauge.spec.recovery.properties import Properties
 from tidegauge.spec.recovery.replacing import Interrupt, interruption_guard, interruptions
 from tidegauge.spec.recovery.state import NO_EPOCHS, NO_FILE, UNREADABLE, Batch, Replacing, Rot, Segment, State
@@ -122,6 +123,8 @@ class Recovery(Properties, Machine[State]):
     """Whether Kafka's own brokers have the log at times."""
     goes_far: bool = False
     """Whether base offsets, names and the high watermark may become offsets that no log has."""
+    odd_epochs: bool = False
+    """Whether the last batch of a file may have another leader epoch, which only those that are noted tell."""
     reads_on: bool = False
     """Whether the disk damages an open log as well, and a reader meets that."""
 
@@ -261,6 +264,8 @@ class Recovery(Properties, Machine[State]):
             return "what contradicts the file of leader epochs would be damaged as well"
         if not self.goes_far and _goes_far(action):
             return "nothing goes so far"
+        if self.odd_epochs and (why := epochs_guard(state, action)):
+            return why
         match action:
             case LoseSegment() if FAR in state.snapshots and len(state.segments) == 1:
                 return "a snapshot that somebody has made up would be all that is left"
@@ -281,10 +286,14 @@ class Recovery(Properties, Machine[State]):
                 if rot.is_seen_alone:
                     beside = any(one.rot is not None and not one.rot.is_seen_alone for one in around)
                     return "nothing would tell the damage before it" if beside else ""
+                if rot is Rot.EPOCH and self.odd_epochs and is_told_by_epochs(state, segment, number):
+                    return ""
                 behind = segment.batches[number + 1 : number + 2]
                 told = bool(behind) and all(one.rot is None for one in around)
                 is_below_start = segment.batches[number].start < state.start
                 return "" if told and not is_below_start else "nothing tells it, or nothing will"
+            case MakeUp(_, False) if state.is_contradicted:
+                return "nothing but damage would be beside the batch that contradicts the file of leader epochs"
             case MakeUp(base, _):
                 taken = any(segment.base == base for segment in state.segments)
                 damaged = any(one.torn or any(b.rot for b in one.batches) for one in state.segments)

@@ -156,8 +156,12 @@ class Properties(Opening):
         """A log that starts later than it did says so, or its directory does: a checkpoint is gone, or it has crashed.
 
         After a crash nobody knows whether the record was deleted with which the first leader epoch begins. And where a
-        cleaner was, files before it that hold nothing are no loss, whether or not they are there.
+        cleaner was, files before it that hold nothing are no loss, whether or not they are there. Nor is anything lost
+        where the first leader epoch of a log that is not known to be damaged begins with the first batch that is left.
         """
+        first = next((batch.start for segment in after.segments for batch in segment.batches), None)
+        if first == after.start == before.noted and not before.has_note:
+            return True
         ahead = [one for one in before.segments if one.base < after.start]
         are_empty = bool(before.left_out and ahead) and not any(one.batches for one in ahead)
         if are_empty and ahead[0].base <= before.began:

@@ -229,7 +229,8 @@ class RecoveryCores:
         if action.stage is Stage.PLACED:
             new.rename("")
         new.close()
-        self._write(f"{DIRECTORY}/{file_name(before.end + 5, INDEX_SUFFIX)}", b"of no segment")
+        for suffix in ("", SWAP_SUFFIX):
+            self._write(f"{DIRECTORY}/{file_name(before.end + 5, INDEX_SUFFIX)}{suffix}", b"of no segment")
         if not self._disk.exists(f"{DIRECTORY}/{ODD}"):
             self._write(f"{DIRECTORY}/{ODD}", b"named like a segment")
         log.abandon()

@@ -38,6 +38,7 @@ def drawn(rng: Random) -> Recovery:
         starts_anew=True,
         was_elsewhere=True,
         goes_far=True,
+        odd_epochs=True,
         reads_on=True,
     )
 
@@ -55,7 +56,7 @@ def _lives(lockstep: Lockstep[Recovery], rng: Random) -> Iterator[Action]:
 
 def _write(lockstep: Lockstep[Recovery], rng: Random) -> Iterator[Action]:
     """A few segments, flushed now and then."""
-    rolls, flushes = rng.choice((0.2, 0.5, 0.8)), rng.choice((0.1, 0.5))
+    rolls, flushes = rng.choice((0.0, 0.2, 0.5, 0.8)), rng.choice((0.1, 0.5))
     for _ in range(rng.randrange(2, 8)):
         yield spec.Append(rng.choice((1, 2)), rng.random() < 0.3)
         if rng.random() < rolls:
@@ -85,7 +86,7 @@ def _damage(lockstep: Lockstep[Recovery], rng: Random) -> Iterator[Action]:
     """Of any kind, of one file, or all that tells where a log without files has ended; perhaps of a checkpoint, too."""
     if rng.random() < 0.4:
         yield from _one_of(lockstep, rng, rng.choice(CHECKPOINTS))
-    manner = rng.randrange(12)
+    manner = rng.randrange(16)
     bases = [segment.base for segment in lockstep.state.segments]
     if manner == 0:
         yield from (spec.LoseEpochs(False) if rng.random() < 0.7 else spec.LoseStart(), *map(spec.LoseSegment, bases))
@@ -98,6 +99,12 @@ def _damage(lockstep: Lockstep[Recovery], rng: Random) -> Iterator[Action]:
         yield spec.LoseEpochs(rng.random() < 0.5)
     if 2 < manner < 7:
         yield from _spoil_neighbours(lockstep, rng)
+    if manner == 12:
+        yield from _make_up_inside(lockstep, rng)
+    if manner == 13:
+        yield from _lose_behind(lockstep, rng)
+    if manner == 14:
+        yield from _change_epochs(lockstep, rng)
     file = rng.choice(bases) if bases and manner < 8 else None
     for _ in range(rng.randrange(4)):
         damages = [
@@ -126,6 +133,52 @@ def _spoil_neighbours(lockstep: Lockstep[Recovery], rng: Random) -> Iterator[Act
     base, number, _ = rng.choice(about if about and rng.random() < 0.5 else places)
     for further in range(rng.randrange(1, 4)):
         yield spec.Spoil(base, number + further, rng.choice((Rot.CONTENT, Rot.LENGTH, Rot.FAR)))
+
+
+def _make_up_inside(lockstep: Lockstep[Recovery], rng: Random) -> Iterator[Action]:
+    """A file that begins within a batch, perhaps the last one of a file of which a cleaner has left out another one."""
+    segments = lockstep.state.segments
+    lasts = [one for one in segments if one.batches and one.batches[-1].end - one.batches[-1].start > 1]
+    inside = [batch.end - 1 for one in segments for batch in one.batches if batch.end - batch.start > 1]
+    if lasts and rng.random() < 0.7:
+        segment = rng.choice(lasts)
+        if len(segment.batches) > 1:
+            yield LeaveOut(segment.base, rng.randrange(len(segment.batches) - 1))
+        yield spec.MakeUp(segment.end - 1, rng.random() < 0.5)
+    elif inside:
+        yield spec.MakeUp(rng.choice(inside), rng.random() < 0.5)
+
+
+def _lose_behind(lockstep: Lockstep[Recovery], rng: Random) -> Iterator[Action]:
+    """The end of a file that has damage is the end of all files, and perhaps no recovery point tells of more."""
+    if rng.random() < 0.5:
+        yield spec.LosePoint()
+    segments = lockstep.state.segments
+    damageable = [number for number, segment in enumerate(segments) if len(segment.batches) > 1]
+    if damageable:
+        number = rng.choice(damageable)
+        spoilt = rng.randrange(len(segments[number].batches) - 1)
+        yield spec.Spoil(segments[number].base, spoilt, rng.choice((Rot.CONTENT, Rot.LENGTH)))
+        yield from (spec.LoseSegment(segment.base) for segment in segments[number + 1 :])
+
+
+def _change_epochs(lockstep: Lockstep[Recovery], rng: Random) -> Iterator[Action]:
+    """The last batch of a file has another leader epoch, and those behind it are damaged or lost, or some are."""
+    segments = lockstep.state.segments
+    lasts = [spec.Spoil(one.base, len(one.batches) - 1, Rot.EPOCH) for one in segments if one.batches]
+    odd = [one for one in lasts if not lockstep.machine.guard(lockstep.state, one)]
+    if not odd:
+        return
+    chosen = rng.choice(odd[:-1] or odd)
+    yield chosen
+    share, are_lost = rng.choice((0.5, 1.0, 1.0)), rng.random() < 0.3
+    for segment in segments:
+        if segment.base > chosen.base and are_lost:
+            yield spec.LoseSegment(segment.base)
+        elif segment.base > chosen.base:
+            for number in range(len(segment.batches)):
+                if rng.random() < share:
+                    yield spec.Spoil(segment.base, number, rng.choice((Rot.CONTENT, Rot.LENGTH)))
 
 
 def _read_on(lockstep: Lockstep[Recovery], rng: Random) -> Iterator[Action]:

@@ -1,0 +1,92 @@
+"""Short lives of a log beside the machine of its recovery, all of a kind: of these things walks seldom have all."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from itertools import product
+
+import pytest
+
+from tidegauge.model_tests.harness.cores.log_recovery import RecoveryCores
+from tidegauge.model_tests.harness.lockstep.checked import CheckedLockstep, failure_of
+from tidegauge.spec.kernel.machine import Action
+from tidegauge.spec.recovery.actions import Append, Close, Crash, Flush, LoseSegment, Open, Roll, Spoil
+from tidegauge.spec.recovery.elsewhere import LeaveOut
+from tidegauge.spec.recovery.machine import Recovery
+from tidegauge.spec.recovery.state import Rot, State
+
+FILES = ((0, 2), (2, 1), (3, 2))
+"""Where each file begins, and how many batches it has, each with one record."""
+MACHINE = Recovery(max_appends=6, max_damages=6, was_elsewhere=True, odd_epochs=True)
+
+
+@pytest.fixture(autouse=True)
+def quiet(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.CRITICAL, "tidegauge.impl.storage")
+
+
+def lived(actions: Sequence[Action]) -> State | None:
+    """The state at the end of a life that holds beside the implementation; None if the specification has it not."""
+    pair = CheckedLockstep(MACHINE, RecoveryCores(MACHINE))
+    failure = failure_of(pair, actions)
+    assert failure is None, failure.words
+    return pair.state if tuple(pair.actions) == tuple(actions) else None
+
+
+def written(epochs: Sequence[bool]) -> Iterator[Action]:
+    """A log that was closed; each batch is of a new leader or is not."""
+    yield Open(False)
+    for base, count in FILES:
+        if base:
+            yield Roll()
+        yield from (Append(1, new) for new in epochs[base : base + count])
+    yield Close()
+
+
+def behind(file: int, rot: Rot | None, *, is_lost: bool) -> Iterator[Action]:
+    """What is behind a file is lost, or each batch of it is damaged so, or nothing is."""
+    for base, count in FILES[file + 1 :]:
+        if is_lost:
+            yield LoseSegment(base)
+        elif rot is not None:
+            yield from (Spoil(base, number, rot) for number in range(count))
+
+
+def test_the_last_batch_of_a_file_with_another_leader_epoch_is_refused_whatever_is_behind_it() -> None:
+    told = [0, 0, 0]
+    shapes = ((None, False), (Rot.CONTENT, False), (Rot.LENGTH, False), (None, True))
+    for file, epochs, (rot, is_lost) in product(range(3), product((False, True), repeat=5), shapes):
+        base, count = FILES[file]
+        damage = (Spoil(base, count - 1, Rot.EPOCH), *behind(file, rot, is_lost=is_lost))
+        state = lived((*written(epochs), *damage, Open(True)))
+        if state is not None:
+            told[file] += 1
+            assert (base + count - 1) in [start for start, _ in state.gaps]
+    assert told == [128, 128, 64], "of the log's last batch they tell it if the one before it is of the same epoch"
+
+
+def test_the_same_where_a_cleaner_has_left_out_what_is_between_and_all_that_follows_is_damaged() -> None:
+    for rot, epochs in product((Rot.CONTENT, Rot.LENGTH), product((False, True), repeat=5)):
+        damage = (LeaveOut(2, 0), Spoil(0, 1, Rot.EPOCH), Spoil(3, 0, rot), Spoil(3, 1, rot))
+        state = lived((*written(epochs), *damage, Open(True)))
+        assert state is not None
+        assert 1 in [start for start, _ in state.gaps]
+
+
+def test_a_batch_behind_damage_with_the_recovery_point_in_it_is_served_where_another_one_follows() -> None:
+    served = 0
+    for point, first, last, rot in product(range(1, 6), range(6), range(6), (Rot.CONTENT, Rot.LENGTH)):
+        if not first < point <= last:
+            continue
+        log = (
+            Open(False),
+            *[Append(1)] * point,
+            Flush(True),
+            *[Append(1)] * (6 - point),
+            Crash(0, 6 - point, False, False),
+        )
+        state = lived((*log, *(Spoil(0, number, rot) for number in range(first, last + 1)), Open(True)))
+        assert state is not None
+        served += len(state.served) > first
+    assert served

@@ -1,0 +1,111 @@
+"""What tells of a lost end, and how near it has to be: offsets beyond 2^31, and logs without snapshots of producers."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tidegauge.impl.ports.simulated_disk import SimulatedDisk
+from tidegauge.impl.storage.log import Log
+from tidegauge.impl.storage.neighbours import last_batch
+from tidegauge.impl.storage.segment import Segment
+from tidegauge.impl.storage.segment_names import LOG_SUFFIX, SNAPSHOT_SUFFIX, file_name
+from tidegauge.impl.storage.survey import MAX_RELATIVE_OFFSET
+from tidegauge.model_tests.storage.test_damage import (
+    ACTIVE,
+    CLOSED,
+    CONFIG,
+    DIRECTORY,
+    FIELDS,
+    batch,
+    flip,
+    opened,
+    readable,
+    written,
+)
+
+FAR = MAX_RELATIVE_OFFSET + 10
+
+
+def without_snapshots(disk: SimulatedDisk) -> SimulatedDisk:
+    for name in disk.list_directory(DIRECTORY):
+        if name.endswith(SNAPSHOT_SUFFIX):
+            disk.remove(f"{DIRECTORY}/{name}")
+    return disk
+
+
+def test_the_high_watermark_tells_of_the_lost_end_of_a_log_whose_offsets_are_large() -> None:
+    """A file reaches so far from where it begins, and not from 0."""
+    disk = SimulatedDisk(random.Random(1))
+    log = Log.open(disk, DIRECTORY, CONFIG, 0)
+    log.truncate_fully_and_start_at(FAR, epoch=1)
+    for number in range(8):
+        log.append_as_leader(batch(number), 1, 0)
+    log.close()
+    disk.remove(f"{DIRECTORY}/{file_name(FAR + 4, LOG_SUFFIX)}")
+    log = Log.open(
+        without_snapshots(disk),
+        DIRECTORY,
+        CONFIG,
+        0,
+        log_start_offset=FAR,
+        high_watermark=FAR + 8,
+        clean_shutdown=True,
+    )
+    assert (log.log_start_offset, log.log_end_offset) == (FAR, FAR + 8)
+    assert [(gap.start, gap.end) for gap in log.damage.gaps] == [(FAR + 4, FAR + 8)]
+
+
+@pytest.mark.parametrize(
+    ("high_watermark", "end"),
+    [(MAX_RELATIVE_OFFSET, MAX_RELATIVE_OFFSET), (MAX_RELATIVE_OFFSET + 1, 0), (MAX_RELATIVE_OFFSET + 2, 0)],
+)
+def test_a_log_without_files_ended_no_farther_away_than_one_reaches(high_watermark: int, end: int) -> None:
+    disk = without_snapshots(written())
+    for base in (0, 4, 8):
+        disk.remove(f"{DIRECTORY}/{file_name(base, LOG_SUFFIX)}")
+    log = opened(disk, recovery_point=0, high_watermark=high_watermark)
+    assert (log.log_end_offset, log.recovery.lost_nothing) == (end, False)
+
+
+def test_a_log_without_files_is_in_doubt_once_though_it_is_read_again(caplog: pytest.LogCaptureFixture) -> None:
+    """The recovery point of its clean stop is farther away than anything that is left."""
+    disk = without_snapshots(written())
+    for base in (0, 4, 8):
+        disk.remove(f"{DIRECTORY}/{file_name(base, LOG_SUFFIX)}")
+    log = opened(disk, recovery_point=10**15, high_watermark=0)
+    assert log.recovery.is_point_rejected
+    assert len([line for line in caplog.messages if line.startswith("log end in doubt")]) == 1
+
+
+def test_what_is_cut_at_the_recovery_point_of_a_clean_stop_puts_the_end_in_doubt(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A point that is too low looks so too."""
+    disk = without_snapshots(written())
+    disk.open(ACTIVE).truncate(2 * len(batch(0)) + 70)
+    log = opened(disk, recovery_point=10, high_watermark=0)
+    assert (log.log_end_offset, readable(log)) == (10, list(range(10)))
+    assert [line for line in caplog.messages if line.startswith("log end in doubt")]
+    assert log.recovery.ends_in_damage
+
+
+def test_a_file_with_batches_that_does_not_follow_puts_the_end_in_doubt(caplog: pytest.LogCaptureFixture) -> None:
+    """The log was closed, and what it held between is lost; the recovery point is too low."""
+    disk = without_snapshots(written())
+    disk.remove(CLOSED)
+    log = opened(disk, recovery_point=4, high_watermark=0)
+    assert (log.log_end_offset, readable(log)) == (4, list(range(4)))
+    assert [line for line in caplog.messages if line.startswith("log end in doubt")]
+    assert log.recovery.ends_in_damage
+
+
+def test_the_last_batch_of_a_file_that_was_not_read_is_found_behind_what_leads_nowhere() -> None:
+    disk = written()
+    flip(disk, CLOSED, 1, FIELDS["length"], bit=5)
+    segments = [Segment(disk, DIRECTORY, base, CONFIG.index_interval_bytes, 0) for base in (0, 4)]
+    assert [segment.load_closed(segment.base_offset + 4) for segment in segments] == [4, 8]
+    last = last_batch(segments)
+    assert last is not None
+    assert last.base_offset == 7

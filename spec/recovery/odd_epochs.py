@@ -1,0 +1,50 @@
+"""A batch whose leader epoch has changed on the disk, where only the file of leader epochs tells it.
+
+The batch behind it in its file would, if that is of an earlier epoch. The last one of a file has none: what is noted of
+it says so, if the batch before it bears the noted epochs out, and what is behind it does not deny them.
+"""
+
+from __future__ import annotations
+
+from tidegauge.spec.kernel.machine import Action
+from tidegauge.spec.recovery.actions import LoseSegment, MakeUp, Spoil
+from tidegauge.spec.recovery.state import Batch, Rot, Segment, State
+
+
+def told_by_epochs(state: State) -> tuple[Batch, ...]:
+    """The batches of which only the noted epochs tell that they are damaged."""
+    lasts = (segment.batches[-1] for segment in state.segments if segment.batches)
+    return tuple(batch for batch in lasts if batch.rot is Rot.EPOCH)
+
+
+def is_told_by_epochs(state: State, segment: Segment, number: int) -> bool:
+    """Whether the epochs tell it, if the last batch of a file has another one: all of the log's are noted.
+
+    The batch before it is intact, and no other one has an odd epoch: two would have the file of leader epochs in doubt.
+    Batches behind it may be damaged; where there is none the one before has to be of the same epoch.
+    """
+    if number + 1 < len(segment.batches) or not state.is_clean or state.is_contradicted or state.noted < 0:
+        return False
+    batches = [batch for one in state.segments for batch in one.batches]
+    place = batches.index(segment.batches[number])
+    if place == 0 or state.point != state.flushed or any(batch.rot is Rot.EPOCH for batch in batches):
+        return False
+    before, batch, behind = batches[place - 1], batches[place], batches[place + 1 : place + 2]
+    is_borne_out = before.rot is None and state.noted <= before.start and (behind or before.epoch == batch.epoch)
+    return bool(is_borne_out) and before.end == batch.start and all(one.rot is not Rot.OFFSET for one in behind)
+
+
+def epochs_guard(state: State, action: Action) -> str:
+    """Why nothing else is damaged where only the noted epochs tell a damage; "" where it may be, or none is such."""
+    told = told_by_epochs(state)
+    if not told:
+        return ""
+    if isinstance(action, Spoil) and action.rot in (Rot.CONTENT, Rot.LENGTH):
+        batches = [batch for one in state.segments if one.base == action.base for batch in one.batches]
+        if batches[action.number].start >= told[0].end:
+            return ""
+    if isinstance(action, LoseSegment) and action.base >= told[0].end and not state.left_out:
+        return ""
+    if isinstance(action, MakeUp) and action.base >= state.end:
+        return ""
+    return "what tells that a leader epoch is damaged would be damaged as well"
