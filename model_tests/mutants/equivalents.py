@@ -77,6 +77,9 @@ EQUIVALENT: Final[Mapping[str, str]] = {
     "impl/storage/recovery_points.py with_believed_point: `0` -> `1`": (
         "the point is 1 at least: without a snapshot nothing lies beyond it either way, and what a start says is larger"
     ),
+    "impl/storage/survey.py _Reader._is_plausible: `False` -> `True`": (
+        "so near to the end of the file no batch is intact: the place is looked at, and what follows is damaged as well"
+    ),
     "impl/storage/survey.py _is_borne_out: `after is not None and after.base_offset >= header.next_offset` -> "
     "`after is not None`": (
         "a next batch that begins before this one ends has it refused all the same, as one that leaps over the next"

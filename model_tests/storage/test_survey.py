@@ -279,6 +279,17 @@ def test_bytes_that_look_like_batches_cost_a_bounded_number_of_checksums(
     assert sum(checked) <= 10 * file.size
 
 
+def test_a_search_is_spent_by_more_bytes_in_vain_than_it_may_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(surveying, "_ALWAYS_IN_VAIN", 100)
+    reader = surveying._Reader(file_of(batch(0)))
+    allowed = 8 * reader.size + 100
+    told = []
+    for looked_at_in_vain in (allowed - 1, allowed, allowed + 1):
+        reader._in_vain = looked_at_in_vain
+        told.append(reader.is_spent)
+    assert told == [False, False, True]
+
+
 def test_random_bytes_before_a_batch_end_no_search() -> None:
     content = random.Random(3).randbytes(1 << 20) + batch(5)
     file = file_of(content)
