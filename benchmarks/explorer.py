@@ -8,7 +8,9 @@ faster the fast engine is than the plain one in the same run, how often it asks 
 of a state. Then a space with limits of memory, in files beyond them: by how much the peak of a process's memory is
 above that of a small space, and the rate as a part of that without a limit. Then whole models by one process and by N
 workers (2): seconds of each, and the CPU seconds of all processes together as a multiple of one's: what workers cost,
-however loaded the machine is. Exit status 1 if any number differs from TLC's, or between the engines.
+however loaded the machine is. At last models by the fast engine, alone and with N threads that look ahead: the CPU
+seconds of all, and of the one thread that expands, which say what idle cores would take. Exit status 1 if any number
+differs from TLC's, or between the engines.
 """
 
 from __future__ import annotations
@@ -187,6 +189,38 @@ def workers(quick: bool, count: int) -> bool:
     return agrees
 
 
+AHEAD = ("elections", "shrink", "idempotence-leader-change")
+"""Models of which threads look ahead for the fast engine."""
+
+
+def threads(quick: bool, count: int) -> bool:
+    """Explore models by the fast engine, alone and with threads that look ahead; one line each.
+
+    What idle cores would take is the CPU time of the thread that expands, and that of the others shared between them.
+    """
+    columns = (
+        f"{'states':>10}{'CPU s':>8}{f'{count} threads':>12}{'expanding':>11}{'on idle cores':>15}{'speed-up':>10}"
+    )
+    print(f"\n{'model, fast engine':34}{columns}  load")
+    agrees = True
+    for name in AHEAD[1:] if quick else AHEAD:
+        one, cpu, _ = spent(name, 1)
+        ahead, cpu_ahead, expanding = spent(name, count)
+        agrees &= one == ahead
+        idle = expanding + (cpu_ahead - expanding) / count
+        cpus = f"{cpu:>8.2f}{cpu_ahead:>12.2f}{expanding:>11.2f}{idle:>15.2f}{cpu / idle:>10.2f}"
+        print(f"{name:34}{one.distinct:>10,}{cpus}  {os.getloadavg()[0]:.1f}", flush=True)
+    return agrees
+
+
+def spent(name: str, count: int) -> tuple[Exploration[Any], float, float]:
+    """An exploration with so many threads, the CPU seconds of all, and those of the thread that expands."""
+    machine = REGISTRY.machine(name)
+    cpu, own = time.process_time(), time.thread_time()
+    found = explore(machine, stop=Stop.EACH, converges=True, engine=Engine.FAST, workers=count)
+    return found, time.process_time() - cpu, time.thread_time() - own
+
+
 def timed(name: str, count: int) -> tuple[Exploration[Any], float, float]:
     """An exploration by so many workers, its seconds, and the CPU seconds of all its processes."""
     machine, began, cpu = REGISTRY.machine(name), time.monotonic(), cpu_of_all()
@@ -208,17 +242,19 @@ def verdict(agrees: bool) -> str:
 def main(words: Sequence[str] | None = None) -> int:
     less = f"only up to {QUICK_DISTINCT:,} states, one epoch change"
     asked = parser("explorer", __doc__, quick=less)
-    asked.add_argument("--workers", type=int, default=2, help="processes of the last table")
+    asked.add_argument("--workers", type=int, default=2, help="processes and threads of the last two tables")
     given = asked.parse_args(words)
     quick = given.quick
     print(f"load {os.getloadavg()[0]:.1f}; the fast engine's code is compiled before it is timed")
     explore(Kip320(max_leader_epoch=0), engine=Engine.FAST)
+    explore(REGISTRY.machine("network"), engine=Engine.FAST, converges=True, workers=2)
     agreed = [
         spaces(quick),
         counterexamples(quick),
         engines(quick),
         limits_of_memory(quick),
         workers(quick, given.workers),
+        threads(quick, given.workers),
     ]
     return 0 if all(agreed) else 1
 

@@ -105,21 +105,25 @@ class Ahead:
         `look` takes the first state and that behind the last one, the first place and that behind the last one, and
         paths of so many programs that this thread has walked of late.
         """
+        paths = [recents.of(programs, lanes) for recents in self._recents]
+        self._shared_out(
+            start, end, lambda worker, *part: look(*part, worker * ROOM, (worker + 1) * ROOM, paths[worker])
+        )
+
+    def spread(self, start: int, end: int, work: Callable[[int, int], None]) -> None:
+        """Have each thread do something with its part of the states, if they are enough for all."""
+        if self.shares(end - start):
+            self._shared_out(start, end, lambda _, *part: work(*part))
+        else:
+            work(start, end)
+
+    def _shared_out(self, start: int, end: int, work: Callable[[int, int, int], None]) -> None:
+        """`work` takes the number of a thread, the first of its states, and that behind the last one."""
         assert self._threads is not None
         borders = [start + (end - start) * worker // self.workers for worker in range(self.workers + 1)]
-        works = [
-            self._threads.submit(
-                look,
-                borders[worker],
-                borders[worker + 1],
-                worker * ROOM,
-                (worker + 1) * ROOM,
-                self._recents[worker].of(programs, lanes),
-            )
-            for worker in range(self.workers)
-        ]
-        for work in works:
-            work.result()
+        parts = [self._threads.submit(work, worker, *borders[worker : worker + 2]) for worker in range(self.workers)]
+        for part in parts:
+            part.result()
 
 
 def look_ahead(search: Any, start: int, end: int) -> None:

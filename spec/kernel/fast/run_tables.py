@@ -27,7 +27,7 @@ from tidegauge.spec.kernel.fast.kernel import (
 from tidegauge.spec.kernel.fast.trie_tables import EMPTY
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def hashes_of(found, first, end, rows, places, initials, targets, starts, image_of):
     """The hashes of the states from `first` to `end`, each the least of its orbit."""
     row = np.zeros(places.shape[1], np.uint32)

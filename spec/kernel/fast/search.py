@@ -88,7 +88,8 @@ class FastSearch(Search[S]):
         self.packing = Packing(self.resumed["widths"] if self.resumed else [0] * layout.words)
         self.rows: npt.NDArray[np.uint64] = self._array(ROWS, np.uint64, self.packing.lanes)
         self.parents: npt.NDArray[np.uint32] = self._array(PARENTS, np.uint32)
-        self.table = Table(self.storage, lambda: (self.rows, self.packing.places, *self.renamed_words()))
+        spread = self.ahead.spread if workers > 1 else None
+        self.table = Table(self.storage, lambda: (self.rows, self.packing.places, *self.renamed_words()), spread)
         self.count = self.checked = self.first = 0
         self.renamings = Orbits(machine).renamings if symmetry else ()
         self.renaming = Renaming(machine, layout, self.renamings)

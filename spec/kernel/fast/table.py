@@ -27,6 +27,7 @@ _SHARE = 4
 _STEPS = 64
 """Steps of a state, mostly: so much room the compiled code wants to see, though they lead to known states."""
 
+Spread: TypeAlias = Callable[[int, int, Callable[[int, int], None]], None]
 Rows: TypeAlias = tuple[Any, ...]
 """What `kernel.replaced` has to know of states: rows, places, and what renamings do."""
 
@@ -34,8 +35,9 @@ Rows: TypeAlias = tuple[Any, ...]
 class Table:
     """Numbers by hashes. `rows` gives the rows of all states and what compiled code has to know of them."""
 
-    def __init__(self, storage: Storage, rows: Callable[[], Rows]) -> None:
-        self._rows = rows
+    def __init__(self, storage: Storage, rows: Callable[[], Rows], spread: Spread | None = None) -> None:
+        """`spread` has threads do something with a part of the states each."""
+        self._rows, self._spread = rows, spread
         self.runs = Runs(storage)
         self.slots: npt.NDArray[np.uint64] = np.full(2 * _SMALLEST, EMPTY, np.uint64)
         self.most = _slots_in(storage.memory)
@@ -101,7 +103,16 @@ class Table:
     def _placed(self, size: int, count: int) -> None:
         self.slots = np.full(size, EMPTY, np.uint64)
         rows, places, *renamed = self._rows()
-        kernel.replaced(self.slots, rows, places, self.first, count, *renamed)
+        if self._spread is None:
+            kernel.replaced(self.slots, rows, places, self.first, count, *renamed)
+        else:
+            all_hashes: Hashes = np.zeros(count - self.first, np.uint64)
+
+            def put_hashes(first: int, end: int) -> None:
+                run_tables.hashes_of(all_hashes[first - self.first :], first, end, rows, places, *renamed)
+
+            self._spread(self.first, count, put_hashes)
+            run_tables.put_states(self.slots, all_hashes, np.arange(self.first, count, dtype=np.uint32))
         for hashes, numbers in self._fetched:
             run_tables.put_states(self.slots, hashes, numbers)
 
