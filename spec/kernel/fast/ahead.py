@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -107,13 +108,13 @@ class Ahead:
         """
         paths = [recents.of(programs, lanes) for recents in self._recents]
         self._shared_out(
-            start, end, lambda worker, *part: look(*part, worker * ROOM, (worker + 1) * ROOM, paths[worker])
+            start, end, lambda worker, first, last: look(first, last, worker * ROOM, (worker + 1) * ROOM, paths[worker])
         )
 
     def spread(self, start: int, end: int, work: Callable[[int, int], None]) -> None:
         """Have each thread do something with its part of the states, if they are enough for all."""
         if self.shares(end - start):
-            self._shared_out(start, end, lambda _, *part: work(*part))
+            self._shared_out(start, end, lambda _, first, last: work(first, last))
         else:
             work(start, end)
 
@@ -121,7 +122,9 @@ class Ahead:
         """`work` takes the number of a thread, the first of its states, and that behind the last one."""
         assert self._threads is not None
         borders = [start + (end - start) * worker // self.workers for worker in range(self.workers + 1)]
-        parts = [self._threads.submit(work, worker, *borders[worker : worker + 2]) for worker in range(self.workers)]
+        parts = [
+            self._threads.submit(work, worker, first, last) for worker, (first, last) in enumerate(pairwise(borders))
+        ]
         for part in parts:
             part.result()
 
