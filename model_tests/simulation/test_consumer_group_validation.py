@@ -35,6 +35,8 @@ OF_EVERY_KIND = (59, 17)
 """In the first is all but a rebalance that takes too long, which is in the second."""
 SPACED = 7
 """There is a least time between two targets."""
+DELETED = 27
+"""A coordinator fails with the tombstones of a group in its log, and nobody knows that they are committed."""
 UNWRITTEN = 51
 """A session ends while no record can be written."""
 Decided = consumer_groups.OfConsumerGroup
@@ -311,6 +313,10 @@ def test_a_wrong_coordinator_is_found_at_its_first_wrong_decision(name: str) -> 
 def test_a_bug_of_the_zoo_is_found_by_a_seed_of_the_campaign(bug: str, seed: int) -> None:
     run = simulate_group(draw_group_with(seed, bug), HARNESS.bug(bug).roles, until_wrong=True)
     assert "is no action of the specification" in str(run.coordinated)
+
+
+def test_a_deletion_that_was_on_its_way_may_be_in_the_log_of_the_next_coordinator() -> None:
+    assert not simulate_group(draw_group(DELETED)).failures
 
 
 def test_who_is_told_before_it_is_committed_is_found() -> None:

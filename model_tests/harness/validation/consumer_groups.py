@@ -164,6 +164,8 @@ class ConsumerCoordinators:
         for key, logged in self._logs.items():
             if key[0] != partition or key in self._mixed or key[1] in here.known:
                 continue
+            if spec.Group() in logged.later:
+                logged.commit(spec.Group())  # its deletion was on its way, and is in the log
             if not logged.may_be_gone and logged.committed != spec.Group():
                 raise Wrong(f"of {key[1]!r} it has loaded nothing, and the log has {plain(logged.committed)}")
 
