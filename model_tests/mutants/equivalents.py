@@ -158,6 +158,14 @@ EQUIVALENT: Final[Mapping[str, str]] = {
     ),
     "impl/coordinators/groups/consumer/coordinator.py _updated: `value is not None and getattr(member, name) != value` "
     "-> `value is not None`": "a copy of a member that says the same is not written: the condition saves the copy",
+    "spec/recovery/opening.py Opening.known_end: `state.high_watermark <= (end or 0) + REACH` -> "
+    "`state.high_watermark < (end or 0) + REACH`": (
+        "no offset of the machine is exactly as far away as a file reaches: either no log has it, or it is near"
+    ),
+    "spec/recovery/machine.py Recovery.guard: `isinstance(action, (StartAt, Truncate, Meet, Crash)) and (not "
+    "_is_there(state, action))` -> `not _is_there(state, action)`": (
+        "of the actions of an open log only these name a file, a batch or an offset: all others are there"
+    ),
     "spec/published/kip320/actions.py LeaderIncHighWatermark.guard: guard `if own.hw >= own.end_offset` -> nothing": (
         "who presumes leadership is in its own ISR, in all reachable states, and must have the record at the HW as well"
     ),

@@ -16,12 +16,14 @@ import pytest
 from tidegauge.model_tests.spec.walked import NAMES, machine_of, walked
 from tidegauge.spec.kernel.guarded import GuardedMachine
 from tidegauge.spec.kernel.machine import Action, Machine, NotEnabled
+from tidegauge.spec.recovery.actions import StartAnew
 from tidegauge.spec.replication.extensions.unregistering import LearnBrokerEpoch
 
 OF_A_KIND: Final = 12
 """Actions of each class that every state is asked for."""
 MORE_ALLOWED: Final[Mapping[type[Action], str]] = {
-    LearnBrokerEpoch: "the explorer has the last registration responded to only; a trace may have an earlier one"
+    LearnBrokerEpoch: "the explorer has the last registration responded to only; a trace may have an earlier one",
+    StartAnew: "the explorer has the log start one offset beyond its end; its leader's may start anywhere beyond",
 }
 """Classes of which a guard allows what is not offered, and why."""
 EACH: Final = 6

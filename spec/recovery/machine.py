@@ -196,6 +196,8 @@ class Recovery(Properties, Machine[State]):
                 return "the log does not start later then"
             case StartAnew() if not self.starts_anew or state.appended >= self.max_appends:
                 return "enough has started anew"
+            case StartAnew(offset) if offset <= state.end:
+                return "a log starts anew where its leader's does, which is later than it ends"
             case StartAt(offset) if state.gaps:
                 return self._giving_up_guard(state, offset)
             case Truncate() | StartAnew() if state.gaps:

@@ -1,0 +1,54 @@
+"""Rules of recovery asked alone, in states to which walks and small models seldom come."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidegauge.spec.recovery.actions import Append, Close, Open
+from tidegauge.spec.recovery.epoch_lies import Lie, lie_guard
+from tidegauge.spec.recovery.machine import Recovery
+from tidegauge.spec.recovery.state import Batch, Gap, Segment, State
+
+MACHINE = Recovery(max_appends=3, lies=True)
+
+
+@pytest.mark.parametrize("is_later", [False, True])
+def test_the_first_epoch_is_not_noted_as_the_one_before_if_there_is_none(is_later: bool) -> None:
+    (state,) = MACHINE.initial()
+    for action in (Open(False), Append(1, is_later), Close()):
+        state = MACHINE.step(state, action)
+    assert (lie_guard(state, Lie.SMALLER) == "") is is_later
+
+
+@pytest.mark.parametrize(
+    ("batches", "following", "is_made_up"),
+    [
+        ((Batch(0, 1, 0), Batch(3, 5, 0)), 5, True),
+        ((Batch(3, 5, 0),), 5, False),
+        ((Batch(0, 1, 0), Batch(3, 5, 0)), 6, False),
+        ((Batch(0, 1, 0), Batch(3, 5, 0)), None, False),
+        ((Batch(0, 1, 0), Batch(3, 5, 0), Batch(5, 6, 0)), 8, True),
+    ],
+)
+def test_a_file_with_batches_is_made_up_where_the_one_before_it_reaches_over_it(
+    batches: tuple[Batch, ...], following: int | None, is_made_up: bool
+) -> None:
+    """Its own first batch lies before; and it goes on behind, or ends where the file after that begins."""
+    behind = Segment(4, (Batch(4, 5, 0),))
+    assert MACHINE.is_made_up(Segment(0, batches), behind, following) is is_made_up
+
+
+@pytest.mark.parametrize(
+    ("left_out", "mark", "told"), [((), 2, 0), (((0, 1),), 2, 2), (((0, 1),), 3, 3), (((0, 1),), 4, 0)]
+)
+def test_a_cleaners_mark_counts_in_a_log_that_was_cleaned_and_up_to_its_last_file(
+    left_out: tuple[Gap, ...], mark: int, told: int
+) -> None:
+    assert MACHINE.mark_of(State((Segment(0), Segment(3)), left_out=left_out, mark=mark)) == told
+
+
+@pytest.mark.parametrize(("noted", "start", "believed"), [(0, 2, 0), (0, 1, 1), (1, 2, 2), (1, 3, 0), (-1, 2, 2)])
+def test_leader_epochs_deny_a_log_start_beyond_the_offset_after_the_first_one(
+    noted: int, start: int, believed: int
+) -> None:
+    assert MACHINE.start_not_denied(State(noted=noted, start=start)) == believed
