@@ -122,7 +122,7 @@ def engines(quick: bool) -> bool:
     limits = Limits(states=QUICK_STATES if quick else MOST_STATES)
     for name in (name for name in MODELS if name in REGISTRY.names):
         machine = REGISTRY.machine(name)
-        for symmetry in (False, True) if machine.interchangeable else (False,):
+        for symmetry in (False, True) if machine.interchangeable > 1 else (False,):
             how: dict[str, Any] = {"limits": limits, "symmetry": symmetry, "clock": time.process_time}
             plain, fast = (explore(machine, engine=engine, **how) for engine in Engine)
             agrees &= (plain.levels, plain.coverage, plain.orbits) == (fast.levels, fast.coverage, fast.orbits)
