@@ -16,11 +16,13 @@ from tidegauge.model_tests.amounts import amount
 from tidegauge.model_tests.harness.cores.classic_groups import STEPS, GroupRoles
 from tidegauge.model_tests.harness.counterexamples.files import Failure
 from tidegauge.model_tests.harness.lockstep.checked import failure_of
+from tidegauge.model_tests.harness.lockstep.group_walks import TOGETHER_WALKS
 from tidegauge.model_tests.harness.lockstep.on_cores import CoresLockstep
 from tidegauge.model_tests.harness.registry import HARNESS
 from tidegauge.spec.groups.classic.machine import ClassicGroups
 from tidegauge.spec.groups.classic.models import GROUP_MODELS
 from tidegauge.spec.groups.classic.processes import NoticePartitions
+from tidegauge.spec.groups.classic.state import NONE
 from tidegauge.spec.kernel.explorer import explore
 from tidegauge.spec.kernel.machine import Action
 
@@ -49,6 +51,19 @@ def test_random_walks_find_no_difference_and_take_every_action_and_refusal() -> 
     stale = {kind for kind, error in refused if error == "ILLEGAL_GENERATION"}
     assert stale == {"ReceiveSync", "ReceiveHeartbeat", "ReceiveCommit"}
     assert {("ReceiveHeartbeat", "NONE"), ("ReceiveHeartbeat", "REBALANCE_IN_PROGRESS")} <= set(refused)
+
+
+def test_walks_in_which_members_come_together_find_no_difference_and_replace_static_members() -> None:
+    replaced = 0
+    together = attrs.evolve(REGISTERED, plan=TOGETHER_WALKS)
+    for found in together.walks(5, 2 * WALKS):
+        assert found.failure is None, f"walk {found.number}: {found.failure.words}"
+        assert isinstance(found.machine, ClassicGroups)
+        (state,) = found.machine.initial()
+        for action in found.actions:
+            state = found.machine.step(state, action)
+            replaced += any(entry.replacing != NONE for entry in state.appended)
+    assert replaced > 2, "hardly any replacement was on its way into the log"
 
 
 @pytest.mark.deep

@@ -17,6 +17,7 @@ import pytest
 from tidegauge.linearizability.check import Verdict, check
 from tidegauge.model_tests.harness.cores.replication import Roles
 from tidegauge.model_tests.harness.cores.stored_log import StoredLog
+from tidegauge.model_tests.harness.lockstep.group_walks import TOGETHER_WALKS
 from tidegauge.model_tests.harness.lockstep.transaction_walks import WHOLE_TRANSACTION_WALKS
 from tidegauge.model_tests.harness.lockstep.walks import WalkPlan
 from tidegauge.model_tests.harness.registry import HARNESS, Registration, Side
@@ -31,7 +32,9 @@ WALKS: Final = 10
 """Of one machine in one part; a round has so many turns of them on cores, and one on a cluster."""
 MORE_WALKS: Final[Mapping[str, int]] = MappingProxyType({"recovery": 40})
 """The same, of a machine whose walks are cheap, and whose rules ask for many things to come together."""
-PLANS: Final[Mapping[str, WalkPlan[Any]]] = MappingProxyType({"transactions": WHOLE_TRANSACTION_WALKS})
+PLANS: Final[Mapping[str, WalkPlan[Any]]] = MappingProxyType(
+    {"transactions": WHOLE_TRANSACTION_WALKS, "classic-groups": TOGETHER_WALKS}
+)
 """Walks that go further in one machine than those of every run."""
 CORES_TURNS: Final = 3
 CLUSTER_WALKS: Final = 4

@@ -457,3 +457,14 @@ def test_what_a_consumer_of_a_stable_group_subscribes_to_is_kept_and_the_rest_ex
     assert not told.coordinator.expire(2 * RETENTION_MS, MANY).records, "the members of the next generation may need it"
     group.state = ClassicState.STABLE
     assert told.coordinator.expire(2 * RETENTION_MS, MANY) == Ruling(offsets=((B, None),))
+
+
+def test_a_group_of_which_the_log_has_a_record_alone_is_there_until_its_tombstone() -> None:
+    coordinator = GroupCoordinator(Limits())
+    coordinator.offsets.replay([GroupWritten(0, "g", GroupMetadata("connect", 1, None, None, 0, ()))])
+    assert "g" in coordinator.offsets
+    assert coordinator.is_known("g")
+    assert coordinator.groups == {"g"}
+    coordinator.offsets.replay([GroupWritten(1, "g", None)])
+    assert "g" not in coordinator.offsets
+    assert not coordinator.is_known("g")

@@ -20,7 +20,7 @@ from tidegauge.impl.coordinators.groups.classic.messages import (
     Outcome,
     SyncGroup,
 )
-from tidegauge.impl.coordinators.groups.classic.state import ClassicState, Protocol
+from tidegauge.impl.coordinators.groups.classic.state import ClassicGroup, ClassicMember, ClassicState, Protocol
 from tidegauge.impl.coordinators.groups.classic.subscriptions import MOST_TOPICS
 from tidegauge.impl.coordinators.groups.classic.turn import ClassicLimits
 from tidegauge.impl.coordinators.groups.consumer.coordinator import ConsumerLimits
@@ -532,3 +532,13 @@ def test_a_subscription_has_so_many_topics_at_most() -> None:
     assert read_subscription(says(MOST_TOPICS)).topics == {"t"}
     with pytest.raises(InvalidRecordError, match="at most"):
         read_subscription(says(MOST_TOPICS + 1))
+
+
+def test_a_member_that_goes_over_is_taken_at_what_it_has_told_for_the_groups_protocol_or_its_best() -> None:
+    rules = GroupCoordinator(Limits()).migration.rules
+    best, elected = Protocol("range", b"best"), Protocol("cooperative", b"elected")
+    member = ClassicMember("m", None, "", "", 0, 0, (best, elected))
+    for protocol, told in (("cooperative", b"elected"), ("range", b"best"), (None, b"best")):
+        group = ClassicGroup("g", protocol=protocol, members={"m": member})
+        assert rules.metadata_of(group, member) == told
+    assert rules.metadata_of(ClassicGroup("g"), attrs.evolve(member, protocols=())) == b""

@@ -143,6 +143,11 @@ def _waiting(cores: Beside) -> Iterator[Change]:
     forgotten = [one for one in cores.waiting if id(one) not in held]
     if forgotten != (leaving := [one for one in cores.leaving if one.error is None]):
         yield Change("requests that wait, and are no member's", leaving, forgotten)
+    if held - {id(None)}:
+        told = {id(token): response.error for token, response in copied(cores.core.classic).unload().responses}
+        wanted = dict.fromkeys(held - {id(None)}, ErrorCode.not_coordinator)
+        if told != wanted:
+            yield Change("who is told that another broker coordinates the group", wanted, told)
 
 
 def _subscriptions(cores: Beside, group: spec.Group) -> Iterator[Change]:
@@ -313,7 +318,7 @@ def _not_written(cores: Beside, state: State) -> Iterator[Change]:
         key = DeadlineKey(GROUP, Timer.SESSION, cores.name_of(member.member_id))
         if (copy.deadlines.get(key) is not None) is not member.watched:
             yield Change(f"the session of {member.member_id} runs then", member.watched, copy.deadlines.get(key))
-    if write.replacement is not None:
+    if write.replacement is not None and write.replacement.member_id in cores.group.members:
         _gone(cores, write, write.replacement)
 
 

@@ -44,6 +44,7 @@ from tidegauge.model_tests.harness.cores.classic_beside import (
     load_where_it_is_too_large,
     told_otherwise,
 )
+from tidegauge.model_tests.harness.cores.classic_copies import copies_differ
 from tidegauge.model_tests.harness.cores.group_abstraction import (
     abstract_group,
     abstract_log,
@@ -139,6 +140,8 @@ class GroupCores:
         self.came: list[Outcome] = []
         self.followed_by: list[Outcome | ErrorCode] = []
         """What has come of calls since the last state, and of what who follows the decisions was told."""
+        self.asking = Random(0)
+        """Draws what a copy is asked in each state."""
         self.leaving: list[Request] = []
         """Those who leave, and have no response."""
         self.coordinator: GroupCoordinator | None = self.started()
@@ -482,6 +485,23 @@ class GroupCores:
         """What no field shows."""
         yield from told_otherwise(self, state)
         yield from self.followed()
+        yield from copies_differ(self, state, self.asking)
+        self.followed_by.clear()
+
+    def ask(self, action: requests.ReceiveJoin | requests.ReceiveSync | requests.ReceiveLeave, given: int) -> Outcome:
+        """What comes of a request whose response nobody waits for."""
+        token = Request(NONE)
+        match action.request:
+            case spec.JoinRequest():
+                return self.join(action.request, token, given)
+            case spec.SyncRequest():
+                return self.sync(action.request, token)
+            case spec.LeaveRequest():
+                return self.leave(action.request, token)
+
+    def told(self, response: Response) -> spec.Response:
+        """A response as the specification has it."""
+        return told(response)
 
     def followed(self) -> Iterator[Change]:
         """Who follows the decisions is told of each that has come of a request, of a record or of time."""

@@ -10,15 +10,18 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import product
-from typing import Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
+from typing import Protocol as Interface
 
 import attrs
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.coordinators.groups.classic.messages import JoinResponse, Moment
+from tidegauge.impl.coordinators.fields import LONGEST_STRING
+from tidegauge.impl.coordinators.groups.classic.messages import JoinGroup, JoinResponse, Moment
+from tidegauge.impl.coordinators.groups.classic.state import Protocol
 from tidegauge.impl.coordinators.groups.consumer.assignor_names import RANGE, UNIFORM
 from tidegauge.impl.coordinators.groups.consumer.coordinator import ConsumerWrite, Decided, Deleted, Landed
-from tidegauge.impl.coordinators.groups.consumer.state import HeartbeatResponse
+from tidegauge.impl.coordinators.groups.consumer.state import ConsumerHeartbeat, HeartbeatResponse, KnownTopics
 from tidegauge.impl.coordinators.groups.coordinator import GroupCoordinator
 from tidegauge.impl.coordinators.groups.record_formats import ConsumerKey, OffsetKey, decode_key
 from tidegauge.impl.coordinators.groups.requests import Commit, NewOffset, Ruling
@@ -40,7 +43,7 @@ BEFORE_KIP_848: Final = 8
 """A version of OffsetCommit that knows nothing of members' epochs."""
 
 
-class Beside(Protocol):
+class Beside(Interface):
     """A coordinator beside the machine."""
 
     asked: int
@@ -113,6 +116,29 @@ def _of_former_version(cores: Beside, state: State, member_id: int, epoch: int) 
     found = cores.core.commit(attrs.evolve(new, version=BEFORE_KIP_848), 0).error
     if found is not wanted:
         yield Change(f"a commit of {member_id} in epoch {epoch}, of a former version", wanted.name, found.name)
+
+
+def of_nobody(cores: Beside, state: State) -> Iterator[Change]:
+    """A client that is no member commits while a group is empty."""
+    if cores.core.consumers.get(GROUP) is None:
+        return
+    found = cores.core.commit(Commit(GROUP, (NewOffset("topic", FAR, 0),)), 0)
+    wanted = ErrorCode.unknown_member_id if state.loaded.members else ErrorCode.none
+    if (found.error, dict(found.refused)) != (wanted, {}):
+        yield Change("a commit of who is no member", wanted.name, (found.error.name, found.refused))
+
+
+def refuses_long_texts(core: GroupCoordinator, known: KnownTopics) -> None:
+    """A text of a heartbeat has room in a record, or is refused, whichever it is."""
+    for field in ("group", "member_id", "instance_id", "client_id", "client_host", "expression"):
+        for length, error in (
+            (LONGEST_STRING, ErrorCode.group_id_not_found),
+            (LONGEST_STRING + 1, ErrorCode.invalid_request),
+        ):
+            said: dict[str, Any] = {"group": "another group", "member_id": "member", field: "x" * length}
+            request = ConsumerHeartbeat(epoch=5, **said)
+            made = core.consumers.heartbeat(request, known, 0, 0)
+            assert error_of(made) is error, f"{made} is told of {length} bytes as {field}"
 
 
 def _told(cores: Beside, state: State, member_id: int, epoch: int) -> Iterator[Change]:
@@ -218,7 +244,13 @@ def _deletion(cores: Beside, group: spec.Group) -> Iterator[Change]:
         yield Change("a group that is deleted", None, consumers.get(GROUP))
     if not consumers.is_committed(write):
         yield Change("a group that is gone is in the log as it is to be", True, False)
-    cores.told_of(Landed, lambda: cores.core.consumers_failed(write, Moment(0, 0)))
+    classic, now = cores.core.classic, Moment(0, 0)
+    classic.join(JoinGroup(GROUP, "consumer", (Protocol("range", b""),), client_id="client", version=3), object(), now)
+    joined = classic.get(GROUP)
+    outcome = cores.told_of(Landed, lambda: cores.core.consumers_failed(write, now))
+    if outcome.responses or joined is None or classic.get(GROUP) is not joined:
+        yield Change("a classic group that has begun since", joined, classic.get(GROUP))
+    classic.unload()
     if consumers.get(GROUP) is not before:
         yield Change("a group whose deletion was not written", before, consumers.get(GROUP))
     consumers.resolving.update(resolving)

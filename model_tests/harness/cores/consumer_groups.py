@@ -63,6 +63,8 @@ from tidegauge.model_tests.harness.cores.consumer_beside import (
     assignors,
     commits,
     deletions,
+    of_nobody,
+    refuses_long_texts,
     with_one_more,
     without_too_large,
 )
@@ -211,6 +213,7 @@ class ConsumerCores:
         if self.writes % FAILS_EACH:
             return made
         self.told_of(Landed, lambda: self.core.consumers_failed(made, Moment(0, NOW_MS)))
+        assert self.decided == [Landed(made, is_committed=False)], f"{self.decided} is told of what is not written"
         assert self.core.consumers.get(GROUP) is made.before, "the group is another one, and nothing is written"
         assert not list(self.timers(state)), f"{list(self.timers(state))} after nothing was written"
         if made.before is None and (begun := self.core.consumers.resolving.get(GROUP)) is not None:
@@ -336,6 +339,7 @@ class ConsumerCores:
             self.core.committed(first, place)
             return
         self.told_of(Landed, lambda: self.core.consumers_written(first, place))
+        assert self.decided == [Landed(first, is_committed=True)], f"{self.decided} is told of what is in the log"
         assert self.core.consumers.is_committed(first), "it is not in the log when it was written"
 
     def commit_record(self, action: timing.CommitRecord, before: State) -> None:
@@ -357,6 +361,7 @@ class ConsumerCores:
         last = {record.key: record for record in self.log}
         cleaned = [record for record in self.log if last[record.key] is record]
         self.coordinator = self.started(cleaned if self.fail_overs % 2 else self.log)
+        refuses_long_texts(self.coordinator, self.known(before))
 
     # --- what no field shows -----------------------------------------------------------------------------------------
 
@@ -370,6 +375,7 @@ class ConsumerCores:
         yield from self.timers(state)
         if state.classic is None:
             yield from commits(self, state)
+            yield from of_nobody(self, state)
             yield from assignors(self)
             yield from deletions(self, state)
 

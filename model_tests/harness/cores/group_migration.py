@@ -29,10 +29,12 @@ from tidegauge.impl.coordinators.groups.classic.messages import (
 from tidegauge.impl.coordinators.groups.classic.state import Protocol
 from tidegauge.impl.coordinators.groups.classic.turn import ClassicLimits, DeadlineKey, Timer
 from tidegauge.impl.coordinators.groups.consumer.coordinator import (
+    Beat,
     ConsumerDeadline,
     ConsumerLimits,
     ConsumerTimer,
     ConsumerWrite,
+    Refused,
 )
 from tidegauge.impl.coordinators.groups.consumer.records import MEMBER
 from tidegauge.impl.coordinators.groups.consumer.state import ConsumerGroup, ConsumerHeartbeat, HeartbeatResponse
@@ -55,6 +57,7 @@ from tidegauge.model_tests.harness.cores.consumer_abstraction import (
     topic_name,
     with_target_of,
 )
+from tidegauge.model_tests.harness.cores.consumer_beside import error_of as error_in
 from tidegauge.model_tests.harness.cores.consumer_beside import with_one_more
 from tidegauge.model_tests.harness.cores.consumer_groups import (
     CLASSIC_SESSION_MS,
@@ -253,7 +256,11 @@ class MigrationCores(ConsumerCores):
         if request.epoch == spec.JOINING_EPOCH:
             self.is_as_before(lambda: ask(attrs.evolve(asked, client_id=TOO_LONG)))
         mixed = request.epoch == spec.JOINING_EPOCH and self.core.classic.get(GROUP) is None
+        self.decided.clear()
         made = with_one_more(self, asked.member_id, asked.instance_id, partial(ask, asked)) if mixed else ask(asked)
+        (decided,) = (one for one in self.decided if isinstance(one, Beat | Refused))
+        told = decided.error if isinstance(decided, Refused) else error_in(decided.came)
+        assert told is error_in(made), f"{decided} is told, and {made} comes of it"
         return made.error if isinstance(made, HeartbeatResponse) else made
 
     def is_as_before(self, ask: Callable[[], Decision | HeartbeatResponse | JoinResponse]) -> None:
@@ -305,6 +312,10 @@ class MigrationCores(ConsumerCores):
             required = ask(unnamed)
             wanted = JoinResponse(ErrorCode.member_id_required, name)
             assert required == wanted, f"{required} is told who has no id, and not {wanted}"
+            for other in (attrs.evolve(asked, protocol_type="connect"), attrs.evolve(asked, protocols=())):
+                refused = ask(other)
+                wrong = JoinResponse(ErrorCode.inconsistent_group_protocol, name)
+                assert refused == wrong, f"{refused} is told whose protocol the group has not"
             if self.sent % 2:
                 asked = attrs.evolve(unnamed, version=MEMBER_ID_REQUIRED_FROM - 1)
         made = with_one_more(self, name, asked.instance_id, partial(ask, asked))

@@ -15,7 +15,7 @@ from typing import Final, TypeAlias, TypeVar
 import attrs
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.coordinators.fields import INT16, INT32, INT64, encode_string
+from tidegauge.impl.coordinators.fields import INT16, INT32, INT64, LONGEST_STRING, encode_string
 from tidegauge.impl.coordinators.groups.classic.messages import Moment
 from tidegauge.impl.coordinators.groups.classic.state import ClassicGroup, ClassicState, from_log
 from tidegauge.impl.coordinators.groups.classic.subscriptions import CONSUMER
@@ -178,6 +178,9 @@ class OffsetCores:
         coordinator.watching = self.decided.append
         self.told_of(Reading, lambda: coordinator.replay(self.entries(range(self.high_watermark))))
         tell_group(coordinator, self.membership, self.member_since)
+        for length, error in ((LONGEST_STRING, ErrorCode.none), (LONGEST_STRING + 1, ErrorCode.invalid_group_id)):
+            found = coordinator.commit(Commit("g" * length, ()), self.now_ms).error
+            assert found is error, f"{found.name} is told of a group whose name has {length} bytes"
         return coordinator
 
     def perform(self, action: Action, before: State) -> None:

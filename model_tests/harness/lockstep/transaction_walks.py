@@ -166,8 +166,13 @@ TRANSACTION_WALKS: Final = WalkPlan(
 
 
 def of_any_log_version(rng: Random) -> Transactions:
-    """The same, and in some the log has values of version 0, where clients of version 1 are all that there is."""
-    machine = large_machine(rng)
+    """The same, and in some the log has values of version 0, where clients of version 1 are all that there is.
+
+    More of them have a database: what it takes over is of version 1 always.
+    """
+    machine = large_machine(rng, (*SHAPES, "two-phase"))
+    if machine.two_phase and rng.choice((False, True)):
+        return evolve(machine, version=1, log_version=0)
     needs_version_1 = machine.version > 1 or "Upgrade" in machine.bounds
     return machine if needs_version_1 else evolve(machine, log_version=rng.choice((0, 1)))
 
