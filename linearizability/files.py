@@ -7,7 +7,7 @@ has a checksum, without which a flipped bit would be another verdict; those of f
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -68,6 +68,7 @@ def _load(path: str | Path, row_groups: Sequence[int] | None) -> tuple[pa.Table,
         topics = topic_names(file.metadata.metadata, str(path))
         known_columns(file.schema_arrow.names, str(path))
         groups = range(file.num_row_groups) if row_groups is None else row_groups
+        _refuse_other_types(file, groups, _OPTIONAL, path)
         nothing = columns_of_nulls(file.metadata, groups)
         columns = [name for name in SCHEMA.names if name in file.schema_arrow.names and name not in nothing]
         sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
@@ -79,6 +80,28 @@ def _load(path: str | Path, row_groups: Sequence[int] | None) -> tuple[pa.Table,
     return table, topics, ranges
 
 
+def _stored(name: str) -> str:
+    """The type in Parquet of an optional column: pyarrow ends the process that asks about one of another type."""
+    kind = SCHEMA.field(name).type
+    return "BYTE_ARRAY" if pa.types.is_string(kind) else f"INT{kind.bit_width}"
+
+
+def _refuse_other_types(
+    file: pq.ParquetFile, row_groups: Iterable[int], names: Iterable[str], path: str | Path
+) -> None:
+    """Raise HistoryError where the footer gives one of these columns different types.
+
+    pyarrow refuses that when it reads, of which a row is enough, but for text of which a row group has none. When it is
+    asked what a row group has of such a column, it ends the process.
+    """
+    there = [name for name in names if name in file.schema_arrow.names]
+    try:
+        for group in row_groups if there else ():
+            next(file.iter_batches(1, row_groups=[group], columns=there, use_threads=False), None)
+    except (pa.ArrowException, OSError) as error:
+        raise HistoryError(f"{path}: the file is damaged ({error}); write it again") from error
+
+
 def columns_of_nulls(about: pq.FileMetaData, row_groups: Sequence[int]) -> set[str]:
     """Optional columns in which these row groups have nothing: they need not be read.
 
@@ -86,7 +109,11 @@ def columns_of_nulls(about: pq.FileMetaData, row_groups: Sequence[int]) -> set[s
     least and greatest value, and the size.
     """
     names = [about.schema.column(number).path for number in range(about.num_columns)]
-    found = {name for name in _OPTIONAL if names.count(name) == 1}
+    found = {
+        name
+        for name in _OPTIONAL
+        if names.count(name) == 1 and about.schema.column(names.index(name)).physical_type == _stored(name)
+    }
     for group in row_groups:
         for name in sorted(found):
             chunk = about.row_group(group).column(names.index(name))
@@ -104,6 +131,7 @@ def row_groups_of(path: str | Path, history: int) -> list[int]:
     """
     with _opened(path) as file:
         about = file.metadata
+        _refuse_other_types(file, range(file.num_row_groups), ("history",), path)
     columns = [about.schema.column(number).path for number in range(about.num_columns)]
     if "history" not in columns:
         return list(range(about.num_row_groups))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -286,6 +288,38 @@ def test_a_flipped_bit_of_a_file_changes_no_row_in_silence(tmp_path: Path) -> No
         except HistoryError:
             refused += 1
     assert refused > 200
+
+
+FLIP = """
+import sys
+from pathlib import Path
+from tidegauge.linearizability import files
+from tidegauge.linearizability.arrow import HistoryError
+
+whole, flipped = Path(sys.argv[1]), Path(sys.argv[2])
+sound = whole.read_bytes()
+footer, refused = len(sound) - 8 - int.from_bytes(sound[-8:-4], "little"), 0
+for name in ("history", "meta", "transaction", "group", "found"):
+    first, last = sound.index(name.encode(), footer), sound.rindex(name.encode())
+    for begin, end in ((first - 12, first), (last - 20, last)) if name != "meta" else ((first - 12, first),):
+        for place in range(begin, end):
+            flipped.write_bytes(sound[:place] + bytes([sound[place] ^ 8]) + sound[place + 1 :])
+            for read in (files.read_sound, lambda path: files.row_groups_of(path, 1)):
+                try:
+                    read(flipped)
+                except HistoryError as error:
+                    refused += "type" in str(error)
+print(refused)
+"""
+"""In a process of its own: what it is about would end it."""
+
+
+def test_a_footer_that_gives_a_column_another_type_is_refused_and_ends_no_process(tmp_path: Path) -> None:
+    files.write(tmp_path / "whole.parquet", history(ROWS, 1))
+    command = [sys.executable, "-c", FLIP, str(tmp_path / "whole.parquet"), str(tmp_path / "flipped.parquet")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 10
 
 
 def test_a_history_with_a_malformed_row_is_left_out_as_a_whole() -> None:
