@@ -59,7 +59,7 @@ MANY = "give at least 1 and at most"
         ((*VERIFY, "--seed=-1"), "--seed -1: give a whole number from 0"),
         ((*VERIFY, "--seed", 10**30), f"--seed {10**30}: give a whole number from 0"),
         ((*VERIFY, "--bug", "none"), "--bug none: there is no bug 'none': choose one of kafka_1211"),
-        (("simulate", "--groups", "--transactions"), "--groups with --transactions: leave one of them out"),
+        (("simulate", "--groups", "--transactions", "--breed"), "--groups --transactions: these runs are drawn from"),
         (("simulate", "--groups", "--breed"), "--groups: these runs are drawn from their seeds alone"),
         (("simulate", "--groups", "--bug", "kafka_9823"), "switches on others: it is one of the client, and simulated"),
         (

@@ -19,6 +19,7 @@ from tidegauge.model_tests.harness.simulation.options import Options, read_turns
 from tidegauge.model_tests.harness.verification.breeding import Corpus
 from tidegauge.model_tests.harness.verification.bugs_of_campaigns import check_bug_of
 from tidegauge.model_tests.harness.verification.campaigning import (
+    OF_GROUPS,
     Campaign,
     Clients,
     campaign,
@@ -64,7 +65,8 @@ def simulate(
     transactions
         Let clients consume, transform and produce in transactions, with zombies, under faults.
     groups
-        Let clients be members of a group, who join, leave, crash and pause.
+        Let clients be members of a group, who join, leave, crash and pause; with --transactions they process what
+        they consume in transactions, exactly once.
     turns
         Repeat the seed up to a time, and draw other faults from there on: times and numbers, as 0.35:1,0.8:2.
     breed
@@ -124,9 +126,9 @@ def tell_kept(screen: Screen, kept: Corpus, folder: Path | None) -> None:
 
 
 def clients_of(*, transactions: bool, groups: bool) -> Clients:
-    """What the clients do. Raises Unusable for two things at once."""
+    """What the clients do."""
     if groups and transactions:
-        raise Unusable("--groups with --transactions: leave one of them out")
+        return Clients.EXACTLY_ONCE
     return Clients.GROUPS if groups else Clients.TRANSACTIONS if transactions else Clients.PLAIN
 
 
@@ -162,9 +164,9 @@ def check_together(
     if turns is not None and (seeds > 1 or breed):
         raise Unusable(f"--turns {turns}: they are those of one seed: leave --seeds and --breed out")
     if clients is not Clients.PLAIN and breed:
-        raise Unusable(f"--{clients.value}: these runs are drawn from their seeds alone: leave --breed out")
-    if clients is Clients.GROUPS and turns is not None:
-        raise Unusable("--groups: these runs are drawn from their seeds alone: leave --turns out")
+        raise Unusable(f"{clients.option.strip()}: these runs are drawn from their seeds alone: leave --breed out")
+    if clients in OF_GROUPS and turns is not None:
+        raise Unusable(f"{clients.option.strip()}: these runs are drawn from their seeds alone: leave --turns out")
     if corpus is not None and not breed:
         raise Unusable(f"--corpus {corpus}: --breed keeps it: give that, too")
 

@@ -72,7 +72,7 @@ class ConsumerGroupMember(SimulatedMember):
 
     async def act(self) -> None:
         """Say that it lives, own what it is to own, and look at each partition once. Raises KafkaError."""
-        await self._beat()
+        await self.beat()
         if self.repeats and self._former is not None and self.rng.random() < REPEATS_SHARE:
             with suppress(KafkaError):
                 await self._send(self._former)
@@ -99,7 +99,8 @@ class ConsumerGroupMember(SimulatedMember):
 
     # --- heartbeats --------------------------------------------------------------------------------------------------
 
-    async def _beat(self) -> None:
+    async def beat(self) -> None:
+        """Heartbeat, and take what the response says; an error is taken as well."""
         asked = self._membership.send()
         if asked is None:
             return

@@ -26,23 +26,23 @@ from tidegauge.impl.client.errors import KafkaError
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.coordinators.groups.classic.state import ClassicGroup, ClassicState
 from tidegauge.impl.coordinators.groups.consumer.state import STABLE, ConsumerGroup
+from tidegauge.impl.coordinators.transactions.rules import TransactionRules
 from tidegauge.impl.metadata.topic_names import CONSUMER_OFFSETS
-from tidegauge.impl.server.trace import events
-from tidegauge.impl.server.trace import groups as decisions
-from tidegauge.impl.server.trace.tracer import Trace, TraceEvent
+from tidegauge.impl.server.trace.tracer import TraceEvent
 from tidegauge.linearizability.anomaly import Anomaly
 from tidegauge.linearizability.check import check
 from tidegauge.linearizability.history import Operations
 from tidegauge.model_tests.harness.deterministic import run_deterministically
 from tidegauge.model_tests.harness.registry import HARNESS
 from tidegauge.model_tests.harness.simulation.consumer_group_members import ConsumerGroupMember
-from tidegauge.model_tests.harness.simulation.coordination import begin_coordinating
+from tidegauge.model_tests.harness.simulation.coordination import begin_coordinating, undecided
 from tidegauge.model_tests.harness.simulation.faults import Injector
-from tidegauge.model_tests.harness.simulation.group_goals import EXPIRED, FENCED, LEFT, MOVED, reached
+from tidegauge.model_tests.harness.simulation.group_goals import EXPIRED, FENCED, GOALS, LEFT, MOVED, reached
 from tidegauge.model_tests.harness.simulation.group_members import GroupMember
 from tidegauge.model_tests.harness.simulation.group_operator import GroupOperator
 from tidegauge.model_tests.harness.simulation.group_recorder import GroupRecorder
 from tidegauge.model_tests.harness.simulation.group_roles import CORRECT, CoordinatorRoles, coordinating
+from tidegauge.model_tests.harness.simulation.group_trace import TraceUntilWrong, is_of_groups
 from tidegauge.model_tests.harness.simulation.migrating_members import ClassicConsumer
 from tidegauge.model_tests.harness.simulation.options import (
     TRANSACTIONS_CONFIG,
@@ -52,6 +52,15 @@ from tidegauge.model_tests.harness.simulation.options import (
     sparse,
     transacting,
 )
+from tidegauge.model_tests.harness.simulation.processors import GOALS as OF_PROCESSORS
+from tidegauge.model_tests.harness.simulation.processors import (
+    OUTPUT,
+    OUTPUT_PARTITIONS,
+    Outputs,
+    Processor,
+    read_outputs,
+    with_time_for_transactions,
+)
 from tidegauge.model_tests.harness.simulation.recorder import now_ns
 from tidegauge.model_tests.harness.simulation.settling import unsettled
 from tidegauge.model_tests.harness.simulation.simulated_member import NAME, REBALANCE_S, SESSION_S
@@ -60,10 +69,10 @@ from tidegauge.model_tests.harness.simulation.slow_loads import SETTINGS, slow_l
 from tidegauge.model_tests.harness.simulation.unread_logs import unread_logs
 from tidegauge.model_tests.harness.simulation.workload import CLIENT, TOPIC
 from tidegauge.model_tests.harness.validation.coordinated import (
-    Following,
     ValidatedGroups,
     validate_group_coordinators,
 )
+from tidegauge.model_tests.harness.validation.coordinators import ValidatedCoordinators, validate_coordinators
 
 MEMBER: Final = ClientConfig(request_timeout_ms=2_000, default_api_timeout_ms=2_500, retry_backoff_ms=50)
 BEATING: Final = ClientConfig(request_timeout_ms=600, default_api_timeout_ms=2_500, retry_backoff_ms=50)
@@ -83,6 +92,8 @@ LIVES: Final = (0.2, 0.5, 2.0)
 """How long a member lives, in durations of the run."""
 LEAVES_SHARE: Final = 0.5
 PAUSE_EACH_S: Final = 1.0
+SELDOM_S: Final = 4.0
+"""The same of members that have their sleep in transactions."""
 PAUSES_S: Final = (0.1, 0.4, 1.6)
 """Some are shorter than a session, and some are longer."""
 EXPIRES_SHARE: Final = 0.5
@@ -141,6 +152,8 @@ class GroupOptions:
     """Whether the log of groups is moved away from its leader now and then: there is a broker without it."""
     interval_ms: int = 0
     """The least time between two targets of the group, if it is of KIP-848."""
+    exactly_once: bool = False
+    """Whether members process what they consume in transactions."""
     rest_s: float = 0.05
 
     def described(self) -> dict[str, str]:
@@ -152,14 +165,15 @@ class GroupOptions:
             "repeated heartbeats": self.repeats,
             "late SyncGroups": self.hangs,
             "a log that moves": self.moves,
+            "transactions": self.exactly_once,
         }
         late[f"{self.interval_ms} ms between targets"] = bool(self.interval_ms)
         more = ", ".join(what for what, there_is in late.items() if there_is) or "nothing more"
         return {"members": f"{self.dynamic} dynamic, {self.static} static", "protocol": protocol, "besides": more}
 
 
-def draw_group(seed: int, *, is_consumer: bool | None = None) -> GroupOptions:
-    """The options of a seed.
+def draw_group(seed: int, *, is_consumer: bool | None = None, exactly_once: bool = False) -> GroupOptions:
+    """The options of a seed; those of members that process exactly once are the same but for that.
 
     `is_consumer`: whether members speak KIP-848's protocol. By default those of every third seed speak either, and of
     the others those of odd ones do. A static member that crashes may leave a partition to nobody where it is
@@ -174,6 +188,8 @@ def draw_group(seed: int, *, is_consumer: bool | None = None) -> GroupOptions:
     faults: Mapping[Fault, int] = {fault: weight for fault, weight in options.faults.items() if fault not in left_out}
     is_cooperative = rng.random() < 0.5
     losses, dynamic = rng.choice((Losses.NONE, Losses.SPARED)), rng.choice((2, 3))
+    if exactly_once:
+        options = with_time_for_transactions(options)
     besides = Random(f"besides-18/{seed}")
     loads_slowly, repeats = (besides.random() < share for share in (SLOW_SHARE, REPEATS_SHARE))
     hangs = has_classic and not migrates and Random(f"hangs-17/{seed}").random() < HANGS_SHARE
@@ -182,16 +198,17 @@ def draw_group(seed: int, *, is_consumer: bool | None = None) -> GroupOptions:
     has_interval = timed.random() < INTERVAL_SHARE
     return GroupOptions(
         attrs.evolve(options, transactions=0, faults=faults, losses=losses),
-        dynamic=dynamic,
+        dynamic=dynamic + exactly_once,
         static=0 if is_cooperative and has_classic else rng.choice((0, 1, 2)),
         is_consumer=is_consumer,
         migrates=migrates,
         is_cooperative=is_cooperative and has_classic,
         loads_slowly=loads_slowly and is_consumer,
         repeats=repeats and is_consumer,
-        hangs=hangs,
-        moves=moves,
-        interval_ms=timed.choice(INTERVALS_MS) if is_consumer and has_interval else 0,
+        hangs=hangs and not exactly_once,
+        moves=moves and not exactly_once,
+        interval_ms=timed.choice(INTERVALS_MS) if is_consumer and has_interval and not exactly_once else 0,
+        exactly_once=exactly_once,
     )
 
 
@@ -210,6 +227,8 @@ class SimulatedGroup:
     """Rare things that a good campaign has seen -> times seen."""
     trace: tuple[TraceEvent, ...] = ()
     """What coordinators decided, and which brokers ended."""
+    transactions: ValidatedCoordinators | None = None
+    """The same of transaction coordinators, where members process exactly once: held against the specification."""
 
     @cached_property
     def coordinated(self) -> ValidatedGroups:
@@ -224,7 +243,8 @@ class SimulatedGroup:
     @property
     def of_the_run(self) -> tuple[str, ...]:
         """What went wrong, as text, but for what the history shows."""
-        return self.problems if self.coordinated.holds else (*self.problems, str(self.coordinated))
+        decided = (self.coordinated, *(() if self.transactions is None else (self.transactions,)))
+        return (*self.problems, *(str(one) for one in decided if not one.holds))
 
     @property
     def failures(self) -> tuple[str, ...]:
@@ -233,18 +253,24 @@ class SimulatedGroup:
 
 
 def simulate_group(
-    options: GroupOptions, roles: CoordinatorRoles = CORRECT, *, until_wrong: bool = False
+    options: GroupOptions,
+    roles: CoordinatorRoles = CORRECT,
+    *,
+    until_wrong: bool = False,
+    transaction_rules: type[TransactionRules] = TransactionRules,
 ) -> SimulatedGroup:
-    """Run it, with these classes as the coordinator of groups.
+    """Run it, with these classes as the coordinators of groups and of transactions.
 
     With `until_wrong` it ends at the first decision that is no action of the specification, the same as without.
     """
     slowly = slow_loads(options.cluster.seed) if options.loads_slowly else nullcontext()
     with coordinating(roles), slowly, unread_logs() as unread:
-        campaign = run_deterministically(_run, options, until_wrong, seed=options.cluster.seed)
+        campaign = run_deterministically(_run, options, until_wrong, transaction_rules(), seed=options.cluster.seed)
     operations, faults = campaign.recorder.history.operations(), dict(campaign.faults)
-    seen = reached(campaign.recorder.history.rows(), campaign.trace, campaign.seen)
-    return SimulatedGroup(options, operations, faults, (*unread, *campaign.problems), seen, campaign.trace)
+    goals = (*GOALS, *OF_PROCESSORS) if options.exactly_once else GOALS
+    seen = reached(campaign.recorder.history.rows(), campaign.trace, campaign.seen, goals)
+    problems = (*unread, *campaign.problems)
+    return SimulatedGroup(options, operations, faults, problems, seen, campaign.trace, campaign.transactions)
 
 
 class GroupCampaign:
@@ -259,11 +285,15 @@ class GroupCampaign:
         self.faults: Mapping[str, int] = {}
         self.trace: tuple[TraceEvent, ...] = ()
         """What coordinators decided, and which brokers ended."""
+        self.transactions: ValidatedCoordinators | None = None
         self.members: dict[str, GroupMember | ConsumerGroupMember] = {}
         """Those that live, by the name of their life."""
         self.is_healed = False
+        self.is_over = False
+        """From then on nobody lives again."""
         self.settled_at = math.inf
         """Since when all partitions are led and replicated. A member may still wait for what it has asked before."""
+        self.outputs = Outputs()
         self._operator = GroupOperator(cluster, options.cluster.seed)
         self._lives: list[trio.CancelScope] = []
         self._writing = trio.CancelScope()
@@ -293,6 +323,8 @@ class GroupCampaign:
             member.leaves_at = math.inf
             if isinstance(member, GroupMember):
                 member.hangs = None
+            if member.processor is not None:
+                member.processor.is_healed = True
 
     async def _write(self) -> None:
         values = count()
@@ -308,7 +340,8 @@ class GroupCampaign:
     async def _live_again(self, name: str, instance: str | None, number: int) -> None:
         """One life after the other. A process of a static member that is fenced rests until something changes.
 
-        When all is healed the next life is the last one, and there is one only if nobody lives.
+        When all is healed the next life is the last one, and there is one only if nobody lives. Who had to end before,
+        and was still busy with that, is as good as ended then.
         """
         rng = Random(f"{name}/{self.options.cluster.seed}")
         for life in count():
@@ -319,10 +352,10 @@ class GroupCampaign:
                 self._lives.append(scope)
                 await self._live(f"{name}/{life}", instance, number, rng)
             self._lives.remove(scope)
-            if self.is_healed:
+            if self.is_over or (self.is_healed and not scope.cancelled_caught):
                 return
             await trio.sleep(rng.uniform(0.05, 0.3) * duration)
-            if self.is_healed and self.members:
+            if self.is_over or (self.is_healed and self.members):
                 return
 
     async def _live(self, name: str, instance: str | None, number: int, rng: Random) -> None:
@@ -330,6 +363,8 @@ class GroupCampaign:
         is_consumer = options.is_consumer and not (options.migrates and rng.random() < CLASSIC_SHARE)
         async with self.cluster.client(name, config=BEATING if is_consumer else MEMBER) as client:
             member = self._member(client, name, instance, number, rng, is_consumer=is_consumer)
+            if options.exactly_once:
+                member.processor = self._processor(client, name, rng)
             may_leave = instance is None or is_consumer
             if may_leave and not self.is_healed and rng.random() < LEAVES_SHARE:
                 member.leaves_at = trio.current_time() + rng.choice(LIVES) * options.cluster.duration
@@ -358,10 +393,20 @@ class GroupCampaign:
         expression = EXPRESSION if rng.random() < EXPRESSIONS_SHARE else ""
         return ConsumerGroupMember(*of, expression=expression, repeats=options.repeats)
 
+    def _processor(self, client: Client, name: str, rng: Random) -> Processor:
+        """Its transactional id is that of all lives of its name, or of all of a static member, or its own.
+
+        What one has left open under its own only the time-out ends: until then nobody is told where to go on.
+        """
+        whose = rng.choice((name, name.rsplit("/", 1)[0], name.split("/", 1)[0]))
+        of = (client, self.recorder, self.outputs, NAME, f"processor {whose}", rng, self.seen)
+        return Processor(*of, is_healed=self.is_healed)
+
     async def _disturb(self, member: GroupMember | ConsumerGroupMember, rng: Random) -> None:
         """Now and then it does nothing for a while."""
+        each = PAUSE_EACH_S if member.processor is None else SELDOM_S
         while not self.is_healed:
-            await trio.sleep(rng.uniform(0, 2 * PAUSE_EACH_S))
+            await trio.sleep(rng.uniform(0, 2 * each))
             if self.is_healed:
                 return
             if isinstance(member, ConsumerGroupMember) and rng.random() < HANGS_SHARE:
@@ -423,9 +468,9 @@ class GroupCampaign:
                 if position != end:
                     yield f"partition {partition} is delivered up to {position}, and ends at {end}"
 
-    def end(self, partition: int) -> int:
+    def end(self, partition: int, topic: str = TOPIC) -> int:
         """The log end offset of a partition."""
-        hosted = self.cluster.broker(self.cluster.leader(TOPIC, partition)).replicas.get(TOPIC, partition)
+        hosted = self.cluster.broker(self.cluster.leader(topic, partition)).replicas.get(topic, partition)
         assert hosted is not None, "its leader has it"
         return hosted.replica.log_end_offset
 
@@ -447,10 +492,13 @@ class GroupCampaign:
             for partition in range(self.partitions):
                 self.recorder.settled(partition, self.end(partition))
             await self._read_all()
+            if self.options.exactly_once:
+                await self._compare()
             await self._end()
 
     async def _end(self) -> None:
         """All members end without a word. When they are out an operator deletes the group, or time does."""
+        self.is_over = True
         for scope in self._lives:
             scope.cancel()
         if not await self._comes_about(self._left_over):
@@ -493,6 +541,15 @@ class GroupCampaign:
                 except KafkaError as error:
                     self.problems.append(f"partition {partition} cannot be read from {position} on: {error}")
 
+    async def _compare(self) -> None:
+        """What read_committed returns of the outputs is held against the inputs."""
+        if not await self._comes_about(lambda: undecided(self.cluster)):
+            return
+        async with self.cluster.client("reader of outputs", config=CLIENT) as client:
+            committed = await read_outputs(self.recorder, client, lambda partition: self.end(partition, OUTPUT))
+        ends = {partition: self.end(partition) for partition in range(self.partitions)}
+        self.problems += self.outputs.faults(committed, ends)
+
     async def _comes_about(self, missing: Callable[[], Iterable[str]]) -> bool:
         with trio.move_on_after(CONVERGES_WITHIN_S) as waiting:
             while any(missing()):  # noqa: ASYNC110 - no one event to wait for
@@ -502,44 +559,24 @@ class GroupCampaign:
         return not waiting.cancelled_caught
 
 
-def is_of_groups(event: TraceEvent) -> bool:
-    """Whether it is for the validation of groups."""
-    decision = event.decision
-    if isinstance(decision, events.RemoveReplica):
-        return decision.topic == CONSUMER_OFFSETS
-    return isinstance(decision, decisions.OfGroups | events.Crash | events.Stop)
-
-
-class _TraceUntilWrong(Trace):
-    """Ends its run with a decision that is no action of the specification. No task is needed: the run is the same."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.run = trio.CancelScope()
-        self._following = Following(HARNESS.followers)
-
-    def append(self, event: TraceEvent) -> None:
-        super().append(event)
-        if is_of_groups(event) and not self.run.cancel_called and self._following.refusal(event):
-            self.run.cancel()
-
-
-async def _run(options: GroupOptions, until_wrong: bool) -> GroupCampaign:
+async def _run(options: GroupOptions, until_wrong: bool, rules: TransactionRules) -> GroupCampaign:
     drawn = options.cluster
     config = {**drawn.config(), **CONFIG, **(CLEANS if options.is_consumer else {})}
     config |= SETTINGS if options.loads_slowly else {}
     config |= GOES_OVER if options.migrates else {}
     config["group.consumer.assignment.interval.ms"] = options.interval_ms
-    cluster = Cluster(drawn.brokers, drawn.seed, config, trace=True)
+    cluster = Cluster(drawn.brokers, drawn.seed, config, trace=True, transaction_rules=rules)
     if until_wrong:
-        cluster.trace = _TraceUntilWrong()
+        cluster.trace = TraceUntilWrong()
     cluster.trace.of_groups = True
     campaign, injector = GroupCampaign(cluster, options), Injector(cluster, drawn)
     try:
         async with cluster, trio.open_nursery() as nursery:
-            if isinstance(cluster.trace, _TraceUntilWrong):
+            if isinstance(cluster.trace, TraceUntilWrong):
                 cluster.trace.run = nursery.cancel_scope
-            await cluster.create_topic(TOPIC, drawn.partitions, drawn.replication_factor, config=drawn.topic_config())
+            topics = {TOPIC: drawn.partitions, **({OUTPUT: OUTPUT_PARTITIONS} if options.exactly_once else {})}
+            for topic, partitions in topics.items():
+                await cluster.create_topic(topic, partitions, drawn.replication_factor, config=drawn.topic_config())
             await begin_coordinating(cluster)
             first = cluster.leader(CONSUMER_OFFSETS, 0)
             campaign.start(nursery)
@@ -556,4 +593,6 @@ async def _run(options: GroupOptions, until_wrong: bool) -> GroupCampaign:
         campaign.problems.append(f"the run ended by {first_of(error)!r}")
     campaign.faults = injector.injected
     campaign.trace = tuple(one for one in cluster.trace if is_of_groups(one))
+    if options.exactly_once:
+        campaign.transactions = validate_coordinators(cluster.trace)
     return campaign

@@ -91,7 +91,9 @@ GOALS: Final = (
 )
 
 
-def reached(rows: Iterable[Operation], trace: Iterable[TraceEvent], seen: Counter[str]) -> Mapping[str, int]:
+def reached(
+    rows: Iterable[Operation], trace: Iterable[TraceEvent], seen: Counter[str], goals: Iterable[str] = GOALS
+) -> Mapping[str, int]:
     """How often each goal was reached; `seen`: those that neither a history nor a trace tells."""
     counts, rows = Counter(seen), list(rows)
     commits = Counter(row.outcome for row in rows if row.kind is Kind.COMMIT_OFFSETS)
@@ -108,7 +110,7 @@ def reached(rows: Iterable[Operation], trace: Iterable[TraceEvent], seen: Counte
     counts[WENT_BACK] += sum(isinstance(one.decision, groups.GoOver) and bool(one.decision.written) for one in trace)
     counts[REBALANCED] += max(0, len(generations(trace)) - 1)
     counts.update({decided(machine, kind): kinds[kind] for machine, of in DECISIONS.items() for kind in of})
-    return {goal: counts[goal] for goal in GOALS}
+    return {goal: counts[goal] for goal in goals}
 
 
 def generations(trace: Iterable[TraceEvent]) -> set[int]:

@@ -215,8 +215,12 @@ class GroupMember(SimulatedMember):
     async def _work(self) -> None:
         """Look at each partition once, and say that it lives. Raises KafkaError."""
         await self.consume()
-        await self.ask(self._heartbeat_request())
+        await self.beat()
         self.worked_at = trio.current_time()
+
+    async def beat(self) -> None:
+        """Heartbeat. Raises KafkaError."""
+        await self.ask(self._heartbeat_request())
 
     def _heartbeat_request(self) -> HeartbeatRequest:
         return HeartbeatRequest(

@@ -45,9 +45,9 @@ class GroupRecorder(Recorder):
         offsets = [record.offset for record in fetched.records]
         self.history.ok(token, returned=now_ns(), offset=offsets[0], values=values, offsets=offsets)
 
-    def found(self, process: int, call: int, partition: int, offset: int, commit: int | None) -> None:
+    def found(self, process: int, call: int, partition: int, offset: int, commit: int | None, **said: Any) -> None:
         """The process asked at `call` what is committed, and was told; `commit`: the index of the commit."""
-        token = self._of_group(process, Kind.READ_OFFSETS, call, partition=partition)
+        token = self._of_group(process, Kind.READ_OFFSETS, call, partition=partition, **said)
         self.history.ok(token, returned=now_ns(), offset=offset, found=commit)
 
     def settled(self, partition: int, end: int) -> None:

@@ -10,7 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from random import Random
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Protocol
 
 import attrs
 import trio
@@ -19,7 +19,7 @@ from kio.schema.errors import ErrorCode
 from tidegauge.impl.client.client import Client
 from tidegauge.impl.client.coordinators import GROUP, Coordinator
 from tidegauge.impl.client.errors import KafkaError
-from tidegauge.linearizability.history import UNKNOWN
+from tidegauge.linearizability.history import UNKNOWN, Isolation
 from tidegauge.linearizability.membership import NONE
 from tidegauge.model_tests.harness.simulation.group_recorder import GroupRecorder
 from tidegauge.model_tests.harness.simulation.recorder import now_ns
@@ -30,6 +30,19 @@ REBALANCE_S: Final = 1.5
 WAIT_MS: Final = 3_000
 """Longer than a JoinGroup waits, and a little for a coordinator that is looked for."""
 COMMITS_SHARE: Final = 0.8
+
+
+class Processing(Protocol):
+    """What a member does with its records in transactions."""
+
+    is_healed: bool
+    """From then on it does so without delay."""
+
+    async def begin(self) -> None:
+        """Have what was left open aborted. Raises KafkaError."""
+
+    async def process(self, member: SimulatedMember, partition: int, position: int) -> int:
+        """The records from there on; returns where the member goes on. Raises KafkaError: then only the group knows."""
 
 
 @attrs.define(eq=False)
@@ -62,6 +75,8 @@ class SimulatedMember(ABC):
     has_left: bool = False
     worked_at: float = 0.0
     """When it had last looked at all that it owns, and said that it lives."""
+    processor: Processing | None = None
+    """What it does with its records in transactions, if it does."""
 
     coordinator: Coordinator = attrs.field(init=False)
 
@@ -89,6 +104,10 @@ class SimulatedMember(ABC):
         """Do the next thing. Raises KafkaError."""
 
     @abstractmethod
+    async def beat(self) -> None:
+        """Say that it lives. Raises KafkaError."""
+
+    @abstractmethod
     async def leave(self) -> None:
         """It ends, and says so; its session ends if nobody understands."""
 
@@ -111,23 +130,35 @@ class SimulatedMember(ABC):
         self.recorder.released(self.process, partitions)
 
     @property
-    def _said(self) -> dict[str, int]:
+    def said(self) -> dict[str, int]:
+        """What its rows say of its generation."""
         return {"generation": self.generation} if self.tells_generation else {}
 
     def assigned(self, call: int, partitions: Sequence[int]) -> None:
         """It asked at `call` what it is to own, and was told."""
-        self.recorder.assigned(self.process, call, partitions, **self._said, member=self.member)
+        self.recorder.assigned(self.process, call, partitions, **self.said, member=self.member)
 
     # --- records -----------------------------------------------------------------------------------------------------
 
     async def consume(self) -> None:
         """Look at each partition once. Raises KafkaError."""
         for partition in list(self.owned):
+            if partition not in self.owned:
+                continue
+            if self.processor is not None:
+                await self.processor.begin()
             if self.owned[partition] == UNKNOWN:
                 self.owned[partition] = await self._committed(partition)
             position = self.owned[partition]
+            if self.processor is not None:
+                self.owned[partition] = UNKNOWN
+                position = await self.processor.process(self, partition, position)
+                if partition in self.owned:
+                    self.owned[partition] = position
+                await self.beat()
+                continue
             fetched = await self.client.fetch(self.topic, position, partition=partition, max_wait_ms=10)
-            self.recorder.delivered(self.process, partition, fetched, **self._said)
+            self.recorder.delivered(self.process, partition, fetched, **self.said)
             self.owned[partition] = fetched.next_offset
             if fetched.next_offset > position and self.rng.random() < COMMITS_SHARE:
                 await self.commit(partition, fetched.next_offset)
@@ -138,7 +169,7 @@ class SimulatedMember(ABC):
         async def run(metadata: str) -> Any:
             return await self.ask(self.commit_request(partition, offset, metadata))
 
-        await self.recorder.commit(self.process, partition, offset, run, **self._said, member=self.member)
+        await self.recorder.commit(self.process, partition, offset, run, **self.said, member=self.member)
 
     async def _committed(self, partition: int) -> int:
         """Where the group goes on. Raises KafkaError."""
@@ -146,7 +177,9 @@ class SimulatedMember(ABC):
         response = await self.ask(self.fetch_request(partition))
         found = response.groups[0].topics[0].partitions[0]
         offset = int(found.committed_offset)
-        self.recorder.found(self.process, call, partition, offset, None if offset == UNKNOWN else int(found.metadata))
+        commit = None if offset == UNKNOWN else int(found.metadata)
+        is_stable = {} if self.processor is None else {"isolation": Isolation.READ_COMMITTED}
+        self.recorder.found(self.process, call, partition, offset, commit, **is_stable)
         return max(0, offset)
 
     async def ask(self, request: Any) -> Any:

@@ -58,6 +58,10 @@ def slow_loads(seed: int) -> Iterator[None]:
                 while await cleaner.clean_dirtiest():
                     await self._resume()
 
+    def pace(*, until_running: Callable[[], Awaitable[None]] | None = None) -> Pace:
+        """Markers are appended at the pace of all appends."""
+        return Pace() if until_running is None else Slow(until_running=until_running)
+
     async def running(cleaner: LogCleaner) -> None:
         cleaners[cleaner._replicas] = cleaner
         await run(cleaner)
@@ -67,7 +71,7 @@ def slow_loads(seed: int) -> Iterator[None]:
         return await replay(log, partition, led, end, pace)
 
     with (
-        patch.object(coordinator_log, "Pace", Slow),
+        patch.object(coordinator_log, "Pace", pace),
         patch.object(LogCleaner, "run", running),
         patch.object(CoordinatorLog, "_replay", replaying),
     ):

@@ -15,6 +15,7 @@ BUGS_OF: Final[Mapping[Clients, tuple[str, ...]]] = {
     Clients.PLAIN: CAMPAIGNS,
     Clients.TRANSACTIONS: WITH_TRANSACTIONS,
     Clients.GROUPS: WITH_GROUPS,
+    Clients.EXACTLY_ONCE: WITH_GROUPS,
 }
 """The machines whose bugs such a campaign can have."""
 NO_PART: Final[Mapping[str, str]] = {

@@ -33,7 +33,7 @@ PROTOCOLS: Mapping[str, bool] = {"classic-groups": False, "consumer-groups": Tru
 
 
 class Clients(Enum):
-    """What the clients of a campaign do; the value is its option, and the folder of its histories."""
+    """What the clients of a campaign do; the value is the folder of its histories."""
 
     PLAIN = ""
     """They produce and consume."""
@@ -41,17 +41,24 @@ class Clients(Enum):
     """They do so in transactions (`simulation.transacting`)."""
     GROUPS = "groups"
     """They are members of a group (`simulation.group_campaign`)."""
+    EXACTLY_ONCE = "exactly-once"
+    """They are members of a group who process in transactions (`simulation.processors`)."""
 
     @property
     def option(self) -> str:
         """As it is on the command line."""
+        if self is Clients.EXACTLY_ONCE:
+            return f"{Clients.GROUPS.option}{Clients.TRANSACTIONS.option}"
         return f" --{self.value}" if self.value else ""
 
 
+OF_GROUPS = (Clients.GROUPS, Clients.EXACTLY_ONCE)
+"""Those whose clients are members."""
 HOLDS = {
     Clients.PLAIN: "every trace is a behaviour of the specification, every cluster healed",
     Clients.TRANSACTIONS: "every trace is a behaviour of the specification, every cluster healed, no transaction hangs",
     Clients.GROUPS: "every group came together, and lasted, and what coordinators decided is the specification's",
+    Clients.EXACTLY_ONCE: "every record has one committed output, and what coordinators decided is the specification's",
 }
 
 Advance = Callable[[str, int, int], None]
@@ -162,7 +169,7 @@ def campaigns(
 
     Runs with transactions and groups take longest: those begin, so that no worker is left alone with one in the end.
     """
-    order = sorted(seeds, key=[Clients.TRANSACTIONS, Clients.GROUPS, Clients.PLAIN].index)
+    order = sorted(seeds, key=[Clients.TRANSACTIONS, Clients.EXACTLY_ONCE, Clients.GROUPS, Clients.PLAIN].index)
     shares = [
         (clients, tuple(seeds[clients][first : first + size]))
         for clients in order
@@ -234,28 +241,29 @@ def summed(counts: Iterator[Mapping[str, int]] | Sequence[Mapping[str, int]]) ->
 
 def ran_all(seeds: Sequence[int], bug: str | None, clients: Clients) -> list[Ran]:
     """Some seeds, in a worker."""
-    if clients is Clients.GROUPS:
-        return [ran_group(seed, bug) for seed in seeds]
+    if clients in OF_GROUPS:
+        return [ran_group(seed, bug, clients) for seed in seeds]
     return [ran_with(drawn(seed, bug, clients)) for seed in seeds]
 
 
 def drawn(seed: int, bug: str | None, clients: Clients) -> Options:
     """The options of a seed's cluster."""
-    if clients is Clients.GROUPS:
-        return draw_group_with(seed, bug).cluster
+    if clients in OF_GROUPS:
+        return draw_group_with(seed, bug, clients).cluster
     return draw(seed, bug=bug) if clients is Clients.PLAIN else transacting(draw(seed), bug)
 
 
-def draw_group_with(seed: int, bug: str | None) -> GroupOptions:
+def draw_group_with(seed: int, bug: str | None, clients: Clients = Clients.GROUPS) -> GroupOptions:
     """The options of a seed whose clients are members of a group; with a bug they speak the protocol that it is of."""
     owner = None if bug is None else HARNESS.machine_of(bug)
-    return draw_group(seed, is_consumer=PROTOCOLS.get(owner or ""))
+    exactly_once = clients is Clients.EXACTLY_ONCE
+    return draw_group(seed, is_consumer=PROTOCOLS.get(owner or ""), exactly_once=exactly_once)
 
 
-def ran_group(seed: int, bug: str | None = None) -> Ran:
+def ran_group(seed: int, bug: str | None = None, clients: Clients = Clients.GROUPS) -> Ran:
     """One seed whose clients are members of a group."""
     began = time.process_time()
-    options = draw_group_with(seed, bug)
+    options = draw_group_with(seed, bug, clients)
     simulated = simulate_group(options) if bug is None else simulate_group(options, HARNESS.bug(bug).roles)
     failures = simulated.of_the_run
     run = CampaignRun(
@@ -269,7 +277,7 @@ def ran_group(seed: int, bug: str | None = None) -> Ran:
         spark_verdict=None,
         anomalies=tuple(Anomaly("group", words) for words in failures),
     )
-    again = f"tidegauge simulate --seed {seed} --groups" + ("" if bug is None else f" --bug {bug}")
+    again = f"tidegauge simulate --seed {seed}{clients.option}" + ("" if bug is None else f" --bug {bug}")
     seconds = time.process_time() - began
     seen = simulated.sometimes
     return Ran(run, simulated.operations, failures, again, seen, simulated.coordinated.events, seconds)
