@@ -80,6 +80,8 @@ EQUIVALENT: Final[Mapping[str, str]] = {
     "impl/storage/survey.py _Reader._is_plausible: `False` -> `True`": (
         "so near to the end of the file no batch is intact: the place is looked at, and what follows is damaged as well"
     ),
+    "impl/storage/survey.py _behind: `position + HEADER_SIZE <= reader.size` -> "
+    "`position + HEADER_SIZE < reader.size`": "what is left is one header: nothing is behind it, wherever it leads",
     "impl/storage/survey.py _is_borne_out: `after is not None and after.base_offset >= header.next_offset` -> "
     "`after is not None`": (
         "a next batch that begins before this one ends has it refused all the same, as one that leaps over the next"

@@ -12,6 +12,7 @@ from tidegauge.impl.storage.neighbours import last_batch
 from tidegauge.impl.storage.segment import Segment
 from tidegauge.impl.storage.segment_names import LOG_SUFFIX, SNAPSHOT_SUFFIX, file_name
 from tidegauge.impl.storage.survey import MAX_RELATIVE_OFFSET
+from tidegauge.impl.storage.surviving_logs import survivors
 from tidegauge.model_tests.storage.test_damage import (
     ACTIVE,
     CLOSED,
@@ -99,6 +100,12 @@ def test_a_file_with_batches_that_does_not_follow_puts_the_end_in_doubt(caplog: 
     assert (log.log_end_offset, readable(log)) == (4, list(range(4)))
     assert [line for line in caplog.messages if line.startswith("log end in doubt")]
     assert log.recovery.ends_in_damage
+
+
+def test_a_log_without_files_that_nobody_has_opened_starts_at_0() -> None:
+    disk = SimulatedDisk(random.Random(1))
+    disk.make_directory(DIRECTORY)
+    assert survivors(disk, ["logs"]).starts.get(("tide", 0), 0) == 0
 
 
 def test_the_last_batch_of_a_file_that_was_not_read_is_found_behind_what_leads_nowhere() -> None:
