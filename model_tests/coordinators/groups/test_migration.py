@@ -208,6 +208,20 @@ def test_a_classic_record_takes_away_the_consumer_group_that_lay_beneath_and_non
     assert one.core.consumers.committed == {}
 
 
+def test_a_group_that_is_about_to_go_over_again_is_not_told_of_as_what_lay_beneath_it() -> None:
+    one = Coordinator()
+    one.beat()
+    one.beat(epoch=-1)
+    one.join("", version=3, unique="x")
+    beneath = one.core.migration.beneath(GROUP)
+    assert beneath is not None
+    assert one.core.consumers.committed == {GROUP: beneath}
+    again = one.core.consumers.groups[GROUP] = attrs.evolve(beneath, epoch=beneath.epoch + 1)
+    one.core.migration.landed(beneath)
+    assert one.core.consumers.committed == {}, "the tombstones of what lay beneath are in the log"
+    assert one.core.consumers.get(GROUP) is again, "what it becomes has yet to be written"
+
+
 def test_a_group_that_has_gone_back_and_that_nobody_has_led_rebalances_when_it_is_loaded() -> None:
     """What the last member of KIP-848 had is nobody's."""
     one, other = Coordinator(), Coordinator()

@@ -323,10 +323,13 @@ class Migration:
         return None if group is None or group.members or self.classic.get(group_id) is None else group
 
     def landed(self, group: ConsumerGroup) -> None:
-        """A record of the classic group is committed, and with it the tombstones of the group that lay beneath."""
+        """A record of the classic group is committed, and with it the tombstones of the group that lay beneath.
+
+        The log has no consumer group then, though there may be another one in memory, which has yet to be written.
+        """
+        self.consumers.committed.pop(group.group_id, None)
         if self.consumers.get(group.group_id) is group:
             self.consumers.forget(group.group_id)
-            self.consumers.committed.pop(group.group_id, None)
 
 
 def tombstones(group: ConsumerGroup | None) -> tuple[GroupRecord, ...]:
