@@ -16,7 +16,7 @@ from kio.schema.consumer_group_heartbeat.v1.request import ConsumerGroupHeartbea
 from kio.schema.errors import ErrorCode
 from kio.schema.types import GroupId
 
-from tidegauge.impl.client.consumer_membership import FENCING, ConsumerMembership, Heartbeat, Place
+from tidegauge.impl.client.consumer_membership import ConsumerMembership, Heartbeat, Place, is_fenced_by
 from tidegauge.impl.client.coordinators import MOVED, Coordinator
 from tidegauge.impl.client.errors import KafkaError
 from tidegauge.impl.client.group_member import LEAVE_S
@@ -178,7 +178,7 @@ class ConsumerGroupMember:
         self.core.after_error(asked, error)
         if error in MOVED:
             self._coordinator.moved()
-        elif error not in FENCING and error is not ErrorCode.fenced_instance_id:
+        elif not is_fenced_by(asked, error) and error is not ErrorCode.fenced_instance_id:
             self._callbacks.failed(KafkaError(error, response.error_message or f"{self._group!r} takes no such member"))
             return self._interval_s
         self._callbacks.news()

@@ -27,8 +27,7 @@ JOINING_EPOCH: Final = 0
 LEAVING_EPOCH: Final = -1
 STATIC_LEAVING_EPOCH: Final = -2
 """Of a static member that leaves and comes back."""
-FENCING: Final = frozenset({ErrorCode.unknown_member_id, ErrorCode.fenced_member_epoch})
-"""Errors after which a member joins again."""
+_FENCING: Final = frozenset({ErrorCode.unknown_member_id, ErrorCode.fenced_member_epoch})
 
 
 @attrs.frozen
@@ -47,6 +46,15 @@ class Heartbeat:
     def wanted(self) -> tuple[tuple[str, ...], str]:
         """What it subscribes to."""
         return self.topics, self.expression
+
+
+def is_fenced_by(asked: Heartbeat, error: ErrorCode) -> bool:
+    """Whether the coordinator knows no such member any more: with the last one its group may have gone, too.
+
+    Then who has been a member joins again (librdkafka 5485; Kafka's own client gives up). Who joins is told of a group
+    that is not there as well, where that is a classic one and stays so: that is for the application.
+    """
+    return error in _FENCING or (error is ErrorCode.group_id_not_found and asked.epoch > JOINING_EPOCH)
 
 
 class ConsumerMembership:
@@ -116,12 +124,12 @@ class ConsumerMembership:
         return None
 
     def after_error(self, asked: Heartbeat, error: ErrorCode) -> None:
-        """One of FENCING: it joins again. FENCED_INSTANCE_ID: the end of it. All others are no word about it."""
+        """One that fences it: it joins again. FENCED_INSTANCE_ID: the end of it. All others are no word about it."""
         if self.sent is not asked:
             return
         if error is ErrorCode.fenced_instance_id:
             self._ends(State.FENCED)
-        elif error in FENCING:
+        elif is_fenced_by(asked, error):
             self._joins_again()
             self.owned = self.kept_when_fenced()
         else:

@@ -14,7 +14,8 @@ from tidegauge.impl.client.consumer import Consumer
 from tidegauge.impl.client.consumer_config import ConsumerConfig
 from tidegauge.impl.client.errors import KafkaError
 from tidegauge.impl.cluster.cluster import Cluster
-from tidegauge.model_tests.client.test_consumer_groups import FOUR, Member, produce, running, share, until
+from tidegauge.impl.server.broker.coordinator_log import Led
+from tidegauge.model_tests.client.test_consumer_groups import FOUR, QUICK, Member, produce, running, share, until
 from tidegauge.model_tests.simulated import simulated
 
 
@@ -103,6 +104,31 @@ async def test_a_member_looks_for_its_coordinator_when_another_broker_has_become
         await until(lambda: trio.current_time() > began + 60, one)
         await one.commit()
         assert one.listening.told == [("assigned", tuple(FOUR))]
+
+
+@simulated
+async def test_a_member_whose_group_is_gone_joins_again_and_is_told_what_it_has_lost() -> None:
+    """Its session has ended, and with it the group, which has committed nothing (librdkafka 5485)."""
+    times = {"group.consumer.session.timeout.ms": 1_000, "group.consumer.heartbeat.interval.ms": 200}
+    often = {"group.consumer.min.session.timeout.ms": 1_000, "group.consumer.min.heartbeat.interval.ms": 200}
+    config = {**QUICK, **often, **times, "offsets.retention.check.interval.ms": 100}
+    async with (
+        Cluster(brokers=1, seed=1, config=config) as cluster,
+        cluster.client("away") as client,
+        member(client, enable_auto_commit=False) as one,
+    ):
+        await cluster.create_topic("t", assignments=[[0]] * 4)
+        await one.join()
+        await until(lambda: share(one), one)
+        cluster.network.isolate("away")
+        await trio.sleep(5)
+        led = cluster.broker(0).groups.led("g")
+        assert isinstance(led, Led)
+        assert not led.state.is_known("g")
+        cluster.network.heal("away")
+        await until(lambda: len(one.listening.told) == 3, one)
+        assert [what for what, _ in one.listening.told] == ["assigned", "lost", "assigned"]
+        assert share(one)
 
 
 async def _ids(seed: int) -> list[str]:

@@ -83,9 +83,15 @@ class Members:
         asked = self.sent(number)
         error, after = action.outcome(self.machine, state)
         if error is not spec.Error.NONE:
-            self.cores[number].after_error(asked, ErrorCode(error.value))
+            self.cores[number].after_error(asked, self.told(state, ErrorCode(error.value)))
         elif not after.processes[number].waiting:
             self.respond(number, requests.advanced(self.machine, state, action.request)[1])
+
+    @staticmethod
+    def told(state: spec.State, error: ErrorCode) -> ErrorCode:
+        """A group without members may be gone, which the specification does not tell apart."""
+        is_gone = state.group is not None and not state.group.members
+        return ErrorCode.group_id_not_found if is_gone and error is ErrorCode.unknown_member_id else error
 
     def respond(self, number: int, response: spec.Response) -> None:
         asked = self.cores[number].sent
@@ -201,6 +207,16 @@ class StaysWhenFenced(ConsumerMembership):
         self.after_loss(asked)
 
 
+class WaitsForAGroupThatIsGone(ConsumerMembership):
+    """librdkafka 5485: it goes on sending heartbeats of its epoch."""
+
+    def after_error(self, asked: Heartbeat, error: ErrorCode) -> None:
+        if error is ErrorCode.group_id_not_found:
+            self.after_loss(asked)
+        else:
+            super().after_error(asked, error)
+
+
 class OwnsNothingMeanwhile(ConsumerMembership):
     def gave_back(self, places: Iterable[Place]) -> None:
         self.owned = ()
@@ -217,6 +233,7 @@ MUTANTS = (
     AcknowledgesWhatIsNewOnly,
     TakesLossForNothing,
     StaysWhenFenced,
+    WaitsForAGroupThatIsGone,
     OwnsNothingMeanwhile,
     SaysWhatItHasGivenBackAtOnce,
 )

@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tidegauge.impl.client.consumer_membership import ConsumerMembership, Heartbeat
 from tidegauge.impl.coordinators.groups.classic.members import ClassicRules
 from tidegauge.impl.coordinators.groups.classic.state import ClassicGroup
 from tidegauge.impl.coordinators.groups.requests import Commit
@@ -15,6 +16,7 @@ from tidegauge.linearizability.check import check
 from tidegauge.linearizability.history import OF_GROUPS, Kind
 from tidegauge.model_tests.bugs.groups import GROUP_BUGS
 from tidegauge.model_tests.harness.cores.classic_groups import GroupRoles
+from tidegauge.model_tests.harness.simulation import consumer_group_members
 from tidegauge.model_tests.harness.simulation.group_campaign import SimulatedGroup, draw_group, simulate_group
 from tidegauge.model_tests.harness.simulation.group_goals import GOALS
 from tidegauge.model_tests.simulation.group_runs import run_of
@@ -69,6 +71,25 @@ def test_a_coordinator_that_fences_no_commit_is_found_by_what_members_saw() -> N
     runs = (simulate_group(draw_group(seed, is_consumer=False), roles) for seed in range(1, 1 + WITHIN))
     found = next(run for run in runs if run.failures)
     assert {one.name for one in found.anomalies} & {Name.COMMIT_OF_FORMER_GENERATION, Name.TWO_COMMITTERS}
+
+
+class WaitsForAGroupThatIsGone(ConsumerMembership):
+    """Goes on sending heartbeats of its epoch (librdkafka 5485)."""
+
+    def after_error(self, asked: Heartbeat, error: ErrorCode) -> None:
+        if error is ErrorCode.group_id_not_found:
+            self.after_loss(asked)
+        else:
+            super().after_error(asked, error)
+
+
+def test_members_whose_group_went_while_they_were_away_come_together_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All sessions end before anybody has committed, and nothing keeps the group."""
+    options = draw_group(173)
+    holds(173, simulate_group(options))
+    monkeypatch.setattr(consumer_group_members, "ConsumerMembership", WaitsForAGroupThatIsGone)
+    (problem,) = simulate_group(options).failures
+    assert problem == "not 30 s after healing: no coordinator knows the group"
 
 
 @pytest.mark.parametrize(("bug", "seed"), [("kafka_8715", 10), ("kafka_5600", 11)])

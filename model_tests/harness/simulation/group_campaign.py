@@ -443,7 +443,7 @@ class GroupCampaign:
         """Why the group has not come together."""
         group = self.group()
         if group is None:
-            yield "nobody coordinates the group"
+            yield "no coordinator knows the group"
             return
         live = {one.member_id: one for one in self.members.values() if not (one.is_fenced or one.is_refused)}
         for one in live.values():
@@ -525,7 +525,7 @@ class GroupCampaign:
         """Who is still a member, though all have ended."""
         group = self.group()
         if group is None:
-            yield "nobody coordinates the group"
+            yield "no coordinator knows the group"
         elif group.members:
             yield f"{len(group.members)} members are in the group, and all have ended"
 
