@@ -62,7 +62,7 @@ TWINS: Final[Mapping[str, int]] = {
     # loading groups
     "kafka_17306": 12, "kafka_19862": 1_147,
     # offsets of groups
-    "kafka_5247": 390, "kafka_8069": 142, "kafka_8587_told": 71, "kafka_9235": 142, "kafka_13636": 1_280,
+    "kafka_5247": 390, "kafka_8069": 142, "kafka_8587_told": 71, "kafka_9235": 142, "kafka_13636": 1_529,
     "kafka_17507": 378, "kafka_19163": 13_133,
     # classic groups
     "kafka_5600": 645, "kafka_8715": 92, "kafka_9752": 85, "kafka_9801": 3_034, "kafka_9823": 83, "kafka_10284": 764,
