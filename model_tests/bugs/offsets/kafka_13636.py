@@ -17,7 +17,7 @@ class LetsGoWhileTheyRejoin(GroupCoordinator):
             return super().is_expired(key, now_ms)
         known = self.offsets.get(key)
         is_busy = self.offsets.is_unstable(key) or self.in_flight[key]
-        return known is not None and not is_busy and now_ms - known.value.commit_time >= self.limits.retention_ms
+        return known is not None and not is_busy and now_ms - self._idle_since(key, known) >= self.limits.retention_ms
 
 
 BUG = CoreBug("kafka_13636", OffsetRoles(coordinator=LetsGoWhileTheyRejoin))

@@ -15,7 +15,7 @@ class LetsGoWhatIsPending(GroupCoordinator):
         known = self.offsets.get(key)
         if known is None or self.in_flight[key] or self.is_kept_for_members(key):
             return False
-        return now_ms - known.value.commit_time >= self.limits.retention_ms
+        return now_ms - self._idle_since(key, known) >= self.limits.retention_ms
 
 
 BUG = CoreBug("kafka_19163", OffsetRoles(coordinator=LetsGoWhatIsPending))
