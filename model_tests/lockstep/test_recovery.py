@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 
 import pytest
 
 from tidegauge.model_tests.amounts import amount
 from tidegauge.model_tests.harness.cores.log_recovery import RecoveryCores
+from tidegauge.model_tests.harness.cores.recovered_lines import opening
 from tidegauge.model_tests.harness.lockstep.checked import CheckedLockstep, failure_of
 from tidegauge.model_tests.harness.registry import HARNESS
 from tidegauge.spec.kernel.machine import Action
@@ -92,6 +94,33 @@ def test_an_epoch_that_begins_behind_the_end_denies_the_epochs_whether_or_not_al
     failure = failure_of(pair, actions)
     assert failure is None, failure.words
     assert (tuple(pair.actions), pair.state.start_in_doubt) == (actions, True)
+
+
+@pytest.mark.parametrize(
+    ("log", "is_rejected"),
+    [
+        ((Append(1), Append(1), Append(1), Append(1), StartAt(3), Crash(0, 0, False, False)), True),
+        ((Append(1), Append(1), Append(1, True), Append(1), StartAt(3), Crash(0, 0, False, False)), False),
+        ((Append(1), Append(1), Append(1), Append(1), StartAt(4), Close(), LosePoint()), True),
+        ((Append(1), Append(1), Append(1), Append(1, True), StartAt(4), Close(), LosePoint()), True),
+    ],
+    ids=["a crash", "a crash, and a later epoch", "a clean stop", "a clean stop, and a later epoch"],
+)
+@pytest.mark.parametrize("reads_all", [False, True])
+def test_leader_epochs_that_begin_behind_what_damage_has_left_of_a_log_are_rejected(
+    log: Sequence[Action], is_rejected: bool, reads_all: bool
+) -> None:
+    """A crash may have taken the records of a later epoch. A clean stop has none taken."""
+    spoilt = partial(Spoil, 0, rot=Rot.CONTENT)
+    actions = (Open(False), *log, LoseStart(), *map(spoilt, range(1, 4)), Open(reads_all))
+    pair = CheckedLockstep(Recovery(max_appends=4, max_damages=5), RecoveryCores(Recovery()))
+    failure = failure_of(pair, actions)
+    assert failure is None, failure.words
+    assert tuple(pair.actions) == actions
+    (state,) = pair.machine.initial()
+    for action in actions[:-1]:
+        state = pair.machine.step(state, action)
+    assert opening(pair.machine, state, Open(reads_all)).rejects_epochs is is_rejected
 
 
 @pytest.mark.parametrize(

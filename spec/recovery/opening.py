@@ -64,9 +64,13 @@ class Opening(Rules, Replacements):
         """The log, open. If nothing else knows of a recovery point beyond its end, all is read and none is believed."""
         reads_all |= state.has_note or state.noted in (NO_FILE, UNREADABLE) or self.is_contradicted(state)
         state = self.replaced(state)
-        taken = self.taken_in(state, self.believed_point(state), reads_all=reads_all)
+        taken = self.taken_in(state, point := self.believed_point(state), reads_all=reads_all)
         if was_rejected := taken.is_rejected:
-            taken = self.taken_in(state, 0, reads_all=True)
+            taken = self.taken_in(state, point := 0, reads_all=True)
+        if self.begin_behind(state, taken):
+            taken = self.taken_in(state, point, reads_all=True)
+            state = evolve(state, is_contradicted=state.is_contradicted or self.begin_behind(state, taken))
+            reads_all = True
         segments, gaps = taken.segments, sorted(taken.gaps)
         if not segments:
             segments = [Segment(max([state.start, taken.end, *(end for _, end in gaps)]))]
@@ -191,6 +195,20 @@ class Opening(Rules, Replacements):
     def is_contradicted(self, state: State) -> bool:
         """Whether the batches at which the leader epochs are to begin say otherwise: then all is read."""
         return state.is_contradicted
+
+    def begin_behind(self, state: State, taken: Taken) -> bool:
+        """Whether the first leader epoch is to begin behind the end of what is left, so that it cannot be this log's.
+
+        A clean stop flushes all. A crash takes what was not flushed, and may leave an epoch whose records are gone: it
+        is later than any that is left.
+        """
+        if not taken.segments or state.noted <= taken.end:
+            return False
+        batches = [batch for segment in state.segments for batch in segment.batches]
+        noted = [batch.epoch for batch in batches if batch.start <= state.noted < batch.end]
+        left = [batch for segment in taken.segments for batch in segment.batches if batch.rot is None]
+        left = [batch for batch in left if not any(start <= batch.start < end for start, end in taken.gaps)]
+        return state.is_clean or any(epoch <= left[-1].epoch for epoch in noted if left)
 
     def believed_point(self, state: State) -> int:
         """The recovery point; 0 where it is as good as lost.

@@ -435,7 +435,7 @@ class RecoveryCores:
         may_end_early = wanted.is_cut or expected.was_rejected or expected.ends_in_damage
         gaps = damage_found(taken, expected)
         has_changed = wanted.is_cut or bool(taken.strays or found.gaps) or expected.was_rejected
-        noted = None if before.noted in (NO_FILE, UNREADABLE) or before.is_contradicted else before.noted
+        noted = None if before.noted in (NO_FILE, UNREADABLE) or wanted.rejects_epochs else before.noted
         epochs = found.checkpointed_epochs
         for what, known, told in (
             ("open files", len(expected.segments), self._open_files),

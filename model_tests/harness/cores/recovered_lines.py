@@ -99,6 +99,8 @@ class Opening:
     read: int = 0
     """How many segments it reads then."""
     is_cut: bool = False
+    rejects_epochs: bool = False
+    """Whether it finds that the leader epochs are not the log's."""
     said: set[Said] = attrs.field(factory=set)
 
 
@@ -120,6 +122,11 @@ def opening(machine: Recovery, state: State, action: Open) -> Opening:
             found.read += 1
             super().take_in_read(state, taken, segment, limit, point, flushed)
 
+        def begin_behind(self, state: State, taken: Taken) -> bool:
+            is_behind = super().begin_behind(state, taken)
+            found.rejects_epochs = is_behind or machine.is_contradicted(state)
+            return is_behind
+
     after = Watched(**attrs.asdict(machine, recurse=False)).opened(state, reads_all=action.reads_all)
     point = machine.believed_point(state)
     found.said.update(("recovery point rejected", one) for one in {state.point} - {point})
@@ -131,7 +138,7 @@ def opening(machine: Recovery, state: State, action: Open) -> Opening:
         found.said.add(("log start in doubt", after.start))
     if state.noted == NO_FILE and state.point:
         found.said.add(("checkpoint missing", -1))
-    if state.noted == UNREADABLE or (machine.is_contradicted(state) and state.noted != NO_FILE):
+    if state.noted == UNREADABLE or (found.rejects_epochs and state.noted != NO_FILE):
         found.said.add((REJECTED, -1))
     return found
 

@@ -173,6 +173,7 @@ MUTANTS: Final[tuple[RuleMutant, ...]] = (
     RuleMutant("writes_no_start_down", "written_start", lambda m, r, state, written: written, ANEW, "NoFalseAlarm"),
     RuleMutant("leaves_out_what_only_a_file_says", "checkpointed",
                lambda m, r, state: 0 if state.start == state.segments[0].base else r(state), ANEW, "NoFalseAlarm"),
+    RuleMutant("rejects_all_leader_epochs", "begin_behind", always(True), ANEW, "NoFalseAlarm"),
     RuleMutant("takes_what_a_cleaner_left_out_for_lost", "is_left_out", always(False), CLEANED, "NoFalseAlarm"),
     RuleMutant("keeps_of_a_cut_what_is_believed", "kept_of_cut",
                lambda m, r, segment, torn: () if torn.end is None else r(segment, torn), CUT, "IntactIsSomewhere"),

@@ -7,7 +7,8 @@ import pytest
 from tidegauge.spec.recovery.actions import Append, Close, Open
 from tidegauge.spec.recovery.epoch_lies import Lie, lie_guard
 from tidegauge.spec.recovery.machine import Recovery
-from tidegauge.spec.recovery.state import Batch, Gap, Segment, State
+from tidegauge.spec.recovery.opening import Taken
+from tidegauge.spec.recovery.state import Batch, Gap, Rot, Segment, State
 
 MACHINE = Recovery(max_appends=3, lies=True)
 
@@ -52,3 +53,32 @@ def test_leader_epochs_deny_a_log_start_beyond_the_offset_after_the_first_one(
     noted: int, start: int, believed: int
 ) -> None:
     assert MACHINE.start_not_denied(State(noted=noted, start=start)) == believed
+
+
+@pytest.mark.parametrize(
+    ("noted", "epoch", "is_clean", "are_behind"),
+    [
+        (1, 0, True, False),
+        (2, 0, True, True),
+        (2, 1, True, True),
+        (1, 0, False, False),
+        (2, 0, False, True),
+        (2, 1, False, False),
+    ],
+)
+def test_leader_epochs_do_not_begin_behind_the_end_unless_a_crash_has_taken_their_records(
+    noted: int, epoch: int, is_clean: bool, are_behind: bool
+) -> None:
+    segment = Segment(0, (Batch(0, 1, 0), Batch(1, 2, 0, Rot.CONTENT), Batch(2, 3, epoch)))
+    state = State((segment,), noted=noted, is_clean=is_clean)
+    taken = Taken([Segment(0, segment.batches[:1])], [], set(), noted, end=1)
+    assert MACHINE.begin_behind(state, taken) is are_behind
+    taken.segments = []
+    assert not MACHINE.begin_behind(state, taken), "without a file nothing contradicts them"
+
+
+def test_a_damaged_batch_contradicts_no_leader_epoch_that_begins_behind_the_end() -> None:
+    """Only the batches that are served do: the last of these is of an earlier epoch."""
+    segment = Segment(0, (Batch(0, 1, 0), Batch(1, 2, 1, Rot.CONTENT), Batch(2, 3, 1), Batch(3, 4, 1)))
+    taken = Taken([Segment(0, segment.batches[:3])], [(1, 3)], set(), 3, end=2)
+    assert not MACHINE.begin_behind(State((segment,), noted=3), taken)
