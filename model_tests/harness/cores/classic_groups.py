@@ -277,7 +277,7 @@ class GroupCores:
             self.instance_of(request),
             session_timeout_ms=SESSION_MS,
             client_id=CLIENT,
-            version=9 if self.machine.requires_id or self.instance_of(request) else 3,
+            version=9 if self.instance_of(request) else 3 + self.machine.requires_id,  # from 4 on an id is required
             unique=str(given),
         )
 

@@ -7,7 +7,7 @@ assignor counts; and what a deletion writes, which never is in the log here.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
 from typing import Any, Final, TypeVar
@@ -20,7 +20,14 @@ from tidegauge.impl.coordinators.fields import LONGEST_STRING
 from tidegauge.impl.coordinators.groups.classic.messages import JoinGroup, JoinResponse, Moment
 from tidegauge.impl.coordinators.groups.classic.state import Protocol
 from tidegauge.impl.coordinators.groups.consumer.assignor_names import RANGE, UNIFORM
-from tidegauge.impl.coordinators.groups.consumer.coordinator import ConsumerWrite, Decided, Deleted, Landed
+from tidegauge.impl.coordinators.groups.consumer.coordinator import (
+    ConsumerDeadline,
+    ConsumerTimer,
+    ConsumerWrite,
+    Decided,
+    Deleted,
+    Landed,
+)
 from tidegauge.impl.coordinators.groups.consumer.state import ConsumerHeartbeat, HeartbeatResponse, KnownTopics
 from tidegauge.impl.coordinators.groups.coordinator import GroupCoordinator
 from tidegauge.impl.coordinators.groups.record_formats import ConsumerKey, OffsetKey, decode_key
@@ -55,6 +62,10 @@ class Beside(Interface):
     @property
     def core(self) -> GroupCoordinator:
         """The coordinator, which has loaded its log."""
+
+    @property
+    def appended(self) -> Sequence[object]:
+        """What is on its way into the log."""
 
     @property
     def decided(self) -> list[Decided]:
@@ -183,6 +194,30 @@ def with_one_more(cores: Beside, member_id: str, instance_id: str | None, ask: C
     return made
 
 
+def while_time_runs(cores: Beside, member_id: str, ask: Callable[[], R]) -> R:
+    """What comes of a heartbeat, of who has to give back when some of the time for that is over.
+
+    It has no more time for the same partitions, however often it asks, and all of it for others.
+    """
+    consumers = cores.core.consumers
+    due, group = ConsumerDeadline(GROUP, ConsumerTimer.REBALANCE, member_id), consumers.get(GROUP)
+    runs = consumers.deadlines.get(due)
+    if runs is None or group is None:
+        return ask()
+    consumers.deadlines.set(due, runs - 1)
+    made = ask()
+    after = consumers.get(GROUP)
+    if after is not None and (member := after.members.get(member_id)) is not None:
+        is_as_before = member.revoking == group.members[member_id].revoking
+        left = consumers.deadlines.get(due)
+        assert (left == runs - 1) is is_as_before, (
+            f"{member_id} has until {left} to give back, and had until {runs - 1}"
+        )
+        if is_as_before:
+            consumers.deadlines.set(due, runs)
+    return made
+
+
 def error_of(made: object) -> ErrorCode:
     """The error of a response; none of what is to be written."""
     return made.error if isinstance(made, HeartbeatResponse | JoinResponse) else ErrorCode.none
@@ -244,6 +279,9 @@ def _deletion(cores: Beside, group: spec.Group) -> Iterator[Change]:
         yield Change("a group that is deleted", None, consumers.get(GROUP))
     if not consumers.is_committed(write):
         yield Change("a group that is gone is in the log as it is to be", True, False)
+    for one in cores.appended if GROUP in consumers.committed else ():
+        if isinstance(one, ConsumerWrite) and consumers.is_committed(one):
+            yield Change("what is on its way is in the log, since the group is deleted", False, True)
     classic, now = cores.core.classic, Moment(0, 0)
     classic.join(JoinGroup(GROUP, "consumer", (Protocol("range", b""),), client_id="client", version=3), object(), now)
     joined = classic.get(GROUP)

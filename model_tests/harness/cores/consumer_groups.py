@@ -65,6 +65,7 @@ from tidegauge.model_tests.harness.cores.consumer_beside import (
     deletions,
     of_nobody,
     refuses_long_texts,
+    while_time_runs,
     with_one_more,
     without_too_large,
 )
@@ -82,10 +83,13 @@ from tidegauge.spec.kernel.machine import Action
 
 R = TypeVar("R")
 FAILS_EACH: Final = 3
+"""One of so many batches never is in the log, at its first try."""
 SESSION_MS: Final = 1_000
 CLASSIC_SESSION_MS: Final = 10_000
 REBALANCE_MS: Final = 500
 NOW_MS: Final = 1_000_000
+FIRST_MS: Final = 1
+"""What the clock says when a walk begins: less than any interval after 1970, for who has never made a target."""
 OFTEN: Final = 1_000
 TOPIC_VERSION: Final = 1_000_000
 """What the version of topics grows by with each one that comes; it grows by less with all else."""
@@ -123,7 +127,7 @@ class ConsumerCores:
         self.roles = roles
         ids = dict(enumerate(TOPIC_IDS[: machine.topics]))
         created_at = [max(0, topic + 1 - machine.first_topics) for topic in range(machine.topics)]
-        self.numbers = Numbers(machine, ids, NOW_MS, [one * TOPIC_VERSION for one in created_at])
+        self.numbers = Numbers(machine, ids, FIRST_MS, [one * TOPIC_VERSION for one in created_at])
         self.log: list[GroupRecord] = []
         """What is committed."""
         self.appended: list[ConsumerWrite | Ruling | None] = []
@@ -197,20 +201,21 @@ class ConsumerCores:
             assignor=ASSIGNORS[request.member_id % len(ASSIGNORS)],
         )
         ask = partial(self.core.consumers.heartbeat, asked, self.known(state), SESSION_MS, 0)
+        ask = partial(while_time_runs, self, asked.member_id, ask)
         if request.epoch == spec.JOINING_EPOCH:
             ask = partial(with_one_more, self, asked.member_id, asked.instance_id, ask)
         return self.retried(Beat, ask, state)
 
     def retried(self, kind: type[Decided], ask: Callable[[], R], state: State) -> R:
-        """Ask for a decision. Of what is written the third each time is not in the log: that changes nothing, and it is
-        asked for again.
+        """Ask for a decision. Of what is written a third is not in the log, in some walks the first batch of a group:
+        that changes nothing, and it is asked for again.
         """
         made = self.told_of(kind, ask)
         if not isinstance(made, ConsumerWrite) or not made.records:
             return made
         assert not self.core.consumers.is_committed(made), "it is in the log before it is written"
         self.writes += 1
-        if self.writes % FAILS_EACH:
+        if (self.writes + self.machine.partitions) % FAILS_EACH:
             return made
         self.told_of(Landed, lambda: self.core.consumers_failed(made, Moment(0, NOW_MS)))
         assert self.decided == [Landed(made, is_committed=False)], f"{self.decided} is told of what is not written"

@@ -478,6 +478,8 @@ class MigrationCores(ConsumerCores):
         log = spec.Log(committed, self.offsets, metadata)
         if self.coordinator is None:
             return evolve(expected, group=None, classic=None, log=log)
+        written, read = (one.offsets.metadata.get(GROUP) for one in (self.coordinator, self.reader))
+        assert written == read, f"{written} is known to be committed, and the log has {read}"
         classic = self.coordinator.classic.get(GROUP)
         if classic is None:
             known = expected.group or spec.Group()

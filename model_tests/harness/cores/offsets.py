@@ -303,7 +303,8 @@ class OffsetCores:
             retention_ms=action.retention if isinstance(action, actions.Commit) else NO_RETENTION,
             version=8,
         )
-        return self.told_of(Committing, lambda: self.coordinator.commit(commit, self.now_ms))
+        (part,) = commit.parts()  # as the shell asks
+        return self.told_of(Committing, lambda: self.coordinator.commit(part, self.now_ms))
 
     def delete(self, action: actions.Delete, before: State) -> None:
         self.append(self._deletion())
@@ -343,9 +344,9 @@ class OffsetCores:
 
         And what another one would load.
         """
-        expires = bool(self.expiry().offsets)
-        if expires != self.machine.expires(state):
-            yield Change("expires", self.machine.expires(state), expires)
+        expires, is_over = bool(self.expiry().offsets), self.coordinator.is_expired(KEY, self.now_ms)
+        if (expires, is_over) != (self.machine.expires(state),) * 2:
+            yield Change("expires", self.machine.expires(state), (expires, is_over))
         stable = self.fetched(require_stable=True)
         if isinstance(stable, ErrorCode) is not bool(self.machine.fetch_error(state)):
             yield Change("stable", self.machine.fetch_error(state), stable)

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.coordinators.transactions.coordinator import TransactionCoordinator
-from tidegauge.impl.coordinators.transactions.messages import Append, EndTxn, Outstanding, Respond
+from tidegauge.impl.coordinators.transactions.messages import Append, EndTxn, Marker, Outstanding, Respond
 from tidegauge.impl.records.slices import at_once
 
 Logged: TypeAlias = tuple[bytes | None, bytes | None]
@@ -54,15 +54,27 @@ def replaced(core: TransactionCoordinator, name: str, epoch: int, pending: Appen
     Every other time its own process has led before, and has resigned.
     """
     partition = core.partition_of(name)
+    over = Marker(name, partition, epoch - 1, 0, 0, is_commit=True, transaction_version=0, partitions=frozenset())
+    markers = (over, *_markers_on_their_way(core, partition, name, now_ms))
     if epoch % 2:
         core.resign(partition, None if epoch % 4 == 1 else epoch - 1)
         assert partition not in core.partitions, "it does not lead any more, and does not know it"
         assert error_of_any(core, name) is ErrorCode.not_coordinator, "it responds, and does not coordinate the id"
         assert core.outstanding_of(partition, name, now_ms) == Outstanding(), "it goes on with what another one does"
+        assert not any(map(core.unmarked, markers)), "it waits for markers of who has resigned"
         at_once(core.load(partition, epoch - 1, []))
         _refuses(core, pending, now_ms)
     core.begin_loading(partition, epoch)
+    assert not any(map(core.unmarked, markers)), "it waits for markers of a former coordinator"
     _refuses(core, pending, now_ms)
+
+
+def _markers_on_their_way(core: TransactionCoordinator, partition: int, name: str, now_ms: int) -> Sequence[Marker]:
+    outstanding = core.outstanding_of(partition, name, now_ms)
+    for append in outstanding.appends:
+        core.failed(append)
+    assert all(map(core.unmarked, outstanding.markers)), "it does not wait for a marker that it has outstanding"
+    return outstanding.markers
 
 
 def _refuses(core: TransactionCoordinator, pending: Append[object] | None, now_ms: int) -> None:
