@@ -40,6 +40,7 @@ _DELTA = (
 )  # fmt: skip
 _OPTIONAL = ("meta", *ONLY_TRANSACTIONS, *ONLY_MEMBERS)
 """Columns of numbers or text in which most files have nothing."""
+_NUMBERS = tuple(name for name in _OPTIONAL if not pa.types.is_string(SCHEMA.field(name).type))
 
 
 def read(path: str | Path, row_groups: Sequence[int] | None = None) -> Operations:
@@ -103,15 +104,16 @@ def _refuse_other_types(
 
 
 def columns_of_nulls(about: pq.FileMetaData, row_groups: Sequence[int]) -> set[str]:
-    """Optional columns in which these row groups have nothing: they need not be read.
+    """Optional columns of numbers in which these row groups have nothing: they need not be read.
 
     A footer has no checksum. So three things must say that there is nothing: how many nulls there are, that there is no
-    least and greatest value, and the size.
+    least and greatest value, and the size. Text is always read: of a row group that has none pyarrow would not have
+    refused another type before.
     """
     names = [about.schema.column(number).path for number in range(about.num_columns)]
     found = {
         name
-        for name in _OPTIONAL
+        for name in _NUMBERS
         if names.count(name) == 1 and about.schema.column(names.index(name)).physical_type == _stored(name)
     }
     for group in row_groups:

@@ -301,7 +301,7 @@ sound = whole.read_bytes()
 footer, refused = len(sound) - 8 - int.from_bytes(sound[-8:-4], "little"), 0
 for name in ("history", "meta", "transaction", "group", "found"):
     first, last = sound.index(name.encode(), footer), sound.rindex(name.encode())
-    for begin, end in ((first - 12, first), (last - 20, last)) if name != "meta" else ((first - 12, first),):
+    for begin, end in ((first - 12, first), (last - 20, last)):
         for place in range(begin, end):
             flipped.write_bytes(sound[:place] + bytes([sound[place] ^ 8]) + sound[place + 1 :])
             for read in (files.read_sound, lambda path: files.row_groups_of(path, 1)):
@@ -467,17 +467,17 @@ def test_an_operation_checks_itself() -> None:
     assert isinstance(ROWS[0], Operation)
 
 
-def test_columns_that_have_nothing_are_not_read(tmp_path: Path) -> None:
+def test_columns_of_numbers_that_have_nothing_are_not_read_and_text_always_is(tmp_path: Path) -> None:
     path = tmp_path / "h.parquet"
     ((rows, _),) = generate(200, 100, 1)
     said = Transactional.blank(len(rows))
     some = said.stable.copy()
     some[-1] = 3
-    nothing = {"meta", *ONLY_TRANSACTIONS, *ONLY_MEMBERS}
+    nothing = {*ONLY_TRANSACTIONS, *ONLY_MEMBERS}
     for operations, expected in (
         (rows, nothing),
         (attrs.evolve(rows, transactional=attrs.evolve(said, stable=some)), nothing - {"last_stable_offset"}),
-        (attrs.evolve(rows, meta=(*(None,) * (len(rows) - 1), "x")), nothing - {"meta"}),
+        (attrs.evolve(rows, meta=(*(None,) * (len(rows) - 1), "x")), nothing),
     ):
         files.write(path, operations)
         assert files.columns_of_nulls(pq.ParquetFile(path).metadata, [0]) == expected
