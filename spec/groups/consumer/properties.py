@@ -228,18 +228,26 @@ def heartbeats_resolve_nothing(before: State, action: Action, after: State) -> b
     return {*after.group.resolved} <= {*before.group.resolved}
 
 
-def unresolved_begins_no_epoch(before: State, action: Action, after: State) -> bool:
-    """A member that brings an expression which nobody has had resolved begins no epoch by that: there is one later."""
-    if not isinstance(action, ReceiveHeartbeat) or before.group is None or after.group is None:
-        return True
-    request, group = action.request, before.group
-    member = group.member(request.member_id)
-    is_alone = request.topics == (() if member is None else member.topics) and group.known == after.group.known
-    is_brought = request.expression != (NONE if member is None else member.expression)
-    if not is_brought or not is_alone or group.racks != after.group.racks:
-        return True
-    is_known = request.expression == NONE or request.expression in dict(group.resolved)
-    return is_known or group.epoch == after.group.epoch
+def unresolved_begins_no_epoch(machine: ConsumerRules) -> StepInvariant[State]:
+    """A member that brings an expression which nobody has had resolved begins no epoch by that: there is one later.
+
+    A static member under another member id brings what the one that it replaces did not want.
+    """
+
+    def holds(before: State, action: Action, after: State) -> bool:
+        if not isinstance(action, ReceiveHeartbeat) or before.group is None or after.group is None:
+            return True
+        request, group = action.request, before.group
+        instance = machine.instance_of(request.process)
+        member = group.member(request.member_id) or group.of_instance(instance)
+        is_alone = request.topics == (() if member is None else member.topics) and group.known == after.group.known
+        is_brought = request.expression != (NONE if member is None else member.expression)
+        if not is_brought or not is_alone or group.racks != after.group.racks:
+            return True
+        is_known = request.expression == NONE or request.expression in dict(group.resolved)
+        return is_known or group.epoch == after.group.epoch
+
+    return holds
 
 
 def resolutions_are_apart(before: State, action: Action, after: State) -> bool:
@@ -314,12 +322,17 @@ def only_the_removed_are_fenced(before: State, action: Action, after: State) -> 
 
 
 def only_the_replaced_end(machine: ConsumerRules) -> Invariant[State]:
-    """A process is fenced for good only if another one has its group instance id."""
+    """A process is fenced for good only if another one has its group instance id.
+
+    That may be the process in a former life, a heartbeat of which comes after its crash, when its next life's session
+    has ended.
+    """
 
     def holds(state: State) -> bool:
+        has_former_lives = times(state.spent, "Crash") > 0 and times(state.spent, "DelayHeartbeat") > 0
         for number, process in enumerate(state.processes):
             instance = machine.instance_of(number)
-            others = [one for one in range(machine.processes) if one != number]
+            others = [one for one in range(machine.processes) if one != number or has_former_lives]
             if process.phase is Phase.FENCED and not any(
                 machine.instance_of(one) == instance != NONE for one in others
             ):
@@ -398,7 +411,7 @@ def step_invariants(machine: ConsumerRules) -> Mapping[str, StepInvariant[State]
         "MadeTargetsAreNew": targets.made_targets_are_new(machine),
         "WhatWaitsIsMade": targets.what_waits_is_made,
         "HeartbeatsResolveNothing": heartbeats_resolve_nothing,
-        "UnresolvedBeginsNoEpoch": unresolved_begins_no_epoch,
+        "UnresolvedBeginsNoEpoch": unresolved_begins_no_epoch(machine),
         "ResolutionsAreApart": resolutions_are_apart,
         "WhatIsDueBegins": what_is_due_begins(machine),
         "OnlyTheLateAreRemoved": only_the_late_are_removed,
