@@ -38,9 +38,8 @@ _DELTA = (
     "history", "index", "process", "topic", "partition", "offset", "values.list.element", "high_watermark", "call",
     "return",
 )  # fmt: skip
-_OPTIONAL = ("meta", *ONLY_TRANSACTIONS, *ONLY_MEMBERS)
-"""Columns of numbers or text in which most files have nothing."""
-_NUMBERS = tuple(name for name in _OPTIONAL if not pa.types.is_string(SCHEMA.field(name).type))
+_NUMBERS = (*ONLY_TRANSACTIONS, *ONLY_MEMBERS)
+"""Columns of numbers in which most files have nothing."""
 
 
 def read(path: str | Path, row_groups: Sequence[int] | None = None) -> Operations:
@@ -69,7 +68,7 @@ def _load(path: str | Path, row_groups: Sequence[int] | None) -> tuple[pa.Table,
         topics = topic_names(file.metadata.metadata, str(path))
         known_columns(file.schema_arrow.names, str(path))
         groups = range(file.num_row_groups) if row_groups is None else row_groups
-        _refuse_other_types(file, groups, _OPTIONAL, path)
+        _refuse_other_types(file, groups, _NUMBERS, path)
         nothing = columns_of_nulls(file.metadata, groups)
         columns = [name for name in SCHEMA.names if name in file.schema_arrow.names and name not in nothing]
         sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
@@ -81,19 +80,13 @@ def _load(path: str | Path, row_groups: Sequence[int] | None) -> tuple[pa.Table,
     return table, topics, ranges
 
 
-def _stored(name: str) -> str:
-    """The type in Parquet of an optional column: pyarrow ends the process that asks about one of another type."""
-    kind = SCHEMA.field(name).type
-    return "BYTE_ARRAY" if pa.types.is_string(kind) else f"INT{kind.bit_width}"
-
-
 def _refuse_other_types(
     file: pq.ParquetFile, row_groups: Iterable[int], names: Iterable[str], path: str | Path
 ) -> None:
     """Raise HistoryError where the footer gives one of these columns different types.
 
-    pyarrow refuses that when it reads, of which a row is enough, but for text of which a row group has none. When it is
-    asked what a row group has of such a column, it ends the process.
+    pyarrow refuses that when it reads, of which a row is enough. When it is asked what a row group has of such a
+    column, it ends the process.
     """
     there = [name for name in names if name in file.schema_arrow.names]
     try:
@@ -114,7 +107,8 @@ def columns_of_nulls(about: pq.FileMetaData, row_groups: Sequence[int]) -> set[s
     found = {
         name
         for name in _NUMBERS
-        if names.count(name) == 1 and about.schema.column(names.index(name)).physical_type == _stored(name)
+        if names.count(name) == 1
+        and about.schema.column(names.index(name)).physical_type == f"INT{SCHEMA.field(name).type.bit_width}"
     }
     for group in row_groups:
         for name in sorted(found):

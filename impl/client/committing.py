@@ -23,7 +23,7 @@ from kio.schema.types import GroupId
 
 from tidegauge.impl.client.coordinators import Coordinator
 from tidegauge.impl.client.errors import CommitFailedError, KafkaError
-from tidegauge.impl.client.membership import Identity
+from tidegauge.impl.client.membership import GroupMetadata, Identity
 from tidegauge.impl.client.positions import Partition, Position
 from tidegauge.impl.wire.primitives import TopicName, i32, i64
 
@@ -72,6 +72,11 @@ class Commits:
         self._last = trio.Event()
         """Set when the commit that was asked for last is done."""
         self._last.set()
+
+    def group_metadata(self) -> GroupMetadata:
+        """Whom a commit would be from now. Raises KafkaError where it would be refused."""
+        identity = self._identity()
+        return GroupMetadata(self._group, identity, self._config.group_instance_id if identity.member_id else None)
 
     def place(self) -> Place:
         """The next place in the line, for a commit that begins later."""

@@ -311,7 +311,6 @@ class Consumer:
     def commit_async(self, offsets: Offsets | None = None, callback: Callback | None = None) -> None:
         """Commit what was polled, or these offsets; `callback` is called within a later `poll` or `commit`."""
         with self._used():
-            assert self._group_commits
             self._begin_commit(self._to_commit(offsets), callback)
 
     async def committed(self, *partitions: Partition, timeout_ms: float | None = None) -> dict[Partition, int | None]:
@@ -326,11 +325,7 @@ class Consumer:
         Without a subscription it says the group alone. Raises RuntimeError without a group; KafkaError, and
         CommitFailedError where the partitions are somebody else's by now: then nothing is to be committed.
         """
-        assert self._group_commits
-        identity = self._identity()
-        return GroupMetadata(
-            self.config.group_id or "", identity, self.config.group_instance_id if identity.member_id else None
-        )
+        return self._group_commits.group_metadata()
 
     @property
     def _group_commits(self) -> Commits:

@@ -7,7 +7,6 @@ from collections import Counter
 import pytest
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.client.consumer_membership import ConsumerMembership, Heartbeat
 from tidegauge.impl.coordinators.groups.classic.members import ClassicRules
 from tidegauge.impl.coordinators.groups.classic.state import ClassicGroup
 from tidegauge.impl.coordinators.groups.requests import Commit
@@ -19,6 +18,7 @@ from tidegauge.model_tests.harness.cores.classic_groups import GroupRoles
 from tidegauge.model_tests.harness.simulation import consumer_group_members
 from tidegauge.model_tests.harness.simulation.group_campaign import SimulatedGroup, draw_group, simulate_group
 from tidegauge.model_tests.harness.simulation.group_goals import GOALS
+from tidegauge.model_tests.lockstep.test_consumer_group_members import WaitsForAGroupThatIsGone
 from tidegauge.model_tests.simulation.group_runs import run_of
 
 COOPERATIVE, STATIC, CONSUMERS = 8, 10, 7
@@ -71,16 +71,6 @@ def test_a_coordinator_that_fences_no_commit_is_found_by_what_members_saw() -> N
     runs = (simulate_group(draw_group(seed, is_consumer=False), roles) for seed in range(1, 1 + WITHIN))
     found = next(run for run in runs if run.failures)
     assert {one.name for one in found.anomalies} & {Name.COMMIT_OF_FORMER_GENERATION, Name.TWO_COMMITTERS}
-
-
-class WaitsForAGroupThatIsGone(ConsumerMembership):
-    """Goes on sending heartbeats of its epoch (librdkafka 5485)."""
-
-    def after_error(self, asked: Heartbeat, error: ErrorCode) -> None:
-        if error is ErrorCode.group_id_not_found:
-            self.after_loss(asked)
-        else:
-            super().after_error(asked, error)
 
 
 def test_members_whose_group_went_while_they_were_away_come_together_again(monkeypatch: pytest.MonkeyPatch) -> None:
