@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from tidegauge.impl.records.batches import BatchHeader, RecordError
+from tidegauge.impl.storage.damage import Gap
 from tidegauge.impl.storage.noted_epochs import Beside
 from tidegauge.impl.storage.segment import Segment
 
@@ -20,13 +21,11 @@ def last_batch(segments: Sequence[Segment]) -> BatchHeader | None:
     return None
 
 
-def hold_nothing(segments: Iterable[Segment]) -> bool:
-    """Whether no offset of these segments is known to be intact: what was read of their files is damaged."""
-    return all(
-        sum([extent.end - extent.start for extent in segment.damaged.values()])
-        == segment.next_offset - segment.base_offset
-        for segment in segments
-    )
+def hold_nothing(segments: Iterable[Segment], gaps: Sequence[Gap]) -> bool:
+    """Whether no offset of these segments is known to be intact: each lies in a gap of their log."""
+    ranges = [(segment.base_offset, segment.next_offset) for segment in segments]
+    lost = [min(gap.end, end) - max(gap.start, base) for base, end in ranges for gap in gaps]
+    return sum(end - base for base, end in ranges) == sum(one for one in lost if one > 0)
 
 
 def first_batch(segments: Iterable[Segment]) -> Beside:

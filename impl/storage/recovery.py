@@ -438,15 +438,15 @@ class _Recovering:
     def _is_made_up(self, segment: Segment, waiting: Sequence[int]) -> bool:
         """Whether the next file is none of the log's: two batches of the segment before it lie behind where it begins.
 
-        One alone may say so because its base offset has changed, unless it ends where the file after that begins. If
-        the file has batches of its own, one lies before.
+        One alone may say so because its base offset has changed, unless it begins where another one ends, or ends where
+        the file after that begins. If the file has batches of its own, one lies before.
         """
         base, following = waiting[0], next(iter(waiting[1:]), None)
         with suppress(RecordError):
+            ends = [header.next_offset for header in segment.headers()]
             beyond = list(islice(segment.headers_from(base), 2))
-            if len(beyond) < 2 and (not beyond or beyond[0].next_offset != following):
-                return False
-            return not self._holds_batches(base, following) or next(segment.headers()).next_offset <= base
+            is_borne_out = any(one.base_offset in ends or one.next_offset == following for one in beyond)
+            return (len(beyond) > 1 or is_borne_out) and (not self._holds_batches(base, following) or ends[0] <= base)
         return False
 
     def _ended(self, base: int) -> int:
@@ -569,7 +569,7 @@ class _Recovering:
 
     def _later_files(self) -> Iterator[int]:
         """After what files are named that may have been the end; one that holds nothing intact only if no file does."""
-        return (base for base, has_batches in self._later if has_batches or hold_nothing(self.segments))
+        return (base for base, has_batches in self._later if has_batches or hold_nothing(self.segments, self.gaps))
 
     def _restore_epochs(self, before: Sequence[tuple[int, int]], segment: Segment) -> None:
         """Epochs that began in what is damaged are known from the checkpoint only; later segments may not be read."""

@@ -26,6 +26,7 @@ from tidegauge.spec.recovery.actions import (
     LoseStart,
     LowerPoint,
     MakeUp,
+    MakeUpSnapshot,
     NoteHighWatermark,
     Open,
     Roll,
@@ -38,7 +39,7 @@ from tidegauge.spec.recovery.actions import (
 )
 from tidegauge.spec.recovery.elsewhere import LeaveOut
 from tidegauge.spec.recovery.epoch_lies import Lie, SpoilEpochs
-from tidegauge.spec.recovery.machine import Recovery
+from tidegauge.spec.recovery.machine import Recovery, of_all_kinds
 from tidegauge.spec.recovery.state import Rot
 
 HARNESSED = HARNESS["recovery"]
@@ -274,6 +275,44 @@ def test_an_empty_file_that_was_taken_for_the_first_one_goes_without_doubt(is_cl
     failure = failure_of(pair, actions)
     assert failure is None, failure.words
     assert (tuple(pair.actions), pair.state.start, pair.state.start_in_doubt) == (actions, 2, False)
+
+
+CLEANED_AT_ITS_FRONT = (Open(False), Append(1), Append(1), Append(2), Roll(), Append(1), Close(), LeaveOut(0, 0))
+OVER_ITS_POINT = (
+    Open(False),
+    Append(1),
+    Flush(True),
+    *[Append(1)] * 2,
+    Roll(),
+    Flush(False),
+    Crash(1, 0, False, False),
+)
+ODD_EPOCH = (Open(False), Append(1), Append(1), Roll(), Close(), MakeUpSnapshot(), Spoil(0, 1, Rot.EPOCH))
+
+
+@pytest.mark.parametrize(
+    ("log", "gaps", "starts", "is_rejected"),
+    [
+        ((*OVER_ITS_POINT, LeaveOut(0, 0), LeaveOut(0, 0), LoseSegment(3)), (), [], True),
+        ((*CLEANED_AT_ITS_FRONT, LoseSegment(4), MakeUp(3, True)), ((4, 5),), [1, 2], False),
+        (ODD_EPOCH, ((1, 2),), [0], False),
+    ],
+    ids=["a leap over the recovery point", "a file within a batch that follows another one", "an odd last epoch"],
+)
+def test_what_walks_of_other_seeds_have_found(
+    log: Sequence[Action], gaps: Sequence[tuple[int, int]], starts: Sequence[int], is_rejected: bool
+) -> None:
+    """A leap over the recovery point of a cleaned log is borne out or refused; a batch that follows another is served.
+
+    And an epoch that only the noted ones tell denies no recovery point beside a snapshot that is made up.
+    """
+    machine = of_all_kinds(max_appends=5, max_crashes=1, max_damages=4)
+    pair = CheckedLockstep(machine, RecoveryCores(machine))
+    failure = failure_of(pair, (*log, Open(True)))
+    assert failure is None, failure.words
+    assert tuple(pair.actions) == (*log, Open(True))
+    assert (pair.state.gaps, pair.state.was_rejected) == (gaps, is_rejected)
+    assert [batch.start for batch in pair.state.served] == starts
 
 
 @pytest.mark.deep

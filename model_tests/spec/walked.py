@@ -18,7 +18,7 @@ from tidegauge.spec.kernel.bounds import Bounds
 from tidegauge.spec.kernel.machine import Action, Machine
 from tidegauge.spec.lag.machine import Lag
 from tidegauge.spec.offsets.machine import Offsets
-from tidegauge.spec.recovery.machine import Recovery
+from tidegauge.spec.recovery.machine import of_all_kinds
 from tidegauge.spec.registry import REGISTRY
 from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.state import Acks
@@ -80,18 +80,7 @@ LARGE: Final[Mapping[str, Machine[Any]]] = {
         max_records=6, segments=True, batch_sizes=(2, 1), bounds=Bounds(Elect=OFTEN, DuplicateProduce=OFTEN)
     ),
     "transactions of version 1": Transactions(version=1, max_epoch=3, bounds=Bounds(GiveUp=OFTEN, DelayEnd=OFTEN)),
-    "recovery of logs of all kinds": Recovery(
-        max_appends=12,
-        max_crashes=6,
-        max_damages=12,
-        replaces=True,
-        lies=True,
-        starts_anew=True,
-        was_elsewhere=True,
-        goes_far=True,
-        odd_epochs=True,
-        reads_on=True,
-    ),
+    "recovery of logs of all kinds": of_all_kinds(max_appends=12, max_crashes=6, max_damages=12),
     "transactions that a database decides": Transactions(
         incarnations=3, partitions=1, two_phase=True, bounds=Bounds(CrashProducer=OFTEN, FailOver=1)
     ),

@@ -107,6 +107,13 @@ def cleaned(*numbers: int, made_up: Mapping[int, bytes] | None = None) -> Callab
     return disk
 
 
+def cleaned_at_its_front_without_what_follows() -> SimulatedDisk:
+    """The last file is lost, and there is an empty one where the last batch begins."""
+    disk = cleaned(2, 3, made_up={7: b""})()
+    disk.remove(ACTIVE)
+    return disk
+
+
 def with_foreign_epochs() -> SimulatedDisk:
     """The last file is empty, the cleaner has taken the last batches, and an epoch is to begin with the last one."""
     disk = cleaned(0, 1)()
@@ -142,7 +149,8 @@ AMONG: Final = (
 )
 OLD: Final = "cleaned: a recovery point that is lost, rejected or older than what the cleaner was at"
 MADE_UP: Final = (
-    "cleaned: a file that begins where the one before it has left something out, and has two batches behind that"
+    "cleaned: a file that begins where the one before it has left something out, and has two batches behind that, or "
+    "one that begins where another one ends"
 )
 EPOCHS: Final = "cleaned: another log's leader epochs, and the log's last batches are left out"
 BEHIND: Final = "cleaned: a file behind the log's end, after a clean stop whose recovery point is lost"
@@ -208,7 +216,18 @@ SHAPES: Final = (
         kept={f"{file_name(7, LOG_SUFFIX)}.stray": []},
     ),
     Shape(
-        "the same, and one batch is behind that, which does not end where the next file begins",
+        MADE_UP,
+        "the file is kept, its name ends in `.stray`, and all others are served",
+        "stray segment set aside",
+        cleaned_at_its_front_without_what_follows,
+        [*range(4), 6, 7],
+        gaps=[(8, END)],
+        kept={f"{file_name(7, LOG_SUFFIX)}.stray": []},
+        mark=6,
+    ),
+    Shape(
+        "the same, and one batch is behind that, which neither begins where another one ends nor ends where the next "
+        "file begins",
         "the batch is refused and stays in its file: its base offset may have changed, and nothing tells",
         "damage found",
         cleaned(0, 2, made_up={5: GARBAGE}),

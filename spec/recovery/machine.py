@@ -16,6 +16,7 @@ what has to hold in `properties`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import ClassVar
 
 import attrs
@@ -266,7 +267,7 @@ class Recovery(Properties, Machine[State]):
             return "what contradicts the file of leader epochs would be damaged as well"
         if not self.goes_far and _goes_far(action):
             return "nothing goes so far"
-        if self.odd_epochs and (why := epochs_guard(state, action)):
+        if self.odd_epochs and (why := epochs_guard(state, action, partial(self._rejects_point, state, action))):
             return why
         match action:
             case LoseSegment() if FAR in state.snapshots and len(state.segments) == 1:
@@ -319,6 +320,10 @@ class Recovery(Properties, Machine[State]):
             case SpoilEpochs(lie):
                 return lie_guard(state, lie) if self.lies else "the file is never another log's"
         return ""
+
+    def _rejects_point(self, state: State, damage: Action) -> bool:
+        """Whether an opening after the damage does not believe the recovery point."""
+        return self.opened(self._damaged(state, damage), reads_all=True).was_rejected
 
     def _open_guard(self, state: State, action: Open) -> str:
         """What only reading tells is read."""
@@ -491,6 +496,12 @@ class Recovery(Properties, Machine[State]):
             case SpoilEpochs():
                 return evolve(state, is_contradicted=True)
         return evolve(state, start=FAR)
+
+
+def of_all_kinds(*, max_appends: int, max_crashes: int, max_damages: int) -> Recovery:
+    """The machine of logs of all kinds: every switch is on."""
+    switches = {field.name: True for field in attrs.fields(Recovery) if field.default is False}
+    return Recovery(max_appends, max_crashes, max_damages, **switches)
 
 
 def enabled_of_class(machine: Recovery, state: State, kind: type[Action]) -> Iterator[Action]:

@@ -1,10 +1,14 @@
 """A batch whose leader epoch has changed on the disk, where only the file of leader epochs tells it.
 
 The batch behind it in its file would, if that is of an earlier epoch. The last one of a file has none: what is noted of
-it says so, if the batch before it bears the noted epochs out, and what is behind it does not deny them.
+it says so, if the batch before it bears the noted epochs out, and what is behind it does not deny them. Without a
+recovery point it tells nothing, since nobody knows up to where epochs are noted: so nothing is lost or damaged that has
+the point rejected.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.recovery.actions import LoseSegment, MakeUp, Spoil
@@ -34,17 +38,20 @@ def is_told_by_epochs(state: State, segment: Segment, number: int) -> bool:
     return bool(is_borne_out) and before.end == batch.start and all(one.rot is not Rot.OFFSET for one in behind)
 
 
-def epochs_guard(state: State, action: Action) -> str:
-    """Why nothing else is damaged where only the noted epochs tell a damage; "" where it may be, or none is such."""
+def epochs_guard(state: State, action: Action, rejects_point: Callable[[], bool]) -> str:
+    """Why nothing else is damaged where only the noted epochs tell a damage; "" where it may be, or none is such.
+
+    `rejects_point`: whether an opening after the action does not believe the recovery point.
+    """
     told = told_by_epochs(state)
     if not told:
         return ""
+    is_harmless = isinstance(action, MakeUp) and action.base >= state.end
     if isinstance(action, Spoil) and action.rot in (Rot.CONTENT, Rot.LENGTH):
         batches = [batch for one in state.segments if one.base == action.base for batch in one.batches]
-        if batches[action.number].start >= told[0].end:
-            return ""
-    if isinstance(action, LoseSegment) and action.base >= told[0].end and not state.left_out:
-        return ""
-    if isinstance(action, MakeUp) and action.base >= state.end:
+        is_harmless = batches[action.number].start >= told[0].end
+    if isinstance(action, LoseSegment):
+        is_harmless = action.base >= told[0].end and not state.left_out
+    if is_harmless and not rejects_point():
         return ""
     return "what tells that a leader epoch is damaged would be damaged as well"

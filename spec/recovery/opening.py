@@ -14,7 +14,18 @@ import attrs
 from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.recovery.reading import Damaged, Rules
 from tidegauge.spec.recovery.replacing import Replacements
-from tidegauge.spec.recovery.state import ENDLESS, NO_EPOCHS, NO_FILE, REACH, UNREADABLE, Batch, Gap, Segment, State
+from tidegauge.spec.recovery.state import (
+    ENDLESS,
+    NO_EPOCHS,
+    NO_FILE,
+    REACH,
+    UNREADABLE,
+    Batch,
+    Gap,
+    Rot,
+    Segment,
+    State,
+)
 
 
 @attrs.define
@@ -171,8 +182,9 @@ class Opening(Rules, Replacements):
     def is_made_up(self, segment: Segment, behind: Segment, following: int | None) -> bool:
         """Whether the file behind one is none of the log's: two batches of that one lie behind where it begins.
 
-        One alone may say so since its base offset has changed, unless nothing is missing before it, or it ends where
-        the file after that begins, which is `following`. If the file behind has batches of its own, one lies before.
+        One alone may say so since its base offset has changed, unless nothing is missing before it, it begins where
+        another one ends, or it ends where the file after that begins, which is `following`. If the file behind has
+        batches of its own, one lies before.
         """
         believed, end = self.read(segment).believed, segment.base
         for batch in believed:
@@ -182,8 +194,15 @@ class Opening(Rules, Replacements):
         if behind.base < end:
             return True
         beyond = [one for one in believed if one.end > behind.base]
-        is_borne_out = [one.end for one in beyond] == [following]
+        is_borne_out = [one.end for one in beyond] == [following] or self.follows_another(believed, beyond)
         return (len(beyond) > 1 or is_borne_out) and (not self.read(behind).believed or believed[0].end <= behind.base)
+
+    def follows_another(self, batches: tuple[Batch, ...], beyond: list[Batch]) -> bool:
+        """Whether the first of these batches, which are the last ones of a file, begins where the one before it ends.
+
+        If its base offset had grown, that one's would have grown as well.
+        """
+        return bool(beyond) and any(one.end == beyond[0].start for one in batches)
 
     def is_early_stray(self, state: State, segment: Segment, limit: int) -> bool:
         """Whether a first segment was never one of the log: all of it lies below the start, and holds nothing.
@@ -223,9 +242,13 @@ class Opening(Rules, Replacements):
         return 0 if state.is_clean and is_too_low else state.point
 
     def ends_at(self, state: State, offset: int) -> bool:
-        """Whether the last file is whole, and ends there; if it is empty, the last one does too that is not."""
+        """Whether the last file is whole, and ends there; if it is empty, the last one does too that is not.
+
+        It is whole as far as its own batches tell: of the last one's leader epoch they do not.
+        """
         last = [*state.segments[-1:], *[one for one in state.segments if one.batches or one.torn][-1:]]
-        is_whole = all(not one.torn and all(b.rot is None for b in one.batches) for one in last)
+        is_whole = not any(one.torn or any(b.rot is not None for b in one.batches[:-1]) for one in last)
+        is_whole &= all(one.batches[-1].rot in (None, Rot.EPOCH) for one in last if one.batches)
         return is_whole and {one.end for one in last} == {offset}
 
     def rejected_end(self, state: State, point: int) -> int:

@@ -103,13 +103,14 @@ class Properties(Opening):
 
         A start counts where the leader epochs, which are written down before it, say that the log starts there.
 
-        One that was closed in order ends where its snapshots do, though the recovery point is lost.
+        One that was closed in order ends where its snapshots do, though the recovery point is lost. One that is made up
+        says nothing.
         """
         if not isinstance(action, Open) or after.was_rejected or before.start == FAR:
             return True
         known = max(before.point, before.start if before.start <= before.noted + 1 else 0)
         if before.is_clean:
-            known = max([known, *before.snapshots])
+            known = max([known, *(one for one in before.snapshots if one != FAR)])
         return after.end >= min(known, before.flushed)
 
     def end_is_within_reach(self, before: State, action: Action, after: State) -> bool:

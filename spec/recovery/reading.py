@@ -11,7 +11,8 @@ it reaches into its base offset. Then the name of the next file tells, or nothin
 Where the recovery point of a clean stop is lost, the newest snapshot stands for it: with less known no more is served.
 
 Where a cleaner has left batches out, the next one begins later. Behind damage that is no witness: its base offset may
-be damaged as well.
+be damaged as well. Nor is it one in the last file if the log ended in between once: no cleaner leaves out anything of
+the file that is appended to, so that the files behind are lost, or the base offset has grown.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class Rules:
         return not is_behind_damage or self.is_followed(segment, number, known_end)
 
     def is_borne_out(self, segment: Segment, number: int, following: int | None) -> bool:
-        """Whether something knows of the offset at which a batch ends that is believed behind damage."""
+        """Whether something knows of the offset at which a batch ends that leaves offsets out, or is behind damage."""
         return number + 1 < len(segment.batches) or segment.batches[number].end == following
 
     def read(
@@ -78,8 +79,8 @@ class Rules:
         end, believed, damaged = segment.base, [], []
         begun = False
         for number, batch in enumerate(segment.batches):
-            is_over = any(end < ended < batch.start for ended in (point, rejected))
-            is_unsure = begun and (is_over or batch.end < max(point, mark))
+            is_over = (begun or following is None) and any(end < ended < batch.start for ended in (point, rejected))
+            is_unsure = is_over or (begun and batch.end < max(point, mark))
             is_believed = self.is_believed(segment, number, known_end, is_behind_damage=begun)
             is_believed &= following is None or batch.end <= following
             if not is_believed or (is_unsure and not self.is_borne_out(segment, number, following)):

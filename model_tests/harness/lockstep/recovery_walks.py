@@ -13,7 +13,7 @@ from tidegauge.spec.recovery import actions as spec
 from tidegauge.spec.recovery.actions import DAMAGE
 from tidegauge.spec.recovery.elsewhere import BeginEpoch, LeaveOut
 from tidegauge.spec.recovery.epoch_lies import SpoilEpochs
-from tidegauge.spec.recovery.machine import Recovery, enabled_of_class
+from tidegauge.spec.recovery.machine import Recovery, enabled_of_class, of_all_kinds
 from tidegauge.spec.recovery.replacing import Interrupt
 from tidegauge.spec.recovery.state import Rot
 
@@ -29,18 +29,7 @@ CHECKPOINTS: Final = (
 
 
 def drawn(rng: Random) -> Recovery:
-    return Recovery(
-        max_appends=rng.choice((6, 24, 48)),
-        max_crashes=24,
-        max_damages=rng.choice((0, 20, 60)),
-        replaces=True,
-        lies=True,
-        starts_anew=True,
-        was_elsewhere=True,
-        goes_far=True,
-        odd_epochs=True,
-        reads_on=True,
-    )
+    return of_all_kinds(max_appends=rng.choice((6, 24, 48)), max_crashes=24, max_damages=rng.choice((0, 20, 60)))
 
 
 def _lives(lockstep: Lockstep[Recovery], rng: Random) -> Iterator[Action]:

@@ -115,6 +115,16 @@ MADE_UP: Final = _stored(
     mark=5,
 )
 """The file that begins at 2 is none of the log's."""
+MADE_UP_INSIDE: Final = _stored(
+    segments=(Segment(0, (Batch(1, 2, 0), Batch(2, 4, 0)), 2), Segment(3)),
+    end=4,
+    flushed=4,
+    point=4,
+    snapshots=frozenset({4}),
+    left_out=((0, 1),),
+    mark=4,
+)
+"""The same of the one that begins at 3, within a batch that begins where another one ends."""
 MADE_UP_BEHIND: Final = _stored(
     segments=(Segment(0, (Batch(1, 2, 0),), 1), Segment(2, (Batch(2, 3, 0),), 1), Segment(4, torn=True)),
     end=3,
@@ -182,6 +192,7 @@ MUTANTS: Final[tuple[RuleMutant, ...]] = (
     RuleMutant("passes_over_in_silence", "pass_over",
                lambda m, r, state, taken, start: None, WITHOUT_A_FILE, "MissingIsTold"),
     RuleMutant("believes_every_file", "is_made_up", always(False), MADE_UP, "FollowedIsServed"),
+    RuleMutant("knows_nothing_that_follows", "follows_another", always(False), MADE_UP_INSIDE, "FollowedIsServed"),
     RuleMutant("goes_on_at_every_file", "is_end_told", always(True), MADE_UP_BEHIND, "NoFileMovesTheEnd"),
     RuleMutant("believes_every_end", "reach", always(ENDLESS), FAR_SNAPSHOT, "EndIsWithinReach"),
     RuleMutant("believes_every_start", "start_from",

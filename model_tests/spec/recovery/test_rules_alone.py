@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidegauge.spec.recovery.actions import Append, Close, Open
+from tidegauge.spec.recovery.actions import Append, Close, Crash, Flush, LoseSegment, Open, Roll, Spoil
 from tidegauge.spec.recovery.epoch_lies import Lie, lie_guard
 from tidegauge.spec.recovery.machine import Recovery
 from tidegauge.spec.recovery.opening import Taken
@@ -29,12 +29,14 @@ def test_the_first_epoch_is_not_noted_as_the_one_before_if_there_is_none(is_late
         ((Batch(0, 1, 0), Batch(3, 5, 0)), 6, False),
         ((Batch(0, 1, 0), Batch(3, 5, 0)), None, False),
         ((Batch(0, 1, 0), Batch(3, 5, 0), Batch(5, 6, 0)), 8, True),
+        ((Batch(2, 3, 0), Batch(3, 5, 0)), None, True),
+        ((Batch(4, 6, 0), Batch(6, 7, 0)), None, False),
     ],
 )
 def test_a_file_with_batches_is_made_up_where_the_one_before_it_reaches_over_it(
     batches: tuple[Batch, ...], following: int | None, is_made_up: bool
 ) -> None:
-    """Its own first batch lies before; and it goes on behind, or ends where the file after that begins."""
+    """Its own first batch lies before; and it goes on behind, the batch over it follows another one, or ends well."""
     behind = Segment(4, (Batch(4, 5, 0),))
     assert MACHINE.is_made_up(Segment(0, batches), behind, following) is is_made_up
 
@@ -82,3 +84,18 @@ def test_a_damaged_batch_contradicts_no_leader_epoch_that_begins_behind_the_end(
     segment = Segment(0, (Batch(0, 1, 0), Batch(1, 2, 1, Rot.CONTENT), Batch(2, 3, 1), Batch(3, 4, 1)))
     taken = Taken([Segment(0, segment.batches[:3])], [(1, 3)], set(), 3, end=2)
     assert not MACHINE.begin_behind(State((segment,), noted=3), taken)
+
+
+def test_nothing_is_damaged_after_which_no_recovery_point_tells_up_to_where_epochs_are_noted() -> None:
+    """After a crash the point has to be borne out: else the epoch of a batch that it had refused is believed."""
+    machine = Recovery(max_appends=4, max_damages=3, odd_epochs=True)
+    (state,) = machine.initial()
+    log = (Open(False), Append(1), Append(1), Roll(), Append(1), Close(), Spoil(0, 1, Rot.EPOCH), Open(True))
+    for action in (*log, Append(1), Flush(True)):
+        state = machine.step(state, action)
+    crashed = machine.step(state, Crash(1, 0, False, False))
+    lost = LoseSegment(2)
+    assert machine.guard(crashed, lost) == "what tells that a leader epoch is damaged would be damaged as well"
+    closed = machine.step(state, Close())
+    after = machine.step(machine.step(closed, lost), Open(True))
+    assert (after.was_rejected, after.gaps) == (False, ((1, 4),))
