@@ -24,14 +24,14 @@ import attrs
 
 from tidegauge.impl.ports.log_lines import log_event
 from tidegauge.impl.ports.network import Address
-from tidegauge.impl.tap.acks import asks_for_none
-from tidegauge.impl.tap.copies import NOT_RECORDED, READS, Copies, Passing
+from tidegauge.impl.tap.acks import Acks, asks_for_none
+from tidegauge.impl.tap.copies import READS, Copies, Passing
 from tidegauge.impl.tap.frame_stream import LARGEST_REQUEST, READ_SIZE, FrameStream
 from tidegauge.impl.tap.memory import SMALL, Memory
 from tidegauge.impl.tap.replacing import Replacing, UnknownAddressError
-from tidegauge.impl.tap.rewriting import may_have_addresses
 from tidegauge.impl.tap.sasl import tokens_after
-from tidegauge.impl.wire.apis import ApiKey, versions_of
+from tidegauge.impl.tap.ways import Way, way_of
+from tidegauge.impl.wire.apis import ApiKey
 from tidegauge.impl.wire.codecs import MalformedMessageError
 from tidegauge.impl.wire.frames import LENGTH, ConnectionLostError, FrameTooLargeError
 
@@ -43,7 +43,6 @@ TOKEN: Final = -1
 """In place of an API key: a frame of an authentication, which has no header (SaslHandshake 0)."""
 _REQUEST_HEAD = struct.Struct(">hhi")
 _CORRELATION_ID = struct.Struct(">i")
-_HANDSHAKE_WITHOUT_HEADERS: Final = 0
 
 
 def keep_alive(connection: socket.socket) -> None:
@@ -69,6 +68,11 @@ class Connection:
     _waiting: deque[Passing] = attrs.field(factory=deque)
     _room: threading.Condition = attrs.field(factory=threading.Condition)
     """For who waits until fewer requests are in flight."""
+    _held: tuple[Passing, bytes] | None = None
+    """A request that has been passed on and is copied with its response: only the thread of requests puts one here."""
+    _copying: threading.Lock = attrs.field(factory=threading.Lock)
+    """Taken by who takes that away, until it is copied."""
+    _acks: Acks = attrs.field(factory=Acks)
     _tokens: float = 0
     """How many requests to come are tokens without a header."""
     _unread: set[tuple[int, int]] = attrs.field(factory=set)
@@ -123,35 +127,67 @@ class Connection:
 
     def _requests(self) -> None:
         stream = FrameStream(self.client, LARGEST_REQUEST)
-        while (size := stream.next_size()) is not None:
-            head = stream.peek(_REQUEST_HEAD.size)
-            if self._tokens > 0 or len(head) < _REQUEST_HEAD.size:
-                self._tokens -= 1
-                self._enqueue(Passing(0, self.number, TOKEN, 0, 0, 0))
-                self._pass(stream, self.broker)
-            else:
-                api_key, version, correlation_id = _REQUEST_HEAD.unpack(head)
-                one = Passing(self.next_number(), self.number, api_key, version, correlation_id, self.now())
-                self._request(one, stream, size)
-            if self._closed:
+        while not self._closed:
+            frame = None if self._tokens > 0 else stream.whole_at_once(_REQUEST_HEAD.size)
+            if frame is not None:
+                self._whole_request(frame)
+            elif (size := stream.next_size()) is None:
                 return
+            else:
+                self._piecewise_request(stream, size)
 
-    def _request(self, one: Passing, stream: FrameStream, size: int) -> None:
-        if one.api_key in READS:
-            self._read_request(one, stream, size)
+    def _whole_request(self, frame: bytes) -> None:
+        one = self._begun(*_REQUEST_HEAD.unpack_from(frame, LENGTH.size))
+        way = way_of(one.api_key, one.version)
+        if way.is_read:
+            self._read_request(one, way, frame)
             return
         self._enqueue(one)
-        if one.api_key == ApiKey.SASL_HANDSHAKE and one.version == _HANDSHAKE_WITHOUT_HEADERS:
-            self._handshake(one, stream, size)
-            return
-        if one.api_key in NOT_RECORDED or versions_of(one.api_key) is None:
+        if way.begins_tokens:
+            self._note_tokens(one, tokens_after(memoryview(frame)[LENGTH.size :], one.api_key, one.version))
+        elif way.is_left_out:
             self._leave_out(one, "nothing of it is recorded")
-        self._pass(stream, self.broker)
+        self.broker.sendall(frame)
 
-    def _read_request(self, one: Passing, stream: FrameStream, size: int) -> None:
+    def _read_request(self, one: Passing, way: Way, frame: bytes) -> None:
+        responds = one.api_key != ApiKey.PRODUCE or not self._acks.are_none(frame, one.version)
+        if responds:
+            self._enqueue(one)
+        if way.is_copied_before or self._held is not None:
+            self._copy_held()
+            self.copies.begin_request(one, len(frame), frame)
+        else:
+            self._held = one, frame
+        self.broker.sendall(frame)
+        if not responds:
+            self.copies.sent(one, self.now())
+
+    def _piecewise_request(self, stream: FrameStream, size: int) -> None:
+        head = stream.peek(_REQUEST_HEAD.size)
+        if self._tokens > 0 or len(head) < _REQUEST_HEAD.size:
+            self._tokens -= 1
+            self._enqueue(Passing(0, self.number, TOKEN, 0, 0, 0))
+            self._pass(stream, self.broker)
+            return
+        one = self._begun(*_REQUEST_HEAD.unpack(head))
+        way = way_of(one.api_key, one.version)
+        if way.is_read:
+            self._read_piecewise(one, stream, size)
+        elif way.begins_tokens and size <= SMALL:
+            self._whole_request(stream.whole())
+        else:
+            self._enqueue(one)
+            if way.begins_tokens:
+                self._note_tokens(one, None)
+            elif way.is_left_out:
+                self._leave_out(one, "nothing of it is recorded")
+            self._pass(stream, self.broker)
+
+    def _read_piecewise(self, one: Passing, stream: FrameStream, size: int) -> None:
         responds = one.api_key != ApiKey.PRODUCE or not asks_for_none(stream.peek, one.version)
         if responds:
             self._enqueue(one)
+        self._copy_held()
         pieces = stream.pieces()
         first = next(pieces)
         self.copies.begin_request(one, LENGTH.size + size, first)
@@ -162,18 +198,23 @@ class Connection:
         if not responds:
             self.copies.sent(one, self.now())
 
-    def _handshake(self, one: Passing, stream: FrameStream, size: int) -> None:
-        """Pass a SaslHandshake 0 on, and find out how many frames without headers follow it."""
-        tokens = None
-        if size <= SMALL:
-            frame = stream.whole()
-            tokens = tokens_after(memoryview(frame)[LENGTH.size :], one.api_key, one.version)
-            self.broker.sendall(frame)
-        else:
-            self._pass(stream, self.broker)
+    def _begun(self, api_key: int, version: int, correlation_id: int) -> Passing:
+        return Passing(self.next_number(), self.number, api_key, version, correlation_id, self.now())
+
+    def _note_tokens(self, one: Passing, tokens: int | None) -> None:
+        """Note how many frames without headers follow a SaslHandshake 0; None: all that follow may be such."""
         if tokens is None:
             self._leave_out(one, "this mechanism has frames without headers: all that follows")
         self._tokens = float("inf") if tokens is None else tokens
+
+    def _copy_held(self) -> None:
+        """Copy the request that would be copied with its response, before another one is."""
+        if self._held is not None:
+            with self._copying:
+                if self._held is not None:
+                    one, frame = self._held
+                    self._held = None
+                    self.copies.begin_request(one, len(frame), frame)
 
     def _enqueue(self, one: Passing) -> None:
         waiting = self._waiting
@@ -191,18 +232,39 @@ class Connection:
 
     def _responses(self) -> None:
         stream = FrameStream(self.broker)
-        while (size := stream.next_size()) is not None:
-            head = stream.peek(_CORRELATION_ID.size)
-            at = self.now()
-            one = self._asked(head)
-            if one is None or one.api_key == TOKEN:
-                self._pass(stream, self.client)
-            elif may_have_addresses(one.api_key, one.version):
-                self._rewrite(one, stream, size, at)
-            elif one.api_key in READS:
-                self._read_response(one, stream, size, at)
+        while True:
+            frame = stream.whole_at_once(_CORRELATION_ID.size)
+            if frame is not None:
+                self._whole_response(frame)
+            elif (size := stream.next_size()) is None:
+                return
             else:
-                self._pass(stream, self.client)
+                self._piecewise_response(stream, size)
+
+    def _whole_response(self, frame: bytes) -> None:
+        at = self.now()
+        one = self._asked(frame[LENGTH.size : LENGTH.size + _CORRELATION_ID.size])
+        if one is None:
+            self.client.sendall(frame)
+            return
+        way = way_of(one.api_key, one.version)
+        if way.has_addresses and (changed := self._changed(one, frame)) is not None:
+            frame = changed
+        self.client.sendall(frame)
+        if way.is_read:
+            self._begin_response(one, at, len(frame), frame)
+
+    def _piecewise_response(self, stream: FrameStream, size: int) -> None:
+        head = stream.peek(_CORRELATION_ID.size)
+        at = self.now()
+        one = self._asked(head)
+        way = None if one is None else way_of(one.api_key, one.version)
+        if one is None or way is None or not (way.has_addresses or way.is_read):
+            self._pass(stream, self.client)
+        elif way.has_addresses:
+            self._rewrite(one, stream, size, at)
+        else:
+            self._read_response(one, stream, size, at)
 
     def _asked(self, head: bytes) -> Passing | None:
         """The request of a response: the first that waits with its correlation id. Those before it get none."""
@@ -212,9 +274,12 @@ class Connection:
         if len(head) < _CORRELATION_ID.size:
             return None
         (correlation_id,) = _CORRELATION_ID.unpack(head)
+        if waiting and waiting[0].correlation_id == correlation_id:
+            return self._taken()
         if not any(one.correlation_id == correlation_id for one in tuple(waiting)):
             return None
         while (one := self._taken()).correlation_id != correlation_id:
+            self._copy_held()
             self.copies.lost(one)
         return one
 
@@ -229,10 +294,19 @@ class Connection:
         pieces = stream.pieces()
         first = next(pieces)
         self.client.sendall(first)
-        self.copies.begin_response(one, at, LENGTH.size + size, first)
+        self._begin_response(one, at, LENGTH.size + size, first)
         for piece in pieces:
             self.client.sendall(piece)
             self.copies.continue_response(one, piece)
+
+    def _begin_response(self, one: Passing, at: int, size: int, piece: bytes) -> None:
+        with self._copying:
+            held = self._held
+            if held is None or held[0] is not one:
+                self.copies.begin_response(one, at, size, piece)
+            else:
+                self._held = None
+                self.copies.begin_response_with(held[1], one, at, size, piece)
 
     def _rewrite(self, one: Passing, stream: FrameStream, size: int, at: int) -> None:
         """Pass a response on whose addresses are replaced."""
@@ -245,7 +319,7 @@ class Connection:
         finally:
             self.memory.give_back(size)
         if one.api_key in READS:
-            self.copies.begin_response(one, at, len(frame), frame[:READ_SIZE])
+            self._begin_response(one, at, len(frame), frame[:READ_SIZE])
             for begin in range(READ_SIZE, len(frame), READ_SIZE):
                 self.copies.continue_response(one, frame[begin : begin + READ_SIZE])
 

@@ -1,8 +1,9 @@
 """Copies of what passes, for who reads it: messages on a stream socket.
 
-All of a request is copied before its last byte is passed on, and a response after it was passed on. So whatever a
-response in the copies shows was copied before it, and what has been read up to any point is a state that was: nobody
-has to wait for anybody to see one.
+All of a request that may change something is copied before its last byte is passed on, and a response after it was
+passed on. So whatever a response in the copies shows was copied before it, and what has been read up to any point is a
+state that was: nobody has to wait for anybody to see one. Any other request is only copied before its response, and
+may be copied with it: so the broker has it earlier.
 """
 
 from __future__ import annotations
@@ -50,6 +51,8 @@ READS: Final = frozenset(
     }
 )
 """APIs whose requests and responses are looked into."""
+COPIED_BEFORE: Final = CHANGES | {ApiKey.CREATE_TOPICS}
+"""What is copied before it is passed on: what it says matters though no response comes."""
 NOT_RECORDED: Final = frozenset(
     {ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE, ApiKey.STREAMS_GROUP_HEARTBEAT, ApiKey.SHARE_GROUP_HEARTBEAT}
 )
@@ -75,6 +78,12 @@ class Kind(enum.IntEnum):
     """Something of a request is not recorded: `UNREAD_HEAD`."""
     ENDED = 8
     """A connection is over."""
+
+
+_REQUEST: Final = int(Kind.REQUEST)
+_RESPONSE: Final = int(Kind.RESPONSE)
+_BEFORE_REQUEST: Final = struct.Struct(HEAD.format + REQUEST_HEAD.format.removeprefix("<"))
+_BEFORE_RESPONSE: Final = struct.Struct(HEAD.format + RESPONSE_HEAD.format.removeprefix("<"))
 
 
 @attrs.define(eq=False)
@@ -104,8 +113,7 @@ class Copies:
 
     def begin_request(self, one: Passing, size: int, piece: bytes) -> None:
         """The first bytes of a request, of `size` bytes with its length."""
-        head = REQUEST_HEAD.pack(one.api_key, one.version, one.call, size)
-        self._write(Kind.REQUEST, one, head, piece)
+        self._send([_request(one, size, piece), piece])
 
     def continue_request(self, one: Passing, piece: bytes) -> None:
         """More bytes of a request."""
@@ -113,7 +121,11 @@ class Copies:
 
     def begin_response(self, one: Passing, at: int, size: int, piece: bytes) -> None:
         """The first bytes of a response, of `size` bytes with its length. `at` is before any was passed on."""
-        self._write(Kind.RESPONSE, one, RESPONSE_HEAD.pack(at, size), piece)
+        self._send([_response(one, at, size, piece), piece])
+
+    def begin_response_with(self, request: bytes, one: Passing, at: int, size: int, piece: bytes) -> None:
+        """The same, and before it the whole request with its length, of which nothing was copied yet."""
+        self._send([_request(one, len(request), request), request, _response(one, at, size, piece), piece])
 
     def continue_response(self, one: Passing, piece: bytes) -> None:
         """More bytes of a response."""
@@ -147,17 +159,29 @@ class Copies:
             self._socket.close()
 
     def _write(self, kind: Kind, one: Passing, *parts: bytes) -> None:
-        size = sum(map(len, parts))
-        message = [HEAD.pack(kind, one.connection, one.number, size), *parts]
+        self._send([HEAD.pack(kind, one.connection, one.number, sum(map(len, parts))), *parts])
+
+    def _send(self, message: list[bytes]) -> None:
         with self._lock:
             if self.failed:
                 return
             try:
                 count = self._socket.sendmsg(message)
-                if count < HEAD.size + size:
+                if count < sum(map(len, message)):
                     self._socket.sendall(memoryview(b"".join(message))[count:])
             except OSError as error:
                 self.failed = True
                 why = f"nobody reads what passes: {error.strerror or error}"
                 next_step = "clients are served, and what they do is not recorded"
                 log_event(LOGGER, logging.ERROR, "recording ended", why=why, next=next_step)
+
+
+def _request(one: Passing, size: int, piece: bytes) -> bytes:
+    """What stands before the first bytes of a request."""
+    follow = REQUEST_HEAD.size + len(piece)
+    return _BEFORE_REQUEST.pack(_REQUEST, one.connection, one.number, follow, one.api_key, one.version, one.call, size)
+
+
+def _response(one: Passing, at: int, size: int, piece: bytes) -> bytes:
+    """What stands before the first bytes of a response."""
+    return _BEFORE_RESPONSE.pack(_RESPONSE, one.connection, one.number, RESPONSE_HEAD.size + len(piece), at, size)

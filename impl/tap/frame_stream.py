@@ -27,6 +27,24 @@ class FrameStream:
         self._left = 0
         """Bytes of the frame in hand that are not taken yet."""
 
+    def whole_at_once(self, least: int) -> bytes | None:
+        """The next frame with its length, where it comes whole in one receive and has `least` bytes besides.
+
+        None where it does not, and at the end: `next_size` goes on from here. Most frames come so, in a third of the
+        time. Raises OSError.
+        """
+        held = self._held or self._source.recv(READ_SIZE)
+        if len(held) >= LENGTH.size + least:
+            end = LENGTH.unpack_from(held)[0] + LENGTH.size
+            if end == len(held):
+                self._held = b""
+                return held
+            if LENGTH.size + least <= end < len(held):
+                self._held = held[end:]
+                return held[:end]
+        self._held = held
+        return None
+
     def next_size(self) -> int | None:
         """The size of the next frame without its length; None at the end. What is left of the last one is taken first.
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegauge.impl.records.payload import Record, build_batch
-from tidegauge.impl.tap.acks import asks_for_none
+from tidegauge.impl.tap.acks import Acks, asks_for_none
 from tidegauge.impl.wire.apis import BROKER_APIS, ApiKey
 from tidegauge.impl.wire.codecs import encode_request
 from tidegauge.impl.wire.produce_messages import ProducePartition, ProduceRequest, ProduceTopic
@@ -57,3 +57,25 @@ def test_whatever_bytes_come_there_is_a_verdict(frame: bytes, version: int) -> N
 )
 def test_what_cannot_be_read_asks_for_a_response(frame: bytes) -> None:
     assert not asks_for_none(peeking(frame), 9)
+
+
+TEXTS = st.sampled_from(["", "me", "you", "m" * 300])
+
+
+@given(st.lists(st.tuples(st.integers(3, HIGHEST), st.sampled_from((0, 1, -1)), TEXTS, TEXTS | st.none()), max_size=12))
+def test_requests_of_a_connection_are_read_as_each_alone(requests: list[tuple[int, int, str, str | None]]) -> None:
+    acks = Acks()
+    for number, (version, wanted, client, transaction) in enumerate(requests):
+        request = ProduceRequest(wanted, 1000, [ProduceTopic("orders", "", [])], transactional_id=transaction)
+        frame = encode_request(request, number, client, version=version)
+        assert acks.are_none(frame, version) == (wanted == 0)
+
+
+@given(st.lists(st.tuples(st.binary(max_size=30), st.integers(0, 20)), max_size=8))
+def test_whatever_bytes_come_one_after_the_other_each_has_the_verdict_of_its_own(
+    frames: list[tuple[bytes, int]],
+) -> None:
+    acks = Acks()
+    for body, version in frames:
+        frame = bytes(12) + body
+        assert acks.are_none(frame, version) == asks_for_none(peeking(frame[4:]), version)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import logging
 import socket
+import struct
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +24,7 @@ from tidegauge.impl.tap.observer import Observer
 from tidegauge.impl.tap.reader import Reader
 from tidegauge.impl.tap.recording import Rotation
 from tidegauge.impl.tap.tap import Tap
+from tidegauge.impl.wire.apis import ApiKey
 from tidegauge.impl.wire.codecs import encode_request, encode_response
 from tidegauge.impl.wire.fetch_messages import (
     FetchPartition,
@@ -31,7 +35,17 @@ from tidegauge.impl.wire.fetch_messages import (
     TopicFetched,
 )
 from tidegauge.linearizability.tapped.reading import Reader as RecordingReader
-from tidegauge.model_tests.tap.test_connection import Lines, in_turn, playing, produce, produced, received
+from tidegauge.model_tests.tap.test_connection import (
+    Lines,
+    Play,
+    frame,
+    in_turn,
+    playing,
+    produce,
+    produced,
+    received,
+    request,
+)
 
 LARGE = bytes(range(256)) * 1500
 
@@ -156,6 +170,105 @@ def test_a_broker_has_no_whole_request_that_is_not_copied() -> None:
             assert received(client) == produced(1, 0)
         tap.stop()
     assert copied[0] > len(request)
+
+
+def numbered(data: bytes) -> list[tuple[int, int]]:
+    """(kind, exchange) of each whole message."""
+    found, position = [], 0
+    while position + HEAD.size <= len(data):
+        kind, _, number, size = HEAD.unpack_from(data, position)
+        found.append((kind, number))
+        position += HEAD.size + size
+    return found
+
+
+@contextmanager
+def copied(play: Play) -> Iterator[tuple[socket.socket, list[tuple[int, int]]]]:
+    """A client's connection, by way of a tap, to such a broker; and, in the end, what was copied."""
+    captured = Captured((pair := socket.socketpair())[1])
+    found: list[tuple[int, int]] = []
+    with playing(play) as upstream:
+        tap = Tap((upstream,), Copies(pair[0]), iter(range(1_000_000)).__next__)
+        draining = threading.Thread(target=captured.drain)
+        draining.start()
+        with socket.create_connection(tap.start(), 20) as client:
+            yield client, found
+        tap.stop()
+        tap.copies.finish()
+        draining.join()
+    found += numbered(captured.data)
+
+
+def test_requests_are_copied_in_their_order_and_each_before_its_response() -> None:
+    """Also where some are copied with their responses, and others before they are passed on."""
+    responses = [fetched(1, b"a"), fetched(2, b"b"), produced(3, 0), fetched(4, b"c"), fetched(5, LARGE)]
+
+    def play(connection: socket.socket) -> None:
+        for together in (responses[:1], responses[1:]):
+            for _ in together:
+                received(connection)
+            connection.sendall(b"".join(together))
+        connection.recv(1)
+
+    with copied(play) as (client, found):
+        client.sendall(fetch(1))
+        assert received(client) == responses[0]
+        client.sendall(fetch(2) + produce(3) + fetch(4) + fetch(5))
+        for response in responses[1:]:
+            assert received(client) == response
+    requests = [number for kind, number in found if kind == Kind.REQUEST]
+    assert requests == [number for kind, number in found if kind == Kind.RESPONSE] == list(range(5))
+    for number in range(5):
+        assert found.index((Kind.REQUEST, number)) < found.index((Kind.RESPONSE, number))
+    assert found.index((Kind.REQUEST, 2)) < found.index((Kind.RESPONSE, 1)), "a Produce waits for no response"
+
+
+def test_a_request_that_only_asks_is_copied_when_its_response_has_come() -> None:
+    captured = Captured((pair := socket.socketpair())[1])
+    before: list[bytes] = []
+
+    def play(connection: socket.socket) -> None:
+        received(connection)
+        before.append(captured.so_far())
+        connection.sendall(fetched(1, b"a"))
+        connection.recv(1)
+
+    with playing(play) as upstream:
+        tap = Tap((upstream,), Copies(pair[0]), iter(range(1_000_000)).__next__)
+        with socket.create_connection(tap.start(), 20) as client:
+            client.sendall(fetch(1))
+            assert received(client) == fetched(1, b"a")
+        tap.stop()
+        assert before == [b""]
+        assert numbered(captured.so_far()) == [(Kind.REQUEST, 0), (Kind.RESPONSE, 0), (Kind.ENDED, 0)]
+
+
+def test_a_request_that_gets_no_response_any_more_keeps_no_other_from_being_copied() -> None:
+    with copied(in_turn(None, fetched(2, b"b"), fetched(3, b"c"))) as (client, found):
+        client.sendall(fetch(1) + fetch(2))
+        assert received(client) == fetched(2, b"b")
+        client.sendall(fetch(3))
+        assert received(client) == fetched(3, b"c")
+    assert found == [
+        (Kind.REQUEST, 0),
+        (Kind.REQUEST, 1),
+        (Kind.LOST, 0),
+        (Kind.RESPONSE, 1),
+        (Kind.REQUEST, 2),
+        (Kind.RESPONSE, 2),
+        (Kind.ENDED, 0),
+    ]
+
+
+def test_a_request_that_was_not_copied_yet_may_get_no_response_any_more() -> None:
+    response = frame(struct.pack(">i", 2))
+    with copied(in_turn(None, response, fetched(3, b"c"))) as (client, found):
+        client.sendall(fetch(1) + request(ApiKey.API_VERSIONS, 0, 2))
+        assert received(client) == response
+        client.sendall(fetch(3))
+        assert received(client) == fetched(3, b"c")
+    assert [number for kind, number in found if kind == Kind.REQUEST] == [0, 2]
+    assert found.index((Kind.REQUEST, 0)) < found.index((Kind.LOST, 0)) < found.index((Kind.RESPONSE, 2))
 
 
 def test_no_message_is_larger_than_what_is_received_at_once() -> None:
