@@ -13,7 +13,8 @@ from tidegauge.impl.coordinators.groups.coordinator import GroupCoordinator
 from tidegauge.impl.coordinators.groups.offsets import CommittedOffset, GroupOffsets
 from tidegauge.impl.coordinators.groups.record_formats import NO_TIME, OffsetKey
 from tidegauge.impl.coordinators.groups.requests import Commit, Ruling
-from tidegauge.model_tests.harness.cores.offsets import CORRECT_OFFSETS, KEY, STEPS, OffsetRoles
+from tidegauge.model_tests.harness.cores.offset_abstraction import KEY
+from tidegauge.model_tests.harness.cores.offsets import CORRECT_OFFSETS, STEPS, OffsetRoles
 from tidegauge.model_tests.harness.counterexamples.files import Failure
 from tidegauge.model_tests.harness.lockstep.checked import failure_of
 from tidegauge.model_tests.harness.lockstep.on_cores import CoresLockstep

@@ -12,7 +12,7 @@ kept for whom.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Final
 
@@ -247,8 +247,7 @@ class GroupCoordinator:
         return units > self.limits.metadata_max_bytes or len(metadata.encode()) > LONGEST_STRING
 
     def _value(self, new: NewOffset, commit: Commit, now_ms: int) -> OffsetValue:
-        asks = commit.retention_ms != NO_RETENTION and not commit.is_transactional
-        expire_time = now_ms + commit.retention_ms if asks else NO_TIME
+        expire_time = NO_TIME if commit.retention_ms == NO_RETENTION else now_ms + commit.retention_ms
         return OffsetValue(new.offset, new.leader_epoch, new.metadata, now_ms, expire_time)
 
     # --- OffsetFetch -------------------------------------------------------------------------------------------------
@@ -352,21 +351,27 @@ class GroupCoordinator:
     # --- expiry ------------------------------------------------------------------------------------------------------
 
     def expire(self, now_ms: int, most: int) -> Ruling:
-        """The tombstones of offsets whose time is over, and of groups that have none left; of so many or a few more."""
-        expired: list[OffsetKey] = []
-        ended: list[str] = []
-        for group in sorted(self.groups):
-            keys = self.offsets.keys_of(group)
-            gone = [key for key in keys if self.is_expired(key, now_ms)]
-            expired += gone[: max(0, most - len(expired))]
-            known = self.classic.get(group)
-            if known is not None and known.state is ClassicState.EMPTY and not (keys or known.pending):
-                ended.append(group)
-            if len(expired) + len(ended) >= most:
-                break
-        ruling = attrs.evolve(self._tombstones(expired), ended=tuple(ended))
+        """The tombstones of offsets whose time is over, and of groups that have none left; at most so many."""
+        found = list(islice(self._expiring(now_ms), most))
+        ended = tuple(one for one in found if isinstance(one, str))
+        ruling = attrs.evolve(self._tombstones(one for one in found if isinstance(one, OffsetKey)), ended=ended)
         self._tell(Expiring(now_ms, ruling))
         return ruling
+
+    def _expiring(self, now_ms: int) -> Iterator[OffsetKey | str]:
+        """Offsets whose time is over, and classic groups that have none, and nobody in them.
+
+        Kafka writes a record of a group whose first member is about to join: it may be all that there ever was of it.
+        """
+        for group in sorted(self.groups):
+            keys = self.offsets.keys_of(group)
+            yield from (key for key in keys if self.is_expired(key, now_ms))
+            known = self.classic.get(group)
+            is_idle = group in self.offsets.metadata and self.consumers.get(group) is None
+            if known is not None:
+                is_idle = known.state is ClassicState.EMPTY and not known.pending
+            if is_idle and not keys:
+                yield group
 
     def idle_consumers(self) -> list[str]:
         """The consumer groups that have no members and no offsets."""
@@ -391,15 +396,16 @@ class GroupCoordinator:
     def empty_since(self, group_id: str) -> int:
         """When a classic group has lost its last member, in ms since 1970; -1 if it has some, or never had any."""
         group = self.classic.get(group_id)
-        is_empty = group is not None and group.protocol_type is not None and group.state is ClassicState.EMPTY
-        return group.state_time if group is not None and is_empty else NO_TIME
+        if group is None or group.protocol_type is None or group.state is not ClassicState.EMPTY:
+            return NO_TIME
+        return group.state_time
 
     def is_kept_for_members(self, key: OffsetKey) -> bool:
         """Whether a member may need it: in doubt all that the group has is kept."""
         if (consumers := self.migration.consumer_group(key.group)) is not None:
             return consumers.is_subscribed(key.topic)
         group = self.classic.get(key.group)
-        if group is None or group.protocol_type is None or group.state is ClassicState.EMPTY:
+        if group is None or group.state is ClassicState.EMPTY:
             return False
         is_told = group.state is ClassicState.STABLE and group.subscriptions() is not None
         return not is_told or group.is_subscribed(key.topic)

@@ -86,25 +86,15 @@ class GroupOffsets:
             yield from self.keys_of(group)
 
     def last_written(self, key: OffsetKey) -> int:
-        """Where in the log the newest of its offsets is, committed or pending; -1 if there is none."""
+        """Where in the log the newest of its offsets is, committed or pending. Raises ValueError if there is none."""
         producers = self._open.get(key.group, {}).get((key.topic, key.partition), ())
-        known = [self._pending[producer][key].log_offset for producer in producers]
-        committed = self.get(key)
-        return max((*known, -1 if committed is None else committed.log_offset))
+        known = (self.get(key), *(self._pending[producer][key] for producer in producers))
+        return max(one.log_offset for one in known if one is not None)
 
     @property
     def pending(self) -> Mapping[int, Mapping[OffsetKey, CommittedOffset]]:
         """What waits for a marker, by producer id."""
         return self._pending
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, GroupOffsets) and (self._committed, self._pending, self.metadata) == (
-            other._committed,
-            other._pending,
-            other.metadata,
-        )
-
-    __hash__ = None  # type: ignore[assignment]
 
     # --- what it is told ---------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ class LetsGoWhileTheyRejoin(GroupCoordinator):
     """Without a protocol nobody knows what the members read, and nothing counts as read."""
 
     def is_expired(self, key: OffsetKey, now_ms: int) -> bool:
-        group = self.offsets.metadata.get(key.group)
+        group = self.classic.get(key.group)
         if group is None or group.protocol is not None:
             return super().is_expired(key, now_ms)
         known = self.offsets.get(key)

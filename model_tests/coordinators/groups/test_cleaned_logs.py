@@ -74,10 +74,15 @@ def test_what_is_loaded_from_a_cleaned_log_is_what_was_kept() -> None:
                 cleaned += len(entries(log, 0)) < before
             loaded = GroupOffsets()
             loaded.replay(entries(log, 0))
-            assert loaded == kept, f"seed {seed}, after {now} appends"
+            assert said(loaded) == said(kept), f"seed {seed}, after {now} appends"
             pending += bool(kept.pending)
     assert cleaned > 30, "rounds that take something away"
     assert pending > 200, "loads beside an open transaction"
+
+
+def said(offsets: GroupOffsets) -> tuple[object, ...]:
+    """All that a store says: what counts, what waits, and of which groups."""
+    return {key: offsets.get(key) for key in offsets.every_key()}, offsets.pending, offsets.groups
 
 
 def run(slices: Slices) -> int:

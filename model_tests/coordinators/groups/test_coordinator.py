@@ -12,6 +12,7 @@ from kio.schema.errors import ErrorCode
 from tidegauge.impl.coordinators.fields import LONGEST_STRING, encode_string
 from tidegauge.impl.coordinators.groups.classic.messages import JoinGroup, JoinResponse, Moment
 from tidegauge.impl.coordinators.groups.classic.state import ClassicState, Protocol
+from tidegauge.impl.coordinators.groups.consumer.state import ConsumerGroup
 from tidegauge.impl.coordinators.groups.coordinator import RETENTION_MS, GroupCoordinator, Limits
 from tidegauge.impl.coordinators.groups.group_metadata import GroupMember, GroupMetadata
 from tidegauge.impl.coordinators.groups.log_entries import (
@@ -22,7 +23,6 @@ from tidegauge.impl.coordinators.groups.log_entries import (
 )
 from tidegauge.impl.coordinators.groups.offsets import CommittedOffset
 from tidegauge.impl.coordinators.groups.record_formats import (
-    NO_TIME,
     OffsetKey,
     OffsetValue,
     decode_key,
@@ -179,14 +179,6 @@ def test_a_group_and_metadata_may_be_as_long_as_a_record_has_room_for() -> None:
     assert told.coordinator.commit(Commit("g" * (LONGEST_STRING + 1), [longest]), 0).error is ErrorCode.invalid_group_id
 
 
-def test_a_transaction_does_not_name_a_retention() -> None:
-    told = Told()
-    commit = Commit("g", [NewOffset("t", 0, 5)], retention_ms=10, is_transactional=True)
-    ((_, value),) = told.coordinator.commit(commit, 100).offsets
-    assert value is not None
-    assert value.expire_time == NO_TIME
-
-
 def test_a_large_commit_is_several_in_the_order_of_its_offsets() -> None:
     offsets = tuple(NewOffset("t", number, 5) for number in range(2 * OFFSETS_AT_ONCE + 1))
     parts = [part.offsets for part in Commit("g", offsets).parts()]
@@ -222,16 +214,12 @@ def test_all_that_a_group_has_committed_is_told_and_what_is_not_stable_is_said()
     assert not told.coordinator.fetch_all("other", require_stable=True)
 
 
-def test_what_a_group_has_is_the_same_in_two_logs_that_say_the_same() -> None:
-    one, other = Told(), Told()
-    assert one.coordinator.offsets == other.coordinator.offsets
-    one.commit(A, producer_id=7)
-    assert one.coordinator.offsets != other.coordinator.offsets
-    assert one.coordinator.is_known("g"), "its offset is pending"
-    one.end_transaction(7, is_commit=False)
-    assert one.coordinator.offsets == other.coordinator.offsets
-    assert not one.coordinator.is_known("g")
-    assert one.coordinator.offsets != "offsets"
+def test_a_group_is_there_while_its_offset_is_pending() -> None:
+    told = Told()
+    told.commit(A, producer_id=7)
+    assert told.coordinator.is_known("g"), "its offset is pending"
+    told.end_transaction(7, is_commit=False)
+    assert not told.coordinator.is_known("g")
 
 
 def test_a_tombstone_takes_along_all_that_a_transaction_had_for_it() -> None:
@@ -377,7 +365,7 @@ def test_what_was_committed_after_a_group_became_empty_stays_as_long_as_any_othe
     assert not told.coordinator.expire(1_000 + RETENTION_MS, MANY).records
 
 
-def test_so_many_expire_at_once_and_a_few_more_and_groups_in_their_order() -> None:
+def test_so_many_expire_at_once_and_groups_in_their_order() -> None:
     told = Told()
     for group in "cab":
         for partition in range(2):
@@ -404,6 +392,19 @@ def test_empty_groups_end_so_many_at_once_and_none_to_which_somebody_is_about_to
     assert told.coordinator.expire(0, MANY).ended == ("a", "c")
 
 
+def test_a_group_of_which_only_kafka_has_written_that_its_first_member_comes_is_known_and_ends() -> None:
+    told = Told()
+    told.group(EMPTY._replace(protocol_type="", generation=0, protocol=None, leader=None))
+    assert told.coordinator.classic.get("g") is None
+    assert told.coordinator.is_known("g")
+    told.coordinator.consumers.groups["g"] = ConsumerGroup("g")
+    assert not told.coordinator.expire(0, MANY).ended, "it is about to be a consumer group"
+    del told.coordinator.consumers.groups["g"]
+    told.take(told.coordinator.expire(0, MANY))
+    assert not told.coordinator.is_known("g")
+    assert not told.coordinator.expire(0, MANY).records
+
+
 def test_an_offset_of_a_group_that_has_lost_its_members_is_as_old_as_that_and_of_a_simple_one_as_its_commit() -> None:
     told = Told()
     told.commit(A, at=0)
@@ -413,7 +414,6 @@ def test_an_offset_of_a_group_that_has_lost_its_members_is_as_old_as_that_and_of
     for state, protocol_type, is_old in (
         (ClassicState.EMPTY, "connect", False),
         (ClassicState.EMPTY, None, True),
-        (ClassicState.PREPARING_REBALANCE, None, True),
         (ClassicState.PREPARING_REBALANCE, "connect", False),
     ):
         group.state, group.protocol_type = state, protocol_type

@@ -39,7 +39,8 @@ from tidegauge.impl.server.broker_server import Broker
 from tidegauge.model_tests.harness.cluster import offset_requests as wire
 from tidegauge.model_tests.harness.cluster.coordinator_brokers import MUCH, SEED, CoordinatorBrokers
 from tidegauge.model_tests.harness.cluster.specified_cleaning import clean
-from tidegauge.model_tests.harness.cores.offsets import KEY, OffsetRoles, Read, stored
+from tidegauge.model_tests.harness.cores.offset_abstraction import KEY
+from tidegauge.model_tests.harness.cores.offsets import OffsetRoles, Read, stored
 from tidegauge.spec.offsets.machine import Offsets
 
 TICK_MS: Final = 60_000

@@ -18,7 +18,7 @@ from kio.static.primitive import i32Timedelta, i64Timedelta
 from tidegauge.impl.metadata.topic_names import CONSUMER_OFFSETS
 from tidegauge.impl.records.payload import ProducerIdentity
 from tidegauge.impl.wire.primitives import TopicName, i16, i32, i64
-from tidegauge.model_tests.harness.cores.offsets import KEY
+from tidegauge.model_tests.harness.cores.offset_abstraction import KEY
 from tidegauge.spec.offsets.state import NONE
 
 PLACE: Final = i32(KEY.partition)

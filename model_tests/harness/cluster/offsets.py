@@ -26,14 +26,8 @@ from tidegauge.impl.coordinators.groups.requests import NO_RETENTION
 from tidegauge.impl.records.payload import ProducerIdentity
 from tidegauge.model_tests.harness.cluster import offset_requests as wire
 from tidegauge.model_tests.harness.cluster.offset_brokers import TICK_MS, OffsetBrokers
-from tidegauge.model_tests.harness.cores.offsets import (
-    CORRECT_OFFSETS,
-    OffsetRoles,
-    abstract_entry,
-    abstract_store,
-    empty_since,
-    tell_group,
-)
+from tidegauge.model_tests.harness.cores.offset_abstraction import abstract_entry, abstract_store
+from tidegauge.model_tests.harness.cores.offsets import CORRECT_OFFSETS, OffsetRoles, empty_since, tell_group
 from tidegauge.model_tests.harness.performing import Steps, on
 from tidegauge.spec.kernel.changes import Change
 from tidegauge.spec.kernel.evolving import evolve

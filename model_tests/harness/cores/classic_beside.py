@@ -9,22 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
-from typing import Final, Protocol
+from typing import Final
+from typing import Protocol as Interface
 
 import attrs
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.coordinators.groups.classic.coordinator import ClassicGroups
+from tidegauge.impl.coordinators.groups.classic.coordinator import Asked, ClassicGroups, End
 from tidegauge.impl.coordinators.groups.classic.messages import (
     GroupWrite,
+    Heartbeat,
     JoinGroup,
     LeaveGroup,
     Leaving,
     Moment,
     Purpose,
     Replacement,
+    SyncGroup,
 )
-from tidegauge.impl.coordinators.groups.classic.state import ClassicGroup, ClassicState, Token
+from tidegauge.impl.coordinators.groups.classic.state import ClassicGroup, ClassicState, Protocol, Token
 from tidegauge.impl.coordinators.groups.classic.turn import DeadlineKey, Timer
 from tidegauge.impl.coordinators.groups.coordinator import GroupCoordinator
 from tidegauge.impl.coordinators.groups.record_formats import OffsetKey
@@ -48,14 +51,14 @@ ERROR: Final = ErrorCode.not_enough_replicas
 """Of what is not written."""
 
 
-class Waits(Protocol):
+class Waits(Interface):
     """A request."""
 
     error: ErrorCode | None
     """That of its response; None while it waits."""
 
 
-class Beside(Protocol):
+class Beside(Interface):
     """A coordinator beside the machine."""
 
     machine: Machine
@@ -105,6 +108,7 @@ def told_otherwise(cores: Beside, state: State) -> Iterator[Change]:
     yield from _waiting(cores)
     yield from _subscriptions(cores, state.group)
     yield from _deletion(cores, state)
+    yield from _not_deleted(cores)
     yield from _not_written(cores, state)
 
 
@@ -202,10 +206,13 @@ def _deletion_that_fails(cores: Beside, ruling: Ruling) -> Iterator[Change]:
     before = group.state, group.generation, [*group.pending]
     core.appended(ruling)
     commit = Commit(GROUP, (NewOffset(TOPIC, 0, 1),))
-    found = core.commit(commit, cores.now.wall_ms).error, core.delete_group(GROUP).error
-    expected = ErrorCode.coordinator_not_available, ErrorCode.group_id_not_found
+    deletions = core.delete_group(GROUP).error, core.delete_offsets(GROUP, [(TOPIC, 0)]).error
+    found = core.commit(commit, cores.now.wall_ms).error, *deletions
+    expected = ErrorCode.coordinator_not_available, ErrorCode.group_id_not_found, ErrorCode.group_id_not_found
     if found != expected:
-        yield Change("commit, deletion of a group that is being deleted", expected, found)
+        yield Change("commit, deletion of a group that is being deleted, of its offsets", expected, found)
+    if (told := _told_of_who_is_dead(cores)) != (wanted := [ErrorCode.coordinator_not_available] * len(told)):
+        yield Change("what members are told of a group that is being deleted", wanted, told)
     core.failed(ruling)
     group = cores.group
     after = group.state, group.generation, [*group.pending]
@@ -213,15 +220,43 @@ def _deletion_that_fails(cores: Beside, ruling: Ruling) -> Iterator[Change]:
         yield Change("a group whose deletion was not written", before, after)
 
 
+def _told_of_who_is_dead(cores: Beside) -> list[ErrorCode]:
+    """What a group whose tombstone is on its way tells whoever asks."""
+    core, now = copied(cores.core.classic), cores.now
+    outcomes = (
+        core.join(JoinGroup(GROUP, "consumer", (Protocol("range", b""),), client_id="client"), object(), now),
+        core.sync(SyncGroup(GROUP, 0, "nobody"), object(), now),
+        core.leave(LeaveGroup(GROUP, (Leaving("nobody"),)), object(), now),
+    )
+    told = [response.error for outcome in outcomes for _, response in outcome.responses]
+    return [*told, core.heartbeat(Heartbeat(GROUP, 0, "nobody"), now)]
+
+
 def _deletion_that_ends(cores: Beside, ruling: Ruling) -> Iterator[Change]:
     """Once its tombstone is committed there is no such group, and nobody is expected in it."""
-    copy = copied(cores.core.classic)
+    copy, told = copied(cores.core.classic), list[Asked]()
+    copy.watch = lambda asked, group, came, token: told.append(asked)
     pending = [DeadlineKey(GROUP, Timer.SESSION, one) for one in cores.group.pending]
-    copy.ending(ruling.ended)
-    copy.ended(ruling.ended)
+    copy.ending(("another group", *ruling.ended))
+    copy.ended(("another group", *ruling.ended))
     left = copy.get(GROUP), [key for key in pending if copy.deadlines.get(key) is not None]
     if left != (None, []):
         yield Change("what is left of a group that was deleted", (None, []), left)
+    if told != [End.ENDING, End.ENDED]:
+        yield Change("what is told of a group that was deleted", [End.ENDING, End.ENDED], told)
+
+
+def _not_deleted(cores: Beside) -> Iterator[Change]:
+    """Of a group that has members no deletion is begun, and of one of which none is on its way none ends."""
+    classic, group, told = cores.core.classic, cores.core.classic.get(GROUP), list[Asked]()
+    before = None if group is None else group.state
+    watch, classic.watch = classic.watch, lambda asked, group, came, token: told.append(asked)
+    for end in (classic.ended, classic.kept, *([] if before is ClassicState.EMPTY else [classic.ending])):
+        end((GROUP, "another group"))
+    classic.watch = watch
+    after = None if group is None else group.state
+    if classic.get(GROUP) is not group or (after, told) != (before, []):
+        yield Change("a group that nobody deletes", before, (classic.get(GROUP), after, told))
 
 
 # --- a group that may have no more members ---------------------------------------------------------------------------

@@ -30,7 +30,6 @@ from tidegauge.impl.coordinators.groups.classic.messages import (
 from tidegauge.impl.coordinators.groups.classic.state import ClassicGroup, Protocol, Token
 from tidegauge.impl.coordinators.groups.classic.turn import DeadlineKey, Timer
 from tidegauge.impl.coordinators.groups.coordinator import GroupCoordinator, Limits
-from tidegauge.impl.coordinators.groups.group_metadata import group_record
 from tidegauge.impl.coordinators.groups.log_entries import LogEntry, log_entries
 from tidegauge.impl.coordinators.groups.offsets import CommittedOffset
 from tidegauge.impl.coordinators.groups.record_formats import OffsetKey
@@ -58,6 +57,7 @@ from tidegauge.model_tests.harness.cores.group_abstraction import (
     subscription,
 )
 from tidegauge.model_tests.harness.cores.group_clients import CORRECT_CLIENTS, ClientRoles, GroupClients
+from tidegauge.model_tests.harness.cores.group_records import group_as_stored
 from tidegauge.model_tests.harness.lockstep.walks import WalkPlan, enabled_candidates
 from tidegauge.model_tests.harness.performing import Steps, on
 from tidegauge.spec.groups.classic import actions, processes, requests, timing
@@ -188,8 +188,8 @@ class GroupCores:
 
     def store(self, appended: GroupWrite | Ruling) -> None:
         """A record is in the log."""
-        is_group = isinstance(appended, GroupWrite)
-        records = [group_record(GROUP, appended.metadata)] if is_group else appended.records  # type: ignore[union-attr]
+        nth = self.ticks
+        records = appended.records if isinstance(appended, Ruling) else [group_as_stored(GROUP, appended.metadata, nth)]
         for key, value in records:
             self.log.append(build_batch([Record(0, self.now.wall_ms, key, value)]))
 

@@ -31,7 +31,7 @@ from tidegauge.impl.coordinators.groups.consumer.coordinator import (
 from tidegauge.impl.coordinators.groups.consumer.state import ConsumerHeartbeat, HeartbeatResponse, KnownTopics
 from tidegauge.impl.coordinators.groups.coordinator import GroupCoordinator
 from tidegauge.impl.coordinators.groups.record_formats import ConsumerKey, OffsetKey, decode_key
-from tidegauge.impl.coordinators.groups.requests import Commit, NewOffset, Ruling
+from tidegauge.impl.coordinators.groups.requests import GROUP_NOT_FOUND_FROM, Commit, NewOffset, Ruling
 from tidegauge.model_tests.harness.cores.consumer_abstraction import GROUP, error_as_specified, topic_name
 from tidegauge.spec.groups.consumer import requests
 from tidegauge.spec.groups.consumer import state as spec
@@ -116,27 +116,32 @@ def commits(cores: Beside, state: State) -> Iterator[Change]:
 
 
 def _of_former_version(cores: Beside, state: State, member_id: int, epoch: int) -> Iterator[Change]:
-    """A member cannot commit in a version that knows nothing of its epoch: only one of the classic protocol may."""
+    """A member cannot commit in a version that knows nothing of its epoch: only one of the classic protocol may.
+
+    TxnOffsetCommit has its own versions, and while a group is empty whoever is no member commits in any.
+    """
     group, member = cores.core.consumers.get(GROUP), state.loaded.member(member_id)
     if group is None:
         return
     new = Commit(GROUP, (NewOffset("topic", FAR, 0),), epoch, cores.name_of(member_id))
-    wanted = cores.core.commit(new, 0).error
+    wanted = told = cores.core.commit(new, 0).error
     if wanted is ErrorCode.none and state.loaded.members and not (member is not None and member.classic):
         wanted = ErrorCode.unsupported_version
-    found = cores.core.commit(attrs.evolve(new, version=BEFORE_KIP_848), 0).error
-    if found is not wanted:
-        yield Change(f"a commit of {member_id} in epoch {epoch}, of a former version", wanted.name, found.name)
+    former = attrs.evolve(new, version=BEFORE_KIP_848)
+    for commit, expected in ((former, wanted), (attrs.evolve(former, is_transactional=True), told)):
+        if (found := cores.core.commit(commit, 0).error) is not expected:
+            yield Change(f"{commit} of {member_id} in epoch {epoch}", expected.name, found.name)
 
 
 def of_nobody(cores: Beside, state: State) -> Iterator[Change]:
     """A client that is no member commits while a group is empty."""
     if cores.core.consumers.get(GROUP) is None:
         return
-    found = cores.core.commit(Commit(GROUP, (NewOffset("topic", FAR, 0),)), 0)
     wanted = ErrorCode.unknown_member_id if state.loaded.members else ErrorCode.none
-    if (found.error, dict(found.refused)) != (wanted, {}):
-        yield Change("a commit of who is no member", wanted.name, (found.error.name, found.refused))
+    for version in (GROUP_NOT_FOUND_FROM, BEFORE_KIP_848):
+        found = cores.core.commit(Commit(GROUP, (NewOffset("topic", FAR, 0),), version=version), 0)
+        if (found.error, dict(found.refused)) != (wanted, {}):
+            yield Change(f"a commit of who is no member, of version {version}", wanted.name, found)
 
 
 def refuses_long_texts(core: GroupCoordinator, known: KnownTopics) -> None:
@@ -241,6 +246,9 @@ def deletions(cores: Beside, state: State) -> Iterator[Change]:
     group, core = state.loaded, cores.core
     has_offsets = bool(core.offsets.keys_of(GROUP))
     is_there = group.epoch > spec.FIRST_EPOCH or has_offsets
+    is_known = is_there or core.consumers.get(GROUP) is not None
+    if (found_known := (core.is_known(GROUP), GROUP in core.groups)) != (is_known, is_known):
+        yield Change("the group is known", is_known, found_known)
     nobody = ErrorCode.none if is_there else ErrorCode.group_id_not_found
     expected = ErrorCode.non_empty_group if group.members else nobody
     if (found := core.delete_group(GROUP).error) is not expected:

@@ -7,7 +7,7 @@ the cleaner leaves of the log is copied from the specification, which has a lock
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from random import Random
 from typing import Final, TypeAlias, TypeVar
@@ -15,7 +15,7 @@ from typing import Final, TypeAlias, TypeVar
 import attrs
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.coordinators.fields import INT16, INT32, INT64, LONGEST_STRING, encode_string
+from tidegauge.impl.coordinators.fields import INT16, INT32, LONGEST_STRING, encode_string
 from tidegauge.impl.coordinators.groups.classic.messages import Moment
 from tidegauge.impl.coordinators.groups.classic.state import ClassicGroup, ClassicState, from_log
 from tidegauge.impl.coordinators.groups.classic.subscriptions import CONSUMER
@@ -25,6 +25,7 @@ from tidegauge.impl.coordinators.groups.decisions import (
     Appending,
     Applying,
     Committing,
+    Confirming,
     Deleting,
     Dropping,
     Ending,
@@ -50,21 +51,28 @@ from tidegauge.impl.records.batches import NO_PRODUCER_ID, BatchHeader
 from tidegauge.impl.records.markers import MarkerRecord, TransactionMarker, build_marker, marker_record
 from tidegauge.impl.records.payload import NO_PRODUCER, ProducerIdentity, Record, build_batch, decode_records
 from tidegauge.impl.server.broker.coordinator_log import CoordinatorLog
+from tidegauge.model_tests.harness.cores.group_records import WITH_EXPIRY, offset_value, refuses_other_versions
+from tidegauge.model_tests.harness.cores.offset_abstraction import KEY, abstract_entry, abstract_store
+from tidegauge.model_tests.harness.cores.offsets_beside import (
+    expire_in_parts,
+    leaves_out_what_is_not_known,
+    with_another,
+)
 from tidegauge.model_tests.harness.performing import Steps, on
 from tidegauge.spec.kernel.changes import Change
 from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.offsets import actions
 from tidegauge.spec.offsets.machine import Offsets
-from tidegauge.spec.offsets.state import NONE, Committed, Entry, Kind, Membership, State, Store
+from tidegauge.spec.offsets.state import NONE, Membership, State
 
 R = TypeVar("R")
-KEY: Final = OffsetKey("group", "topic", 3)
 ANOTHERS: Final = OffsetKey("other group", "topic", 3)
 """An offset that is no part of the machine: it is committed, and another one is always on its way."""
 NEVER: Final = 1 << 40
+WITHOUT_EXPIRY: Final = (3, 4, 0, 2)
+"""The versions of values in the log, one after the other."""
 MEMBER: Final = GroupMember("member", None, "client", "host", 0, 0, b"", b"")
-KINDS: Final = {True: Kind.COMMIT, False: Kind.ABORT}
 
 
 Read: TypeAlias = Callable[[BatchHeader, Iterable[Record], MarkerRecord | None], Iterator[LogEntry]]
@@ -114,6 +122,11 @@ def _elsewhere(since: int) -> GroupMetadata:
     return GroupMetadata(CONSUMER, 1, "range", member.member_id, since, (member,))
 
 
+def _group_of(protocol_type: str, since: int) -> ClassicGroup:
+    """A group whose member does not tell what it subscribes to."""
+    return from_log(KEY.group, GroupMetadata(protocol_type, 1, "range", MEMBER.member_id, since, (MEMBER,)))
+
+
 def empty_since(coordinator: GroupCoordinator) -> int:
     """Since when the group has no members any more, on the coordinator's clock; NONE if it has some, or had none."""
     group = coordinator.classic.get(KEY.group)
@@ -132,14 +145,17 @@ def _group_written(membership: Membership, since_ms: int) -> GroupWritten:
     return GroupWritten(NONE, KEY.group, GroupMetadata("connect", 1, protocol, None, since_ms, members))
 
 
-def stored(value: bytes | None, *, is_old_format: bool) -> bytes | None:
-    """A value as the log has it: of brokers before 2.1 each is of version 1, without a leader epoch."""
-    if value is None or not is_old_format:
-        return value
+def stored(value: bytes | None, *, is_old_format: bool, version: int | None = None) -> bytes | None:
+    """A value as the log has it: of brokers before 2.1 each is of version 1, without a leader epoch.
+
+    `version`: that of a value without a time of its client's; None: as it was written.
+    """
+    if value is None:
+        return None
     offset = decode_offset_value(value)
-    metadata, commit_time = encode_string(offset.metadata), INT64.pack(offset.commit_time)
-    expiry = INT64.pack(offset.expire_time)
-    return b"".join((INT16.pack(1), INT64.pack(offset.offset), metadata, commit_time, expiry))
+    if is_old_format:
+        return offset_value(offset, WITH_EXPIRY)
+    return value if version is None or offset.expire_time != NO_TIME else offset_value(offset, version)
 
 
 class OffsetCores:
@@ -176,6 +192,8 @@ class OffsetCores:
         coordinator.offsets.replay([OffsetWritten(NONE, NO_PRODUCER_ID, ANOTHERS, OffsetValue(1, commit_time=NEVER))])
         coordinator.in_flight[ANOTHERS] = 1
         coordinator.watching = self.decided.append
+        refuses_other_versions()
+        leaves_out_what_is_not_known()
         self.told_of(Reading, lambda: coordinator.replay(self.entries(range(self.high_watermark))))
         tell_group(coordinator, self.membership, self.member_since)
         for length, error in ((LONGEST_STRING, ErrorCode.none), (LONGEST_STRING + 1, ErrorCode.invalid_group_id)):
@@ -204,7 +222,9 @@ class OffsetCores:
         self.told_of(Appending, lambda: self.coordinator.appended(ruling))
         self.rulings.append(ruling)
         for key, value in ruling.records:
-            record = Record(self.end, self.now_ms, key, stored(value, is_old_format=self.machine.is_old_format))
+            version = WITHOUT_EXPIRY[self.end % len(WITHOUT_EXPIRY)]
+            as_stored = stored(value, is_old_format=self.machine.is_old_format, version=version)
+            record = Record(self.end, self.now_ms, key, as_stored)
             batch = build_batch([record], producer=producer, transactional=producer is not NO_PRODUCER)
             self._write(batch)
 
@@ -248,6 +268,9 @@ class OffsetCores:
     def acknowledge(self, action: actions.Acknowledge, before: State) -> None:
         """The shell tells the transactions' coordinators what the coordinator of groups has been told."""
         self.acknowledged = self.applied
+        confirm = partial(self.coordinator.marker_acknowledged, 1, is_commit=True, place=self.applied)
+        self.told_of(Confirming, confirm)
+        assert self.decided == [Confirming(1, True, self.applied)], f"{self.decided} is told of a marker"
 
     def join(self, action: actions.Join, before: State) -> None:
         self.rebalances += 1
@@ -361,6 +384,11 @@ class OffsetCores:
         known = self.machine.loaded(entry for entry in state.log if entry.place < state.high_watermark)
         if (found := abstract_store(loaded)) != known:
             yield Change("loaded", known, found)
+        former, read = dict(self.coordinator.offsets.pending), dict(loaded.pending)
+        if self.applied == self.high_watermark and former != read:
+            yield Change("what waits for a marker", read, former)
+        yield from with_another(self.machine, state, self.roles.offsets, self.entries(range(self.high_watermark)))
+        yield from expire_in_parts(self.machine, state, self.coordinator)
 
     def all_told(self, state: State, stable: Found, told: Found) -> Iterator[Change]:
         """Who asks for all that the group has is told the same, of this offset alone; and whether there is the group.
@@ -380,10 +408,8 @@ class OffsetCores:
         known = self.coordinator.is_known(KEY.group), KEY.group in self.coordinator.groups
         if known != (is_there, is_there):
             yield Change("the group is known", is_there, known)
-        deletion, gone = (
-            self.coordinator.delete_group(KEY.group),
-            (KEY,) * (is_committed or self.machine.is_pending(state)),
-        )
+        deletion = self.told_of(Deleting, partial(self.coordinator.delete_group, KEY.group))
+        gone = (KEY,) * (is_committed or self.machine.is_pending(state))
         expected_error = self.machine.deletion_error(state)
         if deletion.error.value != expected_error.value:
             yield Change("deletion of the group", expected_error.name, deletion.error.name)
@@ -397,20 +423,24 @@ class OffsetCores:
         """When the offset would expire, and the group end, had its members left at some time, or subscribed to else.
 
         Its time begins when the group came to be empty (KIP-211), but for what was committed later. Members that
-        subscribe to another topic keep nothing here. A group that nobody has been in has no such time.
+        subscribe to another topic keep nothing here, those that do not say to what keep all. A group that nobody has
+        been in has no such time.
         """
         has_any = bool(self.coordinator.offsets.keys_of(KEY.group))
         nobody = evolve(state, membership=Membership.NONE, empty_since=NONE)
+        at_work = evolve(state, membership=Membership.STABLE, empty_since=NONE)
         former, groups = self.coordinator.classic.get(KEY.group), self.coordinator.classic.groups
         for since in range(state.now + 1):
             later = evolve(state, membership=Membership.EMPTY, empty_since=since)
             joining = ClassicGroup(KEY.group, state_time=since, pending={"given": 1})
             left = ClassicGroup(KEY.group, generation=1, protocol_type=CONSUMER, state_time=since)
             elsewhere = from_log(KEY.group, _elsewhere(since))
+            silent = (_group_of(kind, since) for kind in ("connect", CONSUMER))
             for group, as_if, ends in (
                 (left, later, not has_any),
                 (joining, nobody, False),
                 (elsewhere, nobody, False),
+                *((one, at_work, False) for one in silent),
             ):
                 groups[KEY.group] = group
                 found = self.expiry(10)
@@ -457,47 +487,6 @@ class OffsetCores:
         for place in sorted(self.log):
             (entry,) = self.entries([place], log_entries)
             yield self.log[place], entry
-
-
-def abstract_store(offsets: GroupOffsets) -> Store:
-    """What is known of the offset."""
-    found = offsets.get(KEY)
-    pending = ((producer, committed) for producer, waiting in offsets.pending.items() for committed in waiting.values())
-    return Store(
-        None if found is None else _committed(found),
-        tuple((producer, _committed(committed)) for producer, committed in sorted(pending)),
-    )
-
-
-def _committed(found: CommittedOffset) -> Committed:
-    expires_at = None if found.value.expire_time == NO_TIME else found.value.expire_time
-    return Committed(found.log_offset, found.value.offset, found.value.commit_time, expires_at)
-
-
-def abstract_entry(batch: bytes, entry: LogEntry, expiries: Mapping[int, Entry]) -> Entry:
-    """An entry as the specification has it; `expiries`: the tombstones of old offsets, as that has them.
-
-    The log does not say which those are.
-    """
-    place = entry.log_offset
-    if isinstance(entry, TransactionEnded):
-        return Entry(place, KINDS[entry.is_commit], producer=entry.producer_id)
-    assert isinstance(entry, OffsetWritten), "no group has members here"
-    if entry.value is None:
-        time = BatchHeader.parse(batch).max_timestamp
-        written = expiries.get(place, Entry(place, Kind.TOMBSTONE))
-        return attrs.evolve(written, time=time)
-    value, is_old_format = entry.value, _version(batch) == 1
-    expires_at = None if value.expire_time == NO_TIME and not is_old_format else value.expire_time
-    return Entry(place, Kind.OFFSET, entry.producer_id, value.offset, value.commit_time, expires_at=expires_at)
-
-
-def _version(batch: bytes) -> int:
-    """The version of the value that the batch has."""
-    (record,) = decode_records(batch)
-    assert record.value is not None
-    version: int = INT16.unpack(record.value[: INT16.size])[0]
-    return version
 
 
 STEPS: Final = Steps(
