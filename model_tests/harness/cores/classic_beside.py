@@ -221,7 +221,7 @@ def _deletion_that_fails(cores: Beside, ruling: Ruling) -> Iterator[Change]:
 
 
 def _told_of_who_is_dead(cores: Beside) -> list[ErrorCode]:
-    """What a group whose tombstone is on its way tells whoever asks."""
+    """What a group whose tombstone is on its way tells everybody who asks."""
     core, now = copied(cores.core.classic), cores.now
     outcomes = (
         core.join(JoinGroup(GROUP, "consumer", (Protocol("range", b""),), client_id="client"), object(), now),

@@ -118,7 +118,7 @@ def commits(cores: Beside, state: State) -> Iterator[Change]:
 def _of_former_version(cores: Beside, state: State, member_id: int, epoch: int) -> Iterator[Change]:
     """A member cannot commit in a version that knows nothing of its epoch: only one of the classic protocol may.
 
-    TxnOffsetCommit has its own versions, and while a group is empty whoever is no member commits in any.
+    TxnOffsetCommit has its own versions, and while a group is empty who is no member commits in any.
     """
     group, member = cores.core.consumers.get(GROUP), state.loaded.member(member_id)
     if group is None:
