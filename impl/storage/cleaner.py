@@ -219,7 +219,9 @@ class Round:
 
 
 def _intact(file: File, segment: Segment) -> Iterator[tuple[int, bytes, BatchHeader]]:
+    """Raises CorruptLogError also for a batch out of its place: no checksum covers where it begins."""
     buffer, start, position, size = b"", 0, 0, segment.size
+    least, beyond = 0 if segment.may_begin_before else segment.base_offset, segment.base_offset
     while position < size:
         if position + HEADER_SIZE > start + len(buffer):
             buffer, start = file.read(position, min(_READ_BYTES, size - position)), position
@@ -230,8 +232,11 @@ def _intact(file: File, segment: Segment) -> Iterator[tuple[int, bytes, BatchHea
             header = checked_header(buffer, position - start)
         except RecordError:
             raise CorruptLogError(segment.path(LOG_SUFFIX), position) from None
+        if header.base_offset < least or not beyond < header.next_offset <= segment.next_offset:
+            raise CorruptLogError(segment.path(LOG_SUFFIX), position)
         yield length, buffer[position - start : position - start + length], header
         position += length
+        least = beyond = header.next_offset
 
 
 class _Writer:

@@ -60,10 +60,12 @@ class Gap:
 class Damage:
     """The gaps of one log, oldest first."""
 
-    __slots__ = ("_directory", "_disk", "gaps")
+    __slots__ = ("_directory", "_disk", "doubted", "gaps")
 
-    def __init__(self, disk: Disk, directory: str, gaps: Iterable[Gap] = ()) -> None:
+    def __init__(self, disk: Disk, directory: str, gaps: Iterable[Gap] = (), doubted: Iterable[Gap] = ()) -> None:
         self.gaps: list[Gap] = sorted(gaps)
+        self.doubted: list[Gap] = sorted(doubted)
+        """Where a segment may be missing, or a cleaner has left out what was there: readers go on behind it."""
         self._disk = disk
         self._directory = directory
 
@@ -74,6 +76,15 @@ class Damage:
     def start(self) -> int:
         """The first offset that cannot be read."""
         return self.gaps[0].start
+
+    @property
+    def first(self) -> Gap | None:
+        """The first gap that is to be repaired where others have the records, be it in doubt."""
+        return min((*self.gaps, *self.doubted), default=None)
+
+    def believe_doubts(self) -> None:
+        """What is in doubt is missing: others have it."""
+        self.gaps, self.doubted = sorted((*self.gaps, *self.doubted)), []
 
     def check(self, *, was_whole: bool) -> None:
         """Raises DamagedLogError for the first gap of a log that had none."""
@@ -164,15 +175,17 @@ class Damage:
     def keep_from(self, start_offset: int) -> None:
         """What lies below this offset was deleted."""
         self._keep([gap for gap in self.gaps if gap.end > start_offset])
+        self.doubted = [gap for gap in self.doubted if gap.end > start_offset]
 
     def keep_below(self, end_offset: int) -> None:
         """What lies from this offset on was cut."""
-        cut = [attrs.evolve(gap, end=min(gap.end, end_offset)) for gap in self.gaps if gap.start < end_offset]
-        self._keep(cut)
+        self._keep(_below(self.gaps, end_offset))
+        self.doubted = _below(self.doubted, end_offset)
 
     def forget(self) -> None:
         """Nothing of what the log held is part of it any more."""
         self._keep([])
+        self.doubted = []
 
     def _keep(self, gaps: list[Gap]) -> None:
         had, self.gaps = bool(self.gaps), gaps
@@ -226,6 +239,10 @@ class Damage:
         )
         if not self.gaps:
             self.clear_note()
+
+
+def _below(gaps: Iterable[Gap], end_offset: int) -> list[Gap]:
+    return [attrs.evolve(gap, end=min(gap.end, end_offset)) for gap in gaps if gap.start < end_offset]
 
 
 def _examined(segment: Segment, around: Around) -> Sequence[DamagedExtent]:

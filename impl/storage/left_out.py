@@ -8,8 +8,9 @@ that is appended to, so that all below its mark is on stable storage: the mark c
 be older. One beyond the last file is none that a cleaner has written.
 
 A file that is lost looks like what a cleaner has left out. But every segment has a snapshot of the producers with its
-name, which a cleaner removes with it: one whose segment is missing has the gap in doubt. It is told and no more, for a
-log that was closed in the middle of a segment has one there too, and Kafka's cleaner leaves it where it is.
+name, which a cleaner removes with it: one whose segment is missing has the gap in doubt. Nothing is refused for it, for
+a log that was closed in the middle of a segment has one there too, and Kafka's cleaner leaves it where it is. A
+follower fetches all from the gap on anew (`impl.server.broker.damaged_replicas`).
 
 No file bears out an end that nothing else knows of: where neither a recovery point nor the mark goes so far, as after
 a clean stop whose recovery point is lost, the file behind has to hold a batch, or a file is named after its offset that
@@ -77,7 +78,7 @@ class LeftOut:
             end=limit,
             why=f"there is a snapshot of producers at {lost}, and no segment: it is lost, or a cleaner left out what "
             "followed",
-            next="readers go on behind the gap, and the broker registers as one that has crashed; if other replicas "
-            "have these offsets, remove the directory while the broker is down, and the replica is fetched anew",
+            next="the broker registers as one that has crashed; where another replica leads, the log is cut before the "
+            "gap and fetched from it; where this one leads, readers go on behind the gap",
         )
         return True

@@ -172,9 +172,11 @@ class Log(LogReads):
         )
         self._log_start_offset = self._durability.log_start_offset = start
         self.recovery = recovery
-        if recovery.gaps:
+        if recovery.gaps or recovery.doubted:
             kept = tuple(gap for gap in recovery.gaps if gap.end > start or gap.start < first)
-            self.recovery, self.damage = attrs.evolve(recovery, gaps=kept), Damage(self._disk, self.directory, kept)
+            doubted = [gap for gap in recovery.doubted if gap.end > start]
+            self.recovery = attrs.evolve(recovery, gaps=kept)
+            self.damage = Damage(self._disk, self.directory, kept, doubted)
             self.damage.tell_found(gap for gap in recovery.gaps if gap not in kept)
         self._trim_epochs()
         if recovery.is_start_in_doubt or start < written or not self.epochs_tell_start:

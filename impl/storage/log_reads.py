@@ -174,6 +174,11 @@ class LogReads:
             return self.fetch(end, max_bytes, end_offset)
         return data
 
+    @property
+    def is_damaged(self) -> bool:
+        """Whether a file is known to be damaged, be it below the log start, where nothing is lost by it."""
+        return bool(self.damage) or any(segment.damaged for segment in self._segments.ordered)
+
     def distrust(self, offset: int) -> None:
         """Look at the checksums of the segment with an offset when it is read next."""
         self._segments.ordered[self._segments.number_of(offset)].distrust()

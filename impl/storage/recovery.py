@@ -84,8 +84,8 @@ class Recovery:
     """Whether the log or a file of it may have gone on: it ended in damage, and nothing told how far it went."""
     end_without_files: int = 0
     """Up to where something knows of a log that has no file left."""
-    is_gap_in_doubt: bool = False
-    """Whether a segment may be missing where a cleaner leaves out offsets, too."""
+    doubted: Sequence[Gap] = ()
+    """Where a segment may be missing, though a cleaner leaves out offsets, too."""
     is_start_in_doubt: bool = False
     """Whether nothing told if there were segments before the first one."""
     was_damaged: bool = False
@@ -115,7 +115,7 @@ class Recovery:
             return "its recovery point is damaged"
         if self.ends_in_damage:
             return "it ends in damage"
-        if self.is_gap_in_doubt:
+        if self.doubted:
             return "a segment of it may be missing"
         return "nothing tells where it starts" if self.is_start_in_doubt else ""
 
@@ -215,9 +215,10 @@ class _Recovering:
     ) -> None:
         self.segments: list[Segment] = []
         self.gaps: list[Gap] = []
+        self.doubted: list[Gap] = []
         self._strays = StraySegments(disk, directory)
         self.scanned = self.cut_bytes = self._end_without_files = 0
-        self.is_point_rejected = self.ends_in_damage = self.is_gap_in_doubt = False
+        self.is_point_rejected = self.ends_in_damage = False
         self.rejected_point = 0
         """The recovery point that was not believed, when the log is read without it."""
         self._later: list[tuple[int, bool]] = []
@@ -268,7 +269,7 @@ class _Recovering:
     def found(self, *, is_point_rejected: bool, checkpointed_epochs: Sequence[EpochEntry] | None) -> Recovery:
         """What was found and done."""
         work = self.scanned, self.cut_bytes, tuple(self._strays.names), tuple(sorted(self.gaps))
-        end = self.ends_in_damage, self._end_without_files, self.is_gap_in_doubt
+        end = self.ends_in_damage, self._end_without_files, tuple(self.doubted)
         return Recovery(*work, is_point_rejected, *end, checkpointed_epochs=checkpointed_epochs)
 
     def go_on_from(self, before: _Recovering) -> None:
@@ -383,8 +384,8 @@ class _Recovering:
 
     def _pass_over(self, start: int, limit: int) -> None:
         """A cleaner has left out what lies between two segments, or it is in doubt whether one is missing."""
-        if start < limit:
-            self.is_gap_in_doubt |= self._left_out.is_in_doubt(self._directory, start, limit)
+        if start < limit and self._left_out.is_in_doubt(self._directory, start, limit):
+            self.doubted.append(Gap(start, limit, "a segment of it may be missing"))
 
     def _read(self, segment: Segment, waiting: list[int]) -> Segment:
         """Read a segment from its start; what is torn of it is cut, what is damaged becomes gaps."""

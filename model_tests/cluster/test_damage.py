@@ -15,6 +15,7 @@ from tidegauge.model_tests.harness.damage.cells import (
     BESIDE,
     CHECKPOINT_DAMAGE,
     CHECKPOINTS,
+    CLEANED_TO,
     RECOVERY_POINT,
     UNDAMAGED,
     Kind,
@@ -29,26 +30,32 @@ from tidegauge.model_tests.harness.damage.cells import (
 from tidegauge.model_tests.harness.deterministic import run_deterministically
 
 ROOT = Path(__file__).resolve().parents[2]
-KINDS = tuple(kinds())
-SEGMENT_KINDS = tuple(segment_kinds())
+KINDS, OF_CLEANED = tuple(kinds()), tuple(kinds(cleaned=True))
+SEGMENT_KINDS, SEGMENTS_OF_CLEANED = tuple(segment_kinds()), tuple(segment_kinds(cleaned=True))
 
 
 def observed(
-    damaged: Sequence[Kind], stop: Stop, replicas: int, seed: int, beside: tuple[Sequence[str], str] = ((), "")
+    damaged: Sequence[Kind],
+    stop: Stop,
+    replicas: int,
+    seed: int,
+    beside: tuple[Sequence[str], str] = ((), ""),
+    *,
+    cleaned: bool = False,
 ) -> list[campaign.Observed]:
     found: list[campaign.Observed] = []
 
     async def look() -> None:
-        found.extend(await campaign.run(damaged, stop, replicas, seed, beside))
+        found.extend(await campaign.run(damaged, stop, replicas, seed, beside, cleaned=cleaned))
 
     run_deterministically(look, seed=seed)
     return found
 
 
-def hold_against_promises(stop: Stop, replicas: int, seed: int) -> None:
+def hold_against_promises(stop: Stop, replicas: int, seed: int, *, cleaned: bool = False) -> None:
     broken = [
         f"{one.kind.file}, {one.kind.damage}: {one.outcome}, promised {one.kind.promise(stop, replicas)} ({one.detail})"
-        for one in observed(KINDS, stop, replicas, seed)
+        for one in observed(OF_CLEANED if cleaned else KINDS, stop, replicas, seed, cleaned=cleaned)
         if one.outcome is not one.kind.promise(stop, replicas)
     ]
     assert not broken, "\n" + "\n".join(broken)
@@ -60,12 +67,19 @@ def test_each_kind_of_damage_does_what_is_promised(stop: Stop, replicas: int) ->
     hold_against_promises(stop, replicas, seed=1)
 
 
+@pytest.mark.parametrize("replicas", [1, 3])
+@pytest.mark.parametrize("stop", Stop)
+def test_each_kind_of_damage_to_a_log_that_a_cleaner_was_at_does_what_is_promised(stop: Stop, replicas: int) -> None:
+    hold_against_promises(stop, replicas, seed=1, cleaned=True)
+
+
 @pytest.mark.deep
+@pytest.mark.parametrize("cleaned", [False, True])
 @pytest.mark.parametrize("seed", range(2, 40))
-def test_each_kind_of_damage_does_what_is_promised_with_every_seed(seed: int) -> None:
+def test_each_kind_of_damage_does_what_is_promised_with_every_seed(seed: int, cleaned: bool) -> None:
     for stop in Stop:
         for replicas in (1, 3):
-            hold_against_promises(stop, replicas, seed)
+            hold_against_promises(stop, replicas, seed, cleaned=cleaned)
 
 
 @pytest.mark.parametrize(
@@ -91,12 +105,15 @@ def test_no_damage_to_a_checkpoint_of_one_of_three_costs_a_record(name: str, dam
                 assert one.outcome is Promise.RECOVERED, (one.detail, one.lines)
 
 
-def hold_pairs_against_promises(beside: str, damage: str, stop: Stop, replicas: int, seed: int) -> None:
-    found = observed(SEGMENT_KINDS, stop, replicas, seed, (BESIDE[beside], damage))
+def hold_pairs_against_promises(
+    beside: str, damage: str, stop: Stop, replicas: int, seed: int, *, cleaned: bool = False
+) -> None:
+    damaged = SEGMENTS_OF_CLEANED if cleaned else SEGMENT_KINDS
+    found = observed(damaged, stop, replicas, seed, (BESIDE[beside], damage), cleaned=cleaned)
     broken = [
         f"{one.kind.file}, {one.kind.damage}: {one.outcome}, promised {promised} ({one.detail})"
         for one in found
-        for promised in (Pair(beside, damage, one.kind).promised(stop, replicas),)
+        for promised in (Pair(beside, damage, one.kind, cleaned).promised(stop, replicas),)
         if one.outcome not in promised
     ]
     assert not broken, "\n" + "\n".join(broken)
@@ -105,6 +122,13 @@ def hold_pairs_against_promises(beside: str, damage: str, stop: Stop, replicas: 
 @pytest.mark.parametrize("beside", BESIDE)
 def test_a_damaged_segment_and_a_lost_checkpoint_do_what_is_promised_together(beside: str) -> None:
     hold_pairs_against_promises(beside, "missing", Stop.CLEAN, replicas=1, seed=1)
+
+
+@pytest.mark.parametrize("beside", [RECOVERY_POINT, CLEANED_TO])
+def test_a_damaged_segment_and_a_lost_checkpoint_of_a_log_that_a_cleaner_was_at_do_what_is_promised_together(
+    beside: str,
+) -> None:
+    hold_pairs_against_promises(beside, "missing", Stop.KILLED, replicas=1, seed=1, cleaned=True)
 
 
 @pytest.mark.parametrize("stop", Stop)
@@ -121,13 +145,14 @@ def test_a_follower_appends_nothing_to_damage_where_the_recovery_point_is_lost()
 @pytest.mark.deep
 @pytest.mark.parametrize("damage", CHECKPOINT_DAMAGE)
 @pytest.mark.parametrize("beside", BESIDE)
+@pytest.mark.parametrize("cleaned", [False, True])
 def test_a_damaged_segment_and_a_damaged_checkpoint_do_what_is_promised_with_every_seed(
-    beside: str, damage: str
+    beside: str, damage: str, cleaned: bool
 ) -> None:
     for seed in range(1, 5):
         for stop in Stop:
             for replicas in (1, 3):
-                hold_pairs_against_promises(beside, damage, stop, replicas, seed)
+                hold_pairs_against_promises(beside, damage, stop, replicas, seed, cleaned=cleaned)
 
 
 def test_the_page_has_the_promises_that_campaigns_look_for() -> None:

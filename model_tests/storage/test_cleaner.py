@@ -328,6 +328,22 @@ def test_a_damaged_batch_is_not_made_good() -> None:
     assert disk.files() == before
 
 
+@pytest.mark.parametrize("which", ["first", "second", "last"])
+@pytest.mark.parametrize("byte", range(8))
+def test_a_batch_whose_base_offset_has_changed_is_not_made_good(which: str, byte: int) -> None:
+    disk, log = new_log()
+    fill(log, Random(3), 40)
+    log.flush()
+    segment = log.closed_segments[0]
+    sizes = [header.size for header in segment.headers()]
+    position = {"first": 0, "second": sizes[0], "last": segment.size - sizes[-1]}[which]
+    disk.flip_bit(segment.path(".log"), position + byte, bit=0)
+    before = disk.files()
+    with pytest.raises(CorruptLogError):
+        done(work(disk, log))
+    assert disk.files() == before
+
+
 def test_the_slices_are_small() -> None:
     disk, log = new_log(LogConfig(segment_bytes=1 << 20))
     for number in range(40):

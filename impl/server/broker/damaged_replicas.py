@@ -13,6 +13,9 @@ on who else has the records:
 * It *follows and is neither in the ISR nor eligible* (ELR): it is repaired. The log is cut before the first gap and
   fetched from the leader. One that led alone until another had caught up may be eligible: then it is withdrawn.
 
+A segment of a compacted log may be missing where it cannot be told from what a cleaner has left out. A replica that
+follows is repaired for that too; no other one is withdrawn for it, and readers go on behind what is missing.
+
 A process that finds damage when it starts registers as one that did not stop cleanly (KIP-966), which takes it out of
 every ISR and ELR. So a replica that is repaired can be elected only when it has caught up. Until the metadata show that
 it is out of the ISR it does nothing. A repair needs an epoch that tells the fetches after it from those before: the
@@ -64,8 +67,9 @@ class DamagedReplicas:
             trace.events.DamagedLog(*one.key, max(start, one.log.log_start_offset), end)
             for one in hosted
             for end in (one.log.log_end_offset,)
-            for start in (one.log.damage.start if one.log.damage else end,)
-            if one.log.damage or one.log.recovery.may_end_early
+            for first in (one.log.damage.first,)
+            for start in (end if first is None else first.start,)
+            if first is not None or one.log.recovery.may_end_early
         ]
         found += [trace.events.DamagedLog(*key, 0, 0, is_gone=True) for key in missing]
         is_suspect = bool(missing) or any(not one.log.recovery.lost_nothing for one in hosted)
@@ -81,14 +85,14 @@ class DamagedReplicas:
         """Whether a replica may be what the registration makes of it; one that follows is repaired first."""
         log, leader, isr = partition.log, registration.leader, registration.isr
         counted_on = self._broker_id in isr or self._broker_id in registration.elr
-        if not log.damage or self._leads_alone(leader, isr):
+        if log.damage.first is None or self._leads_alone(leader, isr):
             return True
         has_fetched = partition.replica.leader_epoch >= registration.leader_epoch
         if not counted_on and leader not in (NO_LEADER, self._broker_id) and not has_fetched:
             return self._repair(partition, leader)
         if partition.replica.leader_epoch < 0:
             return not counted_on  # the registration that takes it out of the ISR and the ELR is yet to be seen
-        if leader == NO_LEADER:
+        if leader == NO_LEADER or not log.damage:
             return True
         self._withdraw(partition, f"the log is damaged in {log.damage.gaps[0]}")
         return False
@@ -104,10 +108,11 @@ class DamagedReplicas:
             "replica repaired",
             partition=f"{partition.topic}-{partition.index}",
             leader=leader,
-            why=str(log.damage.gaps[0]),
+            why=str(log.damage.first),
             next="its log is cut before the damage and fetched from the leader; it is in sync when it has caught up",
         )
         try:
+            log.damage.believe_doubts()
             log.repair()
         except (OSError, CorruptLogError) as error:
             self._give_up(partition, f"the repair of its log failed: {error}")

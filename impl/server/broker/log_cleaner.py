@@ -49,6 +49,8 @@ class LogCleaner:
         self._busy: WeakSet[Log] = WeakSet()
         self._uncleanable: WeakSet[Log] = WeakSet()
         """Logs in which damage was found."""
+        self._left: WeakSet[Log] = WeakSet()
+        """Logs of which it was told that they are not cleaned, because their damage is known."""
         self._nursery: trio.Nursery | None = None
         self._tasks: set[int] = set()
         """The numbers of the tasks that clean, from 0."""
@@ -108,6 +110,9 @@ class LogCleaner:
             log = partition.log
             if not log.config.is_compacted or log in self._busy or log in self._uncleanable:
                 continue
+            if log.is_damaged:
+                self._leave_damaged(partition)
+                continue
             directory = self._replicas.directories.where(*partition.key)
             if directory is None:
                 continue
@@ -121,6 +126,16 @@ class LogCleaner:
         best = dirtiest(logs)
         return None if best is None else (candidates[id(best.log)], best)
 
+    def _leave_damaged(self, partition: Partition) -> None:
+        """Clean no log in which damage is known: what is written would have no gap where offsets are lost."""
+        if partition.log not in self._left:
+            self._left.add(partition.log)
+            self._tell_not_cleaned(partition, "it is damaged", "it is cleaned when it is repaired")
+
+    def _tell_not_cleaned(self, partition: Partition, why: str, following: str) -> None:
+        name = f"{partition.topic}-{partition.index}"
+        log_event(LOGGER, logging.ERROR, "log not cleaned", partition=name, why=why, next=following)
+
     async def _clean(self, partition: Partition, to_clean: LogToClean) -> None:
         try:
             result = await self._run_round(partition, to_clean)
@@ -133,14 +148,7 @@ class LogCleaner:
             self._replicas.storage_failed(partition, error)
         except RecordError as error:
             self._uncleanable.add(to_clean.log)
-            log_event(
-                LOGGER,
-                logging.ERROR,
-                "log not cleaned",
-                partition=f"{partition.topic}-{partition.index}",
-                why=str(error),
-                next="it is not cleaned until the broker starts again",
-            )
+            self._tell_not_cleaned(partition, str(error), "it is not cleaned until the broker starts again")
             if isinstance(error, CorruptLogError):
                 lies_below_start = to_clean.log.examine(error) and not to_clean.log.damage
                 if not lies_below_start:

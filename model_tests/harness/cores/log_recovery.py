@@ -392,7 +392,7 @@ class RecoveryCores:
             was_rejected=log.recovery.is_point_rejected,
             ends_in_damage=log.recovery.ends_in_damage,
             start_in_doubt=log.recovery.is_start_in_doubt,
-            gap_in_doubt=log.recovery.is_gap_in_doubt,
+            gap_in_doubt=bool(log.recovery.doubted),
             aside=state.aside & self._kept_apart(),
         )
 

@@ -27,6 +27,8 @@ class Promise(Enum):
     """The damaged offsets are refused and told, all others are served, and the log goes on at its end."""
     REPAIRED = "repaired from a replica"
     """Every record is there again, and the replica is in sync."""
+    PASSED_OVER = "passed over, told"
+    """Readers go on behind what is missing, as behind what a cleaner has left out; it is told."""
     GONE = "gone, told"
     """Nothing of the file is left and no other replica is there: it is told, and the partition begins anew."""
 
@@ -60,12 +62,14 @@ _RECOVERED = (Promise.RECOVERED,) * 4
 _REFUSED = (Promise.REFUSED, Promise.REPAIRED, Promise.REFUSED, Promise.REPAIRED)
 _CUT = (Promise.REFUSED, Promise.REPAIRED, Promise.CUT, Promise.REPAIRED)
 _LOST = (Promise.GONE, Promise.REPAIRED, Promise.GONE, Promise.REPAIRED)
+_PASSED_OVER = (Promise.PASSED_OVER, Promise.REPAIRED, Promise.PASSED_OVER, Promise.REPAIRED)
 
 
-def kinds() -> Iterator[Kind]:
-    """Every kind of damage to a partition's own files."""
+def kinds(*, cleaned: bool = False) -> Iterator[Kind]:
+    """Every kind of damage to a partition's own files; a cleaner was at it, or not."""
     for damage, change in files.SEGMENT.items():
-        yield Kind("closed segment", damage, change, "{closed}.log", _REFUSED)
+        is_left_out = cleaned and damage == "missing"  # or lost: nothing tells
+        yield Kind("closed segment", damage, change, "{closed}.log", _PASSED_OVER if is_left_out else _REFUSED)
     for damage, change in files.SEGMENT.items():
         yield Kind("active segment", damage, change, "{active}.log", _CUT)
     for damage in BELOW_START:
@@ -97,12 +101,12 @@ def _text(text: str) -> Change:
     return lambda content, rng: text.encode()
 
 
-RECOVERY_POINT = "recovery-point-offset-checkpoint"
+RECOVERY_POINT, CLEANED_TO = "recovery-point-offset-checkpoint", "cleaner-offset-checkpoint"
 CHECKPOINTS = (
     RECOVERY_POINT,
     "log-start-offset-checkpoint",
     "replication-offset-checkpoint",
-    "cleaner-offset-checkpoint",
+    CLEANED_TO,
 )
 """Files of a log directory, with a line for each partition; whatever happens to them, the records are there."""
 CHECKPOINT_DAMAGE = ("garbage", "empty", "zeroes", "missing", "a huge number", "half a file", "a flipped bit")
@@ -123,6 +127,8 @@ class Pair:
     beside: str
     damage: str
     kind: Kind
+    cleaned: bool = False
+    """Whether a cleaner was at the log."""
 
     def promised(self, stop: Stop, replicas: int) -> frozenset[Promise]:
         """What may become of it: one thing, unless a flipped bit may leave a line as it was.
@@ -130,25 +136,32 @@ class Pair:
         A log that is short, and of whose end nothing is left that knows, is fetched like any follower's.
         """
         alone = self.kind.promise(stop, replicas)
-        together = promise_beside(self.beside, self.damage, self.kind, stop, replicas)
+        together = promise_beside(self.beside, self.damage, self.kind, stop, replicas, cleaned=self.cleaned)
         found = {alone, together} if self.damage == "a flipped bit" else {together}
         if together is Promise.REPAIRED and self.kind.damage == "missing":
             found.add(Promise.RECOVERED)
         return frozenset(found)
 
 
-def segment_kinds() -> list[Kind]:
+def segment_kinds(*, cleaned: bool = False) -> list[Kind]:
     """The kinds of damage to segments."""
-    return [kind for kind in kinds() if kind.file in ("closed segment", "active segment")]
+    return [kind for kind in kinds(cleaned=cleaned) if kind.file in ("closed segment", "active segment")]
 
 
-def promise_beside(beside: str, damage: str, kind: Kind, stop: Stop, replicas: int) -> Promise:
+def promise_beside(
+    beside: str, damage: str, kind: Kind, stop: Stop, replicas: int, *, cleaned: bool = False
+) -> Promise:
     """What becomes of a damaged segment whose directory has a damaged checkpoint.
 
     With the recovery point nothing tells what a crash may take. What a clean stop leaves then is whole but for what is
     damaged, and the high watermark and the snapshots of the producers tell where it ended. The note of a clean stop
     says so by being there, whatever is in it: without that and the recovery point the log ends where it can be read.
+    What a cleaner was at is on stable storage, whatever the recovery point says. If its mark is lost, no cleaner was.
     """
+    if cleaned and beside in (CLEANED_TO, ALL):
+        (kind,) = (one for one in segment_kinds() if (one.file, one.damage) == (kind.file, kind.damage))
+    if cleaned and beside == RECOVERY_POINT and kind.file == "closed segment":
+        return kind.promise(stop, replicas)
     if replicas > 1 or beside not in (RECOVERY_POINT, ALL):
         return kind.promise(stop, replicas)
     is_known_clean = stop is Stop.CLEAN and not (beside == ALL and damage == "missing")
@@ -190,8 +203,12 @@ def table() -> str:
     """The promises, as the page has them."""
     lines = [_head("file | damage"), "|---" * 6 + "|"]
     rows: dict[tuple[str, tuple[Promise, ...]], list[str]] = {}
-    for kind in kinds():
+    plain = {(kind.file, kind.damage): kind for kind in kinds()}
+    for kind in plain.values():
         rows.setdefault((kind.file, kind.promises), []).append(kind.damage)
+    for kind in kinds(cleaned=True):
+        if kind.promises != plain[kind.file, kind.damage].promises:
+            rows.setdefault((f"{kind.file} of a log that a cleaner was at", kind.promises), []).append(kind.damage)
     for (file, promises), damages in rows.items():
         cells = " | ".join(promise.value for promise in promises)
         lines.append(f"| {file} | {', '.join(damages)} | {cells} |")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from random import Random
 
+import pytest
 import trio
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
@@ -13,6 +14,7 @@ from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.partition.leader import ACKS_ALL
 from tidegauge.impl.records.payload import Record, build_batch
 from tidegauge.impl.storage.cleaner import CleanedLog
+from tidegauge.impl.storage.errors import DamagedLogError
 from tidegauge.model_tests.simulated import simulated
 from tidegauge.model_tests.storage.compacted import newest, records_of
 
@@ -157,3 +159,26 @@ async def test_a_damaged_log_is_left_alone_and_the_others_are_cleaned() -> None:
         await trio.sleep(5)
         assert set(cluster.broker(0).cleaner.cleaned) == {("t", 0)}
         assert cluster.is_alive(0)
+
+
+@simulated
+async def test_a_log_whose_damage_is_known_is_left_alone_and_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    """A base offset that has grown: its checksum is right, so that the cleaner would take it for the newest record."""
+    async with Cluster(1, seed=3, config=CONFIG | {"log.cleaner.backoff.ms": 2_000}) as cluster:
+        await cluster.create_topic("t", config={"cleanup.policy": "compact"})
+        append(cluster, 0, Random(1), 60)
+        hosted = cluster.broker(0).replicas.get("t", 0)
+        assert hosted is not None
+        segment = hosted.log.closed_segments[0]
+        first = next(segment.headers())
+        cluster.host.disk("broker-0").flip_bit(segment.path(".log"), first.size + 3)
+        hosted.log.distrust(0)
+        with pytest.raises(DamagedLogError):
+            hosted.log.read(first.next_offset, 1 << 20)
+        before = hosted.log.segments
+        await trio.sleep(10)
+        assert not cluster.broker(0).cleaner.cleaned
+        assert hosted.log.segments == before
+        told = [one.message for one in caplog.records if one.message.startswith("log not cleaned")]
+        assert len(told) == 1
+        assert 'why="it is damaged"' in told[0]
