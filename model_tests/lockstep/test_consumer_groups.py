@@ -71,9 +71,38 @@ class CommitsOfTheEpochOnly(ConsumerRules):
         return ErrorCode.stale_member_epoch if is_behind else ErrorCode.none
 
 
-class StaysWhereItWas(ConsumerRules):
-    def epoch_after_revoking(self, member: Any) -> int:
-        return int(member.epoch)
+class KeepsItsPart(ConsumerRules):
+    def part_of(self, group: Any, member: Any, topics: Any) -> Any:
+        return group.target.get(member.member_id, frozenset())
+
+
+class KeepsWhatItWantsNoMore(ConsumerRules):
+    def unwanted(self, group: Any, member: Any, topics: Any) -> Any:
+        return set()
+
+
+class GivesBackOneAfterTheOther(ConsumerRules):
+    def revoking_more(self, group: Any, member: Any, topics: Any) -> Any:
+        return member
+
+
+class CommitsWhatIsGivenBack(ConsumerRules):
+    def may_be_anothers(self, group: Any, member: Any, place: Any) -> bool:
+        return False
+
+
+class CommitsOnlyWhatItHas(ConsumerRules):
+    def may_be_anothers(self, group: Any, member: Any, place: Any) -> bool:
+        return place not in member.assigned and place not in member.revoking
+
+
+REVOKING = (
+    KeepsItsPart,
+    KeepsWhatItWantsNoMore,
+    GivesBackOneAfterTheOther,
+    CommitsWhatIsGivenBack,
+    CommitsOnlyWhatItHas,
+)
 
 
 class ForgivesWhatIsOwned(ConsumerRules):
@@ -156,8 +185,8 @@ SPACING = (
 )
 
 
-MUTANTS = (AcceptsAnyEpoch, CommitsOfTheEpochOnly, StaysWhereItWas, ForgivesWhatIsOwned, *RESOLVING, *SPACING)
-SLOW = (StaysWhereItWas, CommitsOfTheEpochOnly, ForgivesWhatIsOwned)
+MUTANTS = (AcceptsAnyEpoch, CommitsOfTheEpochOnly, ForgivesWhatIsOwned, *REVOKING, *RESOLVING, *SPACING)
+SLOW = (KeepsItsPart, CommitsOfTheEpochOnly, ForgivesWhatIsOwned)
 """Found on many walks only."""
 
 

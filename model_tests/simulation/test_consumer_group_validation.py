@@ -309,7 +309,9 @@ def test_a_wrong_coordinator_is_found_at_its_first_wrong_decision(name: str) -> 
     assert "consumer-groups: " in mismatch
 
 
-@pytest.mark.parametrize(("bug", "seed"), [("kafka_16147", 1), ("kafka_19233", 12), ("kafka_20442", 8)])
+@pytest.mark.parametrize(
+    ("bug", "seed"), [("kafka_16147", 1), ("kafka_19233", 12), ("kafka_20442", 8), ("kafka_19974", 19)]
+)
 def test_a_bug_of_the_zoo_is_found_by_a_seed_of_the_campaign(bug: str, seed: int) -> None:
     run = simulate_group(draw_group_with(seed, bug), HARNESS.bug(bug).roles, until_wrong=True)
     assert "is no action of the specification" in str(run.coordinated)

@@ -49,7 +49,7 @@ REFUSED: Final[Mapping[str, int]] = {
     "idempotence": 28298,
     "transactions": 62003,
     "classic-groups": 305549,
-    "consumer-groups": 193253,
+    "consumer-groups": 194963,
     "group-migration": 256600,
     "group-loading": 0,
     "lag": 42,

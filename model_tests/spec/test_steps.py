@@ -39,7 +39,7 @@ FOLLOW: Final[Mapping[str, str]] = {
     "idempotence": "3de7b6c6",
     "transactions": "0b6e65d3",
     "classic-groups": "9192c865",
-    "consumer-groups": "d2d6ad9e",
+    "consumer-groups": "698fa0a5",
     "group-migration": "0b506053",
     "group-loading": "cb186ff9",
     "committed-reads": "90a5d303",

@@ -254,6 +254,21 @@ def test_whose_commit_is_taken_and_of_which_partitions_it_is_not(
     assert ConsumerGroups().commit_errors(group, commit) == (error, refused)
 
 
+@pytest.mark.parametrize(
+    ("member_id", "error"), [("m", ErrorCode.stale_member_epoch), ("c", ErrorCode.rebalance_in_progress)]
+)
+def test_what_a_member_has_not_it_commits_in_the_epoch_of_the_target_and_in_none_before(
+    member_id: str, error: ErrorCode
+) -> None:
+    new = [NewOffset("orders", index, 7) for index in range(4)]
+    commit = Commit(GROUP, new, 5, member_id, topic_ids={"orders": ID})
+    missing = {("orders", index): error for index in range(4) if (ID, index) not in ONE.members[member_id].assigned}
+    missing = {place: why for place, why in missing.items() if (ID, place[1]) not in ONE.members[member_id].revoking}
+    assert missing
+    assert ConsumerGroups().commit_errors(attrs.evolve(ONE, target_epoch=5), commit) == (NONE, {})
+    assert ConsumerGroups().commit_errors(attrs.evolve(ONE, target_epoch=6), commit) == (NONE, missing)
+
+
 # --- deletion, time and the log --------------------------------------------------------------------------------------
 
 
@@ -499,11 +514,50 @@ def test_who_joins_an_empty_group_does_not_wait() -> None:
     assert at(core, 5_002, asked("b")).assignment == BOTH
 
 
-def test_what_a_member_wants_no_more_it_keeps_until_the_next_target() -> None:
+def test_what_a_member_unsubscribes_from_it_gives_back_before_the_next_target() -> None:
     core = spaced()
-    assert at(core, 5_001, asked("a", 2, topics=("others",), owned=BOTH)).assignment == BOTH
-    told = at(core, 6_000, asked("a", 2, topics=("others",), owned=BOTH))
-    assert told.assignment == frozenset()
+    told = at(core, 5_001, asked("a", 2, topics=("others",), owned=BOTH))
+    assert (told.epoch, told.assignment) == (2, frozenset())
+    assert set(core.groups[GROUP].members["a"].revoking) == BOTH
+    assert at(core, 5_002, asked("a", 2, topics=("others",))).epoch == 2
+    assert not core.groups[GROUP].holders
+    assert core.groups[GROUP].target == {"a": BOTH}, "the target is as it was"
+
+
+def test_what_was_given_back_already_is_not_asked_for_again() -> None:
+    core = spaced()
+    at(core, 5_001, asked("a", 2, topics=("others",)))
+    assert core.groups[GROUP].members["a"].revoking == {}
+    assert not core.groups[GROUP].holders
+
+
+def test_a_member_gives_back_more_in_the_epoch_that_it_is_in() -> None:
+    known = Known({name: Topic(f"00000000-0000-0000-0000-00000000000{n}", 1) for n, name in enumerate("tuv")})
+    core, (t, u, v) = ConsumerGroups(ConsumerLimits(interval_ms=lambda group: 1_000)), known.topics
+    places = {name: (topic.topic_id, 0) for name, topic in known.topics.items()}
+    owned = frozenset(places.values())
+    assert at(core, 5_000, asked("a", topics=(t, u, v)), known).assignment == owned
+    at(core, 5_001, asked("a", 2, topics=(t, u), owned=owned), known)
+    told = at(core, 5_002, asked("a", 2, topics=(t,), owned=owned), known)
+    assert (told.epoch, told.assignment) == (2, frozenset({places[t]})), "what it has to give back meanwhile is more"
+    assert set(core.groups[GROUP].members["a"].revoking) == {places[u], places[v]}
+    told = at(core, 5_003, asked("a", 2, topics=(), owned=frozenset({places[t]})), known)
+    assert (told.epoch, told.assignment) == (2, frozenset()), "and what it has to give back after that"
+    assert at(core, 5_004, asked("a", 2, topics=()), known).epoch == 2
+
+
+def test_what_is_deleted_is_given_back_before_the_next_target() -> None:
+    core = spaced()
+    gone = Known({}, version=2)
+    assert at(core, 5_001, asked("a", 2, owned=BOTH), gone).assignment == frozenset()
+    assert core.groups[GROUP].target_epoch == 2
+
+
+def test_who_subscribes_again_before_the_next_target_has_its_part_again() -> None:
+    core = spaced()
+    at(core, 5_001, asked("a", 2, topics=("others",), owned=BOTH))
+    told = at(core, 5_002, asked("a", 2))
+    assert (told.epoch, told.assignment) == (2, BOTH)
 
 
 def test_when_a_target_was_made_is_known_to_the_next_coordinator() -> None:

@@ -68,7 +68,7 @@ TWINS: Final[Mapping[str, int]] = {
     "kafka_5600": 645, "kafka_8715": 92, "kafka_9752": 85, "kafka_9801": 3_034, "kafka_9823": 83, "kafka_10284": 764,
     "kafka_12890": 1_602, "kafka_12984": 646, "kafka_13419": 5_311, "kafka_14422": 183,
     # consumer groups
-    "kafka_16147": 99, "kafka_19233": 473, "kafka_20442": 10,
+    "kafka_16147": 99, "kafka_19233": 473, "kafka_19974": 12_539, "kafka_20442": 10,
     # transactions
     "kafka_5231": 8_401, "kafka_6119": 347, "kafka_8587": 1_222, "kafka_8803": 316, "kafka_14402": 597,
     "fenced_while_completing": 140, "kafka_9144": 976, "kafka_9600": 41, "kafka_9777": 2_516, "kafka_12153": 117,

@@ -23,6 +23,7 @@ AGAIN: Final = ConsumerGroups(commits=2, bounds=Bounds(DelayCommit=1, Leave=1))
 COMMITS: Final = ConsumerGroups(commits=1, bounds=Bounds(DelayCommit=1))
 
 SPACED: Final = CONSUMER_MODELS["consumers-interval"].machine
+UNSUBSCRIBING: Final = CONSUMER_MODELS["consumers-interval-unsubscribing"].machine
 EXPRESSION: Final = CONSUMER_MODELS["consumers-expressions"].machine
 EXPRESSIONS: Final = ConsumerGroups(topics=2, matches=((0, 1),), expressions=(NONE, 0))
 """A member that names the topics, and one with an expression that matches them."""
@@ -267,7 +268,7 @@ MUTANTS: Final = (
         "partitions_wanted",
         lambda m, r, group, state: tuple(range(state.partitions)),
         _once(TWO, "DeleteTopic", topics=2, processes=1),
-        WANTED,
+        "OnlyWhatIsWantedIsAssigned",
     ),
     RuleMutant("StaysInTheEpoch", "next_epoch", lambda m, r, group: max(2, group.epoch), TWO, "TargetCovers"),
     RuleMutant(
@@ -313,11 +314,41 @@ MUTANTS: Final = (
     RuleMutant("GivesUnasked", "target", _unsubscribed, _once(TWO, "Resubscribe", topics=2), "TargetCovers"),
     RuleMutant("NeverReconciles", "reconciled", lambda m, r, group, member, owned: member, TWO, STABLE),
     RuleMutant(
-        "StaysWhereItWas",
-        "epoch_after_revoking",
-        lambda m, r, member: member.epoch,
-        attrs.evolve(COMMITS, processes=3, partitions=3),
-        "OwnersCommit",
+        "RaisesTheEpoch",
+        "epoch_while_revoking",
+        lambda m, r, member: member.epoch + 1 if member.revoking else member.epoch,
+        CONSUMER_MODELS["consumers-interval-owners"].machine,
+        "GivenBackBeforeTheEpoch",
+        ("OneOwnerInEachEpoch",),
+    ),
+    RuleMutant(
+        "IsAheadOfTheTarget",
+        "epoch_while_revoking",
+        lambda m, r, member: member.epoch + 1 if member.revoking else member.epoch,
+        UNSUBSCRIBING,
+        "EpochsAreOfTheGroup",
+        ("EpochsRise", "OneOwnerInEachEpoch"),
+    ),
+    RuleMutant(
+        "GivesBackOnlyWhatTheTargetTakes",
+        "part_of",
+        lambda m, r, group, member: {*group.target_of(member.member_id)},
+        UNSUBSCRIBING,
+        "OnlyWhatIsWantedIsAssigned",
+    ),
+    RuleMutant(
+        "GivesBackOneAfterTheOther",
+        "revoking_more",
+        lambda m, r, group, member: member,
+        UNSUBSCRIBING,
+        "OnlyWhatIsWantedIsAssigned",
+    ),
+    RuleMutant(
+        "KeepsWhatIsGone",
+        "is_wanted",
+        lambda m, r, group, member, partition: partition % m.topics in group.wants(member),
+        _once(SPACED, "DeleteTopic", topics=2, processes=1),
+        "OnlyWhatIsWantedIsAssigned",
     ),
     RuleMutant("TakesItForGivenBack", "has_revoked", lambda m, r, *a: True, TWO, "OwningIsHaving"),
     RuleMutant("RevokesAtOnce", "next_assignment", _revoking_at_once, TWO, "OwningIsHaving"),
@@ -375,6 +406,13 @@ MUTANTS: Final = (
         COMMITS,
         "OwnersCommit",
     ),
+    RuleMutant(
+        "CommitsWhatIsGivenBack",
+        "may_be_anothers",
+        lambda m, r, *a: False,
+        CONSUMER_MODELS["consumers-interval-commits"].machine,
+        "OwnersCommit",
+    ),
     RuleMutant("WaitsForWhatIsOwed", "may_expire_rebalance", lambda m, r, member: False, _once(TWO, "Hang"), STABLE),
     RuleMutant("WaitsForTheDead", "may_expire_session", lambda m, r, member: False, _once(TWO, "Crash"), GONE),
     RuleMutant(
@@ -398,7 +436,14 @@ MUTANTS: Final = (
         _once(TWO, "FailOver", processes=1, partitions=1, commits=1),
         "ToldIsKept",
     ),
-    RuleMutant("LoadsNothing", "loaded", lambda m, r, log: Group(), _once(TWO, "FailOver"), "EpochsRise"),
+    RuleMutant(
+        "LoadsNothing",
+        "loaded",
+        lambda m, r, log: Group(),
+        _once(TWO, "FailOver"),
+        "OneOwnerInEachEpoch",
+        ("EpochsRise",),
+    ),
     RuleMutant("TakesTheSameId", "new_member_id", lambda m, r, state: 0, TWO, "MemberIdsAreUnique"),
     RuleMutant(
         "IgnoresItsEpoch",
@@ -445,6 +490,13 @@ MUTANTS: Final = (
         "OwningIsHaving",
     ),
     RuleMutant("GivesNothingBack", "after_giving_back", lambda m, r, process: process, TWO, STABLE),
+    RuleMutant(
+        "KeepsWhatItHasUnsubscribedFrom",
+        "after_giving_back",
+        lambda m, r, process: process,
+        _once(TWO, "Resubscribe", topics=2),
+        WANTED,
+    ),
     RuleMutant(
         "GoesOnWhereItWas",
         "after_reconciling",

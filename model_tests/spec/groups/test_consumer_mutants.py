@@ -32,7 +32,7 @@ NOT_MUTATED: Final[Mapping[str, str]] = {
     "to_give_back": "what a process has to give back, as its state says",
 }
 """Why no mutant of the rule is in the list."""
-LARGE: Final = ("StaysWhereItWas", "HasItForEver")
+LARGE: Final = ("RaisesTheEpoch", "CommitsWhatIsGivenBack", "HasItForEver")
 """Mutants that take many states to find."""
 
 

@@ -40,6 +40,7 @@ OF_BOTH: Final = {
     "ToldIsKept",
     "MembersKnowTheirOffsets",
     "OwnersCommit",
+    "OneOwnerInEachEpoch",
     "OffsetsDoNotGoBack",
     "who is gone is no member",
 }

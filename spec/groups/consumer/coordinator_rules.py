@@ -220,16 +220,28 @@ class CoordinatorRules(EnumeratingMachine[State]):
     # --- what a member has -----------------------------------------------------------------------------------------
 
     def reconciled(self, group: Group, member: Member, owned: Collection[int] | None) -> Member:
-        """The member one step nearer to its target. First it gives back; not before it has, it is in the next epoch."""
-        if not member.revoking:
-            return self.next_assignment(group, member, member.epoch, owned)
-        if not self.has_revoked(member.revoking, owned):
-            return member
-        return self.next_assignment(group, member, self.epoch_after_revoking(member), owned)
+        """The member one step nearer to its target. First it gives back; not before it has, it is in another epoch."""
+        if member.revoking and not self.has_revoked(member.revoking, owned):
+            return self.revoking_more(group, member)
+        return self.next_assignment(group, member, self.epoch_while_revoking(member), owned)
 
-    def epoch_after_revoking(self, member: Member) -> int:
-        """What a member has given back it had in an epoch that is over."""
-        return member.epoch + 1
+    def part_of(self, group: Group, member: Member) -> set[int]:
+        """A member's part of the target: nothing that it has unsubscribed from since, or that is gone (KAFKA-19431)."""
+        return {one for one in group.target_of(member.member_id) if self.is_wanted(group, member, one)}
+
+    def is_wanted(self, group: Group, member: Member, partition: int) -> bool:
+        """Whether a partition is of a topic that a member wants, and there is still."""
+        return partition in group.known and partition % self.topics in group.wants(member)
+
+    def revoking_more(self, group: Group, member: Member) -> Member:
+        """A member that has something to give back yet gives back what it unsubscribes from meanwhile, too."""
+        kept = tuple(one for one in member.assigned if self.is_wanted(group, member, one[0]))
+        gone = tuple(one for one in member.assigned if one not in kept)
+        return evolve(member, assigned=kept, revoking=tuple(sorted((*member.revoking, *gone)))) if gone else member
+
+    def epoch_while_revoking(self, member: Member) -> int:
+        """A member that has more to give back stays in its epoch: the next one may be another's (KAFKA-19974)."""
+        return member.epoch
 
     def has_revoked(self, revoking: Collection[tuple[int, int]], owned: Collection[int] | None) -> bool:
         """Whether a member has said that it owns none of these any more."""
@@ -237,7 +249,7 @@ class CoordinatorRules(EnumeratingMachine[State]):
 
     def next_assignment(self, group: Group, member: Member, epoch: int, owned: Collection[int] | None) -> Member:
         """The member with what it keeps, and either what it has to give back or what it is given."""
-        target = {*group.target_of(member.member_id)}
+        target = self.part_of(group, member)
         kept = tuple(one for one in member.assigned if one[0] in target)
         revoking = tuple(one for one in member.assigned if one[0] not in target)
         if revoking and not self.has_revoked(revoking, owned):
@@ -274,10 +286,15 @@ class CoordinatorRules(EnumeratingMachine[State]):
         if member is None:
             return Error.UNKNOWN_MEMBER_ID
         if request.epoch == member.epoch:
-            return Error.NONE
+            is_over = self.may_be_anothers(group, member, request.partition)
+            return Error.STALE_MEMBER_EPOCH if is_over else Error.NONE
         since = member.held.get(request.partition)
         is_of_assignment = since is not None and since <= request.epoch < member.epoch
         return Error.NONE if is_of_assignment else Error.STALE_MEMBER_EPOCH
+
+    def may_be_anothers(self, group: Group, member: Member, partition: int) -> bool:
+        """Whether another member may have had what this one has given back: not in the epoch of the target."""
+        return partition not in member.held and group.target_epoch > member.epoch
 
     def committing_error(self, state: State, request: CommitRequest) -> Error:
         """The same, of the group as it is now."""

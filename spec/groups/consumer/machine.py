@@ -5,9 +5,11 @@ Theory of operation
 A group has an *epoch*, one more whenever its members, what they want, the number of partitions, or the racks of their
 replicas have changed. With the next heartbeat the coordinator makes a *target* for it: who is to own what in the end.
 Every member has an epoch of its own, and goes to the target's by itself: it gives back what the target takes from it,
-says so, and is in the next epoch then; after that it is given what the target gives it, as soon as no other member has
+says so, and is in the target's epoch then; in that it is given what the target gives it, as soon as no other member has
 it. So there is no moment at which all wait for all, and a partition has one owner at any time: what a member has yet to
-give back is its own still. (Kafka's assignors do not decide by racks, nor do these: an epoch begins all the same.)
+give back is its own still. It has one owner in each member epoch, too, over all time: a member that has more to give
+back is in no other epoch before (KAFKA-19974). (Kafka's assignors do not decide by racks, nor do these: an epoch begins
+all the same.)
 
 A heartbeat joins (epoch 0), goes on, acknowledges (it says what the member owns), leaves for good (-1), or, of a
 static member, until its next process begins (-2). The response has the member's epoch, and what it is to own where
@@ -22,11 +24,13 @@ twice at once, nor within ten seconds. A coordinator that fails meanwhile has a 
 
 A target is not made sooner than `consumer.assignment.interval.ms` after the last one (KIP-1263): epochs begin, and one
 target is for all that have begun meanwhile. Until then members keep to the target that there is: who joins owns
-nothing, what a member that has gone owned nobody has, and who wants less keeps what it had. A group without members has
-made no target, and its first member does not wait.
+nothing, and what a member that has gone owned nobody has. What a member unsubscribes from, or what is deleted, it gives
+back at once (KAFKA-19431), in the epoch that it is in; the target is as it was, and who subscribes again has its part
+again. A group without members has made no target, and its first member does not wait.
 
 A commit is taken from the member that has the partition: in its epoch, or in one that is over if the member had the
-partition in it and was not yet told of the next (KIP-1251).
+partition in it and was not yet told of the next (KIP-1251). What it has given back it may commit while it is in the
+target's epoch: nobody else has it before the next. (Kafka takes such a commit after that, too.)
 
 All that the coordinator knows of a group is in its log, each change in one batch; a member is told of it when it is
 committed. A new coordinator goes on where the last one was. What it cannot know is when the last heartbeats came.

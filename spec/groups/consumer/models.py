@@ -46,6 +46,33 @@ _ALL = (
         "targets that are not made sooner than an interval after the last one (KIP-1263), and a member that leaves",
     ),
     Model(
+        "consumers-interval-subscriptions",
+        ConsumerGroups(spaces_targets=True, topics=2, bounds=Bounds(Resubscribe=1)),
+        "a member that unsubscribes from a topic between two targets, and gives back what it has of it (KAFKA-19431)",
+    ),
+    Model(
+        "consumers-interval-unsubscribing",
+        ConsumerGroups(spaces_targets=True, processes=1, topics=3, partitions=3, bounds=Bounds(Resubscribe=2)),
+        "one that unsubscribes from another topic while it gives the first one's partitions back",
+    ),
+    Model(
+        "consumers-interval-owners",
+        ConsumerGroups(
+            spaces_targets=True,
+            topics=3,
+            partitions=3,
+            matches=((0, 1),),
+            expressions=(0,),
+            bounds=Bounds(Resubscribe=1),
+        ),
+        "one that unsubscribes from a topic, and from which the next target takes a partition of another topic, too",
+    ),
+    Model(
+        "consumers-interval-commits",
+        ConsumerGroups(spaces_targets=True, topics=2, commits=1, bounds=Bounds(DelayCommit=1, Resubscribe=1)),
+        "commits, which may be late, of what a member gives back between two targets",
+    ),
+    Model(
         "consumers-interval-coordinator",
         ConsumerGroups(spaces_targets=True, partitions=1, bounds=Bounds(FailOver=1)),
         "the same, with a coordinator that takes over meanwhile",
@@ -139,6 +166,8 @@ QUICK_CONSUMERS = tuple(
         "growing",
         "racks",
         "interval",
+        "interval-subscriptions",
+        "interval-unsubscribing",
         "subscriptions",
         "expressions",
         "expressions-due",

@@ -112,7 +112,7 @@ class Hang(ProcessAction):
 
 @attrs.frozen
 class Resubscribe(ProcessAction):
-    """A member wants other topics: those that it has not wanted, or all but the last.
+    """A member wants other topics: one less, or all of them when it would want none.
 
     One with an expression names all of them, and the other way round.
     """
@@ -130,7 +130,7 @@ class Resubscribe(ProcessAction):
         process = state.processes[self.process]
         every = tuple(range(machine.topics))
         if (expression := machine.expression_of(self.process)) == NONE:
-            process = evolve(process, topics=every[:-1] if process.topics == every else every)
+            process = evolve(process, topics=process.topics[:-1] or every)
         elif process.expression == NONE:
             process = evolve(process, topics=machine.named, expression=expression)
         else:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import combinations
 
-from tidegauge.spec.groups.consumer import targets
+from tidegauge.spec.groups.consumer import ownership, targets
 from tidegauge.spec.groups.consumer.actions import groups, is_present
-from tidegauge.spec.groups.consumer.requests import LoseResponse, ReceiveCommit, ReceiveHeartbeat, ReceiveLeave
+from tidegauge.spec.groups.consumer.requests import LoseResponse, ReceiveHeartbeat, ReceiveLeave
 from tidegauge.spec.groups.consumer.rules import ConsumerRules
 from tidegauge.spec.groups.consumer.state import (
     JOINING_EPOCH,
@@ -85,35 +85,6 @@ def one_committer(machine: ConsumerRules) -> Invariant[State]:
                     if partition in committers:
                         return False
                     committers.add(partition)
-        return True
-
-    return holds
-
-
-def owners_commit(before: State, action: Action, after: State) -> bool:
-    """A commit that is taken is of the member that has the partition."""
-    if not isinstance(action, ReceiveCommit) or (before.log, before.appended) == (after.log, after.appended):
-        return True
-    member = before.group.member(action.request.member_id) if before.group is not None else None
-    return member is not None and action.request.partition in member.held
-
-
-def owners_are_not_refused(machine: ConsumerRules) -> StepInvariant[State]:
-    """A process may commit what its member has, in the epoch that the coordinator has told it last (KIP-1251)."""
-
-    def holds(before: State, action: Action, after: State) -> bool:
-        group = after.group
-        if group is None:
-            return True
-        for number, process in enumerate(after.processes):
-            member = group.member(process.member_id)
-            if member is None or not JOINING_EPOCH < process.epoch <= member.epoch:
-                continue
-            for partition in process.owned:
-                is_held = member.held.get(partition, process.epoch + 1) <= process.epoch
-                request = CommitRequest(number, process.member_id, process.epoch, partition, 0)
-                if is_held and machine.commit_error(group, request) is not Error.NONE:
-                    return False
         return True
 
     return holds
@@ -404,9 +375,11 @@ def invariants(machine: ConsumerRules) -> Mapping[str, Invariant[State]]:
 def step_invariants(machine: ConsumerRules) -> Mapping[str, StepInvariant[State]]:
     """What holds of every step."""
     return {
-        "OwnersCommit": owners_commit,
-        "OwnersAreNotRefused": owners_are_not_refused(machine),
+        "OwnersCommit": ownership.owners_commit,
+        "OnlyWhatIsWantedIsAssigned": ownership.only_what_is_wanted_is_assigned(machine),
+        "OwnersAreNotRefused": ownership.owners_are_not_refused(machine),
         "EpochsRise": epochs_rise,
+        "OneOwnerInEachEpoch": ownership.one_owner_in_each_epoch,
         "TargetsAreApart": targets.targets_are_apart,
         "MadeTargetsAreNew": targets.made_targets_are_new(machine),
         "WhatWaitsIsMade": targets.what_waits_is_made,

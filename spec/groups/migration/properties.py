@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from tidegauge.spec.groups.consumer import ownership
 from tidegauge.spec.groups.consumer import properties as consumer
 from tidegauge.spec.groups.consumer.actions import groups, is_present
 from tidegauge.spec.groups.consumer.classic_group import ClassicGroup, ClassicMember, Stage, Standing
@@ -58,12 +59,24 @@ def told_epochs_are_the_members(state: State) -> bool:
 
 
 def owners_commit(before: State, action: Action, after: State) -> bool:
-    """A commit that is taken is of the member that has the partition."""
+    """A commit that is taken is of the member that has the partition, or that nobody has followed yet."""
     is_taken = isinstance(action, ReceiveCommit) and (before.log, before.appended) != (after.log, after.appended)
     if not is_taken or not isinstance(action, ReceiveCommit) or before.classic is not None:
         return True
-    member = before.loaded.member(action.request.member_id)
-    return member is not None and action.request.partition in member.held
+    return ownership.is_last_owner(before.loaded, action.request)
+
+
+def owning_is_having(state: State) -> bool:
+    """A process in the epoch of its member owns nothing that the member has not, as long as it is a consumer group."""
+    return state.classic is not None or consumer.owning_is_having(state)
+
+
+def one_owner_in_each_epoch(before: State, action: Action, after: State) -> bool:
+    """No partition has two owners in one member epoch, as long as the group is a consumer group."""
+    kept = before.appended[: action.kept] if isinstance(action, FailOver) else ()
+    classic = before.log.classic, after.log.classic, *(one.classic for one in kept)
+    is_consumer = all(one is None for one in classic)
+    return not is_consumer or ownership.one_owner_in_each_epoch(before, action, after)
 
 
 def goes_over_as_it_may(machine: MigrationRules) -> StepInvariant[State]:
@@ -226,6 +239,7 @@ def invariants(machine: MigrationRules) -> Mapping[str, Invariant[State]]:
         "OneCommitter": consumer.one_committer(machine),
         "EpochsAreOfTheGroup": consumer.epochs_are_of_the_group,
         "ToldEpochsAreTheMembers": told_epochs_are_the_members,
+        "OwningIsHaving": owning_is_having,
         "ToldIsKept": consumer.told_is_kept,
         "MembersKnowTheirOffsets": consumer.members_know_their_offsets(machine),
         "InstancesAreUnique": instances_are_unique,
@@ -237,6 +251,7 @@ def step_invariants(machine: MigrationRules) -> Mapping[str, StepInvariant[State
     """What holds of every step."""
     return {
         "OwnersCommit": owners_commit,
+        "OneOwnerInEachEpoch": one_owner_in_each_epoch,
         "GoesOverAsItMay": goes_over_as_it_may(machine),
         "OnlyTheReleasedAreReplaced": only_the_released_are_replaced,
         "TheReplacedKeepTheirPart": the_replaced_keep_their_part,

@@ -252,7 +252,10 @@ class MigrationRules(ConsumerRules):
         member = group.member(request.member_id)
         if member is None or not member.classic:
             return super().commit_error(group, request)
-        return Error.NONE if request.epoch == member.epoch else Error.ILLEGAL_GENERATION
+        if request.epoch != member.epoch:
+            return Error.ILLEGAL_GENERATION
+        is_over = self.may_be_anothers(group, member, request.partition)
+        return Error.REBALANCE_IN_PROGRESS if is_over else Error.NONE
 
     # --- rules of a process --------------------------------------------------------------------------------------
 

@@ -324,7 +324,7 @@ class ConsumerGroups:
             target = rules.target(group, topics.topics, self.limits.assignors)
             made_ms = rules.time_of_target(topics.time_ms)
             group = attrs.evolve(group, target=target, target_epoch=group.epoch, target_ms=made_ms)
-        after = rules.reconciled(group, member, request.owned)
+        after = rules.reconciled(group, member, request.owned, topics.topics)
         if after is not member:
             group = group.with_member(after)
         told = frozenset(after.assigned) if rules.tells_assignment(known, after, request) else None

@@ -199,29 +199,56 @@ class ConsumerRules:
     # --- what a member has -----------------------------------------------------------------------------------------
 
     def reconciled(
-        self, group: ConsumerGroup, member: ConsumerMember, owned: Collection[Place] | None
+        self, group: ConsumerGroup, member: ConsumerMember, owned: Collection[Place] | None, topics: Topics
     ) -> ConsumerMember:
-        """The member one step nearer to its target. First it gives back; not before it has, it is in the next epoch."""
-        if not member.revoking:
-            is_there = member.epoch == group.target_epoch and not member.is_waiting
-            return member if is_there else self.next_assignment(group, member, member.epoch, owned)
-        if not self.has_revoked(member.revoking, owned):
-            return member
-        return self.next_assignment(group, member, self.epoch_after_revoking(member), owned)
+        """The member one step nearer to its target. First it gives back; not before it has, it is in another epoch.
 
-    def epoch_after_revoking(self, member: ConsumerMember) -> int:
-        """What a member has given back it had in an epoch that is over."""
-        return member.epoch + 1
+        A target of the group's epoch gives a member nothing that it does not want.
+        """
+        if member.revoking and not self.has_revoked(member.revoking, owned):
+            return self.revoking_more(group, member, topics)
+        is_there = member.epoch == group.target_epoch and not member.is_waiting and not member.revoking
+        if is_there and (group.epoch == group.target_epoch or not self.unwanted(group, member, topics)):
+            return member
+        return self.next_assignment(group, member, self.epoch_while_revoking(member), owned, topics)
+
+    def part_of(self, group: ConsumerGroup, member: ConsumerMember, topics: Topics) -> frozenset[Place]:
+        """A member's part of the target: nothing that it has unsubscribed from since, or that is gone (KAFKA-19431)."""
+        wanted = topic_ids(group.wants(member), topics)
+        return frozenset(place for place in group.target.get(member.member_id, ()) if place[0] in wanted)
+
+    def unwanted(self, group: ConsumerGroup, member: ConsumerMember, topics: Topics) -> set[Place]:
+        """What a member is assigned of topics that it wants no more, or that are gone."""
+        wanted = topic_ids(group.wants(member), topics)
+        return {place for place in member.assigned if place[0] not in wanted}
+
+    def revoking_more(self, group: ConsumerGroup, member: ConsumerMember, topics: Topics) -> ConsumerMember:
+        """A member that has something to give back yet gives back what it unsubscribes from meanwhile, too."""
+        gone = self.unwanted(group, member, topics)
+        if not gone:
+            return member
+        kept = {place: since for place, since in member.assigned.items() if place not in gone}
+        more = {place: since for place, since in member.assigned.items() if place in gone}
+        return attrs.evolve(member, assigned=kept, revoking={**member.revoking, **more})
+
+    def epoch_while_revoking(self, member: ConsumerMember) -> int:
+        """A member that has more to give back stays in its epoch: the next one may be another's (KAFKA-19974)."""
+        return member.epoch
 
     def has_revoked(self, revoking: Collection[Place], owned: Collection[Place] | None) -> bool:
         """Whether a member has said that it owns none of these any more."""
         return owned is not None and not any(place in revoking for place in owned)
 
     def next_assignment(
-        self, group: ConsumerGroup, member: ConsumerMember, epoch: int, owned: Collection[Place] | None
+        self,
+        group: ConsumerGroup,
+        member: ConsumerMember,
+        epoch: int,
+        owned: Collection[Place] | None,
+        topics: Topics,
     ) -> ConsumerMember:
         """The member with what it keeps, and either what it has to give back or what it is given."""
-        target = group.target.get(member.member_id, frozenset())
+        target = self.part_of(group, member, topics)
         kept = {place: since for place, since in member.assigned.items() if place in target}
         revoking = {place: since for place, since in member.assigned.items() if place not in target}
         if revoking and not self.has_revoked(revoking, owned):
@@ -267,13 +294,25 @@ class ConsumerRules:
         return ErrorCode.stale_member_epoch if commit.generation > member.epoch else NONE
 
     def place_error(self, group: ConsumerGroup, commit: Commit, place: Place) -> ErrorCode:
-        """Why a partition of a commit is not taken: in an epoch that is over, the member had it not (KIP-1251)."""
+        """Why a partition of a commit is not taken: in an epoch that is over, the member had it not (KIP-1251).
+
+        In the member's own epoch, because it may be another's by now: STALE_MEMBER_EPOCH, or REBALANCE_IN_PROGRESS for
+        a member of the classic protocol.
+        """
         member = group.members.get(commit.member_id)
-        if member is None or commit.generation == member.epoch:
+        if member is None:
             return NONE
+        if commit.generation == member.epoch:
+            error = ErrorCode.stale_member_epoch if member.classic is None else ErrorCode.rebalance_in_progress
+            return error if self.may_be_anothers(group, member, place) else NONE
         since = member.assigned.get(place, member.revoking.get(place))
         is_of_assignment = since is not None and since <= commit.generation
         return NONE if is_of_assignment else ErrorCode.stale_member_epoch
+
+    def may_be_anothers(self, group: ConsumerGroup, member: ConsumerMember, place: Place) -> bool:
+        """Whether another member may have had what this one has given back: not in the epoch of the target."""
+        is_held = place in member.assigned or place in member.revoking
+        return not is_held and group.target_epoch > member.epoch
 
     def fetch_error(self, group: ConsumerGroup, member_id: str | None, epoch: int) -> ErrorCode:
         """Why a member is told no offsets: UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH; who is no member may ask."""
@@ -283,3 +322,8 @@ class ConsumerRules:
         if member is None:
             return ErrorCode.unknown_member_id
         return NONE if epoch == member.epoch else ErrorCode.stale_member_epoch
+
+
+def topic_ids(names: Collection[str], topics: Topics) -> set[str]:
+    """The ids of the topics of these names that there are."""
+    return {topics[name].topic_id for name in names if name in topics}

@@ -1,0 +1,89 @@
+"""What must hold of who has a partition from step to step, and of whose commit of it is taken."""
+
+from __future__ import annotations
+
+from tidegauge.spec.groups.consumer.requests import ReceiveCommit, ReceiveHeartbeat
+from tidegauge.spec.groups.consumer.rules import ConsumerRules
+from tidegauge.spec.groups.consumer.state import JOINING_EPOCH, CommitRequest, Error, Group, State, partitions_of
+from tidegauge.spec.kernel.machine import Action, StepInvariant
+
+
+def owners_commit(before: State, action: Action, after: State) -> bool:
+    """A commit that is taken is of the member that has the partition, or that nobody has followed yet."""
+    if not isinstance(action, ReceiveCommit) or (before.log, before.appended) == (after.log, after.appended):
+        return True
+    return before.group is not None and is_last_owner(before.group, action.request)
+
+
+def is_last_owner(group: Group, request: CommitRequest) -> bool:
+    """Whether a member has the partition, or has given it back in the target's epoch, in which it is nobody else's."""
+    member = group.member(request.member_id)
+    if member is None or request.partition in member.held:
+        return member is not None
+    is_free = all(request.partition not in one.held for one in group.members)
+    return is_free and request.epoch == group.target_epoch
+
+
+def one_owner_in_each_epoch(before: State, action: Action, after: State) -> bool:
+    """No partition has two owners in one member epoch, not even one after the other (KAFKA-19974).
+
+    Partitions are given in the epoch of the target. So what a member gives back it had in an epoch before that, or the
+    target gives it to nobody else.
+    """
+    old, new = before.log.group, after.log.group
+    owners = {partition: member_id for member_id, has in new.target for partition in has}
+    for former in old.members:
+        member = new.member(former.member_id) or new.of_instance(former.instance)
+        name = former.member_id if member is None else member.member_id
+        kept = {} if member is None else member.held
+        epoch = former.epoch if former.epoch >= JOINING_EPOCH else former.previous_epoch
+        for partition in former.held:
+            is_early = epoch < new.target_epoch
+            is_own = epoch == new.target_epoch and owners.get(partition, name) == name
+            if partition not in kept and not is_early and not is_own:
+                return False
+    return True
+
+
+def only_what_is_wanted_is_assigned(machine: ConsumerRules) -> StepInvariant[State]:
+    """A member whose heartbeat is taken is left nothing of a topic that it wants no more, or that there is no more.
+
+    That it has to give back; it does not wait for the next target with it (KAFKA-19431).
+    """
+
+    def holds(before: State, action: Action, after: State) -> bool:
+        if not isinstance(action, ReceiveHeartbeat) or before.group is None or after.group is None:
+            return True
+        request = action.request
+        if machine.heartbeat_error(before.group, machine.instance_of(request.process), request) is not Error.NONE:
+            return True
+        member = after.group.member(request.member_id)
+        if member is None:
+            return True
+        wanted = after.group.wants(member)
+        return all(
+            one % machine.topics in wanted and machine.is_there(after, one) for one in partitions_of(member.assigned)
+        )
+
+    return holds
+
+
+def owners_are_not_refused(machine: ConsumerRules) -> StepInvariant[State]:
+    """A process may commit what its member has, in the epoch that the coordinator has told it last (KIP-1251)."""
+
+    def holds(before: State, action: Action, after: State) -> bool:
+        group = after.group
+        if group is None:
+            return True
+        for number, process in enumerate(after.processes):
+            member = group.member(process.member_id)
+            if member is None or not JOINING_EPOCH < process.epoch <= member.epoch:
+                continue
+            for partition in process.owned:
+                is_held = member.held.get(partition, process.epoch + 1) <= process.epoch
+                request = CommitRequest(number, process.member_id, process.epoch, partition, 0)
+                if is_held and machine.commit_error(group, request) is not Error.NONE:
+                    return False
+        return True
+
+    return holds
