@@ -5,7 +5,7 @@ from __future__ import annotations
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.coordinators.groups.classic.members import ClassicRules
-from tidegauge.impl.coordinators.groups.classic.messages import JoinGroup, SyncResponse
+from tidegauge.impl.coordinators.groups.classic.messages import JoinGroup, Noted, SyncResponse
 from tidegauge.impl.coordinators.groups.classic.state import ClassicMember, ClassicState, Token
 from tidegauge.impl.coordinators.groups.classic.turn import Turn
 from tidegauge.model_tests.bugs.bug import CoreBug
@@ -20,6 +20,7 @@ class ReplacesWhileTheLeaderAssigns(ClassicRules):
             super().replace(turn, request, old, member_id, token)
             return
         turn.respond_to_sync(old, SyncResponse(ErrorCode.fenced_instance_id))
+        turn.note(Noted.REPLACED, member=member_id)
         member = turn.group.replace(old, member_id)
         turn.end_session(old.member_id)
         turn.begin_session(member)

@@ -34,8 +34,9 @@ from tidegauge.impl.server.broker.partition import Partition
 from tidegauge.impl.server.broker_server import Broker
 from tidegauge.impl.server.pace import Pace
 from tidegauge.model_tests.harness.cluster.coordinator_brokers import MUCH, SEED, CoordinatorBrokers
-from tidegauge.model_tests.harness.cores.classic_beside import GROUP, TOPIC
+from tidegauge.model_tests.harness.cores.classic_beside import TOPIC
 from tidegauge.model_tests.harness.cores.classic_groups import GroupRoles
+from tidegauge.model_tests.harness.cores.classic_times import GROUP
 from tidegauge.spec.groups.classic.machine import ClassicGroups
 
 CONFIG: Final = {"group.initial.rebalance.delay.ms": 600_000}

@@ -27,7 +27,8 @@ from kio.static.primitive import i32Timedelta
 from tidegauge.impl.wire.apis import ApiKey, request_class
 from tidegauge.impl.wire.primitives import TopicName, i8, i32, i64
 from tidegauge.impl.wire.versions import convert
-from tidegauge.model_tests.harness.cores.classic_beside import GROUP, TOPIC
+from tidegauge.model_tests.harness.cores.classic_beside import TOPIC
+from tidegauge.model_tests.harness.cores.classic_times import GROUP
 from tidegauge.model_tests.harness.cores.group_abstraction import (
     listed,
     number_of,

@@ -15,12 +15,13 @@ from typing import Protocol as Interface
 import attrs
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.coordinators.groups.classic.coordinator import Asked, ClassicGroups, End
+from tidegauge.impl.coordinators.groups.classic.coordinator import Asked, ClassicGroups, Dissolved, End
 from tidegauge.impl.coordinators.groups.classic.messages import (
     GroupWrite,
     Heartbeat,
     JoinGroup,
     LeaveGroup,
+    LeaveResponse,
     Leaving,
     Moment,
     Purpose,
@@ -30,8 +31,10 @@ from tidegauge.impl.coordinators.groups.classic.messages import (
 from tidegauge.impl.coordinators.groups.classic.state import ClassicGroup, ClassicState, Protocol, Token
 from tidegauge.impl.coordinators.groups.classic.turn import DeadlineKey, Timer
 from tidegauge.impl.coordinators.groups.coordinator import GroupCoordinator
+from tidegauge.impl.coordinators.groups.group_metadata import GroupMetadata
 from tidegauge.impl.coordinators.groups.record_formats import OffsetKey
 from tidegauge.impl.coordinators.groups.requests import Commit, NewOffset, Ruling
+from tidegauge.model_tests.harness.cores.classic_times import GROUP, first_wait_differs
 from tidegauge.model_tests.harness.cores.group_abstraction import (
     abstract_group,
     number_of,
@@ -45,7 +48,6 @@ from tidegauge.spec.groups.classic.state import NONE, State, Status, Waiting
 from tidegauge.spec.kernel.changes import Change
 from tidegauge.spec.kernel.evolving import evolve
 
-GROUP: Final = "group"
 TOPIC: Final = "topic"
 ERROR: Final = ErrorCode.not_enough_replicas
 """Of what is not written."""
@@ -87,6 +89,10 @@ class Beside(Interface):
         """The coordinator."""
 
     @property
+    def classic(self) -> ClassicGroups:
+        """Its core of classic groups."""
+
+    @property
     def group(self) -> ClassicGroup:
         """What it knows of the group."""
 
@@ -104,18 +110,21 @@ def told_otherwise(cores: Beside, state: State) -> Iterator[Change]:
     """Where the coordinator differs from the specification in what no field shows."""
     if cores.coordinator is None or state.group is None:
         return
-    yield from _timers(cores, state.group, state.member_ids)
+    yield from timers(cores, state.group, state.member_ids)
     yield from _waiting(cores)
     yield from _subscriptions(cores, state.group)
     yield from _deletion(cores, state)
     yield from _not_deleted(cores)
+    yield from _goes_over(cores)
+    if cores.group.initial is not None:
+        yield from first_wait_differs((copied(cores.core.classic), copied(cores.core.classic)), cores.now)
     yield from _not_written(cores, state)
 
 
 # --- timers, and who waits -------------------------------------------------------------------------------------------
 
 
-def _timers(cores: Beside, group: spec.Group, member_ids: int) -> Iterator[Change]:
+def timers(cores: Beside, group: spec.Group, member_ids: int) -> Iterator[Change]:
     """Of each member that is watched, and of each id that was given, the session runs; else that of nobody.
 
     Members are waited for while a rebalance goes on, and then until all have asked for their assignment. What the group
@@ -155,12 +164,13 @@ def _waiting(cores: Beside) -> Iterator[Change]:
 
 
 def _subscriptions(cores: Beside, group: spec.Group) -> Iterator[Change]:
-    """The offsets of what the members of a generation subscribe to stay; while it is not stable all do.
+    """The offsets of what the members of a generation subscribe to stay; while it is not stable no others expire.
 
+    An operator deletes none before there is a generation.
     What is known of it is what they had said when the generation began, or what is in the log.
     """
     is_stable = group.status is Status.STABLE
-    if not group.members or cores.subscribed[:1] != (group.generation,):
+    if group.status is Status.EMPTY or cores.subscribed[:1] != (group.generation,):
         topics = frozenset(topic for member in group.members for topic in member.subscription.topics)
         cores.subscribed = group.generation, topics
     core = cores.core
@@ -171,10 +181,11 @@ def _subscriptions(cores: Beside, group: spec.Group) -> Iterator[Change]:
         is_joining = group.status is Status.PREPARING_REBALANCE
         if (found := core.is_kept_for_members(key)) is not (is_kept or is_joining):
             yield Change(f"the offsets of topic {topic} are kept", is_kept or is_joining, found)
-        if is_stable:
+        if group.members:
+            is_refused = is_wanted or group.protocol == NONE
             refused = core.delete_offsets(GROUP, [key[1:]]).refused.get(key[1:], ErrorCode.none)
-            if (refused is ErrorCode.group_subscribed_to_topic) is not is_wanted:
-                yield Change(f"deletion of the offsets of topic {topic}", f"refused: {is_wanted}", refused.name)
+            if (refused is ErrorCode.group_subscribed_to_topic) is not is_refused:
+                yield Change(f"deletion of the offsets of topic {topic}", f"refused: {is_refused}", refused.name)
 
 
 # --- deletion --------------------------------------------------------------------------------------------------------
@@ -298,6 +309,25 @@ def _excluded(cores: Beside, state: State, member_id: int) -> State:
     return coordinating.completed_if_all_joined(cores.machine, state)
 
 
+def refuses_what_is_no_group(cores: Beside) -> None:
+    """A group has a name; one that nobody is in has no members; and one that was left before is in a later one."""
+    classic, now, token = ClassicGroups(cores.core.classic.limits, cores.core.classic.rules), cores.now, object()
+    protocols = (Protocol("range", b""),)
+    for group, wanted in (("", ErrorCode.invalid_group_id), ("nobody's", ErrorCode.unknown_member_id)):
+        outcomes = (
+            classic.join(JoinGroup(group, "consumer", protocols, "member"), token, now),
+            classic.sync(SyncGroup(group, 0, "member"), token, now),
+            classic.leave(LeaveGroup(group, (Leaving("member"),)), token, now),
+        )
+        told = [response for outcome in outcomes for _, response in outcome.responses]
+        errors = (one.members[0].error if isinstance(one, LeaveResponse) and one.members else one.error for one in told)
+        found = [*errors, classic.heartbeat(Heartbeat(group, 0, "member"), now)]
+        assert found == [wanted] * len(found), f"{found} is told who asks for the group {group!r}"
+    left = GroupMetadata("", 5, None, None, 0, ())
+    classic.load(GROUP, left, now)
+    assert classic.groups[GROUP].generation == left.generation, "a group that was left begins anew"
+
+
 def load_where_it_is_too_large(cores: Beside) -> None:
     """A group that has more members than it may have rebalances when it is loaded; one that has as many is stable."""
     metadata = cores.core.offsets.metadata.get(GROUP)
@@ -331,6 +361,46 @@ def copied(classic: ClassicGroups) -> ClassicGroups:
             if (deadline := classic.deadlines.get(key)) is not None:
                 made.deadlines.set(key, deadline)
     return made
+
+
+def _goes_over(cores: Beside) -> Iterator[Change]:
+    """A group that becomes a consumer group, or never was in the log, is gone; one that comes back joins again."""
+    held = {id(token) for one in cores.group.members.values() for token in (one.joining, one.syncing)} - {id(None)}
+    now = cores.now
+    for error in (ErrorCode.rebalance_in_progress, ErrorCode.coordinator_not_available):
+        copy, told = copied(cores.core.classic), list[Asked]()
+        copy.watch = lambda asked, group, came, token, told=told: told.append(asked)
+        if (group := copy.get(GROUP)) is None:
+            return
+        is_over = error is ErrorCode.rebalance_in_progress
+        outcome = copy.dissolve(group, now) if is_over else copy.abandon(GROUP, now)
+        found = {id(token): response.error for token, response in outcome.responses}
+        if found != dict.fromkeys(held, error):
+            yield Change("who is told that the group goes over", dict.fromkeys(held, error), found)
+        left = copy.get(GROUP), len(copy.deadlines), [type(one) for one in told]
+        if left != (None, 0, [Dissolved]):
+            yield Change("what is left of a group that goes over, and what is told", (None, 0, [Dissolved]), left)
+        if again := copy.abandon(GROUP, now).responses:
+            yield Change("who is told when it has gone", (), again)
+        yield from _comes_back(copy, group, now)
+
+
+def _comes_back(classic: ClassicGroups, group: ClassicGroup, now: Moment) -> Iterator[Change]:
+    """It is stable again, and all have to join at once, with new sessions; nobody else is expected."""
+    members = [*group.members.values()]
+    classic.adopt(group, now, "it comes back")
+    sessions = {one.member_id: now.timer_ms + one.session_timeout_ms for one in members}
+    keys = {name: DeadlineKey(GROUP, Timer.SESSION, name) for name in sessions}
+    found = {name: classic.deadlines.get(key) for name, key in keys.items()}
+    longest = max((one.rebalance_timeout_ms for one in members), default=0)
+    state = ClassicState.PREPARING_REBALANCE if members else group.state
+    until = now.timer_ms + longest if members else None
+    wanted: tuple[object, ...] = (sessions, until, state, None, {}, [], None)
+    new = [one.member_id for one in group.members.values() if one.is_new]
+    join, sync = (classic.deadlines.get(DeadlineKey(GROUP, timer)) for timer in (Timer.JOIN, Timer.SYNC))
+    is_there = classic.get(GROUP) is group
+    if (found, join, group.state, group.initial, group.pending, new, sync) != wanted or not is_there:
+        yield Change("a group that comes back", wanted, (found, join, group))
 
 
 def _not_written(cores: Beside, state: State) -> Iterator[Change]:

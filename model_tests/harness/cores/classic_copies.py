@@ -13,7 +13,8 @@ from typing import Final, Protocol, TypeAlias
 from tidegauge.impl.coordinators.groups.classic.messages import GroupWrite, Outcome, Response
 from tidegauge.impl.coordinators.groups.classic.state import ClassicGroup, Token
 from tidegauge.impl.coordinators.groups.classic.turn import DeadlineKey, Timer
-from tidegauge.model_tests.harness.cores.classic_beside import GROUP, Beside, copied
+from tidegauge.model_tests.harness.cores.classic_beside import Beside, copied, timers
+from tidegauge.model_tests.harness.cores.classic_times import GROUP, deadlines, lengths_differ
 from tidegauge.model_tests.harness.cores.group_abstraction import abstract_group
 from tidegauge.spec.groups.classic import coordinating, requests, timing
 from tidegauge.spec.groups.classic import state as spec
@@ -58,12 +59,17 @@ def copies_differ(cores: Copied, state: State, rng: Random) -> Iterator[Change]:
     if after is None:
         return
     core, kept = cores.core, cores.core.classic
+    before = deadlines(kept, kept.get(GROUP) or ClassicGroup(GROUP))
     core.classic = copied(kept)
     try:
         responses, writes = _made(cores, state, action)
-        found = abstract_group(core.classic.get(GROUP) or ClassicGroup(GROUP), cores.process_of)
+        known = core.classic.get(GROUP) or ClassicGroup(GROUP)
+        found = abstract_group(known, cores.process_of)
+        waits = [*timers(cores, after.loaded, after.member_ids)] if found == after.loaded else []
+        waits += lengths_differ(cores, known, before, deadlines(core.classic, known))
     finally:
         core.classic = kept
+    yield from waits
     if found != after.loaded:
         yield Change(f"the group after {action}", after.loaded, found)
     if machine.writes_in_two_steps and writes != len(after.appended) - len(state.appended):

@@ -13,6 +13,7 @@ from typing import Final
 import attrs
 from kio.schema.errors import ErrorCode
 
+from tidegauge.impl.coordinators.groups.classic.coordinator import ClassicGroups as ClassicCore
 from tidegauge.impl.coordinators.groups.classic.members import ClassicRules
 from tidegauge.impl.coordinators.groups.classic.messages import (
     GroupWrite,
@@ -25,7 +26,6 @@ from tidegauge.impl.coordinators.groups.classic.messages import (
     Outcome,
     Response,
     SyncGroup,
-    SyncResponse,
 )
 from tidegauge.impl.coordinators.groups.classic.state import ClassicGroup, Protocol, Token
 from tidegauge.impl.coordinators.groups.classic.turn import DeadlineKey, Timer
@@ -37,24 +37,21 @@ from tidegauge.impl.coordinators.groups.requests import Commit, NewOffset, Rulin
 from tidegauge.impl.records.batches import BatchHeader
 from tidegauge.impl.records.payload import Record, build_batch, decode_records
 from tidegauge.model_tests.harness.cores.classic_beside import (
-    GROUP,
     TOPIC,
     ask_where_it_is_full,
     load_where_it_is_too_large,
+    refuses_what_is_no_group,
     told_otherwise,
 )
 from tidegauge.model_tests.harness.cores.classic_copies import copies_differ
+from tidegauge.model_tests.harness.cores.classic_times import GROUP, Times, rebalance_ms, session_ms
 from tidegauge.model_tests.harness.cores.group_abstraction import (
+    abstract_entry,
     abstract_group,
     abstract_log,
-    abstract_offset,
-    abstract_record,
+    abstract_response,
     listed,
-    number_of,
-    partitions_of,
-    protocol_of,
     said,
-    subscription,
 )
 from tidegauge.model_tests.harness.cores.group_clients import CORRECT_CLIENTS, ClientRoles, GroupClients
 from tidegauge.model_tests.harness.cores.group_records import group_as_stored
@@ -70,7 +67,6 @@ from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.machine import Action
 
 CLIENT: Final = "client"
-SESSION_MS: Final = 7_000
 OFTEN: Final = 1_000
 
 
@@ -140,6 +136,7 @@ class GroupCores:
         self.came: list[Outcome] = []
         self.followed_by: list[Outcome | ErrorCode] = []
         """What has come of calls since the last state, and of what who follows the decisions was told."""
+        self.times = Times()
         self.asking = Random(0)
         """Draws what a copy is asked in each state."""
         self.leaving: list[Request] = []
@@ -163,6 +160,11 @@ class GroupCores:
         coordinator.offsets.replay(self.entries())
         self.take(coordinator.take_over(GROUP, self.now))
         return coordinator
+
+    @property
+    def classic(self) -> ClassicCore:
+        """The core of classic groups."""
+        return self.core.classic
 
     @property
     def core(self) -> GroupCoordinator:
@@ -219,6 +221,7 @@ class GroupCores:
     def load(self, action: timing.Load, before: State) -> None:
         self.coordinator = self.started()
         load_where_it_is_too_large(self)
+        refuses_what_is_no_group(self)
 
     # --- responses ---------------------------------------------------------------------------------------------------
 
@@ -233,7 +236,7 @@ class GroupCores:
             if token in self.waiting:
                 self.waiting.remove(token)
             if token.process != NONE and (token is not own or response.error is ErrorCode.none):
-                self.responses[token.process] = told(response)
+                self.responses[token.process] = abstract_response(response)
 
     def asked(self, process: int) -> Request:
         """A request that may have to wait."""
@@ -275,7 +278,8 @@ class GroupCores:
             tuple(Protocol(str(each), said(request)) for each in self.machine.protocols_of(request.process)),
             "" if request.member_id == NONE else self.name_of(request.member_id),
             self.instance_of(request),
-            session_timeout_ms=SESSION_MS,
+            session_timeout_ms=session_ms(request.subscription),
+            rebalance_timeout_ms=rebalance_ms(request.subscription),
             client_id=CLIENT,
             version=9 if self.instance_of(request) else 3 + self.machine.requires_id,  # from 4 on an id is required
             unique=str(given),
@@ -383,7 +387,8 @@ class GroupCores:
     def check_session(self, member_id: int) -> None:
         """A member that sends something has all of its session from now on."""
         ends = self.core.classic.deadlines.get(DeadlineKey(GROUP, Timer.SESSION, self.name_of(member_id)))
-        assert ends == self.now.timer_ms + SESSION_MS, f"the session of {member_id} ends at {ends}"
+        whole = self.group.members[self.name_of(member_id)].session_timeout_ms
+        assert ends == self.now.timer_ms + whole, f"the session of {member_id} ends at {ends}"
 
     def check(self, action: requests.Received, before: State, error: ErrorCode | None) -> None:
         """The response has the error that the specification says; none as long as it waits."""
@@ -398,6 +403,11 @@ class GroupCores:
         """Send what is refused, or changes nothing; returns the error."""
         if self.coordinator is None:
             return None
+        error = self._refuse(action, before)
+        self.times.attempted(self)
+        return error
+
+    def _refuse(self, action: Action, before: State) -> ErrorCode | None:
         match action:
             case requests.ReceiveJoin(request=join):
                 return self.refused(self.join(join, token := Request(NONE), before.member_ids), token)
@@ -483,6 +493,10 @@ class GroupCores:
 
     def differences(self, state: State) -> Iterator[Change]:
         """What no field shows."""
+        if self.coordinator is None:
+            self.times.forget()
+        else:
+            yield from self.times.differences(self, state, self.came)
         yield from told_otherwise(self, state)
         yield from self.followed()
         yield from copies_differ(self, state, self.asking)
@@ -501,7 +515,7 @@ class GroupCores:
 
     def told(self, response: Response) -> spec.Response:
         """A response as the specification has it."""
-        return told(response)
+        return abstract_response(response)
 
     def followed(self) -> Iterator[Change]:
         """Who follows the decisions is told of each that has come of a request, of a record or of time."""
@@ -526,32 +540,6 @@ class GroupCores:
             log=abstract_log(self.entries(), len(state.log.offsets)),
             appended=tuple(map(abstract_entry, self.appended)),
         )
-
-
-def told(response: Response) -> spec.Response:
-    """What a process is told."""
-    if response.error is not ErrorCode.none:
-        return spec.Failed(spec.Error(response.error.value))
-    if isinstance(response, SyncResponse):
-        return spec.Synced(partitions_of(response.assignment))
-    assert isinstance(response, JoinResponse), "no other response has to wait"
-    members = () if response.skip_assignment else response.members
-    return spec.Joined(
-        number_of(response.member_id),
-        response.generation,
-        protocol_of(response.protocol),
-        number_of(response.leader),
-        tuple((number_of(one.member_id), subscription(one.metadata)) for one in members),
-    )
-
-
-def abstract_entry(appended: GroupWrite | Ruling) -> spec.Entry:
-    if isinstance(appended, GroupWrite):
-        replacing = None if appended.replacement is None else appended.replacement.member_id
-        return spec.Entry(abstract_record(appended.metadata), number_of(replacing))
-    ((key, value),) = appended.offsets
-    assert value is not None, "nothing is deleted"
-    return spec.Entry(spec.OffsetRecord(key.partition, abstract_offset(value.offset, value.metadata)))
 
 
 STEPS: Final = Steps(

@@ -9,10 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from kio.schema.errors import ErrorCode
+
 from tidegauge.impl.coordinators.fields import INT16, INT32, FieldReader, encode_string
+from tidegauge.impl.coordinators.groups.classic.messages import GroupWrite, JoinResponse, Response, SyncResponse
 from tidegauge.impl.coordinators.groups.classic.state import ClassicGroup, ClassicMember, ClassicState, Token
 from tidegauge.impl.coordinators.groups.group_metadata import GroupMember, GroupMetadata
 from tidegauge.impl.coordinators.groups.log_entries import GroupWritten, LogEntry, OffsetWritten
+from tidegauge.impl.coordinators.groups.requests import Ruling
 from tidegauge.spec.groups.classic import state as spec
 from tidegauge.spec.groups.classic.state import NONE, Status, Waiting
 
@@ -138,3 +142,29 @@ def abstract_logged(entry: LogEntry) -> spec.GroupRecord | spec.OffsetRecord | N
     if isinstance(entry, OffsetWritten) and entry.value is not None:
         return spec.OffsetRecord(entry.key.partition, abstract_offset(entry.value.offset, entry.value.metadata))
     return None
+
+
+def abstract_response(response: Response) -> spec.Response:
+    """What a process is told."""
+    if response.error is not ErrorCode.none:
+        return spec.Failed(spec.Error(response.error.value))
+    if isinstance(response, SyncResponse):
+        return spec.Synced(partitions_of(response.assignment))
+    assert isinstance(response, JoinResponse), "no other response has to wait"
+    members = () if response.skip_assignment else response.members
+    return spec.Joined(
+        number_of(response.member_id),
+        response.generation,
+        protocol_of(response.protocol),
+        number_of(response.leader),
+        tuple((number_of(one.member_id), subscription(one.metadata)) for one in members),
+    )
+
+
+def abstract_entry(appended: GroupWrite | Ruling) -> spec.Entry:
+    if isinstance(appended, GroupWrite):
+        replacing = None if appended.replacement is None else appended.replacement.member_id
+        return spec.Entry(abstract_record(appended.metadata), number_of(replacing))
+    ((key, value),) = appended.offsets
+    assert value is not None, "nothing is deleted"
+    return spec.Entry(spec.OffsetRecord(key.partition, abstract_offset(value.offset, value.metadata)))

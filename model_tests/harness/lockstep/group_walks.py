@@ -16,6 +16,8 @@ from tidegauge.spec.groups.classic.state import NONE
 from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.machine import Action
 
+SHARED_SHARE: Final = 0.4
+"""Of walks with static members, those in which two processes have the same instance id."""
 _TOGETHER: Final[tuple[type[Any], ...]] = (
     timing.Load,
     timing.CommitRecord,
@@ -46,9 +48,17 @@ def together_round(lockstep: Lockstep[ClassicGroups], rng: Random) -> Iterator[A
 
 
 def with_static_members(rng: Random) -> ClassicGroups:
-    """The machine of a walk; in half of them a process has an instance id, whatever the others have."""
+    """The machine of a walk; in half of them a process has an instance id, whatever the others have.
+
+    In some of these the next process with that id likes another protocol better, which both know or only one.
+    """
     machine = large_groups(rng)
-    return evolve(machine, instances=(0, *machine.instances[1:])) if rng.choice((False, True)) else machine
+    if rng.choice((False, True)):
+        return machine
+    if machine.processes > 1 and rng.random() < SHARED_SHARE:
+        protocols = rng.choice((((0, 1), (1, 0)), ((0,), (1, 0))))
+        return evolve(machine, instances=(0, 0), protocols=protocols)
+    return evolve(machine, instances=(0, *machine.instances[1:]))
 
 
 TOGETHER_WALKS: Final = attrs.evolve(

@@ -158,8 +158,8 @@ class ClassicRules(RebalanceRules):
         member = group.replace(old, member_id)
         self.wait_for_unsynced(turn)
         turn.end_session(old.member_id)
-        turn.begin_session(member)
         self.update(turn, request, member, token)
+        turn.begin_session(member)
         why = f"static member {member_id} joins{_said(request.reason)}"
         if group.state is ClassicState.STABLE and group.elected_protocol() == group.protocol:
             assigned = {one.member_id: one.assignment for one in group.members.values()}

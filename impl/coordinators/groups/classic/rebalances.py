@@ -94,8 +94,6 @@ class RebalanceRules:
         """Members of the generation have not asked for their assignment: they are gone."""
         group = turn.group
         group.sync_deadline = None
-        if group.state not in IN_GENERATION or not group.unsynced:
-            return
         gone = list(group.unsynced)
         for member_id in gone:
             group.remove(member_id)
