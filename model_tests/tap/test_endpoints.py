@@ -73,6 +73,45 @@ def test_no_damage_hides_a_leader_that_can_be_read(key: ApiKey, version: int) ->
     check()
 
 
+def of_one_partition(key: ApiKey, endpoints: list[NodeEndpoint], name: str, records: int, leader: int) -> Any:
+    if key == ApiKey.PRODUCE:
+        produced = PartitionProduced(0, base_offset=7, leader_id=leader)
+        return ProduceResponse([TopicProduced(name, ID, [produced])], 0, endpoints)
+    fetched = PartitionFetched(0, records=bytes(records), leader_id=leader)
+    return FetchResponse([TopicFetched(name, ID, [fetched])], node_endpoints=endpoints)
+
+
+@EVERY_VERSION
+@pytest.mark.parametrize("name", ["", "o", "o" * 126, "o" * 127, "o" * 249])
+@pytest.mark.parametrize("records", [0, 126, 127, 20_000])
+@pytest.mark.parametrize("leader", [-1, 3])
+def test_of_one_partition_it_says_so_as_well(key: ApiKey, version: int, name: str, records: int, leader: int) -> None:
+    plain = encode_response(of_one_partition(key, [], name, records, leader), 7, version=version)
+    assert not may_name_endpoints(plain, key, version)
+    named = encode_response(of_one_partition(key, [ENDPOINT], name, records, leader), 7, version=version)
+    assert may_name_endpoints(named, key, version)
+
+
+@EVERY_VERSION
+@pytest.mark.parametrize("endpoints", [[], [ENDPOINT]], ids=["none", "one"])
+@pytest.mark.parametrize("leader", [-1, 3])
+def test_no_damage_to_one_partition_hides_a_leader_that_can_be_read(
+    key: ApiKey, version: int, endpoints: list[NodeEndpoint], leader: int
+) -> None:
+    """Whichever byte is another one."""
+    whole = encode_response(of_one_partition(key, endpoints, "o", 20, leader), 7, version=version)
+    for place in range(LENGTH.size, len(whole)):
+        for byte in {0, 1, 2, 3, 127, 128, 255, whole[place] ^ 1} - {whole[place]}:
+            frame = whole[:place] + bytes((byte,)) + whole[place + 1 :]
+            if may_name_endpoints(frame, key, version):
+                continue
+            try:
+                read = decode_response(memoryview(frame)[LENGTH.size :], key, version).message
+            except MalformedMessageError:
+                continue
+            assert not read.node_endpoints, (place, byte)
+
+
 @EVERY_VERSION
 @given(st.binary(max_size=200))
 def test_whatever_bytes_come_there_is_a_verdict(key: ApiKey, version: int, frame: bytes) -> None:

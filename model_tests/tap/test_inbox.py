@@ -6,6 +6,8 @@ import socket
 import threading
 from unittest.mock import patch
 
+import pytest
+
 from tidegauge.impl.tap import inbox
 from tidegauge.impl.tap.inbox import Inbox
 
@@ -93,3 +95,36 @@ def test_after_little_has_come_it_waits_a_moment_for_more_and_not_at_the_end() -
     receiving.join()
     assert pauses == [inbox.GATHER_SECONDS]
     theirs.close()
+
+
+@pytest.mark.parametrize(
+    ("sent", "pauses"),
+    [
+        ([0], 1),
+        ([inbox.FEW], 1),
+        ([1, inbox.FEW - 2, 1], 3),
+        ([1, 0, 1, 0, 0, 0], inbox.MOST_WAITS),
+    ],
+    ids=["nothing", "much", "much in the end", "little"],
+)
+def test_it_waits_again_while_there_is_little_and_for_so_long_at_most(sent: list[int], pauses: int) -> None:
+    ours, theirs = socket.socketpair()
+    seen: list[float] = []
+
+    def pause(seconds: float) -> None:
+        ours.sendall(bytes(sent[len(seen)]))
+        seen.append(seconds)
+
+    Inbox(theirs, pause)._gather()
+    assert seen == [inbox.GATHER_SECONDS] * pauses
+    ours.close()
+    theirs.close()
+
+
+def test_a_socket_that_is_gone_is_not_waited_for() -> None:
+    ours, theirs = socket.socketpair()
+    ours.close()
+    theirs.close()
+    pauses: list[float] = []
+    Inbox(theirs, pauses.append)._gather()
+    assert pauses == [inbox.GATHER_SECONDS]
