@@ -56,7 +56,8 @@ class _Frame:
     @property
     def body(self) -> memoryview:
         """All of it without its length."""
-        return (memoryview(self._collected) if self._whole is None else self._whole)[LENGTH.size :]
+        whole = memoryview(self._collected).toreadonly() if self._whole is None else self._whole
+        return whole[LENGTH.size :]
 
 
 @attrs.define(eq=False)

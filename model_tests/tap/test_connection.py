@@ -13,10 +13,17 @@ from typing import Any
 import attrs
 import pytest
 from kio.schema.errors import ErrorCode
+from kio.schema.list_offsets.v7.request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from kio.schema.list_offsets.v7.response import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
 from kio.schema.metadata.v12.request import MetadataRequest
 from kio.schema.metadata.v12.response import MetadataResponse
 from kio.schema.sasl_handshake.v0.request import SaslHandshakeRequest
 from kio.schema.sasl_handshake.v0.response import SaslHandshakeResponse
+from kio.schema.types import BrokerId, TopicName
 
 from tidegauge.impl.ports.network import Address
 from tidegauge.impl.records.payload import Record, build_batch
@@ -25,7 +32,7 @@ from tidegauge.impl.tap.memory import Memory
 from tidegauge.impl.tap.reader import ReadingThread
 from tidegauge.impl.tap.tap import Tap
 from tidegauge.impl.wire.codecs import encode_request, encode_response
-from tidegauge.impl.wire.primitives import NO_WAIT, i32
+from tidegauge.impl.wire.primitives import NO_WAIT, i8, i32, i64
 from tidegauge.impl.wire.produce_messages import (
     PartitionProduced,
     ProducePartition,
@@ -216,6 +223,46 @@ def test_what_a_connection_leaves_open_has_no_end() -> None:
     assert "return" not in line
     assert "error" not in line
     assert line["values"]
+
+
+def test_a_request_and_a_response_that_come_byte_by_byte_are_read() -> None:
+    def play(connection: socket.socket) -> None:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, True)
+        for response in (produced(1, 7), no_brokers(2), listed(3)):
+            received(connection)
+            slowly(connection, response)
+        connection.recv(1)
+
+    with tapped(play) as (_, lines, client):
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, True)
+        for sent, response in ((produce(1), produced(1, 7)), (metadata(2), no_brokers(2)), (list_end(3), listed(3))):
+            slowly(client, sent)
+            assert received(client) == response
+        (line,) = lines.of("produce")
+        (end,) = lines.of("list_offsets")
+    assert (line["offset"], end["offset"]) == (7, 9)
+    assert not [line for line in lines.lines if line["kind"] == "unread"]
+
+
+def list_end(correlation_id: int) -> bytes:
+    partition = ListOffsetsPartition(partition_index=i32(0), timestamp=i64(-1))
+    topics = (ListOffsetsTopic(name=TopicName("orders"), partitions=(partition,)),)
+    asked = ListOffsetsRequest(replica_id=BrokerId(-1), isolation_level=i8(0), topics=topics)
+    return encode_request(asked, correlation_id, "me")
+
+
+def listed(correlation_id: int) -> bytes:
+    partition = ListOffsetsPartitionResponse(
+        partition_index=i32(0), error_code=ErrorCode.none, timestamp=i64(-1), offset=i64(9), leader_epoch=i32(0)
+    )
+    topics = (ListOffsetsTopicResponse(name=TopicName("orders"), partitions=(partition,)),)
+    return encode_response(ListOffsetsResponse(throttle_time=NO_WAIT, topics=topics), correlation_id)
+
+
+def slowly(connection: socket.socket, data: bytes) -> None:
+    for byte in data:
+        connection.sendall(bytes((byte,)))
+        threading.Event().wait(0.0005)
 
 
 def test_a_refused_batch_has_the_error_and_no_offset() -> None:
