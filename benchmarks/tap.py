@@ -2,9 +2,11 @@
 
 `python -m benchmarks.tap [--quick] [--service-us N]` prints a table. A stand-in for a broker, a process of its own,
 has one response to each kind of request, and sends it N microseconds after the request (0 by default; a broker takes
-some hundreds). A client sends one request directly and one through the tap, a process of its own, in turn; the table
-has the median and the 99th percentile of both, their differences, and the CPU time of the tap for a request, of the
-process that passes it on and of the one that reads it, which says less about the load of the machine. Then eight
+some hundreds). A client sends one request directly, one through a bare proxy and one through the tap, in turn; both are
+processes of their own, and the bare one has two threads of Python's that pass bytes on and look at none: less than it
+adds no tap in Python can. The table has the median and the 99th percentile directly and through the tap, what both add
+to the median, and the CPU time of the tap for a request, of the process that passes it on and of the one that reads it,
+which says less about the load of the machine. Then eight
 clients send as fast as they can, and the tap's memory is asked for before and after, of both processes. The last line
 is the load of the machine, by `os.getloadavg`.
 """
@@ -22,7 +24,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -57,6 +59,8 @@ from tidegauge.impl.wire.produce_messages import (
 )
 
 CLIENTS: Final = 8
+NOT_COUNTED: Final = 50
+"""Requests of a kind before those that are measured."""
 _CORRELATION_ID_AT: Final = 4
 """In a response with its length."""
 
@@ -153,24 +157,53 @@ def serve(service_us: int) -> None:
     sys.stdin.read()
 
 
+def pass_on(upstream: int) -> None:
+    """Pass bytes between clients and a port, until standard input ends."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    print(listener.getsockname()[1], flush=True)
+
+    def pump(source: socket.socket, sink: socket.socket) -> None:
+        while data := source.recv(64 << 10):
+            sink.sendall(data)
+        sink.shutdown(socket.SHUT_WR)
+
+    def accept() -> None:
+        while True:
+            client, _ = listener.accept()
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, True)
+            broker = connected(upstream)
+            for ends in ((client, broker), (broker, client)):
+                threading.Thread(target=pump, args=ends, daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    sys.stdin.read()
+
+
 @contextmanager
-def running(service_us: int, folder: Path) -> Iterator[tuple[int, int, tuple[int, int]]]:
-    """(port of the stand-in, port of a tap before it, process ids of the tap and of who reads for it)."""
-    command = (sys.executable, "-c", f"from benchmarks.tap import serve; serve({service_us})")
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as broker:
-        assert broker.stdout is not None
-        assert broker.stdin is not None
-        port = int(broker.stdout.readline())
+def beside(call: str) -> Iterator[int]:
+    """A process that makes a call of this module, and the port that it tells."""
+    command = (sys.executable, "-c", f"from benchmarks import tap; tap.{call}")
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        yield int(process.stdout.readline())
+        process.stdin.close()
+
+
+@contextmanager
+def running(service_us: int, folder: Path) -> Iterator[tuple[tuple[int, int, int], tuple[int, int]]]:
+    """Ports of the stand-in, of a bare proxy and of a tap before it; process ids of the tap and of who reads for it."""
+    with beside(f"serve({service_us})") as port, beside(f"pass_on({port})") as bare:
         words = ("--upstream", f"127.0.0.1:{port}", "--listen", "0", "--out", str(folder), "--json", "--until-eof")
         tap = (sys.executable, "-m", "tidegauge", "tap", *words)
         with subprocess.Popen(tap, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as tapping:
             assert tapping.stdout is not None
             assert tapping.stdin is not None
             told = json.loads(tapping.stdout.readline())
-            yield port, int(told["bootstrap_servers"].rpartition(":")[2]), (told["pid"], told["reader_pid"])
+            ports = port, bare, int(told["bootstrap_servers"].rpartition(":")[2])
+            yield ports, (told["pid"], told["reader_pid"])
             tapping.stdin.close()
             tapping.wait()
-        broker.stdin.close()
 
 
 # --- what is measured ----------------------------------------------------------------------------------------------
@@ -205,9 +238,25 @@ def resident_kib(process: int) -> int:
 
 
 def cpu_seconds(process: int) -> float:
-    """CPU time of a process, all threads together."""
-    fields = Path(f"/proc/{process}/stat").read_text("ascii").rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    """CPU time of a process, all threads together: `clock_getcpuclockid(3)` makes its clock's number so."""
+    return time.clock_gettime(~process << 3 | 2)
+
+
+def measured(ports: Sequence[int], processes: Sequence[int], kind: Kind, rounds: int) -> list[float]:
+    """The figures of a kind of request, microseconds, in the order of the table."""
+    times: list[list[float]] = [[] for _ in ports]
+    with ExitStack() as stack:
+        connections = [stack.enter_context(connected(port)) for port in ports]
+        for _ in range(NOT_COUNTED):
+            for connection in connections:
+                exchange(connection, kind.request)
+        before = [cpu_seconds(process) for process in processes]
+        for _ in range(rounds):
+            for connection, taken in zip(connections, times, strict=True):
+                taken.append(exchange(connection, kind.request))
+        cpu = [(cpu_seconds(one) - then) / rounds * 1e6 for one, then in zip(processes, before, strict=True)]
+    (half, most), (bare, _), (tapped, tapped_most) = map(percentiles, times)
+    return [half, most, bare - half, tapped, tapped_most, tapped - half, tapped_most - most, *cpu]
 
 
 def pour(port: int, kind: Kind, count: int) -> float:
@@ -233,26 +282,15 @@ def main(words: Sequence[str] | None = None) -> None:
     given = options.parse_args(words)
     rounds, load = (400, 4_000) if given.quick else (2_000, 40_000)
     out = Console()
-    titles = ("direct p50", "p99", "tapped p50", "p99", "added p50", "p99", "CPU", "reading")
+    titles = ("direct p50", "p99", "bare adds", "tapped p50", "p99", "added p50", "p99", "CPU", "reading")
     table = Table("request, µs", *titles, box=None)
     with (
         tempfile.TemporaryDirectory() as folder,
-        running(given.service_us, Path(folder) / "tap") as (port, tap, processes),
+        running(given.service_us, Path(folder) / "tap") as (ports, processes),
     ):
-        with connected(port) as direct, connected(tap) as tapped:
-            for kind in kinds():
-                times: tuple[list[float], list[float]] = [], []
-                used = [cpu_seconds(one) for one in processes]
-                for number in range(rounds + 50):
-                    pair = exchange(direct, kind.request), exchange(tapped, kind.request)
-                    if number >= 50:
-                        times[0].append(pair[0])
-                        times[1].append(pair[1])
-                (half, most), (other_half, other_most) = map(percentiles, times)
-                now = [cpu_seconds(one) for one in processes]
-                cpu = [(after - before) / (rounds + 50) * 1e6 for before, after in zip(used, now, strict=True)]
-                figures = (half, most, other_half, other_most, other_half - half, other_most - most, *cpu)
-                table.add_row(kind.name, *(f"{figure:.0f}" for figure in figures))
+        port, _, tap = ports
+        for kind in kinds():
+            table.add_row(kind.name, *(f"{figure:.0f}" for figure in measured(ports, processes, kind, rounds)))
         out.print(table)
         before = sum(map(resident_kib, processes))
         for kind in (kinds()[1], kinds()[4]):
