@@ -9,6 +9,7 @@ import difflib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,8 @@ from tidegauge.linearizability.membership import Membership
 from tidegauge.linearizability.transactional import NONE, Transactional
 
 TOPICS = b"tidegauge.topics"
+TOPICS_CHECKSUM = b"tidegauge.topics.crc32"
+"""In the metadata beside the names of topics: their checksum, since a footer has none."""
 
 SCHEMA = pa.schema(
     [
@@ -317,10 +320,21 @@ def to_arrow(operations: Operations) -> pa.Table:
         **_nullable(ONLY_TRANSACTIONS, None if transactional is None else transactional.columns),
         **_nullable(ONLY_MEMBERS, None if membership is None else membership.columns),
     }
-    schema = SCHEMA.with_metadata({TOPICS: json.dumps(operations.topics).encode()})
+    schema = SCHEMA.with_metadata(topics_metadata(operations.topics))
     extra = {name: pa.nulls(len(operations), schema.field(name).type) for name in schema.names if name not in columns}
     columns |= extra
     return pa.Table.from_arrays([columns[name].cast(schema.field(name).type) for name in schema.names], schema=schema)
+
+
+def topics_metadata(topics: Sequence[str]) -> dict[bytes, bytes]:
+    """What a table's metadata says of the names behind its topic codes."""
+    names = json.dumps(topics).encode()
+    return {TOPICS: names, TOPICS_CHECKSUM: checksum(names)}
+
+
+def checksum(names: bytes) -> bytes:
+    """The checksum of names of topics, in hexadecimal digits."""
+    return f"{crc32(names):08x}".encode()
 
 
 def _nullable(names: Sequence[str], columns: Sequence[npt.NDArray[Any]] | None) -> dict[str, pa.Array]:

@@ -7,14 +7,15 @@ has a checksum, without which a flipped bit would be another verdict; those of f
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 
 import attrs
 import numpy as np
 import pyarrow as pa
+import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from tidegauge.linearizability.arrow import (
@@ -22,15 +23,19 @@ from tidegauge.linearizability.arrow import (
     ONLY_TRANSACTIONS,
     SCHEMA,
     TOPICS,
+    TOPICS_CHECKSUM,
     HistoryError,
+    checksum,
     from_arrow,
     is_other_columns,
     known_columns,
     to_arrow,
+    topics_metadata,
 )
 from tidegauge.linearizability.history import Operations, blocks, concatenate
 from tidegauge.linearizability.json_objects import each_name_once
 from tidegauge.linearizability.malformed import MalformedRow, sieve, split
+from tidegauge.linearizability.parquet import ParquetTable, open_parquet
 
 ROW_GROUP = 1 << 19
 """Operations in a row group. It ends where a history ends, unless that is twice as large or more."""
@@ -65,85 +70,60 @@ def read_sound(path: str | Path, row_groups: Sequence[int] | None = None) -> tup
 def _load(path: str | Path, row_groups: Sequence[int] | None) -> tuple[pa.Table, tuple[str, ...] | None, list[range]]:
     """The table, the names of its topics if the file has them, and the numbers in the file of each row group's rows."""
     with _opened(path) as file:
-        topics = topic_names(file.metadata.metadata, str(path))
-        known_columns(file.schema_arrow.names, str(path))
-        groups = range(file.num_row_groups) if row_groups is None else row_groups
-        _refuse_other_types(file, groups, _NUMBERS, path)
-        nothing = columns_of_nulls(file.metadata, groups)
-        columns = [name for name in SCHEMA.names if name in file.schema_arrow.names and name not in nothing]
-        sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
+        topics = topic_names(file, str(path))
+        known_columns(file.names, str(path))
+        sizes = file.sizes
+        groups = range(file.groups) if row_groups is None else row_groups
+        nothing = columns_of_nulls(file, groups)
+        columns = [name for name in SCHEMA.names if name in file.names and name not in nothing]
         ranges = [range(sum(sizes[:group]), sum(sizes[: group + 1])) for group in groups]
-        try:
-            table = file.read_row_groups(list(groups), columns=columns, use_threads=False)
-        except (pa.ArrowException, OSError) as error:
-            raise HistoryError(f"{path}: the file is damaged ({error}); write it again") from error
+        table = file.read(groups, columns)
     return table, topics, ranges
 
 
-def _refuse_other_types(
-    file: pq.ParquetFile, row_groups: Iterable[int], names: Iterable[str], path: str | Path
-) -> None:
-    """Raise HistoryError where the footer gives one of these columns different types.
-
-    pyarrow refuses that when it reads, of which a row is enough. When it is asked what a row group has of such a
-    column, it ends the process.
-    """
-    there = [name for name in names if name in file.schema_arrow.names]
-    try:
-        for group in row_groups if there else ():
-            next(file.iter_batches(1, row_groups=[group], columns=there, use_threads=False), None)
-    except (pa.ArrowException, OSError) as error:
-        raise HistoryError(f"{path}: the file is damaged ({error}); write it again") from error
-
-
-def columns_of_nulls(about: pq.FileMetaData, row_groups: Sequence[int]) -> set[str]:
+def columns_of_nulls(file: ParquetTable, row_groups: Sequence[int]) -> set[str]:
     """Optional columns of numbers in which these row groups have nothing: they need not be read.
 
     A footer has no checksum. So three things must say that there is nothing: how many nulls there are, that there is no
-    least and greatest value, and the size. Text is always read: of a row group that has none pyarrow would not have
-    refused another type before.
+    least and greatest value, and the size. Raises DamagedParquetError.
     """
-    names = [about.schema.column(number).path for number in range(about.num_columns)]
-    found = {
-        name
-        for name in _NUMBERS
-        if names.count(name) == 1
-        and about.schema.column(names.index(name)).physical_type == f"INT{SCHEMA.field(name).type.bit_width}"
-    }
+    found = {name for name in _NUMBERS if row_groups and _is_stored_so(file, name)}
     for group in row_groups:
         for name in sorted(found):
-            chunk = about.row_group(group).column(names.index(name))
-            said = chunk.statistics
-            is_small = 64 * chunk.total_uncompressed_size < chunk.num_values
-            if said is None or said.has_min_max or said.null_count != chunk.num_values or not is_small:
+            chunk = file.chunk(group, name)
+            assert chunk is not None, "it is stored"
+            is_small = 64 * chunk.uncompressed < chunk.values
+            if chunk.nulls != chunk.values or chunk.least is not None or chunk.most is not None or not is_small:
                 found.discard(name)
-    return found if row_groups else set()
+    return found
+
+
+def _is_stored_so(file: ParquetTable, name: str) -> bool:
+    """Whether a column of numbers is stored as SCHEMA has it: another type is refused by who reads it."""
+    place = file.footer.place(name)
+    return place is not None and file.footer.columns[place].physical.name == f"INT{SCHEMA.field(name).type.bit_width}"
 
 
 def row_groups_of(path: str | Path, history: int) -> list[int]:
     """The row groups of a Parquet file that may have rows of a history, by the file's statistics.
 
-    A row without a history may be one of any.
+    A row without a history may be one of any. Raises HistoryError.
     """
     with _opened(path) as file:
-        about = file.metadata
-        _refuse_other_types(file, range(file.num_row_groups), ("history",), path)
-    columns = [about.schema.column(number).path for number in range(about.num_columns)]
-    if "history" not in columns:
-        return list(range(about.num_row_groups))
-    column = columns.index("history")
-    ranges = [about.row_group(group).column(column).statistics for group in range(about.num_row_groups)]
+        is_plain = "history" in file.names and pa.types.is_integer(file.schema.field("history").type)
+        ranges = [file.extremes(group, "history") if is_plain else None for group in range(file.groups)]
+        chunks = [file.chunk(group, "history") for group in range(file.groups)]
     return [
         group
-        for group, found in enumerate(ranges)
-        if found is None or not found.has_min_max or found.null_count or found.min <= history <= found.max
+        for group, (found, chunk) in enumerate(zip(ranges, chunks, strict=True))
+        if found is None or chunk is None or chunk.nulls or found[0] <= history <= found[1]
     ]
 
 
 def read_in_parts(path: str | Path, operations: int = ROW_GROUP) -> Iterator[Operations]:
     """The operations of a Parquet file in parts of whole histories, each of about `operations` rows."""
     with _opened(path) as file:
-        groups = file.num_row_groups
+        groups = file.groups
     held: list[Operations] = []
     for group in range(groups):
         held.append(read(path, [group]))
@@ -161,25 +141,34 @@ def is_other_table(path: str | Path) -> bool:
     """Whether a Parquet file has something else than histories, by its columns; not if it cannot be read."""
     try:
         with _opened(path) as file:
-            return is_other_columns(file.schema_arrow.names)
+            return is_other_columns(file.names)
     except HistoryError:
         return False
 
 
-def _opened(path: str | Path) -> pq.ParquetFile:
+@contextmanager
+def _opened(path: str | Path) -> Iterator[ParquetTable]:
+    is_open = False
     try:
-        return pq.ParquetFile(path, page_checksum_verification=True)
+        with open_parquet(pafs.LocalFileSystem(), str(path)) as file:
+            is_open = True
+            yield file
     except FileNotFoundError:
         raise HistoryError(f"{path}: there is no such file; check the path") from None
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise HistoryError(f"{path}: not a readable Parquet file ({error}); write it again") from error
+    except (pa.ArrowException, OSError) as error:
+        wrong = "the file is damaged" if is_open else "not a readable Parquet file"
+        raise HistoryError(f"{path}: {wrong} ({error}); write it again") from error
 
 
-def topic_names(metadata: dict[bytes, bytes] | None, source: str) -> tuple[str, ...] | None:
+def topic_names(file: ParquetTable, source: str) -> tuple[str, ...] | None:
     """The names behind a file's topic codes, from its metadata; None where it has none. Raises HistoryError."""
-    stored = (metadata or {}).get(TOPICS)
+    stored, told = file.metadata.get(TOPICS), file.metadata.get(TOPICS_CHECKSUM)
+    if stored is None and (told is not None or (TOPICS in file.frame and _has_codes(file))):
+        raise HistoryError(f"{source}: the file is damaged (its footer has lost its topics' names); write it again")
     if stored is None:
         return None
+    if told is not None and told != checksum(stored):
+        raise HistoryError(f"{source}: the file is damaged (its topics' names have another checksum); write it again")
     try:
         names = json.loads(stored, object_pairs_hook=each_name_once)
     except ValueError:
@@ -187,6 +176,11 @@ def topic_names(metadata: dict[bytes, bytes] | None, source: str) -> tuple[str, 
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise HistoryError(f"{source}: the metadata {TOPICS.decode()} is not a JSON list of topic names; write it so")
     return tuple(names)
+
+
+def _has_codes(file: ParquetTable) -> bool:
+    """Whether topics are numbers. Names may be text of other columns, which is in the footer."""
+    return any(pa.types.is_integer(field.type) for field in file.schema if field.name == "topic")
 
 
 class HistoryWriter:
@@ -244,7 +238,7 @@ class HistoryWriter:
     def close(self) -> None:
         """Write what is left and put the file in its place."""
         self._flush()
-        self._writer.add_key_value_metadata({TOPICS.decode(): json.dumps(self.topics)})
+        self._writer.add_key_value_metadata(topics_metadata(self.topics))
         self._writer.close()
         self.partial.replace(self.path)
 

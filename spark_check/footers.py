@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
 import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyarrow.fs import FileType
 
 from tidegauge.linearizability.arrow import HistoryError, known_columns
+from tidegauge.linearizability.files import columns_of_nulls
+from tidegauge.linearizability.parquet import ParquetTable
 from tidegauge.spark_check.errors import BadInput
 from tidegauge.spark_check.places import Place
 from tidegauge.spark_check.planner import Piece
@@ -82,11 +84,12 @@ def _is_data(relative: str) -> bool:
     return not hidden and (path.suffix in (PARQUET, *LINES) or path.name == JEPSEN)
 
 
-def read_footer(file: Place) -> pq.FileMetaData:
-    """Read the footer of a Parquet file. Raises BadInput if it has none."""
+@contextmanager
+def open_table(file: Place) -> Iterator[ParquetTable]:
+    """A Parquet file with a look at its footer. Raises BadInput if it has none, or cannot be read."""
     try:
         with file.open_parquet() as opened:
-            return opened.metadata
+            yield opened
     except (OSError, pa.ArrowException) as error:
         raise BadInput(
             f"{file} cannot be read as Parquet ({error}): is it whole? A writer that was killed leaves no footer"
@@ -96,61 +99,53 @@ def read_footer(file: Place) -> pq.FileMetaData:
 def pieces_of(files: Iterable[str | Path | Place]) -> Iterator[Piece]:
     """Every row group that has rows. Without statistics in the footer, the column `history` is read."""
     for file in map(Place.of, files):
-        footer = read_footer(file)
-        yield from _pieces(file, footer, _key_column(file, footer))
+        with open_table(file) as opened:
+            yield from _pieces(file, opened)
 
 
 def first_pieces(files: Sequence[Place]) -> tuple[list[Piece], list[Place]]:
     """The row groups of those files whose footers have statistics, and the other files, after a look at all footers."""
     with ThreadPoolExecutor(AT_ONCE) as readers:
-        footers = list(readers.map(read_footer, files))
-    pieces: list[Piece] = []
-    unread: list[Place] = []
-    for file, footer in zip(files, footers, strict=True):
-        column = _key_column(file, footer)
-        if all(_has_extremes(footer, group, column) for group in range(footer.num_row_groups)):
-            pieces += _pieces(file, footer, column)
-        else:
-            unread.append(file)
-    return pieces, unread
+        found = list(readers.map(_pieces_by_footer, files))
+    pieces = [piece for some in found for piece in some or ()]
+    return pieces, [file for file, some in zip(files, found, strict=True) if some is None]
 
 
-def _has_extremes(footer: pq.FileMetaData, group: int, column: int) -> bool:
-    said = footer.row_group(group).column(column).statistics
-    return said is not None and said.has_min_max
+def _pieces_by_footer(file: Place) -> list[Piece] | None:
+    """The row groups of a file; None where statistics are not there for all of them."""
+    with open_table(file) as opened:
+        _check_columns(file, opened)
+        there = all(opened.extremes(group, KEY) is not None for group in range(opened.groups))
+        return list(_pieces(file, opened)) if there else None
 
 
-def _pieces(file: Place, footer: pq.FileMetaData, column: int) -> Iterator[Piece]:
-    for group in range(footer.num_row_groups):
-        row_group = footer.row_group(group)
-        if row_group.num_rows == 0:
-            continue
-        statistics = row_group.column(column).statistics
-        if _has_extremes(footer, group, column):
-            yield Piece(str(file), group, row_group.num_rows, int(statistics.min), int(statistics.max))
-        else:
-            yield Piece(str(file), group, row_group.num_rows, *_measure(file, group))
+def _pieces(file: Place, opened: ParquetTable) -> Iterator[Piece]:
+    _check_columns(file, opened)
+    for group, rows in enumerate(opened.sizes):
+        if rows:
+            ends = opened.extremes(group, KEY) or _measure(opened, group)
+            unread = tuple(sorted(columns_of_nulls(opened, [group])))
+            yield Piece(str(file), group, rows, *ends, footer=opened.digest, unread=unread)
 
 
-def _key_column(file: Place, footer: pq.FileMetaData) -> int:
-    schema = footer.schema.to_arrow_schema()
+def _check_columns(file: Place, opened: ParquetTable) -> None:
     try:
-        known_columns(schema.names, str(file))
+        known_columns(opened.names, str(file))
     except HistoryError as error:
         raise BadInput(str(error)) from None
-    if KEY not in schema.names:
+    if KEY not in opened.names:
         raise BadInput(
-            f"{file} has no column `{KEY}`, it has {', '.join(schema.names) or 'none'}: "
+            f"{file} has no column `{KEY}`, it has {', '.join(opened.names) or 'none'}: "
             "docs/history.md says what a table of histories looks like"
         )
-    if schema.names.count(KEY) > 1:
+    if opened.names.count(KEY) > 1:
         raise BadInput(f"{file} has more than one column `{KEY}`: write each column once")
-    if not pa.types.is_integer(schema.field(KEY).type):
-        raise BadInput(f"{file}: the column `{KEY}` is {schema.field(KEY).type}: histories are numbered, as int64")
-    return [footer.schema.column(at).path for at in range(len(footer.schema))].index(KEY)
+    if not pa.types.is_integer(opened.schema.field(KEY).type):
+        raise BadInput(
+            f"{file}: the column `{KEY}` is {opened.schema.field(KEY).type}: histories are numbered, as int64"
+        )
 
 
-def _measure(file: Place, group: int) -> tuple[int | None, int | None]:
-    with file.open_parquet() as opened:
-        extremes = pc.min_max(opened.read_row_group(group, columns=[KEY]).column(0))
+def _measure(opened: ParquetTable, group: int) -> tuple[int | None, int | None]:
+    extremes = pc.min_max(opened.read([group], [KEY]).column(0))
     return extremes["min"].as_py(), extremes["max"].as_py()

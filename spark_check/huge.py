@@ -54,20 +54,22 @@ class Spread:
     """What tasks of Spark have sent on."""
 
     pairs: RDD[Any]
+    files: tuple[str, ...] = ()
+    """The files that they read."""
 
     def beside(self, other: Flow) -> Spread:
         assert isinstance(other, Spread), "one session spreads both"
-        return Spread(self.pairs.union(other.pairs))
+        return Spread(self.pairs.union(other.pairs), self.files)
 
     def meet(self, buckets: int, task: Meeting) -> Spread:
         def together(bucket: int, pairs: Iterable[tuple[int, Any]]) -> Iterable[Any]:
             parcels = [parcel for _, parcel in pairs]
             return task(bucket, parcels) if parcels else ()
 
-        return Spread(self.pairs.partitionBy(buckets, int).mapPartitionsWithIndex(together))
+        return Spread(self.pairs.partitionBy(buckets, int).mapPartitionsWithIndex(together), self.files)
 
     def all(self) -> list[Any]:
-        return succeed(self.pairs)
+        return succeed(self.pairs, [self.files])
 
 
 @attrs.frozen(eq=False)
@@ -89,7 +91,7 @@ class RowGroups:
             numbered = [one for one in numbered if one[0] in groups]
         unit = attrs.evolve(self.unit, pieces=(), borrowed=())
         spread = self.spark.sparkContext.parallelize(numbered, max(1, len(numbered)))
-        return Spread(spread.flatMap(partial(_in_blocks, unit, task, only)))
+        return Spread(spread.flatMap(partial(_in_blocks, unit, task, only)), tuple({piece.file for piece in pieces}))
 
 
 def _in_blocks(

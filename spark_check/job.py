@@ -180,7 +180,8 @@ class Job:
         pieces = list(self.pieces)
         tasks = chunks([*self.unread, *added], FOOTERS)
         if tasks:
-            for found in succeed(spark.sparkContext.parallelize(tasks, len(tasks)).map(read_footers)):
+            reads = spark.sparkContext.parallelize(tasks, len(tasks)).map(read_footers)
+            for found in succeed(reads, [map(str, files) for files in tasks]):
                 pieces += found
         planned, origins = plan_files(
             pieces, sources, self.target, self.largest, across_files=self.across_files, huge=self.huge
@@ -274,7 +275,7 @@ def _check_all(spark: SparkSession, units: Sequence[Unit], work: Work) -> Iterat
     huge = [unit for unit in units if unit.in_blocks]
     single = [unit for unit in units if unit.buckets == 1 and not unit.in_blocks]
     if single:
-        yield from succeed(spark.sparkContext.parallelize(single, len(single)).map(work.task))
+        yield from succeed(spark.sparkContext.parallelize(single, len(single)).map(work.task), _files_of(single))
     for shared in _by_pieces(unit for unit in units if unit.buckets > 1):
         yield from _check_buckets(spark, shared, work)
     for unit in huge:
@@ -293,7 +294,12 @@ def _check_in_blocks(spark: SparkSession, unit: Unit, work: Work) -> Commit:
     if isinstance(found, HugeHistory):
         return commit(work.out, work.job, unit, found.checked, found.nameless, time.perf_counter() - began)
     alone = attrs.evolve(work, why=str(found))
-    return succeed(spark.sparkContext.parallelize([unit], 1).map(alone.do))[0]
+    return succeed(spark.sparkContext.parallelize([unit], 1).map(alone.do), _files_of([unit]))[0]
+
+
+def _files_of(units: Iterable[Unit]) -> list[set[str]]:
+    """The files that each of these units reads."""
+    return [{piece.file for piece in unit.pieces + unit.borrowed} for unit in units]
 
 
 def _by_pieces(units: Iterable[Unit]) -> Iterator[list[Unit]]:
@@ -319,7 +325,7 @@ def _check_buckets(spark: SparkSession, units: Sequence[Unit], work: Work) -> li
             spare_collections(is_loaded())
 
     streams = spark.sparkContext.parallelize(tasks, len(tasks)).flatMap(lambda task: work.split(task, wanted))
-    return succeed(streams.partitionBy(whole.buckets, int).mapPartitionsWithIndex(check_bucket))
+    return succeed(streams.partitionBy(whole.buckets, int).mapPartitionsWithIndex(check_bucket), _files_of([whole]))
 
 
 @contextmanager

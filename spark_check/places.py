@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
@@ -22,8 +22,8 @@ from uuid import uuid4
 import attrs
 import pyarrow as pa
 import pyarrow.fs as pafs
-import pyarrow.parquet as pq
 
+from tidegauge.linearizability.parquet import ParquetTable, open_parquet
 from tidegauge.spark_check.errors import CannotRun
 
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://([^/?]*)(.*)", re.DOTALL)
@@ -170,12 +170,12 @@ class Place:
         """Whether the path has characters of a pattern."""
         return bool(_MAGIC.search(_split(self.uri)[0]))
 
-    def open_parquet(self) -> pq.ParquetFile:
+    @contextmanager
+    def open_parquet(self) -> Iterator[ParquetTable]:
         """The Parquet file. Raises OSError and ArrowException."""
         files, path = self.file_system
-        if self.local:
-            return pq.ParquetFile(path, page_checksum_verification=True)
-        return pq.ParquetFile(path, filesystem=files, pre_buffer=True, page_checksum_verification=True)
+        with open_parquet(files, path, pre_buffer=not self.local) as table:
+            yield table
 
     def read(self, start: int = 0, stop: int | None = None) -> bytes:
         """The content, or a part of it. Raises OSError."""

@@ -51,6 +51,10 @@ class Piece:
     high: int | None
     move: int = 0
     """What was added to its ids (`origins`)."""
+    footer: bytes = b""
+    """Which footer the file had (`ParquetTable.digest`), when it was found to be sound; empty for any."""
+    unread: tuple[str, ...] = ()
+    """Optional columns that have nothing in it."""
 
 
 @attrs.frozen

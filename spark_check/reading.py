@@ -10,13 +10,13 @@ import attrs
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from tidegauge.linearizability.arrow import ONLY_MEMBERS, ONLY_TRANSACTIONS, SCHEMA, HistoryError
-from tidegauge.linearizability.files import columns_of_nulls, topic_names
+from tidegauge.linearizability.files import topic_names
 from tidegauge.linearizability.history import Flags, Ints
 from tidegauge.linearizability.json_objects import each_name_once
 from tidegauge.linearizability.malformed import REASON
+from tidegauge.linearizability.parquet import ParquetTable
 from tidegauge.spark_check.errors import BadInput
 from tidegauge.spark_check.footers import KEY
 from tidegauge.spark_check.origins import numbered
@@ -80,8 +80,8 @@ def read_unit(unit: Unit) -> Iterator[Part]:
 def read_in_blocks(unit: Unit, piece: Piece) -> Iterator[Part]:
     """Read the rows of a row group that `unit` owns, so many at a time. Raises BadInput if the file cannot be read."""
     with _open(piece) as file:
-        columns, group, at = _columns(file, piece.row_group), [piece.row_group], 0
-        for batch in file.iter_batches(BLOCK, row_groups=group, columns=columns, use_threads=False):
+        at = 0
+        for batch in file.batches(piece.row_group, BLOCK, _columns(file, piece)):
             part = _part(piece, file, np.arange(at, at + len(batch)), pa.Table.from_batches([batch]))
             at += len(batch)
             yield part.of(_owned(unit, part.table))
@@ -100,11 +100,11 @@ def _owned(unit: Unit, table: pa.Table) -> Flags:
 def read_piece(piece: Piece) -> Part:
     """Read a row group."""
     with _open(piece) as file:
-        table = file.read_row_group(piece.row_group, columns=_columns(file, piece.row_group), use_threads=False)
+        table = file.read([piece.row_group], _columns(file, piece))
         return _part(piece, file, np.arange(len(table)), table)
 
 
-def _part(piece: Piece, file: pq.ParquetFile, rows: Ints, table: pa.Table) -> Part:
+def _part(piece: Piece, file: ParquetTable, rows: Ints, table: pa.Table) -> Part:
     """The rows with the numbers of their histories. Raises BadInput for an id that the footer does not know of."""
     at = table.schema.get_field_index(KEY)
     extremes = pc.min_max(table.column(at))
@@ -113,7 +113,7 @@ def _part(piece: Piece, file: pq.ParquetFile, rows: Ints, table: pa.Table) -> Pa
         raise _wrong_footer(piece)
     if piece.move:
         table = table.set_column(at, KEY, numbered(table.column(at), piece.move))
-    source = (file.metadata.metadata or {}).get(SOURCE)
+    source = file.metadata.get(SOURCE)
     named = None if source is None else source.decode(errors="replace")
     return Part(piece.file, piece.row_group, rows, table, _topics(file, piece.file), named)
 
@@ -122,14 +122,13 @@ def _read_history(piece: Piece, number: int) -> Part:
     """Read the rows of one history in a row group, and nothing behind them."""
     history = number - piece.move
     with _open(piece) as file:
-        group = [piece.row_group]
-        ids = file.read_row_group(piece.row_group, columns=[KEY], use_threads=False).column(0)
+        ids = file.read([piece.row_group], [KEY]).column(0)
         rows = np.flatnonzero(pc.equal(ids, history).fill_null(False).to_numpy())
         if not len(rows):
             raise _wrong_footer(piece)
-        columns, end, at = _columns(file, piece.row_group), int(rows[-1]) + 1, 0
+        columns, end, at = _columns(file, piece), int(rows[-1]) + 1, 0
         batches: list[pa.RecordBatch] = []
-        for batch in file.iter_batches(ROWS_AT_A_TIME, row_groups=group, columns=columns, use_threads=False):
+        for batch in file.batches(piece.row_group, ROWS_AT_A_TIME, columns):
             batches.append(batch)
             at += len(batch)
             if at >= end:
@@ -145,9 +144,14 @@ def _wrong_footer(piece: Piece) -> BadInput:
 
 
 @contextmanager
-def _open(piece: Piece) -> Iterator[pq.ParquetFile]:
+def _open(piece: Piece) -> Iterator[ParquetTable]:
     try:
         with Place(piece.file).open_parquet() as file:
+            if piece.footer not in (b"", file.digest):
+                raise BadInput(
+                    f"{piece.file} has another footer than when the job was planned: it changed, or is damaged. "
+                    "Run the job again into another folder"
+                )
             yield file
     except (OSError, pa.ArrowException) as error:
         raise BadInput(
@@ -155,15 +159,15 @@ def _open(piece: Piece) -> Iterator[pq.ParquetFile]:
         ) from error
 
 
-def _columns(file: pq.ParquetFile, row_group: int) -> list[str]:
+def _columns(file: ParquetTable, piece: Piece) -> list[str]:
     """The columns to read of a row group: all that the checker knows, but for those that say nothing there."""
-    present = set(file.schema_arrow.names).difference(columns_of_nulls(file.metadata, [row_group]))
+    present = set(file.names).difference(piece.unread)
     return [name for name in (SAID if REASON in present else COLUMNS) if name in present]
 
 
-def _topics(file: pq.ParquetFile, source: str) -> tuple[str, ...] | None:
+def _topics(file: ParquetTable, source: str) -> tuple[str, ...] | None:
     try:
-        return topic_names(file.metadata.metadata, source)
+        return topic_names(file, source)
     except HistoryError as error:
         raise BadInput(str(error)) from None
 

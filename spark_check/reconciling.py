@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING
 
 import attrs
 import numpy as np
+import pyarrow as pa
 
 from tidegauge.spark_check.checking import FILE
-from tidegauge.spark_check.errors import NotReconciled
+from tidegauge.spark_check.converting import Failed
+from tidegauge.spark_check.errors import BadInput, NotReconciled
 from tidegauge.spark_check.footers import KEY
 from tidegauge.spark_check.origins import Origins
 from tidegauge.spark_check.places import Place
@@ -69,7 +71,8 @@ def reconcile_job(
     written = chunks(verdicts, FILES)
     found, said = Tally.none(), Tally.none()
     if read:
-        for tally in succeed(context.parallelize(read, len(read)).map(tally_input)):
+        counted = context.parallelize(read, len(read)).map(tally_input)
+        for tally in succeed(counted, [{str(part.file) for part in chunk} for chunk in read]):
             found += tally
     if found.rows != planned.rows:
         raise NotReconciled(f"the footers say {planned.rows:,} rows and the files have {found.rows:,}: a file changed")
@@ -97,11 +100,14 @@ def parts_of(file: Place, move: int = 0) -> list[InputPart]:
     return [InputPart(file, part, parts, move) for part in range(parts)]
 
 
-def tally_input(chunk: Iterable[InputPart]) -> Tally:
+def tally_input(chunk: Iterable[InputPart]) -> Tally | Failed:
     """The tally of some input."""
     total = Tally.none()
-    for counts in _counts(chunk):
-        total += Tally.of(counts)
+    try:
+        for counts in _counts(chunk):
+            total += Tally.of(counts)
+    except BadInput as error:
+        return Failed(str(error))
     return total
 
 
@@ -119,8 +125,11 @@ def tally_verdicts(chunk: Iterable[VerdictFile]) -> Tally | str:
 
 def read_verdicts(one: VerdictFile) -> RowCounts:
     """The counts in a file of verdicts. Raises NotReconciled if it has a history twice, or another unit's."""
-    with one.file.open_parquet() as file:
-        table = file.read(columns=[KEY, "operations", FILE.name], use_threads=False)
+    try:
+        with one.file.open_parquet() as file:
+            table = file.read(columns=[KEY, "operations", FILE.name])
+    except (OSError, pa.ArrowException) as error:
+        raise NotReconciled(f"{one.file} cannot be read ({error}): run the job again into another folder") from error
     origins = one.unit.origins
     try:
         numbers = origins.numbers(table.column(KEY).to_numpy(), table.column(FILE.name).combine_chunks())

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from tidegauge.linearizability.history import Ints
 from tidegauge.linearizability.plurals import say
 from tidegauge.spark_check.errors import NotReconciled
-from tidegauge.spark_check.footers import KEY
+from tidegauge.spark_check.footers import KEY, open_table
 from tidegauge.spark_check.origins import NO_FILES, Origins, numbered
 from tidegauge.spark_check.places import Place
 
@@ -113,11 +113,13 @@ def count_rows(files: Iterable[str | Path | Place]) -> RowCounts:
 
 
 def count_part(file: Place, part: int = 0, parts: int = 1, move: int = 0) -> Iterator[RowCounts]:
-    """The counts of row groups of a file: of all, or of every `parts`-th from `part` on. `move` is added to its ids."""
-    with file.open_parquet() as opened:
-        for group in range(part, opened.num_row_groups, parts):
-            column = opened.read_row_group(group, columns=[KEY], use_threads=False).column(0)
-            yield count_column(numbered(column, move))
+    """The counts of row groups of a file: of all, or of every `parts`-th from `part` on. `move` is added to its ids.
+
+    Raises BadInput if the file cannot be read.
+    """
+    with open_table(file) as opened:
+        for group in range(part, opened.groups, parts):
+            yield count_column(numbered(opened.read([group], [KEY]).column(0), move))
 
 
 def count_column(column: pa.ChunkedArray) -> RowCounts:

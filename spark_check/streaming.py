@@ -211,7 +211,7 @@ def end_stream(spark: SparkSession, out: str | Path) -> None:
     stream = Stream(place, level, options["buckets"], options["patience"], names, source)
     kept = [name for name in (place / STATE / "00000").files() if name.name.endswith("-open.parquet")]
     with max(kept).open_parquet() as file:
-        nothing = file.schema_arrow.empty_table()
+        nothing = file.schema.empty_table()
     stream.take(spark.createDataFrame(nothing), max(records) + 1, everything=True)
 
 
