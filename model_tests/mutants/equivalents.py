@@ -149,10 +149,6 @@ EQUIVALENT: Final[Mapping[str, str]] = {
     "impl/coordinators/transactions/listing.py listed: `1` -> `2` in `(yield 1)`": (
         "units of work say when others have their turn: what is told is the same"
     ),
-    "impl/coordinators/groups/classic/rebalances.py RebalanceRules.syncing_timed_out: "
-    "`group.state not in IN_GENERATION or not group.unsynced` -> `not group.unsynced`": (
-        "a group that is in no generation waits for nobody's SyncGroup: a rebalance forgets who has not asked"
-    ),
     "impl/coordinators/groups/classic/state.py ClassicGroup.subscriptions: `0` -> `1` in `self.read[0]`": (
         "topics are no generation, so they are read each time: to keep them saves that"
     ),

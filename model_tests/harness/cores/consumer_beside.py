@@ -138,6 +138,9 @@ def of_nobody(cores: Beside, state: State) -> Iterator[Change]:
     if cores.core.consumers.get(GROUP) is None:
         return
     wanted = ErrorCode.unknown_member_id if state.loaded.members else ErrorCode.none
+    of_nobody = Commit(GROUP, (NewOffset("topic", FAR, 0),), 0, "nobody")
+    if (error := cores.core.commit(of_nobody, 0).error) is not ErrorCode.unknown_member_id:
+        yield Change("a commit of a member that is none, in epoch 0", ErrorCode.unknown_member_id.name, error.name)
     for version in (GROUP_NOT_FOUND_FROM, BEFORE_KIP_848):
         found = cores.core.commit(Commit(GROUP, (NewOffset("topic", FAR, 0),), version=version), 0)
         if (found.error, dict(found.refused)) != (wanted, {}):

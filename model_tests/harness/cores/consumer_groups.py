@@ -29,11 +29,12 @@ from tidegauge.impl.coordinators.groups.consumer.coordinator import (
     Loaded,
     Told,
 )
+from tidegauge.impl.coordinators.groups.consumer.records import GROUP_EPOCH, TARGET_EPOCH
 from tidegauge.impl.coordinators.groups.consumer.rules import PAUSE_MS
 from tidegauge.impl.coordinators.groups.consumer.state import ConsumerHeartbeat, HeartbeatResponse, Topic
 from tidegauge.impl.coordinators.groups.coordinator import GroupCoordinator, Limits
 from tidegauge.impl.coordinators.groups.log_entries import LogEntry, log_entries
-from tidegauge.impl.coordinators.groups.record_formats import GroupRecord, decode_key
+from tidegauge.impl.coordinators.groups.record_formats import ConsumerKey, GroupRecord, decode_key
 from tidegauge.impl.coordinators.groups.requests import Commit, NewOffset, Ruling
 from tidegauge.impl.records.batches import BatchHeader
 from tidegauge.impl.records.payload import Record, build_batch, decode_records
@@ -57,6 +58,7 @@ from tidegauge.model_tests.harness.cores.consumer_abstraction import (
     topic_name,
     with_target_of,
 )
+from tidegauge.model_tests.harness.cores.consumer_asked import asked_differs
 from tidegauge.model_tests.harness.cores.consumer_beside import (
     ASSIGNORS,
     TOO_LARGE,
@@ -262,7 +264,9 @@ class ConsumerCores:
 
     def append(self, write: ConsumerWrite) -> None:
         """A batch is on its way into the log: each of its records says something new."""
-        last = self.last_records()
+        last, kinds = self.last_records(), {decode_key(record.key) for record in write.records}
+        begun = {ConsumerKey(kind, GROUP) for kind in (GROUP_EPOCH, TARGET_EPOCH)}
+        assert write.before is not None or begun <= kinds, f"{kinds} are written of a group that begins"
         for key, value in write.records:
             assert value is None or last.get(key) != value, f"{decode_key(key)} is written, and says nothing new"
         self.appended.append(write)
@@ -383,6 +387,7 @@ class ConsumerCores:
             yield from of_nobody(self, state)
             yield from assignors(self)
             yield from deletions(self, state)
+            yield from asked_differs(self, self.known(state))
 
     def logged(self, state: State) -> Iterator[Change]:
         """Who describes the group sees it as the log has it."""
