@@ -28,6 +28,7 @@ from kio.static.primitive import i8, i32Timedelta
 
 from tidegauge.impl.coordinators.groups.consumer.state import (
     JOINING_EPOCH,
+    LEAVING_EPOCH,
     STATIC_LEAVING_EPOCH,
     ConsumerGroup,
     ConsumerHeartbeat,
@@ -128,9 +129,9 @@ def _wrong(request: ConsumerGroupHeartbeatRequest, version: int) -> str:
             return "who joins says how long it takes to give partitions back"
         if request.topic_partitions is None or request.topic_partitions:
             return "who joins owns nothing"
-        if not request.subscribed_topic_names and request.subscribed_topic_regex is None:
-            return "who joins names topics"
-    elif request.member_epoch > 0 and not request.member_id:
+        if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
+            return "who joins says to what it subscribes, if only to nothing"
+    elif (request.member_epoch > 0 or request.member_epoch == LEAVING_EPOCH) and not request.member_id.strip():
         return "a member has an id"
     if request.member_epoch == STATIC_LEAVING_EPOCH and request.instance_id is None:
         return "only a static member leaves to come back"
@@ -179,8 +180,9 @@ async def _response(
 async def handle_consumer_group_describe(
     request: ConsumerGroupDescribeRequest, context: RequestContext, *, groups: Groups, metadata: MetadataCache
 ) -> ConsumerGroupDescribeResponse:
-    """Each group as the log has it, once: GROUP_AUTHORIZATION_FAILED, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS,
-    GROUP_ID_NOT_FOUND, TOPIC_AUTHORIZATION_FAILED for one with a topic that may not be described.
+    """Each group as the log has it, once: GROUP_AUTHORIZATION_FAILED, INVALID_GROUP_ID for one without a name,
+    NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, GROUP_ID_NOT_FOUND, TOPIC_AUTHORIZATION_FAILED for one that wants or
+    has a topic that may not be described.
     """
     described = [
         await _described(request, group_id, context, groups, metadata)
@@ -201,6 +203,8 @@ async def _described(
         return at_once(consumer_group_describe_error(one, error, message)).groups[0]
 
     denied = group_error(Operation.DESCRIBE, group_id, context)
+    if denied is NONE and not group_id:
+        denied = ErrorCode.invalid_group_id
     led = groups.led(group_id) if denied is NONE else denied
     if isinstance(led, ErrorCode):
         return without(led)
@@ -208,8 +212,7 @@ async def _described(
     group = None if is_classic else led.state.consumers.committed.get(group_id)
     if group is None:
         return without(ErrorCode.group_id_not_found, f"there is no consumer group {group_id!r}")
-    names = {name for member in group.members.values() for name in group.wants(member)}
-    if denied_topics(Operation.DESCRIBE, names, context):
+    if denied_topics(Operation.DESCRIBE, _told_topics(group, metadata), context):
         return without(ErrorCode.topic_authorization_failed)
     members = [await _member(one, group, context, metadata) async for one in context.pace.each(group.members.values())]
     asked = context.operations(ResourceType.GROUP, group_id) if request.include_authorized_operations else UNASKED
@@ -223,6 +226,14 @@ async def _described(
         members=tuple(members),
         authorized_operations=i32(asked),
     )
+
+
+def _told_topics(group: ConsumerGroup, metadata: MetadataCache) -> set[str]:
+    """What a description of the group names: what members want, and what they have still, or are to have."""
+    names = {name for member in group.members.values() for name in group.wants(member)}
+    told = (*(member.assigned for member in group.members.values()), *group.target.values())
+    has = (metadata.topic_name(topic_id) for topic_id in {topic_id for places in told for topic_id, _ in places})
+    return names.union(name for name in has if name is not None)
 
 
 async def _member(

@@ -293,8 +293,8 @@ async def handle_offset_delete(
 ) -> OffsetDeleteResponse:
     """Delete offsets of a group (KIP-496).
 
-    Errors of the request: GROUP_AUTHORIZATION_FAILED, GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP, and the coordinator's. Of a
-    partition: TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_OR_PARTITION, GROUP_SUBSCRIBED_TO_TOPIC.
+    Errors of the request: GROUP_AUTHORIZATION_FAILED, INVALID_GROUP_ID, GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP, and the
+    coordinator's. Of a partition: TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_OR_PARTITION, GROUP_SUBSCRIBED_TO_TOPIC.
     """
     denied = group_error(Operation.DELETE, request.group_id, context)
     if denied is not NONE:
@@ -340,7 +340,7 @@ async def _deleted(
     group: str, places: Iterable[tuple[str, int]], context: RequestContext, groups: Groups
 ) -> tuple[ErrorCode, Mapping[tuple[str, int], ErrorCode]]:
     """The error of the request, and those of partitions."""
-    led = groups.led(group)
+    led = groups.led(group) if group else ErrorCode.invalid_group_id
     if isinstance(led, ErrorCode):
         return led, {}
     ruling = led.state.delete_offsets(group, places)

@@ -184,6 +184,6 @@ async def _deleted(group: str, context: RequestContext, groups: Groups) -> Error
     if isinstance(led, ErrorCode):
         return led
     ruling = led.state.delete_group(group)
-    if ruling.error is NONE:
-        groups.delete_consumers(led, group)
-    return await context.wait_briefly(partial(groups.carry_out, led, ruling))
+    gone = groups.delete_consumers(led, group) if ruling.error is NONE else None
+    error = await context.wait_briefly(partial(groups.carry_out, led, ruling))
+    return error if gone is None or error is not NONE else await context.wait_briefly(gone.ended)

@@ -58,7 +58,7 @@ _TIMEOUT_UNITS: Final = 20
 
 
 @attrs.define(eq=False, repr=False)
-class _Queued:
+class Queued:
     """A write in line, until it is known what becomes of it."""
 
     led: Led[GroupCoordinator]
@@ -72,6 +72,12 @@ class _Queued:
         if self.error is None:
             self.error = error
             self.done.set()
+
+    async def ended(self) -> ErrorCode:
+        """NONE once it is in the log; else COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, UNKNOWN_SERVER_ERROR."""
+        await self.done.wait()
+        assert self.error is not None, "it is done"
+        return self.error
 
 
 @attrs.frozen(eq=False)
@@ -168,9 +174,7 @@ class ConsumerMembers:
             return await self._until_committed(led, decision.write)
         queued = self.queue(led, decision.write)
         self._carry_out(led, decision.outcome)
-        await queued.done.wait()
-        assert queued.error is not None, "it is done"
-        return queued.error
+        return await queued.ended()
 
     async def _until_committed(self, led: Led[GroupCoordinator], write: ConsumerWrite) -> ErrorCode:
         """Return when all that the core has decided of a group is in the log."""
@@ -260,14 +264,14 @@ class ConsumerMembers:
 
     # --- what the core has decided -----------------------------------------------------------------------------------
 
-    def queue(self, led: Led[GroupCoordinator], write: ConsumerWrite, *, is_expiry: bool = False) -> _Queued:
+    def queue(self, led: Led[GroupCoordinator], write: ConsumerWrite, *, is_expiry: bool = False) -> Queued:
         """The write is in line; nothing is awaited."""
-        queued = _Queued(led, write, is_expiry)
+        queued = Queued(led, write, is_expiry)
         give_up = partial(queued.end, ErrorCode.coordinator_not_available)
         self._line.add(led, write.group_id, partial(self._write, queued), give_up)
         return queued
 
-    async def _write(self, queued: _Queued) -> None:
+    async def _write(self, queued: Queued) -> None:
         """Have it in the log, and tell the core what becomes of it."""
         led, write, core = queued.led, queued.write, queued.led.state
 

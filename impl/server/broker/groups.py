@@ -26,7 +26,7 @@ from tidegauge.impl.coordinators.groups.requests import Ruling
 from tidegauge.impl.coordinators.hashing import partition_for
 from tidegauge.impl.metadata.topic_names import CONSUMER_OFFSETS
 from tidegauge.impl.records.payload import NO_PRODUCER, ProducerIdentity
-from tidegauge.impl.server.broker.consumer_members import ASSIGNMENT_INTERVAL, ConsumerMembers
+from tidegauge.impl.server.broker.consumer_members import ASSIGNMENT_INTERVAL, ConsumerMembers, Queued
 from tidegauge.impl.server.broker.coordinator_log import CoordinatorLog, Led, LoggedBatch
 from tidegauge.impl.server.broker.group_members import GroupMembers
 from tidegauge.impl.server.broker.write_line import WriteLine
@@ -268,11 +268,10 @@ class Groups:
             for group in led.state.idle_consumers():
                 self.delete_consumers(led, group)
 
-    def delete_consumers(self, led: Led[GroupCoordinator], group: str) -> None:
-        """The records of a consumer group without members go; nothing is awaited."""
+    def delete_consumers(self, led: Led[GroupCoordinator], group: str) -> Queued | None:
+        """The records of a consumer group without members go; nothing is awaited. None if there is no such group."""
         write = led.state.consumers.delete(group)
-        if not isinstance(write, ErrorCode):
-            self.consumers.queue(led, write)
+        return None if isinstance(write, ErrorCode) else self.consumers.queue(led, write)
 
     def topic_removed(self, topic: str) -> None:
         """The offsets of a topic that was deleted go too."""

@@ -27,7 +27,7 @@ from kio.schema.offset_commit.v9.request import (
     OffsetCommitRequestTopic,
 )
 from kio.schema.offset_fetch.v9.request import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
-from kio.schema.types import TopicName
+from kio.schema.types import GroupId, TopicName
 from kio.schema.update_features.v2.request import FeatureUpdateKey, UpdateFeaturesRequest
 from kio.static.primitive import i8, i16, i32Timedelta
 
@@ -38,7 +38,7 @@ from tidegauge.impl.server.transport.authorization import Operation, ResourceTyp
 from tidegauge.impl.wire.primitives import i32, i64
 from tidegauge.model_tests.server.apis.test_configs import GROUP as GROUP_RESOURCE
 from tidegauge.model_tests.server.apis.test_configs import alter
-from tidegauge.model_tests.server.apis.test_group_offsets import GROUP, SETTINGS, Asked, coordinator_of, grouped
+from tidegauge.model_tests.server.apis.test_group_offsets import GROUP, SETTINGS, Asked, coordinator_of, grouped, until
 from tidegauge.model_tests.server.asking import Asker, asker, forbid
 from tidegauge.model_tests.simulated import simulated
 
@@ -153,7 +153,7 @@ async def test_who_is_no_member_or_of_another_epoch_is_told_so() -> None:
         ({"member_epoch": i32(-2)}, ErrorCode.invalid_request),
         ({"rebalance_timeout": i32Timedelta.parse(timedelta(milliseconds=-1))}, ErrorCode.invalid_request),
         ({"topic_partitions": None}, ErrorCode.invalid_request),
-        ({"subscribed_topic_names": ()}, ErrorCode.invalid_request),
+        ({"subscribed_topic_names": None}, ErrorCode.invalid_request),
         ({"server_assignor": "sticky"}, ErrorCode.unsupported_assignor),
         ({"subscribed_topic_regex": "t("}, ErrorCode.invalid_regular_expression),
         ({"instance_id": "i" * 40_000}, ErrorCode.invalid_request),
@@ -183,6 +183,26 @@ async def test_a_member_of_version_0_may_leave_its_id_to_the_coordinator() -> No
         assert {one.error_code, other.error_code} == {NONE}
         assert one.member_id
         assert one.member_id != other.member_id
+
+
+@simulated
+async def test_who_subscribes_to_nothing_yet_is_a_member() -> None:
+    """As one whose pattern, which it resolves itself, matches no topic."""
+    async with grouped() as asked:
+        for member_id, nothing in (("m", {}), ("n", {"subscribed_topic_regex": ""})):
+            member = Member(asked.peer, member_id)
+            assert (await member.beat(subscribed_topic_names=(), **nothing)).error_code is NONE
+            assert (member.partitions, member.epoch > 0) == ([], True)
+        await member.beat()
+        await member.beat()
+        assert member.partitions == [0, 1], "it subscribes to something by now, and the other one does not"
+
+
+@simulated
+async def test_who_leaves_says_who_it_is() -> None:
+    async with joined() as (asked, _):
+        leaves = HeartbeatRequestV0(group_id=GROUP, member_id=" ", member_epoch=i32(-1), topic_partitions=None)
+        assert (await asked.peer.ask(leaves)).error_code is ErrorCode.invalid_request
 
 
 @simulated
@@ -258,6 +278,44 @@ async def test_operators_see_members_and_targets_and_delete_what_is_empty() -> N
             await ask(ConsumerGroupDescribeRequest(group_ids=(GROUP,), include_authorized_operations=False))
         ).groups[0]
         assert gone.error_code is ErrorCode.group_id_not_found
+        unnamed = ConsumerGroupDescribeRequest(group_ids=(GroupId(""),), include_authorized_operations=False)
+        assert (await ask(unnamed)).groups[0].error_code is ErrorCode.invalid_group_id
+
+
+@simulated
+async def test_a_group_is_deleted_once_that_is_committed() -> None:
+    async with joined(brokers=3, offsets_commit_timeout_ms=300) as (asked, one):
+        await one.beat(member_epoch=i32(-1))
+        for other in {0, 1, 2} - {asked.coordinator}:
+            asked.cluster.block(other, asked.coordinator)
+
+        async def deleted() -> ErrorCode:
+            told = await asked.peer.ask(DeleteGroupsRequest(groups_names=(GROUP,)))
+            return ErrorCode(told.results[0].error_code)
+
+        assert await deleted() is ErrorCode.coordinator_not_available, "another coordinator would know of it"
+        assert GROUP in asked.core().consumers.committed
+        asked.cluster.heal()
+        await until(lambda: GROUP not in asked.core().consumers.committed)
+        assert await deleted() is ErrorCode.group_id_not_found
+
+
+@simulated
+async def test_a_group_that_still_has_what_may_not_be_described_is_not_described() -> None:
+    """What its member wants no more it has until the next target."""
+    async with grouped(group_consumer_assignment_interval_ms=10_000) as asked:
+        await asked.cluster.create_topic("secret")
+        member = Member(asked.peer)
+        await member.beat(subscribed_topic_names=(TopicName("secret"),))
+        await member.beat(subscribed_topic_names=(TopicName("t"),))
+        described = ConsumerGroupDescribeRequest(group_ids=(GROUP,), include_authorized_operations=False)
+        (group,) = (await asked.peer.ask(described)).groups
+        assert [one.topic_name for one in group.members[0].assignment.topic_partitions] == ["secret"]
+        assert group.members[0].subscribed_topic_names == ("t",)
+        forbid(asked.cluster, (Operation.DESCRIBE, ResourceType.TOPIC, "secret"))
+        peer = await asker(asked.cluster, asked.coordinator)
+        (group,) = (await peer.ask(described)).groups
+        assert (group.error_code, group.members) == (ErrorCode.topic_authorization_failed, ())
 
 
 @simulated

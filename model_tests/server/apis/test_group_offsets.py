@@ -338,6 +338,8 @@ async def test_offsets_and_groups_are_described_and_deleted() -> None:
     async with grouped() as asked:
         missing = await asked.peer.ask(deletion(0))
         assert (missing.error_code, missing.topics) == (ErrorCode.group_id_not_found, ())
+        unnamed = await asked.peer.ask(replaced(deletion(0), {"group_id": GroupId("")}))
+        assert (unnamed.error_code, unnamed.topics) == (ErrorCode.invalid_group_id, ())
         assert await asked.commit((0, 1), (1, 2)) == [NONE, NONE]
         assert await asked.groups() == [("g", "Empty", "classic")]
         for filters in ({"states_filter": ("stable",)}, {"types_filter": ("consumer",)}):
