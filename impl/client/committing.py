@@ -37,9 +37,10 @@ FENCED: Final = frozenset(
         ErrorCode.illegal_generation,
         ErrorCode.fenced_instance_id,
         ErrorCode.stale_member_epoch,
+        ErrorCode.group_id_not_found,
     }
 )
-"""Errors that say that somebody else may have the partitions."""
+"""Errors that say that somebody else may have the partitions; the last one, that the whole group has gone."""
 
 
 @attrs.frozen(eq=False)
@@ -105,7 +106,8 @@ class Commits:
             await self._coordinator.ask(self._request(offsets, asked), _first_error, timeout_ms)
         except KafkaError as error:
             if error.code in FENCED or error.code is ErrorCode.rebalance_in_progress:
-                self._refused(error.code, asked)
+                is_gone = error.code is ErrorCode.group_id_not_found
+                self._refused(ErrorCode.unknown_member_id if is_gone else error.code, asked)
             if error.code in FENCED:
                 message = f"{asked.member_id!r} is no member of generation {asked.generation} of {self._group!r}"
                 raise CommitFailedError(error.code, message, maybe_done=error.maybe_done) from error

@@ -9,12 +9,16 @@ from typing import Any
 
 import pytest
 import trio
+from kio.schema.delete_groups.v2.request import DeleteGroupsRequest
 from kio.schema.errors import ErrorCode
+from kio.schema.leave_group.v5.request import LeaveGroupRequest, MemberIdentity
+from kio.schema.types import GroupId
 
 from tidegauge.impl.client.client import Client
 from tidegauge.impl.client.consumer import Consumer
 from tidegauge.impl.client.consumer_config import ConsumerConfig
 from tidegauge.impl.client.consumer_record import RebalanceListener
+from tidegauge.impl.client.coordinators import GROUP, Coordinator
 from tidegauge.impl.client.errors import CommitFailedError, KafkaError
 from tidegauge.impl.client.positions import Partition
 from tidegauge.impl.cluster.cluster import Cluster
@@ -189,6 +193,24 @@ async def test_who_does_not_poll_loses_its_partitions_and_cannot_commit() -> Non
             await until(lambda: share(slow, other), slow, other)
             assert slow.listening.told[1] == ("lost", tuple(FOUR))
             assert sorted(other.values[:4]) == [b"0", b"1", b"2", b"3"], "nothing was committed"
+
+
+@simulated
+async def test_who_commits_in_a_group_that_is_gone_is_told_that_it_is_no_member_and_joins_again() -> None:
+    async with running() as (_, client), Member(client, enable_auto_commit=False, heartbeat_interval_ms=5_000) as one:
+        await produce(client, b"0")
+        await one.join()
+        await until(lambda: one.values, one)
+        operator = Coordinator(client, GROUP, "g")
+        gone = MemberIdentity(member_id=one.identity.member_id, group_instance_id=None)
+        await operator.ask_once(LeaveGroupRequest(group_id=GroupId("g"), members=(gone,)))
+        await operator.ask_once(DeleteGroupsRequest(groups_names=(GroupId("g"),)))
+        with pytest.raises(CommitFailedError, match="is no member") as refused:
+            await one.commit()
+        assert refused.value.code is ErrorCode.group_id_not_found
+        await until(lambda: len(one.listening.told) == 3, one)
+        assert one.listening.told[1:] == [("lost", tuple(FOUR)), ("assigned", tuple(FOUR))]
+        await one.commit()
 
 
 @simulated

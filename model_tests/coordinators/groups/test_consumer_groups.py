@@ -507,6 +507,15 @@ def test_without_an_interval_a_target_is_made_at_once_though_the_clock_was_set_b
     assert core.groups[GROUP].target_epoch == core.groups[GROUP].epoch == 3
 
 
+def test_no_target_waits_for_a_clock_that_was_set_back() -> None:
+    """Nor for one that is behind the former coordinator's: who has died would keep its partitions until then."""
+    core = spaced()
+    at(core, 4_999, asked("b"))
+    assert (core.groups[GROUP].target_epoch, core.groups[GROUP].target_ms) == (3, 4_999)
+    at(core, 5_500, asked("c"))
+    assert (core.groups[GROUP].epoch, core.groups[GROUP].target_epoch) == (4, 3), "the interval counts from there"
+
+
 def test_who_joins_an_empty_group_does_not_wait() -> None:
     core = spaced()
     at(core, 5_001, asked("a", -1))

@@ -95,7 +95,7 @@ class Numbers:
     def is_target_new(self, group: ConsumerGroup) -> bool:
         """Whether the next target has to wait."""
         is_timed = self.machine.spaces_targets and group.target_ms > 0
-        return is_timed and self.now_ms < group.target_ms + INTERVAL_MS
+        return is_timed and group.target_ms <= self.now_ms < group.target_ms + INTERVAL_MS
 
     def interval_ms(self, group: str) -> int:
         """The least time between two targets; 0 if there is none."""

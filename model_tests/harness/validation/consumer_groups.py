@@ -297,7 +297,7 @@ def at_time(group: spec.Group, target_ms: int, decision: groups.OfConsumerGroup)
     """The group when a heartbeat comes: whether its target is new then."""
     if not isinstance(decision, groups.ReceiveHeartbeat) or not target_ms or not decision.interval_ms:
         return group
-    return evolve(group, target_is_new=decision.time_ms < target_ms + decision.interval_ms)
+    return evolve(group, target_is_new=target_ms <= decision.time_ms < target_ms + decision.interval_ms)
 
 
 def target_ms_after(before: spec.Group, target_ms: int, after: spec.Group, decision: groups.OfConsumerGroup) -> int:

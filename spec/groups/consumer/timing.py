@@ -93,7 +93,10 @@ class ExpireRebalance(MemberTimeout):
 
 @attrs.frozen
 class EndInterval(ConsumerAction):
-    """`consumer.assignment.interval.ms` has passed since a target was made: when that was is in the log with it."""
+    """`consumer.assignment.interval.ms` has passed since a target was made: when that was is in the log with it.
+
+    It has, too, for a coordinator whose clock was set back since, or is behind the former one's.
+    """
 
     @classmethod
     def is_possible(cls, machine: ConsumerRules) -> bool:

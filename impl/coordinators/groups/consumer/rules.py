@@ -161,11 +161,12 @@ class ConsumerRules:
     def needs_target(self, group: ConsumerGroup, now_ms: int, interval_ms: int) -> bool:
         """A target is made once for an epoch, and not before the interval since the last one has passed (KIP-1263).
 
-        Both in ms, `now_ms` since 1970; without an interval nobody waits, though the clock was set back.
+        Both in ms, `now_ms` since 1970. Nobody waits for a clock that was set back, or that is behind the former
+        coordinator's, to be again where it was when the last target was made.
         """
         if group.epoch <= group.target_epoch:
             return False
-        return group.target_ms == 0 or interval_ms == 0 or now_ms >= group.target_ms + interval_ms
+        return group.target_ms == 0 or not 0 <= now_ms - group.target_ms < interval_ms
 
     def time_of_target(self, now_ms: int) -> int:
         """The time counts from when a target is made."""
