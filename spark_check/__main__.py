@@ -32,6 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             resume=options.resume,
             across_files=options.across_files,
             huge=options.blocks_from,
+            table_version=options.table_version,
         )
         page = None if options.html is None else Place.of(options.html)
         if page is not None:
@@ -75,6 +76,12 @@ def _operations(text: str) -> int:
     return int(text)
 
 
+def _version(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is no version of a table: use 0 or more")
+    return int(text)
+
+
 def _show_progress(done: int, units: int) -> None:
     """On a terminal one line that is overwritten; elsewhere one line at the end."""
     if sys.stderr.isatty():
@@ -92,7 +99,7 @@ def _parser(is_lenient: bool = False) -> argparse.ArgumentParser:
         "histories",
         nargs="*" if is_lenient else "+",
         metavar="HISTORIES",
-        help="Parquet or JSON lines files, folders, patterns or URIs (s3a://…)",
+        help="Parquet or JSON lines files, folders, tables of Delta or Iceberg, patterns or URIs (s3a://…)",
     )
     parser.add_argument(
         "--out", required=not is_lenient, metavar="DIR", help="where the tables go: a new or empty folder, or a URI"
@@ -103,6 +110,12 @@ def _parser(is_lenient: bool = False) -> argparse.ArgumentParser:
         "--across-files",
         action="store_true",
         help="the files are parts of one table: an id that two of them have is one history (default: two)",
+    )
+    parser.add_argument(
+        "--table-version",
+        type=_version,
+        metavar="N",
+        help="read the table of Delta at version N, that of Iceberg at snapshot N (default: the newest one)",
     )
     parser.add_argument(
         "--blocks-from",

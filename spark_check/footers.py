@@ -18,6 +18,7 @@ from tidegauge.linearizability.parquet import ParquetTable
 from tidegauge.spark_check.errors import BadInput
 from tidegauge.spark_check.places import Place
 from tidegauge.spark_check.planner import Piece
+from tidegauge.spark_check.tables import refuse_part_of_table, tables_in
 
 PARQUET = ".parquet"
 LINES = (".jsonl", ".ndjson")
@@ -30,52 +31,96 @@ AT_ONCE = 16
 _ENDINGS = f"{PARQUET} or {' or '.join(LINES)}, or is called {JEPSEN}"
 
 
-def find_files(paths: Iterable[str | Path | Place]) -> tuple[Place, ...]:
+@attrs.define
+class _Search:
+    """What is found among paths."""
+
+    version: int | None
+    files: set[Place] = attrs.field(factory=set)
+    tables: dict[Place, int | None] = attrs.field(factory=dict)
+    """The version of each table."""
+    _outside: set[Place] = attrs.field(factory=set)
+
+    def look_in(self, place: Place) -> None:
+        """Find what is in a folder and those below it; or the file itself, if it is one by its name."""
+        info = place.info()
+        if info.type != FileType.Directory:
+            if _is_data(place.name):
+                self.add(attrs.evolve(place, size=info.size, modified=info.mtime_ns))
+            return
+        refuse_part_of_table(place, self._outside)
+        inside = list(place.files(recursive=True))
+        for table in tables_in(place, inside, self.version):
+            self.tables[table.place] = table.version
+            self.files.update(table.files)
+            inside = [file for file in inside if not file.is_within(table.place)]
+        found = [file for file in inside if _is_data(file.uri.removeprefix(place.for_spark))]
+        # A link to another folder, as Jepsen's `latest`, is no second history.
+        self.files.update(attrs.evolve(file, uri=Place.of(file.uri).uri) if file.local else file for file in found)
+
+    def add(self, file: Place) -> None:
+        """Take a file that was named, or that a pattern names."""
+        refuse_part_of_table(file, self._outside)
+        self.files.add(file)
+
+    @property
+    def count(self) -> int:
+        """How much was found; a table without files is something."""
+        return len(self.files) + len(self.tables)
+
+
+def find_files(paths: Iterable[str | Path | Place], version: int | None = None) -> tuple[Place, ...]:
+    """Find the files of histories among `paths`, as `find` does."""
+    return find(paths, version)[0]
+
+
+def find(paths: Iterable[str | Path | Place], version: int | None = None) -> tuple[tuple[Place, ...], tuple[str, ...]]:
     """Find the files of histories among `paths`, in folders among them and by patterns; each once, sorted by name.
 
-    A path that exists is no pattern. Names that begin with a dot or an underscore are left out, as Spark does.
+    A path that exists is no pattern. Names that begin with a dot or an underscore are left out, as Spark does. Of a
+    Delta table those files are taken that it has at its newest version, or at `version`; of each a note says at which.
+    Raises BadInput.
     """
-    found: set[Place] = set()
+    search = _Search(version)
     for path in paths:
         place = Place.of(path)
         if place.is_pattern and not place.exists():
             matches = place.matches()
             if not matches:
                 raise BadInput(f"{place} matches nothing: give files of histories, or folders that hold some")
-            inside = [file for match in matches for file in _data_in(match)]
-            found.update(inside)
-            if not inside:
+            found = _Search(version)
+            for match in matches:
+                found.look_in(match)
+            if not found.count:
                 raise BadInput(f"{place} matches no histories: nothing there ends in {_ENDINGS}")
+            search.files |= found.files
+            search.tables |= found.tables
         else:
-            found.update(_named(place))
-    if not found:
+            _look_at(place, search)
+    if not search.count:
         raise BadInput("no histories to check: give at least one file or folder")
-    return tuple(sorted(found))
+    if version is not None and len(search.tables) != 1:
+        raise BadInput(f"a version of a table is for one table, and there are {len(search.tables)} among the paths")
+    notes = tuple(f"the table {table} is read at version {search.tables[table]}" for table in sorted(search.tables))
+    return tuple(sorted(search.files)), notes
 
 
-def _named(place: Place) -> Iterable[Place]:
-    """The files that a path names."""
+def _look_at(place: Place, search: _Search) -> None:
+    """Find what a path names that is no pattern."""
     info = place.info()
     if info.type == FileType.Directory:
-        inside = _data_in(place)
-        if not inside:
+        found = _Search(search.version)
+        found.look_in(place)
+        if not found.count:
             raise BadInput(f"{place} holds no histories: no file in it ends in {_ENDINGS}")
-        return inside
+        search.files |= found.files
+        search.tables |= found.tables
+        return
     if info.type == FileType.NotFound:
         raise BadInput(f"{place} does not exist: give files of histories, or folders that hold some")
     if place.suffix not in (PARQUET, *LINES, EDN):
         raise BadInput(f"{place} is no file of histories by its name: it should end in {_ENDINGS}")
-    return [attrs.evolve(place, size=info.size, modified=info.mtime_ns)]
-
-
-def _data_in(place: Place) -> list[Place]:
-    """The files of histories in a folder and those below it; or the file itself, if it is one."""
-    info = place.info()
-    if info.type == FileType.Directory:
-        found = [file for file in place.files(recursive=True) if _is_data(file.uri.removeprefix(place.for_spark))]
-        # A link to another folder, as Jepsen's `latest`, is no second history.
-        return found if not place.local else [attrs.evolve(file, uri=Place.of(file.uri).uri) for file in found]
-    return [attrs.evolve(place, size=info.size, modified=info.mtime_ns)] if _is_data(place.name) else []
+    search.add(attrs.evolve(place, size=info.size, modified=info.mtime_ns))
 
 
 def _is_data(relative: str) -> bool:
@@ -129,6 +174,8 @@ def _pieces(file: Place, opened: ParquetTable) -> Iterator[Piece]:
 
 
 def _check_columns(file: Place, opened: ParquetTable) -> None:
+    if file.table is not None and "index" not in opened.names:
+        raise BadInput(f"{file}: the rows of a table have no order, so it needs the column `index`")
     try:
         known_columns(opened.names, str(file))
     except HistoryError as error:

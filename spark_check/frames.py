@@ -32,10 +32,12 @@ def check_histories(
     out: str | Path | None = None,
     level: Level = Level.KAFKA,
     across_files: bool = False,
+    table_version: int | None = None,
 ) -> Tables:
     """Check all histories in `paths` (files, folders, patterns, URIs) now, and read the tables back from `out`.
 
-    Ids that two files share are two histories, unless histories go on `across_files`. Without `out` the tables are in a
+    Ids that two files share are two histories, unless histories go on `across_files`. A folder that is a table of Delta
+    or Iceberg is read at its newest version, or at `table_version`. Without `out` the tables are in a
     temporary folder until the process ends. On a cluster, `paths` and `out` must be what all executors reach: URIs, or
     folders that they share. Raises CannotRun.
     """
@@ -43,7 +45,7 @@ def check_histories(
         kept = tempfile.mkdtemp(prefix="spark_check-")
         register(shutil.rmtree, kept, ignore_errors=True)
         out = Path(kept, "tables")
-    open_job(paths, out, level=level, across_files=across_files).run(spark)
+    open_job(paths, out, level=level, across_files=across_files, table_version=table_version).run(spark)
     return read_tables(spark, out)
 
 

@@ -21,7 +21,7 @@ from tidegauge.linearizability.log import Level
 from tidegauge.spark_check.checking import check_parts, with_note
 from tidegauge.spark_check.converting import SPLIT, Counted, Failed, Split, convert, converted, count, numbered, split
 from tidegauge.spark_check.errors import BadInput
-from tidegauge.spark_check.footers import PARQUET, find_files, first_pieces, pieces_of
+from tidegauge.spark_check.footers import PARQUET, find, first_pieces, pieces_of
 from tidegauge.spark_check.huge import HugeHistory, judge_in_blocks
 from tidegauge.spark_check.origins import Origins, extents_of, origins_of
 from tidegauge.spark_check.output import (
@@ -130,6 +130,8 @@ class Job:
     split: int
     across_files: bool
     huge: int
+    notes: tuple[str, ...] = ()
+    """What is unusual about the files."""
 
     @property
     def finished(self) -> Summary | None:
@@ -162,7 +164,7 @@ class Job:
             level=self.work.level.value,
             files=len(self.files),
             resumed=len(planned.units) - len(todo),
-            notes=planned.notes,
+            notes=(*self.notes, *planned.notes),
             seconds=time.perf_counter() - began,
         )
         _complete(self.work, summary)
@@ -175,7 +177,8 @@ class Job:
         """
         splits = self._convert(spark, [file for file in self.files if file.suffix != PARQUET])
         added = [converted(part, self.work.out) for part in splits]
-        sources = {str(file): str(part.file) for file, part in zip(added, splits, strict=True)}
+        sources = {str(file): file.table for file in self.files if file.table is not None}
+        sources |= {str(file): str(part.file) for file, part in zip(added, splits, strict=True)}
         files = [file for file in self.files if file.suffix == PARQUET] + added
         pieces = list(self.pieces)
         tasks = chunks([*self.unread, *added], FOOTERS)
@@ -214,15 +217,18 @@ def open_job(
     split: int = SPLIT,
     across_files: bool = False,
     huge: int = HUGE,
+    table_version: int | None = None,
 ) -> Job:
     """Prepare the job of checking all histories in `paths`: files, folders, patterns, URIs. Writes nothing.
 
-    Ids that two files share are two histories, unless histories go on `across_files`. A unit should hold about `target`
-    operations, and at most `largest`. Files of JSON lines are split into parts of `split` bytes. A history of more than
-    `huge` operations is judged in blocks, by many tasks. Raises BadInput and BadOutput.
+    Ids that two files share are two histories, unless histories go on `across_files`. A folder that is a table of Delta
+    or Iceberg is read at its newest version, or at `table_version`, and its histories may go on in any of its files. A
+    unit should hold about `target` operations, and at most `largest`. Files of JSON lines are split into parts of
+    `split` bytes. A history of more than `huge` operations is judged in blocks, by many tasks. Raises BadInput and
+    BadOutput.
     """
     out = Place.of(out)
-    files = find_files(paths)
+    files, notes = find(paths, table_version)
     parquet = [file for file in files if file.suffix == PARQUET]
     pieces, unread = first_pieces(parquet[:READ_HERE])
     unread += parquet[READ_HERE:]
@@ -236,7 +242,7 @@ def open_job(
     }
     examine(out, manifest, resume)
     work = Work(out, level, job_of(manifest))
-    return Job(files, tuple(pieces), tuple(unread), work, manifest, target, largest, split, across_files, huge)
+    return Job(files, tuple(pieces), tuple(unread), work, manifest, target, largest, split, across_files, huge, notes)
 
 
 def plan_files(
@@ -248,7 +254,10 @@ def plan_files(
     across_files: bool = False,
     huge: int = HUGE,
 ) -> tuple[Plan, Origins]:
-    """Number the histories of all files, then plan. `sources`: the file from which a converted file comes."""
+    """Number the histories of all files, then plan.
+
+    `sources`: the file from which a converted file comes, or the table that a file is a part of.
+    """
     extents = extents_of((sources.get(piece.file, piece.file), piece.low, piece.high) for piece in pieces)
     origins, notes = origins_of(extents, across_files=across_files)
     moves = dict(zip(origins.files, origins.moves, strict=True))

@@ -49,6 +49,8 @@ class Place:
     """Bytes, if a listing has said so."""
     modified: int | None = attrs.field(default=None, eq=False, order=False)
     """Nanoseconds since 1970, likewise."""
+    table: str | None = attrs.field(default=None, eq=False, order=False)
+    """The table that the file is a part of: its histories may go on in other files of that."""
 
     @classmethod
     def of(cls, place: str | Path | Place) -> Place:
@@ -76,6 +78,13 @@ class Place:
     def name(self) -> str:
         """The last part of the path."""
         return _split(self.uri)[0].rpartition("/")[2]
+
+    @property
+    def parent(self) -> Place:
+        """The folder in which this is; itself, if it is the whole file system or bucket."""
+        uri, options = _split(self.uri)
+        above = uri.rstrip("/").rpartition("/")[0]
+        return Place((above or "/") + options) if not above.endswith("/") else self
 
     @property
     def suffix(self) -> str:

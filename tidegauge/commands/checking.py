@@ -20,6 +20,7 @@ from tidegauge.commands.anomaly_page import AnomalyPage
 from tidegauge.commands.anomaly_page import shown_path as shown
 from tidegauge.commands.outputs import check_folder, check_page, write_text
 from tidegauge.commands.recordings import follow_recording, read_recording
+from tidegauge.commands.tables import is_table, read_table, table_above, tables_below
 from tidegauge.exits import Status, Unusable
 from tidegauge.linearizability import edn, files, jsonl
 from tidegauge.linearizability.arrow import HistoryError
@@ -74,6 +75,7 @@ def check(
     out: Path | None = None,
     html: Path | None = None,
     history: Annotated[int | None, Parameter(negative="")] = None,
+    table_version: int | None = None,
     limit: Annotated[int, Parameter(negative="")] = 20,
     follow: Annotated[bool, Parameter(negative="")] = False,
     window: int | None = None,
@@ -89,7 +91,7 @@ def check(
     ----------
     histories
         Parquet or JSON lines files (docs/history.md says what is in them), or folders of such files; or a history of
-        Jepsen's Kafka workload (.edn), or its store; or the folder of tidegauge tap.
+        Jepsen's Kafka workload (.edn), or its store; or the folder of tidegauge tap, or of a table of Delta or Iceberg.
     level
         What a short read proves: as Kafka promises, or strictly.
     out
@@ -98,6 +100,8 @@ def check(
         Write a page to this file: each anomaly as a timeline, with the log at that moment.
     history
         Check this history of each file alone.
+    table_version
+        Read the table of Delta at this version, that of Iceberg at this snapshot; unless it is given at the newest one.
     limit
         Print at most so many anomalies, and show as many on the page.
     follow
@@ -115,7 +119,7 @@ def check(
         return follow_recording(screen, histories, Level(level), window, wants_more=wants_more)
     if window is not None:
         raise Unusable(f"--window {window}: it is for --follow; without it every operation is looked at")
-    paths, other = history_files(histories)
+    paths, other = history_files(histories, table_version)
     check_places(out, html)
     page, checked = AnomalyPage(0 if html is None else limit, level), list[CheckedFile]()
     screen.header({"histories": " ".join(map(shown, histories)), "level": level})
@@ -123,21 +127,28 @@ def check(
     with screen.progress("checking") as advance:
         for number, path in enumerate(paths):
             advance(str(path), number, len(paths))
-            operations, malformed, remarks = read_sound(path, history)
-            verdicts = check_operations(operations, Level(level)).detached()
-            page.add(shown(path), operations, verdicts.anomalies)
-            told = tell(operations, limit if level == "kafka" else 0)
-            checked.append(CheckedFile(path, verdicts, malformed, told, remarks))
+            read = read_sound(path, history, table_version)
+            checked.append(checked_file(path, read, Level(level), limit))
+            page.add(shown(path), read[0], checked[-1].verdicts.anomalies)
     show(screen, checked, limit)
     warn(screen, checked, history)
     if out is not None:
-        write_tables(checked, out)
-        screen.say(f"verdicts.parquet and anomalies.parquet written to {out}")
+        write_tables(screen, checked, out)
     status = status_of(checked)
     if html is not None:
         write_text("--html", html, page_of(page, checked, level, status))
         screen.say(f"the page is at {html}")
     return screen.finish(status, {**document(checked), "passed_over": [shown(path) for path in other]})
+
+
+def checked_file(
+    path: Path, read: tuple[Operations, Sequence[Malformed], Sequence[str]], level: Level, limit: int
+) -> CheckedFile:
+    """The verdicts on what `read_sound` has read of a file, and at most `limit` of what is told besides."""
+    operations, malformed, remarks = read
+    verdicts = check_operations(operations, level).detached()
+    told = tell(operations, limit if level is Level.KAFKA else 0)
+    return CheckedFile(path, verdicts, malformed, told, remarks)
 
 
 def check_places(out: Path | None, html: Path | None) -> None:
@@ -178,10 +189,10 @@ def page_of(page: AnomalyPage, checked: Sequence[CheckedFile], level: str, statu
     return page.text(facts, words, holds=status is Status.HOLDS, remarks=remarks)
 
 
-def history_files(paths: Sequence[Path]) -> tuple[list[Path], list[Path]]:
+def history_files(paths: Sequence[Path], version: int | None = None) -> tuple[list[Path], list[Path]]:
     """Every file that was named, and the history files of every folder; and the other tables in these folders.
 
-    Raises Unusable when there is none of the first.
+    Raises Unusable when there is none of the first; and with a `version`, unless there is one table that may have some.
     """
     if not paths:
         raise Unusable("no histories to check: name one or more Parquet or JSON lines files, or folders of them")
@@ -192,7 +203,9 @@ def history_files(paths: Sequence[Path]) -> tuple[list[Path], list[Path]]:
             raise Unusable(f"{path}: there is no such file or folder; check the path")
         if not path.is_file() and not path.is_dir():
             raise Unusable(f"{path}: neither a file nor a folder; write the histories to a file and name that")
-        if path.is_file() or is_recording(path):
+        if (table := table_above(path)) is not None:
+            raise Unusable(f"{path}: it is in the folder of the table {table}, whose log says what is in it; name that")
+        if path.is_file() or is_recording(path) or is_table(path):
             found.append(path)
             continue
         inside = files_in(path)
@@ -208,6 +221,8 @@ def history_files(paths: Sequence[Path]) -> tuple[list[Path], list[Path]]:
             )
         found += inside
         other += tables
+    if version is not None and sum(map(is_table, found)) != 1:
+        raise Unusable(f"--table-version {version}: name one table of Delta or Iceberg")
     return found, other
 
 
@@ -225,10 +240,12 @@ def passed_over(tables: Sequence[Path]) -> str:
 
 
 def files_in(folder: Path) -> list[Path]:
-    """The files of histories in a folder, and the recordings of taps, whose parts are no histories."""
-    recordings = [about.parent for about in folder.rglob(ABOUT)]
+    """The files of histories in a folder, and the recordings of taps and tables, whose parts are no histories."""
+    recordings, tables = [about.parent for about in folder.rglob(ABOUT)], tables_below(folder)
     parts = {part for recording in recordings for part in recording.iterdir()}
-    return sorted([*recordings, *(each for each in folder.rglob("*") if is_data(each, folder) and each not in parts)])
+    parts |= {part for table in tables for part in table.rglob("*")}
+    others = (each for each in folder.rglob("*") if is_data(each, folder) and each not in parts)
+    return sorted([*recordings, *tables, *others])
 
 
 def is_data(path: Path, folder: Path) -> bool:
@@ -237,15 +254,23 @@ def is_data(path: Path, folder: Path) -> bool:
     return not hidden and (path.suffix in SUFFIXES or path.name == JEPSEN) and path.is_file()
 
 
-def read_sound(path: Path, history: int | None = None) -> tuple[Operations, Sequence[Malformed], Sequence[str]]:
+def read_sound(
+    path: Path, history: int | None = None, version: int | None = None
+) -> tuple[Operations, Sequence[Malformed], Sequence[str]]:
     """The histories of a file that can be checked, what keeps the others from it, and what else there is to say.
 
-    With `history` that one alone. Raises HistoryError.
+    With `history` that one alone; a table at `version`. Raises HistoryError, and Unusable for a table.
     """
-    if history is None:
+    malformed: Sequence[Malformed]
+    if is_table(path):
+        operations, malformed, remarks = read_table(path, version, history)
+    elif history is None:
         return read_file(path)
-    row_groups = files.row_groups_of(path, history) if path.suffix == PARQUET else None
-    operations, malformed, remarks = read_file(path, row_groups)
+    else:
+        row_groups = files.row_groups_of(path, history) if path.is_file() and path.suffix == PARQUET else None
+        operations, malformed, remarks = read_file(path, row_groups)
+    if history is None:
+        return operations, malformed, remarks
     own = operations.take(np.flatnonzero(operations.history == history))
     return own, [row for row in malformed if row.history in (None, history)], remarks
 
@@ -348,7 +373,7 @@ def told(row: Malformed, path: Path) -> str:
     return str(row) if isinstance(row, MalformedRow) else f"{shown(path)}, {row}"
 
 
-def write_tables(checked: Sequence[CheckedFile], out: Path) -> None:
+def write_tables(screen: Screen, checked: Sequence[CheckedFile], out: Path) -> None:
     """Both tables, each whole or not at all, with the file in which a history is as the first column."""
     unfinished: dict[Path, Path] = {}
     try:
@@ -372,6 +397,7 @@ def write_tables(checked: Sequence[CheckedFile], out: Path) -> None:
         for part in unfinished.values():
             with suppress(OSError):
                 part.unlink(missing_ok=True)
+    screen.say(f"verdicts.parquet and anomalies.parquet written to {out}")
 
 
 def os_words(error: OSError) -> str:
