@@ -69,7 +69,7 @@ def contradiction(segments: Sequence[Segment], entries: Sequence[EpochEntry], *,
                 found = header.partition_leader_epoch
                 if found < epoch or (found != epoch and header.base_offset <= start_offset):
                     return f"epoch {epoch} is to begin at {start_offset}, where the log has one of epoch {found}"
-    if entries and segments:
+    if segments:
         behind = next((entry for entry in entries if entry.start_offset > segments[-1].next_offset), None)
         if behind is not None and (is_clean or behind.epoch <= _last_epoch(segments)):
             return f"epoch {behind.epoch} is to begin at {behind.start_offset}, behind the end of the log"

@@ -26,7 +26,7 @@ from typing import Final
 import attrs
 
 from tidegauge.impl.ports.log_lines import log_event
-from tidegauge.impl.storage.survey import MAX_RELATIVE_OFFSET
+from tidegauge.impl.storage.survey import reaches
 
 LOGGER: Final = logging.getLogger(__name__)
 
@@ -58,11 +58,10 @@ class LeftOut:
 
     def reaches(self, base: int, limit: int) -> bool:
         """Whether a segment may end before the next one begins, which is no farther away than one reaches."""
-        if not self.was_cleaned or limit > min(self.flushed, base + MAX_RELATIVE_OFFSET + 1):
+        if not self.was_cleaned or limit > self.flushed or not reaches(base, limit - 1):
             return False
-        reach = base + MAX_RELATIVE_OFFSET
-        told = (*self.snapshots, *self.told)
-        return limit <= self.known or any(limit <= one <= reach for one in told) or self.holds_batches(limit)
+        told = any(limit <= one and reaches(base, one) for one in (*self.snapshots, *self.told))
+        return told or limit <= self.known or self.holds_batches(limit)
 
     def is_in_doubt(self, directory: str, start: int, limit: int) -> bool:
         """Whether a segment may be missing between two offsets, which is told then."""

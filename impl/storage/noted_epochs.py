@@ -80,9 +80,9 @@ class NotedEpochs:
         self._span = start, min(end, self._complete_below), epoch
         return epoch
 
-    def bears_out(self, batch: BatchHeader, other: BatchHeader) -> bool:
-        """Whether a batch has the epoch that is noted of it, and the other one has not."""
-        return self._look_up(batch.base_offset) == batch.partition_leader_epoch >= 0 and self.is_odd(other)
+    def bears_out(self, batch: BatchHeader) -> bool:
+        """Whether a batch has the epoch that is noted of it."""
+        return self._look_up(batch.base_offset) == batch.partition_leader_epoch
 
     def accuses(self, odd: BatchHeader, before: Beside, behind: Beside) -> bool:
         """Whether an odd batch is damaged; else the checkpoint is contradicted, and says nothing any more."""

@@ -58,7 +58,7 @@ from tidegauge.impl.storage.recovery_points import Checkpointed, with_believed_p
 from tidegauge.impl.storage.segment import Segment
 from tidegauge.impl.storage.segment_names import LOG_SUFFIX, file_name
 from tidegauge.impl.storage.stray_segments import StraySegments
-from tidegauge.impl.storage.survey import MAX_RELATIVE_OFFSET, Around, Bounds
+from tidegauge.impl.storage.survey import NEVER, Around, Bounds, reaches
 from tidegauge.impl.storage.transaction_recovery import index_transactions
 
 LOGGER: Final = logging.getLogger(__name__)
@@ -159,7 +159,8 @@ def recover_segments(
         return last.next_offset == offset and not last.damaged and is_last
 
     mark = mark_of(checkpointed.cleaned_offset, names.bases)
-    checkpointed = with_believed_point(directory, checkpointed, names.snapshots, entries, mark, ends_at)
+    snapshots = [offset for offset in names.snapshots if not names.bases or reaches(names.bases[-1], offset)]
+    checkpointed = with_believed_point(directory, checkpointed, snapshots, entries, mark, ends_at)
     starts_below = None if has_deleted or not entries else entries[0].start_offset
 
     def again(before: _Recovering, known: Checkpointed, *, believes: bool = True) -> _Recovering:
@@ -384,18 +385,18 @@ class _Recovering:
 
     def _pass_over(self, start: int, limit: int) -> None:
         """A cleaner has left out what lies between two segments, or it is in doubt whether one is missing."""
-        if start < limit and self._left_out.is_in_doubt(self._directory, start, limit):
+        if start != limit and self._left_out.is_in_doubt(self._directory, start, limit):
             self.doubted.append(Gap(start, limit, "a segment of it may be missing"))
 
     def _read(self, segment: Segment, waiting: list[int]) -> Segment:
         """Read a segment from its start; what is torn of it is cut, what is damaged becomes gaps."""
         base = segment.base_offset
         before = self._epochs.entries
-        if self._noted is None and self._entries:
-            self._noted = NotedEpochs(self._entries, self._epochs_complete_below())
+        if self._noted is None and self._entries and self._knows_noted:
+            self._noted = NotedEpochs(self._entries, self._flushed)
         around = self._around(waiting)
         is_last_end = self._known.clean_shutdown and self._known.recovery_point > 0
-        cleaned = mark_of(self._known.cleaned_offset, self._bases) if self._left_out.was_cleaned else -1
+        cleaned = mark_of(self._known.cleaned_offset, self._bases) if self._left_out.was_cleaned else NEVER
         bounds = Bounds(base, None, self._ended(base), is_last_end, waiting, around, self.rejected_point, cleaned)
         found = self._recover(segment, bounds)
         if waiting and segment.next_offset > waiting[0]:
@@ -431,10 +432,10 @@ class _Recovering:
         index_transactions(self.segments, segment, has_markers=found.has_markers)
         return segment
 
-    def _epochs_complete_below(self) -> int:
-        """Up to where all leader epochs are noted: nowhere by a point farther behind the last file than one reaches."""
-        is_known = self._flushed == _ENDLESS or self._flushed <= self._bases[-1] + MAX_RELATIVE_OFFSET
-        return self._flushed if is_known else 0
+    @property
+    def _knows_noted(self) -> bool:
+        """Whether it is known up to where all leader epochs are noted: not by a point that no file reaches."""
+        return self._flushed == _ENDLESS or reaches(self._bases[-1], self._flushed)
 
     def _is_made_up(self, segment: Segment, waiting: Sequence[int]) -> bool:
         """Whether the next file is none of the log's: two batches of the segment before it lie behind where it begins.
@@ -454,7 +455,7 @@ class _Recovering:
         """Where the log once ended: at its recovery point or, if a clean stop's is lost, at the newest snapshot."""
         if self._known.recovery_point or self._flushed < _ENDLESS:
             return self._known.recovery_point
-        return max((offset for offset in self._snapshots if offset <= base + MAX_RELATIVE_OFFSET), default=0)
+        return max((offset for offset in self._snapshots if reaches(base, offset)), default=0)
 
     def _around(self, waiting: Sequence[int]) -> Around:
         before = partial(last_batch, self.segments) if self.segments else None
@@ -496,12 +497,11 @@ class _Recovering:
         """Where a segment ends whose file ends with damage."""
         if limit is not None and limit <= self._flushed:
             return limit
-        start = self._start_from(end) if self._flushed == _ENDLESS else 0
-        return max(end, self._known_end(end), start)
+        return max(end, self._known_end(end))
 
     def _start_from(self, end: int) -> int:
         """The log start that is written down; 0 if it is denied, or farther from where the log ends than one can be."""
-        return self._start if self._start <= end + MAX_RELATIVE_OFFSET else 0
+        return self._start if reaches(end, self._start) else 0
 
     def _known_end(self, end: int | None) -> int:
         """Up to where something besides the recovery point knows that the log was flushed; None: it has no file.
@@ -509,40 +509,37 @@ class _Recovering:
         A clean stop flushes all. If its recovery point is lost, the high watermark tells of a lost end, and so does a
         snapshot of the producers. What is farther away than a segment reaches no file tells, be they of one mind.
         """
-        flushed, committed = self._known_flushed, self._known.high_watermark
-        if self._flushed < _ENDLESS or committed > (end or 0) + MAX_RELATIVE_OFFSET:
+        flushed, committed, start = self._known_flushed, self._known.high_watermark, self._known.log_start_offset
+        was_lost = self._flushed == _ENDLESS
+        if not was_lost or not reaches(end or 0, committed):
             committed = min(committed, flushed)
-        reach = _ENDLESS if end is None else end + MAX_RELATIVE_OFFSET
-        told = [committed, *(self._snapshots if self._flushed == _ENDLESS else ())]
-        files = (*self._snapshots, *self._bases)
-        log_start = self._known.log_start_offset
-        known = (*files, log_start) if log_start <= reach else files
-        told.append(self._borne_out(end or 0, reach))
-        known_end = [offset for offset in told if offset <= reach] + [offset for offset in known if offset <= flushed]
-        return max(known_end)  # what bears it out is within reach
+        told = [committed, *(self._snapshots if was_lost else ()), self._borne_out(end or 0)]
+        if end is not None:
+            told = [offset for offset in told if reaches(end, offset)]
+            start = start if reaches(end, start) else 0
+        return max([0, *told, *(offset for offset in (*self._snapshots, *self._bases, start) if offset <= flushed)])
 
-    def _borne_out(self, end: int, reach: int) -> int:
+    def _borne_out(self, end: int) -> int:
         """How far a log start bears out that the log went: to a recovery point before it, or to itself without one."""
         if self._flushed == _ENDLESS:
             return self._start_from(end)
         point = self._known.recovery_point
-        return point if point <= min(self._known.log_start_offset, reach) else 0
+        return point if point <= self._known.log_start_offset else 0
 
     def _find_lost_tail(self, starts_below: int | None) -> None:
         """Where the log ends before its recovery point, the rest is a gap if something else knows of it."""
         end = self.end_offset
         if end == self._flushed >= self._known.high_watermark:
             return  # where it was flushed up to: nothing is known beyond that
-        known_end = self._known_end(end if self.segments else None)
-        if known_end > end:
-            if self.segments:
-                self.segments[-1].next_offset = known_end
-            self._end_without_files = 0 if self.segments else known_end
-            start = end if self.segments else max(self._known.log_start_offset, starts_below or 0)
-            self._add_gap(start, known_end, "the end of the log is missing")
-        if known_end <= self.end_offset < self._known.high_watermark:
-            tell_low_end(self._directory, self.end_offset, self._known.high_watermark)
-        if self._known.recovery_point > max(self.end_offset, known_end, self._known.log_start_offset):
+        start, known_end = end, max(end, self._known_end(end if self.segments else None))
+        if self.segments:
+            self.segments[-1].next_offset = known_end
+        else:
+            start, self._end_without_files = max(self._known.log_start_offset, starts_below or 0), known_end
+        self._add_gap(start, known_end, "the end of the log is missing")
+        if known_end == self.end_offset < self._known.high_watermark:
+            tell_low_end(self._directory, known_end, self._known.high_watermark)
+        if self._known.recovery_point > max(known_end, self._known.log_start_offset):
             self.is_point_rejected = True
 
     def _doubt_end(self) -> None:

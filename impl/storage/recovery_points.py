@@ -5,8 +5,9 @@ Theory of operation
 After a crash a recovery point may be old, and therefore too low: more is read then, and no harm is done. A clean stop
 notes the end of each log, so that there is nothing beyond it. A log start or a cleaner's mark beyond it says that it is
 too low, and so does a producer snapshot that is named after a later offset, unless the last file is whole and ends at
-the point: then the snapshot may be one that an earlier log has left. To believe a point that is too low would be to
-take damage at the end of the log for a torn tail, and cut it. It counts as lost.
+the point: then the snapshot may be one that an earlier log has left. One that is named after an offset which the last
+file does not reach says nothing. To believe a point that is too low would be to take damage at the end of the log for a
+torn tail, and cut it. It counts as lost.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Final, NamedTuple
 
 from tidegauge.impl.ports.log_lines import log_event
 from tidegauge.impl.storage.leader_epoch_cache import EpochEntry
-from tidegauge.impl.storage.survey import MAX_RELATIVE_OFFSET
+from tidegauge.impl.storage.survey import reaches
 
 LOGGER: Final = logging.getLogger(__name__)
 
@@ -56,17 +57,16 @@ def with_believed_point(
 ) -> Checkpointed:
     """The same without the recovery point, if that is too low; it is told then.
 
-    `mark` is up to where a cleaner was (`left_out`). `ends_at` says whether the last file is whole and ends at an
+    `snapshots` are the offsets that the last file reaches and snapshots of producers are named after. `mark` is up to
+    where a cleaner was (`left_out`). `ends_at` says whether the last file is whole and ends at an
     offset, and if it is empty the last one that is not.
     """
     point = known.recovery_point
     if not known.clean_shutdown or not point:
         return known
-    last = max(snapshots, default=0)
-    beyond = [one for one in (known.start_not_denied(entries), mark) if point < one <= point + MAX_RELATIVE_OFFSET]
-    if beyond:
-        last = max(*beyond, last)
-    elif last <= point or ends_at(point):
+    beyond = [one for one in (known.start_not_denied(entries), mark) if point < one and reaches(point, one)]
+    last = max([point, *snapshots, *beyond])
+    if last == point or (not beyond and ends_at(point)):
         return known
     return without_point(directory, known, last, "the log was closed, and other files know of records beyond it")
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from tidegauge.impl.ports.disk import File
 from tidegauge.impl.records.batches import (
@@ -51,6 +51,15 @@ _MAGIC_POSITION = 16
 _PROBE = struct.Struct(">qii")
 _DELTA = struct.Struct(">i")
 _DELTA_POSITION = 23
+
+
+def reaches(base_offset: int, offset: int) -> bool:
+    """Whether an offset is no farther behind another one than any of a segment's is behind where it begins."""
+    return offset - base_offset <= MAX_RELATIVE_OFFSET
+
+
+NEVER: Final = -1
+"""In the place of up to where a cleaner was, where none was."""
 
 
 class DamagedExtent(NamedTuple):
@@ -93,8 +102,8 @@ class Bounds(NamedTuple):
     around: Around = Around()
     rejected_end: int = 0
     """A recovery point that nothing else knows of: no batch of the last file is believed that leaps over it."""
-    cleaned: int = -1
-    """Up to where a cleaner was, which may have left out what followed a batch; -1: none was."""
+    cleaned: int = NEVER
+    """Up to where a cleaner was, which may have left out what followed a batch."""
 
 
 class _Reader:
@@ -146,7 +155,7 @@ class _Reader:
             buffer, at = self.window(position, HEADER_SIZE)
             found = buffer.find(_MAGIC_BYTE, at + _MAGIC_POSITION)
             if found < 0:
-                position += max(1, len(buffer) - at - _MAGIC_POSITION)
+                position += len(buffer) - at - _MAGIC_POSITION
                 continue
             position += found - at - _MAGIC_POSITION
             self._in_vain += _CANDIDATE_BYTES
@@ -165,7 +174,7 @@ class _Reader:
             epoch >= 0
             and delta >= 0
             and base_offset >= expected
-            and last_offset - bounds.base_offset <= MAX_RELATIVE_OFFSET
+            and reaches(bounds.base_offset, last_offset)
             and (bounds.limit is None or last_offset < bounds.limit)
         )
 
@@ -251,7 +260,7 @@ def _continues(reader: _Reader, position: int, header: BatchHeader, bounds: Boun
         return False
     if header.partition_leader_epoch < epoch:
         return False
-    if header.last_offset - bounds.base_offset > MAX_RELATIVE_OFFSET:
+    if not reaches(bounds.base_offset, header.last_offset):
         return False
     if bounds.limit is not None and header.next_offset > bounds.limit:
         return False
@@ -291,13 +300,13 @@ def _leaps_over_next(reader: _Reader, position: int, header: BatchHeader, expect
 def _outruns_next(reader: _Reader, position: int, header: BatchHeader, bounds: Bounds, epoch: int) -> bool:
     """Whether the next batch, of any segment, would follow what came before this one, and is of an earlier epoch.
 
-    Where the epoch is noted of this one, and another of the next one, it is the next one that has changed.
+    Where the epoch is noted of this one, it is the next one that has changed.
     """
     after = _next_intact(reader, position, header, bounds).batch
     if after is None or not epoch <= after.partition_leader_epoch < header.partition_leader_epoch:
         return False
     noted = bounds.around.noted
-    return noted is None or not noted.bears_out(header, after)
+    return noted is None or not noted.bears_out(header)
 
 
 def _next_intact(reader: _Reader, position: int, header: BatchHeader, bounds: Bounds) -> Beside:
@@ -328,7 +337,7 @@ def _is_accused(
         before = last_before()
         begun = begun or before is None
     behind = _next_intact(reader, position, header, bounds)
-    ends_early = header.next_offset < bounds.flushed_end_offset and bounds.cleaned < 0
+    ends_early = header.next_offset < bounds.flushed_end_offset and bounds.cleaned == NEVER
     if behind.batch is None and ends_early:  # the end of the log is missing
         behind = Beside(None, is_damaged=True)
     return noted.accuses(header, Beside(before, begun), behind)

@@ -74,14 +74,18 @@ EQUIVALENT: Final[Mapping[str, str]] = {
         "only a leader has remote replicas: who does not lead knows of none"
     ),
     "impl/storage/surviving_logs.py _end_offset: `1` -> `2` in `1 << 62`": "no log ends beyond either",
-    "impl/storage/recovery_points.py with_believed_point: `0` -> `1`": (
-        "the point is 1 at least: without a snapshot nothing lies beyond it either way, and what a start says is larger"
+    "impl/storage/interrupted_replacements.py _put_in_place: `0` -> `1` in "
+    "`Segment(disk, directory, base, index_interval_bytes, 0)`": (
+        "it is the time at which a segment began that is removed in the same line"
     ),
     "impl/storage/survey.py _Reader._is_plausible: `False` -> `True`": (
         "so near to the end of the file no batch is intact: the place is looked at, and what follows is damaged as well"
     ),
     "impl/storage/survey.py _behind: `position + HEADER_SIZE <= reader.size` -> "
     "`position + HEADER_SIZE < reader.size`": "what is left is one header: nothing is behind it, wherever it leads",
+    "impl/storage/survey.py _behind: `size >= HEADER_SIZE` -> `size > HEADER_SIZE`": (
+        "a batch that is a header alone has no bytes in which another one could begin: the search finds the next one"
+    ),
     "impl/storage/survey.py _is_borne_out: `after is not None and after.base_offset >= header.next_offset` -> "
     "`after is not None`": (
         "a next batch that begins before this one ends has it refused all the same, as one that leaps over the next"

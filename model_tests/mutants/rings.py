@@ -55,8 +55,12 @@ LOCKSTEP_TESTS: Final = (
     "model_tests/lockstep/test_consumer_group_members.py::test_walks_find_no_difference_and_take_every_action",
     "model_tests/lockstep/test_group_members.py::test_walks_of_members_that_stay_find_no_difference",
     *(f"model_tests/lockstep/test_short_lives.py::test_{name}" for name in _SHORT_LIVES),
+    "model_tests/lockstep/test_recovery.py",
 )
-"""Lockstep without a binding: walks beside a core, and a rule that is asked beside the specification's."""
+"""Lockstep without a part of its own: walks and lives of one kind beside a core, and a rule that is asked beside one.
+
+Tests by their names, or all of a file.
+"""
 
 
 class Ring(Enum):

@@ -83,6 +83,7 @@ NO_PROTOCOL: Final[Mapping[str, tuple[str, ...]]] = {
     "impl/coordinators/groups/consumer/coordinator.py": ("ConsumerGroups._why",),
     "impl/coordinators/groups/consumer/state.py": ("ConsumerGroup.state",),
     "impl/storage/strays.py": ("",),
+    "impl/storage/noted_epochs.py": ("NotedEpochs.told",),
     "impl/storage/survey.py": ("_Reader.is_spent", "_Reader._is_plausible"),
 }
 """Functions, by the beginning of their names, that are no rule of a protocol: no state of a machine depends on them.

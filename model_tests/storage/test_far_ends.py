@@ -11,7 +11,7 @@ from tidegauge.impl.storage.log import Log
 from tidegauge.impl.storage.neighbours import last_batch
 from tidegauge.impl.storage.segment import Segment
 from tidegauge.impl.storage.segment_names import LOG_SUFFIX, SNAPSHOT_SUFFIX, file_name
-from tidegauge.impl.storage.survey import MAX_RELATIVE_OFFSET
+from tidegauge.impl.storage.survey import MAX_RELATIVE_OFFSET, reaches
 from tidegauge.impl.storage.surviving_logs import survivors
 from tidegauge.model_tests.storage.test_damage import (
     ACTIVE,
@@ -68,6 +68,11 @@ def test_a_log_without_files_ended_no_farther_away_than_one_reaches(high_waterma
         disk.remove(f"{DIRECTORY}/{file_name(base, LOG_SUFFIX)}")
     log = opened(disk, recovery_point=0, high_watermark=high_watermark)
     assert (log.log_end_offset, log.recovery.lost_nothing) == (end, False)
+
+
+@pytest.mark.parametrize(("further", "is_reached"), [(-1, True), (0, True), (1, False)])
+def test_a_segment_reaches_as_far_as_its_indexes_can_tell(further: int, is_reached: bool) -> None:
+    assert reaches(FAR, FAR + MAX_RELATIVE_OFFSET + further) is is_reached
 
 
 def test_a_log_without_files_is_in_doubt_once_though_it_is_read_again(caplog: pytest.LogCaptureFixture) -> None:

@@ -145,9 +145,11 @@ class MakeUp(Action):
 
 @attrs.frozen
 class MakeUpSnapshot(Action):
-    """There is a snapshot of producers that is named after an offset that no log has."""
+    """There is a snapshot of producers that is named after an offset that no log has, or one beyond the log's end."""
 
     fair: ClassVar[bool] = False
+
+    is_near: bool = False
 
 
 @attrs.frozen

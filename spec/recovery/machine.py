@@ -147,7 +147,7 @@ class Recovery(Properties, Machine[State]):
                 yield from (Spoil(segment.base, number, rot) for number in range(len(segment.batches)) for rot in rots)
             far = (FAR,) if self.goes_far else ()
             yield from (MakeUp(base, is_empty) for base in (*range(state.end + 2), *far) for is_empty in (False, True))
-            yield from (MakeUpSnapshot(), SpoilHighWatermark()) if self.goes_far else ()
+            yield from (MakeUpSnapshot(False), MakeUpSnapshot(True), SpoilHighWatermark()) if self.goes_far else ()
             yield from (SpoilEpochs(lie) for lie in Lie if self.lies)
             yield from done_elsewhere(state) if self.was_elsewhere else ()
             return
@@ -252,13 +252,16 @@ class Recovery(Properties, Machine[State]):
             return "nothing later was written first"
         return "" if kept < unsynced or file + 1 == len(state.segments) else "that is the crash of a later file"
 
-    def _damage_guard(self, state: State, action: Action) -> str:
-        made_up = any(segment.is_stray for segment in state.segments)
-        spoilt = state.has_note or made_up or any(b.rot is not None for one in state.segments for b in one.batches)
-        is_lost = FAR in (state.point, state.start)
+    def _telling_guard(self, state: State, action: Action, *, is_lost: bool) -> str:
+        """Why nothing would tell the damage, or what tells of another one would be damaged as well; "" where it may be.
+
+        `is_lost`: whether the recovery point or the log start is one that no log has.
+        """
         is_far = FAR in (state.high_watermark, *state.snapshots, *(one.base for one in state.segments))
         if state.replacing is not None or (state.has_begun and state.is_clean):
             return "the files of a replacement, or an epoch without records, are not damaged as well"
+        if state.end + 1 in state.snapshots:
+            return "what says that a snapshot is made up would be damaged as well"
         if isinstance(action, (SpoilPoint, SpoilStart)) and is_far:
             return "two that say the same would be believed"
         if isinstance(action, (Spoil, LoseSegment, MakeUp, MakeUpSnapshot, SpoilHighWatermark)) and is_lost:
@@ -267,7 +270,14 @@ class Recovery(Properties, Machine[State]):
             return "what contradicts the file of leader epochs would be damaged as well"
         if not self.goes_far and _goes_far(action):
             return "nothing goes so far"
-        if self.odd_epochs and (why := epochs_guard(state, action, partial(self._rejects_point, state, action))):
+        rejects_point = partial(self._rejects_point, state, action)
+        return epochs_guard(state, action, rejects_point) if self.odd_epochs else ""
+
+    def _damage_guard(self, state: State, action: Action) -> str:
+        made_up = any(segment.is_stray for segment in state.segments)
+        spoilt = state.has_note or made_up or any(b.rot is not None for one in state.segments for b in one.batches)
+        is_lost = FAR in (state.point, state.start)
+        if why := self._telling_guard(state, action, is_lost=is_lost):
             return why
         match action:
             case LoseSegment() if FAR in state.snapshots and len(state.segments) == 1:
@@ -289,7 +299,8 @@ class Recovery(Properties, Machine[State]):
                 if rot.is_seen_alone:
                     beside = any(one.rot is not None and not one.rot.is_seen_alone for one in around)
                     return "nothing would tell the damage before it" if beside else ""
-                if rot is Rot.EPOCH and self.odd_epochs and is_told_by_epochs(state, segment, number):
+                is_odd = rot is Rot.EPOCH and self.odd_epochs and is_told_by_epochs(state, segment, number)
+                if is_odd and not self._rejects_point(state, action):
                     return ""
                 behind = segment.batches[number + 1 : number + 2]
                 told = bool(behind) and all(one.rot is None for one in around)
@@ -301,8 +312,10 @@ class Recovery(Properties, Machine[State]):
                 taken = any(segment.base == base for segment in state.segments)
                 damaged = any(one.torn or any(b.rot for b in one.batches) for one in state.segments)
                 return "there is such a file, or damage" if taken or damaged or made_up else ""
-            case MakeUpSnapshot() if FAR in state.snapshots:
+            case MakeUpSnapshot(False) if FAR in state.snapshots:
                 return "there is one"
+            case MakeUpSnapshot(True) if not (state.is_sound and self._is_end_known(state)):
+                return "it would be believed: nothing else says that the log ended before"
             case SpoilHighWatermark() if state.high_watermark == FAR:
                 return "it is spoilt"
             case LoseEpochs() if state.noted in (NO_FILE, UNREADABLE):
@@ -320,6 +333,10 @@ class Recovery(Properties, Machine[State]):
             case SpoilEpochs(lie):
                 return lie_guard(state, lie) if self.lies else "the file is never another log's"
         return ""
+
+    def _is_end_known(self, state: State) -> bool:
+        """Whether the recovery point of a clean stop and the last file say alike where a log ends."""
+        return state.is_clean and 0 < state.point == state.end and self.ends_at(state, state.point)
 
     def _rejects_point(self, state: State, damage: Action) -> bool:
         """Whether an opening after the damage does not believe the recovery point."""
@@ -479,8 +496,8 @@ class Recovery(Properties, Machine[State]):
             case MakeUp(base, is_empty):
                 made = Segment(base, torn=not is_empty, is_stray=True)
                 return evolve(state, segments=tuple(sorted((*state.segments, made), key=lambda one: one.base)))
-            case MakeUpSnapshot():
-                return evolve(state, snapshots=state.snapshots | {FAR})
+            case MakeUpSnapshot(is_near):
+                return evolve(state, snapshots=state.snapshots | {state.end + 1 if is_near else FAR})
             case SpoilHighWatermark():
                 return evolve(state, high_watermark=FAR)
             case LoseEpochs(is_there):

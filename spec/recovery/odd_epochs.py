@@ -22,20 +22,27 @@ def told_by_epochs(state: State) -> tuple[Batch, ...]:
 
 
 def is_told_by_epochs(state: State, segment: Segment, number: int) -> bool:
-    """Whether the epochs tell it, if the last batch of a file has another one: all of the log's are noted.
+    """Whether the epochs tell it, if the last batch of a file has another one: all are noted below the recovery point.
 
     The batch before it is intact, and no other one has an odd epoch: two would have the file of leader epochs in doubt.
-    Batches behind it may be damaged; where there is none the one before has to be of the same epoch.
+    Batches behind it may be damaged; where none is that is noted the one before has to be of the same epoch.
     """
-    if number + 1 < len(segment.batches) or not state.is_clean or state.is_contradicted or state.noted < 0:
+    if number + 1 < len(segment.batches) or state.is_contradicted or state.noted < 0:
         return False
     batches = [batch for one in state.segments for batch in one.batches]
     place = batches.index(segment.batches[number])
-    if place == 0 or state.point != state.flushed or any(batch.rot is Rot.EPOCH for batch in batches):
+    if place == 0 or not _are_noted(state, batches[place]) or any(batch.rot is Rot.EPOCH for batch in batches):
         return False
     before, batch, behind = batches[place - 1], batches[place], batches[place + 1 : place + 2]
-    is_borne_out = before.rot is None and state.noted <= before.start and (behind or before.epoch == batch.epoch)
+    noted = [one for one in behind if one.start < state.point]
+    is_borne_out = before.rot is None and state.noted <= before.start and (noted or before.epoch == batch.epoch)
     return bool(is_borne_out) and before.end == batch.start and all(one.rot is not Rot.OFFSET for one in behind)
+
+
+def _are_noted(state: State, batch: Batch) -> bool:
+    """Whether it is known up to where epochs are noted, and the batch lies below: a crash may leave an old point."""
+    is_known = state.point == state.flushed if state.is_clean else max(state.start, state.mark) <= state.point
+    return is_known and batch.end <= state.point
 
 
 def epochs_guard(state: State, action: Action, rejects_point: Callable[[], bool]) -> str:

@@ -234,9 +234,11 @@ class Opening(Rules, Replacements):
 
         A clean stop notes the log's end. Where the log starts later, a cleaner was at later offsets, or a snapshot is
         named after a later offset and the last file does not end there, that is too low, and damage at the end would be
-        taken for a torn tail.
+        taken for a torn tail. No snapshot of the log is named after an offset that its last file does not reach.
         """
-        is_beyond = any(offset > state.point for offset in state.snapshots) and not self.ends_at(state, state.point)
+        reach = self.reach(state.segments[-1].base if state.segments else None)
+        is_beyond = any(state.point < offset <= reach for offset in state.snapshots)
+        is_beyond = is_beyond and not self.ends_at(state, state.point)
         told = max(self.start_from(state, state.point), self.mark_of(state))
         is_too_low = state.point < told <= state.point + REACH or is_beyond
         return 0 if state.is_clean and is_too_low else state.point
@@ -319,8 +321,7 @@ class Opening(Rules, Replacements):
             kept = tuple(batch for batch in segment.batches if batch.start < torn.start)
             segment = evolve(segment, batches=kept, torn=False)
         if damaged and damaged[-1].end is None:
-            told = self.start_from(state, reading.end) if flushed == ENDLESS else 0
-            known_end = max(self.known_end(state, point, reading.end), told)
+            known_end = self.known_end(state, point, reading.end)
             end = limit if limit is not None and limit <= flushed else max(end, known_end)
             hides = end == reading.end and any(one.start >= end and one.rot is None for one in segment.batches)
             is_unsure = hides or not self.is_known_end(state, segment, end, limit, flushed)

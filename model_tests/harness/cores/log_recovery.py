@@ -41,7 +41,8 @@ from tidegauge.impl.storage.segment_names import (
     SWAP_SUFFIX,
     file_name,
 )
-from tidegauge.impl.storage.surviving_logs import survivors, unsynced_bytes_below
+from tidegauge.impl.storage.surviving_logs import survivors
+from tidegauge.model_tests.harness.cores.crashed_files import check_kept
 from tidegauge.model_tests.harness.cores.recovered_batches import Memory, as_kept, bytes_of, intact, spot
 from tidegauge.model_tests.harness.cores.recovered_lines import (
     FOUND,
@@ -100,6 +101,8 @@ class RecoveryCores:
         self._opening: Opening | None = None
         """What the last opening had to do; None once something else has happened."""
         self._aside = SetAside()
+        self._met = ""
+        """The file in which the last action has met damage."""
         self._before: State | None = None
         self._files: dict[str, bytes] = {}
         """What the directory held before the last action."""
@@ -113,7 +116,7 @@ class RecoveryCores:
         return self._log
 
     def perform(self, action: Action, before: State) -> None:
-        self._opening, self._before, self._files = None, before, self._directory()
+        self._opening, self._before, self._files, self._met = None, before, self._directory(), ""
         with Listening() as self._lines:
             STEPS.perform(self, action, before)
 
@@ -163,6 +166,7 @@ class RecoveryCores:
         self._spoil(action.base, segment.batches[action.number :], action.rot, before)
         with suppress(CorruptLogError):
             self.log.look_again(max(segment.batches[action.number].start, before.start))
+        self._met = _path(action.base)
 
     def repair(self, action: spec.Repair, before: State) -> None:
         self.log.repair()
@@ -188,23 +192,12 @@ class RecoveryCores:
         if not (before.damages or action.torn or action.first):
             known = before.segments[action.file]
             end = ([known.base] + [batch.end for batch in known.batches])[known.synced + action.kept]
-            found = unsynced_bytes_below(self._disk, [OTHER_ROOT, ROOT], {LOG: end})
-            assert found == keep, f"{found} of these files lie below offset {end}, and not {keep}"
-            self._refuse_to_keep(before)
+            flushed = [one.base for one in before.segments if one.synced]
+            check_kept(self._disk, [OTHER_ROOT, ROOT], LOG, keep, end=end, refused=[before.end + 1, *flushed])
         self.log.abandon()
         self._log = None
         self._disk.crash(keep=keep, tails=CrashOutcome.KEPT, names=CrashOutcome.KEPT)
         self._disk.power_on()
-
-    def _refuse_to_keep(self, before: State) -> None:
-        """What is not there cannot be kept, nor lost what is on stable storage."""
-        flushed = [one.base for one in before.segments if one.synced]
-        for offset in (before.end + 1, *flushed):
-            try:
-                unsynced_bytes_below(self._disk, [OTHER_ROOT, ROOT], {LOG: offset})
-            except ValueError:
-                continue
-            raise AssertionError(f"a crash is to keep all up to {offset}, and no more")
 
     def interrupt(self, action: Interrupt, before: State) -> None:
         """What the cleaner does in one go, up to here."""
@@ -281,7 +274,8 @@ class RecoveryCores:
         self._write(_path(action.base), content)
 
     def make_up_snapshot(self, action: spec.MakeUpSnapshot, before: State) -> None:
-        self._write(f"{DIRECTORY}/{file_name(spec.FAR, SNAPSHOT_SUFFIX)}", b"of no producers")
+        offset = before.end + 1 if action.is_near else spec.FAR
+        self._write(f"{DIRECTORY}/{file_name(offset, SNAPSHOT_SUFFIX)}", b"of no producers")
 
     def lose_epochs(self, action: spec.LoseEpochs, before: State) -> None:
         path = f"{DIRECTORY}/{checkpoints.LEADER_EPOCH_CHECKPOINT}"
@@ -420,6 +414,8 @@ class RecoveryCores:
         wanted, met = damage_met(known, expected), {gap for gap in gaps_in(self._lines, MET) if gap[2]}
         if wanted != met:
             yield Change("damage that is met", wanted, met)
+        if self._met and self.log.examine(CorruptLogError(self._met, 0)):
+            yield Change("what is met again", "no news", "news")
 
     def _opened_otherwise(self, expected: State, wanted: Opening) -> Iterator[Change]:
         """What the last opening has done, left and said otherwise."""

@@ -42,6 +42,8 @@ class SetAside:
         self, name: str, known: re.Match[str], before: Mapping[str, bytes], after: Mapping[str, bytes]
     ) -> Iterator[Change]:
         position = int(known["position"] or 0)
+        if known["cut"] and not after[name]:
+            yield Change("set aside", "what there is", f"nothing, as {name}")
         was = before.get(known["whole"] or known["cut"], b"")[position:]
         is_made_anew = ".txnindex" in name  # where the log was read by a recovery point that was rejected
         if after[name] != was and not is_made_anew:

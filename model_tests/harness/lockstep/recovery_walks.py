@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from random import Random
 from typing import Final
 
+from tidegauge.model_tests.harness.cores.recovered_batches import EMPTY
 from tidegauge.model_tests.harness.lockstep.lockstep import Lockstep
 from tidegauge.model_tests.harness.lockstep.walks import WalkPlan
 from tidegauge.spec.kernel.machine import Action
@@ -60,7 +61,9 @@ def _write(lockstep: Lockstep[Recovery], rng: Random) -> Iterator[Action]:
 
 
 def _end(lockstep: Lockstep[Recovery], rng: Random) -> Iterator[Action]:
-    """The log is closed or crashes, and sometimes Kafka's brokers have it then."""
+    """The log is closed or crashes, all of it deleted or not, and sometimes Kafka's brokers have it then."""
+    if rng.random() < 0.1:
+        yield spec.StartAt(lockstep.state.end)
     yield from _one_of(lockstep, rng, rng.choice((spec.Close, spec.Crash)))
     if rng.random() < 0.3:
         for _ in range(rng.randrange(1, 4)):
@@ -88,6 +91,10 @@ def _damage(lockstep: Lockstep[Recovery], rng: Random) -> Iterator[Action]:
         yield spec.LoseEpochs(rng.random() < 0.5)
     if 2 < manner < 7:
         yield from _spoil_neighbours(lockstep, rng)
+    if manner == 8:
+        yield from _lose_what_tells_the_end(lockstep, rng)
+    if manner == 9:
+        yield from _hide_an_empty_batch(lockstep, rng)
     if manner == 12:
         yield from _make_up_inside(lockstep, rng)
     if manner == 13:
@@ -149,6 +156,25 @@ def _lose_behind(lockstep: Lockstep[Recovery], rng: Random) -> Iterator[Action]:
         spoilt = rng.randrange(len(segments[number].batches) - 1)
         yield spec.Spoil(segments[number].base, spoilt, rng.choice((Rot.CONTENT, Rot.LENGTH)))
         yield from (spec.LoseSegment(segment.base) for segment in segments[number + 1 :])
+
+
+def _lose_what_tells_the_end(lockstep: Lockstep[Recovery], rng: Random) -> Iterator[Action]:
+    """Most of what tells where a log ends, or starts, is lost, and the last file is not what it was."""
+    yield from rng.sample((spec.LoseEpochs(rng.random() < 0.5), spec.LoseStart()), rng.randrange(3))
+    if rng.random() < 0.8:
+        yield from _one_of(lockstep, rng, rng.choice((spec.LosePoint, spec.LowerPoint)))
+    bases = [segment.base for segment in lockstep.state.segments]
+    yield spec.MakeUp(rng.choice([0, *bases, *(base - 1 for base in bases if base)]), rng.random() < 0.5)
+    if bases:
+        yield spec.Spoil(bases[-1], 0, Rot.LENGTH) if rng.random() < 0.5 else spec.LoseSegment(bases[-1])
+
+
+def _hide_an_empty_batch(lockstep: Lockstep[Recovery], rng: Random) -> Iterator[Action]:
+    """The length of the batch before one without records is damaged, at the end of a file."""
+    lasts = [(one.base, len(one.batches) - 1, one.batches[-1].start) for one in lockstep.state.segments if one.batches]
+    empty = [(base, number - 1) for base, number, start in lasts if number and start % 8 == EMPTY]
+    if empty:
+        yield spec.Spoil(*rng.choice(empty), Rot.LENGTH)
 
 
 def _change_epochs(lockstep: Lockstep[Recovery], rng: Random) -> Iterator[Action]:

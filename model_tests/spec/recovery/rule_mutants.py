@@ -87,8 +87,10 @@ FAR_SNAPSHOT: Final = _stored(
 )
 """The recovery point of a clean stop is lost."""
 FAR_START: Final = attrs.evolve(
-    FAR_SNAPSHOT, log=attrs.evolve(FAR_SNAPSHOT.log, snapshots=frozenset({2}), start=FAR, noted=NO_FILE, damages=4)
+    FAR_SNAPSHOT,
+    log=attrs.evolve(FAR_SNAPSHOT.log, segments=(), snapshots=frozenset({2}), start=FAR, noted=NO_FILE, damages=4),
 )
+"""No file is left."""
 UNTOLD: Final = _stored(
     segments=(Segment(0, (Batch(0, 1, 0, Rot.CONTENT), Batch(1, 2, 0)), 2),), end=2, flushed=2, damages=2
 )

@@ -38,7 +38,7 @@ def test_a_log_that_starts_where_its_leaders_does() -> None:
     ("machine", "states"),
     [
         (Recovery(max_appends=1, max_damages=0, was_elsewhere=True), 1_124),
-        (Recovery(max_appends=1, goes_far=True), 8_640),
+        (Recovery(max_appends=1, goes_far=True), 8_768),
         (Recovery(max_appends=1, reads_on=True), 7_292),
     ],
     ids=["was elsewhere", "goes far", "reads on"],
