@@ -21,7 +21,8 @@ from tidegauge.model_tests.harness.lockstep.group_walks import TOGETHER_WALKS
 from tidegauge.model_tests.harness.lockstep.transaction_walks import WHOLE_TRANSACTION_WALKS
 from tidegauge.model_tests.harness.lockstep.walks import WalkPlan
 from tidegauge.model_tests.harness.registry import HARNESS, Registration, Side
-from tidegauge.model_tests.harness.simulation.group_campaign import draw_group, simulate_group
+from tidegauge.model_tests.harness.simulation.group_campaign import simulate_group
+from tidegauge.model_tests.harness.simulation.group_options import draw_group
 from tidegauge.model_tests.harness.simulation.options import Options, draw, transacting, with_many_elections
 from tidegauge.model_tests.harness.simulation.simulation import simulate
 

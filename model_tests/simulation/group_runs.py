@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from tidegauge.model_tests.harness.simulation.group_campaign import SimulatedGroup, draw_group, simulate_group
+from tidegauge.model_tests.harness.simulation.group_campaign import SimulatedGroup, simulate_group
+from tidegauge.model_tests.harness.simulation.group_options import draw_group
 
 
 @cache

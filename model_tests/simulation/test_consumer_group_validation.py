@@ -12,7 +12,13 @@ from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.coordinators.groups.consumer.coordinator import ConsumerGroups, ConsumerWrite, Landed
 from tidegauge.impl.coordinators.groups.consumer.rules import ConsumerRules
-from tidegauge.impl.coordinators.groups.consumer.state import ConsumerGroup, ConsumerHeartbeat, ConsumerMember, Place
+from tidegauge.impl.coordinators.groups.consumer.state import (
+    ConsumerGroup,
+    ConsumerHeartbeat,
+    ConsumerMember,
+    Place,
+    Topics,
+)
 from tidegauge.impl.coordinators.groups.requests import Commit
 from tidegauge.impl.server.broker.consumer_members import ConsumerMembers
 from tidegauge.impl.server.trace import consumer_groups
@@ -20,8 +26,9 @@ from tidegauge.impl.server.trace.tracer import TraceEvent
 from tidegauge.model_tests.harness.cores.consumer_abstraction import ConsumerRoles
 from tidegauge.model_tests.harness.cores.group_loading import LoadingRoles
 from tidegauge.model_tests.harness.registry import HARNESS
-from tidegauge.model_tests.harness.simulation.group_campaign import draw_group, simulate_group
+from tidegauge.model_tests.harness.simulation.group_campaign import simulate_group
 from tidegauge.model_tests.harness.simulation.group_goals import DECISIONS
+from tidegauge.model_tests.harness.simulation.group_options import draw_group
 from tidegauge.model_tests.harness.simulation.group_roles import CORRECT, CoordinatorRoles
 from tidegauge.model_tests.harness.validation.coordinated import ValidatedGroups, validate_group_coordinators
 from tidegauge.model_tests.harness.validation.incarnations import with_values
@@ -35,6 +42,8 @@ OF_EVERY_KIND = (59, 17)
 """In the first is all but a rebalance that takes too long, which is in the second."""
 SPACED = 7
 """There is a least time between two targets."""
+WANDERING = 31
+"""Of a group whose members want other topics for a while, and whose next target waits."""
 DELETED = 27
 """A coordinator fails with the tombstones of a group in its log, and nobody knows that they are committed."""
 UNWRITTEN = 51
@@ -234,6 +243,13 @@ class RemovesInTheSameEpoch(ConsumerRules):
         return attrs.evolve(super().removed(group, member_id), epoch=group.epoch)
 
 
+class KeepsWhatItWantsNoMore(ConsumerRules):
+    """What a member has unsubscribed from it keeps until the next target."""
+
+    def unwanted(self, group: ConsumerGroup, member: ConsumerMember, topics: Topics) -> set[Place]:
+        return set()
+
+
 class MakesATargetAtOnce(ConsumerRules):
     """A target does not wait for the interval since the last one."""
 
@@ -289,6 +305,7 @@ WRONG: Mapping[str, tuple[CoordinatorRoles, int, str]] = {
     "replaces who goes on": (ConsumerRoles(ReplacesWhoGoesOn), 3, "ReceiveHeartbeat"),
     "tells changes only": (ConsumerRoles(TellsChangesOnly), 1, "ReceiveHeartbeat"),
     "removes in the same epoch": (ConsumerRoles(RemovesInTheSameEpoch), 1, "ExpireSession"),
+    "keeps what it wants no more": (ConsumerRoles(KeepsWhatItWantsNoMore), WANDERING, "ReceiveHeartbeat"),
     "makes a target at once": (ConsumerRoles(MakesATargetAtOnce), SPACED, "ReceiveHeartbeat"),
     "waits twice": (ConsumerRoles(WaitsTwice), SPACED, "ReceiveHeartbeat"),
     "forgets when it was made": (ConsumerRoles(ForgetsWhenItWasMade), SPACED, "ReceiveHeartbeat"),

@@ -22,7 +22,8 @@ from tidegauge.linearizability.anomaly import Name
 from tidegauge.linearizability.check import Verdict, check
 from tidegauge.linearizability.history import Kind
 from tidegauge.model_tests.harness.cores.offsets import OffsetRoles
-from tidegauge.model_tests.harness.simulation.group_campaign import SimulatedGroup, draw_group, simulate_group
+from tidegauge.model_tests.harness.simulation.group_campaign import SimulatedGroup, simulate_group
+from tidegauge.model_tests.harness.simulation.group_options import draw_group
 from tidegauge.model_tests.harness.simulation.processors import COMMITTED, GOALS, Outputs
 
 R = TypeVar("R", bound=Request)

@@ -15,12 +15,9 @@ from tidegauge.impl.server.trace.tracer import TraceEvent
 from tidegauge.model_tests.amounts import amount
 from tidegauge.model_tests.harness.cores.group_migration import MigrationRoles
 from tidegauge.model_tests.harness.registry import HARNESS
-from tidegauge.model_tests.harness.simulation.group_campaign import (
-    MIGRATES_EACH,
-    draw_group,
-    simulate_group,
-)
+from tidegauge.model_tests.harness.simulation.group_campaign import simulate_group
 from tidegauge.model_tests.harness.simulation.group_goals import WENT_BACK, WENT_OVER
+from tidegauge.model_tests.harness.simulation.group_options import MIGRATES_EACH, draw_group
 from tidegauge.model_tests.harness.validation.coordinated import ValidatedGroups, validate_group_coordinators
 from tidegauge.model_tests.harness.validation.incarnations import with_values
 from tidegauge.model_tests.lockstep.test_group_migration import (

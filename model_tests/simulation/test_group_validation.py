@@ -13,7 +13,8 @@ from tidegauge.impl.server.trace import groups
 from tidegauge.impl.server.trace.tracer import TraceEvent
 from tidegauge.model_tests.bugs.groups import GROUP_BUGS
 from tidegauge.model_tests.harness.registry import HARNESS
-from tidegauge.model_tests.harness.simulation.group_campaign import draw_group, simulate_group
+from tidegauge.model_tests.harness.simulation.group_campaign import simulate_group
+from tidegauge.model_tests.harness.simulation.group_options import draw_group
 from tidegauge.model_tests.harness.validation.coordinated import ValidatedGroups, validate_group_coordinators
 from tidegauge.model_tests.harness.validation.incarnations import with_values
 from tidegauge.model_tests.harness.verification.campaigning import ran_group

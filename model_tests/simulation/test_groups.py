@@ -16,8 +16,9 @@ from tidegauge.linearizability.history import OF_GROUPS, Kind
 from tidegauge.model_tests.bugs.groups import GROUP_BUGS
 from tidegauge.model_tests.harness.cores.classic_groups import GroupRoles
 from tidegauge.model_tests.harness.simulation import consumer_group_members
-from tidegauge.model_tests.harness.simulation.group_campaign import SimulatedGroup, draw_group, simulate_group
+from tidegauge.model_tests.harness.simulation.group_campaign import SimulatedGroup, simulate_group
 from tidegauge.model_tests.harness.simulation.group_goals import GOALS
+from tidegauge.model_tests.harness.simulation.group_options import draw_group
 from tidegauge.model_tests.lockstep.test_consumer_group_members import WaitsForAGroupThatIsGone
 from tidegauge.model_tests.simulation.group_runs import run_of
 

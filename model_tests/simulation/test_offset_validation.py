@@ -21,7 +21,8 @@ from tidegauge.impl.server.trace.events import RemoveReplica
 from tidegauge.impl.server.trace.tracer import TraceEvent
 from tidegauge.model_tests.harness.cores.offsets import OffsetRoles
 from tidegauge.model_tests.harness.registry import HARNESS
-from tidegauge.model_tests.harness.simulation.group_campaign import draw_group, simulate_group
+from tidegauge.model_tests.harness.simulation.group_campaign import simulate_group
+from tidegauge.model_tests.harness.simulation.group_options import draw_group
 from tidegauge.model_tests.harness.simulation.options import draw, transacting
 from tidegauge.model_tests.harness.simulation.simulation import simulate
 from tidegauge.model_tests.harness.validation.coordinated import ValidatedGroups, validate_group_coordinators

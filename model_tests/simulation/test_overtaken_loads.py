@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidegauge.model_tests.harness.simulation.group_campaign import draw_group
+from tidegauge.model_tests.harness.simulation.group_options import draw_group
 from tidegauge.model_tests.harness.verification.campaigning import ran_group
 
 SEED = 5

@@ -4,13 +4,15 @@ What it says, and what it makes of responses, are the native client's rules (`im
 gives back what it has to, then owns what is new, and reads what it owns in between. Some commits are late: they are
 sent after the next heartbeat, in the epoch before it, which counts for what the member has had since (KIP-1251). Now
 and then its application hangs: heartbeats go on, and what it has to give back it does not. In some runs a heartbeat
-arrives once more, when its epoch is over and nobody waits for the response.
+arrives once more, when its epoch is over and nobody waits for the response. In some it wants another topic for a while,
+which there is not, and gives back what it owns.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
 from datetime import timedelta
+from random import Random
 from typing import Any, ClassVar, Final
 from uuid import UUID
 
@@ -39,6 +41,11 @@ LATE_SHARE: Final = 0.3
 REPEATS_SHARE: Final = 0.1
 """Of rounds."""
 REBALANCE: Final = i32Timedelta.parse(timedelta(seconds=REBALANCE_S))
+ELSEWHERE: Final = "elsewhere"
+"""A topic that there is not."""
+WANDERS_EACH_S: Final = 1.5
+AWAY_S: Final = (0.05, 0.3, 1.0)
+"""As long as a heartbeat or two, as an interval between targets, and longer."""
 UNCHANGED: Final = i32Timedelta.parse(timedelta(milliseconds=-1))
 ONCE: Final = 0
 """A heartbeat without a response is not sent again as it is: the next one says all."""
@@ -56,6 +63,8 @@ class ConsumerGroupMember(SimulatedMember):
     """Whether heartbeats of former epochs arrive again."""
     hangs_until: float = 0.0
     """Until then only its heartbeats go on."""
+    has_settled: bool = False
+    """Whether it wants nothing else for a while any more."""
     _membership: ConsumerMembership = attrs.field(init=False)
     _late: list[tuple[int, int, int]] = attrs.field(factory=list)
     """(partition, offset, epoch) of commits that are yet to be sent."""
@@ -67,8 +76,7 @@ class ConsumerGroupMember(SimulatedMember):
     def __attrs_post_init__(self) -> None:
         SimulatedMember.__attrs_post_init__(self)
         self.member_id = str(UUID(int=self.rng.getrandbits(128), version=4))
-        topics = () if self.expression else (self.topic,)
-        self._membership = ConsumerMembership(self.member_id, topics, self.instance, self.expression)
+        self._membership = ConsumerMembership(self.member_id, self._topics, self.instance, self.expression)
 
     async def act(self) -> None:
         """Say that it lives, own what it is to own, and look at each partition once. Raises KafkaError."""
@@ -83,6 +91,26 @@ class ConsumerGroupMember(SimulatedMember):
         if self._membership.state is State.STABLE:
             await self.consume()
             self.worked_at = trio.current_time()
+
+    @property
+    def _topics(self) -> tuple[str, ...]:
+        """What it names when it is not elsewhere."""
+        return () if self.expression else (self.topic,)
+
+    async def wander(self, rng: Random) -> None:
+        """Now and then it wants something else for a while, until it has settled down."""
+        while not self.has_settled:
+            await trio.sleep(rng.uniform(0, 2 * WANDERS_EACH_S))
+            if self.has_settled:
+                return
+            self._membership.subscribe((ELSEWHERE,))
+            await trio.sleep(rng.choice(AWAY_S))
+            self._membership.subscribe(self._topics, self.expression)
+
+    def settle_down(self) -> None:
+        """From now on it wants what it wanted first."""
+        self.has_settled = True
+        self._membership.subscribe(self._topics, self.expression)
 
     async def leave(self) -> None:
         """It ends, and says so; its session ends if nobody understands."""
@@ -141,7 +169,7 @@ class ConsumerGroupMember(SimulatedMember):
                 instance_id=self.instance,
                 rebalance_timeout=REBALANCE if beat.full else UNCHANGED,
                 subscribed_topic_names=None if is_going else tuple(map(TopicName, beat.topics)),
-                subscribed_topic_regex=beat.expression or None,
+                subscribed_topic_regex=None if is_going else beat.expression,
                 topic_partitions=None if beat.owned is None else tuple(owned),
             ),
             lambda response: response.error_code,

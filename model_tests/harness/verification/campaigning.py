@@ -15,7 +15,8 @@ from tidegauge.linearizability.files import HistoryWriter
 from tidegauge.linearizability.history import Operations, Outcome
 from tidegauge.model_tests.harness.registry import HARNESS
 from tidegauge.model_tests.harness.report.model import Anomaly, CampaignRun, Catch, Stage, Verdict
-from tidegauge.model_tests.harness.simulation.group_campaign import GroupOptions, draw_group, simulate_group
+from tidegauge.model_tests.harness.simulation.group_campaign import simulate_group
+from tidegauge.model_tests.harness.simulation.group_options import GroupOptions, draw_group
 from tidegauge.model_tests.harness.simulation.options import Options, draw, transacting, with_many_elections
 from tidegauge.model_tests.harness.simulation.simulation import Simulated, simulate
 from tidegauge.model_tests.harness.verification.breeding import GENERATION, Corpus
