@@ -159,6 +159,26 @@ EQUIVALENT: Final[Mapping[str, str]] = {
     "impl/coordinators/groups/consumer/rules.py ConsumerRules.fetch_error: `member_id or ''` -> `member_id`": (
         "no member has no id: it is not among the members either way"
     ),
+    "impl/coordinators/groups/consumer/coordinator.py ConsumerGroups._write: `1` -> `2`": (
+        "the number of the next revision: revisions are compared with each other, and no two are the same"
+    ),
+    "impl/coordinators/groups/consumer/coordinator.py ConsumerGroups._write: `before is not None and (after is None or "
+    "before.members is not after.members)` -> `before is not None`": (
+        "where the members are the same nobody has gone: the operand saves looking at each of them"
+    ),
+    "impl/coordinators/groups/consumer/records.py _read_partitions: `True` -> `False` (4)": (
+        "as many epochs as partitions are zipped: where there are not as many, that is refused before"
+    ),
+    "impl/coordinators/groups/consumer/rules.py ConsumerRules.still_resolved: guard "
+    "`if group.resolved.keys() <= group.expressions` -> nothing": (
+        "without it the group has an equal mapping, and another hash is made of the same topics: it saves that"
+    ),
+    "impl/coordinators/groups/consumer/state.py ConsumerGroup.without: `self.resolved.keys() <= group.expressions` -> "
+    "`self.resolved.keys() < group.expressions`": "the same group with an equal mapping: the comparison saves a copy",
+    "impl/coordinators/groups/migration/coordinator.py Migration.leave: `member_id == NO_MEMBER and "
+    "leaving.instance_id is not None` -> `member_id == NO_MEMBER`": (
+        "no member has no instance id that is known, and who has neither id is unknown either way"
+    ),
     "impl/coordinators/groups/consumer/coordinator.py ConsumerGroups.__init__: `0` -> `1`": (
         "the number of the first revision: revisions are compared with each other"
     ),

@@ -367,7 +367,7 @@ class GroupCoordinator:
             keys = self.offsets.keys_of(group)
             yield from (key for key in keys if self.is_expired(key, now_ms))
             known = self.classic.get(group)
-            is_idle = group in self.offsets.metadata and self.consumers.get(group) is None
+            is_idle = self.consumers.get(group) is None
             if known is not None:
                 is_idle = known.state is ClassicState.EMPTY and not known.pending
             if is_idle and not keys:

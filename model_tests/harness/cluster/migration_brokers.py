@@ -9,7 +9,8 @@ from tidegauge.impl.coordinators.groups.coordinator import GroupCoordinator
 from tidegauge.impl.server.broker_server import Broker
 from tidegauge.model_tests.harness.cluster.consumer_brokers import ConsumerBrokers
 from tidegauge.model_tests.harness.cores.consumer_abstraction import GROUP, ConsumerRoles, Numbers
-from tidegauge.model_tests.harness.cores.group_migration import POLICIES, MigrationRoles
+from tidegauge.model_tests.harness.cores.group_migration import MigrationRoles
+from tidegauge.model_tests.harness.cores.migration_beside import POLICIES
 from tidegauge.spec.groups.migration.machine import GroupMigration as Machine
 
 POLICY: Final = "group.consumer.migration.policy"

@@ -71,6 +71,7 @@ from tidegauge.model_tests.harness.cores.consumer_beside import (
     with_one_more,
     without_too_large,
 )
+from tidegauge.model_tests.harness.cores.consumer_values import check_values, forgets_what_is_deleted
 from tidegauge.model_tests.harness.cores.known_topics import Known
 from tidegauge.model_tests.harness.lockstep.walks import WalkPlan, enabled_candidates
 from tidegauge.model_tests.harness.performing import Steps, on
@@ -264,6 +265,7 @@ class ConsumerCores:
 
     def append(self, write: ConsumerWrite) -> None:
         """A batch is on its way into the log: each of its records says something new."""
+        check_values(write.records)
         last, kinds = self.last_records(), {decode_key(record.key) for record in write.records}
         begun = {ConsumerKey(kind, GROUP) for kind in (GROUP_EPOCH, TARGET_EPOCH)}
         assert write.before is not None or begun <= kinds, f"{kinds} are written of a group that begins"
@@ -388,6 +390,8 @@ class ConsumerCores:
             yield from assignors(self)
             yield from deletions(self, state)
             yield from asked_differs(self, self.known(state))
+        if (committed := self.core.consumers.committed.get(GROUP)) is not None:
+            forgets_what_is_deleted(committed)
 
     def logged(self, state: State) -> Iterator[Change]:
         """Who describes the group sees it as the log has it."""

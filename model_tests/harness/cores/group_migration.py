@@ -5,7 +5,7 @@ Who leads a classic group is the specification's: which of its members does is n
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from random import Random
 from typing import Final
@@ -35,6 +35,7 @@ from tidegauge.impl.coordinators.groups.consumer.coordinator import (
     ConsumerTimer,
     ConsumerWrite,
     Refused,
+    WentOver,
 )
 from tidegauge.impl.coordinators.groups.consumer.records import MEMBER
 from tidegauge.impl.coordinators.groups.consumer.state import ConsumerGroup, ConsumerHeartbeat, HeartbeatResponse
@@ -42,7 +43,6 @@ from tidegauge.impl.coordinators.groups.coordinator import GroupCoordinator, Lim
 from tidegauge.impl.coordinators.groups.group_metadata import group_record
 from tidegauge.impl.coordinators.groups.migration.coordinator import Decision, tombstones
 from tidegauge.impl.coordinators.groups.migration.embedded import encode_assignment, read_assignment
-from tidegauge.impl.coordinators.groups.migration.policy import Policy
 from tidegauge.impl.coordinators.groups.migration.rules import MigrationLimits, MigrationRules
 from tidegauge.impl.coordinators.groups.record_formats import ConsumerKey, GroupRecord, decode_key
 from tidegauge.impl.coordinators.groups.requests import Ruling
@@ -68,11 +68,24 @@ from tidegauge.model_tests.harness.cores.consumer_groups import (
     entries,
     error_of,
 )
+from tidegauge.model_tests.harness.cores.consumer_values import check_values
+from tidegauge.model_tests.harness.cores.embedded_formats import reads_every_version
 from tidegauge.model_tests.harness.cores.migration_abstraction import (
     abstract_classic,
     abstract_metadata,
     partitions,
     subscription,
+)
+from tidegauge.model_tests.harness.cores.migration_beside import (
+    POLICIES,
+    PROTOCOLS,
+    Batch,
+    check_expected,
+    claim_what_is_anothers,
+    claiming,
+    is_as_before,
+    rules_differ,
+    with_session,
 )
 from tidegauge.model_tests.harness.lockstep.walks import WalkPlan, enabled_candidates
 from tidegauge.model_tests.harness.performing import Steps, on
@@ -85,18 +98,15 @@ from tidegauge.spec.groups.migration import requests, timing
 from tidegauge.spec.groups.migration import rules as specified
 from tidegauge.spec.groups.migration.machine import GroupMigration as Machine
 from tidegauge.spec.kernel.bounds import Bounds
+from tidegauge.spec.kernel.changes import Change
 from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.machine import Action
 
 NOW: Final = Moment(0, 1_000_000)
-PROTOCOL: Final = "cooperative"
+PROTOCOL: Final = PROTOCOLS[0]
+LANDED: Final = 3
+"""So many batches are remembered."""
 TOO_LONG: Final = "x" * 40_000
-POLICIES: Final = {
-    specified.Policy.DISABLED: Policy.DISABLED,
-    specified.Policy.UPGRADE: Policy.UPGRADE,
-    specified.Policy.DOWNGRADE: Policy.DOWNGRADE,
-    specified.Policy.BIDIRECTIONAL: Policy.BIDIRECTIONAL,
-}
 
 
 @attrs.frozen
@@ -129,14 +139,6 @@ def large_migrations(rng: Random) -> Machine:
     )
 
 
-@attrs.frozen(eq=False)
-class Batch:
-    """Records that are appended, and what is done when they are committed."""
-
-    records: tuple[GroupRecord, ...]
-    commit: Callable[[GroupCoordinator, int], None]
-
-
 class MigrationCores(ConsumerCores):
     """One group at its coordinator, in the machine's initial state."""
 
@@ -146,6 +148,8 @@ class MigrationCores(ConsumerCores):
         self.migration_roles = roles
         self.sent = 0
         """JoinGroups: no two say the same."""
+        self.landed: list[ConsumerWrite] = []
+        """The last batches of a consumer group that are committed."""
         self.given: dict[int, str] = {}
         """The member ids that the coordinator has made, for static members."""
         super().__init__(machine, ConsumerRoles())
@@ -157,7 +161,10 @@ class MigrationCores(ConsumerCores):
         coordinator.consumers.rules = rules
         coordinator.consumers.watching = lambda group, decided: self.decided.append(decided)
         limits = MigrationLimits(POLICIES[self.machine.policy])
+        assert coordinator.migration.rules.limits == MigrationLimits(), "the limits are others"
+        self.landed = []
         coordinator.migration.rules = self.migration_roles.rules(limits, rules)
+        reads_every_version()
         coordinator.replay(entries(records))
         for group in list(coordinator.offsets.metadata):
             coordinator.take_over(group, NOW)
@@ -181,14 +188,35 @@ class MigrationCores(ConsumerCores):
             self.appended.append(Batch(records, self.when_written(write, beneath)))  # type: ignore[arg-type]
 
     def when_written(self, write: GroupWrite, beneath: ConsumerGroup | None) -> Callable[[GroupCoordinator, int], None]:
-        """What is done once the group's record is committed."""
-        return lambda core, place: self.carry_out(core.group_written(write, place, NOW, beneath))
+        """What is done once the group's record is committed: the group beneath is no more, unless it is another one."""
+
+        def commit(core: GroupCoordinator, place: int) -> None:
+            lay = core.consumers.get(GROUP)
+            self.carry_out(core.group_written(write, place, NOW, beneath))
+            if beneath is not None:
+                assert GROUP not in core.consumers.committed, "the log has a consumer group still"
+                left = core.consumers.get(GROUP)
+                assert left is (None if lay is beneath else lay), f"{left} is left of {lay}"
+
+        return commit
 
     def decide(self, decision: Decision) -> None:
         self.carry_out(decision.outcome)
-        if (write := decision.write).records:
-            batch = Batch(write.records, lambda core, place: core.consumers_written(write, place))
+        if (write := decision.write).classic is not None:
+            assert any(isinstance(one, WentOver) for one in self.decided), f"{self.decided} is told of going over"
+        self.decided.clear()
+        check_values(write.records)
+        if write.records:
+            batch = Batch(write.records, partial(self.land, write))
             self.appended.append(batch)  # type: ignore[arg-type]
+
+    def land(self, write: ConsumerWrite, core: GroupCoordinator, place: int) -> None:
+        """A batch is committed; what was before it is, too, unless a group of which the log has nothing has begun."""
+        core.consumers_written(write, place)
+        self.landed = [*self.landed[-LANDED:], write]
+        has_begun = GROUP in core.consumers.groups and GROUP not in core.consumers.committed
+        landed = [write] if has_begun else self.landed
+        assert all(map(core.consumers.is_committed, landed)), "it is not in the log when it was written"
 
     def write_with_the_last(self) -> None:
         """Who joins again may say of itself what is new to the record alone, where nobody waits for the response."""
@@ -254,7 +282,7 @@ class MigrationCores(ConsumerCores):
         )
         ask = partial(self.core.migration.heartbeat, known=self.known(state), session_timeout_ms=SESSION_MS, now=NOW)
         if request.epoch == spec.JOINING_EPOCH:
-            self.is_as_before(lambda: ask(attrs.evolve(asked, client_id=TOO_LONG)))
+            is_as_before(self.core, lambda: ask(attrs.evolve(asked, client_id=TOO_LONG)))
         mixed = request.epoch == spec.JOINING_EPOCH and self.core.classic.get(GROUP) is None
         self.decided.clear()
         made = with_one_more(self, asked.member_id, asked.instance_id, partial(ask, asked)) if mixed else ask(asked)
@@ -262,16 +290,6 @@ class MigrationCores(ConsumerCores):
         told = decided.error if isinstance(decided, Refused) else error_in(decided.came)
         assert told is error_in(made), f"{decided} is told, and {made} comes of it"
         return made.error if isinstance(made, HeartbeatResponse) else made
-
-    def is_as_before(self, ask: Callable[[], Decision | HeartbeatResponse | JoinResponse]) -> None:
-        """What is refused leaves the group what it is, of which type it may be."""
-        classic, consumers = self.core.classic.get(GROUP), self.core.consumers.get(GROUP)
-        made = ask()
-        assert not isinstance(made, Decision), f"{made} comes of a request with a text that is too long"
-        assert made.error is not ErrorCode.none, "a text that is too long is taken"
-        now = self.core.classic.get(GROUP), self.core.consumers.get(GROUP)
-        assert now[0] is classic, "the classic group is another one"
-        assert now[1] is consumers, "the consumer group is another one"
 
     def join(self, request: spec.HeartbeatRequest, state: State) -> Decision | ErrorCode:
         self.sent += 1
@@ -284,7 +302,7 @@ class MigrationCores(ConsumerCores):
         asked = JoinGroup(
             GROUP,
             "consumer",
-            (Protocol(PROTOCOL, metadata),),
+            tuple(Protocol(one, metadata) for one in PROTOCOLS),
             "" if is_unnamed else name,
             instance_id,
             session_timeout_ms=CLASSIC_SESSION_MS,
@@ -302,10 +320,20 @@ class MigrationCores(ConsumerCores):
         self.carry_out(outcome)
         return dict(outcome.responses).get(token, JoinResponse()).error
 
+    def ask_to_join(self, state: State, asked: JoinGroup) -> Decision | JoinResponse:
+        """A JoinGroup in a consumer group; who follows is told of what is refused, but of who has no id yet."""
+        self.decided.clear()
+        made = self.core.migration.join(asked, self.known(state), NOW)
+        if isinstance(made, JoinResponse) and made.error is not ErrorCode.member_id_required:
+            (told,) = self.decided
+            error = told.error if isinstance(told, Refused) else error_in(told.came) if isinstance(told, Beat) else None
+            assert error is made.error, f"{told} is told of {made}"
+        return made
+
     def join_mixed(self, asked: JoinGroup, name: str, state: State) -> Decision | ErrorCode:
         """A JoinGroup in a consumer group. Who has no id is given one, and joins with that; of old clients at once."""
-        ask = partial(self.core.migration.join, known=self.known(state), now=NOW)
-        self.is_as_before(lambda: ask(attrs.evolve(asked, client_id=TOO_LONG)))
+        ask = partial(self.ask_to_join, state)
+        is_as_before(self.core, lambda: ask(attrs.evolve(asked, client_id=TOO_LONG)))
         members = self.core.consumers.groups[GROUP].members
         if asked.instance_id is None and name not in members:
             unnamed = attrs.evolve(asked, member_id="")
@@ -318,9 +346,15 @@ class MigrationCores(ConsumerCores):
                 assert refused == wrong, f"{refused} is told whose protocol the group has not"
             if self.sent % 2:
                 asked = attrs.evolve(unnamed, version=MEMBER_ID_REQUIRED_FROM - 1)
+        if asked.instance_id is None:
+            says = partial(subscription, self.known(state).topics, nonce=self.sent)
+            topics = self.known(state).topics
+            claim_what_is_anothers(members.get(name), topics, lambda owned: ask(claiming(asked, says(owned))))
         made = with_one_more(self, name, asked.instance_id, partial(ask, asked))
         if isinstance(made, JoinResponse):
             return made.error
+        if name in self.core.consumers.groups.get(GROUP, ConsumerGroup(GROUP)).members:
+            check_expected(self, name, join=False, sync=True)
         told = self.core.migration.join_response(asked, made.write.response)
         epoch = made.write.response.epoch
         wanted = JoinResponse(member_id=name, generation=epoch, protocol_type="consumer", protocol=PROTOCOL)
@@ -389,13 +423,20 @@ class MigrationCores(ConsumerCores):
             self.sent += 1
             if self.sent % 2:  # clients of before KIP-559 do not say what they take the group's protocol for
                 asked = attrs.evolve(asked, protocol_type=None, protocol=None)
-            made = self.core.migration.sync(asked, self.known(before).topics, NOW)
+            elif self.sent % 4:
+                asked = attrs.evolve(asked, protocol=PROTOCOLS[1])
+            ask = partial(self.core.migration.sync, asked, self.known(before).topics, NOW)
+            made = with_session(self, name, ask, lambda one: not isinstance(one, ErrorCode))
             if isinstance(made, ErrorCode):
                 self.check_error(made, expected)
+                if made is ErrorCode.rebalance_in_progress:
+                    check_expected(self, name, join=True)
                 return
             self.check_error(ErrorCode.none, expected)
+            check_expected(self, name, sync=False)
             told_protocol = made[1].error, made[1].protocol_type, made[1].protocol
-            assert told_protocol == (ErrorCode.none, "consumer", PROTOCOL), f"{told_protocol} is told"
+            wanted_protocol = ErrorCode.none, "consumer", asked.protocol or PROTOCOL
+            assert told_protocol == wanted_protocol, f"{told_protocol} is told, and not {wanted_protocol}"
             for other in (attrs.evolve(asked, protocol="another"), attrs.evolve(asked, protocol_type="connect")):
                 error = self.core.migration.sync(other, self.known(before).topics, NOW)
                 assert error is ErrorCode.inconsistent_group_protocol, f"{error} is told of {other}"
@@ -416,8 +457,15 @@ class MigrationCores(ConsumerCores):
     def heartbeat_of(self, action: requests.ReceiveBeat, before: State) -> ErrorCode:
         process = before.processes[action.process]
         instance_id = instance_name(self.machine, action.process)
-        asked = Heartbeat(GROUP, process.epoch, self.name_of(process.member_id), instance_id)
-        return self.core.migration.beat(asked, NOW) if self.is_mixed else self.core.classic.heartbeat(asked, NOW)
+        name = self.name_of(process.member_id)
+        asked = Heartbeat(GROUP, process.epoch, name, instance_id)
+        if not self.is_mixed:
+            return self.core.classic.heartbeat(asked, NOW)
+        taken = ErrorCode.none, ErrorCode.rebalance_in_progress
+        error = with_session(self, name, partial(self.core.migration.beat, asked, NOW), taken.__contains__)
+        if error is ErrorCode.rebalance_in_progress:
+            check_expected(self, name, join=True)
+        return error
 
     def receive_beat(self, action: requests.ReceiveBeat, before: State) -> None:
         self.check_error(self.heartbeat_of(action, before), action.outcome(self.machine, before)[0])
@@ -460,6 +508,14 @@ class MigrationCores(ConsumerCores):
         self.carry_out(self.core.classic.timed_out(DeadlineKey(GROUP, Timer.JOIN), NOW))
         while group.initial is not None:
             self.carry_out(self.core.classic.timed_out(DeadlineKey(GROUP, Timer.JOIN), NOW))
+
+    # --- what no field shows -----------------------------------------------------------------------------------------
+
+    def differences(self, state: State) -> Iterator[Change]:
+        """The same as of a consumer group, and what rules say of it as it is."""
+        yield from super().differences(state)
+        if self.coordinator is not None:
+            yield from rules_differ(self, state, self.known(state).topics)
 
     # --- as the specification has it ---------------------------------------------------------------------------------
 

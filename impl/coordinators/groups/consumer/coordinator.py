@@ -47,6 +47,7 @@ RETRY_MS: Final = 1_000
 """Until a member is removed again whose going was not written."""
 UNLIMITED: Final = (1 << 31) - 1
 _CORRECT = ConsumerRules()
+_NO_RESPONSE: Final = HeartbeatResponse()
 
 
 @attrs.frozen
@@ -381,9 +382,8 @@ class ConsumerGroups:
         group_id: str,
         before: ConsumerGroup | None,
         after: ConsumerGroup | None,
-        response: HeartbeatResponse | None = None,
+        response: HeartbeatResponse = _NO_RESPONSE,
     ) -> ConsumerWrite:
-        response = response or HeartbeatResponse()
         records = () if before is after else tuple(changes(before, after, group_id))
         if not records:
             return ConsumerWrite(group_id, before, before, (), response)

@@ -143,7 +143,7 @@ class Migration:
     def decided(self, write: ConsumerWrite, topics: Topics, now: Moment) -> Decision:
         """What the core of consumer groups has decided; the group goes back if only classic members are left."""
         before, after = write.before, write.after
-        if after is None or not write.records or not self.rules.downgrades(after):
+        if after is None or not self.rules.downgrades(after):
             return Decision(write)
         assert before is not None, "a consumer group begins with a member of its own protocol"
         if self.rules.downgrades(before):

@@ -210,8 +210,8 @@ def named_places(member: ConsumerMember, topics: Topics) -> list[NamedPlace]:
 def _common_protocol(members: Collection[ConsumerMember]) -> str | None:
     """The first protocol that all know, in the order of the first member."""
     sides = [member.classic for member in members if member.classic is not None]
-    known = set.intersection(*({one.name for one in side.protocols} for side in sides)) if sides else set()
-    return next((one.name for one in sides[0].protocols if one.name in known), None) if sides else None
+    known = set.intersection(*({one.name for one in side.protocols} for side in sides))
+    return next((one.name for one in sides[0].protocols if one.name in known), None)
 
 
 def _written(member: ConsumerMember, topics: Topics, protocol: str | None) -> GroupMember:
