@@ -15,6 +15,7 @@ from tidegauge.linearizability.log import Level
 from tidegauge.model_tests.spark_check.layouts import expected, histories, write
 from tidegauge.model_tests.spark_check.object_store import Bucket
 from tidegauge.model_tests.spark_check.object_store import bucket as bucket
+from tidegauge.model_tests.spark_check.web_hdfs import hdfs as hdfs
 from tidegauge.spark_check import places
 from tidegauge.spark_check.checking import NAMES
 from tidegauge.spark_check.errors import BadInput, CannotRun
@@ -46,12 +47,14 @@ def like_hdfs() -> Iterator[str]:
     LikeHdfs.store.clear()
 
 
-@pytest.fixture(params=["path", "file", "fsspec", "memory", "like HDFS", "s3a"])
+@pytest.fixture(params=["path", "file", "fsspec", "memory", "like HDFS", "WebHDFS", "s3a"])
 def folder(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A folder that does not exist yet, on each kind of file system."""
     kind = request.param
     if kind == "s3a":
         return f"s3a://{request.getfixturevalue('bucket').name}/{tmp_path.name}"
+    if kind == "WebHDFS":
+        return f"{request.getfixturevalue('hdfs').uri}/{tmp_path.name}/in"
     if kind == "like HDFS":
         return str(request.getfixturevalue("like_hdfs"))
     if kind in ("fsspec", "memory"):
