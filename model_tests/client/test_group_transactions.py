@@ -106,6 +106,33 @@ async def test_a_transaction_of_a_member_that_has_lost_a_partition_is_refused_an
         assert await two.committed(*INPUTS) == {place: 2 if place in one.assignment else None for place in INPUTS}
 
 
+@simulated
+async def test_a_member_commits_in_a_transaction_of_a_former_epoch_what_it_still_has() -> None:
+    """As out of transactions (KIP-1251): who has not heard of an epoch yet loses no work by it."""
+    async with running() as client, member(client, "consumer") as one, member(client, "consumer") as two:
+        await one.subscribe(["in"])
+        await until_owned((one, 2))
+        former = one.group_metadata()
+        await two.subscribe(["in"])
+        await until_owned((one, 1), (two, 1))
+        assert former.identity.generation < one.identity.generation
+        async with TransactionalProducer(client, "tx").transaction() as transaction:
+            await transaction.commit_offsets(former, dict.fromkeys(one.assignment, 2))
+        assert await two.committed(*one.assignment) == dict.fromkeys(one.assignment, 2)
+
+
+@PROTOCOLS
+@simulated
+async def test_who_names_a_group_alone_is_believed_though_it_has_members(protocol: str) -> None:
+    """As clients of before KIP-447, and those that name no member (aiokafka, kafka-python) yet."""
+    async with running() as client, member(client, protocol) as one:
+        await one.subscribe(["in"])
+        await until_owned((one, 2))
+        async with TransactionalProducer(client, "tx").transaction() as transaction:
+            await transaction.commit_offsets("g", dict.fromkeys(INPUTS, 2))
+        assert await one.committed(*INPUTS) == dict.fromkeys(INPUTS, 2)
+
+
 @PROTOCOLS
 @simulated
 async def test_a_transaction_of_a_member_that_has_left_is_refused(protocol: str) -> None:

@@ -56,6 +56,12 @@ class Commit:
     topic_ids: Mapping[str, str] = attrs.field(factory=dict)
     """The ids of the topics, as far as a coordinator of consumer groups (KIP-848) may ask for them."""
 
+    @property
+    def is_of_group_alone(self) -> bool:
+        """Whether it is of a transaction whose producer names the group, and no member (before KIP-447)."""
+        is_nobody = self.generation == NO_GENERATION and self.member_id == NO_MEMBER and self.instance_id is None
+        return self.is_transactional and is_nobody
+
     def parts(self) -> Iterator[Commit]:
         """The same as commits of few offsets each."""
         for start in range(0, len(self.offsets), OFFSETS_AT_ONCE):

@@ -28,6 +28,7 @@ from tidegauge.impl.coordinators.groups.requests import Commit, NewOffset, Rulin
 from tidegauge.impl.server.broker.groups import Groups
 from tidegauge.impl.server.error_responses.group_offsets import offset_commit_error, offset_delete_error
 from tidegauge.impl.server.error_responses.refused import refused
+from tidegauge.impl.server.requests.deleted_topics import of_topics_there
 from tidegauge.impl.server.requests.rights import group_error, topic_error
 from tidegauge.impl.server.transport.authorization import Operation
 from tidegauge.impl.wire.offset_unions import (
@@ -56,6 +57,8 @@ if TYPE_CHECKING:
 NONE: Final = ErrorCode.none
 MILLISECOND: Final = timedelta(milliseconds=1)
 NOWHERE: Final = -1
+IDS_FROM: Final = 10
+"""The version of OffsetCommit from which topics have ids and no names."""
 ERROR_OF_GROUP_FROM: Final = 2
 """The version of OffsetFetch from which a group has an error of its own; before, each of its partitions has it."""
 
@@ -101,13 +104,17 @@ async def handle_offset_commit(
             topic_ids={name: metadata.image.topics[name].topic_id for name in {one.topic for one in offsets}},
         )
         for part in commit.parts():
-            errors |= await _committed(part, context, groups)
+            errors |= await _committed(part, context, groups, metadata)
     topics = [await _committed_topic(topic, name, errors, context) async for topic, name in context.pace.each(named)]
     return AnyOffsetCommitResponse(throttle_time=NO_WAIT, topics=tuple(topics))
 
 
-async def _committed(commit: Commit, context: RequestContext, groups: Groups) -> Mapping[tuple[str, int], ErrorCode]:
+async def _committed(
+    commit: Commit, context: RequestContext, groups: Groups, metadata: MetadataCache
+) -> Mapping[tuple[str, int], ErrorCode]:
     """The errors of a commit, by topic and partition."""
+    unknown = ErrorCode.unknown_topic_id if context.api_version >= IDS_FROM else ErrorCode.unknown_topic_or_partition
+    commit, gone = of_topics_there(commit, metadata.image)
     led = groups.led(commit.group)
     if isinstance(led, ErrorCode):
         error, ruling = led, Ruling(led)
@@ -117,7 +124,7 @@ async def _committed(commit: Commit, context: RequestContext, groups: Groups) ->
             led.state.classic.committed_by(commit.group, commit.member_id, groups.moment)
         error = await context.wait_briefly(partial(groups.carry_out, led, ruling))
     whole = {} if error is NONE else {(one.topic, one.partition): error for one in commit.offsets}
-    return {**whole, **ruling.refused}
+    return {**dict.fromkeys(gone, unknown), **whole, **ruling.refused}
 
 
 async def _committed_topic(

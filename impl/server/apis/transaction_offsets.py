@@ -28,6 +28,7 @@ from tidegauge.impl.server.broker.transaction_verifier import TransactionVerifie
 from tidegauge.impl.server.broker.transactions import Transactions
 from tidegauge.impl.server.error_responses.refused import refused
 from tidegauge.impl.server.error_responses.transactions import add_offsets_to_txn_error, txn_offset_commit_error
+from tidegauge.impl.server.requests.deleted_topics import of_topics_there
 from tidegauge.impl.server.requests.rights import group_error, topic_error, transaction_error
 from tidegauge.impl.server.transport.authorization import Operation
 from tidegauge.impl.wire.primitives import NO_WAIT, TopicName
@@ -124,9 +125,10 @@ async def handle_txn_offset_commit(
             instance_id=request.group_instance_id,
             is_transactional=True,
             version=context.api_version,
+            topic_ids={name: metadata.image.topics[name].topic_id for name in {one.topic for one in offsets}},
         )
         for part in commit.parts():
-            errors |= await _committed(part, request, context, groups, transaction_verifier)
+            errors |= await _committed(part, request, context, groups, metadata, transaction_verifier)
     topics = []
     for topic in request.topics:
         partitions = [
@@ -145,11 +147,13 @@ async def _committed(
     request: TxnOffsetCommitRequest,
     context: RequestContext,
     groups: Groups,
+    metadata: MetadataCache,
     verifier: TransactionVerifier,
 ) -> Mapping[tuple[str, int], ErrorCode]:
     """The errors of a commit, by topic and partition."""
     own: Mapping[tuple[str, int], ErrorCode] = {}
     error = await _verification_error(request, context, groups, verifier)
+    commit, gone = of_topics_there(commit, metadata.image)
     if error is NONE:
         led = groups.led(commit.group)
         if isinstance(led, ErrorCode):
@@ -162,7 +166,7 @@ async def _committed(
     if error is ErrorCode.coordinator_load_in_progress and context.api_version < LOADING_KNOWN_FROM:
         error = ErrorCode.coordinator_not_available
     whole = {} if error is NONE else {(one.topic, one.partition): error for one in commit.offsets}
-    return {**whole, **own}
+    return {**dict.fromkeys(gone, ErrorCode.unknown_topic_or_partition), **whole, **own}
 
 
 async def _verification_error(

@@ -100,6 +100,8 @@ class Led(Generic[S]):
     is_loaded: bool = False
     is_led: bool = True
     """False once the epoch has ended: nothing of it counts any more."""
+    settled: trio.Event = attrs.field(factory=trio.Event)
+    """Set once it is loaded, or the epoch has ended."""
     appends: deque[_Append] = attrs.field(factory=deque)
     """In the order of the log."""
 
@@ -156,6 +158,11 @@ class CoordinatorLog(Generic[S]):
         return iter([self._led[index] for index in sorted(self._led) if self._led[index].is_loaded])
 
     @property
+    def every(self) -> list[Led[S]]:
+        """The same, and those that are being loaded."""
+        return [self._led[index] for index in sorted(self._led)]
+
+    @property
     def is_leading(self) -> bool:
         """Whether this broker leads a partition of the topic, loaded or not."""
         return bool(self._led)
@@ -188,6 +195,7 @@ class CoordinatorLog(Generic[S]):
         led = self._led.pop(index, None)
         if led is not None:
             led.is_led = False
+            led.settled.set()
             led.appends.clear()
             self._coordinator.resigned(led)
 
@@ -219,6 +227,7 @@ class CoordinatorLog(Generic[S]):
                 if led.is_led:
                     led.is_loaded = True
                     self._coordinator.loaded(led)
+                    led.settled.set()
                     self._tell_passed_over(led, passed_over)
                 return
             await trio.sleep(RELOAD_S)
@@ -284,6 +293,18 @@ class CoordinatorLog(Generic[S]):
 
         if ready() is None:
             await self._replicas.effects.produces.until([key], ready, math.inf)
+
+    async def until_applied(self, led: Led[S], end: int) -> None:
+        """Wait until what the partition's log had below `end` is loaded or applied, or the epoch has ended."""
+        await led.settled.wait()
+        partition = self._replicas.get(self.topic, led.index)
+        if partition is None:
+            return
+        replica = partition.replica
+        await self._until_committed(partition.key, led, lambda: replica.high_watermark >= end)
+        committed = [one for one in led.appends if one.end_offset <= end]
+        if led.is_led and committed:
+            self._apply(led, committed[-1])
 
     # --- append --------------------------------------------------------------------------------------------------
 

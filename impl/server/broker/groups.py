@@ -274,13 +274,14 @@ class Groups:
         return None if isinstance(write, ErrorCode) else self.consumers.queue(led, write)
 
     def topic_removed(self, topic: str) -> None:
-        """The offsets of a topic that was deleted go too."""
-        for led in self.log:
+        """The offsets of a topic that was deleted go too; also those that the log has by now and the core has not."""
+        for led in self.log.every:
             if (partition := self.hosted(led)) is not None:
-                end = partition.log.log_end_offset
-                self._tasks.start_soon(
-                    self._write, led, lambda core, end=end: core.topic_deleted(topic, end, RECORDS_AT_ONCE)
-                )
+                self._tasks.start_soon(self._drop_topic, led, topic, partition.log.log_end_offset)
+
+    async def _drop_topic(self, led: Led[GroupCoordinator], topic: str, end: int) -> None:
+        await self.log.until_applied(led, end)
+        await self._write(led, lambda core: core.topic_deleted(topic, end, RECORDS_AT_ONCE))
 
     async def _write(self, led: Led[GroupCoordinator], decide: Callable[[GroupCoordinator], Ruling]) -> None:
         """Have in the log what the core decides by itself, some records at a time, until there is nothing more.

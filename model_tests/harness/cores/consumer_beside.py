@@ -134,7 +134,7 @@ def _of_former_version(cores: Beside, state: State, member_id: int, epoch: int) 
 
 
 def of_nobody(cores: Beside, state: State) -> Iterator[Change]:
-    """A client that is no member commits while a group is empty."""
+    """A client that is no member commits while a group is empty, and in a transaction at any time (before KIP-447)."""
     if cores.core.consumers.get(GROUP) is None:
         return
     wanted = ErrorCode.unknown_member_id if state.loaded.members else ErrorCode.none
@@ -145,6 +145,16 @@ def of_nobody(cores: Beside, state: State) -> Iterator[Change]:
         found = cores.core.commit(Commit(GROUP, (NewOffset("topic", FAR, 0),), version=version), 0)
         if (found.error, dict(found.refused)) != (wanted, {}):
             yield Change(f"a commit of who is no member, of version {version}", wanted.name, found)
+    for says, expected in (
+        ({}, ErrorCode.none),
+        ({"generation": 0}, ErrorCode.unknown_member_id),
+        ({"member_id": "nobody"}, wanted),
+        ({"instance_id": "nobody"}, wanted),
+    ):
+        of_transaction = Commit(GROUP, (NewOffset("topic", FAR, 0),), is_transactional=True, **says)
+        found = cores.core.commit(of_transaction, 0)
+        if (found.error, dict(found.refused)) != (expected, {}):
+            yield Change(f"a commit in a transaction of who says {says}", expected.name, found)
 
 
 def refuses_long_texts(core: GroupCoordinator, known: KnownTopics) -> None:

@@ -434,7 +434,7 @@ class ConsumerStep:
         asked, group, names = decision.request, self.state.loaded, self.names
         for new in asked.offsets:
             said = decision.refused.get((new.topic, new.partition), decision.error)
-            is_of_nobody = asked.generation < 0 and not group.members
+            is_of_nobody = asked.is_of_group_alone or (asked.generation < 0 and not group.members)
             place = asked.topic_ids.get(new.topic, ""), new.partition
             request = spec.CommitRequest(0, names.member(asked.member_id), asked.generation, names.partition(place), 0)
             self.agree(spec.Error.NONE if is_of_nobody else names.machine().commit_error(group, request), said)

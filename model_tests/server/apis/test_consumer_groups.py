@@ -301,8 +301,8 @@ async def test_a_group_is_deleted_once_that_is_committed() -> None:
 
 
 @simulated
-async def test_a_group_that_still_has_what_may_not_be_described_is_not_described() -> None:
-    """What its member wants no more it has until the next target."""
+async def test_a_group_whose_target_has_what_may_not_be_described_is_not_described() -> None:
+    """What its member wants no more is in its target until the next one is made."""
     async with grouped(group_consumer_assignment_interval_ms=10_000) as asked:
         await asked.cluster.create_topic("secret")
         member = Member(asked.peer)
@@ -310,7 +310,7 @@ async def test_a_group_that_still_has_what_may_not_be_described_is_not_described
         await member.beat(subscribed_topic_names=(TopicName("t"),))
         described = ConsumerGroupDescribeRequest(group_ids=(GROUP,), include_authorized_operations=False)
         (group,) = (await asked.peer.ask(described)).groups
-        assert [one.topic_name for one in group.members[0].assignment.topic_partitions] == ["secret"]
+        assert [one.topic_name for one in group.members[0].target_assignment.topic_partitions] == ["secret"]
         assert group.members[0].subscribed_topic_names == ("t",)
         forbid(asked.cluster, (Operation.DESCRIBE, ResourceType.TOPIC, "secret"))
         peer = await asker(asked.cluster, asked.coordinator)

@@ -11,6 +11,7 @@ from typing import Any
 from uuid import UUID
 
 import attrs
+import pytest
 import trio
 from kio.schema.delete_groups.v2.request import DeleteGroupsRequest
 from kio.schema.describe_groups.v5.request import DescribeGroupsRequest as DescribeGroupsRequestV5
@@ -78,6 +79,10 @@ class Asked:
     def partition(self) -> int:
         """Of `__consumer_offsets`, for the group."""
         return self.cluster.broker(self.coordinator).groups.partition_of(GROUP)
+
+    def partition_at(self, broker: Any) -> int:
+        """The same, as a broker says it."""
+        return int(broker.groups.partition_of(GROUP))
 
     def core(self) -> GroupCoordinator:
         led = self.cluster.broker(self.coordinator).groups.led(GROUP)
@@ -374,6 +379,73 @@ async def test_the_offsets_of_a_topic_go_with_it_and_not_those_of_its_successor(
         assert await asked.commit((1, 4)) == [NONE]
         await until(lambda: not asked.core().in_flight)
         assert await asked.everything() == {("u", 0): 3, ("t", 1): 4}
+
+
+@simulated
+async def test_an_offset_that_is_on_its_way_when_its_topic_is_deleted_goes_with_it() -> None:
+    """Else the group would go on in a topic that has the name again where it was in the former one."""
+    async with grouped(brokers=3, offsets_commit_timeout_ms=300) as asked:
+        assert await asked.commit((1, 7)) == [NONE]
+        for other in {0, 1, 2} - {asked.coordinator}:
+            asked.cluster.block(other, asked.coordinator)
+        assert await asked.commit((0, 2), (1, 8)) == [ErrorCode.coordinator_not_available] * 2
+        await asked.cluster.delete_topic("t")
+        await until(lambda: "t" not in asked.cluster.broker(asked.coordinator).metadata.image.topics)
+        asked.cluster.heal()
+        await until(lambda: not asked.core().in_flight and not asked.core().offsets.of_group(GROUP))
+        assert await asked.everything() == {}
+
+
+@pytest.mark.parametrize(
+    ("version", "unknown"), [(9, ErrorCode.unknown_topic_or_partition), (10, ErrorCode.unknown_topic_id)]
+)
+@simulated
+async def test_what_waits_for_the_batch_before_is_not_committed_in_a_topic_that_has_the_name_again(
+    version: int, unknown: ErrorCode
+) -> None:
+    async with grouped(brokers=3) as asked, trio.open_nursery() as nursery:
+        for other in {0, 1, 2} - {asked.coordinator}:
+            asked.cluster.block(other, asked.coordinator)
+        named = [(nth % 2, nth) for nth in range(OFFSETS_AT_ONCE + 1)]
+        told: list[ErrorCode] = []
+
+        async def commit() -> None:
+            told.extend(await asked.commit(*named, version=version))
+
+        nursery.start_soon(commit)
+        await until(lambda: bool(asked.core().in_flight))
+        former = asked.topic_id
+        await asked.cluster.delete_topic("t")
+        await asked.cluster.create_topic("t", partitions=2)
+        await until(lambda: asked.cluster.broker(asked.coordinator).metadata.image.topics["t"].topic_id != str(former))
+        asked.cluster.heal()
+        await until(lambda: bool(told) and not asked.core().in_flight)
+        assert told == [unknown if nth % 2 == 0 else NONE for nth in range(len(named))], (
+            "the last one is of partition 0"
+        )
+        await until(lambda: not asked.core().offsets.of_group(GROUP))
+
+
+@simulated
+async def test_what_a_coordinator_loads_while_its_topic_is_deleted_goes_with_it() -> None:
+    async with grouped(brokers=3) as asked:
+        assert await asked.commit((0, 2)) == [NONE]
+        others = sorted({0, 1, 2} - {asked.coordinator})
+        asked.cluster.block(*others)
+        asked.cluster.block(*reversed(others))
+        await asked.cluster.crash(asked.coordinator)
+        await until(lambda: leader(asked.cluster, others[0]) in others)
+        successor = asked.cluster.broker(leader(asked.cluster, others[0]))
+        await until(lambda: asked.partition_at(successor) in successor.groups.log._led)
+        assert successor.groups.led(GROUP) is ErrorCode.coordinator_load_in_progress
+        await asked.cluster.delete_topic("t")
+        await until(lambda: "t" not in successor.metadata.image.topics)
+        assert successor.groups.led(GROUP) is ErrorCode.coordinator_load_in_progress
+        asked.cluster.heal()
+        found = await coordinator_of(asked.cluster, ask=others[0])
+        told = attrs.evolve(asked, peer=await asker(asked.cluster, found), coordinator=found)
+        await until(lambda: not told.core().offsets.of_group(GROUP))
+        assert await told.everything() == {}
 
 
 # --- expiry and restarts ---------------------------------------------------------------------------------------------

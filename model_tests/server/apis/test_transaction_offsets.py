@@ -20,6 +20,7 @@ from kio.schema.types import GroupId, ProducerId, TransactionalId
 from kio.static.primitive import i32Timedelta
 
 from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.impl.server.broker.transaction_verifier import TransactionVerifier
 from tidegauge.impl.wire.apis import ApiKey, request_class
 from tidegauge.impl.wire.primitives import TopicName, i8, i16, i32, i64
 from tidegauge.impl.wire.versions import convert
@@ -173,6 +174,29 @@ async def test_who_may_not_commit_in_a_transaction_is_told_why() -> None:
         assert await zombie.commit(asked.peer, 2) is ErrorCode.invalid_producer_epoch
         assert await zombie.add_offsets() is ErrorCode.producer_fenced
         assert await decided(asked) == (-1, ""), "the new process has had it aborted"
+
+
+@simulated
+async def test_an_offset_of_a_topic_that_is_deleted_while_its_transaction_is_verified_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The group has read nothing of the one that has the name again."""
+    async with writing() as (asked, producer):
+        verify = TransactionVerifier.verify
+
+        async def late(verifier: TransactionVerifier, *args: Any, **fields: Any) -> Any:
+            verified = await verify(verifier, *args, **fields)
+            await asked.cluster.delete_topic("t")
+            await asked.cluster.create_topic("t", partitions=2)
+            return verified
+
+        monkeypatch.setattr(TransactionVerifier, "verify", late)
+        assert await producer.commit(asked.peer, 5) is ErrorCode.unknown_topic_or_partition
+        assert await producer.end(commits=False) is NONE
+        assert await producer.commit(asked.peer, 5) is ErrorCode.unknown_topic_or_partition
+        monkeypatch.undo()
+        assert await producer.end(commits=False) is NONE
+        assert await producer.commit(asked.peer, 5) is NONE
 
 
 @simulated

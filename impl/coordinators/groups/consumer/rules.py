@@ -284,8 +284,10 @@ class ConsumerRules:
     def commit_error(self, group: ConsumerGroup, commit: Commit) -> ErrorCode:
         """Why nothing of a commit is taken: UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH; ILLEGAL_GENERATION for a member of
         the classic protocol, which KIP-1251 is not for. An empty group takes offsets of who is no member.
+
+        A transactional producer of before KIP-447 does not say who it is, and is believed.
         """
-        if commit.generation < 0 and not group.members:
+        if commit.is_of_group_alone or (commit.generation < 0 and not group.members):
             return NONE
         member = group.members.get(commit.member_id)
         if member is None:
