@@ -369,8 +369,8 @@ class Transaction:
 
         Raises KafkaError, and RuntimeError once the block has ended.
         `group`: its name, or `Consumer.group_metadata()` of a member. Only what a member says of itself is refused when
-        its partitions are somebody else's by now (ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH,
-        FENCED_INSTANCE_ID), and the transaction with it (KIP-447); a group's name alone is believed.
+        its partitions are somebody else's by now (ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID), and the
+        transaction with it (KIP-447); a group's name alone is believed.
         `metadata`: what the broker keeps beside each offset, as long as `offset.metadata.max.bytes` (4096).
         """
         member = GroupMetadata(group) if isinstance(group, str) else group

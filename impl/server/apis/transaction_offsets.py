@@ -50,6 +50,11 @@ ABORTABLE_KNOWN_FROM: Final = 4
 """The version of TxnOffsetCommit from which clients know TRANSACTION_ABORTABLE."""
 ADDS_FROM: Final = 5
 """The version of TxnOffsetCommit by which the group's partition joins the transaction."""
+KNOWN_TO_PRODUCERS: Final[Mapping[ErrorCode, ErrorCode]] = {
+    ErrorCode.stale_member_epoch: ErrorCode.illegal_generation,
+    ErrorCode.rebalance_in_progress: ErrorCode.illegal_generation,
+}
+"""TxnOffsetCommit has one error for a member whose time is over: upon others producers give up, and do not abort."""
 
 
 def _denied(transactional_id: str, group_id: str, context: RequestContext) -> ErrorCode:
@@ -166,7 +171,8 @@ async def _committed(
     if error is ErrorCode.coordinator_load_in_progress and context.api_version < LOADING_KNOWN_FROM:
         error = ErrorCode.coordinator_not_available
     whole = {} if error is NONE else {(one.topic, one.partition): error for one in commit.offsets}
-    return {**dict.fromkeys(gone, ErrorCode.unknown_topic_or_partition), **whole, **own}
+    errors = {**dict.fromkeys(gone, ErrorCode.unknown_topic_or_partition), **whole, **own}
+    return {place: KNOWN_TO_PRODUCERS.get(error, error) for place, error in errors.items()}
 
 
 async def _verification_error(

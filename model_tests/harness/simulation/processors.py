@@ -60,10 +60,10 @@ CHANGED: Final = "a member aborted its transaction"
 LATE: Final = "a member's transaction was over before it ended"
 OF_FORMER: Final = {
     ErrorCode.unknown_member_id: "offsets of who is no member any more were refused in a transaction",
-    ErrorCode.stale_member_epoch: "offsets of a former member epoch were refused in a transaction",
+    ErrorCode.illegal_generation: "offsets of a former member epoch were refused in a transaction",
     ErrorCode.fenced_instance_id: "offsets of a static member's former process were refused in a transaction",
 }
-"""ILLEGAL_GENERATION is rare: who does not join again is soon no member. `client/test_group_transactions.py` has it."""
+"""In classic groups ILLEGAL_GENERATION is rare: who does not join again is soon no member."""
 GOALS: Final = (COMMITTED, UNKNOWN, CHANGED, LATE, *OF_FORMER.values())
 """What such members see."""
 

@@ -41,7 +41,11 @@ from tidegauge.spec.offsets.state import NONE, Kind, Membership, Store
 Written: TypeAlias = tuple[tuple[OffsetKey, OffsetValue | None], ...]
 OF_THE_REQUEST: Final = (ErrorCode.invalid_group_id, ErrorCode.unsupported_version)
 """Errors of what a request says by itself."""
-OF_PARTITIONS: Final = (ErrorCode.offset_metadata_too_large, ErrorCode.stale_member_epoch)
+OF_PARTITIONS: Final = (
+    ErrorCode.offset_metadata_too_large,
+    ErrorCode.stale_member_epoch,
+    ErrorCode.rebalance_in_progress,
+)
 
 
 @cache

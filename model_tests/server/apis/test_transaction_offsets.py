@@ -24,6 +24,7 @@ from tidegauge.impl.server.broker.transaction_verifier import TransactionVerifie
 from tidegauge.impl.wire.apis import ApiKey, request_class
 from tidegauge.impl.wire.primitives import TopicName, i8, i16, i32, i64
 from tidegauge.impl.wire.versions import convert
+from tidegauge.model_tests.server.apis.test_consumer_groups import Member
 from tidegauge.model_tests.server.apis.test_group_offsets import (
     SETTINGS,
     Asked,
@@ -39,6 +40,8 @@ NONE = ErrorCode.none
 UNSTABLE = ErrorCode.unstable_offset_commit
 ID = TransactionalId("x")
 GROUP = GroupId("g")
+MEMBERS_FROM = 3
+"""The version of TxnOffsetCommit from which it says whose offsets they are (KIP-447)."""
 VERSION_1, VERSION_2 = 4, 5
 """Versions of TxnOffsetCommit and EndTxn by which clients of a version of transactions speak."""
 
@@ -174,6 +177,21 @@ async def test_who_may_not_commit_in_a_transaction_is_told_why() -> None:
         assert await zombie.commit(asked.peer, 2) is ErrorCode.invalid_producer_epoch
         assert await zombie.add_offsets() is ErrorCode.producer_fenced
         assert await decided(asked) == (-1, ""), "the new process has had it aborted"
+
+
+@pytest.mark.parametrize("version", range(6))
+@simulated
+async def test_a_member_of_another_epoch_is_refused_by_the_error_that_producers_abort_upon(version: int) -> None:
+    """In all versions, of which those below 3 have no member to name; TxnOffsetCommit has no STALE_MEMBER_EPOCH."""
+    async with writing(VERSION_2 if version == VERSION_2 else VERSION_1) as (asked, producer):
+        producer.version = version
+        assert (await Member(asked.peer).beat()).error_code is NONE
+        assert version == VERSION_2 or await producer.add_offsets() is NONE
+        says: dict[str, Any] = {"generation_id": i32(9), "member_id": "m"} if version >= MEMBERS_FROM else {}
+        expected = ErrorCode.illegal_generation if says else NONE
+        assert await producer.commit(asked.peer, 5, **says) is expected
+        if says:
+            assert await producer.commit(asked.peer, 5, **{**says, "generation_id": i32(2)}) is NONE
 
 
 @simulated
