@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from tidegauge.impl.server.pace import Pace
     from tidegauge.impl.server.trace.tracer import Tracer
 
+DROP_AGAIN_S: Final = 1
+"""Before the tombstones of a deleted topic's offsets are written again that could not be written."""
 RECORDS_AT_ONCE: Final = 1_000
 """Tombstones in one batch, of those that nobody has asked for."""
 
@@ -281,18 +283,22 @@ class Groups:
 
     async def _drop_topic(self, led: Led[GroupCoordinator], topic: str, end: int) -> None:
         await self.log.until_applied(led, end)
-        await self._write(led, lambda core: core.topic_deleted(topic, end, RECORDS_AT_ONCE))
+        while not await self._write(led, lambda core: core.topic_deleted(topic, end, RECORDS_AT_ONCE)):
+            await trio.sleep(DROP_AGAIN_S)
+            await self._clock.until_running()
 
-    async def _write(self, led: Led[GroupCoordinator], decide: Callable[[GroupCoordinator], Ruling]) -> None:
+    async def _write(self, led: Led[GroupCoordinator], decide: Callable[[GroupCoordinator], Ruling]) -> bool:
         """Have in the log what the core decides by itself, some records at a time, until there is nothing more.
 
-        A decision is in the log before anything else is: nothing is awaited between the two.
+        A decision is in the log before anything else is: nothing is awaited between the two. False where nothing can be
+        written now, as with too few replicas in sync.
         """
         await self.line.settled()
         while led.is_led and (ruling := decide(led.state)) != Ruling():
             if await self.carry_out(led, ruling, timeout_ms=math.inf) is not ErrorCode.none:
-                return
+                return not led.is_led
             await self.line.settled()
+        return True
 
     async def _sweep(self) -> None:
         while self.log.is_leading:

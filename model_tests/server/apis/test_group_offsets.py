@@ -427,6 +427,27 @@ async def test_what_waits_for_the_batch_before_is_not_committed_in_a_topic_that_
 
 
 @simulated
+async def test_the_offsets_of_a_deleted_topic_go_once_they_can_be_written_down() -> None:
+    async with grouped(brokers=3, min_insync_replicas=2, offsets_commit_timeout_ms=300) as asked:
+        assert await asked.commit((0, 2)) == [NONE]
+        others = {0, 1, 2} - {asked.coordinator}
+        for other in others:
+            await asked.cluster.crash(other)
+        coordinator = asked.cluster.broker(asked.coordinator)
+        partition = coordinator.replicas.get(CONSUMER_OFFSETS, asked.partition)
+        assert partition is not None
+        await until(lambda: len(partition.replica.isr) == 1)
+        assert await asked.commit((0, 3)) == [ErrorCode.coordinator_not_available]
+        await asked.cluster.delete_topic("t")
+        await until(lambda: "t" not in coordinator.metadata.image.topics)
+        await trio.sleep(5)
+        assert await asked.everything() == {("t", 0): 2}
+        for other in others:
+            await asked.cluster.restart(other)
+        await until(lambda: not asked.core().offsets.of_group(GROUP))
+
+
+@simulated
 async def test_what_a_coordinator_loads_while_its_topic_is_deleted_goes_with_it() -> None:
     async with grouped(brokers=3) as asked:
         assert await asked.commit((0, 2)) == [NONE]
