@@ -17,9 +17,11 @@ from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.coordinators.groups.classic.coordinator import Asked, ClassicGroups, Dissolved, End
 from tidegauge.impl.coordinators.groups.classic.messages import (
+    SKIP_ASSIGNMENT_FROM,
     GroupWrite,
     Heartbeat,
     JoinGroup,
+    JoinResponse,
     LeaveGroup,
     LeaveResponse,
     Leaving,
@@ -181,8 +183,8 @@ def _subscriptions(cores: Beside, group: spec.Group) -> Iterator[Change]:
         is_joining = group.status is Status.PREPARING_REBALANCE
         if (found := core.is_kept_for_members(key)) is not (is_kept or is_joining):
             yield Change(f"the offsets of topic {topic} are kept", is_kept or is_joining, found)
-        if group.members:
-            is_refused = is_wanted or group.protocol == NONE
+        if group.members or group.status is Status.EMPTY:
+            is_refused = bool(group.members) and (is_wanted or group.protocol == NONE)
             refused = core.delete_offsets(GROUP, [key[1:]]).refused.get(key[1:], ErrorCode.none)
             if (refused is ErrorCode.group_subscribed_to_topic) is not is_refused:
                 yield Change(f"deletion of the offsets of topic {topic}", f"refused: {is_refused}", refused.name)
@@ -209,6 +211,7 @@ def _deletion(cores: Beside, state: State) -> Iterator[Change]:
     elif ruling.error is ErrorCode.none and not is_blank:
         yield from _deletion_that_fails(cores, ruling)
         yield from _deletion_that_ends(cores, ruling)
+        yield from _deletion_of_who_never_came(cores, ruling)
 
 
 def _deletion_that_fails(cores: Beside, ruling: Ruling) -> Iterator[Change]:
@@ -229,6 +232,18 @@ def _deletion_that_fails(cores: Beside, ruling: Ruling) -> Iterator[Change]:
     after = group.state, group.generation, [*group.pending]
     if after != before:
         yield Change("a group whose deletion was not written", before, after)
+
+
+def _deletion_of_who_never_came(cores: Beside, ruling: Ruling) -> Iterator[Change]:
+    """Nobody is expected any more when it is known that the tombstone never will be in the log."""
+    copy, group = copied(cores.core.classic), cores.group
+    copy.ending(ruling.ended)
+    for member_id in group.pending:
+        copy.timed_out(DeadlineKey(GROUP, Timer.SESSION, member_id), cores.now)
+    copy.kept(ruling.ended)
+    is_there = group.generation > 0 or group.protocol_type is not None
+    if (found := copy.get(GROUP) is not None) is not is_there:
+        yield Change("a group to which nobody has come is there when its deletion was not written", is_there, found)
 
 
 def _told_of_who_is_dead(cores: Beside) -> list[ErrorCode]:
@@ -401,6 +416,13 @@ def _comes_back(classic: ClassicGroups, group: ClassicGroup, now: Moment) -> Ite
     is_there = classic.get(GROUP) is group
     if (found, join, group.state, group.initial, group.pending, new, sync) != wanted or not is_there:
         yield Change("a group that comes back", wanted, (found, join, group))
+    if members and is_there:
+        group.leader = None  # as the log has it
+        group.wait_to_join(members[-1], token := object())
+        told = dict(classic.timed_out(DeadlineKey(GROUP, Timer.JOIN), now).responses).get(token)
+        leads = [classic.groups[GROUP].leader, told.leader if isinstance(told, JoinResponse) else None]
+        if leads != [members[-1].member_id] * 2:
+            yield Change("who leads a group that nobody has led", members[-1].member_id, leads)
 
 
 def _not_written(cores: Beside, state: State) -> Iterator[Change]:
@@ -425,6 +447,7 @@ def _not_written(cores: Beside, state: State) -> Iterator[Change]:
             yield Change(f"the session of {member.member_id} runs then", member.watched, copy.deadlines.get(key))
     if write.replacement is not None and write.replacement.member_id in cores.group.members:
         _gone(cores, write, write.replacement)
+        yield from _told_to_who_is_replaced(cores, write, write.replacement)
 
 
 def _gone(cores: Beside, write: GroupWrite, replacement: Replacement) -> None:
@@ -439,6 +462,26 @@ def _gone(cores: Beside, write: GroupWrite, replacement: Replacement) -> None:
         known = copy.groups[GROUP].instances.get(instance_id or "")
         assert not told, f"{told} is told who has left"
         assert known is None, f"{known} has come back without joining"
+
+
+def _told_to_who_is_replaced(cores: Beside, write: GroupWrite, replacement: Replacement) -> Iterator[Change]:
+    """A client of before KIP-814 must not take itself for the leader: it is told of the former one, and of no members.
+
+    So is one whose replacement is not in the log.
+    """
+    member = cores.group.members.get(replacement.member_id)
+    if member is None or member.joining is not replacement.token or cores.group.state is not ClassicState.STABLE:
+        return
+    of_old = attrs.evolve(write, replacement=attrs.evolve(replacement, version=SKIP_ASSIGNMENT_FROM - 1))
+    for is_written in (True, False):
+        copy = copied(cores.core.classic)
+        outcome = copy.written(of_old, cores.now) if is_written else copy.failed(of_old, ERROR, cores.now)
+        (told,) = (response for token, response in outcome.responses if token is replacement.token)
+        assert isinstance(told, JoinResponse), "it has asked to join"
+        found = told.leader, told.skip_assignment, () if is_written else told.error
+        wanted = replacement.old_leader, False, () if is_written else ERROR
+        if found != wanted or (is_written and told.members):
+            yield Change("what an old client is told that takes a static member's place", wanted, told)
 
 
 def _without(cores: Beside, state: State, write: GroupWrite) -> tuple[State, list[tuple[object, ErrorCode]]]:

@@ -63,6 +63,8 @@ class Times:
         self.deadlines: Mapping[DeadlineKey, int] = {}
         self.waited: Mapping[int, tuple[Token, str]] = {}
         """The requests that waited, each with its member."""
+        self.entered_ms = 0
+        """Since when the group was in its state."""
         self.came_since = 0
         """Members that have joined in the present part of the wait for the first."""
 
@@ -86,12 +88,16 @@ class Times:
             notes = [note for outcome in came for note in outcome.notes]
             yield from self._notes(group, notes, known, found)
             yield from self._first_wait(cores, known)
+            is_other = (group.status, group.generation) != (self.state.status, self.state.generation)
+            since_ms = cores.now.wall_ms if is_other else self.entered_ms
+            if group.generation and known.state_time != since_ms:
+                yield Change("since when the group is in its state", since_ms, known.state_time)
             self._count(known, notes)
             if known.initial is not None and known.has_new_member is not (self.came_since > 0):
                 yield Change(
                     "whether a member has come in this part of the wait", self.came_since, known.has_new_member
                 )
-        self.state = group
+        self.state, self.entered_ms = group, known.state_time
         self._keep(cores.classic, known)
 
     def _keep(self, classic: ClassicGroups, known: ClassicGroup) -> None:

@@ -93,7 +93,6 @@ class RebalanceRules:
     def syncing_timed_out(self, turn: Turn) -> None:
         """Members of the generation have not asked for their assignment: they are gone."""
         group = turn.group
-        group.sync_deadline = None
         gone = list(group.unsynced)
         for member_id in gone:
             group.remove(member_id)
@@ -143,7 +142,6 @@ class RebalanceRules:
             turn.note(Noted.REMOVED, members=len(late), why="they have not joined again in time")
         if group.members and not self.elect_leader(group):
             turn.note(Noted.STALLED, members=len(group.members))
-            group.initial = None
             turn.wait_for_joins(group.rebalance_timeout_ms)
             return
         group.initial = None
