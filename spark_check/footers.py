@@ -16,9 +16,10 @@ from tidegauge.linearizability.arrow import HistoryError, known_columns
 from tidegauge.linearizability.files import columns_of_nulls
 from tidegauge.linearizability.parquet import ParquetTable
 from tidegauge.spark_check.errors import BadInput
+from tidegauge.spark_check.iceberg import SUFFIX
 from tidegauge.spark_check.places import Place
 from tidegauge.spark_check.planner import Piece
-from tidegauge.spark_check.tables import refuse_part_of_table, tables_in
+from tidegauge.spark_check.tables import Table, refuse_part_of_table, table_of, tables_in
 
 PARQUET = ".parquet"
 LINES = (".jsonl", ".ndjson")
@@ -51,12 +52,16 @@ class _Search:
         refuse_part_of_table(place, self._outside)
         inside = list(place.files(recursive=True))
         for table in tables_in(place, inside, self.version):
-            self.tables[table.place] = table.version
-            self.files.update(table.files)
+            self.take(table)
             inside = [file for file in inside if not file.is_within(table.place)]
         found = [file for file in inside if _is_data(file.uri.removeprefix(place.for_spark))]
         # A link to another folder, as Jepsen's `latest`, is no second history.
         self.files.update(attrs.evolve(file, uri=Place.of(file.uri).uri) if file.local else file for file in found)
+
+    def take(self, table: Table) -> None:
+        """Take the files of a table."""
+        self.tables[table.place] = table.version
+        self.files.update(table.files)
 
     def add(self, file: Place) -> None:
         """Take a file that was named, or that a pattern names."""
@@ -118,6 +123,9 @@ def _look_at(place: Place, search: _Search) -> None:
         return
     if info.type == FileType.NotFound:
         raise BadInput(f"{place} does not exist: give files of histories, or folders that hold some")
+    if place.name.endswith(SUFFIX):
+        search.take(table_of(place, search.version))
+        return
     if place.suffix not in (PARQUET, *LINES, EDN):
         raise BadInput(f"{place} is no file of histories by its name: it should end in {_ENDINGS}")
     search.add(attrs.evolve(place, size=info.size, modified=info.mtime_ns))

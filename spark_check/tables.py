@@ -8,9 +8,11 @@ from typing import NamedTuple
 
 from tidegauge.spark_check.delta import LOG, delta_files
 from tidegauge.spark_check.errors import BadInput
-from tidegauge.spark_check.iceberg import METADATA, iceberg_files
+from tidegauge.spark_check.iceberg import METADATA, SUFFIX, iceberg_files
 from tidegauge.spark_check.places import Place
 
+DATA = "data"
+"""The folder in that of an Iceberg table in which its data files are, unless it says another."""
 _ICEBERG = re.compile(rf"(.*/)?{METADATA}/[^/]+\.metadata\.json")
 _DELTA = re.compile(rf"(.*/)?{LOG}/[^/]+\.(?:json|parquet)")
 
@@ -37,15 +39,22 @@ def tables_in(folder: Place, inside: Iterable[Place], version: int | None) -> li
     return tables + [Table(place, *iceberg_files(place, version)) for place in _below(folder, iceberg)]
 
 
+def table_of(metadata: Place, snapshot: int | None) -> Table:
+    """The Iceberg table that a file of metadata is about."""
+    place = metadata.parent.parent
+    return Table(place, *iceberg_files(place, snapshot, metadata))
+
+
 def _below(folder: Place, names: Iterable[str]) -> list[Place]:
     return [folder / name.rstrip("/") if name else folder for name in sorted(names)]
 
 
 def refuse_part_of_table(place: Place, outside: set[Place]) -> None:
-    """Raise BadInput for a file or a folder in a Delta table's folder: it may be of a version that has passed.
+    """Raise BadInput for a file or a folder in a table's folder: it may be of a version that has passed.
 
     `outside` are folders of which it is known that they are in none, which this adds to.
     """
+    _refuse_data_of_iceberg(place, place)
     passed: set[Place] = set()
     folder = place.parent
     while folder not in outside and folder not in passed:
@@ -54,8 +63,18 @@ def refuse_part_of_table(place: Place, outside: set[Place]) -> None:
                 f"{place} is in the folder of the Delta table {folder}, whose log says which files are part of it: "
                 "name that folder"
             )
+        _refuse_data_of_iceberg(place, folder)
         passed.add(folder)
         if "=" not in folder.name:  # a folder of a partition is in that of the table, or of another partition
             break
         folder = folder.parent
     outside |= passed
+
+
+def _refuse_data_of_iceberg(place: Place, folder: Place) -> None:
+    table = folder.parent
+    if folder.name == DATA and any(file.name.endswith(SUFFIX) for file in (table / METADATA).files()):
+        raise BadInput(
+            f"{place} is in the folder of the Iceberg table {table}, whose metadata says which files are part of it: "
+            "name that folder, or the file of metadata"
+        )

@@ -16,8 +16,10 @@ METADATA = "metadata"
 
 
 def is_table(path: Path) -> bool:
-    """Whether a folder is that of a table."""
-    return (path / LOG).is_dir() or any((path / METADATA).glob("*.metadata.json"))
+    """Whether a folder is that of a table, or a file the metadata of one of Iceberg."""
+    return (
+        path.name.endswith(".metadata.json") or (path / LOG).is_dir() or any((path / METADATA).glob("*.metadata.json"))
+    )
 
 
 def table_above(path: Path) -> Path | None:
