@@ -31,7 +31,6 @@ from tidegauge.impl.tap.memory import SMALL, Memory
 from tidegauge.impl.tap.replacing import Replacing, UnknownAddressError
 from tidegauge.impl.tap.sasl import tokens_after
 from tidegauge.impl.tap.ways import Way, way_of
-from tidegauge.impl.wire.apis import ApiKey
 from tidegauge.impl.wire.codecs import MalformedMessageError
 from tidegauge.impl.wire.frames import LENGTH, ConnectionLostError, FrameTooLargeError
 
@@ -137,20 +136,21 @@ class Connection:
                 self._piecewise_request(stream, size)
 
     def _whole_request(self, frame: bytes) -> None:
-        one = self._begun(*_REQUEST_HEAD.unpack_from(frame, LENGTH.size))
-        way = way_of(one.api_key, one.version)
+        api_key, version, correlation_id = _REQUEST_HEAD.unpack_from(frame, LENGTH.size)
+        way = way_of(api_key, version)
+        one = Passing(self.next_number(), self.number, api_key, version, correlation_id, self.now())
         if way.is_read:
             self._read_request(one, way, frame)
             return
         self._enqueue(one)
         if way.begins_tokens:
-            self._note_tokens(one, tokens_after(memoryview(frame)[LENGTH.size :], one.api_key, one.version))
+            self._note_tokens(one, tokens_after(memoryview(frame)[LENGTH.size :], api_key, version))
         elif way.is_left_out:
             self._leave_out(one, "nothing of it is recorded")
         self.broker.sendall(frame)
 
     def _read_request(self, one: Passing, way: Way, frame: bytes) -> None:
-        responds = one.api_key != ApiKey.PRODUCE or not self._acks.are_none(frame, one.version)
+        responds = not (way.has_acks and self._acks.are_none(frame, one.version))
         if responds:
             self._enqueue(one)
         if way.is_copied_before or self._held is not None:
@@ -169,10 +169,11 @@ class Connection:
             self._enqueue(Passing(0, self.number, TOKEN, 0, 0, 0))
             self._pass(stream, self.broker)
             return
-        one = self._begun(*_REQUEST_HEAD.unpack(head))
-        way = way_of(one.api_key, one.version)
+        api_key, version, correlation_id = _REQUEST_HEAD.unpack(head)
+        way = way_of(api_key, version)
+        one = Passing(self.next_number(), self.number, api_key, version, correlation_id, self.now())
         if way.is_read:
-            self._read_piecewise(one, stream, size)
+            self._read_piecewise(one, way, stream, size)
         elif way.begins_tokens and size <= SMALL:
             self._whole_request(stream.whole())
         else:
@@ -183,8 +184,8 @@ class Connection:
                 self._leave_out(one, "nothing of it is recorded")
             self._pass(stream, self.broker)
 
-    def _read_piecewise(self, one: Passing, stream: FrameStream, size: int) -> None:
-        responds = one.api_key != ApiKey.PRODUCE or not asks_for_none(stream.peek, one.version)
+    def _read_piecewise(self, one: Passing, way: Way, stream: FrameStream, size: int) -> None:
+        responds = not (way.has_acks and asks_for_none(stream.peek, one.version))
         if responds:
             self._enqueue(one)
         self._copy_held()
@@ -197,9 +198,6 @@ class Connection:
             self.broker.sendall(piece)
         if not responds:
             self.copies.sent(one, self.now())
-
-    def _begun(self, api_key: int, version: int, correlation_id: int) -> Passing:
-        return Passing(self.next_number(), self.number, api_key, version, correlation_id, self.now())
 
     def _note_tokens(self, one: Passing, tokens: int | None) -> None:
         """Note how many frames without headers follow a SaslHandshake 0; None: all that follow may be such."""

@@ -113,7 +113,8 @@ class Copies:
 
     def begin_request(self, one: Passing, size: int, piece: bytes) -> None:
         """The first bytes of a request, of `size` bytes with its length."""
-        self._send([_request(one, size, piece), piece])
+        follow = REQUEST_HEAD.size + len(piece)
+        self._send([_request(one, size, follow), piece], HEAD.size + follow)
 
     def continue_request(self, one: Passing, piece: bytes) -> None:
         """More bytes of a request."""
@@ -121,11 +122,14 @@ class Copies:
 
     def begin_response(self, one: Passing, at: int, size: int, piece: bytes) -> None:
         """The first bytes of a response, of `size` bytes with its length. `at` is before any was passed on."""
-        self._send([_response(one, at, size, piece), piece])
+        follow = RESPONSE_HEAD.size + len(piece)
+        self._send([_response(one, at, size, follow), piece], HEAD.size + follow)
 
     def begin_response_with(self, request: bytes, one: Passing, at: int, size: int, piece: bytes) -> None:
         """The same, and before it the whole request with its length, of which nothing was copied yet."""
-        self._send([_request(one, len(request), request), request, _response(one, at, size, piece), piece])
+        before, follow = REQUEST_HEAD.size + len(request), RESPONSE_HEAD.size + len(piece)
+        message = [_request(one, len(request), before), request, _response(one, at, size, follow), piece]
+        self._send(message, 2 * HEAD.size + before + follow)
 
     def continue_response(self, one: Passing, piece: bytes) -> None:
         """More bytes of a response."""
@@ -159,15 +163,17 @@ class Copies:
             self._socket.close()
 
     def _write(self, kind: Kind, one: Passing, *parts: bytes) -> None:
-        self._send([HEAD.pack(kind, one.connection, one.number, sum(map(len, parts))), *parts])
+        follow = sum(map(len, parts))
+        self._send([HEAD.pack(kind, one.connection, one.number, follow), *parts], HEAD.size + follow)
 
-    def _send(self, message: list[bytes]) -> None:
+    def _send(self, message: list[bytes], size: int) -> None:
+        """Write parts that have so many bytes together."""
         with self._lock:
             if self.failed:
                 return
             try:
                 count = self._socket.sendmsg(message)
-                if count < sum(map(len, message)):
+                if count < size:
                     self._socket.sendall(memoryview(b"".join(message))[count:])
             except OSError as error:
                 self.failed = True
@@ -176,12 +182,11 @@ class Copies:
                 log_event(LOGGER, logging.ERROR, "recording ended", why=why, next=next_step)
 
 
-def _request(one: Passing, size: int, piece: bytes) -> bytes:
-    """What stands before the first bytes of a request."""
-    follow = REQUEST_HEAD.size + len(piece)
+def _request(one: Passing, size: int, follow: int) -> bytes:
+    """What stands before the first bytes of a request of `size` bytes."""
     return _BEFORE_REQUEST.pack(_REQUEST, one.connection, one.number, follow, one.api_key, one.version, one.call, size)
 
 
-def _response(one: Passing, at: int, size: int, piece: bytes) -> bytes:
-    """What stands before the first bytes of a response."""
-    return _BEFORE_RESPONSE.pack(_RESPONSE, one.connection, one.number, RESPONSE_HEAD.size + len(piece), at, size)
+def _response(one: Passing, at: int, size: int, follow: int) -> bytes:
+    """What stands before the first bytes of a response of `size` bytes."""
+    return _BEFORE_RESPONSE.pack(_RESPONSE, one.connection, one.number, follow, at, size)

@@ -22,6 +22,8 @@ class Way:
 
     is_read: bool
     """Whether requests and responses are copied, for who reads them."""
+    has_acks: bool
+    """Whether a request says if it wants a response."""
     is_copied_before: bool
     """Whether a request is copied before it is passed on, and not with its response."""
     is_left_out: bool
@@ -37,6 +39,7 @@ def way_of(api_key: int, version: int) -> Way:
     """The way of an API and version, whether there are such or not."""
     return Way(
         is_read=api_key in READS,
+        has_acks=api_key == ApiKey.PRODUCE,
         is_copied_before=api_key in COPIED_BEFORE,
         is_left_out=api_key in NOT_RECORDED or versions_of(api_key) is None,
         has_addresses=may_have_addresses(api_key, version),

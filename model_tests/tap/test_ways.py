@@ -17,6 +17,7 @@ def test_each_api_has_its_way(key: ApiKey) -> None:
         assert way.is_read == (key in READS)
         assert way.is_left_out == (key in NOT_RECORDED)
         assert way.has_addresses == may_have_addresses(key, version)
+        assert way.has_acks == (key == ApiKey.PRODUCE)
         assert way.begins_tokens == (key == ApiKey.SASL_HANDSHAKE and version == 0)
 
 
@@ -29,4 +30,4 @@ def test_what_may_have_been_done_without_a_response_is_copied_before_it_is_passe
 def test_what_is_no_api_passes_and_is_left_out(key: int, version: int) -> None:
     way = way_of(key, version)
     assert way.is_left_out
-    assert not any((way.is_read, way.is_copied_before, way.has_addresses, way.begins_tokens))
+    assert not any((way.is_read, way.has_acks, way.is_copied_before, way.has_addresses, way.begins_tokens))
