@@ -334,6 +334,41 @@ def test_frames_without_headers_pass_between_a_handshake_and_the_first_request()
     assert "secret" not in repr(lines.lines)
 
 
+def test_a_handshake_that_comes_in_pieces_is_one() -> None:
+    handshake = encode_request(SaslHandshakeRequest(mechanism="PLAIN"), 1, "me")
+    accepted = encode_response(SaslHandshakeResponse(error_code=ErrorCode.none, mechanisms=("PLAIN",)), 1)
+    token, empty = frame(b"\x00\x00\x00\x09 secret"), frame(b"")
+    with tapped(in_turn(accepted, empty, produced(2, 3))) as (_, lines, client):
+        slowly(client, handshake)
+        assert received(client) == accepted
+        slowly(client, token)
+        assert received(client) == empty
+        client.sendall(produce(2))
+        assert received(client) == produced(2, 3)
+        (line,) = lines.of("produce")
+    assert line["offset"] == 3
+    assert [one["kind"] for one in lines.lines] == ["produce"]
+
+
+@pytest.mark.parametrize(
+    "handshake",
+    [
+        encode_request(SaslHandshakeRequest(mechanism="GSSAPI"), 1, "me"),
+        frame(encode_request(SaslHandshakeRequest(mechanism="PLAIN"), 1, "me")[4:] + bytes(70_000)),
+    ],
+    ids=["another mechanism", "too long to be read"],
+)
+def test_behind_a_handshake_of_which_nobody_can_say_more_all_passes_unread(handshake: bytes) -> None:
+    with tapped(in_turn(frame(b"\0\0\0\1\0\0"), produced(2, 3))) as (_, lines, client):
+        client.sendall(handshake)
+        assert received(client) == frame(b"\0\0\0\1\0\0")
+        client.sendall(produce(2))
+        assert received(client) == produced(2, 3)
+        (line,) = lines.of("unread")
+    assert line["api"] == "SASL_HANDSHAKE"
+    assert len(lines.lines) == 1
+
+
 def test_a_client_that_does_not_read_is_waited_for_and_nothing_piles_up() -> None:
     size = 48 << 20
     sent = [0]

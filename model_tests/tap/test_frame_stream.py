@@ -120,6 +120,16 @@ def test_a_frame_that_is_not_taken_at_once_is_there_in_pieces(
     assert frame == framed(b"next")
 
 
+@pytest.mark.parametrize("body", [b"", b"few"])
+def test_a_frame_with_too_few_bytes_is_not_taken_at_once_where_it_is_alone(
+    pair: tuple[socket.socket, FrameStream], body: bytes
+) -> None:
+    near, stream = pair
+    near.sendall(framed(body))
+    assert stream.whole_at_once(LEAST) is None
+    assert taken(stream) == framed(body)
+
+
 @given(st.lists(st.binary(max_size=30), max_size=8), st.lists(st.integers(1, 40), min_size=1, max_size=20))
 def test_however_frames_come_each_is_taken_once(bodies: list[bytes], cuts: list[int]) -> None:
     data, pieces = framed(*bodies), []

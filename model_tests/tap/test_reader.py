@@ -223,6 +223,44 @@ def test_requests_are_copied_in_their_order_and_each_before_its_response() -> No
     assert found.index((Kind.REQUEST, 2)) < found.index((Kind.RESPONSE, 1)), "a Produce waits for no response"
 
 
+@pytest.mark.parametrize("value", [b"small", LARGE], ids=["whole", "in pieces"])
+def test_a_request_that_is_copied_at_once_comes_behind_one_that_was_not_copied_yet(value: bytes) -> None:
+    responses = [fetched(1, b"a"), produced(2, 0)]
+
+    def play(connection: socket.socket) -> None:
+        for _ in responses:
+            received(connection)
+        connection.sendall(b"".join(responses))
+        connection.recv(1)
+
+    with copied(play) as (client, found):
+        client.sendall(fetch(1) + produce(2, value=value))
+        assert [received(client) for _ in responses] == responses
+    assert [number for kind, number in found if kind == Kind.REQUEST] == [0, 1]
+    assert found.index((Kind.REQUEST, 1)) < found.index((Kind.RESPONSE, 0))
+
+
+def test_a_response_takes_no_request_with_it_but_its_own() -> None:
+    responses = [produced(1, 0), fetched(2, b"a")]
+
+    def play(connection: socket.socket) -> None:
+        for _ in responses:
+            received(connection)
+        connection.sendall(b"".join(responses))
+        connection.recv(1)
+
+    with copied(play) as (client, found):
+        client.sendall(produce(1) + fetch(2))
+        assert [received(client) for _ in responses] == responses
+    assert found == [
+        (Kind.REQUEST, 0),
+        (Kind.RESPONSE, 0),
+        (Kind.REQUEST, 1),
+        (Kind.RESPONSE, 1),
+        (Kind.ENDED, 0),
+    ]
+
+
 def test_a_request_that_only_asks_is_copied_when_its_response_has_come() -> None:
     captured = Captured((pair := socket.socketpair())[1])
     before: list[bytes] = []
