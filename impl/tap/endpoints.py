@@ -91,7 +91,7 @@ def _after_fetched(frame: bytes, position: int, _version: int) -> int:
 
 
 def _is_plain_produced(frame: bytes, version: int) -> bool:
-    """Whether it is of one partition, without errors of records, a message and tagged fields."""
+    """Whether it is of one partition, without errors of records, a message and room for tagged fields."""
     if frame[_HEADER] or frame[_PRODUCED_TOPICS] != _ONE:
         return False
     if version >= _PRODUCE_TOPIC_IDS_FROM:
@@ -103,7 +103,6 @@ def _is_plain_produced(frame: bytes, version: int) -> bool:
         frame[partitions] == _ONE
         and frame.startswith(_NO_ERRORS_MESSAGE_OR_TAGS, end)
         and len(frame) == end + len(_NO_ERRORS_MESSAGE_OR_TAGS) + _THROTTLE_TIME + 1
-        and not frame[-1]
     )
 
 

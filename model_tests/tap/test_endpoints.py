@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidegauge.impl.tap.endpoints import may_name_endpoints
+from tidegauge.impl.tap.endpoints import _LAYOUTS, may_name_endpoints
 from tidegauge.impl.tap.rewriting import NAME_LEADERS_FROM
+from tidegauge.impl.tap.skipping import after_tagged
 from tidegauge.impl.wire.apis import BROKER_APIS, ApiKey, response_class
 from tidegauge.impl.wire.codecs import MalformedMessageError, decode_response, encode_response
 from tidegauge.impl.wire.fetch_messages import FetchResponse, PartitionFetched, TopicFetched
@@ -110,6 +112,36 @@ def test_no_damage_to_one_partition_hides_a_leader_that_can_be_read(
             except MalformedMessageError:
                 continue
             assert not read.node_endpoints, (place, byte)
+
+
+@EVERY_VERSION
+def test_of_what_looks_plain_the_end_is_where_its_fields_end(key: ApiKey, version: int) -> None:
+    is_plain, after_fields = _LAYOUTS[key]
+    plain = encode_response(of_one_partition(key, [], "o", 20, -1), 7, version=version)
+    assert is_plain(plain, version)
+    others = [encode_response(of_one_partition(key, [ENDPOINT], "o", 20, 3), 7, version=version), plain + b"\0"]
+    for whole in (plain, plain[:-1], *others):
+        for place in range(LENGTH.size, len(whole)):
+            for byte in {0, 1, 2, 3, 127, 128, 255, whole[place] ^ 1}:
+                frame = whole[:place] + bytes((byte,)) + whole[place + 1 :]
+                if looks(is_plain, frame, version):
+                    position = after_fields(frame, after_tagged(frame, LENGTH.size + 4), version)
+                    assert position + 1 == len(frame), (place, byte)
+
+
+def looks(is_plain: Callable[[bytes, int], bool], frame: bytes, version: int) -> bool:
+    try:
+        return is_plain(frame, version)
+    except IndexError:
+        return False
+
+
+def test_a_topic_with_a_long_name_is_none_of_one_with_a_short_name() -> None:
+    """Its length has two bytes; as one byte the first of them leads to where a plain response has its fields."""
+    frame = bytearray(300)
+    for place, byte in {9: 2, 10: 0xFA, 11: 1, 260: 2, 291: 1}.items():
+        frame[place] = byte
+    assert may_name_endpoints(bytes(frame), ApiKey.PRODUCE, 12)
 
 
 @EVERY_VERSION
