@@ -25,6 +25,7 @@ from typing import Any, Final, TypeAlias
 import attrs
 
 from tidegauge.spec.kernel.changes import plain
+from tidegauge.spec.kernel.each import parts_of
 from tidegauge.spec.kernel.machine import Machine
 
 BECAUSE: Final = "false because"
@@ -99,6 +100,10 @@ class _Explanation:
     """How many calls within calls are still taken apart."""
 
     def of(self, rule: Any, arguments: tuple[object, ...]) -> Reason:
+        if len(parts := parts_of(rule)) > 1:  # it says the same of several: of which of them is it false?
+            part: Any = next(part for part in parts if not part(*arguments))
+            name = part.func.__code__.co_varnames[0]
+            return Reason(values={name: part.args[0]}) + self.of(part, arguments)
         function, bound = _function(rule)
         code = None if function is None else _source(function.__code__)
         if function is None or code is None:

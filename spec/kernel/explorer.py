@@ -22,6 +22,7 @@ from tidegauge.spec.kernel.plain import PlainSearch
 from tidegauge.spec.kernel.progress import UNLIMITED, Clock, Cut, Limits, OnProgress, Progress, Stop
 from tidegauge.spec.kernel.storage import Storage
 from tidegauge.spec.kernel.symmetry import AsymmetryError, Orbits
+from tidegauge.spec.kernel.walking import random_of_walk
 
 __all__ = [
     "AsymmetryError",
@@ -114,6 +115,9 @@ SAMPLES = 250
 """States by which the fast engine sees the shape of all. Where it meets another shape it begins again: more samples
 would be visited more slowly than the same states are by it."""
 
+WALKS, WALK_LENGTH = 8, 40
+"""Walks by which the fast engine sees more shapes, where states have fields that are taken apart by their marks."""
+
 
 def _fast_is_there() -> bool:
     try:
@@ -158,6 +162,22 @@ def _samples(machine: Machine[S], limits: Limits, symmetry: bool) -> Sequence[S]
     return search.states
 
 
+def _walked(machine: Machine[S]) -> list[S]:
+    """States of a few walks, which see longer tuples and more classes than the first states have; up to a mistake."""
+    states: list[S] = []
+    with suppress(Exception):
+        for number in range(WALKS):
+            rng = random_of_walk(0, number)
+            state = next(iter(machine.initial()))
+            for _ in range(WALK_LENGTH):
+                reached = [after for _, after in machine.successors(state)]
+                if not reached:
+                    break
+                state = rng.choice(reached)
+                states.append(state)
+    return states
+
+
 def _fast(
     machine: Machine[S],
     samples: Sequence[S],
@@ -180,7 +200,11 @@ def _fast(
     if not samples:
         return FollowError("it has no initial state")
     saved = None if storage is None else storage.saved()
-    layout = Layout(samples) if saved is None else Layout.resumed(samples, saved["layout"])
+    layout = Layout(samples, in_parts=not symmetry)
+    if layout.has_parts:
+        layout = Layout([*samples, *_walked(machine)])
+    if saved is not None:
+        layout = layout.resumed(saved["layout"])
     while True:
         try:
             search = FastSearch(
@@ -190,7 +214,7 @@ def _fast(
             )  # fmt: skip
             return search.run()
         except ShapeError as error:
-            layout = layout.reshaped(samples, error.place)
+            layout = layout.reshaped(error)
             if storage is not None:
                 storage.begin()
         except (FollowError, UnsteadyError) as error:

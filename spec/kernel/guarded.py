@@ -15,9 +15,9 @@ no action, and so rules, actions and machine import each other one way only.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from enum import IntEnum
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import attrs
@@ -79,6 +79,10 @@ class GuardedAction(Action, ABC, Generic[R_contra, S]):
     def effect(self, machine: R_contra, state: S) -> S:
         """The state after it."""
 
+    def tried(self, machine: R_contra, state: S) -> S | None:
+        """The state after it; None where the guard forbids it. A class whose guard asks for the effect asks once."""
+        return None if self.guard(machine, state) else self.effect(machine, state)
+
 
 @attrs.frozen
 class EnumeratedAction(GuardedAction[B_contra, S]):
@@ -93,6 +97,11 @@ class EnumeratedAction(GuardedAction[B_contra, S]):
     @abstractmethod
     def candidates(cls, machine: B_contra, state: S) -> Iterable[GuardedAction[B_contra, S]]:
         """Those worth asking the guard about, in an order that depends on the state alone."""
+
+    @classmethod
+    def candidate_rules(cls, machine: B_contra) -> Sequence[Callable[[S], Iterable[GuardedAction[B_contra, S]]]]:
+        """Functions that give the candidates one behind the other, each of which looks at less: at one process, say."""
+        return [partial(cls.candidates, machine)]
 
     @classmethod
     def attempts(cls, machine: B_contra, state: S) -> Iterable[GuardedAction[B_contra, S]]:
@@ -156,8 +165,9 @@ class GuardedMachine(Machine[S]):
 
     def successors(self, state: S) -> Iterable[tuple[Action, S]]:
         for action in self.candidates(state):
-            if not action.guard(self, state):
-                yield action, action.effect(self, state)
+            after = action.tried(self, state)
+            if after is not None:
+                yield action, after
 
 
 class EnumeratingMachine(GuardedMachine[C]):

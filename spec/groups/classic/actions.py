@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import ClassVar, Generic, Self, TypeVar
 
 import attrs
@@ -91,8 +92,8 @@ class Receive(GroupAction, Generic[R]):
 
     @classmethod
     @abstractmethod
-    def own(cls, machine: GroupRules, state: State) -> Iterator[R]:
-        """What processes have to send."""
+    def own(cls, machine: GroupRules, state: State, number: int) -> Iterator[R]:
+        """What a process has to send."""
 
     @classmethod
     @abstractmethod
@@ -105,18 +106,40 @@ class Receive(GroupAction, Generic[R]):
 
     @classmethod
     def candidates(cls, machine: GroupRules, state: State) -> Iterable[Self]:
-        sent = [*((one, False) for one in cls.own(machine, state)), *((one, True) for one in cls.copies(state.late))]
-        return [cls(request, late) for request, late in sent]  # type: ignore[call-arg]
+        return [action for rule in cls.candidate_rules(machine) for action in rule(state)]
+
+    @classmethod
+    def candidate_rules(cls, machine: GroupRules) -> list[Callable[[State], Iterable[Self]]]:
+        def own(number: int, state: State) -> list[Self]:
+            return [cls(request, False) for request in cls.own(machine, state, number)]  # type: ignore[call-arg]
+
+        def late(state: State) -> list[Self]:
+            return [cls(request, True) for request in cls.copies(state.late)]  # type: ignore[call-arg]
+
+        return [*(partial(own, number) for number in range(machine.processes)), late]
 
     def guard(self, machine: GroupRules, state: State) -> str:
         error, after = self.outcome(machine, state)
         if after == state:
             return Refusal(f"the request changes nothing: {error.name}", error)
-        sent = self.copies(state.late) if self.late else self.own(machine, state)
-        return "" if self.request in sent else f"no such request is on its way: {self.request}"
+        return "" if self.is_sent(machine, state) else f"no such request is on its way: {self.request}"
+
+    def is_sent(self, machine: GroupRules, state: State) -> bool:
+        """Whether it is on its way, or has to be sent."""
+        return self.request in (
+            self.copies(state.late) if self.late else self.own(machine, state, self.request.process)
+        )
 
     def effect(self, machine: GroupRules, state: State) -> State:
         _, after = self.outcome(machine, state)
+        return evolve(after, late=arrived(after.late, self.request)) if self.late else after
+
+    def tried(self, machine: GroupRules, state: State) -> State | None:
+        if not self.is_sent(machine, state):
+            return None
+        _, after = self.outcome(machine, state)
+        if after == state:
+            return None
         return evolve(after, late=arrived(after.late, self.request)) if self.late else after
 
 

@@ -204,10 +204,9 @@ def is_present(state: State, member_id: int, *, hung: bool) -> bool:
     """
     member = state.group.member(member_id) if state.group is not None else None
     for number, process in enumerate(state.processes):
-        if process.phase in ENDED or (process.hung and not (hung and process.phase in BEATING)):
+        is_known = process.member_id == member_id or (member is not None and member.connection == number)
+        if not is_known and not (isinstance(process.response, Joined) and process.response.member_id == member_id):
             continue
-        is_told = isinstance(process.response, Joined) and process.response.member_id == member_id
-        is_waiting = member is not None and member.connection == number
-        if process.member_id == member_id or is_told or is_waiting:
+        if process.phase not in ENDED and (not process.hung or (hung and process.phase in BEATING)):
             return True
     return False

@@ -27,6 +27,7 @@ from tidegauge.spec.groups.classic.state import (
 )
 from tidegauge.spec.groups.classic.timing import ExpireRebalance, ExpireSession, ExpireSync
 from tidegauge.spec.kernel.bounds import times
+from tidegauge.spec.kernel.each import holds_of_each
 from tidegauge.spec.kernel.machine import Action, Invariant, LeadsTo, StepInvariant
 
 REMOVING = (ReceiveLeave, ExpireRebalance, ExpireSession, ExpireSync)
@@ -46,7 +47,7 @@ def one_owner_of_a_generation(machine: GroupRules) -> Invariant[State]:
     """Of two processes that own a partition by one generation, one has replaced the other as a static member."""
 
     def holds(state: State) -> bool:
-        stable = [(n, each) for n, each in enumerate(state.processes) if each.phase is Phase.STABLE]
+        stable = [(n, each) for n, each in enumerate(state.processes) if each.owned and each.phase is Phase.STABLE]
         for (one, mine), (other, yours) in combinations(stable, 2):
             is_shared = mine.generation == yours.generation and set(mine.owned) & set(yours.owned)
             if is_shared and not (machine.instance_of(one) == machine.instance_of(other) != NONE):
@@ -65,7 +66,7 @@ def one_committer(machine: GroupRules) -> Invariant[State]:
             return True
         committers = set[int]()
         for number, process in enumerate(state.processes):
-            if machine.may_commit(process):
+            if process.owned and machine.may_commit(process):
                 for partition in process.owned:
                     request = CommitRequest(number, process.member_id, process.generation, partition, 0)
                     if machine.commit_error(group, machine.instance_of(number), request) is Error.NONE:
@@ -91,6 +92,8 @@ def revoked_before_given(before: State, action: Action, after: State) -> bool:
     But for one that has missed a generation: what it says that it owns, nobody counts on.
     """
     for partition, (former, owner) in enumerate(zip(before.owners, after.owners, strict=True)):
+        if former == owner:
+            continue
         if former.member_id not in (NONE, owner.member_id) and former.generation != owner.generation:
             given = [one for one in after.log.groups if one.generation == owner.generation]  # a fail-over keeps several
             said = {one.member_id: one.subscription for record in given for one in record.members}
@@ -146,19 +149,14 @@ def is_covered(machine: GroupRules, record: GroupRecord, given: list[int]) -> bo
 # --- the group -------------------------------------------------------------------------------------------------------
 
 
-def stable_means_agreed(state: State) -> bool:
+def stable_means_agreed(number: int, state: State) -> bool:
     """A member with an assignment of the group's generation has what the group says; and nobody has one too early."""
-    group = state.group
-    if group is None:
+    group, process = state.group, state.processes[number]
+    if group is None or process.phase is not Phase.STABLE or process.generation != group.generation:
         return True
-    for process in state.processes:
-        member = group.member(process.member_id)
-        is_of_now = process.phase is Phase.STABLE and process.generation == group.generation
-        if member is not None and is_of_now:
-            is_early = group.status not in (Status.STABLE, Status.PREPARING_REBALANCE)
-            if is_early or process.owned != member.partitions:
-                return False
-    return True
+    member = group.member(process.member_id)
+    is_early = group.status not in (Status.STABLE, Status.PREPARING_REBALANCE)
+    return member is None or (not is_early and process.owned == member.partitions)
 
 
 def stable_is_logged(state: State) -> bool:
@@ -207,9 +205,12 @@ def generations_rise(before: State, action: Action, after: State) -> bool:
 
     A generation that nobody has an assignment of may come again after it.
     """
-    old, new = before.log.groups[-1:], after.log.groups[-1:]
-    if old and new[0].generation < old[0].generation:
-        return False
+    if before.log != after.log:
+        old, new = before.log.groups[-1:], after.log.groups[-1:]
+        if old and new[0].generation < old[0].generation:
+            return False
+    if before.group == after.group:
+        return True
     if before.group is None and after.group is not None:
         return not after.log.groups or after.group.generation >= after.log.groups[-1].generation
     return before.group is None or after.group is None or after.group.generation >= before.group.generation
@@ -234,7 +235,7 @@ def only_the_stale_are_reset(machine: GroupRules) -> StepInvariant[State]:
     def holds(before: State, action: Action, after: State) -> bool:
         group = before.group
         for number, (old, new) in enumerate(zip(before.processes, after.processes, strict=True)):
-            if group is None or old.member_id == NONE or new.phase in ENDED:
+            if old == new or group is None or old.member_id == NONE or new.phase in ENDED:
                 continue
             is_known = machine.member_error(group, machine.instance_of(number), old.member_id) is Error.NONE
             is_current = is_known and group.generation == old.generation
@@ -249,7 +250,9 @@ def only_the_stale_are_reset(machine: GroupRules) -> StepInvariant[State]:
 
 def only_the_late_are_removed(before: State, action: Action, after: State) -> bool:
     """A process that goes on is a member until it leaves, is too late for something, or is replaced."""
-    if before.group is None or after.group is None or isinstance(action, REMOVING):
+    if before.group == after.group or isinstance(action, REMOVING):
+        return True
+    if before.group is None or after.group is None:
         return True
     return all(
         after.group.member(member.member_id) is not None
@@ -297,29 +300,28 @@ def told_is_kept(state: State) -> bool:
 def offsets_do_not_go_back(before: State, action: Action, after: State) -> bool:
     """A committed offset goes back only if the member that has committed it says so, in the same generation."""
     for old, new in zip(before.log.offsets, after.log.offsets, strict=True):
+        if old == new:
+            continue
         same = (old.member_id, old.generation) == (new.member_id, new.generation)
         if new.value < old.value and not same:
             return False
     return True
 
 
-def members_know_their_offsets(state: State) -> bool:
+def members_know_their_offsets(number: int, state: State) -> bool:
     """Who may commit goes on no earlier than its group is, and no later than it has come itself."""
-    for process in state.processes:
-        for partition in process.owned:
-            owner = state.owners[partition]
-            if process.phase is Phase.STABLE and (owner.member_id, owner.generation) == (
-                process.member_id,
-                process.generation,
-            ):
-                values = [state.log.offsets[partition].value]
-                values += [
-                    entry.record.offset.value
-                    for entry in state.appended
-                    if isinstance(entry.record, OffsetRecord) and entry.record.partition == partition
-                ]
-                if process.positions[partition] != NONE and max(values) > process.positions[partition]:
-                    return False
+    process = state.processes[number]
+    for partition in process.owned if process.phase is Phase.STABLE else ():
+        owner = state.owners[partition]
+        if (owner.member_id, owner.generation) == (process.member_id, process.generation):
+            values = [state.log.offsets[partition].value]
+            values += [
+                entry.record.offset.value
+                for entry in state.appended
+                if isinstance(entry.record, OffsetRecord) and entry.record.partition == partition
+            ]
+            if process.positions[partition] != NONE and max(values) > process.positions[partition]:
+                return False
     return True
 
 
@@ -332,7 +334,7 @@ def invariants(machine: GroupRules) -> Mapping[str, Invariant[State]]:
         "OneOwnerOfAGeneration": one_owner_of_a_generation(machine),
         "OneCommitter": one_committer(machine),
         "SharedOutOnce": shared_out_once(machine),
-        "StableMeansAgreed": stable_means_agreed,
+        "StableMeansAgreed": holds_of_each(range(machine.processes), stable_means_agreed),
         "StableIsLogged": stable_is_logged,
         "AllKnowTheProtocol": all_know_the_protocol,
         "NobodyWaitsInVain": nobody_waits_in_vain,
@@ -340,7 +342,7 @@ def invariants(machine: GroupRules) -> Mapping[str, Invariant[State]]:
         "OneAssignmentOfAGeneration": one_assignment_of_a_generation,
         "OnlyTheReplacedAreFenced": only_the_replaced_are_fenced(machine),
         "ToldIsKept": told_is_kept,
-        "MembersKnowTheirOffsets": members_know_their_offsets,
+        "MembersKnowTheirOffsets": holds_of_each(range(machine.processes), members_know_their_offsets),
     }
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import ClassVar, Self
 
 import attrs
@@ -163,9 +164,10 @@ class ReceiveJoin(Receive[JoinRequest]):
     late: bool = False
 
     @classmethod
-    def own(cls, machine: GroupRules, state: State) -> Iterator[JoinRequest]:
-        found = (machine.join_request(state, number) for number in range(machine.processes))
-        return (request for request in found if request is not None)
+    def own(cls, machine: GroupRules, state: State, number: int) -> Iterator[JoinRequest]:
+        request = machine.join_request(state, number)
+        if request is not None:
+            yield request
 
     @classmethod
     def copies(cls, late: Late) -> tuple[JoinRequest, ...]:
@@ -232,9 +234,10 @@ class ReceiveSync(Receive[SyncRequest]):
     late: bool = False
 
     @classmethod
-    def own(cls, machine: GroupRules, state: State) -> Iterator[SyncRequest]:
-        found = (machine.sync_request(state, number) for number in range(machine.processes))
-        return (request for request in found if request is not None)
+    def own(cls, machine: GroupRules, state: State, number: int) -> Iterator[SyncRequest]:
+        request = machine.sync_request(state, number)
+        if request is not None:
+            yield request
 
     @classmethod
     def copies(cls, late: Late) -> tuple[SyncRequest, ...]:
@@ -280,9 +283,10 @@ class ReceiveHeartbeat(Receive[HeartbeatRequest]):
     late: bool = False
 
     @classmethod
-    def own(cls, machine: GroupRules, state: State) -> Iterator[HeartbeatRequest]:
-        found = (machine.heartbeat_request(state, number) for number in range(machine.processes))
-        return (request for request in found if request is not None)
+    def own(cls, machine: GroupRules, state: State, number: int) -> Iterator[HeartbeatRequest]:
+        request = machine.heartbeat_request(state, number)
+        if request is not None:
+            yield request
 
     @classmethod
     def copies(cls, late: Late) -> tuple[HeartbeatRequest, ...]:
@@ -334,8 +338,15 @@ class ReceiveLeave(GroupAction):
 
     @classmethod
     def candidates(cls, machine: GroupRules, state: State) -> Iterable[Self]:
-        found = (machine.leave_request(state, number) for number in range(machine.processes))
-        return [cls(request) for request in found if request is not None]
+        return [action for rule in cls.candidate_rules(machine) for action in rule(state)]
+
+    @classmethod
+    def candidate_rules(cls, machine: GroupRules) -> list[Callable[[State], Iterable[Self]]]:
+        def own(number: int, state: State) -> list[Self]:
+            request = machine.leave_request(state, number)
+            return [] if request is None else [cls(request)]
+
+        return [partial(own, number) for number in range(machine.processes)]
 
     @classmethod
     def attempts(cls, machine: GroupRules, state: State) -> Iterator[Self]:
@@ -391,12 +402,11 @@ class ReceiveCommit(Receive[CommitRequest]):
         return machine.commits > 0
 
     @classmethod
-    def own(cls, machine: GroupRules, state: State) -> Iterator[CommitRequest]:
-        for number, process in enumerate(state.processes):
-            for partition in process.owned:
-                request = machine.commit_request(state, number, partition)
-                if request is not None:
-                    yield request
+    def own(cls, machine: GroupRules, state: State, number: int) -> Iterator[CommitRequest]:
+        for partition in state.processes[number].owned:
+            request = machine.commit_request(state, number, partition)
+            if request is not None:
+                yield request
 
     @classmethod
     def copies(cls, late: Late) -> tuple[CommitRequest, ...]:

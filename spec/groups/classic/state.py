@@ -16,7 +16,7 @@ import attrs
 from tidegauge.spec.kernel.bounds import Spent, spend
 from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.naming import named
-from tidegauge.spec.kernel.piecemeal import PIECEMEAL
+from tidegauge.spec.kernel.piecemeal import IN_PARTS, PIECEMEAL
 
 NONE = -1
 
@@ -189,7 +189,7 @@ class GroupRecord:
     generation: int
     protocol: int = NONE
     leader: int = NONE
-    members: tuple[Member, ...] = ()
+    members: tuple[Member, ...] = attrs.field(default=(), metadata=IN_PARTS)
 
 
 @attrs.frozen(cache_hash=True)
@@ -200,7 +200,7 @@ class Group:
     generation: int = 0
     protocol: int = NONE
     leader: int = NONE
-    members: tuple[Member, ...] = ()
+    members: tuple[Member, ...] = attrs.field(default=(), metadata=IN_PARTS)
     """In the order in which they came."""
     pending: tuple[int, ...] = ()
     """Member ids that were given, and whose members have not joined under them yet (KIP-394)."""
@@ -248,7 +248,7 @@ class OffsetRecord:
 class Entry:
     """What the coordinator has appended, and that is not committed yet."""
 
-    record: GroupRecord | OffsetRecord
+    record: GroupRecord | OffsetRecord = attrs.field(metadata=IN_PARTS)
     replacing: int = NONE
     """The member id of the static member that is told of it, if its process was replaced."""
 
@@ -257,7 +257,7 @@ class Entry:
 class Log:
     """What is committed in the group's partition of `__consumer_offsets`, as the cleaner leaves it."""
 
-    groups: tuple[GroupRecord, ...] = ()
+    groups: tuple[GroupRecord, ...] = attrs.field(default=(), metadata=IN_PARTS)
     """The last two, in their order: the cleaner may not have come by."""
     offsets: tuple[Offset, ...] = ()
     """The last one of each partition."""
@@ -318,7 +318,7 @@ class Process:
     """It will join again as soon as it can."""
     hung: bool = False
     """Its application does nothing any more; heartbeats go on."""
-    response: Response | None = None
+    response: Response | None = attrs.field(default=None, metadata=IN_PARTS)
     """The response that is on its way to it."""
 
     def at(self, partition: int, position: int) -> Process:
@@ -341,10 +341,10 @@ class State:
     """Processes, their coordinator, its log, and what is late."""
 
     processes: tuple[Process, ...]
-    group: Group | None = Group()
+    group: Group | None = attrs.field(default=Group(), metadata=IN_PARTS)
     """None while a new coordinator reads the log."""
     log: Log = Log()
-    appended: tuple[Entry, ...] = ()
+    appended: tuple[Entry, ...] = attrs.field(default=(), metadata=IN_PARTS)
     """The end of the log that is not committed yet."""
     partitions: int = 1
     """How many there are."""

@@ -10,6 +10,7 @@ from enum import IntEnum
 import attrs
 
 from tidegauge.spec.kernel.evolving import evolve
+from tidegauge.spec.kernel.piecemeal import IN_PARTS
 
 
 class Stage(IntEnum):
@@ -57,7 +58,7 @@ class ClassicGroup:
 
     standing: Standing = Standing.EMPTY
     generation: int = 0
-    members: tuple[ClassicMember, ...] = ()
+    members: tuple[ClassicMember, ...] = attrs.field(default=(), metadata=IN_PARTS)
     """By member id."""
     leader: int = -1
     """-1 in the log of a group that was a consumer group: nobody has led it."""

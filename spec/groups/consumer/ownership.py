@@ -5,7 +5,8 @@ from __future__ import annotations
 from tidegauge.spec.groups.consumer.requests import ReceiveCommit, ReceiveHeartbeat
 from tidegauge.spec.groups.consumer.rules import ConsumerRules
 from tidegauge.spec.groups.consumer.state import JOINING_EPOCH, CommitRequest, Error, Group, State, partitions_of
-from tidegauge.spec.kernel.machine import Action, StepInvariant
+from tidegauge.spec.kernel.each import holds_of_each
+from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant
 
 
 def owners_commit(before: State, action: Action, after: State) -> bool:
@@ -31,6 +32,8 @@ def one_owner_in_each_epoch(before: State, action: Action, after: State) -> bool
     target gives it to nobody else.
     """
     old, new = before.log.group, after.log.group
+    if old == new:
+        return True
     owners = {partition: member_id for member_id, has in new.target for partition in has}
     for former in old.members:
         member = new.member(former.member_id) or new.of_instance(former.instance)
@@ -68,22 +71,20 @@ def only_what_is_wanted_is_assigned(machine: ConsumerRules) -> StepInvariant[Sta
     return holds
 
 
-def owners_are_not_refused(machine: ConsumerRules) -> StepInvariant[State]:
+def owners_are_not_refused(machine: ConsumerRules) -> Invariant[State]:
     """A process may commit what its member has, in the epoch that the coordinator has told it last (KIP-1251)."""
 
-    def holds(before: State, action: Action, after: State) -> bool:
-        group = after.group
-        if group is None:
+    def holds(number: int, state: State) -> bool:
+        group, process = state.group, state.processes[number]
+        member = group.member(process.member_id) if group is not None else None
+        if group is None or member is None or not JOINING_EPOCH < process.epoch <= member.epoch:
             return True
-        for number, process in enumerate(after.processes):
-            member = group.member(process.member_id)
-            if member is None or not JOINING_EPOCH < process.epoch <= member.epoch:
-                continue
-            for partition in process.owned:
-                is_held = member.held.get(partition, process.epoch + 1) <= process.epoch
-                request = CommitRequest(number, process.member_id, process.epoch, partition, 0)
-                if is_held and machine.commit_error(group, request) is not Error.NONE:
-                    return False
+        for partition in process.owned:
+            is_held = member.held.get(partition, process.epoch + 1) <= process.epoch
+            request = CommitRequest(number, process.member_id, process.epoch, partition, 0)
+            if is_held and machine.commit_error(group, request) is not Error.NONE:
+                return False
         return True
 
-    return holds
+    holds.__doc__ = owners_are_not_refused.__doc__
+    return holds_of_each(range(machine.processes), holds)

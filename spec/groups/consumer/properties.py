@@ -28,6 +28,7 @@ from tidegauge.spec.groups.consumer.state import (
 )
 from tidegauge.spec.groups.consumer.timing import ExpireRebalance, ExpireSession
 from tidegauge.spec.kernel.bounds import times
+from tidegauge.spec.kernel.each import holds_of_each
 from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant
 
 REMOVING = (ReceiveLeave, ExpireRebalance, ExpireSession)
@@ -90,16 +91,14 @@ def one_committer(machine: ConsumerRules) -> Invariant[State]:
     return holds
 
 
-def owning_is_having(state: State) -> bool:
+def owning_is_having(number: int, state: State) -> bool:
     """A process in the epoch of its member owns nothing that the member has not; a late copy may give it away."""
-    if times(state.spent, "DelayHeartbeat"):
+    if times(state.spent, "DelayHeartbeat") or state.group is None:
         return True
-    for process in state.processes:
-        member = state.group.member(process.member_id) if state.group is not None else None
-        is_of_now = member is not None and process.phase is Phase.UP and process.epoch == member.epoch
-        if is_of_now and member is not None and not {*process.owned} <= {*member.held}:
-            return False
-    return True
+    process = state.processes[number]
+    member = state.group.member(process.member_id)
+    is_of_now = member is not None and process.phase is Phase.UP and process.epoch == member.epoch
+    return not is_of_now or member is None or {*process.owned} <= {*member.held}
 
 
 def stable_means_agreed(state: State) -> bool:
@@ -133,6 +132,8 @@ def given_back_before_the_epoch(state: State) -> bool:
 def epochs_rise(before: State, action: Action, after: State) -> bool:
     """No epoch in the log goes back: of the group, of its target, of a member that is not to come back."""
     old, new = before.log.group, after.log.group
+    if old == new:
+        return True
     if new.epoch < old.epoch or new.target_epoch < old.target_epoch:
         return False
     for member in new.members:
@@ -150,15 +151,13 @@ def epochs_are_of_the_group(state: State) -> bool:
     )
 
 
-def told_epochs_are_logged(state: State) -> bool:
+def told_epochs_are_logged(number: int, state: State) -> bool:
     """No process is in an epoch that a new coordinator might not know: of the group, and of its member."""
-    for process in state.processes:
-        if process.epoch > state.log.group.epoch:
-            return False
-        member = state.log.group.member(process.member_id)
-        if member is not None and member.epoch >= 0 and process.epoch > member.epoch:
-            return False
-    return True
+    process = state.processes[number]
+    if process.epoch > state.log.group.epoch:
+        return False
+    member = state.log.group.member(process.member_id)
+    return member is None or member.epoch < 0 or process.epoch <= member.epoch
 
 
 def target_is_of_the_empty_group(state: State) -> bool:
@@ -268,7 +267,7 @@ def only_the_late_are_removed(before: State, action: Action, after: State) -> bo
     if isinstance(action, ExpireRebalance) and before.spent == after.spent:
         removed = [process for process in before.processes if process.member_id == action.member_id]
         return bool(times(before.spent, "DelayHeartbeat")) or not any(process.works for process in removed)
-    if isinstance(action, REMOVING):
+    if isinstance(action, REMOVING) or before.group == after.group:
         return True
     return all(
         after.group.member(member.member_id) is not None or not is_present(before, member.member_id)
@@ -282,10 +281,13 @@ def only_the_removed_are_fenced(before: State, action: Action, after: State) -> 
     One is that has twice in a row not got its response. One of whose heartbeats a late copy arrived may be: the copy
     may have told less than it owned.
     """
-    lost = times(before.spent, "LoseResponse") + times(before.spent, "FailOver")
-    if before.group is None or lost > 1 or times(before.spent, "DelayHeartbeat"):
+    changed = [(old, new) for old, new in zip(before.processes, after.processes, strict=True) if old != new]
+    if not changed or before.group is None:
         return True
-    for old, new in zip(before.processes, after.processes, strict=True):
+    lost = times(before.spent, "LoseResponse") + times(before.spent, "FailOver")
+    if lost > 1 or times(before.spent, "DelayHeartbeat"):
+        return True
+    for old, new in changed:
         is_fenced = old.epoch > JOINING_EPOCH and new.epoch == JOINING_EPOCH and new.member_id == old.member_id
         if is_fenced and before.group.member(old.member_id) is not None:
             return False
@@ -324,25 +326,26 @@ def told_is_kept(state: State) -> bool:
 def members_know_their_offsets(machine: ConsumerRules) -> Invariant[State]:
     """Who may commit goes on no earlier than its group is."""
 
-    def holds(state: State) -> bool:
+    def holds(number: int, state: State) -> bool:
         if state.group is None:
             return True
-        for number, process in enumerate(state.processes):
-            for partition in process.owned:
-                position = process.positions[partition]
-                request = CommitRequest(number, process.member_id, process.epoch, partition, position)
-                is_taken = position != NONE and machine.committing_error(state, request) is Error.NONE
-                if is_taken and position < state.log.offsets[partition].value:
-                    return False
+        process = state.processes[number]
+        for partition in process.owned:
+            position = process.positions[partition]
+            request = CommitRequest(number, process.member_id, process.epoch, partition, position)
+            is_taken = position != NONE and machine.committing_error(state, request) is Error.NONE
+            if is_taken and position < state.log.offsets[partition].value:
+                return False
         return True
 
-    return holds
+    holds.__doc__ = members_know_their_offsets.__doc__
+    return holds_of_each(range(machine.processes), holds)
 
 
 def offsets_do_not_go_back(before: State, action: Action, after: State) -> bool:
     """A committed offset goes back only if the member that has committed it says so."""
     return all(
-        new.value >= old.value or new.member_id == old.member_id
+        old == new or new.value >= old.value or new.member_id == old.member_id
         for old, new in zip(before.log.offsets, after.log.offsets, strict=True)
     )
 
@@ -356,13 +359,14 @@ def invariants(machine: ConsumerRules) -> Mapping[str, Invariant[State]]:
         "OneMemberHasIt": one_member_has_it,
         "TargetCovers": target_covers(machine),
         "OneCommitter": one_committer(machine),
-        "OwningIsHaving": owning_is_having,
+        "OwnersAreNotRefused": ownership.owners_are_not_refused(machine),
+        "OwningIsHaving": holds_of_each(range(machine.processes), owning_is_having),
         "StableMeansAgreed": stable_means_agreed,
         "GivenBackBeforeTheEpoch": given_back_before_the_epoch,
         "EpochsAreOfTheGroup": epochs_are_of_the_group,
         "TargetIsOfTheEmptyGroup": target_is_of_the_empty_group,
         "EmptyGroupsWaitForNothing": targets.empty_groups_wait_for_nothing,
-        "ToldEpochsAreLogged": told_epochs_are_logged,
+        "ToldEpochsAreLogged": holds_of_each(range(machine.processes), told_epochs_are_logged),
         "ResolvedIsWanted": resolved_is_wanted,
         "ResolvedIsMatched": resolved_is_matched(machine),
         "MemberIdsAreUnique": member_ids_are_unique,
@@ -377,7 +381,6 @@ def step_invariants(machine: ConsumerRules) -> Mapping[str, StepInvariant[State]
     return {
         "OwnersCommit": ownership.owners_commit,
         "OnlyWhatIsWantedIsAssigned": ownership.only_what_is_wanted_is_assigned(machine),
-        "OwnersAreNotRefused": ownership.owners_are_not_refused(machine),
         "EpochsRise": epochs_rise,
         "OneOwnerInEachEpoch": ownership.one_owner_in_each_epoch,
         "TargetsAreApart": targets.targets_are_apart,

@@ -6,7 +6,8 @@ A request that changes nothing is refused, whatever its error is: nobody would n
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import ClassVar, Self
 
 import attrs
@@ -64,6 +65,14 @@ class Receive(ConsumerAction):
         _, after = self.outcome(machine, state)
         return self.arrived(after) if self.late else after
 
+    def tried(self, machine: ConsumerRules, state: State) -> State | None:
+        if not self.is_sent(machine, state):
+            return None
+        _, after = self.outcome(machine, state)
+        if after == state:
+            return None
+        return self.arrived(after) if self.late else after
+
 
 def near(state: State) -> range:
     """Epochs about those of the group: who sends another one is refused."""
@@ -83,8 +92,18 @@ class ReceiveHeartbeat(Receive):
 
     @classmethod
     def candidates(cls, machine: ConsumerRules, state: State) -> Iterable[Self]:
-        own = (machine.heartbeat_request(state, number) for number in range(machine.processes))
-        return [*(cls(one) for one in own if one is not None), *(cls(one, True) for one in state.heartbeats)]
+        return [action for rule in cls.candidate_rules(machine) for action in rule(state)]
+
+    @classmethod
+    def candidate_rules(cls, machine: ConsumerRules) -> list[Callable[[State], Iterable[Self]]]:
+        def own(number: int, state: State) -> list[Self]:
+            request = machine.heartbeat_request(state, number)
+            return [] if request is None else [cls(request)]
+
+        def late(state: State) -> list[Self]:
+            return [cls(request, True) for request in state.heartbeats]
+
+        return [*(partial(own, number) for number in range(machine.processes)), late]
 
     @classmethod
     def attempts(cls, machine: ConsumerRules, state: State) -> Iterator[Self]:
@@ -168,8 +187,15 @@ class ReceiveLeave(ConsumerAction):
 
     @classmethod
     def candidates(cls, machine: ConsumerRules, state: State) -> Iterable[Self]:
-        found = (machine.leave_request(state, number) for number in range(machine.processes))
-        return [cls(request) for request in found if request is not None]
+        return [action for rule in cls.candidate_rules(machine) for action in rule(state)]
+
+    @classmethod
+    def candidate_rules(cls, machine: ConsumerRules) -> list[Callable[[State], Iterable[Self]]]:
+        def own(number: int, state: State) -> list[Self]:
+            request = machine.leave_request(state, number)
+            return [] if request is None else [cls(request)]
+
+        return [partial(own, number) for number in range(machine.processes)]
 
     @classmethod
     def attempts(cls, machine: ConsumerRules, state: State) -> Iterator[Self]:
@@ -223,8 +249,18 @@ class ReceiveCommit(Receive):
 
     @classmethod
     def candidates(cls, machine: ConsumerRules, state: State) -> Iterable[Self]:
-        own = (machine.commit_request(state, n, one) for n, each in enumerate(state.processes) for one in each.owned)
-        return [*(cls(one) for one in own if one is not None), *(cls(one, True) for one in state.commits)]
+        return [action for rule in cls.candidate_rules(machine) for action in rule(state)]
+
+    @classmethod
+    def candidate_rules(cls, machine: ConsumerRules) -> list[Callable[[State], Iterable[Self]]]:
+        def own(number: int, state: State) -> list[Self]:
+            requests = (machine.commit_request(state, number, one) for one in state.processes[number].owned)
+            return [cls(request) for request in requests if request is not None]
+
+        def late(state: State) -> list[Self]:
+            return [cls(request, True) for request in state.commits]
+
+        return [*(partial(own, number) for number in range(machine.processes)), late]
 
     @classmethod
     def attempts(cls, machine: ConsumerRules, state: State) -> Iterator[Self]:

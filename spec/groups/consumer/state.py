@@ -16,7 +16,7 @@ from tidegauge.spec.groups.consumer.classic_group import ClassicGroup, Stage
 from tidegauge.spec.kernel.bounds import Spent, spend
 from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.naming import named
-from tidegauge.spec.kernel.piecemeal import PIECEMEAL
+from tidegauge.spec.kernel.piecemeal import IN_PARTS, PIECEMEAL
 
 NONE: Final = -1
 JOINING_EPOCH: Final = 0
@@ -139,7 +139,7 @@ class Group:
     """The epoch of the group for which the target was made."""
     target: tuple[tuple[int, tuple[int, ...]], ...] = ()
     """Member id -> what it is to own, by member id."""
-    members: tuple[Member, ...] = ()
+    members: tuple[Member, ...] = attrs.field(default=(), metadata=IN_PARTS)
     """By member id."""
     target_is_new: bool = False
     """Whether less than `consumer.assignment.interval.ms` has passed since the target was made (KIP-1263)."""
@@ -204,9 +204,9 @@ class Offset:
 class Entry:
     """What the coordinator has appended in one batch, and that is not committed yet."""
 
-    group: Group | None = None
+    group: Group | None = attrs.field(default=None, metadata=IN_PARTS)
     """The group that its records amount to."""
-    classic: ClassicGroup | None = None
+    classic: ClassicGroup | None = attrs.field(default=None, metadata=IN_PARTS)
     """Or the classic group (`spec.groups.migration`)."""
     assigns: bool = False
     """Whether it is the assignment of a classic group's leader: the group is stable when it is committed."""
@@ -214,9 +214,9 @@ class Entry:
     """Or the member id of a classic group's static member whose next process has its response then."""
     offset: tuple[int, Offset] | None = None
     """Or the offset of a partition."""
-    request: HeartbeatRequest | None = None
+    request: HeartbeatRequest | None = attrs.field(default=None, metadata=IN_PARTS)
     """What is responded to when it is committed."""
-    response: Response | None = None
+    response: Response | None = attrs.field(default=None, metadata=IN_PARTS)
 
 
 @attrs.frozen(cache_hash=True)
@@ -225,7 +225,7 @@ class Log:
 
     group: Group = Group()
     offsets: tuple[Offset, ...] = ()
-    classic: ClassicGroup | None = None
+    classic: ClassicGroup | None = attrs.field(default=None, metadata=IN_PARTS)
     """The classic group that there is instead (`spec.groups.migration`)."""
 
 
@@ -287,14 +287,14 @@ class State:
     """Processes, their coordinator, its log, and what is late."""
 
     processes: tuple[Process, ...]
-    group: Group | None = Group()
+    group: Group | None = attrs.field(default=Group(), metadata=IN_PARTS)
     """None while a new coordinator reads the log."""
     resolving: tuple[int, ...] | None = None
     """The regular expressions that a task of the coordinator's holds against the topics; None if there is no task."""
-    classic: ClassicGroup | None = None
+    classic: ClassicGroup | None = attrs.field(default=None, metadata=IN_PARTS)
     """The classic group that there is instead (`spec.groups.migration`)."""
     log: Log = Log()
-    appended: tuple[Entry, ...] = ()
+    appended: tuple[Entry, ...] = attrs.field(default=(), metadata=IN_PARTS)
     """The end of the log that is not committed yet."""
     partitions: int = 1
     """How many there are."""

@@ -18,7 +18,7 @@ def is_target_new(state: State) -> bool:
 
 def targets_are_apart(before: State, action: Action, after: State) -> bool:
     """No target is made before the interval since the last one has passed, though another coordinator made that."""
-    if before.group is None or after.group is None or not after.group.members:
+    if before.group == after.group or before.group is None or after.group is None or not after.group.members:
         return True
     return after.group.target_epoch == before.group.target_epoch or not is_target_new(before)
 
@@ -27,7 +27,7 @@ def made_targets_are_new(machine: ConsumerRules) -> StepInvariant[State]:
     """From when a target is made its interval runs."""
 
     def holds(before: State, action: Action, after: State) -> bool:
-        if before.group is None or after.group is None or not after.group.members:
+        if before.group == after.group or before.group is None or after.group is None or not after.group.members:
             return True
         is_made = after.group.target_epoch != before.group.target_epoch
         return not is_made or after.group.target_is_new == machine.spaces_targets

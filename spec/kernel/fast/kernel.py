@@ -488,15 +488,16 @@ def expanded(
 
 
 @njit(cache=True)
-def judged(start, place, end, programs, roots, node_word, keys, codes, used, rows, places, wanted, verdicts, misses,
-    question_words, questions, bits, leaves, turns, base, clear,
+def judged(start, place, end, programs, roots, node_word, keys, codes, used, rows, places, wanted, verdicts, behind,
+    misses, question_words, questions, bits, leaves, turns, base, clear,
 ):  # fmt: skip
     """Run each program, an invariant or a goal, on the states from `start` to `end`, up to one that says so.
 
     On the first state programs run from `place` on. `wanted[p]` is the leaf upon which program p ends it;
-    `verdicts[p]` counts the others of its kind where `wanted` is negative: -1 - leaf. From the state `base` on, `clear`
-    says in which ones no program does either. Gives how it ended, at which state and program, the number of programs
-    that have to run, and of used slots.
+    `verdicts[p]` counts the others of its kind where `wanted` is negative: -1 - leaf. Then the state is held against
+    program `behind[p]` next: those before say the same of other processes. From the state `base` on, `clear` says in
+    which ones no program does either. Gives how it ended, at which state and program, the number of programs that have
+    to run, and of used slots.
     """
     missed = np.zeros(2, np.int64)
     asked = 0
@@ -506,7 +507,9 @@ def judged(start, place, end, programs, roots, node_word, keys, codes, used, row
         if state - base < len(clear) and clear[state - base]:
             continue
         kept = rows[state]
-        for at in range(place if state == start else 0, len(programs)):
+        at = (place if state == start else 0) - 1
+        while at + 1 < len(programs):
+            at += 1
             program = programs[at]
             code = roots[program]
             is_root = code < 0
@@ -531,6 +534,7 @@ def judged(start, place, end, programs, roots, node_word, keys, codes, used, row
                     return DONE, state, at, asked, used
                 if wanted[at] == -1 - leaf:
                     verdicts[at] += 1
+                    at = behind[at] - 1
     if missing >= 0:
         return MISSES, missing, missing_place, asked, used
     return DONE, end, 0, asked, used

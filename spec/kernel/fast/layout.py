@@ -7,12 +7,17 @@ equal, and a row is a few dozen bytes.
 Classes of attrs are taken apart as long as a place always holds the same class; a tuple of such instances, as long as
 it always has the same length. Which places do is seen from samples. A state that turns out to have another shape has
 its place kept as one word (`Layout.reshaped`), and the search begins again.
+
+Where a field is marked with IN_PARTS (`tidegauge.spec.kernel.piecemeal`) tuples of any length are taken apart too, and
+instances of several classes: a word says how long the tuple is, or which class it is, and what is not there has words
+that are ABSENT. A longer tuple, or another class, has more words from then on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Final, TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import Enum
+from typing import Any, ClassVar, Final, TypeAlias, TypeGuard
 
 import attrs
 
@@ -20,18 +25,41 @@ from tidegauge.spec.kernel.fast.questions import Questions
 from tidegauge.spec.kernel.parts import Part
 from tidegauge.spec.kernel.storage import CheckpointError
 
-__all__ = ["NO_WORD", "Branch", "Layout", "Leaf", "Node", "Row", "ShapeError"]
+__all__ = [
+    "ABSENT",
+    "NO_WORD",
+    "Absent",
+    "Branch",
+    "Choice",
+    "Layout",
+    "Leaf",
+    "Listing",
+    "Node",
+    "Row",
+    "ShapeError",
+    "chosen",
+    "is_class_of",
+]
 
 
 NO_WORD: Final = -1
 
 
 class ShapeError(Exception):
-    """A state whose shape is not that of the layout; `place` is where."""
+    """A state whose shape is not that of the layout; `place` is where, and `value` what is there."""
 
-    def __init__(self, place: str) -> None:
+    def __init__(self, place: str, value: object = None) -> None:
         super().__init__(place)
-        self.place = place
+        self.place, self.value = place, value
+
+
+class Absent(Enum):
+    """What is in a word of something that is not there."""
+
+    ABSENT = "absent"
+
+
+ABSENT: Final = Absent.ABSENT
 
 
 @attrs.frozen(eq=False)
@@ -70,25 +98,80 @@ class Row:
     children: tuple[Node, ...]
 
 
-Node: TypeAlias = Leaf | Branch | Row
+@attrs.frozen(eq=False)
+class Listing:
+    """A tuple of any length: its length is a word."""
+
+    word: ClassVar[int] = NO_WORD
+    piecemeal: ClassVar[bool] = False
+
+    place: str
+    length: int
+    children: tuple[Node, ...]
+    """As many as the longest tuple has items."""
+    words: tuple[range, ...]
+    """Those of each child."""
+
+
+@attrs.frozen(eq=False)
+class Choice:
+    """An instance of one of several classes, or another value: which class it is, or that value, is a word."""
+
+    word: ClassVar[int] = NO_WORD
+    piecemeal: ClassVar[bool] = False
+
+    place: str
+    choice: int
+    children: Mapping[type, Node]
+    """By class, in the order in which classes were met."""
+    words: Mapping[type, range]
+
+
+Node: TypeAlias = Leaf | Branch | Row | Listing | Choice
 
 
 class Layout:
     """The words of a machine's states, and the values that each has had.
 
-    `samples` are states of the machine; the places in `whole` are each one word, whatever is there.
+    `samples` are states of the machine; the places in `whole` are each one word, whatever is there. `more` has values
+    of fields in parts beside those of the samples. Without `in_parts` no field's mark counts.
     """
 
-    def __init__(self, samples: Sequence[object], whole: Iterable[str] = ()) -> None:
-        self.whole = frozenset(whole)
+    def __init__(
+        self,
+        samples: Sequence[object],
+        whole: Iterable[str] = (),
+        more: Iterable[tuple[str, object]] = (),
+        *,
+        in_parts: bool = True,
+    ) -> None:
+        self.whole, self.more, self._in_parts, self._samples = frozenset(whole), tuple(more), in_parts, samples
         self.places: list[str] = []
         self._piecemeal: set[int] = set()
+        self._apart: dict[str, str] = {}
+        """By the place of a value that is taken apart by its mark: the field of a class that holds it."""
+        self._met: dict[str, dict[object, None]] = {}
+        """By such a field: the values that it has anywhere. What one place has met, others will."""
+        if in_parts:
+            for value in (*samples, *(value for _, value in self.more)):
+                _note_parts(value, self._met)
+            for field, value in self.more:
+                self._met.setdefault(field, {})[value] = None
         self.root = self._node("", samples)
         self.words = len(self.places)
         self.numbers: list[dict[object, int]] = [{} for _ in self.places]
         self.values: list[list[object]] = [[] for _ in self.places]
         """By word and number."""
         self.questions = Questions(self.words)
+
+    @property
+    def has_parts(self) -> bool:
+        """Whether anything is taken apart by its mark."""
+        return bool(self._apart)
+
+    def _word(self, place: str) -> int:
+        self.places.append(place)
+        return len(self.places) - 1
 
     def _node(self, place: str, samples: Sequence[Any], piecemeal: bool = False) -> Node:
         first = samples[0]
@@ -97,28 +180,68 @@ class Layout:
             self._piecemeal.add(len(self.places))
         elif place not in self.whole and all(type(sample) is kind for sample in samples):
             if _is_taken_apart(kind):
-                fields = attrs.fields(kind)
-                names = tuple(field.name for field in fields)
-                children = tuple(
-                    self._node(
-                        f"{place}.{field.name}",
-                        [getattr(sample, field.name) for sample in samples],
-                        bool(field.metadata.get("piecemeal")),
-                    )
-                    for field in fields
-                )
-                return Branch(place, kind, names, tuple(field.alias for field in fields), children)
+                return self._branch(place, kind, samples)
             if kind is tuple and first and _are_taken_apart(samples):
                 items = [(f"{place}[{i}]", [sample[i] for sample in samples]) for i in range(len(first))]
                 return Row(place, tuple(self._node(*item) for item in items))
-        self.places.append(place)
-        return Leaf(place, len(self.places) - 1, piecemeal)
+        return Leaf(place, self._word(place), piecemeal)
 
-    def reshaped(self, samples: Sequence[object], place: str) -> Layout:
-        """A layout whose `place` is one word."""
-        if place in self.whole:
-            raise AssertionError(f"{place or 'the state'} is one word already")
-        return Layout(samples, {*self.whole, place})
+    def _branch(self, place: str, kind: type[Any], samples: Sequence[Any]) -> Branch:
+        fields, children = attrs.fields(kind), list[Node]()
+        for field in fields:
+            inner, values = f"{place}.{field.name}", [getattr(sample, field.name) for sample in samples]
+            if self._in_parts and field.metadata.get("in parts"):
+                children.append(
+                    self._parts(inner, _field_name(kind, field.name), [*self._met[_field_name(kind, field.name)]])
+                )
+            else:
+                is_always_there = not any(inner.startswith(apart) for apart in self._apart)
+                children.append(self._node(inner, values, is_always_there and bool(field.metadata.get("piecemeal"))))
+        names, aliases = zip(*((field.name, field.alias) for field in fields), strict=True)
+        return Branch(place, kind, names, aliases, tuple(children))
+
+    def _parts(self, place: str, field: str, samples: Sequence[Any]) -> Node:
+        """What is marked as a value in parts, and holds one of the samples."""
+        is_within_itself = any(known == field and place.startswith(outer) for outer, known in self._apart.items())
+        if place in self.whole or is_within_itself:
+            return Leaf(place, self._word(place))
+        self._apart[place] = field
+        if all(type(sample) is tuple for sample in samples):
+            length, items = self._word(place), [item for sample in samples for item in sample]
+            items += self._met.get(field + "[]", ())
+            slots = [
+                self._among_words(lambda slot=slot: self._parts(f"{place}[{slot}]", field + "[]", items))  # type: ignore[misc]
+                for slot in range(max(map(len, samples)))
+            ]
+            return Listing(place, length, tuple(node for node, _ in slots), tuple(words for _, words in slots))
+        kinds = [*dict.fromkeys(map(type, samples))]
+        apart = [kind for kind in kinds if _is_taken_apart(kind)]
+        if kinds == apart and len(kinds) == 1:
+            return self._branch(place, kinds[0], samples)
+        choice, children, words = self._word(place), dict[type, Node](), dict[type, range]()
+        for kind in apart:
+            own = [sample for sample in samples if type(sample) is kind]
+            children[kind], words[kind] = self._among_words(
+                lambda kind=kind, own=own: self._branch(f"{place}:{kind.__name__}", kind, own)  # type: ignore[misc]
+            )
+        return Choice(place, choice, children, words)
+
+    def _among_words(self, make: Callable[[], Node]) -> tuple[Node, range]:
+        """A node, and the words that it has."""
+        first = len(self.places)
+        node = make()
+        return node, range(first, len(self.places))
+
+    def reshaped(self, error: ShapeError) -> Layout:
+        """A layout that has room for what was met at a place of parts; of any other place it makes one word."""
+        whole, more = self.whole, self.more
+        if error.place in self._apart and error.value is not None:
+            more = (*more, (self._apart[error.place], error.value))
+        elif error.place in whole:
+            raise AssertionError(f"{error.place or 'the state'} is one word already")
+        else:
+            whole = whole | {error.place}
+        return Layout(self._samples, whole, more, in_parts=self._in_parts)
 
     def number(self, word: int, value: object) -> int:
         """The number of a word's value: the next one if it is met for the first time."""
@@ -133,12 +256,11 @@ class Layout:
 
     def saved(self) -> dict[str, Any]:
         """What `resumed` takes."""
-        return {"whole": self.whole, "places": self.places, "values": self.values}
+        return {"whole": self.whole, "more": self.more, "places": self.places, "values": self.values}
 
-    @classmethod
-    def resumed(cls, samples: Sequence[object], saved: Mapping[str, Any]) -> Layout:
+    def resumed(self, saved: Mapping[str, Any]) -> Layout:
         """The layout of a checkpoint, of a search with the same samples. Raises CheckpointError if it has others."""
-        layout = cls(samples, saved["whole"])
+        layout = Layout(self._samples, saved["whole"], saved["more"], in_parts=self._in_parts)
         for word, values in enumerate(saved["values"] if layout.places == saved["places"] else ()):
             for value in values:
                 layout.number(word, value)
@@ -157,14 +279,30 @@ class Layout:
             row.append(self.number(node.word, value))
         elif isinstance(node, Branch):
             if type(value) is not node.kind:
-                raise ShapeError(node.place)
+                raise ShapeError(node.place, value)
             for name, child in zip(node.names, node.children, strict=True):
                 self._encode(child, getattr(value, name), row)
-        else:
+        elif isinstance(node, Row):
             if type(value) is not tuple or len(value) != len(node.children):
                 raise ShapeError(node.place)
             for child, item in zip(node.children, value, strict=True):
                 self._encode(child, item, row)
+        elif isinstance(node, Listing):
+            if type(value) is not tuple or len(value) > len(node.children):
+                raise ShapeError(node.place, value)
+            row.append(self.number(node.length, len(value)))
+            for slot, (child, words) in enumerate(zip(node.children, node.words, strict=True)):
+                self._encode_part(child, words, slot < len(value), value[slot] if slot < len(value) else None, row)
+        else:
+            row.append(self.number(node.choice, chosen(node, value)))
+            for kind, child in node.children.items():
+                self._encode_part(child, node.words[kind], type(value) is kind, value, row)
+
+    def _encode_part(self, node: Node, words: range, is_there: bool, value: Any, row: list[int]) -> None:
+        if is_there:
+            self._encode(node, value, row)
+        else:
+            row.extend([self.number(word, ABSENT) for word in words])
 
     def decoded(self, row: Sequence[int]) -> Any:
         """The state of a row."""
@@ -173,10 +311,50 @@ class Layout:
     def _decode(self, node: Node, row: Sequence[int]) -> Any:
         if isinstance(node, Leaf):
             return self.values[node.word][row[node.word]]
-        children = [self._decode(child, row) for child in node.children]
-        if isinstance(node, Row):
+        if isinstance(node, Choice):
+            value = self.values[node.choice][row[node.choice]]
+            return self._decode(node.children[value], row) if is_class_of(value, node) else value
+        present = node.children
+        if isinstance(node, Listing):
+            length: Any = self.values[node.length][row[node.length]]
+            present = present[:length]
+        children = [self._decode(child, row) for child in present]
+        if not isinstance(node, Branch):
             return tuple(children)
         return node.kind(**dict(zip(node.aliases, children, strict=True)))
+
+
+def _field_name(kind: type[Any], name: str) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}.{name}"
+
+
+def _note_parts(value: object, met: dict[str, dict[object, None]]) -> None:
+    """Note what fields in parts hold, of a value and of all that is in it."""
+    kind: type[Any] = type(value)
+    if isinstance(value, tuple):
+        for item in value:
+            _note_parts(item, met)
+    elif _is_taken_apart(kind):
+        for field in attrs.fields(kind):
+            inner = getattr(value, field.name)
+            if field.metadata.get("in parts"):
+                met.setdefault(_field_name(kind, field.name), {})[inner] = None
+            _note_parts(inner, met)
+
+
+def chosen(node: Choice, value: object) -> object:
+    """What the word of the choice says where this value is. Raises ShapeError for a class that was not met."""
+    kind = type(value)
+    if kind in node.children:
+        return kind
+    if kind is tuple or _is_taken_apart(kind):
+        raise ShapeError(node.place, value)
+    return value
+
+
+def is_class_of(value: object, node: Choice) -> TypeGuard[type]:
+    """Whether what the word of the choice says is a class, so that words of its own have the value."""
+    return isinstance(value, type) and value in node.children
 
 
 def _are_taken_apart(samples: Sequence[tuple[object, ...]]) -> bool:

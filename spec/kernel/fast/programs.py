@@ -4,9 +4,9 @@ A *program* is a piece of the machine that depends on a state alone: which actio
 does, whether an invariant holds. It runs once for each combination of the words that it reads, over a view
 (`tidegauge.spec.kernel.fast.views`); its outcomes are kept in a trie (`tidegauge.spec.kernel.fast.tries`).
 
-The machine is asked in the way in which it shares work between states: one program for each class of action that
-enumerates its instances, one for each instance; or one for all candidates; or, where a machine has successors of its
-own, one for all that may happen.
+The machine is asked in the way in which it shares work between states: one program for each rule by which a class of
+action enumerates its instances, one for each instance; or one for all candidates; or, where a machine has successors
+of its own, one for all that may happen.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
-from tidegauge.spec.kernel.guarded import EnumeratedAction, EnumeratingMachine, GuardedMachine
+from tidegauge.spec.kernel.guarded import EnumeratingMachine, GuardedMachine
 from tidegauge.spec.kernel.machine import Action, Machine
 
 S = TypeVar("S")
@@ -43,18 +43,13 @@ def asking(machine: Machine[S]) -> Asking[S] | None:
     if isinstance(machine, GuardedMachine) and kind.successors is GuardedMachine.successors:
 
         def guarded(state: S, action: Any) -> S | None:
-            if action.guard(machine, state):
-                return None
-            after: S = action.effect(machine, state)
+            after: S | None = action.tried(machine, state)
             return after
 
         if isinstance(machine, EnumeratingMachine) and type(machine).candidates is EnumeratingMachine.candidates:
-            return Asking([_candidates(machine, each) for each in machine.possible_types], guarded)
+            rules = [rule for kind in machine.possible_types for rule in kind.candidate_rules(machine)]
+            return Asking(rules, guarded)
         return Asking([machine.candidates], guarded)
     if kind.successors is Machine.successors:
         return Asking([machine.actions], machine.step)
     return None
-
-
-def _candidates(machine: Any, kind: type[EnumeratedAction[Any, Any]]) -> Callable[[Any], Iterable[Action]]:
-    return lambda state: kind.candidates(machine, state)

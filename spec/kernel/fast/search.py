@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tidegauge.spec.kernel.convergence import Convergence, converged, convergence
+from tidegauge.spec.kernel.each import parts_of
 from tidegauge.spec.kernel.exploration import Engine, Exploration
 from tidegauge.spec.kernel.fast import kernel
 from tidegauge.spec.kernel.fast.ahead import Ahead, clear_states, look_ahead
@@ -112,10 +113,11 @@ class FastSearch(Search[S]):
         self.bases = np.array(self._bases(), np.int64)
         self.fair = FairSteps(self._array, self.storage) if converges and machine.converges else None
         self.judges: list[tuple[str, int, bool]] = [
-            *[(name, self.predicate(holds), True) for name, holds in self.invariants],
+            *[(name, self.predicate(part), True) for name, holds in self.invariants for part in parts_of(holds)],
             *[(name, self.predicate(holds), False) for name, holds in machine.sometimes.items()],
         ]
-        """Name, program, and whether it is an invariant: those that new states are held against."""
+        """Name, program, and whether it is an invariant: those that new states are held against. An invariant may be
+        what several programs say, which follow each other."""
         self.chosen: Numbers = np.zeros((1 << 12, 2), np.int64)
         self.degrees: Numbers = np.zeros(len(self.chosen) + 1, np.int64)
         """States by the number of their steps."""
@@ -473,11 +475,12 @@ class FastSearch(Search[S]):
         tries, place, base, clear = self.tries, 0, self.checked, clear_states(self)
         while self.checked < self.count:
             programs, wanted = self.judging()
+            behind = self.behind()
             verdicts: Numbers = np.zeros(len(programs), np.int64)
             tries.make_room(2 * _MOST_ASKED)
             how, self.checked, place, asked, tries.used = kernel.judged(
                 self.checked, place, self.count, programs, tries.roots, tries.node_word, tries.keys, tries.codes,
-                tries.used, self.rows, self.packing.places, wanted, verdicts, self.judge_misses,
+                tries.used, self.rows, self.packing.places, wanted, verdicts, behind, self.judge_misses,
                 self.layout.questions.words, self.layout.questions.table, *self.recent_paths(), base, clear,
             )  # fmt: skip
             for (name, _, _), count in zip(self.judges, verdicts.tolist(), strict=True):
@@ -490,7 +493,7 @@ class FastSearch(Search[S]):
             if invariant:
                 self.expanding = expanding
                 self.violated(name, self.trace(self.checked) if name not in self.found else None)
-                place += 1
+                place = int(behind[place])
             else:
                 self.goals[name] = self.checked
                 del self.judges[place]
@@ -500,6 +503,13 @@ class FastSearch(Search[S]):
         programs = np.array([program for _, program, _ in self.judges], np.int64)
         wanted = np.array([self._wanted(name, invariant) for name, _, invariant in self.judges], np.int64)
         return programs, wanted
+
+    def behind(self) -> Numbers:
+        """By place among those that judge: where the next one of another name is."""
+        names, places = [name for name, _, _ in self.judges], [len(self.judges)]
+        for place in range(len(names) - 1, 0, -1):
+            places.append(places[-1] if names[place] == names[place - 1] else place)
+        return np.array(places[::-1], np.int64)
 
     def _wanted(self, name: str, invariant: bool) -> int:
         """The leaf at which the kernel is to stop; negative where it is to count."""

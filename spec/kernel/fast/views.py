@@ -17,7 +17,20 @@ from typing import Any, Final
 import attrs
 
 from tidegauge.spec.kernel.evolving import evolved_by
-from tidegauge.spec.kernel.fast.layout import NO_WORD, Branch, Layout, Leaf, Node, Row, ShapeError
+from tidegauge.spec.kernel.fast.layout import (
+    ABSENT,
+    NO_WORD,
+    Branch,
+    Choice,
+    Layout,
+    Leaf,
+    Listing,
+    Node,
+    Row,
+    ShapeError,
+    chosen,
+    is_class_of,
+)
 from tidegauge.spec.kernel.fast.questions import RAISES, Changes, Itself, contains, sliced
 
 __all__ = ["Run", "changes", "view"]
@@ -131,6 +144,11 @@ def view(run: Run, node: Node) -> Any:
             made = Piecemeal(run, node.word)
         elif isinstance(node, Branch):
             made = _made(_view_of(node.kind), run, node, [_NOT_READ] * len(node.children), 0)
+        elif isinstance(node, Listing):
+            made = tuple([view(run, child) for child in node.children[: run.read(node.length)]])
+        elif isinstance(node, Choice):
+            value = run.read(node.choice)
+            made = view(run, node.children[value]) if is_class_of(value, node) else value
         else:
             made = tuple([view(run, child) for child in node.children])
         run.views[node] = made
@@ -154,6 +172,10 @@ def changes(run: Run, node: Node, value: Any, found: list[tuple[int, object]]) -
             raise ShapeError(node.place)
         for child, item in zip(node.children, value, strict=True):
             changes(run, child, item, found)
+    elif isinstance(node, Listing):
+        _changes_of_listing(run, node, value, found)
+    elif isinstance(node, Choice):
+        _changes_of_choice(run, node, value, found)
     else:
         kind = type(value)
         if kind in _VIEWS:
@@ -167,9 +189,40 @@ def changes(run: Run, node: Node, value: Any, found: list[tuple[int, object]]) -
                 return
             kind = _VIEWS[kind]
         if kind is not node.kind:
-            raise ShapeError(node.place)
+            raise ShapeError(node.place, plain(value))
         for name, child in zip(node.names, node.children, strict=True):
             changes(run, child, getattr(value, name), found)
+
+
+def _changes_of_listing(run: Run, node: Listing, value: Any, found: list[tuple[int, object]]) -> None:
+    if type(value) is not tuple or len(value) > len(node.children):
+        raise ShapeError(node.place, plain(value))
+    if value is run.views.get(node):
+        return
+    length, is_known = len(value), run.is_read[node.length]
+    before: int = run.read(node.length) if is_known else len(node.children)
+    if not is_known or length != before:
+        found.append((node.length, length))
+    for child, item in zip(node.children, value, strict=False):
+        changes(run, child, item, found)
+    found += [(word, ABSENT) for words in node.words[length:before] for word in words]
+
+
+def _changes_of_choice(run: Run, node: Choice, value: Any, found: list[tuple[int, object]]) -> None:
+    kind = type(value)
+    is_own = kind in _VIEWS and value._run is run and value._node is node.children.get(_VIEWS[kind])
+    kind = _VIEWS.get(kind, kind)
+    if not is_own:
+        says = kind if kind in node.children else chosen(node, plain(value))
+        is_known = run.is_read[node.choice]
+        before = run.read(node.choice) if is_known else None
+        if not is_known or says is not before:
+            found.append((node.choice, says))
+        for other, words in node.words.items():
+            if other is not says and (not is_known or other is before):
+                found += [(word, ABSENT) for word in words]
+    if kind in node.children:
+        changes(run, node.children[kind], value, found)
 
 
 def plain(value: Any) -> Any:

@@ -10,6 +10,7 @@ import attrs
 import pytest
 
 from tidegauge.model_tests.spec.kernel.fast.random_machines import RandomMachine
+from tidegauge.model_tests.spec.kernel.fast.random_shops import RandomShop
 from tidegauge.model_tests.spec.kernel.toys import Ceremony, DieHard
 from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.exploration import Engine
@@ -73,6 +74,21 @@ def test_random_machines_are_explored_alike(seeds: range) -> None:
         reached |= {f"owed for ever: {not plain.responses.holds}"} if plain.convergence and plain.responses else set()
     assert reached >= {"step", "invariant 0", "invariant 1", "None", "Cut.STATES", "Cut.DEPTH", "large", "lasso"}
     assert reached >= {"owed for ever: True", "owed for ever: False"}
+
+
+@pytest.mark.parametrize(
+    "seeds", [pytest.param(seeds, marks=pytest.mark.deep if seeds.start else ()) for seeds in SEEDS[:5]]
+)
+def test_random_machines_of_states_in_parts_are_explored_alike(seeds: range) -> None:
+    reached: set[str] = set()
+    for seed in seeds:
+        stop = (Stop.FIRST, Stop.EACH, Stop.NEVER)[seed % 3]
+        plain, fast = both(RandomShop(seed), stop=stop, limits=Limits(states=600))
+        assert fast == plain, f"RandomShop({seed}), {stop}"
+        reached |= {found.invariant for found in plain.violations} | {str(plain.cut)}
+        reached |= {"large"} if plain.distinct > 100 else set()
+        reached |= {"lasso"} if plain.convergence and plain.convergence.lassos else set()
+    assert reached >= {"step", "all", "each", "None", "Cut.STATES", "large", "lasso"}
 
 
 @pytest.mark.parametrize("stop", Stop)

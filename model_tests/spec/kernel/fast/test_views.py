@@ -9,11 +9,11 @@ import attrs
 import pytest
 
 from tidegauge.spec.kernel.evolving import evolve
-from tidegauge.spec.kernel.fast.layout import Layout, ShapeError
+from tidegauge.spec.kernel.fast.layout import ABSENT, Layout, ShapeError
 from tidegauge.spec.kernel.fast.questions import Itself
 from tidegauge.spec.kernel.fast.views import Run, changes, plain, view
 from tidegauge.spec.kernel.parts import Part, Parts
-from tidegauge.spec.kernel.piecemeal import PIECEMEAL, one_at_a_time, question
+from tidegauge.spec.kernel.piecemeal import IN_PARTS, PIECEMEAL, one_at_a_time, question
 
 
 @attrs.frozen
@@ -224,7 +224,7 @@ def test_a_step_to_another_shape_names_the_place() -> None:
     with pytest.raises(ShapeError) as raised:
         changes(run, layout.root, evolve(shelf, items=(shelf.top,)), [])
     assert raised.value.place == ".items"
-    whole = layout.reshaped([SHELF], ".items")
+    whole = layout.reshaped(ShapeError(".items"))
     assert ".items" in whole.places
     assert whole.decoded(whole.encoded(evolve(SHELF, items=(SHELF.top,)))) == evolve(SHELF, items=(OTHER,))
 
@@ -235,3 +235,96 @@ def test_a_view_in_a_value_is_made_plain() -> None:
     assert made == (Item(2, "c"), frozenset({Item(1, "a")}), [1], Shelf((Item(2, "c"),), Item(2, "c")))
     assert type(made[0]) is Item
     assert type(made[3].top) is Item
+
+
+# --- parts -----------------------------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class Label:
+    text: str
+
+
+@attrs.frozen
+class Store:
+    rows: tuple[Item | Label, ...] = attrs.field(default=(), metadata=IN_PARTS)
+    best: Item | None = attrs.field(default=None, metadata=IN_PARTS)
+
+
+FULL, EMPTY = Store((ORDER, OTHER, Label("end")), ORDER), Store()
+
+
+def stored(state: Store) -> tuple[Layout, Run, Any]:
+    layout = Layout([EMPTY, FULL])
+    run = Run(layout, layout.encoded(state))
+    return layout, run, view(run, layout.root)
+
+
+@pytest.mark.parametrize(
+    ("look", "read"),
+    [
+        (lambda s: len(s.rows), [".rows", ".rows[0]", ".rows[1]", ".rows[2]"]),
+        (lambda s: s.best is None, [".best"]),
+        (lambda s: s.best.size, [".best", ".best:Item.size"]),
+        (lambda s: isinstance(s.best, Label), [".best"]),
+    ],
+)
+def test_of_a_value_in_parts_is_read_what_is_looked_at(look: Callable[[Any], object], read: list[str]) -> None:
+    layout, run, store = stored(FULL)
+    assert look(store) == look(FULL)
+    assert places(layout, run) == read
+
+
+@pytest.mark.parametrize("state", [FULL, EMPTY, Store((Label("a"),)), Store((OTHER,), OTHER)])
+def test_a_value_in_parts_is_made_again(state: Store) -> None:
+    layout, run, store = stored(state)
+    assert layout.decoded(run.row) == plain(store) == store == state
+    assert store.rows is store.rows
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda s: evolve(s, rows=s.rows[:1]),
+        lambda s: evolve(s, rows=s.rows[1:]),
+        lambda s: evolve(s, rows=(*s.rows[:1], Label("x"))),
+        lambda s: evolve(s, rows=s.rows[::-1]),
+        lambda s: evolve(s, rows=()),
+        lambda s: evolve(s, best=None),
+        lambda s: evolve(s, best=OTHER),
+        lambda s: evolve(s, best=s.rows[1] if len(s.rows) > 1 and isinstance(s.rows[1], Item) else s.best),
+        lambda s: evolve(s, best=s.best and evolve(s.best, size=9)),
+        lambda s: evolve(s, best=ORDER if s.best is None else None, rows=(*s.rows, OTHER)[:3]),
+        lambda s: Store(s.rows[:2], s.best),
+    ],
+)
+@pytest.mark.parametrize("state", [FULL, EMPTY, Store((OTHER,)), Store((Label("a"), ORDER), OTHER)])
+def test_changes_of_parts_lead_to_the_row_of_the_state_after(step: Callable[[Any], Any], state: Store) -> None:
+    layout, run, store = stored(state)
+    found: list[tuple[int, object]] = []
+    changes(run, layout.root, step(store), found)
+    row = [*run.row]
+    for word, value in found:
+        row[word] = layout.number(word, plain(value))
+    assert row == layout.encoded(step(state))
+
+
+def test_what_is_not_there_has_words_that_say_so() -> None:
+    layout, run, _ = stored(EMPTY)
+    absent = {layout.places[word] for word, number in enumerate(run.row) if layout.values[word][number] is ABSENT}
+    assert absent == {*layout.places} - {".rows", ".best"}
+
+
+@pytest.mark.parametrize("state", [Store(FULL.rows * 2), Store((), Label("a"))])  # type: ignore[arg-type]
+def test_a_longer_tuple_or_another_class_has_more_words(state: Store) -> None:
+    layout, run, store = stored(FULL)
+    with pytest.raises(ShapeError) as met:
+        changes(run, layout.root, evolve(store, rows=state.rows, best=state.best), [])
+    more = layout.reshaped(met.value)
+    assert more.decoded(more.encoded(state)) == state
+    assert len(more.places) > len(layout.places)
+    assert more.whole == frozenset()
+
+
+def test_a_mark_does_not_count_where_nothing_is_to_be_in_parts() -> None:
+    assert Layout([FULL, EMPTY], in_parts=False).places == [".rows", ".best"]
