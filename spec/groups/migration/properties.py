@@ -22,6 +22,7 @@ from tidegauge.spec.groups.consumer.state import (
 from tidegauge.spec.groups.consumer.timing import ExpireSession, FailOver
 from tidegauge.spec.groups.migration.rules import MigrationRules, Policy
 from tidegauge.spec.kernel.bounds import times
+from tidegauge.spec.kernel.each import holds_of_each
 from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant
 
 
@@ -66,9 +67,9 @@ def owners_commit(before: State, action: Action, after: State) -> bool:
     return ownership.is_last_owner(before.loaded, action.request)
 
 
-def owning_is_having(state: State) -> bool:
+def owning_is_having(number: int, state: State) -> bool:
     """A process in the epoch of its member owns nothing that the member has not, as long as it is a consumer group."""
-    return state.classic is not None or consumer.owning_is_having(state)
+    return state.classic is not None or consumer.owning_is_having(number, state)
 
 
 def one_owner_in_each_epoch(before: State, action: Action, after: State) -> bool:
@@ -239,7 +240,7 @@ def invariants(machine: MigrationRules) -> Mapping[str, Invariant[State]]:
         "OneCommitter": consumer.one_committer(machine),
         "EpochsAreOfTheGroup": consumer.epochs_are_of_the_group,
         "ToldEpochsAreTheMembers": told_epochs_are_the_members,
-        "OwningIsHaving": owning_is_having,
+        "OwningIsHaving": holds_of_each(range(machine.processes), owning_is_having),
         "ToldIsKept": consumer.told_is_kept,
         "MembersKnowTheirOffsets": consumer.members_know_their_offsets(machine),
         "InstancesAreUnique": instances_are_unique,
