@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
+from functools import partial
 from typing import Any, ClassVar, Final, TypeAlias, TypeGuard
 
 import attrs
@@ -209,10 +210,7 @@ class Layout:
         if all(type(sample) is tuple for sample in samples):
             length, items = self._word(place), [item for sample in samples for item in sample]
             items += self._met.get(field + "[]", ())
-            slots = [
-                self._among_words(lambda slot=slot: self._parts(f"{place}[{slot}]", field + "[]", items))  # type: ignore[misc]
-                for slot in range(max(map(len, samples)))
-            ]
+            slots = [self._slot(f"{place}[{slot}]", field + "[]", items) for slot in range(max(map(len, samples)))]
             return Listing(place, length, tuple(node for node, _ in slots), tuple(words for _, words in slots))
         kinds = [*dict.fromkeys(map(type, samples))]
         apart = [kind for kind in kinds if _is_taken_apart(kind)]
@@ -222,9 +220,12 @@ class Layout:
         for kind in apart:
             own = [sample for sample in samples if type(sample) is kind]
             children[kind], words[kind] = self._among_words(
-                lambda kind=kind, own=own: self._branch(f"{place}:{kind.__name__}", kind, own)  # type: ignore[misc]
+                partial(self._branch, f"{place}:{kind.__name__}", kind, own)
             )
         return Choice(place, choice, children, words)
+
+    def _slot(self, place: str, field: str, items: Sequence[Any]) -> tuple[Node, range]:
+        return self._among_words(lambda: self._parts(place, field, items))
 
     def _among_words(self, make: Callable[[], Node]) -> tuple[Node, range]:
         """A node, and the words that it has."""
