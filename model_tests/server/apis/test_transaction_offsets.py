@@ -218,6 +218,20 @@ async def test_an_offset_of_a_topic_that_is_deleted_while_its_transaction_is_ver
 
 
 @simulated
+async def test_a_member_commits_in_a_transaction_what_it_has_and_has_had_since() -> None:
+    async with writing() as (asked, producer):
+        one, two = Member(asked.peer), Member(asked.peer, "n")
+        await one.beat()
+        await two.beat()
+        says = {"member_id": "m", "generation_id": i32(2)}
+        assert await producer.commit(asked.peer, 1, **says) is NONE, "the target is of a later epoch by now"
+        for _ in range(2):
+            await one.beat()
+        assert (one.epoch, one.partitions) == (3, [0])
+        assert await producer.commit(asked.peer, 2, **says) is NONE, "it is behind (KIP-1251)"
+
+
+@simulated
 async def test_a_new_coordinator_of_the_group_knows_what_is_open_and_gets_its_marker() -> None:
     async with writing(brokers=3, transaction_state_log_replication_factor=3) as (asked, producer):
         cluster = asked.cluster
