@@ -43,12 +43,20 @@ FENCED: Final = frozenset(
 """Errors that say that somebody else may have the partitions; the last one, that the whole group has gone."""
 
 
-@attrs.frozen(eq=False)
+@attrs.define(eq=False)
 class Place:
     """A place in the line of commits."""
 
-    before: trio.Event
-    done: trio.Event = attrs.field(factory=trio.Event)
+    before: Place | None
+    """None once nobody is before it any more."""
+    left: trio.Event = attrs.field(factory=trio.Event)
+    """Set when it is nobody's any more: its commit is done, or was given up before its turn."""
+
+    async def turn(self) -> None:
+        """Return when every commit before is done: who gives up leaves those before it where they are."""
+        while self.before is not None:
+            await self.before.left.wait()
+            self.before = self.before.before
 
 
 class Commits:
@@ -70,9 +78,8 @@ class Commits:
         self._identity = identity
         self._refused = refused
         self._committed = committed
-        self._last = trio.Event()
-        """Set when the commit that was asked for last is done."""
-        self._last.set()
+        self._last: Place | None = None
+        """The place of the commit that was asked for last."""
 
     def group_metadata(self) -> GroupMetadata:
         """Whom a commit would be from now. Raises KafkaError where it would be refused."""
@@ -81,9 +88,8 @@ class Commits:
 
     def place(self) -> Place:
         """The next place in the line, for a commit that begins later."""
-        place = Place(self._last)
-        self._last = place.done
-        return place
+        self._last = Place(self._last)
+        return self._last
 
     async def commit(
         self,
@@ -94,11 +100,11 @@ class Commits:
         """Have these positions committed. Raises KafkaError; CommitFailedError if the partitions are another one's."""
         place = place or self.place()
         try:
-            await place.before.wait()
+            await place.turn()
             if offsets:
                 await self._commit(offsets, timeout_ms)
         finally:
-            place.done.set()
+            place.left.set()
 
     async def _commit(self, offsets: Mapping[Partition, Position], timeout_ms: float | None) -> None:
         asked = self._identity()

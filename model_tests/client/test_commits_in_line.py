@@ -1,0 +1,70 @@
+"""Commits of a consumer reach the coordinator in the order in which they were asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import attrs
+import trio
+import trio.testing
+from kio.schema.errors import ErrorCode
+
+from tidegauge.impl.client.committing import Commits
+from tidegauge.impl.client.consumer_config import ConsumerConfig
+from tidegauge.impl.client.coordinators import Coordinator
+from tidegauge.impl.client.membership import Identity
+from tidegauge.impl.client.positions import Position
+from tidegauge.model_tests.simulated import simulated
+
+
+@attrs.define
+class Slow:
+    """A coordinator that responds to the first commit when it is let."""
+
+    asked: list[int] = attrs.field(factory=list)
+    let: trio.Event = attrs.field(factory=trio.Event)
+
+    async def ask(self, request: Any, _error_of: Callable[[Any], ErrorCode], _timeout_ms: float | None) -> None:
+        self.asked.append(request.topics[0].partitions[0].committed_offset)
+        await self.let.wait()
+
+
+def commits(coordinator: Slow) -> Commits:
+    config = ConsumerConfig(group_id="g")
+    return Commits(cast("Coordinator", coordinator), "g", config, Identity, lambda *_: None, lambda _: None)
+
+
+def at(offset: int) -> dict[tuple[str, int], Position]:
+    return {("t", 0): Position(offset, -1)}
+
+
+@simulated
+async def test_who_gives_up_while_it_waits_lets_no_later_commit_pass_an_earlier_one() -> None:
+    """Else the earlier one, if it is sent again, would take the group back."""
+    coordinator = Slow()
+    line = commits(coordinator)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(line.commit, at(1))
+        await trio.testing.wait_all_tasks_blocked()
+        for given_up in (2, 3):
+            with trio.move_on_after(1):
+                await line.commit(at(given_up))
+        nursery.start_soon(line.commit, at(4))
+        await trio.testing.wait_all_tasks_blocked()
+        assert coordinator.asked == [1]
+        coordinator.let.set()
+    assert coordinator.asked == [1, 4]
+
+
+@simulated
+async def test_a_line_that_is_done_is_forgotten() -> None:
+    coordinator = Slow()
+    coordinator.let.set()
+    line = commits(coordinator)
+    for offset in range(3):
+        await line.commit(at(offset))
+    last = line.place()
+    await last.turn()
+    assert (coordinator.asked, last.before) == ([0, 1, 2], None)
+    assert line.place().before is last
