@@ -227,10 +227,13 @@ class Consumer:
             raise self._failures.pop(next(iter(self._failures)))
 
     async def _begin_next(self) -> None:
-        """The fetches of what comes next are sent before the application has what there is."""
+        """The fetches of what comes next are sent before the application has what there is.
+
+        Positions are behind that already: a `poll` that is cancelled must not end here.
+        """
         self._prefetching.begin(self._running)
         for _ in range(2):  # in the first round a new task may come behind this one
-            await trio.lowlevel.checkpoint()
+            await trio.lowlevel.cancel_shielded_checkpoint()
 
     def _intercepted(self, records: tuple[ConsumerRecord, ...]) -> tuple[ConsumerRecord, ...]:
         for interceptor in self._interceptors:
