@@ -97,14 +97,29 @@ class Commits:
         timeout_ms: float | None = None,
         place: Place | None = None,
     ) -> None:
-        """Have these positions committed. Raises KafkaError; CommitFailedError if the partitions are another one's."""
+        """Have these positions committed. Raises KafkaError; CommitFailedError if the partitions are another one's.
+
+        `timeout_ms`: for the wait behind earlier commits too.
+        """
         place = place or self.place()
         try:
-            await place.turn()
+            left_ms = await self._turn(place, timeout_ms)
             if offsets:
-                await self._commit(offsets, timeout_ms)
+                await self._commit(offsets, left_ms)
         finally:
             place.left.set()
+
+    async def _turn(self, place: Place, timeout_ms: float | None) -> float | None:
+        """Wait for the commits before; returns what is left of the time. Raises KafkaError if they take longer."""
+        if timeout_ms is None:
+            await place.turn()
+            return None
+        deadline = trio.current_time() + timeout_ms / 1000
+        with trio.move_on_at(deadline) as scope:
+            await place.turn()
+        if scope.cancelled_caught:
+            raise KafkaError(ErrorCode.request_timed_out, "earlier commits have no response yet, and this was not sent")
+        return max(0.0, (deadline - trio.current_time()) * 1000)
 
     async def _commit(self, offsets: Mapping[Partition, Position], timeout_ms: float | None) -> None:
         asked = self._identity()

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import attrs
+import pytest
 import trio
 import trio.testing
 from kio.schema.errors import ErrorCode
@@ -13,6 +14,7 @@ from kio.schema.errors import ErrorCode
 from tidegauge.impl.client.committing import Commits
 from tidegauge.impl.client.consumer_config import ConsumerConfig
 from tidegauge.impl.client.coordinators import Coordinator
+from tidegauge.impl.client.errors import KafkaError
 from tidegauge.impl.client.membership import Identity
 from tidegauge.impl.client.positions import Position
 from tidegauge.model_tests.simulated import simulated
@@ -23,9 +25,11 @@ class Slow:
     """A coordinator that responds to the first commit when it is let."""
 
     asked: list[int] = attrs.field(factory=list)
+    given_ms: list[float | None] = attrs.field(factory=list)
     let: trio.Event = attrs.field(factory=trio.Event)
 
-    async def ask(self, request: Any, _error_of: Callable[[Any], ErrorCode], _timeout_ms: float | None) -> None:
+    async def ask(self, request: Any, _error_of: Callable[[Any], ErrorCode], timeout_ms: float | None) -> None:
+        self.given_ms.append(timeout_ms)
         self.asked.append(request.topics[0].partitions[0].committed_offset)
         await self.let.wait()
 
@@ -55,6 +59,23 @@ async def test_who_gives_up_while_it_waits_lets_no_later_commit_pass_an_earlier_
         assert coordinator.asked == [1]
         coordinator.let.set()
     assert coordinator.asked == [1, 4]
+
+
+@simulated
+async def test_the_time_of_a_commit_is_for_its_wait_too() -> None:
+    coordinator = Slow()
+    line = commits(coordinator)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(line.commit, at(1))
+        await trio.testing.wait_all_tasks_blocked()
+        with trio.fail_after(2), pytest.raises(KafkaError, match="was not sent") as refused:
+            await line.commit(at(2), 500)
+        assert (refused.value.code, refused.value.maybe_done) == (ErrorCode.request_timed_out, False)
+        nursery.start_soon(line.commit, at(3), 5_000)
+        await trio.sleep(1)
+        coordinator.let.set()
+    assert coordinator.asked == [1, 3]
+    assert coordinator.given_ms == [None, pytest.approx(4_000)]
 
 
 @simulated
