@@ -7,6 +7,7 @@ wrong with it. pyarrow is asked nothing about columns of row groups: in a footer
 from __future__ import annotations
 
 import hashlib
+from base64 import b64decode
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -26,6 +27,7 @@ from tidegauge.linearizability.parquet_footer import (
 
 _TAIL = 1 << 16
 """Bytes at the end that are read at once: most footers are in them."""
+_ARROW = b"ARROW:schema"
 _FRAME = 8
 """Bytes behind the footer: its length, and what every Parquet file ends in."""
 
@@ -50,7 +52,10 @@ class ParquetTable:
     @cached_property
     def footer(self) -> Footer:
         """What the footer says. Raises DamagedParquetError if it contradicts itself."""
-        return footer_of(self.frame[:-_FRAME], self._pages_end)
+        footer = footer_of(self.frame[:-_FRAME], self._pages_end)
+        for name in _other_nulls(self.schema, self.metadata.get(_ARROW)):
+            raise DamagedParquetError(f"the footer is damaged: its two schemas differ about nulls in column {name}")
+        return footer
 
     @property
     def sizes(self) -> list[int]:
@@ -84,6 +89,29 @@ class ParquetTable:
     def batches(self, group: int, size: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """A row group, `size` rows at a time."""
         yield from self._file.iter_batches(size, row_groups=[group], columns=columns, use_threads=False)
+
+
+def _other_nulls(schema: pa.Schema, stored: bytes | None) -> Iterator[str]:
+    """The columns of which Arrow's schema, which Arrow's writers add to the footer, says something else about nulls.
+
+    Whether there may be nulls decides what the pages of a column mean, and pages do not say it.
+    """
+    if stored is None:
+        return
+    try:
+        written = pa.ipc.read_schema(pa.BufferReader(b64decode(stored)))
+    except (ValueError, pa.ArrowException) as error:
+        raise DamagedParquetError(f"the footer is damaged: the schema of Arrow cannot be read ({error})") from error
+    for field in schema:
+        place = written.get_field_index(field.name)
+        if place >= 0 and _nulls(written.field(place)) != _nulls(field):
+            yield field.name
+
+
+def _nulls(field: pa.Field) -> tuple[bool, ...]:
+    """Whether there may be nulls in a column, and in its lists."""
+    is_list = pa.types.is_list(field.type) or pa.types.is_large_list(field.type)
+    return (field.nullable, *(_nulls(field.type.value_field) if is_list else ()))
 
 
 @contextmanager

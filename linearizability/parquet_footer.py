@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 PAGES_BEGIN = 4
 """Bytes before the first page."""
-_REPEATED = 2
+_REQUIRED, _OPTIONAL, _REPEATED = range(3)
 _DEEPEST = 100
 
 
@@ -40,11 +40,12 @@ class Physical(IntEnum):
 
 
 class Column(NamedTuple):
-    """A column that has pages. A row has several of its values, or none, if it is `repeated`."""
+    """A column that has pages. If `repeated`, a row has any number of its values; if `optional`, it may have none."""
 
     path: str
     physical: Physical
     repeated: bool
+    optional: bool
 
 
 class Chunk(NamedTuple):
@@ -97,19 +98,22 @@ def _columns(elements: Sequence[Struct]) -> Iterator[Column]:
     """The columns of a schema: a tree, its root first."""
     left = iter(elements)
 
-    def below(path: tuple[str, ...], repeated: bool) -> Iterator[Column]:
+    def below(path: tuple[str, ...], repeated: bool, optional: bool) -> Iterator[Column]:
         element = next(left, None)
         if element is None or len(path) > _DEEPEST:
             raise DamagedParquetError("the schema says that it has more columns than it has")
         inside = (*path, _text(element, 4, "name of a column"))
-        many = repeated or (bool(path) and _whole(element, 3, "repetition") == _REPEATED)
+        repetition = _whole(element, 3, "repetition") if path else _REQUIRED
+        if repetition > _REPEATED:
+            raise DamagedParquetError(f"the footer is damaged: column {inside[-1]} has repetition {repetition}")
+        many, nulls = repeated or repetition == _REPEATED, optional or repetition != _REQUIRED
         children = _whole(element, 5, "number of children") if 5 in element else 0
         if path and not children:
-            yield Column(".".join(inside[1:]), _physical(element, "schema"), many)
+            yield Column(".".join(inside[1:]), _physical(element, "schema"), many, nulls)
         for _ in range(children):
-            yield from below(inside, many)
+            yield from below(inside, many, nulls)
 
-    yield from below((), False)
+    yield from below((), False, False)
     if next(left, None) is not None:
         raise DamagedParquetError("the schema has more columns than it says")
 
@@ -142,7 +146,10 @@ def _chunk(group: int, rows: int, said: Struct, column: Column, pages_end: int) 
     begins = min(begins, dictionary) if dictionary else begins
     if values and not (PAGES_BEGIN <= begins < begins + size <= pages_end):
         raise _wrong(group, f"pages of column {path} that are not within the file")
-    return Chunk(values, uncompressed, *_statistics(_of(about, 12, dict, "statistics") if 12 in about else {}))
+    nulls, least, most = _statistics(_of(about, 12, dict, "statistics") if 12 in about else {})
+    if nulls and not column.optional:
+        raise _wrong(group, f"{nulls} nulls in column {path}, which can have none")
+    return Chunk(values, uncompressed, nulls, least, most)
 
 
 def _statistics(said: Struct) -> tuple[int | None, bytes | None, bytes | None]:

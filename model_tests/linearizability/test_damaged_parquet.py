@@ -114,6 +114,30 @@ def test_a_footer_says_what_pyarrow_says(small: Path) -> None:
             assert (chunk.least is not None) == other.statistics.has_min_max
 
 
+@pytest.mark.parametrize(
+    ("column", "has_two_schemas", "why"),
+    [
+        *(
+            (name, True, f"its two schemas differ about nulls in column {name}")
+            for name in ("history", "offset", "offsets")
+        ),
+        ("transaction", False, "72 nulls in column transaction, which can have none"),
+    ],
+)
+def test_a_column_that_may_have_nulls_or_none_by_a_flipped_bit_is_told(
+    column: str, has_two_schemas: bool, why: str, small: Path
+) -> None:
+    """Pages do not say whether they have levels that tell nulls: read the other way, they have other values."""
+    pq.write_table(pq.read_table(small), small, store_schema=has_two_schemas)
+    content, name = bytearray(small.read_bytes()), bytes([0x18, len(column)]) + column.encode()
+    place = content.index(name, flips.footer_of(small).start) - 1
+    assert content[place] in (0, 2), "REQUIRED and OPTIONAL, folded"
+    content[place] ^= 2
+    small.write_bytes(content)
+    with pytest.raises(HistoryError, match=rf"small\.parquet: the file is damaged .*{why}"):
+        judged(small)
+
+
 def test_names_of_topics_that_are_lost_or_changed_are_told(tmp_path: Path) -> None:
     ((operations, _),) = generate(6, 12, 7, 0.3)
     table, path = to_arrow(operations), tmp_path / "h.parquet"
