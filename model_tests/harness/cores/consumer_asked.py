@@ -69,6 +69,7 @@ def asked_differs(cores: Beside, known: Known) -> Iterator[Change]:
     if own and (member := own[cores.asked % len(own)]).epoch > 0:
         yield from _leaves(consumers, group, member, known)
         yield from _says_all(consumers, group, member, known)
+        yield from _unsubscribes(consumers, group, member, known)
 
 
 def _waiting(group: ConsumerGroup) -> Iterator[Change]:
@@ -113,6 +114,9 @@ def _says_all(
     consumers: ConsumerGroups, group: ConsumerGroup, member: ConsumerMember, known: Known
 ) -> Iterator[Change]:
     """Who says all is told all; who leaves one thing out is told what is new."""
+    joins = another(consumers).heartbeat(_beat(member, 0), known, 0, 0)
+    if isinstance(joins, ConsumerWrite) and joins.response.assignment is None:
+        yield Change(f"what {member.member_id} is told, which joins again", "all that it is to own", joins)
     everything: dict[str, Any] = {
         "rebalance_timeout_ms": REBALANCE_MS,
         "topics": tuple(member.topics),
@@ -128,6 +132,22 @@ def _says_all(
         is_told = without is None or after.assigned.keys() != member.assigned.keys()
         if (found := made.response.assignment) != (frozenset(after.assigned) if is_told else None):
             yield Change(f"what {member.member_id} is told, which leaves out {without}", after.assigned, found)
+
+
+def _unsubscribes(
+    consumers: ConsumerGroups, group: ConsumerGroup, member: ConsumerMember, known: Known
+) -> Iterator[Change]:
+    """What a member wants no more it gives back at once, though the next target has to wait (KAFKA-19431)."""
+    is_there = member.epoch == group.target_epoch and not member.revoking and not member.expression
+    if not is_there or group.target_ms == 0:
+        return
+    core = another(consumers)
+    core.limits = attrs.evolve(core.limits, interval_ms=lambda _: known.time_ms + 1)
+    core.heartbeat(_beat(member, member.epoch, topics=()), known, 0, 0)
+    after = core.groups[GROUP].members[member.member_id]
+    wanted: tuple[object, ...] = (member.epoch, {}, member.assigned)
+    if (found := (after.epoch, after.assigned, after.revoking)) != wanted:
+        yield Change(f"{member.member_id} wants nothing any more", wanted, found)
 
 
 def _expressions(consumers: ConsumerGroups, group: ConsumerGroup, known: Known) -> Iterator[Change]:

@@ -390,7 +390,6 @@ class ConsumerGroups:
         self._revisions += 1
         if after is None:
             self.groups.pop(group_id, None)
-            self._looked.pop(group_id, None)
             self.resolving.pop(group_id, None)
         else:
             after = self.groups[group_id] = attrs.evolve(after, revision=self._revisions)
