@@ -315,6 +315,17 @@ def test_what_walks_of_other_seeds_have_found(
     assert [batch.start for batch in pair.state.served] == starts
 
 
+def test_a_batch_without_records_is_found_behind_damage_though_its_epoch_looks_like_where_another_one_begins() -> None:
+    """One byte before its magic byte lies the last one of its leader epoch, which is the same number."""
+    log = (Open(False), Append(1, True), Append(1, True), Append(2), Append(1), Close())
+    actions = (*log, Spoil(0, 2, Rot.LENGTH), Open(True))
+    pair = CheckedLockstep(Recovery(max_appends=4), RecoveryCores(Recovery(max_appends=4)))
+    failure = failure_of(pair, actions)
+    assert failure is None, failure.words
+    assert tuple(pair.actions) == actions
+    assert (pair.state.gaps, [batch.start for batch in pair.state.served]) == (((2, 4),), [0, 1, 4])
+
+
 @pytest.mark.deep
 def test_many_walks_find_no_difference() -> None:
     for walk in HARNESSED.walks(1_000, 2_000):

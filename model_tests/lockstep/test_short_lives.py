@@ -74,6 +74,16 @@ def test_the_same_where_a_cleaner_has_left_out_what_is_between_and_all_that_foll
         assert 1 in [start for start, _ in state.gaps]
 
 
+def test_the_only_batch_of_a_file_is_told_by_the_one_before_what_a_cleaner_has_left_out() -> None:
+    told = 0
+    for epochs in product((False, True), repeat=5):
+        state = lived((*written(epochs), LeaveOut(0, 1), Spoil(2, 0, Rot.EPOCH), Open(True)))
+        if state is not None:
+            told += 1
+            assert 2 in [start for start, _ in state.gaps]
+    assert told == 32
+
+
 def test_a_batch_behind_damage_with_the_recovery_point_in_it_is_served_where_another_one_follows() -> None:
     served = 0
     for point, first, last, rot in product(range(1, 6), range(6), range(6), (Rot.CONTENT, Rot.LENGTH)):

@@ -36,7 +36,7 @@ def is_told_by_epochs(state: State, segment: Segment, number: int) -> bool:
     before, batch, behind = batches[place - 1], batches[place], batches[place + 1 : place + 2]
     noted = [one for one in behind if one.start < state.point]
     is_borne_out = before.rot is None and state.noted <= before.start and (noted or before.epoch == batch.epoch)
-    return bool(is_borne_out) and before.end == batch.start and all(one.rot is not Rot.OFFSET for one in behind)
+    return bool(is_borne_out) and all(one.rot is not Rot.OFFSET for one in behind)
 
 
 def _are_noted(state: State, batch: Batch) -> bool:
