@@ -323,7 +323,8 @@ class _Recovering:
         In a log that is known to be damaged the leader epochs may begin behind what is damaged.
         """
         while DAMAGE_NOTE not in self._names and len(waiting) > 1 and waiting[1] <= starts_below:
-            if self._holds_batches(waiting[0]):
+            first = self._first_behind(waiting[:1]).batch
+            if first is not None and first.base_offset < waiting[1]:
                 return
             self._strays.set_aside(waiting.pop(0), f"the log starts at {starts_below + 1}, and it holds no batch")
 

@@ -27,6 +27,7 @@ from tidegauge.spec.recovery.actions import (
     LowerPoint,
     MakeUp,
     MakeUpSnapshot,
+    Meet,
     NoteHighWatermark,
     Open,
     Roll,
@@ -313,6 +314,19 @@ def test_what_walks_of_other_seeds_have_found(
     assert tuple(pair.actions) == (*log, Open(True))
     assert (pair.state.gaps, pair.state.was_rejected) == (gaps, is_rejected)
     assert [batch.start for batch in pair.state.served] == starts
+
+
+def test_a_first_file_that_holds_nothing_but_a_batch_that_the_next_one_has_anew_is_a_stray() -> None:
+    """The batch lay behind the damaged end of the file, where the log went on in another one; it is kept with it."""
+    log = (Open(False), Append(2), Append(1, True), Append(2), Flush(True), Meet(0, 1, Rot.CONTENT), Append(1, True))
+    crash = (Append(2), StartAt(6), Crash(0, 0, False, False), Spoil(0, 0, Rot.CONTENT), Spoil(0, 3, Rot.LENGTH))
+    actions = (*log, *crash, Open(True), Append(2), Close(), LoseEpochs(True), Open(True), Close(), Open(True))
+    machine = of_all_kinds(max_appends=7, max_crashes=1, max_damages=4)
+    pair = CheckedLockstep(machine, RecoveryCores(machine))
+    failure = failure_of(pair, actions)
+    assert failure is None, failure.words
+    assert tuple(pair.actions) == actions
+    assert [segment.base for segment in pair.state.segments] == [6]
 
 
 def test_a_batch_without_records_is_found_behind_damage_though_its_epoch_looks_like_where_another_one_begins() -> None:

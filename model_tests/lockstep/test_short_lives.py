@@ -11,7 +11,7 @@ import pytest
 from tidegauge.model_tests.harness.cores.log_recovery import RecoveryCores
 from tidegauge.model_tests.harness.lockstep.checked import CheckedLockstep, failure_of
 from tidegauge.spec.kernel.machine import Action
-from tidegauge.spec.recovery.actions import Append, Close, Crash, Flush, LoseSegment, Open, Roll, Spoil
+from tidegauge.spec.recovery.actions import Append, Close, Crash, Flush, LoseEpochs, LoseSegment, Open, Roll, Spoil
 from tidegauge.spec.recovery.elsewhere import LeaveOut
 from tidegauge.spec.recovery.machine import Recovery
 from tidegauge.spec.recovery.state import Rot, State
@@ -82,6 +82,15 @@ def test_the_only_batch_of_a_file_is_told_by_the_one_before_what_a_cleaner_has_l
             told += 1
             assert 2 in [start for start, _ in state.gaps]
     assert told == 32
+
+
+def test_a_leader_epoch_that_has_become_smaller_is_told_by_the_two_batches_before_it() -> None:
+    """Whether or not the noted ones are lost."""
+    bases, losses = (2, 3), ((), (LoseEpochs(False),))
+    for epochs, base, lost in product(product((False, True), repeat=5), bases, losses):
+        state = lived((*written(epochs), *lost, Spoil(base, 0, Rot.LOW), Open(True)))
+        assert state is not None
+        assert base in [start for start, _ in state.gaps]
 
 
 def test_a_batch_behind_damage_with_the_recovery_point_in_it_is_served_where_another_one_follows() -> None:

@@ -74,6 +74,10 @@ EQUIVALENT: Final[Mapping[str, str]] = {
         "only a leader has remote replicas: who does not lead knows of none"
     ),
     "impl/storage/surviving_logs.py _end_offset: `1` -> `2` in `1 << 62`": "no log ends beyond either",
+    "impl/storage/surviving_logs.py _end_offset: `62` -> `63` in `1 << 62`": "no log ends beyond either",
+    "impl/storage/surviving_logs.py _position: `position < len(content)` -> `position <= len(content)`": (
+        "at the end of the content there is no header, and so the same end"
+    ),
     "impl/storage/interrupted_replacements.py _put_in_place: `0` -> `1` in "
     "`Segment(disk, directory, base, index_interval_bytes, 0)`": (
         "it is the time at which a segment began that is removed in the same line"

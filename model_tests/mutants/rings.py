@@ -49,6 +49,7 @@ _SHORT_LIVES: Final = (
     "the_last_batch_of_a_file_with_another_leader_epoch_is_refused_whatever_is_behind_it",
     "the_same_where_a_cleaner_has_left_out_what_is_between_and_all_that_follows_is_damaged",
     "the_only_batch_of_a_file_is_told_by_the_one_before_what_a_cleaner_has_left_out",
+    "a_leader_epoch_that_has_become_smaller_is_told_by_the_two_batches_before_it",
     "a_batch_behind_damage_with_the_recovery_point_in_it_is_served_where_another_one_follows",
 )
 LOCKSTEP_TESTS: Final = (

@@ -52,7 +52,7 @@ from tidegauge.spec.recovery.actions import (
 )
 from tidegauge.spec.recovery.elsewhere import BeginEpoch, LeaveOut, done_elsewhere, elsewhere_guard, left_out
 from tidegauge.spec.recovery.epoch_lies import Lie, SpoilEpochs, lie_guard
-from tidegauge.spec.recovery.odd_epochs import epochs_guard, is_told_by_epochs
+from tidegauge.spec.recovery.odd_epochs import epochs_guard, is_told_by_epochs, is_told_by_two, low_guard
 from tidegauge.spec.recovery.properties import Properties
 from tidegauge.spec.recovery.replacing import Interrupt, interruption_guard, interruptions
 from tidegauge.spec.recovery.state import NO_EPOCHS, NO_FILE, UNREADABLE, Batch, Replacing, Rot, Segment, State
@@ -141,7 +141,8 @@ class Recovery(Properties, Machine[State]):
             yield from (LoseEpochs(False), LoseEpochs(True), LosePoint(), SpoilPoint(), SpoilStart())
             yield LoseStart()
             yield from (LowerPoint(offset) for offset in range(1, state.end))
-            rots = [rot for rot in Rot if self.goes_far or rot is not Rot.FAR]
+            left = {Rot.FAR} if not self.goes_far else set()
+            rots = [rot for rot in Rot if rot not in left and (self.odd_epochs or rot is not Rot.LOW)]
             for segment in state.segments:
                 yield LoseSegment(segment.base)
                 yield from (Spoil(segment.base, number, rot) for number in range(len(segment.batches)) for rot in rots)
@@ -199,6 +200,8 @@ class Recovery(Properties, Machine[State]):
                 return "enough has started anew"
             case StartAnew(offset) if offset <= state.end:
                 return "a log starts anew where its leader's does, which is later than it ends"
+            case StartAt() if why := low_guard(state, action):
+                return why
             case StartAt(offset) if state.gaps:
                 return self._giving_up_guard(state, offset)
             case Truncate() | StartAnew() if state.gaps:
@@ -270,6 +273,8 @@ class Recovery(Properties, Machine[State]):
             return "what contradicts the file of leader epochs would be damaged as well"
         if not self.goes_far and _goes_far(action):
             return "nothing goes so far"
+        if why := low_guard(state, action):
+            return why
         rejects_point = partial(self._rejects_point, state, action)
         return epochs_guard(state, action, rejects_point) if self.odd_epochs else ""
 
@@ -299,6 +304,9 @@ class Recovery(Properties, Machine[State]):
                 if rot.is_seen_alone:
                     beside = any(one.rot is not None and not one.rot.is_seen_alone for one in around)
                     return "nothing would tell the damage before it" if beside else ""
+                if rot is Rot.LOW:
+                    is_told = self.odd_epochs and is_told_by_two(state, segment, number)
+                    return "" if is_told else "nothing tells it"
                 is_odd = rot is Rot.EPOCH and self.odd_epochs and is_told_by_epochs(state, segment, number)
                 if is_odd and not self._rejects_point(state, action):
                     return ""

@@ -246,12 +246,10 @@ class Opening(Rules, Replacements):
     def ends_at(self, state: State, offset: int) -> bool:
         """Whether the last file is whole, and ends there; if it is empty, the last one does too that is not.
 
-        It is whole as far as its own batches tell: of the last one's leader epoch they do not.
+        It is whole as far as its own batches tell: of the first and the last one's leader epoch they do not.
         """
         last = [*state.segments[-1:], *[one for one in state.segments if one.batches or one.torn][-1:]]
-        is_whole = not any(one.torn or any(b.rot is not None for b in one.batches[:-1]) for one in last)
-        is_whole &= all(one.batches[-1].rot in (None, Rot.EPOCH) for one in last if one.batches)
-        return is_whole and {one.end for one in last} == {offset}
+        return all(map(_looks_whole, last)) and {one.end for one in last} == {offset}
 
     def rejected_end(self, state: State, point: int) -> int:
         """A recovery point that was rejected, when the log is read without it: no batch may leap over it."""
@@ -528,3 +526,13 @@ class Opening(Rules, Replacements):
         return frozenset(
             offset for offset in state.snapshots if start < offset <= end and (offset in bases or offset == last)
         )
+
+
+def _looks_whole(segment: Segment) -> bool:
+    """Whether nothing of a file is damaged, as far as its batches tell."""
+    rots = [batch.rot for batch in segment.batches]
+    if rots and rots[0] is Rot.LOW:
+        rots[0] = None
+    if rots and rots[-1] is Rot.EPOCH:
+        rots[-1] = None
+    return not segment.torn and not any(rots)

@@ -26,6 +26,7 @@ class Rot(Enum):
     CONTENT = "its records"
     LENGTH = "its length, which leads nowhere"
     EPOCH = "its leader epoch, which is larger than that of the batch behind it"
+    LOW = "its leader epoch, which is smaller than those of the two batches before it"
     OFFSET = "its base offset, which is larger than that of the batch behind it"
     FAR = "its base offset, which is farther from where its file begins than one can be"
 

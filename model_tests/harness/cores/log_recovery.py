@@ -239,7 +239,10 @@ class RecoveryCores:
         """Damage the first of these batches of a file."""
         _, position, size = self._places[batches[0].start]
         rng = Random(f"{batches[0].start} {before.end} {before.damages} {before.appended}")
-        at, bit = spot(rot, batches[0], size, batches[1] if len(batches) > 1 else None, rng)
+        all_batches = [batch for segment in before.segments for batch in segment.batches]
+        beside = all_batches[max(0, all_batches.index(batches[0]) - 2)] if rot is Rot.LOW else None
+        beside = batches[1] if beside is None and len(batches) > 1 else beside
+        at, bit = spot(rot, batches[0], size, beside, rng)
         self._disk.flip_bit(_path(base), position + at, bit)
 
     def leave_out(self, action: LeaveOut, before: State) -> None:
@@ -396,7 +399,7 @@ class RecoveryCores:
         if self._aside.files and (unsynced := self._aside.files.keys() & self._disk.unsynced_names(DIRECTORY)):
             yield Change("set aside", "durably", sorted(unsynced))
         if self._log is None:
-            if expected.segments and expected.replacing is None:
+            if expected.replacing is None and self._disk.exists(DIRECTORY):
                 yield from self._found_otherwise(expected)
             return
         for segment in expected.segments:
@@ -472,7 +475,7 @@ class RecoveryCores:
             text = json.dumps({"version": 0, "brokerEpoch": epoch}) if expected.is_clean else ""
             checkpoints.write_atomically(self._disk, directory, CLEAN_SHUTDOWN, text)
         found = survivors(self._disk, [ROOT, OTHER_ROOT])
-        first = min(segment.base for segment in expected.segments)
+        first = min((segment.base for segment in expected.segments), default=0)
         noted = 7 if expected.is_clean and not expected.crashes % 2 else -1
         for what, wanted, known in (
             ("start", max(expected.start, first), found.starts.get(LOG, 0)),
@@ -484,8 +487,8 @@ class RecoveryCores:
                 yield Change(f"{what} of a closed log", wanted, known)
         if not expected.damages and not expected.left_out:
             end = self._machine.opened(expected, reads_all=False).end
-            if found.ends[LOG] != end:
-                yield Change("end of a closed log", end, found.ends[LOG])
+            if found.ends.get(LOG, 0) != end:
+                yield Change("end of a closed log", end, found.ends.get(LOG, 0))
 
     def _forgotten(self, expected: State) -> Iterator[Change]:
         """What is known otherwise of producers and transactions than the batches say that are there."""

@@ -149,11 +149,12 @@ class Memory:
             yield Change("open transactions", begun, known_open)
 
 
-def spot(rot: Rot, batch: Batch, size: int, following: Batch | None, rng: Random) -> tuple[int, int]:
+def spot(rot: Rot, batch: Batch, size: int, beside: Batch | None, rng: Random) -> tuple[int, int]:
     """A bit of a batch, by byte and bit, that is damaged.
 
     In what the checksum covers and nothing else tells, so not in where the batch ends; in length and magic; in the
-    epoch or the base offset, so that it becomes larger than that of the batch behind, or farther than one can be.
+    epoch or the base offset, so that it becomes larger than that of `beside`, the batch behind, or farther than one can
+    be; in the epoch, so that it becomes smaller than that of `beside`, the batch before the one before.
     """
     match rot:
         case Rot.CONTENT:
@@ -161,9 +162,14 @@ def spot(rot: Rot, batch: Batch, size: int, following: Batch | None, rng: Random
         case Rot.LENGTH:
             return rng.choice((*range(8, 12), 16)), rng.randrange(8)
         case Rot.EPOCH:
-            value, after, end = batch.epoch, 0 if following is None else following.epoch, 16
+            value, after, end = batch.epoch, 0 if beside is None else beside.epoch, 16
         case Rot.OFFSET:
-            value, after, end = batch.start, 0 if following is None else following.start, 8
+            value, after, end = batch.start, 0 if beside is None else beside.start, 8
+        case Rot.LOW:
+            low = 0 if beside is None else beside.epoch
+            set_bits = [bit for bit in range(31) if batch.epoch >> bit & 1 and batch.epoch - (1 << bit) < low]
+            bit = rng.choice(set_bits) if set_bits and rng.random() < 0.8 else 31  # which makes it negative
+            return 15 - bit // 8, bit % 8
         case Rot.FAR:
             return rng.choice([(7 - bit // 8, bit % 8) for bit in range(31, 64) if not batch.start >> bit & 1])
     largest = 31 if rot is Rot.EPOCH else 63

@@ -95,6 +95,8 @@ def _damage(lockstep: Lockstep[Recovery], rng: Random) -> Iterator[Action]:
         yield from _lose_what_tells_the_end(lockstep, rng)
     if manner == 9:
         yield from _hide_an_empty_batch(lockstep, rng)
+    if manner == 10:
+        yield from _lower_an_epoch(lockstep, rng)
     if manner == 12:
         yield from _make_up_inside(lockstep, rng)
     if manner == 13:
@@ -194,6 +196,16 @@ def _change_epochs(lockstep: Lockstep[Recovery], rng: Random) -> Iterator[Action
             for number in range(len(segment.batches)):
                 if rng.random() < share:
                     yield spec.Spoil(segment.base, number, rng.choice((Rot.CONTENT, Rot.LENGTH)))
+
+
+def _lower_an_epoch(lockstep: Lockstep[Recovery], rng: Random) -> Iterator[Action]:
+    """A batch has a smaller epoch, more often the first one of a file; perhaps none is noted."""
+    if rng.random() < 0.4:
+        yield spec.LoseEpochs(rng.random() < 0.5)
+    low = [spec.Spoil(one.base, n, Rot.LOW) for one in lockstep.state.segments for n in range(len(one.batches))]
+    low = [one for one in low if not lockstep.machine.guard(lockstep.state, one)]
+    firsts = [one for one in low if not one.number]
+    yield from [rng.choice(firsts if firsts and rng.random() < 0.7 else low)] if low else []
 
 
 def _read_on(lockstep: Lockstep[Recovery], rng: Random) -> Iterator[Action]:
