@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import attrs
+import pytest
 from kio.schema.errors import ErrorCode
 
+from tidegauge.impl.coordinators.groups.classic import subscriptions
 from tidegauge.impl.coordinators.groups.classic.messages import (
     Heartbeat,
     JoinGroup,
@@ -93,6 +95,13 @@ def test_a_group_without_a_name_is_none() -> None:
         ((_, response),) = outcome.responses
         assert response.error is wrong
     assert group.core.heartbeat(Heartbeat("", 1, "a"), group.now) is wrong
+
+
+def test_so_many_topics_of_all_members_are_read_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subscriptions, "MOST_TOPICS", 3)
+    says = [protocol.metadata for names in ("t", "uv", "wx") for protocol in consumers(*names)]
+    assert subscriptions.subscribed_topics(says[:2]) == frozenset("tuv")
+    assert subscriptions.subscribed_topics(says[1:]) is None
 
 
 def test_what_consumers_subscribe_to_is_what_the_members_of_the_present_generation_have_said() -> None:
