@@ -363,8 +363,10 @@ def _taken(
         is_made = not is_seen and (number == UNSEEN or not info[IS_PACKED] or len(images) > 0)
         if is_made:
             if not is_apart:
-                unpacked(rows[state], places, origin)
-                unpacked(rows[state], places, row)
+                if first >= 0:  # else it was unpacked to look its steps up
+                    unpacked(rows[state], places, origin)
+                for word in range(len(row)):
+                    row[word] = origin[word]
                 hash_ = hashed(origin)
                 _orbit(origin, hash_, initials, targets, starts, image_of, images, hashes)
                 is_apart = True

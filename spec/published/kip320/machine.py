@@ -27,6 +27,7 @@ from typing import ClassVar
 
 import attrs
 
+from tidegauge.spec.kernel.each import holds_of_each
 from tidegauge.spec.kernel.machine import Action, Invariant, check_processes
 from tidegauge.spec.published.kip320 import actions as protocol
 from tidegauge.spec.published.kip320.actions import Kip320Action
@@ -74,7 +75,8 @@ class Kip320(Kip320Rules):
 
     @property
     def invariants(self) -> Mapping[str, Invariant[State]]:
-        return {"WeakIsr": weak_isr, "StrongIsr": strong_isr}
+        leaders = range(self.replicas)
+        return {"WeakIsr": holds_of_each(leaders, weak_isr), "StrongIsr": holds_of_each(leaders, strong_isr)}
 
     @property
     def sometimes(self) -> Mapping[str, Invariant[State]]:
@@ -127,24 +129,23 @@ class Kip320(Kip320Rules):
 # --- invariants ------------------------------------------------------------------------------------------------------
 
 
-def weak_isr(state: State) -> bool:
+def weak_isr(leader: int, state: State) -> bool:
     """A presumed leader agrees with every member of its *own* ISR below its HW."""
-    for leader, own in enumerate(state.replicas):
-        if own.hw and own.leader == leader:
-            for member in own.isr:
-                if not agree_below(own.hw, own.log, state.replicas[member].log):
-                    return False
-    return True
+    return not state.presumes_leadership(leader) or agrees_with_all(state, leader, state.replicas[leader].isr)
 
 
-def strong_isr(state: State) -> bool:
+def strong_isr(leader: int, state: State) -> bool:
     """A presumed leader agrees with every member of the *quorum's* ISR below its HW: none of them, elected
     next, would lose what was committed."""
-    for leader, own in enumerate(state.replicas):
-        if own.hw and own.leader == leader:
-            for member in state.quorum.isr:
-                if not agree_below(own.hw, own.log, state.replicas[member].log):
-                    return False
+    return not state.presumes_leadership(leader) or agrees_with_all(state, leader, state.quorum.isr)
+
+
+def agrees_with_all(state: State, leader: int, members: frozenset[int]) -> bool:
+    own = state.replicas[leader]
+    if own.hw:
+        for member in members:
+            if not agree_below(own.hw, own.log, state.replicas[member].log):
+                return False
     return True
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import attrs
 
 from tidegauge.spec.kernel.evolving import evolve
+from tidegauge.spec.kernel.piecemeal import IN_PARTS
 
 NO_EPOCH = -1
 
@@ -50,7 +51,7 @@ class State:
 
     replicas: tuple[Replica, ...]
     quorum: LeaderAndIsr
-    requests: tuple[LeaderAndIsr, ...]
+    requests: tuple[LeaderAndIsr, ...] = attrs.field(metadata=IN_PARTS)
     next_record_id: int
 
     def presumes_leadership(self, replica: int) -> bool:
