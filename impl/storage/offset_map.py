@@ -13,6 +13,7 @@ The offset is kept plus one, so that zero bytes are a free slot and a fresh map 
 from __future__ import annotations
 
 import hashlib
+import math
 import struct
 from typing import Final
 
@@ -22,6 +23,11 @@ NOT_FOUND: Final = -1
 
 _OFFSET = struct.Struct(">q")
 _WINDOWS = tuple(range(DIGEST_SIZE - 3))
+
+
+def bytes_for(keys: int, load_factor: float) -> int:
+    """Bytes of a map that has room for so many keys."""
+    return SLOT_SIZE * (math.ceil(keys / load_factor) + 2)
 
 
 class OffsetMap:

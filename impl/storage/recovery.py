@@ -442,15 +442,25 @@ class _Recovering:
         """Whether the next file is none of the log's: two batches of the segment before it lie behind where it begins.
 
         One alone may say so because its base offset has changed, unless it begins where another one ends, or ends where
-        the file after that begins. If the file has batches of its own, one lies before.
+        the file after that begins. If the file has batches of its own, one lies before. A file that leads from its own
+        name to that of the file after it is the log's: what the segment has there was left behind its damaged end.
         """
         base, following = waiting[0], next(iter(waiting[1:]), None)
         with suppress(RecordError):
             ends = [header.next_offset for header in segment.headers()]
             beyond = list(islice(segment.headers_from(base), 2))
             is_borne_out = any(one.base_offset in ends or one.next_offset == following for one in beyond)
-            return (len(beyond) > 1 or is_borne_out) and (not self._holds_batches(base, following) or ends[0] <= base)
+            if not beyond or not (len(beyond) > 1 or is_borne_out) or self._leads_to(base, following):
+                return False
+            return not self._holds_batches(base, following) or ends[0] <= base
         return False
+
+    def _leads_to(self, base: int, following: int | None) -> bool:
+        """Whether a file holds each offset from its own name to that of the next file, which there is."""
+        segment = self._segment(base)
+        found = segment.recover(LeaderEpochCache(), Bounds(base, following), flushed=_ENDLESS)
+        segment.close()
+        return base < found.contiguous_end == following
 
     def _ended(self, base: int) -> int:
         """Where the log once ended: at its recovery point or, if a clean stop's is lost, at the newest snapshot."""

@@ -11,7 +11,18 @@ import pytest
 from tidegauge.model_tests.harness.cores.log_recovery import RecoveryCores
 from tidegauge.model_tests.harness.lockstep.checked import CheckedLockstep, failure_of
 from tidegauge.spec.kernel.machine import Action
-from tidegauge.spec.recovery.actions import Append, Close, Crash, Flush, LoseEpochs, LoseSegment, Open, Roll, Spoil
+from tidegauge.spec.recovery.actions import (
+    Append,
+    Close,
+    Crash,
+    Flush,
+    LoseEpochs,
+    LoseSegment,
+    NoteHighWatermark,
+    Open,
+    Roll,
+    Spoil,
+)
 from tidegauge.spec.recovery.elsewhere import LeaveOut
 from tidegauge.spec.recovery.machine import Recovery
 from tidegauge.spec.recovery.state import Rot, State
@@ -109,3 +120,20 @@ def test_a_batch_behind_damage_with_the_recovery_point_in_it_is_served_where_ano
         assert state is not None
         served += len(state.served) > first
     assert served
+
+
+def test_a_batch_that_was_left_behind_the_damaged_end_of_a_file_is_not_believed_where_the_log_goes_on() -> None:
+    """The log goes on in another file, with the same offsets, and the one behind begins where the old batch ends."""
+    machine = Recovery(max_appends=10, max_crashes=2, max_damages=6, was_elsewhere=True)
+    left = 0
+    for records, at_end in product((1, 2), (Rot.CONTENT, Rot.LENGTH)):
+        again = Append(1, False), Append(records, False)
+        pair = CheckedLockstep(machine, RecoveryCores(machine))
+        actions = [
+            *(Open(False), Append(1, False), Append(1, True), Flush(True), *again, NoteHighWatermark()),
+            *(Crash(0, 2, False, False), Spoil(0, 1, at_end), Spoil(0, 2, Rot.LENGTH), Open(True)),
+        ]
+        failure = failure_of(pair, [*actions, *again, Roll(), Crash(2, 0, False, False), Open(True)])
+        assert failure is None, failure.words
+        left += [segment.base for segment in pair.state.segments] == [0, 2, 3 + records]
+    assert left == 4

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegauge.impl.storage.offset_map import SLOT_SIZE, OffsetMap
+from tidegauge.impl.storage.offset_map import SLOT_SIZE, OffsetMap, bytes_for
 
 
 @given(keys=st.lists(st.binary(max_size=3), max_size=80), slots=st.integers(2, 60))
@@ -21,6 +21,13 @@ def test_it_knows_the_newest_offset_of_each_key_until_it_is_full(keys: list[byte
             assert len(offsets) == offsets.capacity == slots - 1
     assert len(offsets) == len(expected)
     assert {key: offsets.get(key) for key in keys} == {key: expected.get(key, -1) for key in keys}
+
+
+@given(keys=st.integers(1, 10_000), load_factor=st.floats(0.01, 1))
+def test_it_has_room_for_as_many_keys_as_its_bytes_are_asked_for(keys: int, load_factor: float) -> None:
+    size = bytes_for(keys, load_factor)
+    assert keys <= OffsetMap(size, load_factor).capacity
+    assert size <= SLOT_SIZE * (keys / load_factor + 3)
 
 
 def test_a_key_takes_24_bytes_and_the_load_factor_bounds_them() -> None:

@@ -158,16 +158,17 @@ class LogCleaner:
         """Run a whole round; None when the log changed during it, or is no longer hosted here."""
         # The first round imports what cleans: a broker without compacted topics never does.
         from tidegauge.impl.storage.cleaner import Round
-        from tidegauge.impl.storage.offset_map import OffsetMap
+        from tidegauge.impl.storage.offset_map import OffsetMap, bytes_for
 
         config = self._config.current
+        load_factor = config.log_cleaner_io_buffer_load_factor
+        # Each key has an offset of its own. Keys lie all over the map, of which a page may be 2 MiB: it is no larger.
+        needed = bytes_for(to_clean.first_uncleanable_offset - to_clean.first_dirty_offset, load_factor)
+        most = config.log_cleaner_dedupe_buffer_size // config.log_cleaner_threads
         round_ = Round(
             partition.log,
             self._disk,
-            OffsetMap(
-                config.log_cleaner_dedupe_buffer_size // config.log_cleaner_threads,
-                config.log_cleaner_io_buffer_load_factor,
-            ),
+            OffsetMap(min(most, needed), load_factor),
             to_clean.first_dirty_offset,
             to_clean.first_uncleanable_offset,
             self._clock.now_ms(),

@@ -48,6 +48,7 @@ CONFIG: Final[Mapping[str, object]] = {
     "replica.high.watermark.checkpoint.interval.ms": 500,
     "retry.backoff.ms": 100,
     "log.cleaner.backoff.ms": 100,
+    "log.cleaner.dedupe.buffer.size": 24 * 500,
 }
 CONVERGES_WITHIN: Final = 60.0
 
@@ -185,8 +186,9 @@ async def _write(cluster: Cluster, kinds: Sequence[Kind], written: Sequence[Writ
             await _append(cluster, leader, [(one, offset) for one in led])
     if cleaned:
         with trio.fail_after(CONVERGES_WITHIN):
-            while not all(is_cleaned(cluster, one) for one in written):  # noqa: ASYNC110 - virtual time
-                await trio.sleep(0.1)
+            for one in written:
+                while not is_cleaned(cluster, one):  # noqa: ASYNC110 - virtual time
+                    await trio.sleep(0.5)
     async with cluster.client("operator") as client:
         for partition, kind in enumerate(kinds):
             if kind.log_start:

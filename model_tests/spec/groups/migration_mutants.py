@@ -124,7 +124,7 @@ MUTANTS: Final = (
         "claims_error",
         lambda m, r, member, request: Error.NONE,
         GroupMigration(bounds=Bounds(ExpireRejoin=1)),
-        "OneCommitter",
+        "OwningIsHaving",
     ),
     RuleMutant(
         "TakesAnyGeneration",
@@ -178,7 +178,7 @@ MUTANTS: Final = (
         "after_error",
         lambda m, r, process, error: attrs.evolve(r(process, error), owned=process.owned),
         GroupMigration(bounds=Bounds(ExpireSession=1)),
-        "OneCommitter",
+        "OwningIsHaving",
     ),
     RuleMutant(
         "DoesNotTakeUpWhatItHas",
