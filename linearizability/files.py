@@ -15,6 +15,7 @@ from types import TracebackType
 import attrs
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
@@ -105,19 +106,20 @@ def _is_stored_so(file: ParquetTable, name: str) -> bool:
 
 
 def row_groups_of(path: str | Path, history: int) -> list[int]:
-    """The row groups of a Parquet file that may have rows of a history, by the file's statistics.
+    """The row groups of a Parquet file that may have rows of a history, by that column.
 
-    A row without a history may be one of any. Raises HistoryError.
+    Statistics would say it sooner, but no checksum covers them. A row without a history may be one of any. Raises
+    HistoryError.
     """
     with _opened(path) as file:
-        is_plain = "history" in file.names and pa.types.is_integer(file.schema.field("history").type)
-        ranges = [file.extremes(group, "history") if is_plain else None for group in range(file.groups)]
-        chunks = [file.chunk(group, "history") for group in range(file.groups)]
-    return [
-        group
-        for group, (found, chunk) in enumerate(zip(ranges, chunks, strict=True))
-        if found is None or chunk is None or chunk.nulls or found[0] <= history <= found[1]
-    ]
+        if "history" not in file.names or not pa.types.is_integer(file.schema.field("history").type):
+            return list(range(file.groups))
+        columns = (file.read([group], ["history"]).column(0) for group in range(file.groups))
+        return [group for group, column in enumerate(columns) if column.null_count or _has(column, history)]
+
+
+def _has(column: pa.ChunkedArray, number: int) -> bool:
+    return bool(pc.any(pc.equal(column, number)).as_py())
 
 
 def read_in_parts(path: str | Path, operations: int = ROW_GROUP) -> Iterator[Operations]:

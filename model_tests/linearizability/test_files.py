@@ -110,7 +110,7 @@ def test_row_groups_end_where_a_history_ends(tmp_path: Path) -> None:
     assert list(files.read(tmp_path / "h.parquet")) == list(operations)
 
 
-def test_the_row_groups_of_a_history_are_found_by_the_file_s_statistics(tmp_path: Path) -> None:
+def test_the_row_groups_of_a_history_are_found_by_their_rows(tmp_path: Path) -> None:
     blank = pa.schema([field.with_nullable(True) for field in SCHEMA])
     (operations, _), *_ = generate(histories=6, operations=9, seed=1)
     whole = to_arrow(operations)
