@@ -52,8 +52,9 @@ def test_a_word_takes_the_bits_of_its_numbers_and_lies_in_one_lane() -> None:
     assert all(shift + width <= LANE_BITS for shift, width in zip(wide.places[1].tolist(), wide.widths, strict=True))
 
 
-@pytest.mark.parametrize(("name", "most"), [("kip320", 60), ("shrink", 70), ("transactions-coordinator", 70)])
-def test_a_state_takes_few_bytes(name: str, most: int) -> None:
-    found = explore(REGISTRY.machine(name), limits=Limits(states=3000), engine=Engine.FAST)
+@pytest.mark.parametrize("name", ["kip320", "shrink", "transactions-coordinator"])
+def test_a_state_takes_few_bytes(name: str) -> None:
+    """So many states that the smallest tables are filled: these take 190 kB."""
+    found = explore(REGISTRY.machine(name), limits=Limits(states=10_000), engine=Engine.FAST)
     assert found.bytes is not None
-    assert found.bytes <= most * 3000
+    assert found.bytes <= 40 * 10_000
