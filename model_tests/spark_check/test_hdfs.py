@@ -63,7 +63,7 @@ def test_a_job_on_an_hdfs_that_was_killed_is_resumed_without_double_rows(
     spark: SparkSession, hdfs: WebHdfs, tmp_path: Path
 ) -> None:
     """Kill the driver once some units have their commit; go on in this process."""
-    operations = histories(50)
+    operations = histories(16)
     upload(hdfs, "/in.parquet", write(tmp_path / "in", to_arrow(operations), 20))
     said = (
         "import sys; from spark_check.job import open_job; from spark_check.session import local_session; "
@@ -80,7 +80,7 @@ def test_a_job_on_an_hdfs_that_was_killed_is_resumed_without_double_rows(
     victim.send_signal(signal.SIGKILL)
     victim.wait()
     summary = open_job(paths[:1], paths[1], target=20, resume=True).run(spark)
-    assert 3 < summary.resumed < summary.units == 50
+    assert 3 < summary.resumed < summary.units == 16
     assert verdicts_in(Place.of(f"{paths[1]}/verdicts")) == expected(operations)
     assert not [path for path in hdfs.files if path.endswith(".partial")]
 
