@@ -80,9 +80,17 @@ class _Replay:
             self.protocol = action.get("protocol") or self.protocol
             self.about = action.get("metaData") or self.about
         for file in added:
-            self.live[file["path"]] = DeltaFile(file["path"], file.get("size"), file.get("modificationTime"))
+            self.live[file["path"]] = _file_of(file)
             if file.get("deletionVector") is not None:
                 self.vectors.add(file["path"])
+
+
+def _file_of(added: Action) -> DeltaFile:
+    file = DeltaFile(added["path"], added.get("size"), added.get("modificationTime"))
+    are_numbers = all(one is None or isinstance(one, int) for one in (file.size, file.modified))
+    if not (isinstance(file.path, str) and file.path and are_numbers):
+        raise ValueError(f"{file} is no file")
+    return file
 
 
 def delta_files(table: Place, version: int | None = None) -> tuple[int, list[Place]]:
@@ -101,9 +109,10 @@ def delta_files(table: Place, version: int | None = None) -> tuple[int, list[Pla
     try:
         _replay(replay, commits, checkpoints, wanted)
         _refuse_what_files_do_not_say(replay)
-    except (OSError, pa.ArrowException, ValueError, KeyError, TypeError, AttributeError) as error:
+        files = sorted(_place_of(table, file) for file in replay.live.values())
+    except (OSError, pa.ArrowException, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise BadInput(f"{table}: its {LOG} cannot be read ({error!r})") from error
-    return wanted, sorted(_place_of(table, file) for file in replay.live.values())
+    return wanted, files
 
 
 def _log_of(table: Place) -> tuple[dict[int, Place], dict[int, list[Place]]]:

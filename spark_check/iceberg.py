@@ -52,7 +52,7 @@ def iceberg_files(table: Place, snapshot: int | None, metadata: Place | None = N
             known = ", ".join(str(one["snapshot-id"]) for one in about.get("snapshots", ())) or "none"
             raise BadInput(f"{metadata} has no snapshot {wanted}: it has {known}")
         files = sorted(_files(_Table(table, about["location"], metadata), chosen))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise BadInput(f"{metadata} cannot be read as an Iceberg table ({error!r})") from error
     return wanted, files
 
@@ -132,7 +132,9 @@ def _files(table: _Table, snapshot: Json) -> Iterator[Place]:
                 continue
             if file["file_format"].upper() != "PARQUET":
                 raise BadInput(f"{file['file_path']} of {table.metadata} is no Parquet file: {WAY_OUT}")
-            yield attrs.evolve(table.file(file["file_path"]), size=file["file_size_in_bytes"], table=str(table.place))
+            if not isinstance(size := file["file_size_in_bytes"], int):
+                raise ValueError(f"{file['file_path']} has {size!r} bytes")
+            yield attrs.evolve(table.file(file["file_path"]), size=size, table=str(table.place))
     if deletes:
         raise BadInput(
             f"{table.metadata}: {say(len(deletes), 'file')} such as {min(deletes)} say which rows are deleted, and "

@@ -186,6 +186,13 @@ REFUSED: dict[str, tuple[list[Action], str]] = {
         "partitioned by acks, which its files do not have",
     ),
     "no path": ([{"add": {"size": 1}}], r"its _delta_log cannot be read \(KeyError"),
+    "an empty path": ([{"add": {"path": "", "size": 1}}], r"its _delta_log cannot be read \(ValueError"),
+    "a number for a path": ([{"add": {"path": 5, "size": 1}}], r"its _delta_log cannot be read \(ValueError"),
+    "a text for a size": ([{"add": {"path": "a", "size": "1"}}], r"its _delta_log cannot be read \(ValueError"),
+    "a text for a time": (
+        [{"add": {"path": "a", "size": 1, "modificationTime": "1"}}],
+        r"its _delta_log cannot be read \(ValueError",
+    ),
 }
 
 
@@ -251,6 +258,25 @@ def test_both_commands_check_a_table_alike(
     assert tidegauge(["check", str(tmp_path), "--history", "4", "--json"]) == 1
     (alone,) = json.loads(capsys.readouterr().out)["files"]
     assert (alone["file"], alone["histories"]) == (str(tmp_path / "t"), 1)
+
+
+def test_a_file_that_cannot_be_reached_is_told_and_no_footer_hides_a_history(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake = made(tmp_path / "t", histories(6))
+    assert tidegauge(["check", f"{tmp_path}/t", "--history", "4"]) == 1
+    for path in (tmp_path / "t").rglob("*.parquet"):
+        content = path.read_bytes()
+        footer = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+        lies = content[footer:].replace((5).to_bytes(8, "little"), (3).to_bytes(8, "little"))
+        path.write_bytes(content[:footer] + lies)
+    assert tidegauge(["check", f"{tmp_path}/t", "--history", "4"]) == 2
+    assert "its footer is wrong about its histories" in capsys.readouterr().err
+    lake.commit({"add": {"path": "gopher://far/c.parquet", "size": 1}})
+    assert tidegauge(["check", f"{tmp_path}/t"]) == 2
+    told = capsys.readouterr().err
+    assert "gopher://far/c.parquet cannot be reached" in told
+    assert "bug" not in told
 
 
 def test_tidegauge_check_refuses_a_part_of_a_table_and_versions_of_what_is_none(

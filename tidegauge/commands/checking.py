@@ -263,7 +263,7 @@ def read_sound(
     """
     malformed: Sequence[Malformed]
     if is_table(path):
-        operations, malformed, remarks = read_table(path, version, history)
+        operations, malformed, remarks = read_table(path, version)
     elif history is None:
         return read_file(path)
     else:

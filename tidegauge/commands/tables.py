@@ -38,27 +38,21 @@ def tables_below(folder: Path) -> list[Path]:
     return sorted({path for path in named if is_table(path)})
 
 
-def read_table(
-    path: Path, version: int | None = None, history: int | None = None
-) -> tuple[Operations, Sequence[MalformedRow], Sequence[str]]:
-    """The histories of a table that can be checked, or one of them, the rows for which others cannot, and at which
-    version it is read. Raises Unusable.
+def read_table(path: Path, version: int | None = None) -> tuple[Operations, Sequence[MalformedRow], Sequence[str]]:
+    """The histories of a table that can be checked, the rows for which others cannot, and at which version it is read.
+
+    All of it is read, be it for one history: no checksum covers what a footer says of them. Raises Unusable.
     """
     from tidegauge.spark_check.checking import sound_rows
-    from tidegauge.spark_check.errors import BadInput
+    from tidegauge.spark_check.errors import CannotRun
     from tidegauge.spark_check.footers import find, pieces_of
     from tidegauge.spark_check.reading import read_piece
 
     try:
         places, notes = find([path], version)
         pieces = list(pieces_of(places))
-        wanted = [
-            piece
-            for piece in pieces
-            if history is None or piece.low is None or piece.high is None or piece.low <= history <= piece.high
-        ]
-        operations, aside, spoiled = sound_rows([read_piece(piece) for piece in wanted], None)
-    except BadInput as error:
+        operations, aside, spoiled = sound_rows([read_piece(piece) for piece in pieces], None)
+    except CannotRun as error:
         raise Unusable(str(error)) from error
     first: dict[tuple[str, int], int] = {}
     at: dict[str, int] = {}
