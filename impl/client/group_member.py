@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import trio
@@ -31,7 +32,7 @@ from tidegauge.impl.client.consumer_protocol import (
     subscription_bytes,
     subscription_of,
 )
-from tidegauge.impl.client.coordinators import MOVED, Coordinator
+from tidegauge.impl.client.coordinators import GROUP, MOVED, Coordinator
 from tidegauge.impl.client.errors import KafkaError
 from tidegauge.impl.client.member_callbacks import MemberCallbacks
 from tidegauge.impl.client.membership import ENDED, PRESENT, Identity, Membership, State
@@ -235,7 +236,10 @@ class GroupMember:
             protocols=protocols,
             reason="",
         )
+        asked = core.identity
         response = await self._coordinator.ask_once(request, config.max_poll_interval_ms)
+        if not self._is_joining_as(asked):
+            return await self._came_too_late(response.member_id)
         if response.error_code is ErrorCode.member_id_required:
             core.member_id_given(response.member_id)
             return False
@@ -245,9 +249,25 @@ class GroupMember:
             one.member_id: subscription_of(one.metadata, one.group_instance_id) for one in response.members
         }
         partitions, racks = await self._partitions(members)
+        if not self._is_joining_as(asked):
+            return await self._came_too_late(response.member_id)
         identity = Identity(response.member_id, response.generation_id)
         core.joined(identity, response.protocol_name or "", response.leader, members, partitions, racks)
         return True
+
+    def _is_joining_as(self, asked: Identity) -> bool:
+        """Whether a response to its JoinGroup is about what the member is now."""
+        return self.core.state is State.JOINING and self.core.identity == asked
+
+    async def _came_too_late(self, member_id: str) -> bool:
+        """A response to a JoinGroup, when the member has left: others would wait for the id that it was given.
+
+        The coordinator's connections may be another member's by now, whose JoinGroup waits.
+        """
+        if self.core.state in ENDED and member_id and self._config.group_instance_id is None:
+            asking = Coordinator(self._asking, GROUP, self._group)
+            await self._leave_by(asking, member_id, "the consumer unsubscribed while it joined")
+        return False
 
     async def _synced(self) -> bool:
         core = self.core
@@ -329,13 +349,14 @@ class GroupMember:
         """LeaveGroup, on a connection where nothing waits before it."""
         if member_id is None or self._config.group_instance_id is not None:
             return
-        left = MemberIdentity(member_id=member_id, group_instance_id=None, reason=reason)
         with trio.move_on_after(LEAVE_S, shield=True):
             await self._client.aclose()
-            try:
-                await self._coordinator.ask_once(LeaveGroupRequest(group_id=self._group, members=(left,)))
-            except KafkaError:
-                return
+            await self._leave_by(self._coordinator, member_id, reason)
+
+    async def _leave_by(self, coordinator: Coordinator, member_id: str, reason: str) -> None:
+        left = MemberIdentity(member_id=member_id, group_instance_id=None, reason=reason)
+        with suppress(KafkaError):
+            await coordinator.ask_once(LeaveGroupRequest(group_id=self._group, members=(left,)))
 
 
 def _sizes(told: Any) -> dict[str, int]:
