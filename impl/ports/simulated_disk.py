@@ -126,12 +126,17 @@ class SimulatedFile:
         if self._boot != self._disk.boots or not self._disk.online:
             raise OSError(errno.EIO, "opened before the disk's last crash", self._path)
 
+    def _check_open(self) -> None:
+        self._check()
+        if not self._is_open:
+            raise ValueError(f"{self._path} is closed")
+
     @property
     def size(self) -> int:
         return len(self._node.content)
 
     def append(self, *parts: Buffer) -> None:
-        self._check()
+        self._check_open()
         for part in parts:
             room = self._disk.reserve(len(part))
             self._node.content += part if room == len(part) else memoryview(part)[:room]
@@ -139,12 +144,12 @@ class SimulatedFile:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self._path)
 
     def read(self, position: int, size: int) -> bytes:
-        self._check()
+        self._check_open()
         with memoryview(self._node.content) as view:
             return bytes(view[position : position + size])
 
     def truncate(self, size: int) -> None:
-        self._check()
+        self._check_open()
         assert 0 <= size <= self.size, f"cannot cut {self._path} of {self.size} bytes to {size}"
         self._disk.reserve(size - self.size)
         self._node.truncate(size)

@@ -10,10 +10,12 @@ from kio.schema.describe_groups.v6.request import DescribeGroupsRequest
 from kio.schema.types import GroupId
 
 from tidegauge.impl.client.client import Client
+from tidegauge.impl.client.consumer import CLOSE_S
 from tidegauge.impl.client.coordinators import GROUP, Coordinator
+from tidegauge.impl.client.errors import KafkaError
 from tidegauge.impl.client.membership import State
 from tidegauge.impl.wire.channel import Channel
-from tidegauge.model_tests.client.test_consumer_groups import Member, running, share, until
+from tidegauge.model_tests.client.test_consumer_groups import FOUR, Member, running, share, until
 from tidegauge.model_tests.simulated import simulated
 
 
@@ -65,3 +67,40 @@ async def test_who_subscribes_again_at_once_is_not_held_up_by_what_it_was() -> N
         with trio.fail_after(3):
             await until(lambda: share(one), one)
         assert await members_of(client) == [one.identity.member_id]
+
+
+@pytest.mark.parametrize("ends", ["close", "unsubscribe"])
+@pytest.mark.parametrize("protocol", ["classic", "consumer", "none"])
+@simulated
+async def test_what_was_to_be_committed_is_before_a_consumer_ends(protocol: str, ends: str) -> None:
+    """And its callback is called, as Kafka's consumer does it when it is closed."""
+    told = list[KafkaError | None]()
+    at = dict.fromkeys(FOUR, 7)
+    async with running() as (_, client):
+        settings = {"group_protocol": protocol} if protocol != "none" else {}
+        async with Member(client, enable_auto_commit=False, **settings) as one:
+            if protocol == "none":
+                await one.assign(FOUR)
+            else:
+                await one.join()
+                await until(lambda: share(one), one)
+            one.commit_async(dict.fromkeys(FOUR, 6))
+            one.commit_async(at, lambda _, error: told.append(error))
+            if ends == "unsubscribe":
+                await one.unsubscribe()
+                assert told == [None]
+        assert told == [None]
+        async with Member(client) as two:
+            assert await two.committed(*FOUR) == at
+
+
+@simulated
+async def test_who_ends_waits_for_its_commits_no_longer_than_for_its_coordinator() -> None:
+    async with running() as (cluster, client):
+        async with Member(client, enable_auto_commit=False) as one:
+            await one.join()
+            await until(lambda: share(one), one)
+            await cluster.crash(0)
+            one.commit_async(dict.fromkeys(FOUR, 7))
+            began = trio.current_time()
+        assert trio.current_time() - began <= CLOSE_S

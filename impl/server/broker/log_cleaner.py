@@ -166,7 +166,7 @@ class LogCleaner:
         needed = bytes_for(to_clean.first_uncleanable_offset - to_clean.first_dirty_offset, load_factor)
         most = config.log_cleaner_dedupe_buffer_size // config.log_cleaner_threads
         round_ = Round(
-            partition.log,
+            to_clean.log,
             self._disk,
             OffsetMap(min(most, needed), load_factor),
             to_clean.first_dirty_offset,
@@ -187,7 +187,8 @@ class LogCleaner:
                 await trio.sleep(size / config.log_cleaner_io_max_bytes_per_second)
                 await self._clock.until_running()
                 pieces = size = 0
-                if self._replicas.get(*partition.key) is not partition:
+                is_hosted = self._replicas.get(*partition.key) is partition
+                if not is_hosted or partition.log is not to_clean.log:  # a replica that has moved has another one
                     slices.close()
                     return None
 

@@ -21,6 +21,7 @@ when a log raises an `OSError` they call `storage_failed`.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain
@@ -436,7 +437,16 @@ class ReplicaManager:
 
         Raises RecordError and OSError; the partition may be gone then.
         """
-        return await pace.finish(partition.log.offset_for_timestamp(timestamp, self.known_points))
+        while True:
+            log = partition.log
+            try:
+                return await pace.finish(log.offset_for_timestamp(timestamp, self.known_points))
+            except (RecordError, OSError, ValueError) as error:
+                if not partition.is_gone and partition.log is log:
+                    raise
+                if partition.is_gone:  # its files are closed
+                    raise OSError(errno.EBADF, str(error)) from error
+            # The replica has moved to another directory: its former log is searched no further.
 
     async def delete_records(
         self,
