@@ -6,7 +6,9 @@ The clusters here have two directories a broker, `one` and `two`.
 from __future__ import annotations
 
 import errno
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from random import Random
 from typing import Any
 
 import pytest
@@ -23,10 +25,13 @@ from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.cluster.names import broker_name
 from tidegauge.impl.ports.failing_disk import SYNCS, Operation
 from tidegauge.impl.records.payload import decode_batches
+from tidegauge.impl.server.pace import SLICE, Pace
 from tidegauge.impl.server.trace.events import Crash
 from tidegauge.impl.wire.primitives import TopicName, i16, i32, millis
 from tidegauge.model_tests.harness.validation.validation import validate
+from tidegauge.model_tests.server.broker.test_log_cleaner import append
 from tidegauge.model_tests.simulated import simulated
+from tidegauge.model_tests.storage.compacted import newest, records_of
 
 CONFIG = {
     "log.dirs": "one,two",
@@ -400,6 +405,73 @@ async def test_a_replica_that_moves_takes_its_checkpointed_high_watermark_along(
         assert error_of(await ask(client, cluster, 0, move("t", 0, f"data/{target}"))) is ErrorCode.none
         await until(lambda: directory_of(cluster, 0, 0) == target)
         assert partitions.directories.high_watermarks() == {("t", 0): 5}
+
+
+@simulated
+async def test_a_replica_that_moves_while_its_log_is_cleaned_goes_on_and_is_cleaned_where_it_is_then() -> None:
+    config = {"log.cleaner.backoff.ms": 100, "min.cleanable.dirty.ratio": 0.1, "log.segment.bytes": 2_000}
+    async with cluster_of(1, **config, **{"log.cleaner.io.max.bytes.per.second": 1_000.0}) as cluster:
+        await cluster.create_topic("t", config={"cleanup.policy": "compact"})
+        append(cluster, 0, Random(1), 100)
+        broker = cluster.broker(0)
+        hosted = broker.replicas.get("t", 0)
+        assert hosted is not None
+        expected = newest(records_of(hosted.log))
+        target = {"one": "two", "two": "one"}[directory_of(cluster, 0, 0)]
+        await trio.sleep(3)  # a round takes some ten seconds at that rate
+        async with cluster.client() as client:
+            assert error_of(await ask(client, cluster, 0, move("t", 0, f"data/{target}"))) is ErrorCode.none
+        await until(lambda: directory_of(cluster, 0, 0) == target)
+        assert not broker.cleaner.rounds
+        with trio.fail_after(120):
+            await until(lambda: broker.cleaner.rounds)
+        assert cluster.leader("t") == 0
+        assert broker.replicas.get("t", 0) is hosted
+        assert newest(records_of(hosted.log)) == expected
+        moved_to = broker.replicas.directories.where("t", 0)
+        assert moved_to is not None
+        assert moved_to.cleaned_offset("t", 0) == broker.cleaner.cleaned["t", 0].end_offset
+
+
+@simulated
+async def test_a_time_that_is_looked_for_while_the_replica_moves_or_goes_is_found_in_its_new_place_or_not_there() -> None:
+    async with cluster_of(1, **{"log.segment.bytes": 500}) as cluster:
+        await cluster.create_topic("t", partitions=2)
+        async with cluster.client() as client:
+            for number in range(30):
+                await client.produce("t", b"%d" % number * 50)
+                await trio.sleep(0.01)
+        replicas = cluster.broker(0).replicas
+        hosted = replicas.get("t", 0)
+        assert hosted is not None
+        newest_time = max(record.timestamp for record in records_of(hosted.log))
+        target = replicas.directories.at("data/" + {"one": "two", "two": "one"}[directory_of(cluster, 0, 0)])
+        assert target is not None
+
+        async def moves() -> None:
+            if directory_of(cluster, 0, 0) != target.path.rpartition("/")[2]:
+                cluster.broker(0).directory_moves.begin(hosted, target)
+                await until(lambda: replicas.directories.where("t", 0) is target)
+
+        found = await replicas.find_timestamp(hosted, newest_time, paused_by(moves))
+        assert found is not None
+        assert found.timestamp == newest_time
+        assert directory_of(cluster, 0, 0) == target.path.rpartition("/")[2]
+
+        async def goes() -> None:
+            if not hosted.is_gone:
+                await cluster.delete_topic("t")
+                await until(lambda: hosted.is_gone)
+
+        with pytest.raises(OSError, match="is closed"):
+            await replicas.find_timestamp(hosted, newest_time, paused_by(goes))
+
+
+def paused_by(act: Callable[[], Awaitable[None]]) -> Pace:
+    """One whose first piece of work fills a slice, so that others act in between."""
+    pace = Pace(until_running=act)
+    pace.spent = SLICE
+    return pace
 
 
 @simulated
