@@ -91,6 +91,14 @@ class Commits:
         self._last = Place(self._last)
         return self._last
 
+    async def until_done(self) -> None:
+        """Return when every commit is done that was asked for so far."""
+        place = self.place()
+        try:
+            await place.turn()
+        finally:
+            place.left.set()
+
     async def commit(
         self,
         offsets: Mapping[Partition, Position],

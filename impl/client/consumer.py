@@ -456,15 +456,20 @@ class Consumer:
 
     async def _stop(self) -> None:
         """Leave the group, if it is in one, and read nothing."""
-        member, self._member = self._member, None
+        member = self._member
+        await self._commit_last()
         if member is None:
-            await self._commit_before()
             self._owns(())
-            return
-        self._member = member
-        if member.core.may_commit():
-            await self._commit_before()
-        await member.leave()
-        self._member = None
-        self._membership.cancel()
+        else:
+            await member.leave()
+            self._member = None
+            self._membership.cancel()
         self._complete()
+
+    async def _commit_last(self) -> None:
+        """The last automatic commit, and all that were asked for before: a member that has left may commit nothing."""
+        with trio.move_on_after(CLOSE_S / 2):
+            if self._member is None or self._member.core.may_commit():
+                await self._commit_before()
+            if self._commits is not None:
+                await self._commits.until_done()
