@@ -434,7 +434,7 @@ async def test_a_replica_that_moves_while_its_log_is_cleaned_goes_on_and_is_clea
 
 
 @simulated
-async def test_a_time_that_is_looked_for_while_the_replica_moves_or_goes_is_found_in_its_new_place_or_not_there() -> None:
+async def test_a_time_that_is_looked_for_while_the_replica_moves_is_found_in_its_new_place() -> None:
     async with cluster_of(1, **{"log.segment.bytes": 500}) as cluster:
         await cluster.create_topic("t", partitions=2)
         async with cluster.client() as client:
