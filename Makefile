@@ -9,6 +9,7 @@ READY := .venv/.ready
 ARGS ?=
 WORKERS ?= 3
 SPEC ?= replication
+STATES ?= states
 SPREAD := --dist loadfile --no-loadscope-reorder
 export PYTHON
 # Hundreds of processes start in a run: without byte code each would compile all that it imports.
@@ -18,7 +19,7 @@ $(READY): pyproject.toml tools/setup.sh
 	@tools/setup.sh
 	@touch $@
 
-.PHONY: setup verify test deep fuzz mutants clients nightly bench explore simulate replay lint types docs api-docs format coverage clean distclean help
+.PHONY: setup verify test deep fuzz mutants clients nightly three-brokers bench explore simulate replay lint types docs api-docs format coverage clean distclean help
 
 setup: $(READY) ## make .venv with all that is needed, Java included
 	@:
@@ -44,8 +45,17 @@ clients: $(READY) ## the tests with real clients, those of JavaScript included (
 	@npm install --no-audit --no-fund --silent --prefix model_tests/clients/javascript
 	@$(BIN)/python -m pytest model_tests/clients $(ARGS)
 
+# A checkpoint of other source is refused with status 2: the search begins anew then.
+three-brokers: $(READY) ## explore three brokers with two records and two expired sessions, for four hours at most; the next run goes on from its checkpoint in $(STATES)/
+	@three() { $(BIN)/tidegauge explore replication brokers=3 max_records=2 ExpireSession=2 ShrinkIsr=0 \
+	    --no-liveness --memory 8g --max-seconds 14400 $(ARGS) "$$@"; }; \
+	if test -e $(STATES)/checkpoint.json; then \
+	    three --resume $(STATES) || { test $$? = 2 && rm -r $(STATES) && three --checkpoint $(STATES); }; \
+	else three --checkpoint $(STATES); fi
+
 nightly: $(READY) ## everything that takes long: deep searches, new examples, a million damaged inputs, all mutants
 	@HYPOTHESIS_PROFILE=nightly $(BIN)/python -m pytest --deep -n $(WORKERS) $(SPREAD) $(ARGS)
+	@$(MAKE) --no-print-directory three-brokers ARGS=
 	@$(MAKE) --no-print-directory fuzz ARGS=
 	@$(MAKE) --no-print-directory mutants ARGS='--workers 2 --least 75'
 

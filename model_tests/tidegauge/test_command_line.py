@@ -119,6 +119,14 @@ def test_workers_of_the_fast_engine_find_the_same_too(capsys: pytest.CaptureFixt
         assert two[name] == one[name]
 
 
+def test_explore_without_liveness_says_so_and_keeps_no_steps(capsys: pytest.CaptureFixture[str]) -> None:
+    few = ("explore", "replication", "brokers=2", "max_records=1", "ExpireSession=0")
+    (_, whole), (status, found) = document(capsys, *few), document(capsys, *few, "--no-liveness")
+    assert (status, found["levels"], found["coverage"]) == (0, whole["levels"], whole["coverage"])
+    assert (whole["convergence"] is None, found["convergence"], found["options"]["liveness"]) == (False, None, False)
+    assert "not looked for: what is reached for good" in run(capsys, *few, "--no-liveness")[1]
+
+
 def test_explore_stopped_by_a_limit_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     status, found = document(capsys, "explore", "kip320", "--max-states", 100)
     assert (status, found["complete"], found["cut"]) == (0, False, "states")

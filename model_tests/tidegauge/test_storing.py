@@ -71,6 +71,8 @@ def test_a_checkpoint_of_other_constants_is_refused(capsys: pytest.CaptureFixtur
     assert refused["exit"] == 2
     refused = explored(capsys, "--stop", "never", "--resume", tmp_path)
     assert refused["error"].endswith("it is of stop=first, not never: begin a new search in another folder")
+    refused = explored(capsys, "--no-liveness", "--resume", tmp_path)
+    assert refused["error"].endswith("it is of liveness=True, not False: begin a new search in another folder")
     status = run(["explore", "retention-crash", "--resume", str(tmp_path)])
     error = capsys.readouterr().err
     assert status == 2

@@ -33,8 +33,8 @@ class Storage(Protocol):
     def array(self, name: str, kind: type[np.generic], count: int, lanes: int = 0) -> npt.NDArray[Any]:
         """A new array of zeros under that name, in the place of the one before; with `lanes` of two dimensions."""
 
-    def grown(self, name: str, count: int) -> npt.NDArray[Any]:
-        """The array of that name with room for `count`, its content as it was."""
+    def grown(self, name: str, least: int) -> npt.NDArray[Any]:
+        """The array of that name with room for `least` or more, its content as it was."""
 
     def remove(self, name: str) -> None:
         """The array is not needed any more."""

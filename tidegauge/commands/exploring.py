@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import attrs
 from cyclopts import Parameter
 
 from tidegauge.commands.outputs import check_file, check_page, write_text
@@ -38,14 +39,37 @@ NAMES = "A machine, or a model of one: tidegauge list tells which there are."
 Flag = Annotated[bool, Parameter(negative="")]
 
 
+@attrs.frozen
+class Ending:
+    """The options that end a search before it has seen all states."""
+
+    max_states: Annotated[int | None, Parameter(help="Stop after so many distinct states.")] = None
+    max_depth: Annotated[int | None, Parameter(help="Stop after so many levels.")] = None
+    max_seconds: Annotated[
+        float | None, Parameter(help="Stop after so many CPU seconds; with workers, so many seconds.")
+    ] = None
+
+    @property
+    def limits(self) -> Limits:
+        """Raises Unusable for a limit that leaves nothing to search."""
+        try:
+            return Limits(self.max_states, self.max_depth, self.max_seconds)
+        except ValueError as error:
+            raise Unusable(f"--max-{error}") from None
+
+    @property
+    def given(self) -> dict[str, int | float | None]:
+        """The limits by their options."""
+        return {"--max-states": self.max_states, "--max-depth": self.max_depth, "--max-seconds": self.max_seconds}
+
+
 def explore(
     spec: Annotated[str, Parameter(help=NAMES)],
     *constants: str,
     bug: str | None = None,
     symmetry: Flag = False,
-    max_states: int | None = None,
-    max_depth: int | None = None,
-    max_seconds: float | None = None,
+    liveness: Annotated[bool, Parameter(negative="--no-liveness")] = True,
+    ending: Annotated[Ending, Parameter(name="*")] = Ending(),
     stop: Literal["first", "each", "never"] = "first",
     engine: Literal["auto", "plain", "fast"] = "auto",
     workers: int = 1,
@@ -66,12 +90,9 @@ def explore(
         A historical bug to switch on.
     symmetry
         Explore one state of those that differ only in the brokers' names.
-    max_states
-        Stop after so many distinct states.
-    max_depth
-        Stop after so many levels.
-    max_seconds
-        Stop after so many CPU seconds; with workers, so many seconds.
+    liveness
+        Look for what is not reached for good, and for what is owed and never comes. Without it no steps are kept:
+        they take more memory than states.
     stop
         When a violation ends the search: at the first, once each invariant is violated, or never.
     engine
@@ -92,30 +113,24 @@ def explore(
     screen = Screen("explore", json=json)
     machine = model(spec, bug, constants)
     list(machine.initial())  # constants that fit no initial state are refused here
-    limits = limits_of(max_states, max_depth, max_seconds)
+    limits = ending.limits
     check_outputs(trace, counterexample, page, page_states)
     chosen = chosen_engine(storing, engine, workers)
-    screen.header({"spec": spec, "bug": bug, **settable(machine), "symmetry": symmetry, "stop": stop})
-    with storage_for(machine, storing, stop=stop, symmetry=symmetry) as storage:
-        options: dict[str, Any] = {"limits": limits, "stop": Stop(stop), "symmetry": symmetry, "storage": storage}
-        found = searched(screen, machine, **options, engine=chosen, workers=workers)
+    how = {"symmetry": symmetry, "liveness": liveness, "stop": stop}
+    screen.header({"spec": spec, "bug": bug, **settable(machine), **how})
+    with storage_for(machine, storing, **how) as storage:
+        options: dict[str, Any] = {"limits": limits, "stop": Stop(stop), "symmetry": symmetry, "converges": liveness}
+        found = searched(screen, machine, **options, storage=storage, engine=chosen, workers=workers)
     show(screen, machine, found)
+    if not liveness:
+        screen.say("not looked for: what is reached for good, and what comes whenever it is owed (--no-liveness)")
     write_counterexample(screen, machine, found, bug, trace, counterexample)
     if page is not None:
-        limited = {"--max-states": max_states, "--max-depth": max_depth, "--max-seconds": max_seconds}
-        given = {"--bug": bug, **limited, "--stop": stop, "--page": page, "--page-states": page_states}
-        again = again_by([spec, *constants], given, symmetry=symmetry)
+        given = {"--bug": bug, **ending.given, "--stop": stop, "--page": page, "--page-states": page_states}
+        again = again_by([spec, *constants], given, symmetry=symmetry, liveness=liveness)
         write_page(page, machine, found, bug, again, page_states)
         screen.say(f"page written to {page}: open it in a browser")
     return screen.finish(Status.HOLDS if found.holds else Status.VIOLATED, document(found))
-
-
-def limits_of(max_states: int | None, max_depth: int | None, max_seconds: float | None) -> Limits:
-    """Raises Unusable for a limit that leaves nothing to search."""
-    try:
-        return Limits(max_states, max_depth, max_seconds)
-    except ValueError as error:
-        raise Unusable(f"--max-{error}") from None
 
 
 def searched(screen: Screen, machine: Machine[Any], **options: Any) -> Exploration[Any]:
@@ -126,7 +141,7 @@ def searched(screen: Screen, machine: Machine[Any], **options: Any) -> Explorati
             advance(" ".join(filter(None, (words_of(at), estimate_of(at)))))
 
         clock = time.process_time if options.get("workers", 1) == 1 else time.monotonic
-        return search(machine, converges=True, clock=clock, progress=on_progress, **options)
+        return search(machine, clock=clock, progress=on_progress, **options)
 
 
 def words_of(at: Progress) -> str:
@@ -144,10 +159,10 @@ def estimate_of(at: Progress) -> str:
     return f"(if levels go on as they grow: about {at.estimated:,} states, {left} left)"
 
 
-def again_by(words: Sequence[str], given: Mapping[str, object], *, symmetry: bool) -> list[str]:
+def again_by(words: Sequence[str], given: Mapping[str, object], *, symmetry: bool, liveness: bool) -> list[str]:
     """The words of the command line that explores the same again."""
     options = [word for name, value in given.items() if value is not None for word in (name, str(value))]
-    return [*words, *options, *(["--symmetry"] if symmetry else [])]
+    return [*words, *options, *["--symmetry"] * symmetry, *["--no-liveness"] * (not liveness)]
 
 
 def check_outputs(trace: Path | None, counterexample: Path | None, page: Path | None, page_states: int) -> None:

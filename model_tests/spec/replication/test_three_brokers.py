@@ -8,8 +8,9 @@ many as the one before. With one expired session it comes to its end.
 How many there are is a guess. Without an expired session there are 709, with one 1,404,875, 1,981 times as many. With
 two brokers a second one multiplies the states by 0.45 (two records: 37, 6,472, 505,567) or 0.55 (one: 17, 1,830,
 107,335) of what the first does. That would be 1.2 to 1.5 thousand million states here; the growth of the levels says
-950 million. It is two to three and a half CPU hours at the 124,000 states a CPU second of these levels (`--memory 8g`),
-and 40 to 75 GB of files at 40 to 50 bytes a state. A night is enough if the rate lasts; nobody has seen that it does.
+950 million. It is two to three and a half CPU hours at the 124,000 states a CPU second of these levels, and 40 to 75 GB
+of files. `make three-brokers` goes on with it night by night (`make nightly`), and says how far it is; nobody has seen
+its end.
 """
 
 from __future__ import annotations

@@ -36,12 +36,12 @@ class FairSteps:
         return {TARGETS: self.count, STARTS: self.closed + 1}
 
     def make_room(self, more: int) -> None:
-        while self.count + more > len(self.targets):
-            self.targets = self._storage.grown(TARGETS, 2 * len(self.targets))
+        if self.count + more > len(self.targets):
+            self.targets = self._storage.grown(TARGETS, self.count + more)
 
     def have_states(self, count: int) -> None:
-        while count >= len(self.starts):
-            self.starts = self._storage.grown(STARTS, 2 * len(self.starts))
+        if count >= len(self.starts):
+            self.starts = self._storage.grown(STARTS, count + 1)
 
     def bottom_components(self) -> Iterator[list[int]]:
         """Components out of which no step leads, each by its states in order."""

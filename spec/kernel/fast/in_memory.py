@@ -23,8 +23,12 @@ class InMemory:
         made = self._arrays[name] = np.zeros((count, lanes) if lanes else count, kind)
         return made
 
-    def grown(self, name: str, count: int) -> npt.NDArray[Any]:
+    def grown(self, name: str, least: int) -> npt.NDArray[Any]:
+        """It has twice the room as often as needed: all that it has is copied."""
         before = self._arrays[name]
+        count = max(1, len(before))
+        while count < least:
+            count *= 2
         larger = self._arrays[name] = np.zeros((count, *before.shape[1:]), before.dtype)
         larger[: len(before)] = before
         return larger

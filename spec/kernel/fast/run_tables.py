@@ -6,6 +6,8 @@ hash, that is its highest bits, at which place such hashes begin.
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 from numba import njit
 
@@ -25,6 +27,9 @@ from tidegauge.spec.kernel.fast.kernel import (
     unpacked,
 )
 from tidegauge.spec.kernel.fast.trie_tables import EMPTY
+
+FILTERED: Final = 5
+"""Hashes, on the average, that share a word of a filter: one in a hundred of those that are in no run passes it."""
 
 
 @njit(cache=True, nogil=True)
@@ -119,12 +124,42 @@ def indexed(hashes, shift, index):
 
 
 @njit(cache=True)
-def sought(wanted, hashes, numbers, index, shift, found, found_numbers, count):
+def _word_and_bits(hash_, beginning, low, high):
+    """The word of a run's filter that a hash has, and its four bits there.
+
+    Hashes of one beginning, those between `low` and `high`, have words beside each other, so many as they need: the
+    least hashes of orbits are not spread evenly.
+    """
+    words = np.uint64((high - low) // FILTERED + 1)
+    word = (
+        low // FILTERED + beginning + np.int64(((hash_ >> np.uint64(24)) & np.uint64(0xFFFF)) * words >> np.uint64(16))
+    )
+    bits = np.uint64(0)
+    for shift in range(0, 24, 6):
+        bits |= np.uint64(1) << ((hash_ >> np.uint64(shift)) & np.uint64(63))
+    return word, bits
+
+
+@njit(cache=True)
+def let_pass(hashes, index, passing):
+    """Have a filter let these hashes pass, which are those of a run."""
+    for beginning in range(len(index) - 1):
+        low, high = index[beginning], index[beginning + 1]
+        for place in range(low, high):
+            word, bits = _word_and_bits(hashes[place], beginning, low, high)
+            passing[word] |= bits
+
+
+@njit(cache=True)
+def sought(wanted, hashes, numbers, index, shift, passing, found, found_numbers, count):
     """The states of a run that have one of the wanted hashes, behind the `count` that were found: how many by now."""
     for place in range(len(wanted)):
         hash_ = wanted[place]
         beginning = np.int64(hash_ >> shift)
         low, high = index[beginning], index[beginning + 1]
+        word, bits = _word_and_bits(hash_, beginning, low, high)
+        if passing[word] & bits != bits:
+            continue
         while low < high:
             middle = (low + high) // 2
             if hashes[middle] < hash_:

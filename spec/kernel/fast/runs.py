@@ -32,13 +32,17 @@ class _Run:
     numbers: Numbers
     shift: np.uint64
     index: npt.NDArray[np.int64]
+    filter: npt.NDArray[np.uint64]
+    """A Bloom filter in memory, 13 bits a hash: most of what is asked for is in no run, and needs no page of it."""
 
     @classmethod
     def of(cls, name: str, count: int, hashes: Hashes, numbers: Numbers) -> _Run:
         bits = max(1, (count // _BUCKET).bit_length())
         shift, index = np.uint64(64 - bits), np.zeros((1 << bits) + 1, np.int64)
         run_tables.indexed(hashes[:count], shift, index)
-        return cls(name, count, hashes, numbers, shift, index)
+        passing = np.zeros(count // run_tables.FILTERED + len(index), np.uint64)
+        run_tables.let_pass(hashes[:count], index, passing)
+        return cls(name, count, hashes, numbers, shift, index, passing)
 
 
 class Runs:
@@ -86,7 +90,15 @@ class Runs:
             numbers, count = np.zeros(len(found), np.uint32), 0
             for run in self._runs:
                 count = run_tables.sought(
-                    wanted, run.hashes[: run.count], run.numbers, run.index, run.shift, found, numbers, count
+                    wanted,
+                    run.hashes[: run.count],
+                    run.numbers,
+                    run.index,
+                    run.shift,
+                    run.filter,
+                    found,
+                    numbers,
+                    count,
                 )
             if count <= len(found):
                 return found[:count], numbers[:count]
@@ -100,7 +112,7 @@ class Runs:
             self._storage.array(hashes, np.uint64, count),
             self._storage.array(numbers, np.uint32, count),
         )
-        return _Run(name, count, of_hashes, of_numbers, np.uint64(0), np.zeros(0, np.int64))
+        return _Run(name, count, of_hashes, of_numbers, np.uint64(0), _NO_INDEX, _NO_FILTER)
 
     def _merge(self) -> None:
         first, second = self._runs[-2:]
@@ -113,6 +125,10 @@ class Runs:
         for old in (first, second):
             for name in _names(old.name):
                 self._storage.remove(name)
+
+
+_NO_INDEX: npt.NDArray[np.int64] = np.zeros(0, np.int64)
+_NO_FILTER: npt.NDArray[np.uint64] = np.zeros(0, np.uint64)
 
 
 def _names(run: str) -> tuple[str, str]:

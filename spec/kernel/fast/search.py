@@ -318,9 +318,10 @@ class FastSearch(Search[S]):
 
     def have_rows(self, more: int) -> None:
         """Have room for so many more states, not counting the table."""
-        while self.count + more > len(self.rows):
-            self.rows = self.storage.grown(ROWS, 2 * len(self.rows))
-            self.parents = self.storage.grown(PARENTS, 2 * len(self.parents))
+        if self.count + more > len(self.rows):
+            self.rows = self.storage.grown(ROWS, self.count + more)
+        if self.count + more > len(self.parents):
+            self.parents = self.storage.grown(PARENTS, self.count + more)
 
     def make_room(self, more: int) -> None:
         """Have room for so many more states."""
