@@ -24,6 +24,7 @@ from tidegauge.model_tests.harness.cores.memory_log import LockstepLog, MemoryLo
 from tidegauge.model_tests.harness.cores.message_parts import Additions
 from tidegauge.model_tests.harness.cores.replication import CORRECT, NOTHING, PARTITION, TOPIC, Broker, Cores, Roles
 from tidegauge.model_tests.harness.performing import Steps, on
+from tidegauge.spec.kernel.guarded import Refusal
 from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.kernel.parts import parts_of, with_part
 from tidegauge.spec.replication import actions as protocol
@@ -102,8 +103,8 @@ class ComposedCores(ReassignmentCores, RetentionCores, SettingsCores, DirectoryC
             return self.hosts(action.broker)
         if isinstance(action, ReplicaOffline):
             online = self.controller.image.brokers[action.broker].directories
-            is_replica = action.broker in self.registration.replicas
-            return is_replica and self.directories[action.broker] in online
+            is_news = action.broker in self.registration.replicas and self.directories[action.broker] in online
+            return is_news or isinstance(action.guard(self.machine, before), Refusal)
         return True
 
     def hosts(self, number: int) -> bool:

@@ -47,7 +47,7 @@ def refuse_receive_fetch(cores: Cores, action: protocol.ReceiveFetch) -> ErrorCo
     return None if cores.is_withdrawn(action.request.leader) else refusals.receive_fetch(cores, action)
 
 
-def refuse_to_take_out_the_last(cores: Cores, action: ReportDamaged) -> ErrorCode:
+def refuse_to_take_out_the_last(cores: Cores, action: ReportDamaged | ReportUnread) -> ErrorCode:
     """Nobody is in sync, and the broker may be fenced."""
     return report(cores, action.broker, DAMAGED)
 
@@ -58,6 +58,7 @@ class RunningDamageCores(LostLogCores):
     refusals = Steps[Cores, [], ErrorCode | None](
         on(protocol.ReceiveFetch, refuse_receive_fetch),
         on(ReportDamaged, refuse_to_take_out_the_last),
+        on(ReportUnread, refuse_to_take_out_the_last),
         over=LostLogCores.refusals,
     )
 
