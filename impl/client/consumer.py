@@ -24,6 +24,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
@@ -37,7 +38,7 @@ from tidegauge.impl.client.consumer_record import ConsumerInterceptor, ConsumerR
 from tidegauge.impl.client.coordinators import GROUP, Coordinator
 from tidegauge.impl.client.errors import CommitFailedError, KafkaError, WakeupError
 from tidegauge.impl.client.group_member import GroupMember
-from tidegauge.impl.client.member_callbacks import MemberCallbacks
+from tidegauge.impl.client.member_callbacks import MemberCallbacks, told_once
 from tidegauge.impl.client.membership import ENDED, GroupMetadata, Identity
 from tidegauge.impl.client.offset_lookups import OffsetLookups
 from tidegauge.impl.client.positions import EARLIEST, LATEST, Partition, Position, Positions, Truncation
@@ -222,7 +223,7 @@ class Consumer:
         if self._member is not None:
             await self._member.maintain(self._running)
         while self._truncations:
-            await self._listener.truncated(self._truncations.popleft())
+            await told_once(partial(self._listener.truncated, self._truncations[0]), self._truncations.popleft)
         if self._failures:
             raise self._failures.pop(next(iter(self._failures)))
 
@@ -461,9 +462,11 @@ class Consumer:
         if member is None:
             self._owns(())
         else:
-            await member.leave()
-            self._member = None
-            self._membership.cancel()
+            try:
+                await member.leave()
+            finally:
+                self._member = None
+                self._membership.cancel()
         self._complete()
 
     async def _commit_last(self) -> None:

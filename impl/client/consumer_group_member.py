@@ -20,7 +20,7 @@ from tidegauge.impl.client.consumer_membership import ConsumerMembership, Heartb
 from tidegauge.impl.client.coordinators import MOVED, Coordinator
 from tidegauge.impl.client.errors import KafkaError
 from tidegauge.impl.client.group_member import LEAVE_S
-from tidegauge.impl.client.member_callbacks import MemberCallbacks
+from tidegauge.impl.client.member_callbacks import MemberCallbacks, told_once
 from tidegauge.impl.client.membership import ENDED, State
 from tidegauge.impl.client.positions import Partition
 from tidegauge.impl.wire.primitives import TopicName, i32, millis, to_millis
@@ -54,6 +54,10 @@ class ConsumerGroupMember:
         self.core.subscribe(*_subscription(wanted))
         self._has: tuple[Place, ...] = ()
         """What the application has, as far as it was told."""
+        self._lost: tuple[Place, ...] = ()
+        """What it has lost, and has yet to be told of."""
+        self._new: tuple[Place, ...] | None = None
+        """What is new, and it has yet to be told of."""
         self._names: dict[str, str] = {}
         """Of topics, by id."""
         self._interval_s = config.heartbeat_interval_ms / 1000
@@ -67,6 +71,7 @@ class ConsumerGroupMember:
     async def maintain(self, nursery: trio.Nursery) -> None:
         """Do for the group what has to be done while nothing else of the application runs. Raises KafkaError."""
         self._last_poll = trio.current_time()
+        await self._tell_new()
         await self._lose()
         if self.core.state is State.FENCED:
             message = f"another process is the static member {self._config.group_instance_id!r} of {self._group!r}"
@@ -80,8 +85,13 @@ class ConsumerGroupMember:
         if gone := self._has_lost():
             self._has = self.core.owned
             self._callbacks.owns(self._named(self._has))
-            await self._callbacks.lost(self._named(gone))
-            self._due.set()
+            self._lost += gone
+        if self._lost:
+            await told_once(lambda: self._callbacks.lost(self._named(self._lost)), self._told_of_losses)
+
+    def _told_of_losses(self) -> None:
+        self._lost = ()
+        self._due.set()
 
     def _has_lost(self) -> tuple[Place, ...]:
         """What the application has, and the member no longer owns."""
@@ -96,27 +106,39 @@ class ConsumerGroupMember:
         gone = core.to_give_back()
         if gone:
             await self._callbacks.before()
-            await self._callbacks.revoked(self._named(gone))
-            core.gave_back(gone)
-            given = frozenset(gone)
-            self._has = tuple(each for each in self._has if each not in given)
-            self._callbacks.owns(self._named(self._has))
+            await told_once(lambda: self._callbacks.revoked(self._named(gone)), lambda: self._gave_back(gone))
         if core.assigned is None or core.to_give_back() or not self._are_known(core.assigned):
             return
-        new = core.after_reconciling()
+        self._new = core.after_reconciling()
         self._has = core.owned
         self._callbacks.owns(self._named(self._has))
         self._due.set()
-        await self._callbacks.assigned(self._named(new))
+        await self._tell_new()
+
+    def _gave_back(self, gone: tuple[Place, ...]) -> None:
+        self.core.gave_back(gone)
+        given = frozenset(gone)
+        self._has = tuple(each for each in self._has if each not in given)
+        self._callbacks.owns(self._named(self._has))
+
+    async def _tell_new(self) -> None:
+        """Tell what the member owns now and did not before."""
+        if (new := self._new) is not None:
+            await told_once(lambda: self._callbacks.assigned(self._named(new)), self._told_of_new)
+
+    def _told_of_new(self) -> None:
+        self._new = None
 
     async def leave(self) -> None:
-        """Give everything back, and go."""
-        await self._lose()
-        if self._has:
-            await self._callbacks.revoked(self._named(self._has))
-        self._has = ()
-        self._callbacks.owns(())
-        await self._send_leave(self.core.leave())
+        """Give everything back, and go, whatever the application makes of it."""
+        try:
+            await self._lose()
+            if self._has:
+                await self._callbacks.revoked(self._named(self._has))
+        finally:
+            self._has = ()
+            self._callbacks.owns(())
+            await self._send_leave(self.core.leave())
 
     # --- topics --------------------------------------------------------------------------------------------------
 
@@ -151,7 +173,7 @@ class ConsumerGroupMember:
         while self.core.state not in ENDED:
             self._due = trio.Event()
             idle_ms = (trio.current_time() - self._last_poll) * 1000
-            has_lost = not self.core.may_commit() and bool(self._has_lost())
+            has_lost = not self.core.may_commit() and bool(self._lost or self._has_lost())
             wait_s = self._interval_s
             if idle_ms >= self._config.max_poll_interval_ms:
                 await self._send_leave(self.core.expired())

@@ -42,7 +42,8 @@ class ConsumerInterceptor:
 class RebalanceListener:
     """Told which partitions come and go, within `poll` or `close`; a subclass overrides what it is for.
 
-    What it does holds up the group. It may use the consumer: seek, pause, commit.
+    What it does holds up the group. It may use the consumer: seek, pause, commit. If it raises, `poll` does, and the
+    rebalance goes on with the next `poll`; if it is cancelled, it is told again.
     """
 
     async def revoked(self, partitions: Sequence[Partition]) -> None:

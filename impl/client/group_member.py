@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import trio
@@ -34,8 +35,8 @@ from tidegauge.impl.client.consumer_protocol import (
 )
 from tidegauge.impl.client.coordinators import GROUP, MOVED, Coordinator
 from tidegauge.impl.client.errors import KafkaError
-from tidegauge.impl.client.member_callbacks import MemberCallbacks
-from tidegauge.impl.client.membership import ENDED, PRESENT, Identity, Membership, State
+from tidegauge.impl.client.member_callbacks import MemberCallbacks, told_once
+from tidegauge.impl.client.membership import ENDED, PRESENT, Changes, Identity, Membership, State
 from tidegauge.impl.client.positions import Partition
 from tidegauge.impl.wire.channel import NoResponseError, UnreachableError
 from tidegauge.impl.wire.primitives import i32, millis
@@ -76,6 +77,10 @@ class GroupMember:
         """Whether a task sends JoinGroup and SyncGroup."""
         self._told: tuple[Identity, tuple[Partition, ...]] | None = None
         """What the leader has given to it, and in which generation: the application has yet to be told."""
+        self._changes: Changes | None = None
+        """What the application has yet to be told of what the member has now."""
+        self._let_go_of: set[Partition] = set()
+        """What it was told to let go since the member joined last."""
         self._knows_topics = isinstance(wanted, frozenset)
         self._last_poll = trio.current_time()
 
@@ -89,47 +94,58 @@ class GroupMember:
         await self._settle()
         if self.core.state in (State.FENCED, State.REFUSED):
             await self._end()
-        while self.core.wants_to_join() and not self._is_joining:
+        while self._has_to_join() and not self._is_joining:
             await self._let_go()
-            if self.core.wants_to_join():
+            if self._has_to_join():
                 self.core.join()
+                self._let_go_of.clear()
                 self._callbacks.owns(self.core.owned)
                 self._is_joining = True
                 nursery.start_soon(self._join)
 
+    def _has_to_join(self) -> bool:
+        """What the application was told to let go is not its own any more, whatever it has subscribed to since."""
+        return self.core.wants_to_join() or (bool(self._let_go_of) and self.core.state not in ENDED)
+
     async def _settle(self) -> None:
         """The leader has shared out: tell what goes, and what comes."""
-        if self._told is None:
-            return
-        (identity, given), self._told = self._told, None
-        if self.core.state is not State.SYNCING or self.core.identity != identity:
-            return
-        changes = self.core.synced(given)
-        if changes.revoked:
+        if self._told is not None:
+            (identity, given), self._told = self._told, None
+            if self.core.state is State.SYNCING and self.core.identity == identity:
+                self._changes = self.core.synced(given)
+        if self._changes is not None:
+            await self._tell(self._changes)
+
+    async def _tell(self, changes: Changes) -> None:
+        if revoked := changes.revoked:
             await self._callbacks.before()
-            await self._callbacks.revoked(changes.revoked)
-        self._callbacks.owns(given)
-        await self._callbacks.assigned(changes.assigned)
+            await told_once(lambda: self._callbacks.revoked(revoked), lambda: self._revoked(changes))
+        self._callbacks.owns(self.core.owned)
+        await told_once(lambda: self._callbacks.assigned(changes.assigned), self._assigned)
+
+    def _revoked(self, changes: Changes) -> None:
+        self._changes = Changes((), changes.assigned)
+        self._callbacks.owns(self.core.owned)
+
+    def _assigned(self) -> None:
+        self._changes = None
 
     async def _let_go(self) -> None:
         """Tell what has to be given back before the member joins; while that takes its time, it may become more."""
-        told: set[Partition] = set()
         if self.core.may_commit():
             await self._callbacks.before()
         while True:
             given = self.core.to_give_back()
-            rest = [each for each in given.partitions if each not in told]
+            rest = [each for each in given.partitions if each not in self._let_go_of]
             if not rest:
                 return
-            await (self._callbacks.lost if given.is_lost else self._callbacks.revoked)(rest)
-            told.update(rest)
+            tell = self._callbacks.lost if given.is_lost else self._callbacks.revoked
+            await told_once(partial(tell, rest), partial(self._let_go_of.update, rest))
 
     async def _end(self) -> None:
         """It is no member any more, and never will be. Raises KafkaError."""
-        had, self.core.owned = self.core.owned, ()
-        if had:
-            await self._callbacks.lost(had)
-        self._callbacks.owns(())
+        if had := self.core.owned:
+            await told_once(lambda: self._callbacks.lost(had), self._own_nothing)
         if self.core.state is State.FENCED:
             message = f"another process is the static member {self._config.group_instance_id!r} of {self._group!r}"
             raise KafkaError(ErrorCode.fenced_instance_id, message)
@@ -137,13 +153,19 @@ class GroupMember:
         message = f"the other members of {self._group!r} share no assignor with this one, which knows {names}"
         raise KafkaError(ErrorCode.inconsistent_group_protocol, message)
 
-    async def leave(self) -> None:
-        """Give everything back, and go."""
-        owned, is_lost = self.core.owned, self.core.identity.generation < 0
-        if owned:
-            await (self._callbacks.lost if is_lost else self._callbacks.revoked)(owned)
+    def _own_nothing(self) -> None:
+        self.core.owned = ()
         self._callbacks.owns(())
-        await self._send_leave(self.core.leave(), "the consumer was closed, or unsubscribed")
+
+    async def leave(self) -> None:
+        """Give everything back, and go, whatever the application makes of it."""
+        owned, is_lost = self.core.owned, self.core.identity.generation < 0
+        try:
+            if owned:
+                await (self._callbacks.lost if is_lost else self._callbacks.revoked)(owned)
+        finally:
+            self._own_nothing()
+            await self._send_leave(self.core.leave(), "the consumer was closed, or unsubscribed")
 
     # --- topics --------------------------------------------------------------------------------------------------
 

@@ -27,3 +27,17 @@ class MemberCallbacks(NamedTuple):
     revoked: Told
     lost: Told
     assigned: Told
+
+
+async def told_once(tell: Callable[[], Awaitable[None]], done: Callable[[], object]) -> None:
+    """Tell the application something, and note that it was told.
+
+    A listener that raises was told, and what it was told of goes on with the next `poll`; one that is cancelled has not
+    done what it has to, and is told again.
+    """
+    try:
+        await tell()
+    except Exception:
+        done()
+        raise
+    done()
