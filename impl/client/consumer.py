@@ -20,6 +20,7 @@ One task at a time may use a consumer; another one gets an error, but for `wakeu
 
 from __future__ import annotations
 
+import logging
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -45,10 +46,12 @@ from tidegauge.impl.client.positions import EARLIEST, LATEST, Partition, Positio
 from tidegauge.impl.client.prefetching import Prefetching
 from tidegauge.impl.client.requests import ListedOffset
 from tidegauge.impl.ports.background_tasks import BackgroundTasks, require_trio
+from tidegauge.impl.ports.log_lines import log_error
 
 if TYPE_CHECKING:
     from tidegauge.impl.client.client import Client
 
+LOGGER: Final = logging.getLogger(__name__)
 Callback = Callable[[Offsets, KafkaError | None], None]
 CLOSE_S: Final = 10.0
 """How long a consumer that ends waits for its last commit, and for its coordinator."""
@@ -237,9 +240,17 @@ class Consumer:
             await trio.lowlevel.cancel_shielded_checkpoint()
 
     def _intercepted(self, records: tuple[ConsumerRecord, ...]) -> tuple[ConsumerRecord, ...]:
+        """What interceptors make of records. Positions are behind them by now: one that raises is passed over."""
         for interceptor in self._interceptors:
-            records = interceptor.on_consume(records)
+            try:
+                records = interceptor.on_consume(records)
+            except Exception as error:
+                self._interceptor_failed(interceptor, error, "what it was given is polled")
         return records
+
+    def _interceptor_failed(self, interceptor: ConsumerInterceptor, error: Exception, what: str) -> None:
+        name = type(interceptor).__name__
+        log_error(LOGGER, "interceptor failed", error, client=self._client.client_id, interceptor=name, next=what)
 
     def wakeup(self) -> None:
         """Have `poll` raise WakeupError: the one that waits now, or the next one. Any task may call this."""
@@ -389,7 +400,10 @@ class Consumer:
 
     def _on_commit(self, offsets: Offsets) -> None:
         for interceptor in self._interceptors:
-            interceptor.on_commit(offsets)
+            try:
+                interceptor.on_commit(offsets)
+            except Exception as error:
+                self._interceptor_failed(interceptor, error, "the offsets are committed")
 
     # --- what goes on beside -------------------------------------------------------------------------------------
 

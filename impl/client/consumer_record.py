@@ -29,7 +29,10 @@ Offsets = Mapping[Partition, int]
 
 
 class ConsumerInterceptor:
-    """Sees what a consumer reads, and what it commits; a subclass overrides what it is for."""
+    """Sees what a consumer reads, and what it commits; a subclass overrides what it is for.
+
+    One that raises is passed over, with a log line.
+    """
 
     def on_consume(self, records: tuple[ConsumerRecord, ...]) -> tuple[ConsumerRecord, ...]:
         """What `poll` returns in place of these records."""

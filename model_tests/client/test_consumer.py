@@ -224,6 +224,31 @@ async def test_commits_come_in_order_and_what_was_polled_is_committed_by_the_nex
             assert (await consumer.poll(1_000))[0].value == b"c"
 
 
+class Broken(ConsumerInterceptor):
+    """Raises at all that it sees."""
+
+    def on_consume(self, records: tuple[ConsumerRecord, ...]) -> tuple[ConsumerRecord, ...]:
+        raise ZeroDivisionError(f"{len(records)} records")
+
+    def on_commit(self, offsets: Offsets) -> None:
+        raise ZeroDivisionError(f"{len(offsets)} offsets")
+
+
+@simulated
+async def test_an_interceptor_that_raises_loses_no_records_and_no_commit(caplog: pytest.LogCaptureFixture) -> None:
+    async with running() as (_, client):
+        await client.produce("t", b"a")
+        shouting, completed = Shouting(), []
+        async with Consumer(client, earliest(group_id="g"), interceptors=[Broken(), shouting]) as consumer:
+            await consumer.assign([P])
+            assert await values(consumer, 1) == [b"A"]
+            consumer.commit_async({P: 1}, lambda offsets, error: completed.append((offsets, error)))
+            await consumer.commit({P: 1})
+            assert completed == [({P: 1}, None)]
+            assert shouting.committed == [{P: 1}, {P: 1}]
+    assert "interceptor failed: client=client-2 interceptor=Broken" in caplog.text
+
+
 @simulated
 async def test_one_task_at_a_time_uses_a_consumer_and_any_task_wakes_it_up() -> None:
     async with running() as (_, client), Consumer(client, earliest()) as consumer:
