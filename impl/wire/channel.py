@@ -18,7 +18,7 @@ import trio
 
 from tidegauge.impl.ports.deadlines import Signal, deadlines
 from tidegauge.impl.ports.disk_errors import NO_DESCRIPTORS, told
-from tidegauge.impl.ports.network import Address, Network, abort, send_at_once
+from tidegauge.impl.ports.network import Address, Network, abort, plain_socket, reset, send_at_once
 from tidegauge.impl.wire.codecs import MalformedMessageError, decoding_response, encode_request, response_correlation_id
 from tidegauge.impl.wire.frames import ConnectionLostError, FrameMemory, FrameReader, FrameTooLargeError
 from tidegauge.impl.wire.frames import Payload as Bytes
@@ -172,18 +172,29 @@ class Channel:
             sent = 0 if self._sending.locked() else send_at_once(stream, frame)
             if sent < len(frame):
                 with trio.CancelScope(deadline=deadline):
-                    await self._send_rest(stream, memoryview(frame)[sent:] if sent else frame)
+                    await self._send_rest(stream, memoryview(frame), sent)
         except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
             await self._lose(stream, f"the connection to {self.address} broke")
             raise NoResponseError(f"the connection to {self.address} broke: {self._why(error)}") from error
 
-    async def _send_rest(self, stream: trio.abc.Stream, frame: bytes | memoryview) -> None:
+    async def _send_rest(self, stream: trio.abc.Stream, frame: memoryview, sent: int) -> None:
+        """Send what is left of a request; nothing can follow a part of one, should it be given up."""
         if self._sending.locked():
             await self._sending.acquire()
         else:
             self._sending.acquire_nowait()  # spares a turn of the scheduler
         try:
-            await stream.send_all(frame)
+            socket = plain_socket(stream)
+            if socket is None:  # one of TLS is broken by itself when it is given up
+                await stream.send_all(frame[sent:])
+                return
+            while (sent := sent + send_at_once(stream, frame[sent:])) < len(frame):
+                await trio.lowlevel.wait_writable(socket)
+        except trio.Cancelled:
+            if sent:
+                self._give_up(stream, f"a request to {self.address} was given up when a part of it was sent")
+                reset(stream)
+            raise
         finally:
             self._sending.release()
 
@@ -242,13 +253,16 @@ class Channel:
 
     async def _lose(self, stream: trio.abc.Stream, reason: str) -> None:
         """Reset the connection, and tell all that waited on it."""
+        self._give_up(stream, reason)
+        await abort(stream)
+
+    def _give_up(self, stream: trio.abc.Stream, reason: str) -> None:
         if self._stream is stream:
             self._stream = self._ready = None
             for waiting in self._waiting.values():
                 if not waiting.done.is_set:
                     waiting.failure = reason
                     waiting.done.set()
-        await abort(stream)
 
     async def aclose_when_idle(self) -> None:
         """Close the connection once no request waits for a response."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import os
 import re
@@ -19,7 +20,7 @@ from tidegauge.impl.ports.network import Address, Listener, TcpNetwork
 from tidegauge.impl.ports.simulated_network import SimulatedNetwork
 from tidegauge.impl.wire.channel import Channel, NoResponseError, UnreachableError
 from tidegauge.impl.wire.codecs import Request, decode_request, encode_response
-from tidegauge.impl.wire.frames import KEPT_SIZE, READ_SIZE, FrameMemory, FrameReader
+from tidegauge.impl.wire.frames import KEPT_SIZE, READ_SIZE, ConnectionLostError, FrameMemory, FrameReader
 from tidegauge.impl.wire.primitives import TopicName, millis
 from tidegauge.model_tests.simulated import simulated
 
@@ -197,6 +198,43 @@ async def test_no_response_in_time_closes_the_connection() -> None:
         assert trio.current_time() - begun == pytest.approx(1)
         await trio.testing.wait_all_tasks_blocked()
         assert network.open_connections == 0
+
+
+def test_nothing_follows_a_part_of_a_request_that_was_given_up() -> None:
+    """The peer would take the next requests for the rest of it, and respond to none of them."""
+
+    async def run() -> None:
+        reads = trio.Event()
+
+        async def serve(stream: trio.abc.Stream) -> None:
+            await reads.wait()
+            reader = FrameReader(stream, 1 << 30)
+            with suppress(trio.BrokenResourceError, ConnectionLostError):
+                while (frame := await reader.read_frame()) is not None:
+                    await respond(stream, decode_request(frame))
+
+        listener = await TcpNetwork().listen(Address("127.0.0.1", 0))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(listener.serve, serve)
+            channel = Channel(TcpNetwork(), listener.address, "me", nursery)
+            large = dataclasses.replace(question("large"), topics=(question("x" * 30_000).topics or ()) * 1_000)
+
+            async def ask_before() -> None:
+                with pytest.raises(NoResponseError, match="was given up when a part of it was sent"):
+                    await channel.request(question("before"))
+
+            await channel.connect()
+            nursery.start_soon(ask_before)
+            await trio.testing.wait_all_tasks_blocked()
+            with trio.move_on_after(0.2) as given_up:
+                await channel.request(large)
+            assert given_up.cancelled_caught
+            reads.set()
+            with trio.fail_after(10):
+                assert (await channel.request(question("next"))).cluster_id == "next"
+            nursery.cancel_scope.cancel()
+
+    trio.run(run)
 
 
 @simulated
