@@ -102,10 +102,6 @@ EQUIVALENT: Final[Mapping[str, str]] = {
     "`position + HEADER_SIZE <= self.size`": (
         "so near to the end of the file no place is plausible and no batch intact: it ends the search a few bytes later"
     ),
-    "impl/coordinators/transactions/coordinator.py TransactionCoordinator._at_rest: "
-    "`is_known and found.pending is None and (found.cached is not None)` -> `is_known and found.pending is None`": (
-        "an id of which no record is committed has one that is pending: one whose first record fails is forgotten"
-    ),
     "impl/coordinators/transactions/coordinator.py TransactionCoordinator._append: `1` -> `2`": (
         "numbers of records are compared with each other, and no two are the same"
     ),
@@ -179,6 +175,10 @@ EQUIVALENT: Final[Mapping[str, str]] = {
     ),
     "impl/coordinators/groups/consumer/state.py ConsumerGroup.without: `self.resolved.keys() <= group.expressions` -> "
     "`self.resolved.keys() < group.expressions`": "the same group with an equal mapping: the comparison saves a copy",
+    "impl/coordinators/groups/classic/members.py ClassicRules.leave_one: `member_id == NO_MEMBER and "
+    "leaving.instance_id is not None` -> `member_id == NO_MEMBER`": (
+        "who has no instance id is no static member that is known: the operand is for the type checker"
+    ),
     "impl/coordinators/groups/migration/coordinator.py Migration.leave: `member_id == NO_MEMBER and "
     "leaving.instance_id is not None` -> `member_id == NO_MEMBER`": (
         "no member has no instance id that is known, and who has neither id is unknown either way"

@@ -361,8 +361,8 @@ class TransactionCoordinator:
         """The ids of loaded partitions without a pending record, each with the partition whose log has it."""
         for number, partition in list(self.partitions.items()):
             for name, found in list(partition.ids.items()) if not partition.loading else ():
-                is_known = self.partitions.get(number) is partition and partition.ids.get(name) is found
-                if is_known and found.pending is None and found.cached is not None:
+                is_led = self.partitions.get(number) is partition
+                if is_led and found.pending is None and found.cached is not None:
                     yield number, name, found
 
     # --- what operators ask --------------------------------------------------------------------------------------

@@ -299,8 +299,11 @@ class TransactionRules:
         return attrs.evolve(metadata, partitions=metadata.partitions - partitions)
 
     def completed(self, metadata: TransactionMetadata, now_ms: int) -> TransactionMetadata | None:
-        """The complete record, once every marker is acknowledged; a new producer id begins at epoch 0."""
-        if metadata.status not in PREPARED or metadata.partitions:
+        """The complete record of a prepared transaction, once every marker is acknowledged.
+
+        A new producer id begins at epoch 0.
+        """
+        if metadata.partitions:
             return None
         commits = metadata.is_commit
         metadata = attrs.evolve(

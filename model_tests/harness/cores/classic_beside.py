@@ -115,6 +115,8 @@ def told_otherwise(cores: Beside, state: State) -> Iterator[Change]:
     yield from timers(cores, state.group, state.member_ids)
     yield from _waiting(cores)
     yield from _subscriptions(cores, state.group)
+    yield from _syncs_of_former_versions(cores)
+    yield from _all_leave(cores)
     yield from _deletion(cores, state)
     yield from _not_deleted(cores)
     yield from _goes_over(cores)
@@ -190,6 +192,47 @@ def _subscriptions(cores: Beside, group: spec.Group) -> Iterator[Change]:
                 yield Change(f"deletion of the offsets of topic {topic}", f"refused: {is_refused}", refused.name)
 
 
+def _syncs_of_former_versions(cores: Beside) -> Iterator[Change]:
+    """SyncGroup says of what protocol the generation is, or nothing (before KIP-559); another one is refused."""
+    group, rules = cores.group, cores.core.classic.rules
+    for member in group.members.values():
+        said = SyncGroup(GROUP, group.generation, member.member_id, member.instance_id)
+        wanted = rules.sync_error(group, said)
+        other = ErrorCode.inconsistent_group_protocol
+        for protocol_type, protocol, error in (
+            (group.protocol_type, group.protocol, wanted),
+            (None, group.protocol, wanted),
+            (group.protocol_type, None, wanted),
+            ("another type", None, other),
+            (None, "another protocol", wanted if group.protocol is None else other),
+        ):
+            found = rules.sync_error(group, attrs.evolve(said, protocol_type=protocol_type, protocol=protocol))
+            if found is not error:
+                yield Change(f"the error of SyncGroup that says {protocol_type}, {protocol}", error.name, found.name)
+
+
+def _all_leave(cores: Beside) -> Iterator[Change]:
+    """All members leave at once, with one who is none: who leaves is told when it is in the log that nobody is left."""
+    group = cores.group
+    if not group.members:
+        return
+    leaving = (*(Leaving(one.member_id, one.instance_id) for one in group.members.values()), Leaving("nobody"))
+    errors = [*(ErrorCode.none for _ in group.members), ErrorCode.unknown_member_id]
+    left, token = copied(cores.core.classic), object()
+    outcome = left.leave(LeaveGroup(GROUP, leaving), token, cores.now)
+    for is_written, is_gone in ((True, False), (True, True), (False, False), (False, True)):
+        copy, told = copied(left), [*outcome.responses]
+        for write in outcome.writes:
+            if is_gone:
+                copy.groups.clear()
+            told += (copy.written(write, cores.now) if is_written else copy.failed(write, ERROR, cores.now)).responses
+        responses = [one for own, one in told if own is token and isinstance(one, LeaveResponse)]
+        error = ErrorCode.none if is_written or not outcome.writes else ERROR
+        found = [(one.error, [member.error for member in one.members]) for one in responses]
+        if found != (wanted := [(error, errors if error is ErrorCode.none else [])]):
+            yield Change("what members are told that leave at once", wanted, found)
+
+
 # --- deletion --------------------------------------------------------------------------------------------------------
 
 
@@ -225,7 +268,7 @@ def _deletion_that_fails(cores: Beside, ruling: Ruling) -> Iterator[Change]:
     expected = ErrorCode.coordinator_not_available, ErrorCode.group_id_not_found, ErrorCode.group_id_not_found
     if found != expected:
         yield Change("commit, deletion of a group that is being deleted, of its offsets", expected, found)
-    if (told := _told_of_who_is_dead(cores)) != (wanted := [ErrorCode.coordinator_not_available] * len(told)):
+    if (told := _told_of_who_is_dead(cores)) != (wanted := [ErrorCode.coordinator_not_available] * 4):
         yield Change("what members are told of a group that is being deleted", wanted, told)
     core.failed(ruling)
     group = cores.group
@@ -240,6 +283,8 @@ def _deletion_of_who_never_came(cores: Beside, ruling: Ruling) -> Iterator[Chang
     copy.ending(ruling.ended)
     for member_id in group.pending:
         copy.timed_out(DeadlineKey(GROUP, Timer.SESSION, member_id), cores.now)
+    if copy.get(GROUP) is None:
+        yield Change("a group to which nobody has come is there while its tombstone is on its way", True, False)
     copy.kept(ruling.ended)
     is_there = group.generation > 0 or group.protocol_type is not None
     if (found := copy.get(GROUP) is not None) is not is_there:
@@ -401,8 +446,9 @@ def _goes_over(cores: Beside) -> Iterator[Change]:
 
 
 def _comes_back(classic: ClassicGroups, group: ClassicGroup, now: Moment) -> Iterator[Change]:
-    """It is stable again, and all have to join at once, with new sessions; nobody else is expected."""
+    """All have to join again at once, with new sessions and what they have had; nobody else is expected."""
     members = [*group.members.values()]
+    had = [one.assignment for one in members]
     classic.adopt(group, now, "it comes back")
     sessions = {one.member_id: now.timer_ms + one.session_timeout_ms for one in members}
     keys = {name: DeadlineKey(GROUP, Timer.SESSION, name) for name in sessions}
@@ -410,11 +456,12 @@ def _comes_back(classic: ClassicGroups, group: ClassicGroup, now: Moment) -> Ite
     longest = max((one.rebalance_timeout_ms for one in members), default=0)
     state = ClassicState.PREPARING_REBALANCE if members else group.state
     until = now.timer_ms + longest if members else None
-    wanted: tuple[object, ...] = (sessions, until, state, None, {}, [], None)
+    wanted: tuple[object, ...] = (sessions, until, state, None, {}, [], None, had)
     new = [one.member_id for one in group.members.values() if one.is_new]
     join, sync = (classic.deadlines.get(DeadlineKey(GROUP, timer)) for timer in (Timer.JOIN, Timer.SYNC))
+    has = [one.assignment for one in group.members.values()]
     is_there = classic.get(GROUP) is group
-    if (found, join, group.state, group.initial, group.pending, new, sync) != wanted or not is_there:
+    if (found, join, group.state, group.initial, group.pending, new, sync, has) != wanted or not is_there:
         yield Change("a group that comes back", wanted, (found, join, group))
     if members and is_there:
         group.leader = None  # as the log has it

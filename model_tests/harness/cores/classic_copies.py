@@ -6,14 +6,16 @@ leave and time goes by whenever it could, whatever a model has them do; the spec
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Final, Protocol, TypeAlias
 
-from tidegauge.impl.coordinators.groups.classic.messages import GroupWrite, Outcome, Response
+from kio.schema.errors import ErrorCode
+
+from tidegauge.impl.coordinators.groups.classic.messages import GroupWrite, LeaveResponse, Outcome, Response
 from tidegauge.impl.coordinators.groups.classic.state import ClassicGroup, Token
 from tidegauge.impl.coordinators.groups.classic.turn import DeadlineKey, Timer
-from tidegauge.model_tests.harness.cores.classic_beside import Beside, copied, timers
+from tidegauge.model_tests.harness.cores.classic_beside import ERROR, Beside, copied, timers
 from tidegauge.model_tests.harness.cores.classic_times import GROUP, deadlines, lengths_differ
 from tidegauge.model_tests.harness.cores.group_abstraction import abstract_group
 from tidegauge.spec.groups.classic import coordinating, requests, timing
@@ -67,13 +69,16 @@ def copies_differ(cores: Copied, state: State, rng: Random) -> Iterator[Change]:
         found = abstract_group(known, cores.process_of)
         waits = [*timers(cores, after.loaded, after.member_ids)] if found == after.loaded else []
         waits += lengths_differ(cores, known, before, deadlines(core.classic, known))
+        if isinstance(action, requests.ReceiveLeave):
+            waits += _who_leaves_is_told(cores, responses, writes)
     finally:
         core.classic = kept
     yield from waits
     if found != after.loaded:
         yield Change(f"the group after {action}", after.loaded, found)
-    if machine.writes_in_two_steps and writes != len(after.appended) - len(state.appended):
-        yield Change(f"how many records are written after {action}", len(after.appended) - len(state.appended), writes)
+    wanted = len(after.appended) - len(state.appended)
+    if machine.writes_in_two_steps and len(writes) != wanted:
+        yield Change(f"how many records are written after {action}", wanted, len(writes))
     for token, response in responses:
         process = cores.process_of(token)
         if process != NONE and (told := cores.told(response)) != after.processes[process].response:
@@ -132,8 +137,23 @@ def expected(machine: Machine, state: State, action: Asked) -> State | None:
     return action.effect(machine, state) if may_happen else None
 
 
-def _made(cores: Copied, state: State, action: Asked) -> tuple[list[tuple[Token, Response]], int]:
-    """The responses, and how many records are written; these are committed where nothing may come between."""
+def _who_leaves_is_told(
+    cores: Copied, responses: Sequence[tuple[Token, Response]], writes: Sequence[GroupWrite]
+) -> Iterator[Change]:
+    """Who leaves has one response: at once, or when it is in the log, or known not to be, that the group is empty."""
+    waiting = writes if cores.machine.writes_in_two_steps else ()
+    for is_written in (True, False):
+        classic, told = copied(cores.core.classic), [*responses]
+        for write in waiting:
+            outcome = classic.written(write, cores.now) if is_written else classic.failed(write, ERROR, cores.now)
+            told += outcome.responses
+        wanted = ERROR if waiting and not is_written else ErrorCode.none
+        if (found := [response.error for _, response in told if isinstance(response, LeaveResponse)]) != [wanted]:
+            yield Change("what who leaves is told", [wanted], found)
+
+
+def _made(cores: Copied, state: State, action: Asked) -> tuple[list[tuple[Token, Response]], list[GroupWrite]]:
+    """The responses, and the records that are written; these are committed where nothing may come between."""
     classic, now = cores.core.classic, cores.now
     if isinstance(action, Request):
         outcome = cores.ask(action, state.member_ids)
@@ -150,4 +170,4 @@ def _made(cores: Copied, state: State, action: Asked) -> tuple[list[tuple[Token,
         outcome = classic.written(waiting.pop(0), now)
         responses += outcome.responses
         waiting += outcome.writes
-    return responses, len(writes)
+    return responses, writes

@@ -43,6 +43,7 @@ from tidegauge.model_tests.harness.cores.classic_beside import (
     refuses_what_is_no_group,
     told_otherwise,
 )
+from tidegauge.model_tests.harness.cores.classic_commits import commits_differ
 from tidegauge.model_tests.harness.cores.classic_copies import copies_differ
 from tidegauge.model_tests.harness.cores.classic_times import GROUP, Times, rebalance_ms, session_ms
 from tidegauge.model_tests.harness.cores.group_abstraction import (
@@ -500,6 +501,7 @@ class GroupCores:
         yield from told_otherwise(self, state)
         yield from self.followed()
         yield from copies_differ(self, state, self.asking)
+        yield from commits_differ(self, state)
         self.followed_by.clear()
 
     def ask(self, action: requests.ReceiveJoin | requests.ReceiveSync | requests.ReceiveLeave, given: int) -> Outcome:

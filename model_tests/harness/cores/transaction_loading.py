@@ -99,3 +99,19 @@ def stops_where_it_has_resigned(core: TransactionCoordinator) -> None:
         core.resign(partition)
     assert not list(steps), "it goes on after it has resigned"
     core.partitions = partitions
+
+
+def forgets_each_once(core: TransactionCoordinator, now_ms: int) -> None:
+    """Between two steps of looking for what nobody has used for long others may forget it: it is gone then."""
+    partitions = core.partitions
+    core.partitions = deepcopy(partitions)
+    for partition in core.partitions.values():
+        for name, known in list(partition.ids.items()):
+            partition.ids[f"{name} too"] = deepcopy(known)
+    steps = core.expired(1 << 60)
+    ended = [*filter(None, (next(steps, None),)), *filter(None, core.expired(1 << 60))]
+    for append in ended:
+        assert core.committed(append, now_ms).error is ErrorCode.none, "it is the first that forgets the id"
+    again = list(filter(None, steps))
+    assert not again, f"{again} are forgotten twice"
+    core.partitions = partitions

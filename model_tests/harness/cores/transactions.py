@@ -29,12 +29,10 @@ from tidegauge.impl.coordinators.transactions.messages import (
     Marker,
     Outstanding,
     ProducerIdNeeded,
-    TransactionFilter,
     VerifyPartitions,
 )
 from tidegauge.impl.coordinators.transactions.metadata import NO_TIMEOUT, TopicPartition, TransactionMetadata
 from tidegauge.impl.partition.messages import Appended
-from tidegauge.impl.records.slices import at_once
 from tidegauge.model_tests.harness.cores.transaction_abstraction import (
     SET_BACK_MS,
     entries_in,
@@ -51,10 +49,12 @@ from tidegauge.model_tests.harness.cores.transaction_clients import (
     told_version,
 )
 from tidegauge.model_tests.harness.cores.transaction_loading import (
+    forgets_each_once,
     loaded,
     replaced,
     stops_where_it_has_resigned,
 )
+from tidegauge.model_tests.harness.cores.transaction_operators import described, listed
 from tidegauge.model_tests.harness.cores.transaction_partitions import PartitionCores
 from tidegauge.model_tests.harness.cores.transaction_roles import CORRECT, TransactionRoles
 from tidegauge.model_tests.harness.cores.transaction_rulings import ruled_otherwise
@@ -375,7 +375,8 @@ class TransactionCores(TransactionClients):
             yield Change("markers", wanted, found)
         yield from self.told_otherwise(expected)
         yield from self.in_time(expected)
-        yield from self.listed(expected)
+        yield from described(self, expected)
+        yield from listed(self, expected)
         yield from ruled_otherwise(self, expected, self.asking)
 
     def in_time(self, expected: spec.State) -> Iterator[Change]:
@@ -405,23 +406,7 @@ class TransactionCores(TransactionClients):
             yield Change("ids that there are", there, ids)
         if self.asking.random() < COPIED_SHARE:
             stops_where_it_has_resigned(core)
-
-    def listed(self, expected: spec.State) -> Iterator[Change]:
-        """What is told of all ids: each that has a record, in its state."""
-        told = at_once(self.coordinator.list_transactions(TransactionFilter(), self.now_ms))
-        if any(one.cached is None for one in expected.coordination):
-            if told.error is not ErrorCode.coordinator_load_in_progress:
-                yield Change("listed", "COORDINATOR_LOAD_IN_PROGRESS", told)
-            return
-        known = zip(self.names, expected.coordination, strict=True)
-        wanted = {
-            name: (one.cached.status.name.replace("_", "").lower(), self.machine.ongoing(one.cached)[0])
-            for name, one in known
-            if one.cached not in (None, spec.Metadata())
-        }
-        found = {one.transactional_id: (one.state.lower(), one.producer_id) for one in told.transactions}
-        if found != wanted:
-            yield Change("listed", wanted, found)
+            forgets_each_once(core, now_ms)
 
 
 # --- one action of the specification = one function ------------------------------------------------------------------

@@ -142,7 +142,7 @@ class ClassicRules(RebalanceRules):
         group.pending.pop(member_id, None)
         group.add(member, request.protocol_type)
         group.wait_to_join(member, token)
-        group.has_new_member = group.has_new_member or group.initial is not None
+        group.has_new_member = True
         turn.begin_session(member, turn.limits.new_member_join_ms)
         turn.note(Noted.JOINED, member=member_id)
         self.rebalance(turn, f"member {member_id} joins{_said(request.reason)}")
@@ -231,8 +231,6 @@ class ClassicRules(RebalanceRules):
 
     def sync_error(self, group: ClassicGroup, request: SyncGroup) -> ErrorCode:
         """Why there is no assignment for it, now or ever."""
-        if group.state is ClassicState.EMPTY:
-            return ErrorCode.unknown_member_id
         if group.state is ClassicState.DEAD:
             return ErrorCode.coordinator_not_available
         error = self.generation_error(group, request.member_id, request.instance_id, request.generation)

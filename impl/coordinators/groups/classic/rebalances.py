@@ -232,8 +232,7 @@ class RebalanceRules:
 
     def is_awaited(self, group: ClassicGroup, write: GroupWrite) -> bool:
         """Whether it is the assignment of the generation that waits for one."""
-        is_present = group.generation == write.metadata.generation and group.is_storing
-        return is_present and group.state is ClassicState.COMPLETING_REBALANCE
+        return group.state is ClassicState.COMPLETING_REBALANCE and group.generation == write.metadata.generation
 
     def assignment_told(self, group: ClassicGroup, member: ClassicMember) -> SyncResponse:
         """What a member is told of its assignment."""

@@ -218,18 +218,15 @@ class ClassicGroup:
         self.members[member.member_id] = member
         self._count(member, 1)
 
-    def remove(self, member_id: str) -> ClassicMember | None:
-        """A member leaves the group, or an id that was given will not join; none of its requests waits any more."""
-        self.pending.pop(member_id, None)
+    def remove(self, member_id: str) -> None:
+        """A member leaves the group; none of its requests waits any more."""
         self.unsynced.pop(member_id, None)
-        member = self.members.pop(member_id, None)
-        if member is not None:
-            self._count(member, -1)
-            if member.instance_id is not None:
-                del self.instances[member.instance_id]
+        member = self.members.pop(member_id)
+        self._count(member, -1)
+        if member.instance_id is not None:
+            del self.instances[member.instance_id]
         if self.leader == member_id:
             self.leader = next(iter(self.members), None)
-        return member
 
     def replace(self, member: ClassicMember, member_id: str) -> ClassicMember:
         """A static member goes on under another id; nothing waits for a response under the old one."""
