@@ -42,6 +42,12 @@ def test_a_campaign_has_the_bug_or_says_why_not(owner: str, bug: str) -> None:
         assert bug in ELSEWHERE or owner in NO_PART or not has_campaign or of_client
 
 
+def test_a_bug_of_a_coordinators_log_is_had_by_the_campaign_that_shows_it() -> None:
+    assert not refusal(Clients.GROUPS, "kafka_9235")
+    assert not refusal(Clients.TRANSACTIONS, "kafka_17507")
+    assert refusal(Clients.PLAIN, "kafka_9235").endswith("simulate --groups has it")
+
+
 def test_a_bug_that_another_campaign_has_is_told_with_its_option() -> None:
     assert refusal(Clients.PLAIN, "kafka_6119").endswith("simulate --transactions has it")
     assert refusal(Clients.PLAIN, "kafka_9752").endswith("simulate --groups has it")
@@ -54,7 +60,6 @@ def test_a_bug_that_another_campaign_has_is_told_with_its_option() -> None:
     ("bug", "why"),
     [
         ("swaps_at_once", "no core has it"),
-        ("kafka_9235", "it is in no core, but in the log of a coordinator"),
         ("kafka_14055", "no campaign cleans a log with transactions"),
         ("lock_outlives_partition", "no client of a campaign shares its records among workers"),
         ("kafka_18227", "it is in no core, but in a client"),
