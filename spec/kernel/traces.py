@@ -18,6 +18,7 @@ from tidegauge.spec.kernel.explaining import explained
 from tidegauge.spec.kernel.machine import Action, Machine, NotEnabled
 from tidegauge.spec.kernel.minimising import minimised
 from tidegauge.spec.kernel.nearest import nearest_enabled
+from tidegauge.spec.kernel.smaller import with_smallest_values
 
 S = TypeVar("S")
 
@@ -192,8 +193,8 @@ def minimise(machine: Machine[S], violation: Violation[S]) -> Violation[S]:
     """The violation by a trace from which no single action can be dropped (delta debugging: Zeller & Hildebrandt 2002).
 
     Blocks of actions are dropped, large ones first, as long as the same invariant is still violated; then once more,
-    with the nearest action in place of each that is not enabled any more.
-    Raises ValueError if the trace does not violate the invariant on this machine to begin with.
+    with the nearest action in place of each that is not enabled any more. Then the actions that are left are tried with
+    smaller values. Raises ValueError if the trace does not violate the invariant on this machine to begin with.
     """
     name, initial = violation.invariant, violation.trace.initial
 
@@ -204,6 +205,7 @@ def minimise(machine: Machine[S], violation: Violation[S]) -> Violation[S]:
     try:
         shortest = minimised(violation.trace.actions, needed)
         shortest = minimised(shortest, partial(needed, nearest=True))
+        shortest = with_smallest_values(shortest, partial(needed, nearest=True), machine, initial)
     except ValueError:
         raise ValueError(f"the trace does not violate {name} on {machine.name}: nothing to minimise") from None
     minimal = replay(machine, shortest, initial=initial, invariant=name).violation

@@ -1,10 +1,13 @@
-"""The shortest list of actions on which specification and implementation still differ, and its counterexample."""
+"""The shortest list of actions on which specification and implementation still differ, and its counterexample.
+
+Fewest actions come first, then smallest values.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Any, Generic
+from typing import Any, Final, Generic
 
 import attrs
 
@@ -14,6 +17,10 @@ from tidegauge.spec.kernel.guarded import Refusal
 from tidegauge.spec.kernel.machine import Action, Machine, NotEnabled
 from tidegauge.spec.kernel.minimising import minimised
 from tidegauge.spec.kernel.nearest import nearest_enabled
+from tidegauge.spec.kernel.smaller import with_smallest_values
+
+SMALLER: Final = 60
+"""Trials with smaller values: each may perform a list beside an implementation."""
 
 
 def counterexample_of(
@@ -30,7 +37,7 @@ def minimise(
     """The shortest list found on which the two still differ, and the difference. Raises ValueError if they don't.
 
     Actions are left out first as they are, then with the nearest action in place of each that is not enabled any more;
-    each may take `attempts` trials.
+    each may take `attempts` trials, and to find smaller values `SMALLER` more.
     """
 
     trials = Trials(bind, machine)
@@ -41,6 +48,8 @@ def minimise(
 
     shortest = minimised(actions, needed, attempts=attempts)
     shortest = minimised(shortest, partial(needed, nearest=True), attempts=attempts)
+    initial = next(iter(machine.initial()))
+    shortest = with_smallest_values(shortest, partial(needed, nearest=True), machine, initial, attempts=SMALLER)
     difference = difference_of(bind, machine, shortest)
     assert difference is not None, "the shortest list differs, too"
     return shortest, difference
