@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tidegauge.model_tests.spec.published import found_by_tlc
 from tidegauge.model_tests.spec.published.found_by_tlc import Shortest, Space
+from tidegauge.spec.kernel.exploration import Engine
 from tidegauge.spec.kernel.explorer import Exploration, Stop, explore
 from tidegauge.spec.kernel.machine import Action, Invariant, NotEnabled
 from tidegauge.spec.kernel.simulation import walk
@@ -44,9 +45,13 @@ def explored(machine: Kip320) -> Exploration[State]:
     return explore(machine, stop=Stop.EACH)
 
 
-def check_space(space: Space) -> None:
-    found = explore(space.machine(), symmetry=True) if space.symmetric else explored(space.machine())
+def check_space(space: Space, engine: Engine | None = None) -> None:
+    if engine is None and not space.symmetric:
+        found = explored(space.machine())
+    else:
+        found = explore(space.machine(), symmetry=space.symmetric, stop=Stop.EACH, engine=engine)
     assert found.complete
+    assert engine in (None, found.engine)
     assert (found.distinct, found.depth) == (space.distinct, space.depth)
     if space.generated is not None:
         assert found.generated + found.levels[0] == space.generated
@@ -91,6 +96,13 @@ def test_a_goal_that_no_state_reaches_is_told() -> None:
 @pytest.mark.parametrize("space", found_by_tlc.SMALL_SPACES, ids=sized)
 def test_state_counts_are_those_of_tlc(space: Space) -> None:
     check_space(space)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("engine", Engine)
+@pytest.mark.parametrize("space", [*found_by_tlc.SMALL_SPACES, found_by_tlc.LARGE_SPACES[0]], ids=sized)
+def test_state_counts_are_those_of_tlc_on_each_engine(space: Space, engine: Engine) -> None:
+    check_space(space, engine)
 
 
 @pytest.mark.deep

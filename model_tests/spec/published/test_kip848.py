@@ -8,6 +8,7 @@ from itertools import accumulate
 import attrs
 import pytest
 
+from tidegauge.spec.kernel.exploration import Engine
 from tidegauge.spec.kernel.explorer import Stop, explore
 from tidegauge.spec.kernel.progress import Limits
 from tidegauge.spec.published.kip848 import variants
@@ -91,13 +92,15 @@ SHORTEST = {
 # fmt: on
 
 
+@pytest.mark.parametrize("engine", Engine)
 @pytest.mark.parametrize("name", [*FOUND, *(pytest.param(name, marks=pytest.mark.deep) for name in LARGE)], ids=str)
-def test_states_levels_and_steps_are_those_of_tlc(name: str) -> None:
+def test_states_levels_and_steps_are_those_of_tlc(name: str, engine: Engine) -> None:
     tlc = {**FOUND, **LARGE}[name]
     # A search that is cut at a depth does not expand its last level; TLC has.
     limits = Limits(depth=len(tlc.levels) + 1) if tlc.cut else Limits()
-    found = explore(tlc.machine, limits=limits, converges=not tlc.cut)
+    found = explore(tlc.machine, limits=limits, converges=not tlc.cut, engine=engine)
     assert found.holds
+    assert found.engine is engine
     assert found.generated + found.levels[0] == tlc.generated
     assert {one.action: one.taken for one in found.coverage if one.taken} == tlc.taken
     if tlc.levels:
@@ -112,8 +115,9 @@ def test_states_levels_and_steps_are_those_of_tlc(name: str) -> None:
 )
 def test_shortest_counterexamples_are_those_of_tlc(variant: type[Kip848]) -> None:
     perturbations, invariant, length = SHORTEST[variant]
-    found = explore(variant(max_perturbations=perturbations), stop=Stop.FIRST)
-    assert [(one.invariant, len(one.trace)) for one in found.violations] == [(invariant, length)]
+    for engine in Engine:
+        found = explore(variant(max_perturbations=perturbations), stop=Stop.FIRST, engine=engine)
+        assert [(one.invariant, len(one.trace)) for one in found.violations] == [(invariant, length)]
 
 
 def test_a_transition_that_the_protocol_does_not_have_is_an_error() -> None:
