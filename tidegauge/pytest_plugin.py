@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -103,15 +103,14 @@ def kafka_new_topic(
 
     def new_topic(partitions: int = 1, replication_factor: int | None = None, **options: Any) -> str:
         name = f"{stem}-{next(_NUMBERS)}"
+        made.append(name)  # before it is known whether it was made: a call that took too long may have made it
         kafka_session_cluster.create_topic(name, partitions, replication_factor, **options)
-        made.append(name)
         return name
 
     yield new_topic
     if kafka_session_cluster.is_running:
         kafka_session_cluster.recover()  # from what the test has done to it
-        for name in made:
-            kafka_session_cluster.delete_topic(name)
+        _delete_all(kafka_session_cluster, made)
 
 
 @pytest.fixture
@@ -159,6 +158,23 @@ def _running(node: pytest.Item | pytest.Session, options: dict[str, Any]) -> Ite
         for topic in topics:
             cluster.create_topic(topic)
         yield cluster
+
+
+def _delete_all(cluster: RunningCluster, topics: Iterable[str]) -> None:
+    """Delete these topics, those aside that the test has deleted itself. Raises the last error when all were tried."""
+    from kio.schema.errors import ErrorCode
+
+    from tidegauge.impl.client.errors import KafkaError
+
+    failed: Exception | None = None
+    for topic in topics:
+        try:
+            cluster.delete_topic(topic)
+        except Exception as error:
+            if not isinstance(error, KafkaError) or error.code is not ErrorCode.unknown_topic_or_partition:
+                failed = error
+    if failed is not None:
+        raise failed
 
 
 def _marked(node: pytest.Item) -> dict[str, Any]:

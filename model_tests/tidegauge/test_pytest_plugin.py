@@ -129,6 +129,26 @@ def test_a_session_has_one_cluster_and_each_test_its_topic(suite: pytest.Pyteste
     run(suite).assert_outcomes(passed=4)
 
 
+def test_a_test_may_delete_its_topics_and_the_others_that_it_made_go_all_the_same(suite: pytest.Pytester) -> None:
+    suite.makepyfile(
+        """
+    import pytest
+
+    def test_that_deletes_the_first_of_its_topics(kafka_session_cluster, kafka_new_topic):
+        first, _ = kafka_new_topic(), kafka_new_topic()
+        kafka_session_cluster.delete_topic(first)
+
+    def test_whose_topic_is_refused(kafka_new_topic):
+        with pytest.raises(Exception, match="INVALID_REPLICATION_FACTOR"):
+            kafka_new_topic(replication_factor=7)
+
+    def test_nothing_of_them_is_left(kafka_session_cluster):
+        assert not kafka_session_cluster.run(lambda cluster: list(cluster.controller.controller.image.topics))
+    """
+    )
+    run(suite).assert_outcomes(passed=3)
+
+
 def test_a_failing_test_says_what_was_done_to_its_cluster(suite: pytest.Pytester) -> None:
     suite.makepyfile(
         """
