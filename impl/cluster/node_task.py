@@ -42,7 +42,12 @@ class NodeTask:
         """Run the node until it is killed or ends by itself."""
         try:
             with self._scope:
-                await self.server.run(task_status=task_status)
+                try:
+                    await self.server.run(task_status=task_status)
+                except (Exception, BaseExceptionGroup):
+                    if not self._has_files:  # what ran on until its next checkpoint has met closed files
+                        await trio.lowlevel.checkpoint_if_cancelled()
+                    raise
         finally:
             self._ended.set()
 
