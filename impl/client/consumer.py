@@ -170,10 +170,15 @@ class Consumer:
         )
 
     async def assign(self, partitions: Iterable[Partition]) -> None:
-        """Read these partitions, whatever others read. Raises RuntimeError for a consumer that has subscribed."""
+        """Read these partitions, whatever others read. What was polled of others is committed, if that is automatic.
+
+        Raises RuntimeError for a consumer that has subscribed.
+        """
         with self._used():
             if self._member is not None:
                 raise RuntimeError("the consumer has subscribed: unsubscribe before you assign partitions")
+            if self.config.enable_auto_commit and self._commits is not None and list(self._positions):
+                self._begin_commit(self._positions.consumed(), None)
             self._owns(tuple(partitions))
 
     async def unsubscribe(self) -> None:

@@ -224,6 +224,48 @@ async def test_commits_come_in_order_and_what_was_polled_is_committed_by_the_nex
             assert (await consumer.poll(1_000))[0].value == b"c"
 
 
+@simulated
+async def test_what_was_polled_of_others_is_committed_when_other_partitions_are_assigned() -> None:
+    async with running() as (_, client):
+        await client.produce("t", b"a")
+        await client.produce("t", b"b", partition=1)
+        async with Consumer(client, earliest(group_id="g")) as consumer:
+            await consumer.assign([P])
+            assert await values(consumer, 1) == [b"a"]
+            await consumer.assign([Q])
+            assert await values(consumer, 1) == [b"b"]
+        async with Consumer(client, earliest(group_id="g", enable_auto_commit=False)) as consumer:
+            assert await consumer.committed(P, Q) == {P: 1, Q: 1}
+            await consumer.assign([P])
+            consumer.seek(P, 0)
+            assert await values(consumer, 1) == [b"a"]
+            consumer.seek(P, 0)
+            await consumer.assign([Q])
+        async with Consumer(client, earliest(group_id="g")) as consumer:
+            assert await consumer.committed(P) == {P: 1}, "it did not commit by itself"
+
+
+@simulated
+async def test_a_poll_waits_for_an_open_transaction_or_a_coordinator_and_raises_nothing() -> None:
+    async with running() as (cluster, client):
+        await client.produce("t", b"a")
+        producer = TransactionalProducer(client, "id")
+        async with Consumer(client, earliest(group_id="g")) as consumer:
+            async with producer.transaction() as transaction:
+                await transaction.commit_offsets("g", {P: 1})
+                await consumer.assign([P, Q])
+                assert await consumer.poll(40_000) == (), "its offsets are not decided"
+            await client.produce("t", b"b")
+            assert await values(consumer, 1) == [b"b"]
+        async with Consumer(client, earliest(group_id="g")) as consumer:
+            await cluster.crash(0)
+            await consumer.assign([P])
+            assert await consumer.poll(40_000) == (), "nobody coordinates the group"
+            await cluster.restart(0)
+            await client.produce("t", b"c", timeout_ms=60_000)
+            assert (await values(consumer, 1))[-1] == b"c"
+
+
 class Broken(ConsumerInterceptor):
     """Raises at all that it sees."""
 
