@@ -118,6 +118,8 @@ class TransactionalProducer:
         self._groups: dict[str, Coordinator] = {}
         self._sequences: dict[tuple[str, int], int] = {}
         self._is_open = False
+        self._begins = False
+        """Whether it has asked for another epoch, and does not know whether it has been given one."""
         self.is_fenced = False
         """Whether another process has the transactional id: this one can do nothing any more."""
 
@@ -138,7 +140,9 @@ class TransactionalProducer:
             producer_id=ProducerId(self.producer_id if goes_on else -1),
             producer_epoch=i16(self.epoch if goes_on else -1),
         )
+        self._begins = True
         response = await self._ask_coordinator(request, timeout_ms)
+        self._begins = False
         self._take(response.producer_id, response.producer_epoch)
 
     def _take(self, producer_id: int, epoch: int) -> None:
@@ -167,7 +171,7 @@ class TransactionalProducer:
             version = self.version
             if self.epoch >= 0 and trio.current_time() >= self._version_until:
                 await self._learn_version(timeout_ms)
-            if self.epoch < 0 or self.version > version:
+            if self.epoch < 0 or self.version > version or self._begins:
                 await self.begin(timeout_ms)
             self._lost_before = self._losses()
         except BaseException:

@@ -274,6 +274,25 @@ async def test_a_producer_follows_the_version_of_the_protocol_between_two_transa
 
 
 @simulated
+async def test_who_did_not_learn_its_next_epoch_asks_for_it_again_and_is_not_fenced() -> None:
+    """With the change of version it goes on under a new epoch; whoever asks twice with the former one is told it."""
+    async with running(3, level=1) as (cluster, client):
+        producer = TransactionalProducer(client, "tx", version_max_age_ms=100)
+        async with producer.transaction() as transaction:
+            await transaction.produce("t", b"0")
+        await change(client, 2)
+        dropped = cluster.drop_connections("InitProducerId", 1, carried_out=True)
+        with pytest.raises(KafkaError, match="NETWORK_EXCEPTION"):
+            async with producer.transaction(timeout_ms=50) as transaction:
+                pytest.fail("it has no epoch")
+        assert dropped.hits == 1
+        async with producer.transaction() as transaction:
+            await transaction.produce("t", b"1")
+            assert (producer.version, producer.epoch) == (2, 1)
+        assert await read(client) == [b"0", b"1"]
+
+
+@simulated
 async def test_in_version_1_no_transaction_follows_under_an_epoch_of_which_a_request_was_lost() -> None:
     """It may yet arrive, and nothing tells it from one of the next transaction."""
     async with running(3, level=1) as (cluster, client):
