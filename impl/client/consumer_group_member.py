@@ -17,7 +17,7 @@ from kio.schema.errors import ErrorCode
 from kio.schema.types import GroupId
 
 from tidegauge.impl.client.consumer_membership import ConsumerMembership, Heartbeat, Place, is_fenced_by
-from tidegauge.impl.client.coordinators import MOVED, Coordinator
+from tidegauge.impl.client.coordinators import MOVED, PASSING, Coordinator
 from tidegauge.impl.client.errors import KafkaError
 from tidegauge.impl.client.group_member import LEAVE_S
 from tidegauge.impl.client.member_callbacks import MemberCallbacks, told_once
@@ -155,7 +155,7 @@ class ConsumerGroupMember:
         try:
             found = (await self._asking.metadata()).topics
         except KafkaError as error:
-            if error.code not in MOVED:
+            if error.code not in PASSING:
                 self._callbacks.failed(error)
             return
         self._names.update((str(one.topic_id), one.name) for one in found if one.error_code is ErrorCode.none)

@@ -9,6 +9,7 @@ import trio
 from kio.schema.errors import ErrorCode
 from kio.schema.find_coordinator.v6.request import FindCoordinatorRequest
 
+from tidegauge.impl.client.client import RETRIABLE
 from tidegauge.impl.client.errors import KafkaError
 from tidegauge.impl.ports.network import Address
 from tidegauge.impl.wire.channel import NoResponseError, UnreachableError
@@ -30,6 +31,8 @@ MOVED: Final = frozenset(
 )
 BUSY: Final = MOVED | {ErrorCode.concurrent_transactions, ErrorCode.unstable_offset_commit}
 """Errors after which a request is sent again."""
+PASSING: Final = BUSY | RETRIABLE
+"""Errors of requests that a consumer makes by itself, and again however long they last: nobody is told of them."""
 
 
 class Coordinator:

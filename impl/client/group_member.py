@@ -33,7 +33,7 @@ from tidegauge.impl.client.consumer_protocol import (
     subscription_bytes,
     subscription_of,
 )
-from tidegauge.impl.client.coordinators import GROUP, MOVED, Coordinator
+from tidegauge.impl.client.coordinators import GROUP, MOVED, PASSING, Coordinator
 from tidegauge.impl.client.errors import KafkaError
 from tidegauge.impl.client.member_callbacks import MemberCallbacks, told_once
 from tidegauge.impl.client.membership import ENDED, PRESENT, Changes, Identity, Membership, State
@@ -90,7 +90,12 @@ class GroupMember:
         """Do for the group what has to be done while nothing else of the application runs. Raises KafkaError."""
         self._last_poll = trio.current_time()
         if not self._knows_topics:
-            await self.look_at_topics()
+            try:
+                await self.look_at_topics()
+            except KafkaError as error:
+                if error.code not in PASSING:
+                    raise
+                return
         await self._settle()
         if self.core.state in (State.FENCED, State.REFUSED):
             await self._end()
@@ -225,7 +230,7 @@ class GroupMember:
                 return False
             return await self._synced()
         except (KafkaError, UnreachableError, NoResponseError) as error:
-            if isinstance(error, KafkaError) and error.code not in MOVED:
+            if isinstance(error, KafkaError) and error.code not in PASSING:
                 self._callbacks.failed(error)
         except (ValueError, MalformedError) as error:
             self._callbacks.failed(KafkaError(ErrorCode.inconsistent_group_protocol, str(error)))
@@ -364,7 +369,7 @@ class GroupMember:
             try:
                 await self.look_at_topics()
             except KafkaError as error:
-                if error.code not in MOVED:
+                if error.code not in PASSING:
                     self._callbacks.failed(error)
 
     async def _send_leave(self, member_id: str | None, reason: str) -> None:

@@ -9,8 +9,8 @@ import trio
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.client import requests
-from tidegauge.impl.client.client import RETRIABLE, is_always_safe
-from tidegauge.impl.client.coordinators import BUSY
+from tidegauge.impl.client.client import is_always_safe
+from tidegauge.impl.client.coordinators import PASSING
 from tidegauge.impl.client.errors import KafkaError, NoPositionError, TruncatedError
 from tidegauge.impl.client.positions import (
     LATEST,
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from tidegauge.impl.client.client import Client
     from tidegauge.impl.client.consumer_config import ConsumerConfig
 
-_NOT_TOLD: Final = RETRIABLE | BUSY
-"""Errors upon which a lookup is made again, however long: a transaction may be open, or no coordinator there."""
 Committed = Callable[[Sequence[Partition]], Awaitable[dict[Partition, Position | None]]]
 
 
@@ -152,7 +150,7 @@ class OffsetLookups:
 
     async def _failed_for(self, partitions: list[Partition], asked: Stage, error: KafkaError) -> None:
         """It is asked again after a while; an error that stays one is told."""
-        if error.code not in _NOT_TOLD:
+        if error.code not in PASSING:
             self._failed(error)
         await trio.sleep(self._client.config.retry_backoff_ms / 1000)
         self._done(partitions, asked)

@@ -255,6 +255,27 @@ async def test_members_are_given_what_has_a_replica_in_their_rack_also_when_it_h
             await until(lambda: (sorted(one.assignment), sorted(two.assignment)) == near, one, two)
 
 
+@pytest.mark.parametrize("topics", [("t",), re.compile("t")])
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@simulated
+async def test_a_poll_waits_for_a_cluster_that_nobody_reaches_and_raises_nothing(protocol: str, topics: Any) -> None:
+    for crashes_first in (False, True):
+        async with running() as (cluster, client), Member(client, group_protocol=protocol) as one:
+            if crashes_first:
+                await cluster.crash(0)
+            await one.join(topics)
+            if not crashes_first:
+                await until(lambda: share(one), one)
+                await cluster.crash(0)
+            gone = trio.current_time()
+            while trio.current_time() < gone + 40:
+                await one.read()
+            await cluster.restart(0)
+            await client.produce("t", b"x", timeout_ms=60_000)
+            await until(lambda: one.values, one)
+            assert share(one)
+
+
 @simulated
 async def test_members_find_the_next_coordinator_and_lose_nothing() -> None:
     """The broker that coordinates crashes while a third member joins; a member crashes with it."""
