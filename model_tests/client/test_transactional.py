@@ -275,7 +275,7 @@ async def test_a_producer_follows_the_version_of_the_protocol_between_two_transa
 
 @simulated
 async def test_who_did_not_learn_its_next_epoch_asks_for_it_again_and_is_not_fenced() -> None:
-    """With the change of version it goes on under a new epoch; whoever asks twice with the former one is told it."""
+    """With the change of version it goes on under a new epoch; who asks twice with the former one is told it."""
     async with running(3, level=1) as (cluster, client):
         producer = TransactionalProducer(client, "tx", version_max_age_ms=100)
         async with producer.transaction() as transaction:
