@@ -21,6 +21,7 @@ cleaner looks again before it touches a file, and gives up when a segment of the
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 
 import attrs
 
@@ -41,7 +42,14 @@ from tidegauge.impl.storage.errors import CorruptLogError
 from tidegauge.impl.storage.log import Log
 from tidegauge.impl.storage.offset_map import OffsetMap
 from tidegauge.impl.storage.segment import Segment
-from tidegauge.impl.storage.segment_names import CLEANED_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
+from tidegauge.impl.storage.segment_names import (
+    CLEANED_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    SEGMENT_SUFFIXES,
+    TIME_INDEX_SUFFIX,
+    file_name,
+)
 from tidegauge.impl.storage.survey import MAX_RELATIVE_OFFSET
 
 SLICE_BYTES = 64 << 10
@@ -194,15 +202,17 @@ class Round:
             for entry in rules.transactions.take_kept():
                 writer.segment.transaction_index.append(entry)
             self._check()
-        except (GivenUpError, CorruptLogError):
-            writer.segment.remove()
+            rules.counts.bytes_written += writer.segment.size
+            self.log.replace_segments(group, writer.segment, self.now_ms)
+        except (GivenUpError, RecordError, OSError):
+            if self.log.has_failed:  # how far it was replaced is found out when the log is opened
+                writer.segment.close()
+            else:
+                writer.give_up()
             raise
-        except BaseException:
-            # What is left of it is dropped by the next start; nobody knows whether the disk can be used now.
+        except BaseException:  # it is ended from outside, and another log may have the directory's name by now
             writer.segment.close()
             raise
-        rules.counts.bytes_written += writer.segment.size
-        self.log.replace_segments(group, writer.segment, self.now_ms)
         self._replaced += len(group)
         gone = set(map(id, group))
         self._segments = tuple(segment for segment in self._segments if id(segment) not in gone)
@@ -243,6 +253,11 @@ class _Writer:
     """A cleaned segment that is being written."""
 
     def __init__(self, disk: Disk, log: Log, first: Segment) -> None:
+        """Removes what a round before has left of such a segment. Raises OSError."""
+        left = f"{log.directory}/{file_name(first.base_offset, '')}"
+        for path in (f"{left}{kind}{CLEANED_SUFFIX}" for kind in SEGMENT_SUFFIXES):
+            if disk.exists(path):
+                disk.remove(path)
         self.segment = Segment(
             disk,
             log.directory,
@@ -251,7 +266,6 @@ class _Writer:
             first.created_ms,
             suffix=CLEANED_SUFFIX,
         )
-        assert self.segment.size == 0, f"{self.segment.path(LOG_SUFFIX)} is left from a round before"
         self._log = log
         self._parts: list[bytes] = []
         self._batches: list[AppendedBatch] = []
@@ -278,6 +292,11 @@ class _Writer:
             self.segment.sync(closed=False)
             self._unsynced = 0
         return written
+
+    def give_up(self) -> None:
+        """Leave nothing of it, so that a full disk has the room again; what a disk keeps goes with the next round."""
+        with suppress(OSError):
+            self.segment.remove()
 
     def finish(self, end_offset: int) -> None:
         """Write the rest; the segment ends at `end_offset`.

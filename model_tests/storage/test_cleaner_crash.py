@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from random import Random
 
 import pytest
 
 from tidegauge.impl.ports.failing_disk import FailingDisk, Operation
 from tidegauge.impl.ports.simulated_disk import CrashOutcome, SimulatedDisk
+from tidegauge.impl.records.payload import Record, build_batch
 from tidegauge.impl.storage.cleaner import Round
 from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.log import Log
 from tidegauge.impl.storage.offset_map import OffsetMap
+from tidegauge.impl.storage.segment_names import CLEANED_SUFFIX, SEGMENT_SUFFIXES, file_name
 from tidegauge.model_tests.amounts import stride
 from tidegauge.model_tests.storage.compacted import fill, newest, records_of
 
@@ -99,3 +103,59 @@ def test_a_crash_at_any_operation_leaves_a_whole_log(names: CrashOutcome) -> Non
         assert not [name for name in names_left if name.endswith((".cleaned", ".swap"))], where
         clean(disk, log, SECOND_ROUND_MS)
         assert newest(records_of(log)) == newest(before), where
+
+
+def no_room_at(disk: FailingDisk, operation: int) -> None:
+    """Let the disk have no room once, for the operation after so many."""
+    met = 0
+
+    def watch(kind: Operation, path: str) -> None:
+        nonlocal met
+        met += 1
+        if met == operation + 1:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+
+    disk.watched_by(watch)
+
+
+def partly_flushed() -> tuple[FailingDisk, Log]:
+    """The same log with a segment that is closed and not flushed."""
+    _, disk, log = written(SEED)
+    log.append_as_leader(build_batch([Record(0, 0, b"unflushed", b"-")]), log.latest_epoch, 0)
+    log.roll(0)
+    return disk, log
+
+
+@pytest.mark.parametrize("operation", range(0, len(OPERATIONS), stride(3)))
+def test_a_round_without_room_leaves_nothing_and_the_next_one_cleans(operation: int) -> None:
+    other_disk, other = partly_flushed()
+    clean(other_disk, other, SECOND_ROUND_MS)
+    disk, log = partly_flushed()
+    expected = newest(records_of(log))
+    no_room_at(disk, operation)
+    with pytest.raises(OSError, match="No space"):
+        clean(disk, log, SECOND_ROUND_MS)
+    disk.watched_by(None)
+    if log.has_failed:
+        log.abandon()
+        log = opened(disk, recovery_point=0)
+    assert not [name for name in disk.list_directory(DIRECTORY) if name.endswith(CLEANED_SUFFIX)]
+    assert newest(records_of(log)) == expected
+    clean(disk, log, SECOND_ROUND_MS)
+    assert newest(records_of(log)) == expected
+    assert shown(records_of(log)) == shown(records_of(other))
+
+
+def shown(records: list[Record]) -> list[tuple[int, bytes | None, bytes | None]]:
+    return [(record.offset, record.key, record.value) for record in records]
+
+
+def test_what_a_round_that_was_ended_from_outside_has_left_does_not_stop_the_next_one() -> None:
+    _, disk, log = written(SEED)
+    expected = newest(records_of(log))
+    first = log.closed_segments[0].base_offset
+    for suffix in SEGMENT_SUFFIXES:
+        disk.open(f"{DIRECTORY}/{file_name(first, suffix)}{CLEANED_SUFFIX}", create=True).append(b"left")
+    clean(disk, log, SECOND_ROUND_MS)
+    assert newest(records_of(log)) == expected
+    assert not [name for name in disk.list_directory(DIRECTORY) if name.endswith(CLEANED_SUFFIX)]

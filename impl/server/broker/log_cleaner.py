@@ -51,6 +51,8 @@ class LogCleaner:
         """Logs in which damage was found."""
         self._left: WeakSet[Log] = WeakSet()
         """Logs of which it was told that they are not cleaned, because their damage is known."""
+        self._put_off: WeakSet[Log] = WeakSet()
+        """Logs whose last round lacked room, say: they are tried again after a rest, when no other one is due."""
         self._nursery: trio.Nursery | None = None
         self._tasks: set[int] = set()
         """The numbers of the tasks that clean, from 0."""
@@ -93,6 +95,7 @@ class LogCleaner:
         """Clean the log that needs it most, in one round; False when none is due."""
         chosen = self._choose()
         if chosen is None:
+            self._put_off.clear()
             return False
         partition, to_clean = chosen
         self._busy.add(to_clean.log)
@@ -109,6 +112,8 @@ class LogCleaner:
         for partition in self._replicas:
             log = partition.log
             if not log.config.is_compacted or log in self._busy or log in self._uncleanable:
+                continue
+            if log in self._put_off:
                 continue
             if log.is_damaged:
                 self._leave_damaged(partition)
@@ -145,6 +150,7 @@ class LogCleaner:
                 self.cleaned[partition.key] = result
                 self.rounds += 1
         except OSError as error:
+            self._put_off.add(to_clean.log)
             self._replicas.storage_failed(partition, error)
         except RecordError as error:
             self._uncleanable.add(to_clean.log)

@@ -12,6 +12,7 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from tidegauge import running_cluster
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.partition.leader import ACKS_ALL
+from tidegauge.impl.ports.failing_disk import Operation
 from tidegauge.impl.records.payload import Record, build_batch
 from tidegauge.impl.storage.cleaner import CleanedLog
 from tidegauge.impl.storage.errors import DamagedLogError
@@ -182,3 +183,45 @@ async def test_a_log_whose_damage_is_known_is_left_alone_and_told_of_once(caplog
         told = [one.message for one in caplog.records if one.message.startswith("log not cleaned")]
         assert len(told) == 1
         assert 'why="it is damaged"' in told[0]
+
+
+@simulated
+async def test_a_cleaner_without_room_gives_back_what_it_took_and_cleans_the_others_until_there_is_room() -> None:
+    config = {
+        "log.dirs": "one,two",
+        "log.cleaner.backoff.ms": 1_000,
+        "log.segment.bytes": 300_000,
+        "min.cleanable.dirty.ratio": 0.1,
+    }
+    async with Cluster(1, seed=3, config=config) as cluster:
+        broker, disk = cluster.broker(0), cluster.host.disk("broker-0")
+        await cluster.create_topic("t", partitions=2, config={"cleanup.policy": "compact"})
+        logs = {}
+        for index in range(2):
+            hosted = broker.replicas.get("t", index)
+            assert hosted is not None
+            for number in range(120 if index == 0 else 90):  # the first one is the dirtiest, by what is not active yet
+                record = Record(0, broker.clock.now_ms(), b"key-%d" % number, bytes(4_000))
+                hosted.replica.append(build_batch([record]), ACKS_ALL, broker.clock.now_ms())
+                broker.replicas.carry_out(hosted)
+            logs[index] = hosted.log
+        before = newest(records_of(logs[0]))
+        where = broker.replicas.directories.where("t", 0)
+        assert where is not None
+        cluster.fill_disk(0, 100_000, directory=where.path.rpartition("/")[2])
+        asked = 0
+
+        def count(operation: Operation, path: str) -> None:
+            nonlocal asked
+            asked += path.endswith(".log.cleaned") and operation is Operation.OPEN
+
+        disk.watched_by(count)
+        await trio.sleep(20)
+        assert set(broker.cleaner.cleaned) == {("t", 1)}
+        assert 5 < asked < 30, "it rests between two rounds"
+        assert cluster.is_alive(0)
+        assert not [name for name in disk.list_directory(f"{where.path}/t-0") if name.endswith(".cleaned")]
+        cluster.heal_disk(0)
+        await trio.sleep(5)
+        assert set(broker.cleaner.cleaned) == {("t", 0), ("t", 1)}
+        assert newest(records_of(logs[0])) == before
