@@ -44,7 +44,9 @@ class ClientConfig:
     request_timeout_ms: float = 5_000
     """How long to wait for a response, in addition to the time that the broker may hold the request."""
     default_api_timeout_ms: float = 15_000
-    """How long an operation may take, with all attempts."""
+    """How long an operation may take, with all attempts; the last one has its request_timeout_ms, unless it is a read
+    or a commit whose caller says how long.
+    """
     retry_backoff_ms: float = 100
     fetch_max_bytes: int = 1 << 20
     message_max_bytes: int = 1_048_588
@@ -167,7 +169,7 @@ class Client:
             response = await self._ask(route.address, request, self.config.request_timeout_ms + max_wait_ms)
             return requests.fetched(response, offset)
 
-        return await self._observed(operation, lambda: self._repeat(attempt, topic, timeout_ms, is_safe=is_always_safe))
+        return await self._observed(operation, lambda: self._read(attempt, topic, timeout_ms, max_wait_ms))
 
     async def list_offsets(
         self, topic: str, timestamp: int = LATEST, *, partition: int = 0, timeout_ms: float | None = None
@@ -186,7 +188,7 @@ class Client:
             response = await self._ask(route.address, requests.list_offsets(route, timestamp))
             return requests.listed_offset(response)
 
-        return await self._observed(operation, lambda: self._repeat(attempt, topic, timeout_ms, is_safe=is_always_safe))
+        return await self._observed(operation, lambda: self._read(attempt, topic, timeout_ms))
 
     async def metadata(self, *topics: str, timeout_ms: float | None = None) -> Any:
         """kio's MetadataResponse from any broker: of these topics, or of all."""
@@ -196,7 +198,7 @@ class Client:
         async def attempt() -> Any:
             return await self.ask_any(requests.metadata(topics or None), repeatable=True)
 
-        return await self._repeat(attempt, None, timeout_ms, is_safe=is_always_safe)
+        return await self._read(attempt, None, timeout_ms)
 
     async def create_topic(
         self,
@@ -270,6 +272,20 @@ class Client:
 
         return await self._repeat(attempt, operation.topic, budget_ms, is_safe=_nothing_was_done)
 
+    async def _read(
+        self, attempt: Callable[[], Awaitable[T]], topic: str | None, timeout_ms: float | None, held_ms: float = 0
+    ) -> T:
+        """Attempt what changes nothing. A caller who says how long waits no longer for a response, whatever comes.
+
+        `held_ms`: how long the broker may hold a request besides.
+        """
+        limit_s = math.inf if timeout_ms is None else (timeout_ms + held_ms) / 1000
+        with trio.move_on_after(limit_s):
+            return await self._repeat(attempt, topic, timeout_ms, is_safe=_is_always_safe)
+        if topic is not None:
+            self._routes.forget(topic)
+        raise KafkaError(ErrorCode.request_timed_out, f"no response within {limit_s * 1000:.0f} ms")
+
     async def _repeat(
         self,
         attempt: Callable[[], Awaitable[T]],
@@ -318,6 +334,9 @@ class Client:
                 failure = error
                 if isinstance(error, NoResponseError) and not repeatable:
                     break
+            except trio.Cancelled:  # who gives up soon finds another one the next time
+                self._routes.avoid(address)
+                raise
         raise failure
 
     def _channel(self, address: Address) -> Channel:
@@ -335,7 +354,7 @@ class Client:
         return self._channels[address]
 
 
-def is_always_safe(_: KafkaError) -> bool:
+def _is_always_safe(_: KafkaError) -> bool:
     return True
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
@@ -50,6 +51,8 @@ class Coordinator:
     async def ask(self, request: Any, error_of: Callable[[Any], ErrorCode], timeout_ms: float | None) -> Any:
         """The response without error, after as many attempts as the time allows.
 
+        A caller who says how long waits no longer for the last one, either.
+
         Raises KafkaError; with `maybe_done` an attempt may have been carried out, though a later one was refused.
         """
         client = self._client
@@ -59,13 +62,15 @@ class Coordinator:
         while True:
             error, message = ErrorCode.coordinator_not_available, f"{self._key!r} has no coordinator"
             sent = False
+            scope = trio.CancelScope(deadline=math.inf if timeout_ms is None else deadline)
             try:
-                address = await self._find()
-                sent = True
-                response = await client._ask(address, request)
-                error, message = error_of(response), f"the coordinator of {self._key!r} refused"
-                if error is ErrorCode.none:
-                    return response
+                with scope:
+                    address = await self._find()
+                    sent = True
+                    response = await client._ask(address, request)
+                    error, message = error_of(response), f"the coordinator of {self._key!r} refused"
+                    if error is ErrorCode.none:
+                        return response
             except UnreachableError as unreachable:
                 error, message, sent = ErrorCode.network_exception, str(unreachable), False
             except NoResponseError as lost:
@@ -73,6 +78,11 @@ class Coordinator:
                 error, message = ErrorCode.network_exception, str(lost)
             except KafkaError as refused:
                 error, message = refused.code, str(refused)
+            if scope.cancelled_caught:
+                self.lost += sent
+                self._address = None
+                message = f"no response within {budget_ms:.0f} ms"
+                raise KafkaError(ErrorCode.request_timed_out, message, maybe_done=maybe_done or sent)
             maybe_done |= sent and error in BUSY
             if error in MOVED:
                 self._address = None

@@ -9,7 +9,6 @@ import trio
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.client import requests
-from tidegauge.impl.client.client import is_always_safe
 from tidegauge.impl.client.coordinators import PASSING
 from tidegauge.impl.client.errors import KafkaError, NoPositionError, TruncatedError
 from tidegauge.impl.client.positions import (
@@ -124,7 +123,7 @@ class OffsetLookups:
             request = requests.list_offsets(route, timestamp, read_committed=is_committed)
             return requests.listed_offset(await client._ask(route.address, request))
 
-        return await client._repeat(attempt, partition[0], timeout_ms, is_safe=is_always_safe)
+        return await client._read(attempt, partition[0], timeout_ms)
 
     async def _validate(self, partition: Partition, asked: Validating) -> None:
         client, (topic, number) = self._client, partition

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
 import trio
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.client.client import Client, ClientConfig
+from tidegauge.impl.client.client import LATEST, Client, ClientConfig
+from tidegauge.impl.client.committed_offsets import GroupOffsets
+from tidegauge.impl.client.consumer import Consumer
+from tidegauge.impl.client.consumer_config import ConsumerConfig
 from tidegauge.impl.client.errors import KafkaError
 from tidegauge.impl.client.observer import Operation
 from tidegauge.impl.client.requests import Fetched, ListedOffset
@@ -227,6 +232,53 @@ async def test_a_cluster_that_cannot_be_reached_is_an_error_in_time() -> None:
                 await client.fetch("t", 0)
             assert "nowhere:1 cannot be reached" in str(unreachable.value)
             assert trio.current_time() - begun < 1
+
+
+@pytest.mark.parametrize("brokers", [1, 3])
+@simulated
+async def test_who_says_how_long_waits_no_longer_for_a_broker_that_hangs(brokers: int) -> None:
+    async with Cluster(brokers=brokers, seed=1, config={"offsets.topic.num.partitions": 1}) as cluster:
+        await cluster.create_topic("t", assignments=[list(range(brokers))])
+        async with cluster.client() as client, Consumer(client, ConsumerConfig(group_id="g")) as consumer:
+            await client.produce("t", b"x")
+            await consumer.assign([("t", 0)])
+            await consumer.commit({("t", 0): 1})
+            group = GroupOffsets(client, "g")
+            for broker in range(brokers):
+                cluster.pause(broker)
+            calls: list[Callable[[], Awaitable[object]]] = [
+                lambda: client.fetch("t", 0, timeout_ms=300),
+                lambda: client.list_offsets("t", timeout_ms=300),
+                lambda: client.metadata(timeout_ms=300),
+                lambda: consumer.offset_at(("t", 0), LATEST, timeout_ms=300),
+                lambda: consumer.commit({("t", 0): 1}, timeout_ms=300),
+                lambda: consumer.committed(("t", 0), timeout_ms=300),
+                lambda: group.committed("t", timeout_ms=300),
+            ]
+            for call in calls:
+                began = trio.current_time()
+                with pytest.raises(KafkaError, match=r"REQUEST_TIMED_OUT: no response within [0-9]+ ms"):
+                    await call()
+                assert trio.current_time() - began == pytest.approx(0.3)
+            for broker in range(brokers):
+                cluster.resume(broker)
+            assert await consumer.committed(("t", 0)) == {("t", 0): 1}
+            assert (await client.fetch("t", 0)).values == (b"x",)
+
+
+@simulated
+async def test_who_waits_little_finds_the_broker_that_responds() -> None:
+    async with Cluster(brokers=3, seed=1) as cluster, cluster.client() as client:
+        for broker in (0, 1):
+            cluster.pause(broker)
+        tries = 0
+        with trio.fail_after(2):
+            while True:
+                tries += 1
+                with suppress(KafkaError):
+                    found = await client.metadata(timeout_ms=200)
+                    break
+        assert (len(found.brokers), tries) == (3, 3)
 
 
 @simulated
