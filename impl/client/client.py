@@ -265,7 +265,7 @@ class Client:
             batch = requests.batch(operation.values, self._clock.now_ms(), self.config.message_max_bytes)
             request = requests.produce(route, batch, operation.acks, left_ms)
             if operation.acks == 0:
-                await self._channel(route.address).send(request)
+                await self._channel(route.address).send(request, left_ms)
                 return None
             response = await self._ask(route.address, request, left_ms + self.config.request_timeout_ms)
             return requests.produced(response)

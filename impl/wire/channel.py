@@ -136,10 +136,13 @@ class Channel:
             raise NoResponseError(f"the connection to {self.address} broke before its handshake was done")
         return await self._exchange(self._stream, message, self._timeout_ms, message.__version__)
 
-    async def send(self, message: Any) -> None:
+    async def send(self, message: Any, timeout_ms: float | None = None) -> None:
         """Send a request that has no response (Produce with acks=0). Raises UnreachableError or NoResponseError."""
         stream = self._ready or await self._open()
-        await self._send(stream, encode_request(message, self._correlation_id(), self._client_id))
+        timeout_ms = self._timeout_ms if timeout_ms is None else timeout_ms
+        frame = encode_request(message, self._correlation_id(), self._client_id)
+        if not await self._send(stream, frame, deadlines().time() + timeout_ms / 1000):
+            raise NoResponseError(f"{self.address} does not take a request within {timeout_ms:.0f} ms")
 
     async def _exchange(self, stream: trio.abc.Stream, message: Any, timeout_ms: float, version: int) -> Any:
         correlation_id = self._correlation_id()
@@ -166,13 +169,15 @@ class Channel:
         self._next_correlation_id = (correlation_id + 1) & 0x7FFFFFFF
         return correlation_id
 
-    async def _send(self, stream: trio.abc.Stream, frame: bytes, deadline: float = math.inf) -> None:
-        """Send a request, and give up at the deadline; a checkpoint only where it has to wait."""
+    async def _send(self, stream: trio.abc.Stream, frame: bytes, deadline: float) -> bool:
+        """Send a request, and give up at the deadline (False); a checkpoint only where it has to wait."""
         try:
             sent = 0 if self._sending.locked() else send_at_once(stream, frame)
             if sent < len(frame):
-                with trio.CancelScope(deadline=deadline):
+                with trio.CancelScope(deadline=deadline) as scope:
                     await self._send_rest(stream, memoryview(frame), sent)
+                return not scope.cancelled_caught
+            return True
         except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
             await self._lose(stream, f"the connection to {self.address} broke")
             raise NoResponseError(f"the connection to {self.address} broke: {self._why(error)}") from error

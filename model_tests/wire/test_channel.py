@@ -237,6 +237,23 @@ def test_nothing_follows_a_part_of_a_request_that_was_given_up() -> None:
     trio.run(run)
 
 
+def test_a_request_without_a_response_is_not_sent_for_ever() -> None:
+    async def take_nothing(_: trio.abc.Stream) -> None:
+        await trio.sleep_forever()
+
+    async def run() -> None:
+        listener = await TcpNetwork().listen(Address("127.0.0.1", 0))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(listener.serve, take_nothing)
+            channel = Channel(TcpNetwork(), listener.address, "me", nursery, timeout_ms=60_000)
+            large = dataclasses.replace(question("large"), topics=(question("x" * 30_000).topics or ()) * 1_000)
+            with trio.fail_after(10), pytest.raises(NoResponseError, match="does not take a request within 200 ms"):
+                await channel.send(large, 200)
+            nursery.cancel_scope.cancel()
+
+    trio.run(run)
+
+
 @simulated
 async def test_a_lost_connection_is_made_anew_for_the_next_request() -> None:
     async def respond_or_hang_up(stream: trio.abc.Stream, request: Request) -> None:
