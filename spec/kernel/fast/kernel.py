@@ -14,7 +14,17 @@ from typing import Final
 import numpy as np
 from numba import njit
 
-from tidegauge.spec.kernel.fast.trie_tables import EMPTY, FIRST_LEAF, NOWHERE, came_to, mixed, noted, recent, walked
+from tidegauge.spec.kernel.fast.trie_tables import (
+    EMPTY,
+    FIRST_LEAF,
+    NOWHERE,
+    UNCOUNTED,
+    came_to,
+    mixed,
+    noted,
+    recent,
+    walked,
+)
 
 DONE: Final = 0
 MISSES: Final = 1
@@ -48,13 +58,13 @@ FAIR: Final = 1
 VIOLATES: Final = 2
 
 
-@njit(cache=True)
+@njit(cache=True, **UNCOUNTED)
 def _part(word, value):
     """What a word adds to the hash of a state."""
     return mixed((np.uint64(word + 1) << np.uint64(40)) ^ np.uint64(value))
 
 
-@njit(cache=True)
+@njit(cache=True, **UNCOUNTED)
 def hashed(row):
     """The hash of a state."""
     hash_ = np.uint64(0)
@@ -63,7 +73,7 @@ def hashed(row):
     return hash_
 
 
-@njit(cache=True)
+@njit(cache=True, **UNCOUNTED)
 def _image(row, place, targets, starts, image_of, image):
     """Make `image`, the renamed initial state, the renamed row."""
     for word in range(len(row)):
@@ -72,7 +82,7 @@ def _image(row, place, targets, starts, image_of, image):
             image[target] = image_of[place, starts[word] + row[word]]
 
 
-@njit(cache=True)
+@njit(cache=True, **UNCOUNTED)
 def _orbit(row, own, initials, targets, starts, image_of, images, hashes):
     """Rename a row in all ways, into `images`, with their hashes: the least of them and the row's own."""
     least = own
@@ -85,7 +95,7 @@ def _orbit(row, own, initials, targets, starts, image_of, images, hashes):
     return least
 
 
-@njit(cache=True)
+@njit(cache=True, **UNCOUNTED)
 def _orbit_size(row, images):
     """How many states there are in an orbit: the renamings by those that leave the row as it is."""
     same = 1
@@ -94,7 +104,7 @@ def _orbit_size(row, images):
     return (len(images) + 1) // same
 
 
-@njit(cache=True)
+@njit(cache=True, **UNCOUNTED)
 def _is_same(row, other):
     for word in range(len(row)):  # noqa: SIM110 - numba compiles loops
         if row[word] != other[word]:
@@ -102,7 +112,7 @@ def _is_same(row, other):
     return True
 
 
-@njit(cache=True)
+@njit(cache=True, **UNCOUNTED)
 def unpacked(kept, places, row):
     """Take a state that is kept apart, into `row`."""
     for word in range(len(row)):
@@ -116,7 +126,7 @@ def unpacked_all(rows, numbers, places, found):
         unpacked(rows[numbers[place]], places, found[place])
 
 
-@njit(cache=True)
+@njit(cache=True, **UNCOUNTED)
 def _packed(row, places, kept):
     """Put a row into `kept`."""
     for lane in range(len(kept)):
@@ -134,7 +144,7 @@ def repacked(rows, places, count, other_rows, other_places):
         _packed(row, other_places, other_rows[number])
 
 
-@njit(cache=True)
+@njit(cache=True, **UNCOUNTED)
 def _is_kept(row, kept, places):
     """Whether a row is the state that is kept there."""
     for word in range(len(row)):  # noqa: SIM110 - numba compiles loops
@@ -159,7 +169,7 @@ def replaced(larger, rows, places, first, count, initials, targets, starts, imag
         larger[slot] = (hash_ >> np.uint64(32) << np.uint64(32)) | np.uint64(number)
 
 
-@njit(cache=True)
+@njit(cache=True, **UNCOUNTED)
 def _numbered(kept, hash_, images, rows, places, table, count):
     """The number of a state, packed as `kept`, or of its orbit, and its slot: `count` if it is new.
 
@@ -200,7 +210,7 @@ def added(row, rows, places, table, count, initials, targets, starts, image_of):
     return number, _orbit_size(row, images)
 
 
-@njit(cache=True)
+@njit(cache=True, **UNCOUNTED)
 def _gathered(
     state, kept, origin, places, bases, roots, node_word, keys, codes, question_words, questions, bits, leaves, turns,
     used, leaf_start, leaf_items, chosen, missed, misses, asked,
@@ -272,7 +282,7 @@ def _gathered(
     return steps if complete else INCOMPLETE, asked, used
 
 
-@njit(cache=True)
+@njit(cache=True, **UNCOUNTED)
 def _changed(row, kept, places, hash_, leaf, leaf_start, leaf_items, keys, codes, missed):
     """Change the words of a state as a leaf says, in its row and as it is kept; its hash."""
     for item in range(leaf_start[leaf], leaf_start[leaf + 1], 2):
@@ -286,7 +296,7 @@ def _changed(row, kept, places, hash_, leaf, leaf_start, leaf_items, keys, codes
     return hash_
 
 
-@njit(cache=True)
+@njit(cache=True, **UNCOUNTED)
 def _changed_orbit(row, after, leaf, leaf_start, leaf_items, targets, starts, image_of, images, hashes):
     """Change all images of a state as a leaf says; the least hash of them and `after`."""
     least = after
@@ -303,7 +313,7 @@ def _changed_orbit(row, after, leaf, leaf_start, leaf_items, targets, starts, im
     return least
 
 
-@njit(cache=True)
+@njit(cache=True, **UNCOUNTED)
 def _recalled(state, ahead, chosen):
     """The steps of a state that are known ahead, into `chosen`: how many, or INCOMPLETE; the place of the first."""
     at, counts, known, _, _, info = ahead
@@ -317,7 +327,7 @@ def _recalled(state, ahead, chosen):
     return counts[place], first
 
 
-@njit(cache=True)
+@njit(cache=True, **UNCOUNTED)
 def _remembered(state, steps, chosen, ahead):
     """Keep the steps of a state for when it is expanded, if there is room for them."""
     at, counts, known, _, _, info = ahead
@@ -332,7 +342,7 @@ def _remembered(state, steps, chosen, ahead):
         info[FREE] = first + steps
 
 
-@njit(cache=True)
+@njit(cache=True, **UNCOUNTED)
 def _taken(
     state, origin, row, skip, steps, chosen, kinds, leaf_start, leaf_items, leaf_flags, rows, places, parents, table,
     taken, enabled, found, last, count, capacity, last_new, edge_targets, edges, with_edges, is_told,
@@ -405,7 +415,7 @@ def _taken(
     return DONE, steps, count, edges
 
 
-@njit(cache=True)
+@njit(cache=True, **UNCOUNTED)
 def _undone(row, origin, leaf, leaf_start, leaf_items, targets, starts, image_of, images):
     """Take back what a leaf has changed in a row and its images."""
     for item in range(leaf_start[leaf], leaf_start[leaf + 1], 2):

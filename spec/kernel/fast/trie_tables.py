@@ -7,7 +7,7 @@ on; NOWHERE where nothing has been learned; ASKED where it is being learned; and
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numba import njit
@@ -18,11 +18,15 @@ FIRST_LEAF: Final = -3
 
 EMPTY: Final = np.uint64(0xFFFFFFFFFFFFFFFF)
 
+UNCOUNTED: Final[Any] = {"_nrt": False}
+"""Options of compiled functions that make no array: they do not count who refers to the arrays that they are given,
+which otherwise takes as long as all that is done with these."""
+
 WAYS: Final = 4
 """Paths of each program that are kept (`tidegauge.spec.kernel.fast.recents`)."""
 
 
-@njit(cache=True)
+@njit(cache=True, **UNCOUNTED)
 def mixed(key):
     key ^= key >> np.uint64(31)
     key *= np.uint64(0x9E3779B97F4A7C15)
@@ -31,7 +35,7 @@ def mixed(key):
     return key ^ (key >> np.uint64(32))
 
 
-@njit(cache=True)
+@njit(cache=True, **UNCOUNTED)
 def recent(program, kept, bits, leaves):
     """The leaf to which a state leads by a path that was walked of late; -1 for none.
 
@@ -49,7 +53,7 @@ def recent(program, kept, bits, leaves):
     return -1
 
 
-@njit(cache=True)
+@njit(cache=True, **UNCOUNTED)
 def walked(
     program, kept, places, roots, node_word, keys, codes, question_words, questions, bits, leaves, turns, missed
 ):
@@ -94,7 +98,7 @@ def walked(
     return code
 
 
-@njit(cache=True)
+@njit(cache=True, **UNCOUNTED)
 def came_to(change, value, keys, codes, missed):
     """The number of what a change of messages makes of a value: NOWHERE or ASKED if that is not known."""
     mask = np.uint64(len(keys) - 1)
@@ -109,7 +113,7 @@ def came_to(change, value, keys, codes, missed):
     return codes[slot]
 
 
-@njit(cache=True)
+@njit(cache=True, **UNCOUNTED)
 def put(node, value, code, keys, codes):
     """Keep what a node leads to; how many slots that takes."""
     mask = np.uint64(len(keys) - 1)
@@ -189,7 +193,7 @@ def rehashed(keys, codes, larger_keys, larger_codes):
             larger_codes[slot] = codes[place]
 
 
-@njit(cache=True)
+@njit(cache=True, **UNCOUNTED)
 def noted(program, state, is_root, roots, keys, codes, missed, misses, count, used):
     """Note that a program has to run in a state, once for all that come by."""
     if is_root:
