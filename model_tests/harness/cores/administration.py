@@ -17,7 +17,8 @@ from tidegauge.impl.controller.controller import Controller
 from tidegauge.impl.controller.decision import Proposal
 from tidegauge.impl.controller.features import UPGRADE, FeatureUpdate
 from tidegauge.impl.controller.producer_ids import LAST_PRODUCER_ID, ProducerIdsBlock
-from tidegauge.impl.metadata.features import TRANSACTION_VERSION
+from tidegauge.impl.metadata.config_resources import AlterOperation, ConfigResourceType
+from tidegauge.impl.metadata.features import FEATURES, TRANSACTION_VERSION
 from tidegauge.impl.metadata.image import ClusterImage
 from tidegauge.impl.metadata.records import ProducerIdsRecord, RegisterBrokerRecord
 from tidegauge.impl.partition.messages import AlterPartitionRequest
@@ -108,6 +109,28 @@ class AdministrationCores(MetadataOfController):
             wanted = int(level != current and not only_checks)
             if found != wanted:
                 yield Change(f"records of transaction.version={level}, only checked={only_checks}", wanted, found)
+        yield from self.refused_levels(current)
+        yield from self.refused_settings()
+
+    def refused_levels(self, current: int) -> Iterator[Change]:
+        """Of several levels all are taken or none: one that is no upgrade refuses the others."""
+        same = FeatureUpdate(TRANSACTION_VERSION, current, UPGRADE)
+        for wrong in (same._replace(level=FEATURES[TRANSACTION_VERSION].highest + 1), same._replace(upgrade_type=0)):
+            for updates in ((wrong,), (same, wrong), (wrong, same)):
+                made = self.controller.features.update(updates)
+                found = made.response.error, len(made.records)
+                if found != (wanted := (ErrorCode.invalid_update_version, 0)):
+                    yield Change(f"what comes of {updates}", wanted, found)
+
+    def refused_settings(self) -> Iterator[Change]:
+        """What one broker cannot have is refused of it, and a setting that is named twice, whatever else is asked."""
+        own, other = (ConfigChange(name, AlterOperation.DELETE, None) for name in (MIN_INSYNC, "another"))
+        twice, invalid = ErrorCode.invalid_request, ErrorCode.invalid_config
+        for broker in self.image.brokers:
+            for changes, wanted in (((own, other), invalid), ((other, own), invalid), ((other, other), twice)):
+                made = self.controller.configs.alter(ConfigResourceType.BROKER, str(broker), changes)
+                if (found := (made.response.error, len(made.records))) != (wanted, 0):
+                    yield Change(f"what comes of {changes} of broker {broker}", (wanted, 0), found)
 
 
 def registered(broker: int) -> RegisterBrokerRecord:

@@ -17,6 +17,7 @@ from tidegauge.impl.coordinators.groups.consumer.coordinator import (
     ConsumerGroups,
     ConsumerTimer,
     ConsumerWrite,
+    Resolution,
 )
 from tidegauge.impl.coordinators.groups.consumer.rules import PAUSE_MS
 from tidegauge.impl.coordinators.groups.consumer.state import (
@@ -70,6 +71,7 @@ def asked_differs(cores: Beside, known: Known) -> Iterator[Change]:
         yield from _leaves(consumers, group, member, known)
         yield from _says_all(consumers, group, member, known)
         yield from _unsubscribes(consumers, group, member, known)
+        yield from _says_another(consumers, group, member, known)
 
 
 def _waiting(group: ConsumerGroup) -> Iterator[Change]:
@@ -137,7 +139,10 @@ def _says_all(
 def _unsubscribes(
     consumers: ConsumerGroups, group: ConsumerGroup, member: ConsumerMember, known: Known
 ) -> Iterator[Change]:
-    """What a member wants no more it gives back at once, though the next target has to wait (KAFKA-19431)."""
+    """What a member wants no more it gives back at once, though the next target has to wait (KAFKA-19431).
+
+    What it wants again then it is given by that target, and not before.
+    """
     is_there = member.epoch == group.target_epoch and not member.revoking and not member.expression
     if not is_there or group.target_ms == 0:
         return
@@ -148,6 +153,33 @@ def _unsubscribes(
     wanted: tuple[object, ...] = (member.epoch, {}, member.assigned)
     if (found := (after.epoch, after.assigned, after.revoking)) != wanted:
         yield Change(f"{member.member_id} wants nothing any more", wanted, found)
+    for topics in (None, tuple(member.topics)):
+        core.heartbeat(_beat(member, member.epoch, topics=topics, owned=frozenset()), known, 0, 0)
+    after = core.groups[GROUP].members[member.member_id]
+    if (found := (after.epoch, after.assigned, after.revoking)) != (wanted := (member.epoch, {}, {})):
+        yield Change(f"{member.member_id} wants again what it had", wanted, found)
+
+
+def _says_another(
+    consumers: ConsumerGroups, group: ConsumerGroup, member: ConsumerMember, known: Known
+) -> Iterator[Change]:
+    """An expression that has been resolved begins an epoch at once, and so does none any more, with other topics."""
+    for expression in ("", *group.resolved):
+        core = another(consumers)
+        core.heartbeat(_beat(member, member.epoch), known, 0, 0)
+        before = core.groups[GROUP]
+        if expression == member.expression or expression not in ("", *before.resolved):
+            continue
+        one = before.members[member.member_id]
+        made = core.heartbeat(_beat(one, one.epoch, expression=expression), known, 0, 0)
+        after = core.groups[GROUP]
+        wanted: tuple[object, ...] = (before.epoch + 1, core.rules.metadata_hash(after, known))
+        if (found := (after.epoch, after.metadata_hash)) != wanted:
+            yield Change(f"the group whose {member.member_id} wants {expression!r} now", wanted, found)
+        if isinstance(made, ConsumerWrite) and made.resolution is not None:
+            is_over = core.end_resolution(Resolution(GROUP, made.resolution.expressions), known)
+            if is_over is not None or core.groups[GROUP] is not after:
+                yield Change("what comes of expressions that another heartbeat has had resolved", None, is_over)
 
 
 def _expressions(consumers: ConsumerGroups, group: ConsumerGroup, known: Known) -> Iterator[Change]:

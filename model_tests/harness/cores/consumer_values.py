@@ -34,6 +34,8 @@ def check_values(records: tuple[GroupRecord, ...]) -> None:
         fields.int16()
         READERS[key.kind](fields)
         assert fields.position == len(record.value), f"{record} has {len(record.value) - fields.position} bytes more"
+        if key.kind == MEMBER:
+            _check_expression(key, record.value)
 
 
 def forgets_what_is_deleted(group: ConsumerGroup) -> None:
@@ -46,6 +48,20 @@ def forgets_what_is_deleted(group: ConsumerGroup) -> None:
         assert after is not None, "it has members"
         wanted: tuple[object, ...] = (0, 0, {}, {}, False)
         assert after.members[name].current == wanted, f"{name} has {after.members[name].current} after its tombstone"
+
+
+def _check_expression(key: ConsumerKey, value: bytes) -> None:
+    """A member whose record has no expression has an empty one."""
+    fields = FieldReader(value)
+    fields.int16()
+    for _ in range(4):
+        _string(fields)
+    _array(fields, _string)
+    wanted = _string(fields) or ""
+    known = replayed(None, key, value)
+    assert known is not None, "it has a member"
+    found = known.members[key.member_id].expression
+    assert found == wanted, f"the expression {found!r} is read of a record, and not {wanted!r}"
 
 
 def _array(fields: FieldReader, read: Callable[[FieldReader], object]) -> None:

@@ -81,10 +81,12 @@ from tidegauge.model_tests.harness.cores.migration_beside import (
     PROTOCOLS,
     Batch,
     check_expected,
+    check_version,
     claim_what_is_anothers,
     claiming,
     is_as_before,
     rules_differ,
+    said_aloud,
     with_session,
 )
 from tidegauge.model_tests.harness.lockstep.walks import WalkPlan, enabled_candidates
@@ -333,7 +335,8 @@ class MigrationCores(ConsumerCores):
     def join_mixed(self, asked: JoinGroup, name: str, state: State) -> Decision | ErrorCode:
         """A JoinGroup in a consumer group. Who has no id is given one, and joins with that; of old clients at once."""
         ask = partial(self.ask_to_join, state)
-        is_as_before(self.core, lambda: ask(attrs.evolve(asked, client_id=TOO_LONG)))
+        for one in (attrs.evolve(asked, client_id=TOO_LONG), attrs.evolve(asked, session_timeout_ms=1)):
+            is_as_before(self.core, partial(ask, one))
         members = self.core.consumers.groups[GROUP].members
         if asked.instance_id is None and name not in members:
             unnamed = attrs.evolve(asked, member_id="")
@@ -442,8 +445,8 @@ class MigrationCores(ConsumerCores):
                 assert error is ErrorCode.inconsistent_group_protocol, f"{error} is told of {other}"
             member = before.loaded.member(process.member_id)
             assert member is not None, "it is known"
-            assigned = partitions(read_assignment(made[1].assignment), self.machine)
-            assert assigned == spec.partitions_of(member.assigned)
+            assert partitions(read_assignment(made[1].assignment), self.machine) == spec.partitions_of(member.assigned)
+            check_version(self, name, made[1].assignment)
             return
         outcome = self.core.classic.sync(asked, token := object(), NOW)
         self.carry_out(outcome)
@@ -462,7 +465,8 @@ class MigrationCores(ConsumerCores):
         if not self.is_mixed:
             return self.core.classic.heartbeat(asked, NOW)
         taken = ErrorCode.none, ErrorCode.rebalance_in_progress
-        error = with_session(self, name, partial(self.core.migration.beat, asked, NOW), taken.__contains__)
+        beat = partial(said_aloud, self.core, partial(self.core.migration.beat, asked, NOW))
+        error = with_session(self, name, beat, taken.__contains__)
         if error is ErrorCode.rebalance_in_progress:
             check_expected(self, name, join=True)
         return error

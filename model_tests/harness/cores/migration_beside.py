@@ -13,17 +13,19 @@ from typing import Protocol as Interface
 import attrs
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.coordinators.groups.classic.messages import JoinGroup, JoinResponse
+from tidegauge.impl.coordinators.groups.classic.messages import NO_MEMBER, JoinGroup, JoinResponse, Leaving, Moment
 from tidegauge.impl.coordinators.groups.classic.state import ClassicGroup, Protocol
-from tidegauge.impl.coordinators.groups.consumer.coordinator import ConsumerDeadline, ConsumerTimer
+from tidegauge.impl.coordinators.groups.consumer.coordinator import Asked, ConsumerDeadline, ConsumerTimer, Decided
 from tidegauge.impl.coordinators.groups.consumer.state import ConsumerGroup, ConsumerMember, HeartbeatResponse, Topics
 from tidegauge.impl.coordinators.groups.coordinator import GroupCoordinator
-from tidegauge.impl.coordinators.groups.migration.coordinator import Decision
+from tidegauge.impl.coordinators.groups.migration.coordinator import Decision, Migration
 from tidegauge.impl.coordinators.groups.migration.embedded import NamedPlace, encode_assignment, read_assignment
 from tidegauge.impl.coordinators.groups.migration.policy import Policy
 from tidegauge.impl.coordinators.groups.migration.rules import MigrationLimits, MigrationRules
 from tidegauge.impl.coordinators.groups.record_formats import GroupRecord
+from tidegauge.model_tests.harness.cores.classic_beside import copied
 from tidegauge.model_tests.harness.cores.consumer_abstraction import GROUP
+from tidegauge.model_tests.harness.cores.consumer_asked import another
 from tidegauge.spec.groups.consumer import state as spec
 from tidegauge.spec.groups.consumer.state import State
 from tidegauge.spec.groups.migration import rules as specified
@@ -34,6 +36,7 @@ R = TypeVar("R")
 PROTOCOLS: Final = ("cooperative", "range")
 """That each classic member knows."""
 ANOTHER: Final = "another"
+NOW: Final = Moment(0, 0)
 UP: Final = (Policy.UPGRADE, Policy.BIDIRECTIONAL)
 DOWN: Final = (Policy.DOWNGRADE, Policy.BIDIRECTIONAL)
 
@@ -76,6 +79,7 @@ def rules_differ(cores: Beside, state: State, topics: Topics) -> Iterator[Change
     elif (group := core.consumers.get(GROUP)) is not None:
         yield from _downgrades(rules, group)
         yield from _supports(rules, group)
+        yield from _leaves(core, group, topics)
         for one in state.loaded.members:
             if (member := group.members.get(cores.name_of(one.member_id))) is not None:
                 yield from _of_member(cores, state.loaded, one, group, member)
@@ -118,6 +122,22 @@ def _supports(rules: MigrationRules, group: ConsumerGroup) -> Iterator[Change]:
             wanted = kind == "consumer" and bool(common)
             if (found := rules.supports(group, kind, names)) is not wanted:
                 yield Change(f"one of {kind} joins with {names}", wanted, found)
+
+
+def _leaves(core: GroupCoordinator, group: ConsumerGroup, topics: Topics) -> Iterator[Change]:
+    """An operator removes a static member by its instance id alone; who gives another member id as well is fenced."""
+    unknown, fenced, none = ErrorCode.unknown_member_id, ErrorCode.fenced_instance_id, ErrorCode.none
+    for member in group.members.values():
+        said: list[tuple[str, str | None, ErrorCode]] = [(ANOTHER, member.instance_id, fenced)]
+        said += [(NO_MEMBER, None, unknown), (NO_MEMBER, ANOTHER, unknown), (NO_MEMBER, member.instance_id, none)]
+        for member_id, instance_id, error in said if member.instance_id is not None else ():
+            migration = Migration(copied(core.classic), another(core.consumers), core.migration.rules)
+            left, made = migration.leave(GROUP, Leaving(member_id, instance_id), topics, NOW)
+            after = migration.consumers.get(GROUP)
+            is_there = after is not None and member.member_id in after.members
+            is_taken = error is none
+            if (left.error, made is not None) != (error, is_taken) or (is_taken and is_there):
+                yield Change(f"{member.member_id} leaves as {member_id!r}, {instance_id!r}", error, left)
 
 
 def _names(member: ConsumerMember) -> set[str]:
@@ -204,6 +224,24 @@ def claim_what_is_anothers(
         made = ask(others)
         is_told = isinstance(made, JoinResponse) and made.error is ErrorCode.unknown_member_id
         assert is_told, f"{made} is told who claims {others}"
+
+
+def said_aloud(core: GroupCoordinator, ask: Callable[[], ErrorCode]) -> ErrorCode:
+    """The error of a classic member's heartbeat, of which who follows the decisions is told."""
+    told, before = list[Decided](), core.consumers.watching
+    core.consumers.watching = lambda group_id, decided: told.append(decided)
+    error = ask()
+    core.consumers.watching = before
+    assert [one.error for one in told if isinstance(one, Asked)] == [error], f"{told} is told who follows, and {error}"
+    return error
+
+
+def check_version(cores: Beside, name: str, assignment: bytes) -> None:
+    """A classic member is told its assignment in the version of its own subscription."""
+    side = cores.core.consumers.groups[GROUP].members[name].classic
+    assert side is not None, "it speaks the classic protocol"
+    wanted, found = (int.from_bytes(one[:2], "big") for one in (side.protocols[0].metadata, assignment))
+    assert found == wanted, f"an assignment of version {found} is told a client of version {wanted}"
 
 
 # --- time ------------------------------------------------------------------------------------------------------------

@@ -148,8 +148,8 @@ def _current(member: ConsumerMember) -> bytes:
 
 def changes(before: ConsumerGroup | None, after: ConsumerGroup | None, group_id: str) -> Iterator[GroupRecord]:
     """The records by which one group becomes the other; None is a group that is not there."""
-    old = before or ConsumerGroup(group_id, epoch=0, target_epoch=0)
-    new = after or ConsumerGroup(group_id, epoch=0, target_epoch=0)
+    nothing = ConsumerGroup(group_id, epoch=0, target_epoch=0)
+    old, new = before or nothing, after or nothing
     for member_id in sorted(old.members.keys() - new.members.keys()):
         for kind in (CURRENT, MEMBER_TARGET, MEMBER):
             yield GroupRecord(encode_key(ConsumerKey(kind, group_id, member_id)), None)
