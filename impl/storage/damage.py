@@ -237,8 +237,6 @@ class Damage:
             why=str(gap),
             next=f"the log ends at {gap.start} and is fetched from the leader; the files stay until they are removed",
         )
-        if not self.gaps:
-            self.clear_note()
 
 
 def _below(gaps: Iterable[Gap], end_offset: int) -> list[Gap]:

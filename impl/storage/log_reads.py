@@ -198,7 +198,7 @@ class LogReads:
         for number, segment in enumerate(ordered):
             if segment.path(LOG_SUFFIX) == error.path:
                 around = Around(
-                    NotedEpochs(self.epochs.entries, self.log_end_offset),
+                    NotedEpochs(self.epochs.entries, self.log_end_offset, ordered[0].base_offset),
                     last_before=partial(last_batch, ordered[:number]) if number else None,
                     first_behind=partial(first_batch, behind) if (behind := ordered[number + 1 :]) else None,
                 )

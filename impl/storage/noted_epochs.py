@@ -45,13 +45,17 @@ class _Witness(Enum):
 
 
 class NotedEpochs:
-    """The epochs of one log, of which all are noted that begin below the offset `complete_below`."""
+    """The epochs of one log, of which all are noted that begin below the offset `complete_below`.
 
-    def __init__(self, entries: Sequence[EpochEntry], complete_below: int) -> None:
+    `first` is where its first file begins. A log that starts inside a batch has that one's epoch begin there.
+    """
+
+    def __init__(self, entries: Sequence[EpochEntry], complete_below: int, first: int = 0) -> None:
         ascending = LeaderEpochCache(entries).entries  # what does not ascend leaves fewer
         self._epochs = [entry.epoch for entry in ascending]
         self._starts = [entry.start_offset for entry in ascending]
         self._complete_below = complete_below
+        self._first = first
         self._span = 0, 0, UNDEFINED_EPOCH
         """Where the entry begins and ends that was looked up last, and its epoch."""
         self._accused: set[int] = set()
@@ -64,8 +68,9 @@ class NotedEpochs:
     def is_odd(self, batch: BatchHeader) -> bool:
         """Whether a batch has another epoch than is noted; False where nothing is."""
         start, end, epoch = self._span
-        if not start <= batch.base_offset < end:
-            epoch = self._look_up(batch.base_offset)
+        offset = max(batch.base_offset, self._first)
+        if not start <= offset < end:
+            epoch = self._look_up(offset)
         return epoch != batch.partition_leader_epoch and epoch != UNDEFINED_EPOCH
 
     def _look_up(self, offset: int) -> int:
@@ -82,11 +87,11 @@ class NotedEpochs:
 
     def bears_out(self, batch: BatchHeader) -> bool:
         """Whether a batch has the epoch that is noted of it."""
-        return self._look_up(batch.base_offset) == batch.partition_leader_epoch
+        return self._look_up(max(batch.base_offset, self._first)) == batch.partition_leader_epoch
 
     def accuses(self, odd: BatchHeader, before: Beside, behind: Beside) -> bool:
         """Whether an odd batch is damaged; else the checkpoint is contradicted, and says nothing any more."""
-        noted = self._look_up(odd.base_offset)
+        noted = self._look_up(max(odd.base_offset, self._first))
         span = self._span
         if odd.next_offset >= self._complete_below:  # what is torn behind it is no damage
             behind = behind._replace(is_damaged=False)
@@ -97,7 +102,7 @@ class NotedEpochs:
             is_borne_out = True
         else:
             nearest = before if sides[1] is _Witness.NONE else behind
-            has_entry = nearest.batch is not None and span[0] <= nearest.batch.base_offset < span[1]
+            has_entry = nearest.batch is not None and span[0] <= max(nearest.batch.base_offset, self._first) < span[1]
             is_borne_out = nearest.is_damaged or (has_entry and _Witness.AGREES in sides)
         if is_borne_out and _fits(odd, before.batch, behind.batch):
             self._accused.add(odd.base_offset)
@@ -119,7 +124,7 @@ class NotedEpochs:
     def _witness(self, side: Beside) -> _Witness:
         if side.batch is None:
             return _Witness.DAMAGED if side.is_damaged else _Witness.NONE
-        epoch = self._look_up(side.batch.base_offset)
+        epoch = self._look_up(max(side.batch.base_offset, self._first))
         if epoch == UNDEFINED_EPOCH:
             return _Witness.NONE
         return _Witness.AGREES if epoch == side.batch.partition_leader_epoch else _Witness.DISAGREES

@@ -394,7 +394,8 @@ class _Recovering:
         base = segment.base_offset
         before = self._epochs.entries
         if self._noted is None and self._entries and self._knows_noted:
-            self._noted = NotedEpochs(self._entries, self._flushed)
+            first = self.segments[0].base_offset if self.segments else base
+            self._noted = NotedEpochs(self._entries, self._flushed, first)
         around = self._around(waiting)
         is_last_end = self._known.clean_shutdown and self._known.recovery_point > 0
         cleaned = mark_of(self._known.cleaned_offset, self._bases) if self._left_out.was_cleaned else NEVER
@@ -422,7 +423,8 @@ class _Recovering:
                 self._strays.set_aside(base, "all of it is damaged, and nothing tells which offsets it held")
                 return self._segment(base)
             tails = [one.position for one in segment.damaged.values() if one.start == one.end]
-            hides = any(map(segment.holds_batch_from, tails))  # an intact batch that no offset is left for
+            end = segment.next_offset
+            hides = any(segment.holds_batch_from(one, end) for one in tails)  # a batch that no offset is left for
             if hides or (segment.next_offset != limit and not is_known):
                 self._tell_end_in_damage(segment)
         for extent in segment.damaged.values():
@@ -583,8 +585,6 @@ class _Recovering:
     def _restore_epochs(self, before: Sequence[tuple[int, int]], segment: Segment) -> None:
         """Epochs that began in what is damaged are known from the checkpoint only; later segments may not be read."""
         extents, end = segment.damaged.values(), segment.next_offset
-        if not extents and (not before or before[-1][1] < end):
-            return
         missing = [one for one in before if one[1] >= end or any(gap.start <= one[1] < gap.end for gap in extents)]
         if not missing:
             return

@@ -206,9 +206,9 @@ class Segment:
         """Copy the file from a position on to another one, durably but for its name."""
         copy_file(self._disk, self._file, position, path)
 
-    def holds_batch_from(self, position: int) -> bool:
-        """Whether there is an intact batch in the file from a position on, be it one of the log's or not."""
-        return holds_batch(self._file, position)
+    def holds_batch_from(self, position: int, least: int | None = None) -> bool:
+        """Whether there is an intact batch in the file from a position on; any, or one of `least` or later offsets."""
+        return holds_batch(self._file, position, least)
 
     def first_intact(self) -> BatchHeader | None:
         """The first batch that is intact, as far as the file alone tells; None without one."""

@@ -34,6 +34,7 @@ from tidegauge.impl.records.batches import (
     RecordError,
     checked_header,
 )
+from tidegauge.impl.records.payload import encode_varint
 from tidegauge.impl.storage.leader_epoch_cache import UNDEFINED_EPOCH
 from tidegauge.impl.storage.noted_epochs import Beside, NotedEpochs
 
@@ -179,13 +180,30 @@ class _Reader:
         )
 
 
-def holds_batch(file: File, position: int) -> bool:
+def holds_batch(file: File, position: int, least: int | None = None) -> bool:
     """Whether there is a batch from a position on that is intact by its checksum, whatever offsets it says it has.
 
+    `least`: only one counts that begins at this offset or later, and is not the value of a record in what is damaged.
     True as well where the search was spent before it could tell.
     """
     reader = _Reader(file)
-    return any(reader.intact(one) is not None for one in reader.magic_from(position)) or reader.is_spent
+    for one in reader.magic_from(position):
+        header = reader.intact(one)
+        if header is None or (least is not None and (header.base_offset < least or _is_value(reader, one, header))):
+            continue
+        return True
+    return reader.is_spent
+
+
+def _is_value(reader: _Reader, position: int, header: BatchHeader) -> bool:
+    """Whether a batch is a record's value: its size stands before it, and it leads neither to a batch nor to the end.
+
+    One that follows what is damaged has there what a record ends with: no headers, as a rule.
+    """
+    size, end = encode_varint(header.size), position + header.size
+    start = max(0, position - len(size))
+    buffer, at = reader.window(start, len(size))
+    return buffer[at : at + len(size)] == size and end < reader.size and reader.intact(end) is None
 
 
 def survey(file: File, bounds: Bounds) -> Iterator[tuple[int, BatchHeader] | DamagedExtent]:
@@ -285,8 +303,7 @@ def _is_borne_out(reader: _Reader, position: int, header: BatchHeader, bounds: B
     end = position + header.size
     if end == reader.size:
         return header.next_offset in bounds.following
-    after = reader.intact(end)
-    return after is not None and after.base_offset >= header.next_offset
+    return reader.intact(end) is not None  # where that one begins is for `_leaps_over_next`
 
 
 def _leaps_over_next(reader: _Reader, position: int, header: BatchHeader, expected: int, epoch: int) -> bool:

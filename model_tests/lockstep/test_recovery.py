@@ -55,7 +55,7 @@ def quiet(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_walks_find_no_difference_and_meet_all_kinds_of_damage() -> None:
     taken = Counter[str]()
-    for walk in HARNESSED.walks(2, WALKS):
+    for walk in HARNESSED.walks(5, WALKS):
         assert walk.failure is None, walk.failure.words
         taken.update(action.name for action in walk.actions)
     assert set(taken) == {kind.__name__ for kind in walk.machine.action_types}

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
+from copy import deepcopy
+from functools import cache
 from itertools import product
+from random import Random
 
 import pytest
 
+from tidegauge.model_tests.amounts import amount
 from tidegauge.model_tests.harness.cores.log_recovery import RecoveryCores
 from tidegauge.model_tests.harness.lockstep.checked import CheckedLockstep, failure_of
+from tidegauge.model_tests.harness.lockstep.recovery_lives import live
 from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.recovery.actions import (
     Append,
+    AppendAcross,
     Close,
     Crash,
     Flush,
@@ -22,6 +28,7 @@ from tidegauge.spec.recovery.actions import (
     Open,
     Roll,
     Spoil,
+    StartAnew,
 )
 from tidegauge.spec.recovery.elsewhere import LeaveOut
 from tidegauge.spec.recovery.machine import Recovery
@@ -29,7 +36,15 @@ from tidegauge.spec.recovery.state import Rot, State
 
 FILES = ((0, 2), (2, 1), (3, 2))
 """Where each file begins, and how many batches it has, each with one record."""
-MACHINE = Recovery(max_appends=6, max_damages=6, was_elsewhere=True, odd_epochs=True)
+MACHINE = Recovery(
+    max_appends=6,
+    max_damages=6,
+    was_elsewhere=True,
+    goes_far=True,
+    odd_epochs=True,
+    starts_anew=True,
+    starts_inside=True,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -39,10 +54,20 @@ def quiet(caplog: pytest.LogCaptureFixture) -> None:
 
 def lived(actions: Sequence[Action]) -> State | None:
     """The state at the end of a life that holds beside the implementation; None if the specification has it not."""
-    pair = CheckedLockstep(MACHINE, RecoveryCores(MACHINE))
-    failure = failure_of(pair, actions)
+    end = next(number for number, action in enumerate(actions) if isinstance(action, (Close, Crash))) + 1
+    pair = deepcopy(begun(tuple(actions[:end])))
+    failure = failure_of(pair, actions[end:])
     assert failure is None, failure.words
     return pair.state if tuple(pair.actions) == tuple(actions) else None
+
+
+@cache
+def begun(actions: Sequence[Action]) -> CheckedLockstep[Recovery]:
+    """A log as its first process leaves it, which many lives have alike."""
+    pair = CheckedLockstep(MACHINE, RecoveryCores(MACHINE))
+    for action in actions:
+        pair.perform(action)
+    return pair
 
 
 def written(epochs: Sequence[bool]) -> Iterator[Action]:
@@ -137,3 +162,62 @@ def test_a_batch_that_was_left_behind_the_damaged_end_of_a_file_is_not_believed_
         assert failure is None, failure.words
         left += [segment.base for segment in pair.state.segments] == [0, 2, 3 + records]
     assert left == 4
+
+
+def test_the_last_batch_of_a_file_with_another_leader_epoch_is_told_though_any_others_are_damaged() -> None:
+    """Wherever the noted epochs tell it: what is damaged or lost on one side of it denies nothing."""
+    told = 0
+    for file, others in product(range(3), product((False, True), repeat=4)):
+        base, count = FILES[file]
+        places = [(start, number) for start, batches in FILES for number in range(batches)]
+        places.remove((base, count - 1))
+        rng = Random(f"{file} {others}")
+        for rot, is_first in product((Rot.CONTENT, Rot.LENGTH), (False, True)):
+            odd = [Spoil(base, count - 1, Rot.EPOCH)]
+            damage = [Spoil(*place, rot) for place, is_spoilt in zip(places, others, strict=True) if is_spoilt]
+            epochs = [rng.random() < 0.5 for _ in range(5)]
+            damage = odd + damage if is_first else damage + odd
+            state = lived((*written(epochs), *damage, Open(True)))
+            if state is not None:
+                told += 1
+                gaps = [(start, end) for start, end in state.gaps if start <= base + count - 1 < end]
+                assert gaps or state.ends_in_damage
+    assert told > 100
+
+
+def test_a_log_that_starts_inside_a_batch_has_it_whatever_is_known_of_its_start() -> None:
+    """Its first batch begins before its file, at 0 too, with the epoch that is noted or another one."""
+    served = 0
+    rots = (None, Rot.CONTENT, Rot.LENGTH, Rot.FAR)
+    logs = product((False, True), (False, True), (False, True), (False, True), rots)
+    for is_first, knows_epoch, by_new_leader, is_closed, rot in logs:
+        base = 1 if is_first else 3
+        anew = () if is_first else (Append(2),)
+        log = (*anew, StartAnew(base, knows_epoch), AppendAcross(by_new_leader), Flush(True), Append(1), Append(1))
+        end = Close() if is_closed else Crash(0, 1, False, False)
+        damage = () if rot is None else (Spoil(base, 0, rot),)
+        state = lived((Open(False), *log, end, *damage, Open(True)))
+        if state is not None:
+            served += state.served[:1] == state.segments[0].batches[:1]
+            assert state.segments[0].batches[0].start == base - 1
+            assert (rot is not None) == bool(state.gaps)
+    assert served == 16
+
+
+def test_a_batch_that_leaps_over_the_recovery_point_is_borne_out_by_an_intact_one_alone() -> None:
+    """A cleaner has left out where the point lies, in a file that is the last one since the one behind it is lost."""
+    rejected = 0
+    rots = (None, Rot.CONTENT, Rot.LENGTH, Rot.FAR)
+    for point, (second, third), reads_all in product((1, 2), product(rots, repeat=2), (False, True)):
+        log = (Open(False), *[Append(1)] * point, Flush(True), *[Append(1)] * (5 - point), Roll(), Flush(False))
+        damage = [Spoil(0, number, rot) for number, rot in ((1, second), (2, third)) if rot is not None]
+        left_out = (Crash(1, 0, False, False), *[LeaveOut(0, 0)] * (point + 1), LoseSegment(5))
+        state = lived((*log, *left_out, *damage[: 4 - point], Open(reads_all)))
+        rejected += state is not None and state.was_rejected
+    assert rejected
+
+
+def test_lives_of_all_kinds_find_no_difference() -> None:
+    for number in range(amount(60, deep=700)):
+        failure = live(1, number)
+        assert failure is None, failure.words

@@ -90,10 +90,6 @@ EQUIVALENT: Final[Mapping[str, str]] = {
     "impl/storage/survey.py _behind: `size >= HEADER_SIZE` -> `size > HEADER_SIZE`": (
         "a batch that is a header alone has no bytes in which another one could begin: the search finds the next one"
     ),
-    "impl/storage/survey.py _is_borne_out: `after is not None and after.base_offset >= header.next_offset` -> "
-    "`after is not None`": (
-        "a next batch that begins before this one ends has it refused all the same, as one that leaps over the next"
-    ),
     "impl/storage/survey.py _leaps_over_next: `expected <= after.base_offset < header.next_offset` -> "
     "`expected < after.base_offset < header.next_offset`": (
         "the batch between has an offset at least, so the one behind it begins beyond the end of the one before"

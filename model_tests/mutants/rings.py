@@ -45,19 +45,12 @@ SEEDS: Final = 4
 TRANSACTIONAL_SEEDS: Final = 2
 """Of those with transactions."""
 SPEC_TESTS: Final = "model_tests/spec"
-_SHORT_LIVES: Final = (
-    "the_last_batch_of_a_file_with_another_leader_epoch_is_refused_whatever_is_behind_it",
-    "the_same_where_a_cleaner_has_left_out_what_is_between_and_all_that_follows_is_damaged",
-    "the_only_batch_of_a_file_is_told_by_the_one_before_what_a_cleaner_has_left_out",
-    "a_leader_epoch_that_has_become_smaller_is_told_by_the_two_batches_before_it",
-    "a_batch_behind_damage_with_the_recovery_point_in_it_is_served_where_another_one_follows",
-)
 LOCKSTEP_TESTS: Final = (
     "model_tests/spec/membership/test_succession.py::"
     "test_the_controller_refuses_a_registration_as_in_the_specification",
     "model_tests/lockstep/test_consumer_group_members.py::test_walks_find_no_difference_and_take_every_action",
     "model_tests/lockstep/test_group_members.py::test_walks_of_members_that_stay_find_no_difference",
-    *(f"model_tests/lockstep/test_short_lives.py::test_{name}" for name in _SHORT_LIVES),
+    "model_tests/lockstep/test_short_lives.py",
     "model_tests/lockstep/test_recovery.py",
 )
 """Lockstep without a part of its own: walks and lives of one kind beside a core, and a rule that is asked beside one.

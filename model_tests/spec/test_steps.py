@@ -58,7 +58,7 @@ FOLLOW: Final[Mapping[str, str]] = {
     "moves": "c098df37",
     "idempotence of one producer": "4c5282c6",
     "transactions of version 1": "8eb43252",
-    "recovery of logs of all kinds": "cbfc3df6",
+    "recovery of logs of all kinds": "f534dfc9",
     "transactions that a database decides": "eba42237",
 }
 """The checksum of each machine."""

@@ -11,6 +11,7 @@ from typing import Final
 import pytest
 
 from tidegauge.impl.ports.simulated_disk import SimulatedDisk
+from tidegauge.impl.records.batches import assign
 from tidegauge.impl.records.payload import Record, build_batch, decode_batches
 from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.damage import DAMAGE_NOTE
@@ -299,3 +300,23 @@ def test_of_a_checkpoint_that_is_wrong_about_one_batch_an_operator_can_rid_the_l
     disk.remove(CHECKPOINT)
     log = opened(disk, end=len(epochs))
     assert (len(readable(log)), [tuple(entry) for entry in log.epochs.entries]) == (len(epochs), begun(epochs))
+
+
+@pytest.mark.parametrize("clean", [False, True])
+def test_a_log_that_starts_inside_the_first_batch_of_an_epoch_contradicts_none(clean: bool) -> None:
+    """The batch begins before the log, where the epoch before is noted; the log has no record of that."""
+    disk = SimulatedDisk(random.Random(1))
+    log = Log.open(disk, DIRECTORY, CONFIG, 0)
+    log.truncate_fully_and_start_at(3, epoch=1)
+    batch = bytearray(build_batch([Record(number, 100, None, b"x") for number in range(3)]))
+    assign(batch, 0, 2, 2)
+    log.append_as_follower(bytes(batch))
+    log.flush()
+    if clean:
+        log.close()
+    else:
+        disk.crash()
+        disk.power_on()
+    log = opened(disk, clean=clean, end=5)
+    assert log.epochs.entries == log.recovery.checkpointed_epochs == ((1, 2), (2, 3))
+    assert (log.log_start_offset, log.log_end_offset, log.recovery.lost_nothing) == (3, 5, True)

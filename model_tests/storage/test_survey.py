@@ -14,7 +14,7 @@ from tidegauge.impl.ports.disk import File
 from tidegauge.impl.ports.simulated_disk import SimulatedDisk
 from tidegauge.impl.records.batches import HEADER_SIZE, BatchHeader, checked_header
 from tidegauge.impl.records.checksum import crc32c
-from tidegauge.impl.records.payload import Record, build_batch
+from tidegauge.impl.records.payload import Record, build_batch, encode_varint
 from tidegauge.impl.storage import survey as surveying
 from tidegauge.impl.storage.survey import MAX_RELATIVE_OFFSET, Bounds, DamagedExtent, holds_batch, survey
 from tidegauge.model_tests.amounts import stride
@@ -298,3 +298,17 @@ def test_random_bytes_before_a_batch_end_no_search() -> None:
     assert one == (1 << 20, 5)
     assert holds_batch(file, 0)
     assert not holds_batch(file_of(content[: 1 << 20]), 0)
+
+
+@pytest.mark.parametrize("behind", [b"", batch(7), b"\x00" * 80], ids=["the end", "a batch", "damage"])
+def test_a_batch_behind_damage_is_told_from_one_that_is_the_value_of_a_damaged_record(behind: bytes) -> None:
+    """A value has its size before it, and the end of its record behind it; a batch of the log has neither."""
+    value = batch(6)
+    whole = build_batch([Record(0, 0, None, value)])
+    holder = whole[:8] + bytes([whole[8] ^ 1]) + whole[9:]  # its length leads nowhere
+    assert holds_batch(file_of(holder + behind), 0)
+    assert holds_batch(file_of(holder + behind), 0, 6) == (behind == batch(7))
+    assert holds_batch(file_of(holder + value + behind), 0, 6)
+    assert not holds_batch(file_of(holder + value + b"\x00" * 80), 0, 7), "that offset is left for it"
+    sized = encode_varint(len(value)) + value
+    assert holds_batch(file_of(holder + sized + behind), 0, 6) == (behind != b"\x00" * 80), "what follows bears it out"

@@ -76,6 +76,15 @@ class StartAnew(Action):
 
 
 @attrs.frozen
+class AppendAcross(Action):
+    """The first batch of a log that has started anew begins before it: its leader's log starts inside that one."""
+
+    fair: ClassVar[bool] = False
+
+    by_new_leader: bool = False
+
+
+@attrs.frozen
 class Repair(Action):
     """A damaged log ends before what is damaged, durably; that and all behind it is kept apart."""
 

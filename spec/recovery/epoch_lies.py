@@ -34,9 +34,10 @@ def lie_guard(state: State, lie: Lie) -> str:
         return "it is not known what the file has"
     batches = [batch for segment in state.segments for batch in segment.batches]
     is_last_there = bool(batches) and all(end <= batches[-1].end for _, end in state.left_out)
+    is_noted = any(segment.base <= state.noted for segment in state.segments[:1])
     told = {
         Lie.BEYOND: True,
         Lie.LARGER: len(batches) > 1 and batches[-2].epoch == batches[-1].epoch and is_last_there,
-        Lie.SMALLER: any(batch.start <= state.noted < batch.end and batch.epoch > 0 for batch in batches),
+        Lie.SMALLER: is_noted and any(batch.start <= state.noted < batch.end and batch.epoch > 0 for batch in batches),
     }[lie]
     return "" if told else "the log has no batch that contradicts it"

@@ -27,6 +27,7 @@ from tidegauge.spec.recovery.actions import (
     DAMAGE,
     FAR,
     Append,
+    AppendAcross,
     Close,
     Crash,
     Flush,
@@ -52,7 +53,15 @@ from tidegauge.spec.recovery.actions import (
 )
 from tidegauge.spec.recovery.elsewhere import BeginEpoch, LeaveOut, done_elsewhere, elsewhere_guard, left_out
 from tidegauge.spec.recovery.epoch_lies import Lie, SpoilEpochs, lie_guard
-from tidegauge.spec.recovery.odd_epochs import epochs_guard, is_told_by_epochs, is_told_by_two, low_guard
+from tidegauge.spec.recovery.odd_epochs import (
+    are_told,
+    are_told_to_readers,
+    epochs_guard,
+    forgets_an_epoch,
+    is_told_by_two,
+    low_guard,
+    told_by_epochs,
+)
 from tidegauge.spec.recovery.properties import Properties
 from tidegauge.spec.recovery.replacing import Interrupt, interruption_guard, interruptions
 from tidegauge.spec.recovery.state import NO_EPOCHS, NO_FILE, UNREADABLE, Batch, Replacing, Rot, Segment, State
@@ -76,6 +85,20 @@ def _is_there(state: State, action: Action) -> bool:
         case MakeUp(base):
             return base <= state.end + 1 or base == FAR
     return True
+
+
+def _is_witness(state: State, action: Action) -> bool:
+    """Whether what contradicts the leader epochs may be lost: the last batch, or the one at which the first begins."""
+    if not isinstance(action, LoseSegment):
+        return isinstance(action, Spoil)
+    batches = [batch for segment in state.segments if segment.base == action.base for batch in segment.batches]
+    is_last = action.base == state.segments[-1].base
+    return is_last or any(batch.start <= state.noted < batch.end for batch in batches)
+
+
+def _begins_before(segment: Segment) -> bool:
+    """Whether the first batch of a file begins before it."""
+    return bool(segment.batches) and segment.batches[0].start < segment.base
 
 
 def _goes_far(action: Action) -> bool:
@@ -109,6 +132,7 @@ class Recovery(Properties, Machine[State]):
         Interrupt,
         LeaveOut,
         BeginEpoch,
+        AppendAcross,
     )
 
     max_appends: int = 3
@@ -126,6 +150,8 @@ class Recovery(Properties, Machine[State]):
     """Whether base offsets, names and the high watermark may become offsets that no log has."""
     odd_epochs: bool = False
     """Whether the last batch of a file may have another leader epoch, which only those that are noted tell."""
+    starts_inside: bool = False
+    """Whether a log that starts anew may start inside a batch, which is its first one then."""
     reads_on: bool = False
     """Whether the disk damages an open log as well, and a reader meets that."""
 
@@ -158,6 +184,7 @@ class Recovery(Properties, Machine[State]):
             for batch in segment.batches:
                 yield from (StartAt(batch.start), StartAt(batch.end), Truncate(batch.start))
         yield from (StartAnew(state.end + 1, knows) for knows in (False, True) if self.starts_anew)
+        yield from (AppendAcross(new) for new in (False, True) if self.starts_inside)
         yield from interruptions(state) if self.replaces else ()
         if self.reads_on:
             for segment in state.segments:
@@ -186,8 +213,10 @@ class Recovery(Properties, Machine[State]):
         if isinstance(action, (StartAt, Truncate, Meet, Crash)) and not _is_there(state, action):
             return "the log has no such batch"
         match action:
-            case Append() if state.appended >= self.max_appends:
+            case Append() | AppendAcross() if state.appended >= self.max_appends:
                 return "enough was appended"
+            case AppendAcross():
+                return self._across_guard(state) if self.starts_inside else "no log starts inside a batch"
             case Roll() if not state.segments[-1].batches:
                 return "the active segment is empty"
             case Flush() if state.flushed == state.end == state.point and self.checkpointed(state) == state.written:
@@ -226,6 +255,11 @@ class Recovery(Properties, Machine[State]):
                 raise NotImplementedError(action)
         return ""
 
+    def _across_guard(self, state: State) -> str:
+        """A batch may begin before a log that has started anew: no snapshot is left of what it had, and no damage."""
+        is_new = state.segments == (Segment(state.start),) and state.start == state.end and not state.snapshots
+        return "" if is_new and state.start and not (state.aside or state.gaps) else "the log has begun"
+
     def _giving_up_guard(self, state: State, offset: int) -> str:
         """A damaged log may start behind damage, or with a batch that is served."""
         if not self.reads_on or not any(offset in (batch.start, batch.end) for batch in state.served):
@@ -241,7 +275,11 @@ class Recovery(Properties, Machine[State]):
         if batch.rot is not None or batch.end <= state.start or state.is_refused(batch):
             return "nobody reads it"
         if any(one.rot is not None and not one.rot.is_seen_alone for one in segment.batches):
-            return "nothing would tell the damage before it"
+            odd = told_by_epochs(evolve(state, segments=(segment,)))
+            is_alone = all(one in odd or one.rot is None or one.rot.is_seen_alone for one in segment.batches)
+            spoilt = self._damaged(state, Spoil(action.base, action.number, action.rot))
+            if not (is_alone and self.odd_epochs and are_told_to_readers(spoilt)):
+                return "nothing would tell the damage before it"
         if not segment.torn and any(start == segment.end for start, _ in state.gaps):
             return "where its file ends only the process knows that has read it"
         return ""
@@ -269,14 +307,17 @@ class Recovery(Properties, Machine[State]):
             return "two that say the same would be believed"
         if isinstance(action, (Spoil, LoseSegment, MakeUp, MakeUpSnapshot, SpoilHighWatermark)) and is_lost:
             return "what tells damage from a torn tail is damaged"
-        if isinstance(action, (Spoil, LoseSegment)) and state.is_contradicted:
+        if isinstance(action, (Spoil, LoseEpochs, SpoilEpochs)) and forgets_an_epoch(state, action):
+            return "what has the leader epoch of the record before the start would be damaged as well"
+        if state.is_contradicted and _is_witness(state, action):
             return "what contradicts the file of leader epochs would be damaged as well"
         if not self.goes_far and _goes_far(action):
             return "nothing goes so far"
         if why := low_guard(state, action):
             return why
-        rejects_point = partial(self._rejects_point, state, action)
-        return epochs_guard(state, action, rejects_point) if self.odd_epochs else ""
+        if not (self.odd_epochs and told_by_epochs(state)):
+            return ""
+        return epochs_guard(state, action, self._damaged(state, action), partial(self._rejects_point, state, action))
 
     def _damage_guard(self, state: State, action: Action) -> str:
         made_up = any(segment.is_stray for segment in state.segments)
@@ -307,15 +348,17 @@ class Recovery(Properties, Machine[State]):
                 if rot is Rot.LOW:
                     is_told = self.odd_epochs and is_told_by_two(state, segment, number)
                     return "" if is_told else "nothing tells it"
-                is_odd = rot is Rot.EPOCH and self.odd_epochs and is_told_by_epochs(state, segment, number)
-                if is_odd and not self._rejects_point(state, action):
+                is_odd = rot is Rot.EPOCH and self.odd_epochs and segment.batches[number] == segment.batches[-1]
+                if is_odd and are_told(self._damaged(state, action)) and not self._rejects_point(state, action):
                     return ""
                 behind = segment.batches[number + 1 : number + 2]
                 told = bool(behind) and all(one.rot is None for one in around)
                 is_below_start = segment.batches[number].start < state.start
                 return "" if told and not is_below_start else "nothing tells it, or nothing will"
-            case MakeUp(_, False) if state.is_contradicted:
+            case MakeUp(base, False) if state.is_contradicted and not base >= state.end == state.point:
                 return "nothing but damage would be beside the batch that contradicts the file of leader epochs"
+            case MakeUp(base) if base < state.segments[0].base and _begins_before(state.segments[0]):
+                return "only in the first file may a batch begin before it"
             case MakeUp(base, _):
                 taken = any(segment.base == base for segment in state.segments)
                 damaged = any(one.torn or any(b.rot for b in one.batches) for one in state.segments)
@@ -376,7 +419,9 @@ class Recovery(Properties, Machine[State]):
             case Open(reads_all):
                 return self.opened(state, reads_all=reads_all)
             case Append(records, by_new_leader):
-                return self._appended(state, records, by_new_leader=by_new_leader)
+                return self._appended(state, state.end, state.end + records, by_new_leader=by_new_leader)
+            case AppendAcross(by_new_leader):
+                return self._appended(state, state.end - 1, state.end + 1, by_new_leader=by_new_leader)
             case Roll():
                 segments = (*state.segments, Segment(state.end))
                 return evolve(state, segments=segments, snapshots=state.snapshots | {state.end})
@@ -411,12 +456,12 @@ class Recovery(Properties, Machine[State]):
         assert isinstance(action, Crash)
         return self._crashed(state, action)
 
-    def _appended(self, state: State, records: int, *, by_new_leader: bool) -> State:
+    def _appended(self, state: State, start: int, end: int, *, by_new_leader: bool) -> State:
         epoch = state.epoch + by_new_leader
-        batch = Batch(state.end, state.end + records, epoch)
+        batch = Batch(start, end, epoch)
         active = state.segments[-1]
         segments = (*state.segments[:-1], evolve(active, batches=(*active.batches, batch)))
-        first = batch.start if state.first_epoch == NO_EPOCHS else state.first_epoch
+        first = max(start, active.base) if state.first_epoch == NO_EPOCHS else state.first_epoch
         appended = state.appended + 1
         return evolve(state, segments=segments, end=batch.end, first_epoch=first, epoch=epoch, appended=appended)
 

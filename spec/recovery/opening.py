@@ -25,6 +25,7 @@ from tidegauge.spec.recovery.state import (
     Rot,
     Segment,
     State,
+    is_within,
 )
 
 
@@ -226,7 +227,7 @@ class Opening(Rules, Replacements):
         batches = [batch for segment in state.segments for batch in segment.batches]
         noted = [batch.epoch for batch in batches if batch.start <= state.noted < batch.end]
         left = [batch for segment in taken.segments for batch in segment.batches if batch.rot is None]
-        left = [batch for batch in left if not any(start <= batch.start < end for start, end in taken.gaps)]
+        left = [batch for batch in left if not is_within(batch, taken.gaps)]
         return state.is_clean or any(epoch <= left[-1].epoch for epoch in noted if left)
 
     def believed_point(self, state: State) -> int:
@@ -316,7 +317,7 @@ class Opening(Rules, Replacements):
             end = torn.start
             taken.cut_at.append(end)
             taken.leave(self.kept_of_cut(segment, torn))
-            kept = tuple(batch for batch in segment.batches if batch.start < torn.start)
+            kept = tuple(batch for batch in segment.batches if batch.end <= torn.start)
             segment = evolve(segment, batches=kept, torn=False)
         if damaged and damaged[-1].end is None:
             known_end = self.known_end(state, point, reading.end)
@@ -333,7 +334,7 @@ class Opening(Rules, Replacements):
                 taken.set_aside(segment)
                 segment = Segment(segment.base)
         gaps = [(one.start, end if one.end is None else one.end) for one in damaged]
-        found = [one.start for one in reading.believed if one.start < end][:1]
+        found = [max(one.start, segment.base) for one in reading.believed if one.start < end][:1]
         known = taken.first_epoch
         if known != NO_EPOCHS and (not segment.base <= known < end or any(a <= known < b for a, b in gaps)):
             found.append(known)
@@ -345,7 +346,7 @@ class Opening(Rules, Replacements):
 
     def kept_of_cut(self, segment: Segment, torn: Damaged) -> tuple[Batch, ...]:
         """What is kept apart of what is cut: all that is intact, whether or not it is believed to be the log's."""
-        return tuple(batch for batch in segment.batches if batch.start >= torn.start)
+        return tuple(batch for batch in segment.batches if batch.end > torn.start)
 
     def is_end_unsure(self, state: State, taken: Taken, point: int) -> bool:
         """Whether a log may have gone on where it ends now.
@@ -365,7 +366,7 @@ class Opening(Rules, Replacements):
         What is damaged is nothing: it may never have been a batch. What a cleaner has left out is something.
         """
         batches = (batch for segment in taken.segments for batch in segment.batches)
-        is_empty = all(any(a <= batch.start < b for a, b in taken.gaps) for batch in batches) and not taken.has_left_out
+        is_empty = all(is_within(batch, taken.gaps) for batch in batches) and not taken.has_left_out
         for segment in state.segments:
             if segment.base > taken.end and (is_empty or self.read(segment).believed):
                 yield segment.base
@@ -462,7 +463,7 @@ class Opening(Rules, Replacements):
         ends = [*(one.base for one in segments[1:]), end]
         for segment, known_end in zip(segments, ends, strict=True):
             hit = [batch for batch in segment.batches if batch.rot is not None and batch.end > start]
-            if not all(any(a <= batch.start < b for a, b in gaps) for batch in hit):
+            if not all(is_within(batch, gaps) for batch in hit):
                 yield from self.gaps_in(segment, start, known_end)
 
     def gaps_in(self, segment: Segment, start: int, known_end: int) -> Iterator[Gap]:

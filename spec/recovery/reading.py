@@ -59,8 +59,13 @@ class Rules:
         return not is_behind_damage or self.is_followed(segment, number, known_end)
 
     def is_borne_out(self, segment: Segment, number: int, following: int | None) -> bool:
-        """Whether something knows of the offset at which a batch ends that leaves offsets out, or is behind damage."""
-        return number + 1 < len(segment.batches) or segment.batches[number].end == following
+        """Whether something knows of the offset at which a batch ends that leaves offsets out, or is behind damage.
+
+        The next batch does, whatever its offsets, if its checksum is right; at the end of the file the next file does.
+        """
+        if number + 1 < len(segment.batches):
+            return segment.batches[number + 1].rot not in (Rot.CONTENT, Rot.LENGTH)
+        return not segment.torn and segment.batches[number].end == following
 
     def read(
         self,

@@ -5,6 +5,7 @@ A batch is known by where it begins. What a disk does to it is `Rot`; a file may
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import Enum, IntEnum
 from typing import Final
 
@@ -94,6 +95,11 @@ Gap = tuple[int, int]
 """Offsets [start, end) that nobody is served."""
 
 
+def is_within(batch: Batch, gaps: Iterable[Gap]) -> bool:
+    """Whether a batch lies in one of these gaps, from where it begins or from where its file does."""
+    return any(start < batch.end and batch.start < end for start, end in gaps)
+
+
 @attrs.frozen
 class State:
     """One log, open or closed."""
@@ -174,7 +180,7 @@ class State:
 
     def is_refused(self, batch: Batch) -> bool:
         """Whether nobody is served the batch."""
-        return any(start <= batch.start < end for start, end in self.gaps)
+        return is_within(batch, self.gaps)
 
     @property
     def served(self) -> tuple[Batch, ...]:

@@ -9,7 +9,6 @@ disk's, or that of the files beside it.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from random import Random
@@ -29,7 +28,6 @@ from tidegauge.impl.storage.damage import DAMAGE_NOTE, DAMAGED_SUFFIX, STRAY_SUF
 from tidegauge.impl.storage.errors import CorruptLogError, DamagedLogError
 from tidegauge.impl.storage.leader_epoch_cache import UNDEFINED_EPOCH, EpochEntry
 from tidegauge.impl.storage.log import Log
-from tidegauge.impl.storage.log_directory import CLEAN_SHUTDOWN
 from tidegauge.impl.storage.producer_snapshot import snapshot_offset
 from tidegauge.impl.storage.segment_names import (
     CLEANED_SUFFIX,
@@ -41,9 +39,17 @@ from tidegauge.impl.storage.segment_names import (
     SWAP_SUFFIX,
     file_name,
 )
-from tidegauge.impl.storage.surviving_logs import survivors
+from tidegauge.model_tests.harness.cores.closed_log import LOG, OTHER, found_otherwise
 from tidegauge.model_tests.harness.cores.crashed_files import check_kept
-from tidegauge.model_tests.harness.cores.recovered_batches import Memory, as_kept, bytes_of, intact, spot
+from tidegauge.model_tests.harness.cores.recovered_batches import (
+    Memory,
+    as_kept,
+    bytes_from,
+    bytes_of,
+    intact,
+    of_another_log,
+    spot,
+)
 from tidegauge.model_tests.harness.cores.recovered_lines import (
     FOUND,
     MET,
@@ -64,18 +70,16 @@ from tidegauge.spec.kernel.changes import Change
 from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.recovery import actions as spec
 from tidegauge.spec.recovery.elsewhere import BeginEpoch, LeaveOut
-from tidegauge.spec.recovery.epoch_lies import Lie, SpoilEpochs
+from tidegauge.spec.recovery.epoch_lies import SpoilEpochs
 from tidegauge.spec.recovery.machine import Recovery
 from tidegauge.spec.recovery.replacing import Interrupt
 from tidegauge.spec.recovery.state import NO_EPOCHS, NO_FILE, UNREADABLE, Batch, Rot, Segment, Stage, State
 
 ROOT: Final = "logs"
-LOG: Final = ("tide", 0)
 DIRECTORY: Final = f"{ROOT}/tide-0"
 _CHECKED: Final = 21
 """From here on a batch is as its producer has made it."""
 OTHER_ROOT: Final = "other-logs"
-OTHER: Final = ("ebb", 1)
 ODD: Final = f"notes{LOG_SUFFIX}"
 """A file that is named like a segment, and is none."""
 CONFIG: Final = LogConfig(index_interval_bytes=150, file_delete_delay_ms=0, retention_ms=-1)
@@ -117,7 +121,7 @@ class RecoveryCores:
 
     def perform(self, action: Action, before: State) -> None:
         self._opening, self._before, self._files, self._met = None, before, self._directory(), ""
-        with Listening() as self._lines:
+        with Listening(lambda: self._disk.unsynced_names(DIRECTORY)) as self._lines:
             STEPS.perform(self, action, before)
 
     def close(self) -> None:
@@ -132,6 +136,11 @@ class RecoveryCores:
         active = self.log.segments[-1]
         self._places[before.end] = active.base_offset, active.size, len(batch)
         self.log.append_as_leader(batch, epoch, 0, origin=Origin.BROKER)
+
+    def append_across(self, action: spec.AppendAcross, before: State) -> None:
+        batch = bytes_from(before.end - 1, 2, before.epoch + action.by_new_leader)
+        self._places[before.end - 1] = before.end, 0, len(batch)
+        self.log.append_as_follower(batch)
 
     def roll(self, action: spec.Roll, before: State) -> None:
         self.log.roll(0)
@@ -288,16 +297,8 @@ class RecoveryCores:
         self._disk.sync_directory(DIRECTORY)
 
     def spoil_epochs(self, action: SpoilEpochs, before: State) -> None:
-        entries = list(self._written_epochs() or ())
         starts = [batch.start for segment in before.segments for batch in segment.batches]
-        match action.lie:
-            case Lie.BEYOND:
-                entries.append(EpochEntry(entries[-1].epoch + 1, before.end + 1))
-            case Lie.LARGER:
-                entries.append(EpochEntry(entries[-1].epoch + 1, starts[-1]))
-            case Lie.SMALLER:
-                entries[0] = entries[0]._replace(epoch=entries[0].epoch - 1)
-        self._write_epochs(entries)
+        self._write_epochs(of_another_log(self._written_epochs() or (), action.lie, starts, before.end))
 
     def _write_epochs(self, entries: Sequence[EpochEntry]) -> None:
         path = f"{DIRECTORY}/{checkpoints.LEADER_EPOCH_CHECKPOINT}"
@@ -398,9 +399,12 @@ class RecoveryCores:
         yield from self._aside.differences(self._files, self._directory())
         if self._aside.files and (unsynced := self._aside.files.keys() & self._disk.unsynced_names(DIRECTORY)):
             yield Change("set aside", "durably", sorted(unsynced))
+        if early := {name for line in self._lines for name in line.unsynced}:
+            yield Change("what is told of names", "once it is durable", sorted(early))
         if self._log is None:
             if expected.replacing is None and self._disk.exists(DIRECTORY):
-                yield from self._found_otherwise(expected)
+                written = self._start, self._high_watermark
+                yield from found_otherwise(self._disk, ROOT, OTHER_ROOT, self._machine, expected, *written)
             return
         for segment in expected.segments:
             is_lost = self._disk.unsynced(_path(segment.base)) > 0
@@ -463,33 +467,6 @@ class RecoveryCores:
         if wanted.said != said:
             yield Change("what is said", sorted(wanted.said - said), sorted(said - wanted.said))
 
-    def _found_otherwise(self, expected: State) -> Iterator[Change]:
-        """What is known of a log before it is opened: its end, its start, its high watermark, its last stop."""
-        files = {
-            checkpoints.LOG_START_OFFSET_CHECKPOINT: self._start,
-            checkpoints.HIGH_WATERMARK_CHECKPOINT: self._high_watermark,
-        }
-        for name, offset in files.items():
-            checkpoints.write_atomically(self._disk, ROOT, name, checkpoints.encode_offsets({LOG: offset}))
-        for directory, epoch in ((ROOT, 7), (OTHER_ROOT, 7 + expected.crashes % 2)):
-            text = json.dumps({"version": 0, "brokerEpoch": epoch}) if expected.is_clean else ""
-            checkpoints.write_atomically(self._disk, directory, CLEAN_SHUTDOWN, text)
-        found = survivors(self._disk, [ROOT, OTHER_ROOT])
-        first = min((segment.base for segment in expected.segments), default=0)
-        noted = 7 if expected.is_clean and not expected.crashes % 2 else -1
-        for what, wanted, known in (
-            ("start", max(expected.start, first), found.starts.get(LOG, 0)),
-            ("high watermark", expected.high_watermark, found.high_watermarks.get(LOG, 0)),
-            ("epoch of a clean stop", noted, found.noted),
-            ("other logs", {OTHER: 0}, {log: end for log, end in found.ends.items() if log != LOG}),
-        ):
-            if wanted != known:
-                yield Change(f"{what} of a closed log", wanted, known)
-        if not expected.damages and not expected.left_out:
-            end = self._machine.opened(expected, reads_all=False).end
-            if found.ends.get(LOG, 0) != end:
-                yield Change("end of a closed log", end, found.ends.get(LOG, 0))
-
     def _forgotten(self, expected: State) -> Iterator[Change]:
         """What is known otherwise of producers and transactions than the batches say that are there."""
         batches = [batch for segment in expected.segments for batch in segment.batches]
@@ -526,7 +503,8 @@ class RecoveryCores:
         for base, following in zip(bases, [*bases[1:], spec.FAR], strict=True):
             like = known.get(base, Segment(base))
             batches = [one for one in like.batches if state.is_refused(one) or one.end <= self.log.log_start_offset]
-            batches += [one for one in served if base <= one.start < following]
+            begun = 0 if base == bases[0] else base  # the first file may begin inside a batch
+            batches += [one for one in served if begun <= one.start < following]
             yield attrs.evolve(like, batches=tuple(sorted(batches, key=lambda one: one.start)))
 
     def _served(self) -> Iterator[Batch]:
@@ -542,7 +520,7 @@ class RecoveryCores:
                 return
             header = checked_header(data)
             first, last, epoch = header.base_offset, header.last_offset, header.partition_leader_epoch
-            known = log.epochs.epoch_for_offset(first)
+            known = log.epochs.epoch_for_offset(max(first, log.segment_base_offsets[0]))
             starts = [entry.start_offset for entry in log.epochs.entries]
             is_known = known == epoch or (known is None and first < min(starts, default=log.log_end_offset))
             is_same = data[_CHECKED:] == bytes_of(first, last + 1 - first, epoch)[_CHECKED:]
@@ -570,6 +548,7 @@ def _path(base: int) -> str:
 
 STEPS: Final = Steps[RecoveryCores, [State], None](
     on(spec.Append, RecoveryCores.append),
+    on(spec.AppendAcross, RecoveryCores.append_across),
     on(spec.Roll, RecoveryCores.roll),
     on(spec.Flush, RecoveryCores.flush),
     on(spec.NoteHighWatermark, RecoveryCores.note_high_watermark),

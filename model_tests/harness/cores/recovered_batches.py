@@ -8,7 +8,7 @@ take for one of the log's.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from enum import Enum
 from random import Random
@@ -18,10 +18,12 @@ import attrs
 
 from tidegauge.impl.partition.producer_state import ProducerStates
 from tidegauge.impl.partition.transactions import AbortedTransaction
-from tidegauge.impl.records.batches import MAGIC, BatchHeader, RecordError, checked_header, empty_batch
+from tidegauge.impl.records.batches import MAGIC, BatchHeader, RecordError, assign, checked_header, empty_batch
 from tidegauge.impl.records.markers import TransactionMarker, build_marker
 from tidegauge.impl.records.payload import NO_PRODUCER, ProducerIdentity, Record, build_batch
+from tidegauge.impl.storage.leader_epoch_cache import EpochEntry
 from tidegauge.spec.kernel.changes import Change
+from tidegauge.spec.recovery.epoch_lies import Lie
 from tidegauge.spec.recovery.state import Batch, Rot
 
 EMPTY: Final = 4
@@ -79,6 +81,23 @@ def bytes_of(start: int, records: int, epoch: int) -> bytes:
         producer=NO_PRODUCER if kind is Kind.PLAIN else ProducerIdentity(producer, 0, start),
         transactional=kind is Kind.TRANSACTIONAL,
     )
+
+
+def bytes_from(start: int, records: int, epoch: int) -> bytes:
+    """The same as a follower gets it, with its offset and its epoch."""
+    batch = bytearray(bytes_of(start, records, epoch))
+    assign(batch, 0, start, epoch)
+    return bytes(batch)
+
+
+def of_another_log(entries: Sequence[EpochEntry], lie: Lie, starts: Sequence[int], end: int) -> list[EpochEntry]:
+    """Leader epochs that are not those of a log with batches that begin there, and with that end."""
+    match lie:
+        case Lie.BEYOND:
+            return [*entries, EpochEntry(entries[-1].epoch + 1, end + 1)]
+        case Lie.LARGER:
+            return [*entries, EpochEntry(entries[-1].epoch + 1, starts[-1])]
+    return [entries[0]._replace(epoch=entries[0].epoch - 1), *entries[1:]]
 
 
 @attrs.define

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, Final
 
 import attrs
@@ -23,12 +23,14 @@ ENDS_LOW: Final = "log ends below its high watermark"
 IN_DOUBT: Final = "log end in doubt"
 REJECTED: Final = "checkpoint rejected"
 NOT_A_SEGMENT: Final = "not a segment"
+SET_ASIDE: Final = "stray segment set aside"
+PUT_BACK: Final = "stray segments put back"
 FOUND: Final = "damage found"
 MET: Final = "damage met"
 DETAILS: Final = {
     "torn tail cut": "log_end",
     "log ends in damage": "log_end",
-    "stray segment set aside": "segment",
+    SET_ASIDE: "segment",
     "gap of a compacted log": "start",
     "log gap in doubt": "start",
     "recovery point rejected": "recovery_point",
@@ -53,6 +55,8 @@ class Line:
     event: str
     level: int
     details: dict[str, str]
+    unsynced: Collection[str] = ()
+    """The names of files that a crash would take back when it is said, if it tells of names."""
 
     @property
     def said(self) -> Said:
@@ -67,11 +71,12 @@ class Line:
 
 
 class Listening(logging.Handler):
-    """Takes what the storage says, and nobody else gets it."""
+    """Takes what the storage says, and nobody else gets it; `unsynced` are names that a crash would take back."""
 
-    def __init__(self) -> None:
+    def __init__(self, unsynced: Callable[[], Collection[str]] = tuple) -> None:
         super().__init__()
         self.lines: list[Line] = []
+        self.unsynced = unsynced
 
     def __enter__(self) -> list[Line]:
         self.before = LOGGER.level, LOGGER.propagate
@@ -87,7 +92,9 @@ class Listening(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         event, _, rest = record.getMessage().partition(": ")
-        self.lines.append(Line(event, record.levelno, {name: value.strip('"') for name, value in _PAIR.findall(rest)}))
+        details = {name: value.strip('"') for name, value in _PAIR.findall(rest)}
+        unsynced = self.unsynced() if event in (SET_ASIDE, PUT_BACK) else ()
+        self.lines.append(Line(event, record.levelno, details, unsynced))
 
 
 @attrs.define

@@ -46,6 +46,9 @@ def _lives(lockstep: Lockstep[Recovery], rng: Random) -> Iterator[Action]:
 
 def _write(lockstep: Lockstep[Recovery], rng: Random) -> Iterator[Action]:
     """A few segments, flushed now and then."""
+    if rng.random() < 0.1:
+        yield from _one_of(lockstep, rng, spec.StartAnew)
+        yield from _one_of(lockstep, rng, spec.AppendAcross)
     rolls, flushes = rng.choice((0.0, 0.2, 0.5, 0.8)), rng.choice((0.1, 0.5))
     for _ in range(rng.randrange(2, 8)):
         yield spec.Append(rng.choice((1, 2)), rng.random() < 0.3)
@@ -140,8 +143,9 @@ def _make_up_inside(lockstep: Lockstep[Recovery], rng: Random) -> Iterator[Actio
     inside = [batch.end - 1 for one in segments for batch in one.batches if batch.end - batch.start > 1]
     if lasts and rng.random() < 0.7:
         segment = rng.choice(lasts)
-        if len(segment.batches) > 1:
-            yield LeaveOut(segment.base, rng.randrange(len(segment.batches) - 1))
+        before = len(segment.batches) - 2
+        if before >= 0:  # without the batch before it only the file behind tells of the last one
+            yield LeaveOut(segment.base, before if rng.random() < 0.5 else rng.randrange(before + 1))
         yield spec.MakeUp(segment.end - 1, rng.random() < 0.5)
     elif inside:
         yield spec.MakeUp(rng.choice(inside), rng.random() < 0.5)

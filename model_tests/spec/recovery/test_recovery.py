@@ -56,9 +56,11 @@ def test_a_log_of_other_brokers_offsets_that_no_log_has_and_damage_that_readers_
     [
         (Recovery(max_appends=2, max_damages=0, was_elsewhere=True), 71_787),
         (Recovery(max_appends=2, max_damages=0, starts_anew=True), 27_845),
+        (Recovery(max_appends=2, max_crashes=0, max_damages=0, starts_anew=True, starts_inside=True), 8_860),
+        (Recovery(max_appends=2, max_damages=0, starts_anew=True, starts_inside=True), 29_573),
         (Recovery(max_appends=1, max_crashes=0, max_damages=2, was_elsewhere=True), 15_159),
         (Recovery(max_appends=2, max_crashes=0, max_damages=1, was_elsewhere=True), 196_609),
-        (Recovery(max_appends=2, max_crashes=0, odd_epochs=True), 77_137),
+        (Recovery(max_appends=2, max_crashes=0, odd_epochs=True), 77_425),
         (Recovery(max_appends=1, max_damages=2), 33_922),
         (Recovery(max_appends=1, max_damages=3), 100_866),
         (Recovery(max_appends=1, max_crashes=0, max_damages=4), 62_241),
