@@ -8,9 +8,9 @@ faster the fast engine is than the plain one in the same run, how often it asks 
 of a state. Then a space with limits of memory, in files beyond them: by how much the peak of a process's memory is
 above that of a small space, and the rate as a part of that without a limit. Then whole models by one process and by N
 workers (2): seconds of each, and the CPU seconds of all processes together as a multiple of one's: what workers cost,
-however loaded the machine is. At last models by the fast engine, alone and with N threads that look ahead: the CPU
-seconds of all, and of the one thread that expands, which say what idle cores would take. Exit status 1 if any number
-differs from TLC's, or between the engines.
+however loaded the machine is. At last models by the fast engine, alone and with N threads: the CPU seconds of all, of
+the search's own thread, and what that and the longest thread of each phase take, which is what idle cores would take.
+Exit status 1 if any number differs from TLC's, or between the engines.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import Any
 
+from benchmarks.beside.phases import Phases
 from benchmarks.options import parser
 from tidegauge.model_tests.harness.storage.folder import passing
 from tidegauge.model_tests.spec.published.found_by_tlc import (
@@ -36,6 +37,7 @@ from tidegauge.model_tests.spec.published.found_by_tlc import (
 )
 from tidegauge.spec.kernel.exploration import Engine, Exploration
 from tidegauge.spec.kernel.explorer import explore
+from tidegauge.spec.kernel.machine import Machine
 from tidegauge.spec.kernel.progress import Limits, Stop
 from tidegauge.spec.published.kip320.machine import Kip320
 from tidegauge.spec.published.kip320.variants import CountedAsByTlc
@@ -189,36 +191,37 @@ def workers(quick: bool, count: int) -> bool:
     return agrees
 
 
-AHEAD = ("elections", "shrink", "idempotence-leader-change")
-"""Models of which threads look ahead for the fast engine."""
+THREADS = ("elections", "shrink", "idempotence-leader-change")
+"""Models that threads explore for the fast engine, beside the published one."""
 
 
 def threads(quick: bool, count: int) -> bool:
-    """Explore models by the fast engine, alone and with threads that look ahead; one line each.
+    """Explore models by the fast engine, alone and with threads; one line each.
 
-    What idle cores would take is the CPU time of the thread that expands, and that of the others shared between them.
+    What idle cores would take is the CPU time of the search's own thread and of the longest one in each phase.
     """
-    columns = (
-        f"{'states':>10}{'CPU s':>8}{f'{count} threads':>12}{'expanding':>11}{'on idle cores':>15}{'speed-up':>10}"
-    )
+    columns = f"{'states':>10}{'CPU s':>8}{f'{count} threads':>12}{'own':>8}{'on idle cores':>15}{'speed-up':>10}"
     print(f"\n{'model, fast engine':34}{columns}  load")
     agrees = True
-    for name in AHEAD[1:] if quick else AHEAD:
-        one, cpu, _ = spent(name, 1)
-        ahead, cpu_ahead, expanding = spent(name, count)
-        agrees &= one == ahead
-        idle = expanding + (cpu_ahead - expanding) / count
-        cpus = f"{cpu:>8.2f}{cpu_ahead:>12.2f}{expanding:>11.2f}{idle:>15.2f}{cpu / idle:>10.2f}"
+    large = LARGE_SPACES[0] if quick else max(LARGE_SPACES, key=lambda each: each.distinct)
+    models = [(name, REGISTRY.machine(name), True) for name in (THREADS[1:] if quick else THREADS)]
+    for name, machine, converges in (*models, (title(large.variant, large.size), large.machine(), False)):
+        one, cpu, *_ = spent(machine, converges, 1)
+        shared, cpu_shared, own, idle = spent(machine, converges, count)
+        agrees &= one == shared
+        cpus = f"{cpu:>8.2f}{cpu_shared:>12.2f}{own:>8.2f}{idle:>15.2f}{cpu / idle:>10.2f}"
         print(f"{name:34}{one.distinct:>10,}{cpus}  {os.getloadavg()[0]:.1f}", flush=True)
     return agrees
 
 
-def spent(name: str, count: int) -> tuple[Exploration[Any], float, float]:
-    """An exploration with so many threads, the CPU seconds of all, and those of the thread that expands."""
-    machine = REGISTRY.machine(name)
-    cpu, own = time.process_time(), time.thread_time()
-    found = explore(machine, stop=Stop.EACH, converges=True, engine=Engine.FAST, workers=count)
-    return found, time.process_time() - cpu, time.thread_time() - own
+def spent(machine: Machine[Any], converges: bool, count: int) -> tuple[Exploration[Any], float, float, float]:
+    """An exploration with so many threads; the CPU seconds of all, of its own thread, and of it with each phase's
+    longest."""
+    phases, cpu, own = Phases(), time.process_time(), time.thread_time()
+    with phases.measured():
+        found = explore(machine, stop=Stop.EACH, converges=converges, engine=Engine.FAST, workers=count)
+    cpu, own = time.process_time() - cpu, time.thread_time() - own
+    return found, cpu, own, own + phases.longest_s
 
 
 def timed(name: str, count: int) -> tuple[Exploration[Any], float, float]:

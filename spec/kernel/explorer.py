@@ -62,8 +62,8 @@ def explore(
     `progress` is called every few thousand states. Without an `engine` the fast one is taken for what has more than
     `trial` states (TRIAL), where numba is installed and the machine can be followed. More than one of `workers` are so
     many processes, forked from this one, over which the states are spread (see spec.kernel.shared); they run the plain
-    engine. With the fast one, which has to be named then, workers are threads of this process that look ahead (see
-    spec.kernel.fast.ahead). A clock is read in this process: one of CPU time sees nothing of other processes.
+    engine. With the fast one, which has to be named then, workers are threads of this process (see
+    spec.kernel.fast.phases). A clock is read in this process: one of CPU time sees nothing of other processes.
     `storage` keeps the states of the fast engine, beyond a limit of memory and beyond the end of the process (see
     spec.kernel.storage).
     Raises ValueError for a limit on seconds without a clock, for symmetry that the machine does not declare, or for

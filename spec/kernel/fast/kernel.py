@@ -45,17 +45,14 @@ DISABLED: Final = 2
 INCOMPLETE: Final = -1
 NO_ROOM: Final = -2
 
-NEW: Final = -1
-UNSEEN: Final = -2
-"""In place of the number of the state that a step leads to: it had none when it was looked for; nobody has looked."""
-
 BASE: Final = 0
 FREE: Final = 1
-IS_PACKED: Final = 2
-"""What `at` of what is known ahead counts from; the first free place; whether states are still packed as they were."""
+"""What `at` of what is known ahead counts from; the first free place."""
 
 FAIR: Final = 1
 VIOLATES: Final = 2
+
+_HALF: Final = np.uint64(0xFFFFFFFF)
 
 
 @njit(cache=True, **UNCOUNTED)
@@ -135,11 +132,11 @@ def _packed(row, places, kept):
         kept[places[0, word]] |= np.uint64(row[word]) << places[1, word]
 
 
-@njit(cache=True)
-def repacked(rows, places, count, other_rows, other_places):
-    """Pack all states in another way."""
+@njit(cache=True, nogil=True)
+def repacked(rows, places, first, end, other_rows, other_places):
+    """Pack the states from `first` to `end` in another way."""
     row = np.zeros(places.shape[1], np.uint32)
-    for number in range(count):
+    for number in range(first, end):
         unpacked(rows[number], places, row)
         _packed(row, other_places, other_rows[number])
 
@@ -154,19 +151,19 @@ def _is_kept(row, kept, places):
 
 
 @njit(cache=True)
-def replaced(larger, rows, places, first, count, initials, targets, starts, image_of):
-    """Number the states from `first` on in another table."""
-    mask = np.uint64(len(larger) - 1)
-    row = np.zeros(places.shape[1], np.uint32)
-    images = np.zeros_like(initials)
-    hashes = np.zeros(len(initials), np.uint64)
-    for number in range(first, count):
-        unpacked(rows[number], places, row)
-        hash_ = _orbit(row, hashed(row), initials, targets, starts, image_of, images, hashes)
-        slot = hash_ & mask
-        while larger[slot] != EMPTY:
-            slot = (slot + np.uint64(1)) & mask
-        larger[slot] = (hash_ >> np.uint64(32) << np.uint64(32)) | np.uint64(number)
+def slot_of(hash_, table):
+    """Where a state is looked for first: by the lower half of its hash, in the order of which the slots are.
+
+    Half of the slots of a table twice as large are those of its first half, so that parts of it can grow by themselves.
+    The upper half would not do: orbits are known by their least hashes, of which most begin with zeros.
+    """
+    return np.int64(((hash_ & _HALF) * np.uint64(len(table))) >> np.uint64(32))
+
+
+@njit(cache=True)
+def entry_of(hash_, number):
+    """What the table has of a state: the lower half of its hash, and its number."""
+    return (hash_ << np.uint64(32)) | np.uint64(number)
 
 
 @njit(cache=True, **UNCOUNTED)
@@ -175,15 +172,14 @@ def _numbered(kept, hash_, images, rows, places, table, count):
 
     An orbit is known by the least hash in it.
     """
-    mask = np.uint64(len(table) - 1)
-    slot = hash_ & mask
-    high = hash_ >> np.uint64(32)
+    slot = slot_of(hash_, table)
+    half = hash_ & _HALF
     while True:
         entry = table[slot]
         if entry == EMPTY:
             return count, slot
-        if entry >> np.uint64(32) == high:
-            number = np.int64(entry & np.uint64(0xFFFFFFFF))
+        if entry >> np.uint64(32) == half:
+            number = np.int64(entry & _HALF)
             is_known = True
             for lane in range(len(kept)):
                 is_known = is_known and kept[lane] == rows[number, lane]
@@ -191,7 +187,7 @@ def _numbered(kept, hash_, images, rows, places, table, count):
                 is_known = is_known or _is_kept(images[place], rows[number], places)
             if is_known:
                 return number, slot
-        slot = (slot + np.uint64(1)) & mask
+        slot = slot + 1 if slot + 1 < len(table) else 0
 
 
 @njit(cache=True)
@@ -206,7 +202,7 @@ def added(row, rows, places, table, count, initials, targets, starts, image_of):
     if number == count:
         for lane in range(len(kept)):
             rows[count, lane] = kept[lane]
-        table[slot] = (hash_ >> np.uint64(32) << np.uint64(32)) | np.uint64(count)
+        table[slot] = entry_of(hash_, count)
     return number, _orbit_size(row, images)
 
 
@@ -316,7 +312,7 @@ def _changed_orbit(row, after, leaf, leaf_start, leaf_items, targets, starts, im
 @njit(cache=True, **UNCOUNTED)
 def _recalled(state, ahead, chosen):
     """The steps of a state that are known ahead, into `chosen`: how many, or INCOMPLETE; the place of the first."""
-    at, counts, known, _, _, info = ahead
+    at, counts, known, info = ahead
     place = state - info[BASE]
     first = at[place]
     if first < 0:
@@ -330,13 +326,12 @@ def _recalled(state, ahead, chosen):
 @njit(cache=True, **UNCOUNTED)
 def _remembered(state, steps, chosen, ahead):
     """Keep the steps of a state for when it is expanded, if there is room for them."""
-    at, counts, known, _, _, info = ahead
+    at, counts, known, info = ahead
     first = info[FREE]
     if first + steps <= len(known):
         for step in range(steps):
             known[first + step, 0] = chosen[step, 0]
             known[first + step, 1] = chosen[step, 1]
-            known[first + step, 2] = UNSEEN
         at[state - info[BASE]] = first
         counts[state - info[BASE]] = steps
         info[FREE] = first + steps
@@ -346,17 +341,15 @@ def _remembered(state, steps, chosen, ahead):
 def _taken(
     state, origin, row, skip, steps, chosen, kinds, leaf_start, leaf_items, leaf_flags, rows, places, parents, table,
     taken, enabled, found, last, count, capacity, last_new, edge_targets, edges, with_edges, is_told,
-    initials, targets, starts, image_of, images, hashes, sizes, keys, codes, missed, first, ahead, kept,
+    initials, targets, starts, image_of, images, hashes, sizes, keys, codes, missed, kept,
 ):  # fmt: skip
-    """Take the steps of a state from `skip` on: how it ended, at which step, and the states and edges by now.
-
-    `first` is the place of its first step in what is known ahead; negative if nothing is.
-    """
-    _, _, known, known_hashes, known_rows, info = ahead
+    """Take the steps of a state from `skip` on: how it ended, at which step, and the states and edges by now."""
     for lane in range(len(kept)):
         kept[lane] = rows[state, lane]
-    hash_ = after = slot = np.uint64(0)
-    is_apart = False
+    for word in range(len(row)):
+        row[word] = origin[word]
+    hash_ = hashed(origin)
+    _orbit(origin, hash_, initials, targets, starts, image_of, images, hashes)
     for step in range(skip):
         last[kinds[chosen[step, 0]]] = state
     for step in range(skip, steps):
@@ -368,29 +361,10 @@ def _taken(
         if last[kind] != state:
             last[kind] = state
             enabled[kind] += 1
-        number = known[first + step, 2] if first >= 0 else UNSEEN
-        is_seen = number >= 0
-        is_made = not is_seen and (number == UNSEEN or not info[IS_PACKED] or len(images) > 0)
-        if is_made:
-            if not is_apart:
-                if first >= 0:  # else it was unpacked to look its steps up
-                    unpacked(rows[state], places, origin)
-                for word in range(len(row)):
-                    row[word] = origin[word]
-                hash_ = hashed(origin)
-                _orbit(origin, hash_, initials, targets, starts, image_of, images, hashes)
-                is_apart = True
-            after = _changed(row, kept, places, hash_, leaf, leaf_start, leaf_items, keys, codes, missed)
-            if len(images):
-                after = _changed_orbit(
-                    row, after, leaf, leaf_start, leaf_items, targets, starts, image_of, images, hashes
-                )
-        elif not is_seen:
-            after = known_hashes[first + step]
-            for lane in range(len(kept)):
-                kept[lane] = known_rows[first + step, lane]
-        if not is_seen:
-            number, slot = _numbered(kept, after, images, rows, places, table, count)
+        after = _changed(row, kept, places, hash_, leaf, leaf_start, leaf_items, keys, codes, missed)
+        if len(images):
+            after = _changed_orbit(row, after, leaf, leaf_start, leaf_items, targets, starts, image_of, images, hashes)
+        number, slot = _numbered(kept, after, images, rows, places, table, count)
         if with_edges and leaf_flags[leaf] & FAIR:
             edge_targets[edges] = number
             edges += 1
@@ -403,15 +377,13 @@ def _taken(
                 for lane in range(len(kept)):
                     rows[count, lane] = kept[lane]
                 parents[count] = state
-                table[slot] = (after >> np.uint64(32) << np.uint64(32)) | np.uint64(count)
+                table[slot] = entry_of(after, count)
             count += 1
             if number == last_new:
                 return LIMIT, step, count, edges
-        if not is_seen:
-            for lane in range(len(kept)):
-                kept[lane] = rows[state, lane]
-        if is_made:
-            _undone(row, origin, leaf, leaf_start, leaf_items, targets, starts, image_of, images)
+        for lane in range(len(kept)):
+            kept[lane] = rows[state, lane]
+        _undone(row, origin, leaf, leaf_start, leaf_items, targets, starts, image_of, images)
     return DONE, steps, count, edges
 
 
@@ -457,9 +429,9 @@ def expanded(
     last = np.full(len(taken), -1, np.int64)
     asked, missing, how, state = 0, -1, DONE, start
     while state < end and how == DONE and asked < len(misses):
+        unpacked(rows[state], places, origin)
         steps, first = _recalled(state, ahead, chosen)
         if first < 0:
-            unpacked(rows[state], places, origin)
             steps, asked, used = _gathered(
                 state, rows[state], origin, places, bases, roots, node_word, keys, codes, question_words, questions,
                 bits, leaves, turns, used, leaf_start, leaf_items, chosen, missed, misses, asked,
@@ -482,8 +454,7 @@ def expanded(
             how, step, count, edges = _taken(
                 state, origin, row, skip, steps, chosen, kinds, leaf_start, leaf_items, leaf_flags, rows, places,
                 parents, table, taken, enabled, found, last, count, capacity, last_new, edge_targets, edges, with_edges,
-                is_told, initials, targets, starts, image_of, images, hashes, sizes, keys, codes, missed, first, ahead,
-                packed,
+                is_told, initials, targets, starts, image_of, images, hashes, sizes, keys, codes, missed, packed,
             )  # fmt: skip
             if how != DONE:
                 skip = step

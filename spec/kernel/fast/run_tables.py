@@ -23,7 +23,9 @@ from tidegauge.spec.kernel.fast.kernel import (
     _numbered,
     _orbit,
     _undone,
+    entry_of,
     hashed,
+    slot_of,
     unpacked,
 )
 from tidegauge.spec.kernel.fast.trie_tables import EMPTY
@@ -46,12 +48,48 @@ def hashes_of(found, first, end, rows, places, initials, targets, starts, image_
 @njit(cache=True)
 def put_states(table, hashes, numbers):
     """Put states into a table in which they are not."""
-    mask = np.uint64(len(table) - 1)
     for place in range(len(hashes)):
-        slot = hashes[place] & mask
+        slot = slot_of(hashes[place], table)
         while table[slot] != EMPTY:
-            slot = (slot + np.uint64(1)) & mask
-        table[slot] = (hashes[place] >> np.uint64(32) << np.uint64(32)) | np.uint64(numbers[place])
+            slot = slot + 1 if slot + 1 < len(table) else 0
+        table[slot] = entry_of(hashes[place], numbers[place])
+
+
+@njit(cache=True, nogil=True)
+def emptied(table, first, end):
+    """Have nothing in these slots."""
+    for slot in range(first, end):
+        table[slot] = EMPTY
+
+
+@njit(cache=True, nogil=True)
+def moved(table, first, end, larger, larger_first, larger_end):
+    """Move what is in some slots of a table into a larger one, as far as its place is in those slots of that.
+
+    What is left stays where it was; what is moved leaves its slot empty.
+    """
+    for slot in range(first, end):
+        entry = table[slot]
+        if entry != EMPTY:
+            place = slot_of(entry >> np.uint64(32), larger)
+            if place >= larger_first:
+                while place < larger_end and larger[place] != EMPTY:
+                    place += 1
+                if place < larger_end:
+                    larger[place] = entry
+                    table[slot] = EMPTY
+
+
+@njit(cache=True)
+def moved_rest(table, larger):
+    """Move all that is left."""
+    for slot in range(len(table)):
+        entry = table[slot]
+        if entry != EMPTY:
+            place = slot_of(entry >> np.uint64(32), larger)
+            while larger[place] != EMPTY:
+                place = place + 1 if place + 1 < len(larger) else 0
+            larger[place] = entry
 
 
 @njit(cache=True)

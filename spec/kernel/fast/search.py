@@ -23,10 +23,11 @@ from tidegauge.spec.kernel.convergence import Convergence, converged, convergenc
 from tidegauge.spec.kernel.each import parts_of
 from tidegauge.spec.kernel.exploration import Engine, Exploration
 from tidegauge.spec.kernel.fast import kernel
-from tidegauge.spec.kernel.fast.ahead import Ahead, clear_states, look_ahead
+from tidegauge.spec.kernel.fast.ahead import Ahead
 from tidegauge.spec.kernel.fast.components import FairSteps
 from tidegauge.spec.kernel.fast.fetching import fetched
 from tidegauge.spec.kernel.fast.in_memory import InMemory
+from tidegauge.spec.kernel.fast.in_phases import InPhases
 from tidegauge.spec.kernel.fast.layout import Layout, ShapeError
 from tidegauge.spec.kernel.fast.owing import first_failures, owed_for_ever
 from tidegauge.spec.kernel.fast.packing import Packing
@@ -35,6 +36,7 @@ from tidegauge.spec.kernel.fast.questions import Changes, Itself
 from tidegauge.spec.kernel.fast.recents import RecentPaths, Recents
 from tidegauge.spec.kernel.fast.renaming import Renaming
 from tidegauge.spec.kernel.fast.table import Table
+from tidegauge.spec.kernel.fast.threads import Threads
 from tidegauge.spec.kernel.fast.trie_tables import FIRST_LEAF
 from tidegauge.spec.kernel.fast.tries import Paths, Tries
 from tidegauge.spec.kernel.fast.views import Piecemeal, Run, changes, plain, view
@@ -80,7 +82,7 @@ class FastSearch(Search[S]):
         workers: int = 1,
     ) -> None:
         super().__init__(machine, limits, stop, clock, progress, started, converges=converges)
-        self.workers, self.ahead = workers, Ahead(workers)
+        self.workers, self.threads, self.ahead = workers, Threads(workers), Ahead()
         self.layout = layout
         self.storage: Storage = storage or InMemory()
         self.capacity = limits.states or sys.maxsize
@@ -89,8 +91,8 @@ class FastSearch(Search[S]):
         self.packing = Packing(self.resumed["widths"] if self.resumed else [0] * layout.words)
         self.rows: npt.NDArray[np.uint64] = self._array(ROWS, np.uint64, self.packing.lanes)
         self.parents: npt.NDArray[np.uint32] = self._array(PARENTS, np.uint32)
-        spread = self.ahead.spread if workers > 1 else None
-        self.table = Table(self.storage, lambda: (self.rows, self.packing.places, *self.renamed_words()), spread)
+        self.table = Table(self.storage, lambda: (self.rows, self.packing.places, *self.renamed_words()), self.threads)
+        self.phases = InPhases(self, self.threads)
         self.count = self.checked = self.first = 0
         self.renamings = Orbits(machine).renamings if symmetry else ()
         self.renaming = Renaming(machine, layout, self.renamings)
@@ -131,7 +133,7 @@ class FastSearch(Search[S]):
         return self.storage.opened(name) if self.resumed else self.storage.array(name, kind, 1 << 12, lanes)
 
     def run(self) -> Exploration[S]:
-        with self.ahead.working():
+        with self.threads.working():
             return super().run()
 
     def tell_where(self, error: Exception) -> None:
@@ -308,9 +310,11 @@ class FastSearch(Search[S]):
         if packing is not self.packing:
             before, places, self.packing = self.rows, self.packing.places, packing
             self.rows = self.storage.array(ROWS, np.uint64, len(before), packing.lanes)
-            kernel.repacked(before, places, self.count, self.rows, packing.places)
+            self.threads.spread(
+                0, self.count, lambda first, end: kernel.repacked(before, places, first, end, self.rows, packing.places)
+            )
             self.recents.forget()
-            self.ahead.forget()
+            self.phases.forget()
 
     def recent_paths(self) -> RecentPaths:
         """What the kernel has to know of paths that were walked of late."""
@@ -351,8 +355,9 @@ class FastSearch(Search[S]):
             if not start % INTERVAL:
                 self.tally()
                 self.pause(start)
-            until = fetched(self, start, min(end, start - start % INTERVAL + INTERVAL * self.workers))
-            self.expand_some(start, until)
+            until = min(end, start - start % INTERVAL + INTERVAL * self.workers)
+            if not self.phases.expand(start, until):
+                self.expand_some(start, until := fetched(self, start, until))
             start = until
             self.storage.release()
             if self.storage.is_due():
@@ -374,7 +379,7 @@ class FastSearch(Search[S]):
     def expand_some(self, start: int, end: int) -> None:
         """Take every step out of the states from `start` to `end`."""
         self.repack()
-        look_ahead(self, start, end)
+        self.ahead.begin(start, end)
         skip, is_told = 0, False
         while start < end:
             self.have_rows(INTERVAL)
@@ -382,14 +387,7 @@ class FastSearch(Search[S]):
                 self.table.make_room(self.count, INTERVAL)
             before = self.snapshot()
             how, at, step, asked = self.call(start, skip, end, is_told)
-            if self.checked < self.count:
-                try:
-                    self.judge(at)
-                except Finished:
-                    self.restore(before)
-                    _, self.expanding, _, _ = self.call(start, skip, end, is_told, last_new=self.checked)
-                    self.tally()
-                    raise
+            self.judge_expanded(before, start, skip, end, at, is_told)
             is_told = is_told and (at, step) == (start, skip)
             start, skip = at, step
             self.ask_all(self.misses, asked)
@@ -407,6 +405,19 @@ class FastSearch(Search[S]):
                 self.expanding = at
                 self.tally()
                 raise Finished(Cut.STATES)
+
+    def judge_expanded(
+        self, before: tuple[Any, ...], start: int, skip: int, end: int, at: int, is_told: bool = False
+    ) -> None:
+        """Judge what steps lead to; where that ends the search, it is as `before`, and takes them up to there."""
+        try:
+            self.judge(at)
+        except Finished:
+            self.restore(before)
+            self.ahead.begin(start, end)
+            _, self.expanding, _, _ = self.call(start, skip, end, is_told, last_new=self.checked)
+            self.tally()
+            raise
 
     def call(
         self, start: int, skip: int, end: int, is_told: bool, last_new: int = _NO_LIMIT
@@ -473,7 +484,7 @@ class FastSearch(Search[S]):
 
     def judge(self, expanding: int) -> None:
         """Hold each new state against the invariants, and look for goals, in the order in which they were reached."""
-        tries, place, base, clear = self.tries, 0, self.checked, clear_states(self)
+        tries, place, base, clear = self.tries, 0, self.checked, self.phases.clear_states()
         while self.checked < self.count:
             programs, wanted = self.judging()
             behind = self.behind()

@@ -14,8 +14,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tidegauge.spec.kernel.fast import kernel, run_tables
+from tidegauge.spec.kernel.fast import run_tables
 from tidegauge.spec.kernel.fast.runs import Hashes, Runs
+from tidegauge.spec.kernel.fast.threads import Threads
 from tidegauge.spec.kernel.fast.trie_tables import EMPTY
 from tidegauge.spec.kernel.storage import Storage
 
@@ -27,17 +28,20 @@ _SHARE = 4
 _STEPS = 64
 """Steps of a state, mostly: so much room the compiled code wants to see, though they lead to known states."""
 
-Spread: TypeAlias = Callable[[int, int, Callable[[int, int], None]], None]
+_AT_ONCE = 1 << 18
+"""States whose hashes are looked at together."""
+_MOVED = 1 << 15
+"""Slots for fewer of which it is not worth a thread's while to move what is in them."""
+
 Rows: TypeAlias = tuple[Any, ...]
-"""What `kernel.replaced` has to know of states: rows, places, and what renamings do."""
+"""What `run_tables.hashes_of` has to know of states: rows, places, and what renamings do."""
 
 
 class Table:
     """Numbers by hashes. `rows` gives the rows of all states and what compiled code has to know of them."""
 
-    def __init__(self, storage: Storage, rows: Callable[[], Rows], spread: Spread | None = None) -> None:
-        """`spread` has threads do something with a part of the states each."""
-        self._rows, self._spread = rows, spread
+    def __init__(self, storage: Storage, rows: Callable[[], Rows], threads: Threads) -> None:
+        self._rows, self._threads = rows, threads
         self.runs = Runs(storage)
         self.slots: npt.NDArray[np.uint64] = np.full(2 * _SMALLEST, EMPTY, np.uint64)
         self.most = _slots_in(storage.memory)
@@ -58,10 +62,26 @@ class Table:
         """Whether the table may not grow as is needed with so many states."""
         return self.first > 0 or (self.most > 0 and count > _room_of(self.most) // 2)
 
+    def is_limited(self, count: int, more: int) -> bool:
+        """Whether so many more states than `count` have no room in as large a table as it may become."""
+        return self.is_narrow(count) or (self.most > 0 and not self.has_room(count, more))
+
     def make_room(self, count: int, more: int) -> None:
         """Have room for so many more states than `count`, however large the table becomes."""
         while count - self.absent + more > _room_of(len(self.slots)):
-            self._placed(2 * len(self.slots), count)
+            self._grow()
+
+    def _grow(self) -> None:
+        """Move all to a table twice as large: what is in a part of the slots to the same part of that."""
+        slots: npt.NDArray[np.uint64] = np.empty(2 * len(self.slots), np.uint64)
+
+        def move(first: int, end: int) -> None:
+            run_tables.emptied(slots, 2 * first, 2 * end)
+            run_tables.moved(self.slots, first, end, slots, 2 * first, 2 * end)
+
+        self._threads.spread(0, len(self.slots), move, _MOVED)
+        run_tables.moved_rest(self.slots, slots)
+        self.slots = slots
 
     def has_room(self, count: int, more: int) -> bool:
         """Whether so many more states fit into as much as the table may take."""
@@ -79,9 +99,8 @@ class Table:
         size = min(len(self.slots), self.most)
         if count - self.first > _room_of(size) // 2:
             first = count - _room_of(size) // 4
-            rows, places, *renamed = self._rows()
-            hashes = np.zeros(first - self.first, np.uint64)
-            run_tables.hashes_of(hashes, self.first, first, rows, places, *renamed)
+            hashes: Hashes = np.zeros(first - self.first, np.uint64)
+            self._hash(hashes, self.first)
             self.runs.add(hashes, self.first)
             self.first = first
         elif not self._fetched_count and size == len(self.slots):
@@ -100,19 +119,21 @@ class Table:
             size *= 2
         self._placed(size, count)
 
+    def _hash(self, hashes: Hashes, start: int) -> None:
+        """The hashes of the states from `start` on."""
+        rows, places, *renamed = self._rows()
+        self._threads.spread(
+            start,
+            start + len(hashes),
+            lambda first, end: run_tables.hashes_of(hashes[first - start :], first, end, rows, places, *renamed),
+        )
+
     def _placed(self, size: int, count: int) -> None:
         self.slots = np.full(size, EMPTY, np.uint64)
-        rows, places, *renamed = self._rows()
-        if self._spread is None:
-            kernel.replaced(self.slots, rows, places, self.first, count, *renamed)
-        else:
-            all_hashes: Hashes = np.zeros(count - self.first, np.uint64)
-
-            def put_hashes(first: int, end: int) -> None:
-                run_tables.hashes_of(all_hashes[first - self.first :], first, end, rows, places, *renamed)
-
-            self._spread(self.first, count, put_hashes)
-            run_tables.put_states(self.slots, all_hashes, np.arange(self.first, count, dtype=np.uint32))
+        for start in range(self.first, count, _AT_ONCE):
+            all_hashes: Hashes = np.zeros(min(_AT_ONCE, count - start), np.uint64)
+            self._hash(all_hashes, start)
+            run_tables.put_states(self.slots, all_hashes, np.arange(start, start + len(all_hashes), dtype=np.uint32))
         for hashes, numbers in self._fetched:
             run_tables.put_states(self.slots, hashes, numbers)
 

@@ -33,7 +33,7 @@ def test_states_are_the_same_after_they_were_packed_again() -> None:
             rows[number] = kept[0]
         wider = packing.for_values([count * random.choice((1, 1, 5)) for count in counts])
         others = np.zeros((len(states), wider.lanes), np.uint64)
-        kernel.repacked(rows, packing.places, len(states), others, wider.places)
+        kernel.repacked(rows, packing.places, 0, len(states), others, wider.places)
         for where, how in ((rows, packing), (others, wider)):
             for number, state in enumerate(states):
                 row = np.zeros(words, np.uint32)

@@ -1,0 +1,280 @@
+"""States that many threads expand together, in the phases of `tidegauge.spec.kernel.fast.phases`.
+
+What is found is what one thread finds: the same states with the same numbers, tallies and fair steps. Where order
+matters among some states, since a step violates or no more states may be kept, nothing has been written yet, and one
+thread expands them. Programs have to run in Python: threads leave out the states where something is not known, Python
+is asked about all of these, and they alone are looked at again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tidegauge.spec.kernel.fast import kernel, looking, phases
+from tidegauge.spec.kernel.fast.candidates import Candidates
+from tidegauge.spec.kernel.fast.recents import Recents
+from tidegauge.spec.kernel.fast.threads import Threads
+
+__all__ = ["InPhases"]
+
+Numbers = npt.NDArray[np.int64]
+
+_SLICES: Final = 4
+"""Slices of the states for each thread: who is done early takes one more."""
+_ROOM: Final = 1 << 13
+"""Candidates, and fair steps, of a slice for which there is room at first."""
+_MANY_ASKED: Final = 4
+"""In one of how many states a program has to run so that threads would wait for Python most of the time."""
+_MOST_NUMBERS: Final = 1 << 32
+
+
+class InPhases:
+    """The threads of a `FastSearch`, and what they share."""
+
+    def __init__(self, search: Any, threads: Threads) -> None:
+        self._search, self._threads = search, threads
+        self._recents = [Recents() for _ in range(threads.workers)]
+        self._slices = _SLICES * threads.workers
+        self._parts = 1 << (2 * threads.workers - 1).bit_length()
+        """Of the table: a power of two, as the number of its slots is."""
+        self._candidates = Candidates(self._slices, _ROOM, 1, 0)
+        self._borders: list[int] = []
+        self._asked, self._states = 0, 1
+
+    def forget(self) -> None:
+        """States are packed in another way."""
+        for recents in self._recents:
+            recents.forget()
+
+    def is_worthwhile(self, states: int, asked: int) -> bool:
+        """Whether threads are worth their while for so many states, after programs have run so often."""
+        is_known = (asked - self._asked) * _MANY_ASKED <= self._states
+        self._asked, self._states = asked, states
+        return is_known and self._threads.shares(states)
+
+    def expand(self, start: int, end: int) -> bool:
+        """Take every step out of the states from `start` to `end`; False if one thread has to, and nothing is done."""
+        search = self._search
+        if not self.is_worthwhile(end - start, search.asked):
+            return False
+        search.repack()
+        if not self._step(start, end):
+            return False
+        before = search.snapshot()
+        self._number(self._find_doubles())
+        search.judge_expanded(before, start, 0, end, end)
+        return True
+
+    # --- steps -------------------------------------------------------------------------------------------------------
+
+    def _step(self, start: int, end: int) -> bool:
+        """Take the steps, and have room for what they lead to; False if one thread has to take them."""
+        search, table = self._search, self._search.table
+        while True:
+            known = self._candidates
+            most = search.count + self._slices * known.room
+            if len(table.slots) < self._parts or most >= _MOST_NUMBERS:
+                return False
+            how = self._tried(start, end)
+            if how == kernel.STEP_VIOLATED:
+                return False
+            if how == kernel.ROOM:
+                self._candidates = Candidates(self._slices, 2 * known.room, known.lanes, known.states)
+            elif how == kernel.NARROW:
+                search.widen()
+            elif how == kernel.DONE:
+                found, self._widest = int((self._free - known.first).sum()), int(self._steps.max())
+                if search.count + found > search.capacity:
+                    return False
+                if not table.is_limited(search.count, found + self._widest):
+                    table.make_room(search.count, found + self._widest)
+                    return True
+                wanted = np.unique(np.concatenate([known.hashes[first:free] for first, free in self._used()]))
+                if table.has_room(search.count, len(wanted) + self._widest):
+                    table.fetch(wanted)
+                    self._meet_again()
+                    return True
+                if not table.shrink(search.count):
+                    return False
+
+    def _used(self) -> list[tuple[int, int]]:
+        """By slice: the first candidate, and the place behind the last one."""
+        return [*zip(self._candidates.first.tolist(), self._free.tolist(), strict=True)]
+
+    def _tried(self, start: int, end: int) -> int:
+        """Take the steps of all states: DONE; or what is to be done before all of it begins again."""
+        search = self._search
+        self._begin(start, end)
+        todo = [np.arange(first, last) for first, last in pairwise(self._borders)]
+        packing = search.packing
+        while True:
+            ended = self._threads.each(self._slices, self._stepping(todo))
+            for how in (kernel.STEP_VIOLATED, kernel.NARROW, kernel.ROOM):
+                if any(each[0] == how for each in ended):
+                    return how
+            self._free[:] = [each[2] for each in ended]
+            self._edges[:] = [each[3] for each in ended]
+            todo = [states[: each[1]] for states, each in zip(todo, ended, strict=True)]
+            left = np.concatenate(todo)
+            if not len(left):
+                return kernel.DONE
+            self._ask(left)
+            if search.packing is not packing:
+                return kernel.MISSES
+
+    def _begin(self, start: int, end: int) -> None:
+        """Nothing is known of these states yet."""
+        search, known, slices = self._search, self._candidates, self._slices
+        if known.lanes != search.packing.lanes or known.states < end - start:
+            self._candidates = known = Candidates(
+                slices, known.room, search.packing.lanes, max(known.states, end - start)
+            )
+        self._borders = [start + (end - start) * each // slices for each in range(slices + 1)]
+        self._steps = known.of_states[2][: end - start]
+        self._free, self._edges = known.first.copy(), known.first.copy()
+        self._bounds: Numbers = np.full((slices, self._parts, 2), phases.NOBODY, np.int64)
+        self._taken: Numbers = np.zeros((slices, len(search.taken)), np.int64)
+        self._enabled = self._taken.copy()
+
+    def _stepping(self, todo: list[Numbers]) -> Callable[[int, int], tuple[int, int, int, int]]:
+        search, known, base = self._search, self._candidates, self._borders[0]
+        tries, questions = search.tries, search.layout.questions
+        programs = (
+            search.bases, tries.roots, tries.node_word, tries.keys, tries.codes, tries.kinds, tries.leaf_start,
+            tries.leaf_items, tries.leaf_flags, questions.words, questions.table,
+        )  # fmt: skip
+        paths = [recents.of(tries.programs, search.packing.lanes) for recents in self._recents]
+        compiled: Any = phases.stepped  # numba has its types from the calls
+
+        def step(worker: int, each: int) -> tuple[int, int, int, int]:
+            end = known.first[each] + known.room
+            found: tuple[int, int, int, int] = compiled(
+                todo[each], base, self._free[each], end, self._edges[each], end, programs, paths[worker],
+                search.renamed_words(), search.rows, search.packing.places, search.table.slots, search.count,
+                np.empty_like(search.chosen), self._bounds[each], known.of_states, known.arrays, known.targets,
+                self._taken[each], self._enabled[each], search.fair is not None,
+            )  # fmt: skip
+            return found
+
+        return step
+
+    def _ask(self, states: Numbers) -> None:
+        """Run what is not known in these states, and is the next that has to be."""
+        search, at = self._search, 0
+        tries, questions = search.tries, search.layout.questions
+        compiled: Any = phases.asked_about  # numba has its types from the calls
+        while at < len(states):
+            tries.make_room(2 * len(search.misses))
+            at, asked, tries.used = compiled(
+                states, at, search.bases, tries.roots, tries.node_word, tries.keys, tries.codes, tries.used,
+                tries.leaf_start, tries.leaf_items, search.rows, search.packing.places, search.chosen, search.misses,
+                questions.words, questions.table, *search.recent_paths(),
+            )  # fmt: skip
+            search.ask_all(search.misses, asked)
+        search.repack()
+
+    def _meet_again(self) -> None:
+        """Find the candidates that the table has by now."""
+        search, known, used = self._search, self._candidates, self._used()
+        compiled: Any = phases.met_again  # numba has its types from the calls
+        self._threads.each(
+            self._slices,
+            lambda _, each: compiled(
+                *used[each], search.renamed_words(), search.rows, search.packing.places, search.table.slots,
+                search.count, known.arrays,
+            ),
+        )  # fmt: skip
+
+    # --- numbers -----------------------------------------------------------------------------------------------------
+
+    def _find_doubles(self) -> Numbers:
+        """Have the first candidate of each state in the table: how many these are by slice."""
+        search, known = self._search, self._candidates
+        news: Numbers = np.zeros((self._parts, self._slices), np.int64)
+        size = len(search.table.slots) // self._parts
+        double: Any = phases.doubled  # numba has its types from the calls
+        given = (
+            known.room, search.renamed_words(), search.packing.places, search.table.slots, search.count, known.arrays,
+            known.slots,
+        )  # fmt: skip
+        left = self._threads.each(
+            self._parts, lambda _, part: double(part, self._bounds, (part + 1) * size, *given, news[part])
+        )
+        rest: Any = phases.doubled_rest
+        for part, candidate in enumerate(left):
+            rest(candidate, *given, news[part])
+        found: Numbers = news.sum(axis=0)
+        return found
+
+    def _number(self, news: Numbers) -> None:
+        """Number the new states, and keep them with what is known of them."""
+        search, known, borders = self._search, self._candidates, self._borders
+        search.have_rows(int(news.sum()) + self._widest)
+        numbers = search.count + np.concatenate([[0], np.cumsum(news)])
+        found = np.zeros_like(self._taken)
+        sizes: Numbers = np.zeros((self._slices, len(search.sizes)), np.int64)
+        degrees: Numbers = np.zeros((self._slices, self._widest + 1), np.int64)
+        keep: Any = phases.kept  # numba has its types from the calls
+        self._threads.each(
+            self._slices,
+            lambda _, each: keep(
+                borders[each], borders[each + 1], borders[0], numbers[each], known.of_states, known.arrays,
+                known.slots, known.numbers, search.rows, search.parents, search.table.slots, found[each], sizes[each],
+                degrees[each],
+            ),
+        )  # fmt: skip
+        search.count = int(numbers[-1])
+        for tally, more in (
+            (search.taken, self._taken), (search.enabled, self._enabled), (search.new, found), (search.sizes, sizes),
+            (search.degrees[: self._widest + 1], degrees),
+        ):  # fmt: skip
+            tally += more.sum(axis=0)
+        if search.fair is not None:
+            self._join(search.fair)
+
+    def _join(self, fair: Any) -> None:
+        """Keep the fair steps."""
+        known, borders = self._candidates, self._borders
+        places = fair.count + np.concatenate([[0], np.cumsum(self._edges - known.first)])
+        fair.have_states(borders[-1] + 1)
+        fair.make_room(int(places[-1]) - fair.count + self._widest)
+        join: Any = phases.joined  # numba has its types from the calls
+        self._threads.each(
+            self._slices,
+            lambda _, each: join(
+                borders[each], borders[each + 1], borders[0], places[each], known.of_states, known.firsts,
+                known.numbers, known.targets, fair.targets, fair.starts,
+            ),
+        )  # fmt: skip
+        fair.count, fair.closed = int(places[-1]), borders[-1]
+
+    # --- verdicts ----------------------------------------------------------------------------------------------------
+
+    def clear_states(self) -> npt.NDArray[np.bool_]:
+        """Which of the new states threads have judged: nothing is to be said of these."""
+        search = self._search
+        tries, questions, base, end = search.tries, search.layout.questions, search.checked, search.count
+        if not self._threads.shares(end - base):
+            return _NONE
+        clear: npt.NDArray[np.bool_] = np.zeros(end - base, np.bool_)
+        programs, wanted = search.judging()
+        paths = [recents.of(tries.programs, search.packing.lanes) for recents in self._recents]
+        borders = [base + (end - base) * each // self._slices for each in range(self._slices + 1)]
+        compiled: Any = looking.cleared  # numba has its types from the calls
+        self._threads.each(
+            self._slices,
+            lambda worker, each: compiled(
+                borders[each], borders[each + 1], base, programs, wanted, tries.roots, tries.node_word, tries.keys,
+                tries.codes, search.rows, search.packing.places, questions.words, questions.table, *paths[worker],
+                clear,
+            ),
+        )  # fmt: skip
+        return clear
+
+
+_NONE: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)
