@@ -14,7 +14,8 @@ from __future__ import annotations
 import ast
 import linecache
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import suppress
 from enum import Enum
 from functools import cache, partial
@@ -162,7 +163,7 @@ class _Explanation:
                 inner = self._of_call(expression, names)
                 if inner.conditions:
                     return inner
-        return Reason((_words(expression, wanted=wanted),), self._values(expression, names))
+        return Reason((_words(expression, names, wanted=wanted),), self._values(expression, names))
 
     def _of_one(self, over: ast.GeneratorExp | ast.ListComp, names: Names, *, wanted: bool) -> Reason:
         """Why the first item that decides is as it is."""
@@ -170,7 +171,7 @@ class _Explanation:
             if bool(_value(over.elt, bound)) == wanted:
                 told = self._bindings((generator.target for generator in over.generators), bound)
                 return Reason(values=told) + self.decided(over.elt, bound, wanted=wanted)
-        return Reason((_words(over, wanted=wanted),), {})
+        return Reason((_words(over, names, wanted=wanted),), {})
 
     def _of_call(self, call: ast.Call, names: Names) -> Reason:
         """Why another function said no; empty for one of another package, and for what is no more than a comparison."""
@@ -184,7 +185,7 @@ class _Explanation:
         inner = attrs.evolve(self, calls=self.calls - 1).of(rule, arguments)
         if not inner.conditions:
             return inner
-        return Reason((_words(call, wanted=False),), self._values(call, names)) + inner
+        return Reason((_words(call, names, wanted=False),), self._values(call, names)) + inner
 
     def _bindings(self, targets: Iterator[ast.expr], names: Names) -> Names:
         """What loops stand at, as far as it is a number or a name."""
@@ -335,11 +336,20 @@ def _looked_at(expression: ast.expr) -> Iterator[ast.expr]:
                 yield from _looked_at(child)
 
 
-def _words(expression: ast.expr, *, wanted: bool) -> str:
+def _has_opposite(compared: ast.Compare, names: Names) -> bool:
+    """Whether what is not so is another comparison: of two sets neither may be a part of the other one."""
+    if len(compared.ops) > 1 or not isinstance(compared.ops[0], ast.Lt | ast.LtE | ast.Gt | ast.GtE):
+        return len(compared.ops) == 1
+    with suppress(Exception):  # a part that only the property itself can evaluate
+        return not any(isinstance(_value(one, names), Set | Counter) for one in (compared.left, *compared.comparators))
+    return False
+
+
+def _words(expression: ast.expr, names: Names, *, wanted: bool) -> str:
     """The words of the source for what is so."""
     if wanted:
         return ast.unparse(expression)
-    if isinstance(expression, ast.Compare) and len(expression.ops) == 1:
+    if isinstance(expression, ast.Compare) and _has_opposite(expression, names):
         opposite = _OPPOSITES[type(expression.ops[0])]
         return ast.unparse(ast.Compare(expression.left, [opposite], expression.comparators))
     return ast.unparse(ast.UnaryOp(ast.Not(), expression))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,13 +10,13 @@ from typing import Annotated, Any, Literal
 import attrs
 from cyclopts import Parameter
 
-from tidegauge.commands.outputs import check_file, check_page, write_text
+from tidegauge.commands.outputs import check_file, write_text
+from tidegauge.commands.showing import Showing, narrated, with_turn, write_page
 from tidegauge.commands.specs import model
 from tidegauge.commands.storing import Storing, chosen_engine, storage_for
 from tidegauge.exits import Status, Unusable
 from tidegauge.model_tests.harness.counterexamples.explored import counterexample_in
 from tidegauge.model_tests.harness.counterexamples.files import Counterexample, dumps, replay_line
-from tidegauge.model_tests.harness.report.state_space import STATES, Way
 from tidegauge.screen import Screen
 from tidegauge.spec.kernel.changes import plain
 from tidegauge.spec.kernel.codec import trace_lines
@@ -30,7 +29,6 @@ from tidegauge.spec.kernel.lasso import Lasso
 from tidegauge.spec.kernel.leads_to import Responses
 from tidegauge.spec.kernel.machine import Machine
 from tidegauge.spec.kernel.meaning import property_meaning
-from tidegauge.spec.kernel.narrating import narrate
 from tidegauge.spec.kernel.progress import Limits, Progress, Stop
 from tidegauge.spec.kernel.traces import Violation
 from tidegauge.spec.registry import REGISTRY
@@ -76,8 +74,7 @@ def explore(
     storing: Annotated[Storing, Parameter(name="*")] = Storing(),  # noqa: B008 - it is frozen
     trace: Path | None = None,
     counterexample: Path | None = None,
-    page: Path | None = None,
-    page_states: int = STATES,
+    showing: Annotated[Showing, Parameter(name="*")] = Showing(),  # noqa: B008 - it is frozen
     json: Flag = False,
 ) -> Status:
     """Explore a specification exhaustively, breadth first: its invariants in every state, its goals in the end.
@@ -103,10 +100,6 @@ def explore(
         Write the first counterexample to this file, as JSON lines with every state.
     counterexample
         Write the first counterexample to this file, for `tidegauge replay`.
-    page
-        Write an HTML page to walk through the states by hand: counterexamples, a trace to each goal, and what is near.
-    page_states
-        States of that page, at least those of its traces.
     json
         Print one JSON document and nothing else.
     """
@@ -114,22 +107,24 @@ def explore(
     machine = model(spec, bug, constants)
     list(machine.initial())  # constants that fit no initial state are refused here
     limits = ending.limits
-    check_outputs(trace, counterexample, page, page_states)
+    check_outputs(trace, counterexample)
+    showing.check(machine)
     chosen = chosen_engine(storing, engine, workers)
     how = {"symmetry": symmetry, "liveness": liveness, "stop": stop}
     screen.header({"spec": spec, "bug": bug, **settable(machine), **how})
     with storage_for(machine, storing, **how) as storage:
         options: dict[str, Any] = {"limits": limits, "stop": Stop(stop), "symmetry": symmetry, "converges": liveness}
         found = searched(screen, machine, **options, storage=storage, engine=chosen, workers=workers)
-    show(screen, machine, found)
+    show(screen, machine, found, showing.lane)
     if not liveness:
         screen.say("not looked for: what is reached for good, and what comes whenever it is owed (--no-liveness)")
     write_counterexample(screen, machine, found, bug, trace, counterexample)
-    if page is not None:
-        given = {"--bug": bug, **ending.given, "--stop": stop, "--page": page, "--page-states": page_states}
-        again = again_by([spec, *constants], given, symmetry=symmetry, liveness=liveness)
-        write_page(page, machine, found, bug, again, page_states)
-        screen.say(f"page written to {page}: open it in a browser")
+    if showing.page is not None:
+        given = {"--bug": bug, **ending.given, "--stop": stop, **showing.given}
+        write_page(
+            showing, machine, found, bug, again_by([spec, *constants], given, symmetry=symmetry, liveness=liveness)
+        )
+        screen.say(f"page written to {showing.page}: open it in a browser")
     return screen.finish(Status.HOLDS if found.holds else Status.VIOLATED, document(found))
 
 
@@ -165,15 +160,11 @@ def again_by(words: Sequence[str], given: Mapping[str, object], *, symmetry: boo
     return [*words, *options, *["--symmetry"] * symmetry, *["--no-liveness"] * (not liveness)]
 
 
-def check_outputs(trace: Path | None, counterexample: Path | None, page: Path | None, page_states: int) -> None:
+def check_outputs(trace: Path | None, counterexample: Path | None) -> None:
     """Raise Unusable for a file that cannot be written to, before the search."""
-    if page_states < 1:
-        raise Unusable(f"--page-states {page_states} leaves nothing to walk through: give at least 1")
     for option, file in (("--trace", trace), ("--counterexample", counterexample)):
         if file is not None:
             check_file(option, file)
-    if page is not None:
-        check_page("--page", page)
 
 
 def write_counterexample(
@@ -193,23 +184,6 @@ def write_counterexample(
         screen.say(f"counterexample written: {replay_line(counterexample)}")
 
 
-def write_page(
-    page: Path, machine: Machine[Any], found: Exploration[Any], bug: str | None, words: Sequence[str], states: int
-) -> None:
-    """Write the page to walk through; `words` are the command line that explores the same again."""
-    from tidegauge.model_tests.harness.report.walk import walk_through
-
-    again = shlex.join(["tidegauge", "explore", *words])
-    write_text("--page", page, walk_through(machine, ways_of(found), bug=bug, reproduce=again, states=states))
-
-
-def ways_of(found: Exploration[Any]) -> list[Way]:
-    """What a page shows first: the counterexamples, then a trace to each goal that was reached."""
-    ways = [Way(f"{violation.invariant} is violated", violation.trace) for violation in found.violations]
-    ways += [Way(f"not reached for good: {lasso.goal}", lasso.trace, len(lasso.cycle)) for lasso in found.lassos]
-    return ways + [Way(f"reaches: {goal}", trace) for goal, trace in found.reached.items()]
-
-
 def told_by_line(machine: Machine[Any], found: Exploration[Any]) -> list[str]:
     """The first counterexample, state by state; of a lasso the stem and the cycle once."""
     if found.violations:
@@ -226,7 +200,7 @@ def to_replay(machine: Machine[Any], bug: str | None, found: Exploration[Any]) -
     return counterexample_in(found, correct, bug)
 
 
-def show(screen: Screen, machine: Machine[Any], found: Exploration[Any]) -> None:
+def show(screen: Screen, machine: Machine[Any], found: Exploration[Any], lane: str | None = None) -> None:
     """The tables of one exploration, and what it found."""
     ended = "every reachable state" if found.complete else f"stopped by: {found.cut.value if found.cut else ''}"
     seconds, by = "CPU s", f"{found.engine.value} engine"
@@ -256,13 +230,13 @@ def show(screen: Screen, machine: Machine[Any], found: Exploration[Any]) -> None
     if found.convergence is not None:
         show_convergence(screen, found.convergence, complete=found.complete)
     for violation in found.violations:
-        show_violation(screen, machine, violation)
+        show_violation(screen, machine, violation, lane)
     if found.responses is not None:
         failed = {lasso.goal for lasso in found.responses.lassos}
         if good := [name for name in found.responses.names if name not in failed]:
             screen.say(f"comes whenever it is owed: {'; '.join(good)}")
     for lasso in found.lassos:
-        show_lasso(screen, lasso)
+        show_lasso(screen, machine, lasso, lane)
 
 
 def show_statistics(screen: Screen, found: Exploration[Any]) -> None:
@@ -288,17 +262,13 @@ def show_convergence(screen: Screen, found: Convergence[Any], *, complete: bool)
         screen.say(f"reached for good: {'; '.join(good)}")
 
 
-def show_lasso(screen: Screen, lasso: Lasso[Any]) -> None:
+def show_lasso(screen: Screen, machine: Machine[Any], lasso: Lasso[Any], lane: str | None) -> None:
     """The way into a failure, and how it goes on for ever."""
     screen.say()
     screen.say(f"not reached for good: {lasso.goal}", style="bold red")
     count = len(lasso.stem.steps)
     screen.say(f"after {count} action{'' if count == 1 else 's'} {lasso.words}:")
-    lines = list(narrate(lasso.trace))
-    turn = f"{len(lasso.stem.steps) + 1}. "
-    for line in lines:
-        if lasso.cycle and line.startswith(turn):
-            screen.say("↻ from here on round and round:")
+    for line in with_turn(narrated(machine, lasso.trace, lane), len(lasso.stem.steps), lasso.cycle):
         screen.say(line)
     if lasso.cycle:
         screen.say(f"↻ all stands as after step {len(lasso.stem.steps)}")
@@ -306,10 +276,10 @@ def show_lasso(screen: Screen, lasso: Lasso[Any]) -> None:
         screen.say(f"     {line}")
 
 
-def show_violation(screen: Screen, machine: Machine[Any], violation: Violation[Any]) -> None:
+def show_violation(screen: Screen, machine: Machine[Any], violation: Violation[Any], lane: str | None) -> None:
     screen.say()
     screen.say(f"{violation.invariant} is violated, in a trace of {len(violation.trace)} states:", style="bold red")
-    for line in narrate(violation.trace):
+    for line in narrated(machine, violation.trace, lane):
         screen.say(line)
     for line in filter(None, (property_meaning(machine, violation.invariant), *told(violation.values))):
         screen.say(f"     {line}")

@@ -10,6 +10,7 @@ from cyclopts import Parameter
 
 import tidegauge
 from tidegauge.commands.outputs import check_folder, check_page, write_text
+from tidegauge.commands.showing import check_lane, narrated, with_turn
 from tidegauge.exits import Status
 from tidegauge.model_tests.harness.counterexamples.files import Counterexample, Failure, load, replay_line
 from tidegauge.model_tests.harness.counterexamples.replay import Level, Replayed, levels_of
@@ -21,7 +22,6 @@ from tidegauge.model_tests.harness.report.state_space import Way
 from tidegauge.screen import Screen
 from tidegauge.spec.kernel.changes import plain
 from tidegauge.spec.kernel.machine import Machine
-from tidegauge.spec.kernel.narrating import narrate
 
 Flag = Annotated[bool, Parameter(negative="")]
 
@@ -33,6 +33,7 @@ def replay(
     without_bug: Flag = False,
     out: Path | None = None,
     page: Path | None = None,
+    lane: str | None = None,
     json: Flag = False,
 ) -> Status:
     """Replay a counterexample and show where it goes wrong.
@@ -49,6 +50,8 @@ def replay(
         Write the sequence diagram to index.html in this folder.
     page
         Write an HTML page to walk by hand through the states of the specification, this trace and those near it.
+    lane
+        Tell of the trace what one party sees, such as "broker 1".
     json
         Print one JSON document and nothing else.
     """
@@ -58,6 +61,8 @@ def replay(
         check_folder("--out", out)
     if page is not None:
         check_page("--page", page)
+    if lane is not None:
+        check_lane(counterexample.machine, lane)
     bug = None if without_bug else counterexample.bug
     screen.header({"file": file, "bug": bug or "none", "on": on, "expected": counterexample.expected})
     if bug is not None:
@@ -65,7 +70,7 @@ def replay(
     levels = levels_of(counterexample.machine, bug) if on == "all" else [Level(on)]
     replayed = [replay_at(counterexample, level, with_bug=not without_bug) for level in levels]
     for number, one in enumerate(replayed):
-        show(screen, counterexample, one, told=number == 0)
+        show(screen, counterexample, one, told=number == 0, lane=lane)
     if on == "all":
         show_left_out(screen, counterexample.machine, bug)
     if out is not None:
@@ -106,13 +111,13 @@ def why_unbound(machine: Machine[Any]) -> str:
     return f"no implementation is bound to this machine{f': {reasons}' if reasons else ''}"
 
 
-def show(screen: Screen, counterexample: Counterexample, replayed: Replayed, *, told: bool) -> None:
+def show(
+    screen: Screen, counterexample: Counterexample, replayed: Replayed, *, told: bool, lane: str | None = None
+) -> None:
     """One level: every step with what it changed, where it is `told`; then what went wrong, if anything."""
     if told:
         stem = len(replayed.trace.steps) - replayed.cycle
-        for line in narrate(replayed.trace):
-            if replayed.cycle and line.startswith(f"{stem + 1}. "):
-                screen.say("↻ from here on round and round:")
+        for line in with_turn(narrated(counterexample.machine, replayed.trace, lane), stem, replayed.cycle):
             screen.say(line)
         if replayed.cycle:
             screen.say(f"↻ all stands as after step {stem}")

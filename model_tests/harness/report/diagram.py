@@ -156,6 +156,8 @@ def arrow(lanes: tuple[str, ...], message: Arrow) -> Html:
         class_=classes("arrow", direction, message.passage.value),
         style=columns,
         data_message=message.message,
+        data_source=message.source,
+        data_target=message.target,
     )
 
 

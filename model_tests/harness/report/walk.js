@@ -6,6 +6,9 @@ const choices = document.getElementById("choices");
 const back = document.getElementById("back");
 const initial = document.getElementById("initial");
 const paths = document.getElementById("paths");
+const lane = document.getElementById("lane");
+const sequence = document.querySelector(".sequence");
+const names = [...sequence.querySelectorAll(".lane-names div")].slice(1);
 const FIRST_CHANGES = 4;
 
 // Where the walk began, and what was chosen in each state since: all that there is to know.
@@ -69,11 +72,37 @@ function shown() {
     all.push(band(index + 1, pieces[choice.action], pieces[choice.detail], choice.arrows, choice.cards, broken, turns));
   });
   bands.replaceChildren(...all);
+  project();
   choices.replaceChildren(...space.states[at].choices.map(offered));
   if (!choices.children.length) choices.append(made("li", "hint", "Nothing can happen any more."));
   back.disabled = !steps.length;
   if (initial) initial.value = String(start);
   if (steps.length) bands.lastElementChild.scrollIntoView({ block: "nearest" });
+}
+
+// Of one lane there is shown what changes in it, and the messages that leave or reach it.
+function project() {
+  const only = lane.value;
+  const place = names.findIndex((name) => name.textContent === only);
+  sequence.classList.toggle("one", place >= 0);
+  sequence.style.setProperty("--lanes", String(place >= 0 ? 1 : names.length));
+  names.forEach((name, index) => {
+    name.hidden = place >= 0 && index !== place;
+  });
+  for (const each of bands.children) {
+    const cards = [...each.querySelector(".cards").children];
+    let touched = place < 0 || each.id === "step-0" || each.querySelector(".violation") !== null;
+    cards.forEach((card, index) => {
+      card.hidden = place >= 0 && index !== place;
+      touched ||= index === place && !card.matches(".same, .empty");
+    });
+    for (const arrow of each.querySelectorAll(".arrow")) {
+      const touches = place < 0 || arrow.dataset.source === only || arrow.dataset.target === only;
+      arrow.hidden = !touches;
+      touched ||= touches;
+    }
+    each.hidden = !touched;
+  }
 }
 
 function offered(choice, index) {
@@ -137,6 +166,7 @@ if (initial) initial.addEventListener("change", () => go(Number(initial.value), 
 if (paths) {
   paths.addEventListener("change", () => paths.value !== "" && goWay(Number(paths.value)));
 }
+lane.addEventListener("change", project);
 document.addEventListener("keydown", (event) => {
   if (event.target.matches("input, select") || event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.key === "Backspace" && chosen.length) {

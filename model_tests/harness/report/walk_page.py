@@ -1,8 +1,8 @@
 """A page to walk through a state space by hand: choose what happens, see what it changes, go back.
 
 It is one HTML file that needs no network. States, steps and drawings are data in it, each piece of markup once; the
-script puts them together as the sequence diagram of what was chosen. The way that was taken is in the address behind
-`#`, so that a link shows it again.
+script puts them together as the sequence diagram of what was chosen, or as one lane of it. The way that was taken is in
+the address behind `#`, so that a link shows it again.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ def render_walk(space: StateSpace, *, title: str, reproduce: str) -> str:
             element("p", "The same again: ", element("code", reproduce)),
         ),
         element("noscript", element("p", "This page needs its script: allow it, or open the file in another browser.")),
-        element("main", _controls(space), _diagram(space, lanes), class_="walk"),
+        element("main", _controls(space, lanes), _diagram(space, lanes), class_="walk"),
         element("script", _embedded(data), type="application/json", id="state-space"),
         element("script", Html(own_file("walk.js"))),
         styles=own_file("page.css") + own_file("walk.css"),
     )
 
 
-def _controls(space: StateSpace) -> Html:
+def _controls(space: StateSpace, lanes: tuple[str, ...]) -> Html:
     ways = [element("option", path.name, value=number) for number, path in enumerate(space.paths)]
     starts = [element("option", f"initial state {number}", value=number) for number in range(len(space.initial))]
     return element(
@@ -69,6 +69,16 @@ def _controls(space: StateSpace) -> Html:
         )
         if ways
         else None,
+        element(
+            "label",
+            "Show of it: ",
+            element(
+                "select",
+                element("option", "all lanes", value=""),
+                [element("option", each) for each in lanes],
+                id="lane",
+            ),
+        ),
         element("h2", "What may happen now"),
         element("p", "Keys 1 to 9 choose, Backspace goes back.", class_="hint"),
         element("ol", id="choices"),

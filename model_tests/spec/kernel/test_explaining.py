@@ -66,6 +66,11 @@ def some_is_bright(state: Lamps) -> bool:
     return bool(state.lamps) and any(lamp.level > 5 for lamp in state.lamps)
 
 
+def levels_are_known(state: Lamps) -> bool:
+    """Of two sets neither may be a part of the other one."""
+    return {lamp.level for lamp in state.lamps} <= {0, 9}
+
+
 def each_is_fine(state: Lamps) -> bool:
     return all(is_fine(lamp) for lamp in state.lamps)
 
@@ -142,6 +147,12 @@ CASES: Sequence[tuple[Callable[..., object], tuple[object, ...], str, dict[str, 
         (Lamps((RED,)),),
         "not any((lamp.level > 5 for lamp in state.lamps))",
         {"state.lamps": (RED,)},
+    ),
+    (
+        levels_are_known,
+        (Lamps((DIM,)),),
+        "not {lamp.level for lamp in state.lamps} <= {0, 9}",
+        {"state.lamps": (DIM,)},
     ),
     (
         each_is_fine,
