@@ -24,10 +24,11 @@ ARCHITECTURE = Path(__file__).parents[2] / "docs" / "architecture.md"
 
 NOT_DRIVEN = [registration.machine for registration in HARNESS if not registration.sides]
 NOT_SENT: Mapping[Side, set[str]] = {
-    Side.CORES: {"FetchOfFormer", "ProposalOfFormer"},
+    Side.CORES: {"FetchOfFormer", "ProposalOfFormer", "Join", "Leave", "Delete", "Advance"},
     Side.CLUSTER: {"ReceiveFetchResponse", "ReceiveAlterPartitionResponse"},
 }
-"""What is refused and cannot be sent: no core knows a topic's id, and no connection carries a response twice."""
+"""What is refused and cannot be sent: no core knows a topic's id, or is asked before its broker has loaded a group, and
+no connection carries a response twice."""
 
 
 def test_every_machine_is_registered_and_bound_or_says_why_not() -> None:

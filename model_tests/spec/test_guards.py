@@ -51,7 +51,7 @@ REFUSED: Final[Mapping[str, int]] = {
     "classic-groups": 305549,
     "consumer-groups": 194963,
     "group-migration": 256600,
-    "group-loading": 0,
+    "group-loading": 525,
     "lag": 42,
     "administration": 63155,
     "committed-reads": 167878,

@@ -5,7 +5,8 @@ Theory of operation
 The log of groups has two replicas at two brokers; each change of the group is a batch, in a segment of its own, and is
 committed at once. The coordinator fails over at any time, during a load too: its machine dies and returns, or it gives
 way to the other one, in turns. Who takes over reads a batch when it is told to, after all that the cleaner has done by
-then, and serves the group when it is told to; until then it tells who asks that it is loading.
+then, and serves the group when it is told to; until then it tells who asks that it is loading: who wants to join,
+to leave, to go on, or to delete the group.
 
 The records are those that the coordinator writes where its group becomes the specification's; the requests that make it
 so are in the lockstep of `spec.groups.consumer`. What stays of the log when it is cleaned is the specification's
@@ -15,12 +16,15 @@ so are in the lockstep of `spec.groups.consumer`. What stays of the log when it 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final, cast
 
 import trio
+from kio.schema.consumer_group_heartbeat.v1.request import ConsumerGroupHeartbeatRequest
+from kio.schema.delete_groups.v2.request import DeleteGroupsRequest
 from kio.schema.errors import ErrorCode
+from kio.schema.types import GroupId
 from trio.testing import wait_all_tasks_blocked
 
 from tidegauge.impl.cluster.cluster import Cluster
@@ -38,7 +42,9 @@ from tidegauge.impl.server.broker.replica_manager import ReplicaManager
 from tidegauge.impl.server.broker_server import Broker
 from tidegauge.impl.server.pace import Pace
 from tidegauge.impl.server.requests.reads import PartitionRead
+from tidegauge.impl.wire.primitives import TopicName, i32
 from tidegauge.model_tests.harness.cluster import offset_requests as wire
+from tidegauge.model_tests.harness.cluster.consumer_requests import REBALANCE
 from tidegauge.model_tests.harness.cluster.coordinator_brokers import MUCH, SEED, CoordinatorBrokers
 from tidegauge.model_tests.harness.cluster.specified_cleaning import clean
 from tidegauge.model_tests.harness.cores.group_loading import (
@@ -184,7 +190,7 @@ class LoadingCluster:
 
     def __init__(self, machine: GroupLoading, roles: LoadingRoles = CORRECT_LOADING) -> None:
         self.machine = machine
-        self.written: ConsumerGroup | None = None
+        self.known: ConsumerGroup | None = None
         self.begins: list[int] = []
         """Where each batch begins in the log."""
         self.position: int | None = None
@@ -203,6 +209,17 @@ class LoadingCluster:
         await STEPS.perform(self, action, before)
         await wait_all_tasks_blocked()
 
+    def can_send(self, kind: type[Action]) -> bool:
+        """What is refused while the coordinator loads: each request of a member, and an operator's deletion."""
+        return kind in EPOCHS or kind is actions.Delete
+
+    def refuse(self, action: Action, before: State) -> ErrorCode:
+        """Send it to the coordinator; returns the error."""
+        address = self.brokers.coordinator.address
+        (response,) = self.brokers.run.call(self.brokers.asked, address, request_of(action))
+        error: ErrorCode = getattr(response, "results", (response,))[0].error_code
+        return error
+
     def batch_of(self, offset: int) -> int:
         """The number of the batch that a record is in."""
         return bisect_right(self.begins, offset) - 1
@@ -216,7 +233,7 @@ class LoadingCluster:
             found = None if led is None else led.state.consumers.committed.get(GROUP)
             load = Load(self.position, self._group(found), led is None)
         log = (abstract_record(self.batch_of(offset), record) for offset, record in self.brokers.records())
-        return evolve(state, group=self._group(self.written), log=tuple(log), end=len(self.begins), load=load)
+        return evolve(state, group=self._group(self.known), log=tuple(log), end=len(self.begins), load=load)
 
     def _group(self, group: ConsumerGroup | None) -> Any:
         return abstract_group(group, self.machine.members)
@@ -231,6 +248,29 @@ class LoadingCluster:
             yield Change("told", expected.name, told)
 
 
+# --- what is sent though it is refused -------------------------------------------------------------------------------
+
+EPOCHS: Final[Mapping[type[Action], int]] = {actions.Join: 0, actions.Leave: -1, actions.Advance: 1}
+"""The epoch by which a heartbeat of a member says what it is."""
+
+
+def request_of(action: Action) -> ConsumerGroupHeartbeatRequest | DeleteGroupsRequest:
+    """The request that an action stands for."""
+    if isinstance(action, actions.Delete):
+        return DeleteGroupsRequest(groups_names=(GroupId(GROUP),))
+    assert isinstance(action, actions.Join | actions.Leave | actions.Advance)
+    return ConsumerGroupHeartbeatRequest(
+        group_id=GroupId(GROUP),
+        member_id=str(action.member),
+        member_epoch=i32(EPOCHS[type(action)]),
+        instance_id=None,
+        rebalance_timeout=REBALANCE,
+        subscribed_topic_names=(TopicName("topic"),),
+        subscribed_topic_regex=None,
+        topic_partitions=(),
+    )
+
+
 # --- one action of the specification = one function ------------------------------------------------------------------
 
 
@@ -238,8 +278,8 @@ async def change(cluster: LoadingCluster, action: Action, before: State) -> None
     """The records by which the coordinator's group becomes the specification's."""
     after = grouped(cluster.machine.step(before, action).group)
     cluster.begins.append(cluster.brokers.logged.log.log_end_offset)
-    await cluster.brokers.write(list(changes(cluster.written, after, GROUP)))
-    cluster.written = after
+    await cluster.brokers.write(list(changes(cluster.known, after, GROUP)))
+    cluster.known = after
 
 
 async def clean_log(cluster: LoadingCluster, action: actions.Clean | actions.DropTombstones, before: State) -> None:
@@ -272,7 +312,7 @@ async def end_load(cluster: LoadingCluster, action: actions.EndLoad, before: Sta
     led = cluster.brokers.led
     assert led is not None, "it has given up"
     assert led.is_loaded, "it is loading"
-    cluster.position, cluster.written = None, led.state.consumers.get(GROUP)
+    cluster.position, cluster.known = None, led.state.consumers.get(GROUP)
 
 
 STEPS: Final = Steps[LoadingCluster, [State], Awaitable[None]](

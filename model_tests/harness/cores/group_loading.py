@@ -97,7 +97,7 @@ class LoadingCores:
         STEPS.perform(self, action, before)
 
     def can_send(self, kind: type[Action]) -> bool:
-        """Nothing is refused here."""
+        """What is refused while a coordinator loads its broker refuses: the core is what is loaded."""
         return False
 
     def refuse(self, action: Action, before: State) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import attrs
 
 from tidegauge.spec.groups.loading.rules import LoadingRules, empty, put
-from tidegauge.spec.groups.loading.state import NONE, Group, Load, Member, Record, State
+from tidegauge.spec.groups.loading.state import NONE, Error, Group, Load, Member, Record, State
 from tidegauge.spec.kernel.evolving import evolve
-from tidegauge.spec.kernel.guarded import GuardedAction
+from tidegauge.spec.kernel.guarded import GuardedAction, Refusal
+
+LOADING: Final = Refusal("no coordinator has the group yet", Error.COORDINATOR_LOAD_IN_PROGRESS)
+"""Who asks is told so, a member or an operator, and whatever it wants."""
 
 
 @attrs.frozen
@@ -23,10 +26,8 @@ def written(machine: LoadingRules, state: State, after: Group | None) -> State:
     return evolve(state, group=after, log=(*state.log, *records), end=state.end + 1)
 
 
-def _busy(machine: LoadingRules, state: State) -> str:
-    """Why the group cannot change, if it cannot."""
-    if state.load is not None:
-        return "no coordinator has the group yet"
+def _enough(machine: LoadingRules, state: State) -> str:
+    """Why the group does not change any more, if it does not."""
     return "" if state.changes < machine.max_changes else "enough has changed"
 
 
@@ -39,12 +40,14 @@ class Join(LoadingAction):
     member: int
 
     def guard(self, machine: LoadingRules, state: State) -> str:
+        if state.load is not None:
+            return LOADING
         members = (None,) * machine.members if state.group is None else state.group.members
         if members[self.member] is not None:
             return "it is there already"
         if None in members[: self.member]:
             return "one of a lower number joins first"
-        return _busy(machine, state)
+        return _enough(machine, state)
 
     def effect(self, machine: LoadingRules, state: State) -> State:
         group = state.group or empty(machine.members)
@@ -62,9 +65,11 @@ class Leave(LoadingAction):
     member: int
 
     def guard(self, machine: LoadingRules, state: State) -> str:
+        if state.load is not None:
+            return LOADING
         if state.group is None or state.group.members[self.member] is None:
             return "it is not there"
-        return _busy(machine, state)
+        return _enough(machine, state)
 
     def effect(self, machine: LoadingRules, state: State) -> State:
         group = state.group
@@ -82,9 +87,11 @@ class Delete(LoadingAction):
     fair: ClassVar[bool] = False
 
     def guard(self, machine: LoadingRules, state: State) -> str:
+        if state.load is not None:
+            return LOADING
         if state.group is None:
             return "there is no group"
-        return "it has members" if any(state.group.members) else _busy(machine, state)
+        return "it has members" if any(state.group.members) else _enough(machine, state)
 
     def effect(self, machine: LoadingRules, state: State) -> State:
         return written(machine, evolve(state, changes=state.changes + 1), None)
@@ -99,11 +106,11 @@ class Advance(LoadingAction):
     member: int
 
     def guard(self, machine: LoadingRules, state: State) -> str:
+        if state.load is not None:
+            return LOADING
         group = state.group
         if group is None or group.members[self.member] is None:
             return "it is not there"
-        if state.load is not None:
-            return "no coordinator has the group yet"
         is_new = machine.advanced(group, self.member) != group.members[self.member]
         return "" if is_new else "it has what it can have"
 

@@ -9,6 +9,12 @@ import attrs
 NONE = -1
 
 
+class Error(IntEnum):
+    """Kafka's error codes, those of who asks here."""
+
+    COORDINATOR_LOAD_IN_PROGRESS = 14
+
+
 class Kind(IntEnum):
     """What a record is of, by the number that its key begins with."""
 
