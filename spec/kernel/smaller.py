@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from enum import Enum
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import attrs
 
@@ -21,6 +21,9 @@ from tidegauge.spec.kernel.machine import Action, Machine, NotEnabled
 from tidegauge.spec.kernel.minimising import Trial
 
 Order: TypeAlias = tuple[Any, ...]
+
+TRIED: Final = 8
+"""A large number gives way to one of so many, from 0 on, or stays."""
 
 
 def with_smallest_values(
@@ -66,7 +69,7 @@ def _renamed(items: Sequence[Action]) -> Iterator[tuple[Action, ...]]:
     """The list with one number of a field replaced by a smaller one, in every action that has it there."""
     fields = [(name, value) for action in items for name, value in fields_of(action) if type(value) is int]
     for name, value in sorted(set(fields)):
-        for smaller in range(value):
+        for smaller in range(min(value, TRIED)):
             yield tuple(_replaced(action, name, value, smaller) for action in items)
 
 

@@ -15,7 +15,7 @@ from tidegauge.model_tests.harness.registry import HARNESS, Side
 from tidegauge.model_tests.lockstep.refusal_mutants import appends_despite
 from tidegauge.spec.kernel.machine import Action, Invariant, Machine
 from tidegauge.spec.kernel.simulation import walks
-from tidegauge.spec.kernel.smaller import order_of, order_of_value, smaller_actions, with_smallest_values
+from tidegauge.spec.kernel.smaller import TRIED, order_of, order_of_value, smaller_actions, with_smallest_values
 from tidegauge.spec.kernel.traces import minimise, replay
 from tidegauge.spec.published.kip320.variants import ExpandWithoutHighWatermark
 from tidegauge.spec.replication.actions import Append
@@ -69,6 +69,17 @@ def test_a_list_that_is_about_one_number_is_tried_with_a_smaller_one_everywhere(
         return items if len({one.box for one in items if isinstance(one, Put)}) == 1 and len(items) == 2 else None
 
     assert with_smallest_values((Put(2, 1), Put(2, 1)), trial, Boxes(), (0, 0, 0)) == (Put(0, 1), Put(0, 1))
+
+
+def test_a_large_number_is_not_counted_down_to() -> None:
+    tried: list[Sequence[Action]] = []
+
+    def trial(items: Sequence[Action]) -> None:
+        tried.append(items)
+
+    large = (Put(10**12, 10**12),)
+    assert with_smallest_values(large, trial, Boxes(), (0, 0, 0)) == large
+    assert len(tried) == 2 * TRIED + 21, "and each that the machine offers"
 
 
 def test_the_number_of_trials_is_limited() -> None:
