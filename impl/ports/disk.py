@@ -200,6 +200,10 @@ class DescribedFile:
         """Good until the next use of the disk."""
         raise NotImplementedError
 
+    def reaches(self, size: int) -> bool:
+        """Whether the file has so many bytes now, whoever has changed it. Raises OSError."""
+        raise NotImplementedError
+
 
 class RealFile(DescribedFile):
     """A file of the operating system whose descriptor the disk may close and reopen to stay within its limit."""
@@ -268,6 +272,10 @@ class RealFile(DescribedFile):
 
     def descriptor(self) -> int:
         return self._disk.descriptor_of(self)
+
+    def reaches(self, size: int) -> bool:
+        with _naming(self.path):
+            return os.fstat(self.descriptor()).st_size >= size
 
     def truncate(self, size: int) -> None:
         assert 0 <= size <= self._size, f"cannot cut {self.path} of {self._size} bytes to {size}"

@@ -317,6 +317,10 @@ class FailingDescribedFile(FailingFile, DescribedFile):
         found: int = self._file.descriptor()  # type: ignore[attr-defined]
         return found
 
+    def reaches(self, size: int) -> bool:
+        found: bool = self._file.reaches(size)  # type: ignore[attr-defined]
+        return found
+
 
 def is_under(path: str, under: str) -> bool:
     """Whether a path is a directory, or in it; everything is under ""."""

@@ -235,6 +235,8 @@ def _intact(file: File, segment: Segment) -> Iterator[tuple[int, bytes, BatchHea
     while position < size:
         if position + HEADER_SIZE > start + len(buffer):
             buffer, start = file.read(position, min(_READ_BYTES, size - position)), position
+            if len(buffer) < HEADER_SIZE:  # somebody else has cut the file
+                raise CorruptLogError(segment.path(LOG_SUFFIX), position)
         try:
             length = BatchHeader.parse(buffer, position - start).size
             if position + length > start + len(buffer):

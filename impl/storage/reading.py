@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import errno
 import struct
-from collections.abc import Container
+from collections.abc import Callable, Container
 from typing import Final
 
 import attrs
@@ -18,6 +18,8 @@ import attrs
 from tidegauge.impl.ports.disk import Buffer, DescribedFile, Disk, File
 from tidegauge.impl.records.batches import HEADER_SIZE, BatchHeader, RecordError, checked_header
 from tidegauge.impl.records.lazy import LazyRecords
+from tidegauge.impl.storage.errors import CorruptLogError
+from tidegauge.impl.storage.segment_names import LOG_SUFFIX
 
 LAZY_BYTES = 64 << 10
 """From here on handing out a place is cheaper than reading."""
@@ -59,6 +61,14 @@ def region(file: File, position: int, size: int) -> Buffer | FileRegion:
     if size >= LAZY_BYTES and isinstance(file, DescribedFile):
         return FileRegion(file, position, size)
     return file.read(position, size)
+
+
+def whole_region(file: File, position: int, size: int, path: Callable[[str], str]) -> Buffer | FileRegion:
+    """As `region`. Raises CorruptLogError, with the path of the log, where somebody else has cut the file."""
+    found = region(file, position, size)
+    if len(found) == size and (not isinstance(found, FileRegion) or found.file.reaches(position + size)):
+        return found
+    raise CorruptLogError(path(LOG_SUFFIX), position)
 
 
 def verified_size(

@@ -34,7 +34,7 @@ from tidegauge.impl.storage.appends import AppendedBatch
 from tidegauge.impl.storage.errors import CorruptLogError
 from tidegauge.impl.storage.index import GROWN_EMPTY, OffsetIndex, TimeIndex, grown_size
 from tidegauge.impl.storage.leader_epoch_cache import UNDEFINED_EPOCH, LeaderEpochCache
-from tidegauge.impl.storage.reading import FileRegion, copy_file, region, verified_size
+from tidegauge.impl.storage.reading import FileRegion, copy_file, verified_size, whole_region
 from tidegauge.impl.storage.recovered import Recovered
 from tidegauge.impl.storage.segment_names import (
     INDEX_SUFFIX,
@@ -137,7 +137,8 @@ class Segment:
     def earliest_timestamp(self) -> int:
         """Largest timestamp of the first batch, -1 when there is none: since when `segment.ms` is counted."""
         if self._first_timestamp == NO_TIMESTAMP and self.size >= HEADER_SIZE and 0 not in self.damaged:
-            self._first_timestamp = BatchHeader.parse(self._file.read(0, HEADER_SIZE)).max_timestamp
+            with suppress(CorruptLogError):  # somebody else may have cut the file
+                self._first_timestamp = next(self._headers(0)).max_timestamp
         return self._first_timestamp
 
     # Taking in what is on disk
@@ -348,7 +349,7 @@ class Segment:
             return offset
         if position in self.damaged:
             return offset
-        header = BatchHeader.parse(self._file.read(position, HEADER_SIZE))
+        header = next(self._headers(position))
         return min(offset, max(header.base_offset, self.base_offset)) if header.records_count else offset
 
     def truncate(self, offset: int, epochs: LeaderEpochCache) -> None:
@@ -401,7 +402,7 @@ class Segment:
         end = self._end_position(start, max_bytes, end_offset)
         if start < self._untrusted_bytes:
             end = self._verified_end(start, end)
-        return region(self._file, start, end - start)
+        return whole_region(self._file, start, end - start, self.path)
 
     def holds(self, file: object) -> bool:
         """Whether this is the segment's file."""

@@ -127,7 +127,8 @@ class _Reader:
         end = min(position + size, self.size)
         if position < self._start or end > self._start + len(self._buffer):
             size = min(max(size, _SCAN_BYTES), self.size - position)  # memory for more than there is has its price
-            self._buffer, self._start = self._file.read(position, size), position
+            # What somebody has cut off beneath a process that has the file open counts as zeroes.
+            self._buffer, self._start = self._file.read(position, size).ljust(size, b"\0"), position
         return self._buffer, position - self._start
 
     def intact(self, position: int) -> BatchHeader | None:
