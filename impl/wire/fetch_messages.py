@@ -136,11 +136,16 @@ class FetchResponse:
 
 
 def fetch_error(request: FetchRequest, error: ErrorCode) -> FetchResponse:
-    """The response that refuses a request as a whole, and gives every partition named in it this error."""
+    """The response that refuses a request as a whole, and gives every partition named in it this error.
+
+    No partition has null in the place of its records: librdkafka takes that for a broken response, and disconnects.
+    """
     return FetchResponse(
         [
             TopicFetched(
-                topic.name, topic.topic_id, [PartitionFetched(asked.index, error) for asked in topic.partitions]
+                topic.name,
+                topic.topic_id,
+                [PartitionFetched(asked.index, error, records=b"") for asked in topic.partitions],
             )
             for topic in request.topics
         ],

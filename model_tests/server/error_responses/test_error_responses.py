@@ -229,3 +229,12 @@ def test_a_request_for_everything_names_nothing() -> None:
 def test_items_are_named_where_versions_put_them(key: ApiKey, version: int, words: list[str]) -> None:
     shown = repr(received_for(sample(request_class(key, version)), version))
     assert [word for word in words if word not in shown] == []
+
+
+@pytest.mark.parametrize("version", versions(ApiKey.FETCH))
+def test_no_partition_of_a_fetch_that_is_refused_has_null_for_its_records(version: int) -> None:
+    """Librdkafka takes a null there for a broken response ("invalid MessageSetSize -1"), and disconnects."""
+    refused = received_for(sample(request_class(ApiKey.FETCH, version)), version)
+    records = [partition.records for topic in refused.topics for partition in topic.partitions]
+    assert records
+    assert not any(one is None for one in records)
