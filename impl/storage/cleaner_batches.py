@@ -63,24 +63,39 @@ def payload_of(batch: bytes, header: BatchHeader) -> bytes:
 
 
 def keyed_records(header: BatchHeader, payload: bytes) -> Iterator[KeyedRecord]:
-    """The batch's records one by one. Raises CorruptRecordError when the payload is not what the header promises."""
-    cursor = 0
+    """The batch's records one by one. Raises CorruptRecordError when the payload is not what the header promises.
+
+    What a topic has taken that was not compacted then, nobody has looked into (`validation`).
+    """
+    cursor = least = 0
     for _ in range(header.records_count):
         start = cursor
         length, cursor = decode_varint(payload, cursor)
         end = cursor + length
         if length < 0 or end > len(payload):
-            raise CorruptRecordError(f"a record of {length} bytes where {len(payload) - cursor} are left")
+            raise _refused(header, f"a record of {length} bytes where {len(payload) - cursor} are left")
         timestamp_delta, after_timestamp = decode_varint(payload, cursor + 1)
         offset_delta, cursor = decode_varint(payload, after_timestamp)
         key_length, cursor = decode_varint(payload, cursor)
         key = None if key_length < 0 else payload[cursor : cursor + key_length]
         value_length, _ = decode_varint(payload, cursor + max(0, key_length))
         timestamp = header.max_timestamp if header.is_log_append_time else header.base_timestamp + timestamp_delta
+        if not least <= offset_delta <= header.last_offset_delta:
+            possible = f"{least} to {header.last_offset_delta}"
+            raise _refused(header, f"a record with offset delta {offset_delta}, where {possible} would be possible")
+        if cursor + key_length > end:
+            raise _refused(header, f"a key of {key_length} bytes in a record of {length}")
+        if not -1 << 63 <= timestamp < 1 << 63:
+            raise _refused(header, f"a record whose timestamp is {timestamp}")
+        least = offset_delta + 1
         yield KeyedRecord(
             header.base_offset + offset_delta, timestamp, key, value_length >= 0, start, after_timestamp, end
         )
         cursor = end
+
+
+def _refused(header: BatchHeader, what: str) -> CorruptRecordError:
+    return CorruptRecordError(f"the batch of the offsets {header.base_offset} to {header.last_offset} holds {what}")
 
 
 def with_records(

@@ -11,14 +11,22 @@ from hypothesis import strategies as st
 from kafka.record.memory_records import MemoryRecords
 
 from tidegauge.impl.ports.simulated_disk import CrashOutcome, SimulatedDisk
-from tidegauge.impl.records.batches import BatchHeader, headers
+from tidegauge.impl.records.batches import (
+    CHECKSUM_START,
+    HEADER_SIZE,
+    LENGTH_OVERHEAD,
+    BatchHeader,
+    CorruptRecordError,
+    headers,
+)
+from tidegauge.impl.records.checksum import crc32c
 from tidegauge.impl.records.origin import Origin
-from tidegauge.impl.records.payload import ProducerIdentity, Record, build_batch
+from tidegauge.impl.records.payload import ProducerIdentity, Record, build_batch, encode_record
 from tidegauge.impl.storage.cleaner import CleanedLog, Round, Slices
 from tidegauge.impl.storage.cleaner_batches import delete_horizon
 from tidegauge.impl.storage.cleaner_choice import cleanable, dirtiest
 from tidegauge.impl.storage.cleaner_filter import LastRecord
-from tidegauge.impl.storage.config import LogConfig
+from tidegauge.impl.storage.config import NEVER, LogConfig
 from tidegauge.impl.storage.errors import CorruptLogError
 from tidegauge.impl.storage.log import Log
 from tidegauge.impl.storage.offset_map import OffsetMap
@@ -187,6 +195,41 @@ def test_the_time_of_a_tombstone_begins_when_the_values_that_it_is_for_go() -> N
     assert [delete_horizon(header) for _, header in headers(log.read(8, 1 << 20))] == [None]
     cleaned(disk, log, first_dirty=first.end_offset, now_ms=9_000)
     assert next(delete_horizon(header) for _, header in headers(log.read(8, 1 << 20))) == 9_000 + RETENTION_MS
+
+
+def odd_batch(*records: Record, base_timestamp: int = 0, key_length: bytes = b"\x02") -> bytes:
+    """A batch of two records whose header and checksum are right, whatever the records say."""
+    payload = b"".join(encode_record(record, 0, 0) for record in records).replace(b"\x02a", key_length + b"a", 1)
+    header = BatchHeader.parse(build_batch([Record(offset, 0, b"k", b"v") for offset in range(2)]))
+    header = header._replace(
+        batch_length=HEADER_SIZE + len(payload) - LENGTH_OVERHEAD, base_timestamp=base_timestamp, crc=0
+    )
+    checksum = crc32c(payload, crc32c(header.pack()[CHECKSUM_START:]))
+    return header._replace(crc=checksum).pack() + payload
+
+
+A, B = Record(0, 0, b"a", b"v"), Record(1, 0, b"b", b"w")
+ODD = {
+    "offset delta 5, where 1 to 1": odd_batch(A, B._replace(offset=5)),
+    "offset delta 0, where 1 to 1": odd_batch(A, B._replace(offset=0)),
+    f"offset delta {(1 << 63) - 1}": odd_batch(A, B._replace(offset=(1 << 63) - 1)),
+    "a key of 5 bytes in a record of": odd_batch(A, B, key_length=b"\x0a"),
+    f"timestamp is {(1 << 63) + 190}": odd_batch(A, B._replace(timestamp=200), base_timestamp=(1 << 63) - 10),
+}
+"""Record batches that a topic takes that is not compacted, by what is odd inside of them."""
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_a_record_that_was_taken_unseen_and_cannot_be_is_refused_with_words(odd: str) -> None:
+    """There is no place in a header or in the map for some of them; the topic is compacted since it has taken them."""
+    disk, log = new_log(LogConfig(segment_bytes=500, message_timestamp_after_max_ms=NEVER))
+    log.append_as_leader(ODD[odd], 0, 0)
+    close_segment(log)
+    before = log.segments
+    with pytest.raises(CorruptRecordError, match=rf"the batch of the offsets 0 to 1 holds .*{odd}"):
+        cleaned(disk, log)
+    assert log.segments == before
+    assert not [name for name in disk.list_directory(DIRECTORY) if name.endswith(".cleaned")]
 
 
 def test_records_without_a_key_go() -> None:
