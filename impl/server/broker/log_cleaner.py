@@ -149,6 +149,7 @@ class LogCleaner:
                 directory.checkpoint_cleaned(partition.topic, partition.index, result.end_offset)
                 self.cleaned[partition.key] = result
                 self.rounds += 1
+                _tell_removed(partition, result.counts.records_without_key)
         except OSError as error:
             self._put_off.add(to_clean.log)
             self._replicas.storage_failed(partition, error)
@@ -197,6 +198,20 @@ class LogCleaner:
                 if not is_hosted or partition.log is not to_clean.log:  # a replica that has moved has another one
                     slices.close()
                     return None
+
+
+def _tell_removed(partition: Partition, records: int) -> None:
+    """Of records that have no key, and so are of no use in a compacted topic: it was none when it took them."""
+    if records:
+        log_event(
+            LOGGER,
+            logging.WARNING,
+            "records without keys removed",
+            partition=f"{partition.topic}-{partition.index}",
+            records=records,
+            why="the topic is compacted now, which keeps the newest record of each key",
+            next="nothing brings them back: set cleanup.policy to delete to keep those that are left",
+        )
 
 
 def last_records(partition: Partition) -> dict[int, LastRecord]:

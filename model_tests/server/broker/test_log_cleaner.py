@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from random import Random
 
+import attrs
 import pytest
 import trio
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
@@ -225,3 +226,20 @@ async def test_a_cleaner_without_room_gives_back_what_it_took_and_cleans_the_oth
         await trio.sleep(5)
         assert set(broker.cleaner.cleaned) == {("t", 0), ("t", 1)}
         assert newest(records_of(logs[0])) == before
+
+
+@simulated
+async def test_what_a_topic_loses_that_becomes_compacted_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    async with Cluster(1, seed=3, config=CONFIG) as cluster, cluster.client() as client:
+        await cluster.create_topic("t")
+        for number in range(60):
+            await client.produce("t", b"%d" % number * 50)  # none has a key
+        hosted = cluster.broker(0).replicas.get("t", 0)
+        assert hosted is not None
+        hosted.log.config = attrs.evolve(hosted.log.config, cleanup_policy=frozenset({"compact"}))
+        await cleaned(cluster, 0)
+        left = len(records_of(hosted.log))
+        told = [one.message for one in caplog.records if one.message.startswith("records without keys removed")]
+        assert len(told) == 1
+        assert f"partition=t-0 records={60 - left} " in told[0]
+        assert 0 < left < 20
