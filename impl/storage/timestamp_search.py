@@ -29,6 +29,8 @@ MOST_POINTS: Final = 1 << 20
 FEW_RECORDS: Final = 256
 """Batches of no more records are looked into each time."""
 _HEADERS_A_STEP: Final = 64
+_BEYOND: Final = 1 << 63
+"""No timestamp is as large."""
 _UNITS_A_HEADER: Final = 4
 
 Key: TypeAlias = tuple[str, int, int, int, int]
@@ -122,10 +124,12 @@ def _points(batch: Buffer, header: BatchHeader, start: int) -> Sliced[Points]:
         nonlocal newest
         for timestamp_delta, offset_delta in zip(fields.timestamp_deltas, fields.offset_deltas, strict=True):
             timestamp = header.max_timestamp if header.is_log_append_time else header.base_timestamp + timestamp_delta
-            if timestamp > newest and header.base_offset + offset_delta >= start:
+            offset = header.base_offset + offset_delta
+            # Nobody has looked inside of the records (`validation`): what cannot be is passed over.
+            if newest < timestamp < _BEYOND and start <= offset < header.next_offset:
                 newest = timestamp
                 points.timestamps.append(timestamp)
-                points.offsets.append(header.base_offset + offset_delta)
+                points.offsets.append(offset)
 
     payload = bytes(memoryview(batch)[HEADER_SIZE:])
     yield len(payload) // UNIT_BYTES

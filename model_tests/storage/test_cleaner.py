@@ -197,12 +197,15 @@ def test_the_time_of_a_tombstone_begins_when_the_values_that_it_is_for_go() -> N
     assert next(delete_horizon(header) for _, header in headers(log.read(8, 1 << 20))) == 9_000 + RETENTION_MS
 
 
-def odd_batch(*records: Record, base_timestamp: int = 0, key_length: bytes = b"\x02") -> bytes:
+def odd_batch(*records: Record, base_timestamp: int = 0, max_timestamp: int = 0, key_length: bytes = b"\x02") -> bytes:
     """A batch of two records whose header and checksum are right, whatever the records say."""
     payload = b"".join(encode_record(record, 0, 0) for record in records).replace(b"\x02a", key_length + b"a", 1)
     header = BatchHeader.parse(build_batch([Record(offset, 0, b"k", b"v") for offset in range(2)]))
     header = header._replace(
-        batch_length=HEADER_SIZE + len(payload) - LENGTH_OVERHEAD, base_timestamp=base_timestamp, crc=0
+        batch_length=HEADER_SIZE + len(payload) - LENGTH_OVERHEAD,
+        base_timestamp=base_timestamp,
+        max_timestamp=max_timestamp,
+        crc=0,
     )
     checksum = crc32c(payload, crc32c(header.pack()[CHECKSUM_START:]))
     return header._replace(crc=checksum).pack() + payload
