@@ -201,7 +201,7 @@ class DescribedFile:
         raise NotImplementedError
 
     def reaches(self, size: int) -> bool:
-        """Whether the file has so many bytes now, whoever has changed it. Raises OSError."""
+        """Whether the file has so many bytes now, as the file system says. Raises OSError."""
         raise NotImplementedError
 
 
