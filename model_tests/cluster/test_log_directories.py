@@ -23,8 +23,10 @@ from tidegauge.impl.client.client import Client
 from tidegauge.impl.client.errors import KafkaError
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.cluster.names import broker_name
+from tidegauge.impl.partition.leader import ACKS_ALL
+from tidegauge.impl.partition.messages import Appended
 from tidegauge.impl.ports.failing_disk import SYNCS, Operation
-from tidegauge.impl.records.payload import decode_batches
+from tidegauge.impl.records.payload import ProducerIdentity, Record, build_batch, decode_batches
 from tidegauge.impl.server.pace import SLICE, Pace
 from tidegauge.impl.server.trace.events import Crash
 from tidegauge.impl.wire.primitives import TopicName, i16, i32, millis
@@ -472,6 +474,29 @@ def paused_by(act: Callable[[], Awaitable[None]]) -> Pace:
     pace = Pace(until_running=act)
     pace.spent = SLICE
     return pace
+
+
+@simulated
+async def test_a_producer_that_was_forgotten_goes_on_after_its_partition_has_moved() -> None:
+    config = {"producer.id.expiration.ms": 1_000, "producer.id.expiration.check.interval.ms": 500}
+    async with cluster_of(1, **config, **{"log.segment.bytes": 2_000}) as cluster:
+        await cluster.create_topic("t")
+        hosted = cluster.broker(0).replicas.get("t", 0)
+        assert hosted is not None
+        hosted.replica.append(sequenced(7, 0), ACKS_ALL, cluster.broker(0).clock.now_ms())
+        cluster.broker(0).replicas.carry_out(hosted)
+        await trio.sleep(3)  # it is forgotten
+        target = {"one": "two", "two": "one"}[directory_of(cluster, 0, 0)]
+        async with cluster.client() as client:
+            await ask(client, cluster, 0, move("t", 0, f"data/{target}"))
+        await until(lambda: directory_of(cluster, 0, 0) == target)
+        other = sequenced(8, 5)  # of a producer whose records retention has removed, say
+        appended = hosted.replica.append(other, ACKS_ALL, cluster.broker(0).clock.now_ms())
+        assert isinstance(appended, Appended)
+
+
+def sequenced(producer_id: int, sequence: int) -> bytes:
+    return build_batch([Record(0, 0, None, b"x")], producer=ProducerIdentity(producer_id, 0, sequence))
 
 
 @simulated

@@ -250,6 +250,7 @@ class DirectoryMoves:
             self._replicas.hosted.lost_while_moving(partition, move.target, error)
             return
         log.upkeep = partition.log.upkeep
+        log.producers.forgot |= partition.log.producers.forgot  # one that was forgotten may go on from any sequence
         partition.log = partition.replica.log = log
 
 
