@@ -279,7 +279,7 @@ class Client:
 
         `held_ms`: how long the broker may hold a request besides.
         """
-        limit_s = math.inf if timeout_ms is None else (timeout_ms + held_ms) / 1000
+        limit_s = (timeout_ms + held_ms) / 1000 if timeout_ms else math.inf
         with trio.move_on_after(limit_s):
             return await self._repeat(attempt, topic, timeout_ms, is_safe=_is_always_safe)
         if topic is not None:

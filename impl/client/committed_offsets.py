@@ -53,7 +53,7 @@ class GroupOffsets:
         asked = OffsetFetchRequestTopics(name=TopicName(topic), partition_indexes=(i32(partition),))
         group = OffsetFetchRequestGroup(group_id=GroupId(self._group), topics=(asked,))
         request = OffsetFetchRequest(groups=(group,), require_stable=True)
-        response = await self._coordinator.ask(request, _error_of, timeout_ms)
+        response = await self._coordinator.ask(request, _error_of, timeout_ms, is_bounded=True)
         found = response.groups[0].topics[0].partitions[0]
         offset = int(found.committed_offset)
         return None if offset == NO_OFFSET else CommittedOffset(offset, found.metadata or "")

@@ -132,7 +132,7 @@ class Commits:
     async def _commit(self, offsets: Mapping[Partition, Position], timeout_ms: float | None) -> None:
         asked = self._identity()
         try:
-            await self._coordinator.ask(self._request(offsets, asked), _first_error, timeout_ms)
+            await self._coordinator.ask(self._request(offsets, asked), _first_error, timeout_ms, is_bounded=True)
         except KafkaError as error:
             if error.code in FENCED or error.code is ErrorCode.rebalance_in_progress:
                 is_gone = error.code is ErrorCode.group_id_not_found
@@ -176,7 +176,7 @@ class Commits:
         )
         group = OffsetFetchRequestGroup(group_id=self._group, topics=asked)
         request = OffsetFetchRequest(groups=(group,), require_stable=True)
-        response = await self._coordinator.ask(request, _first_error_of_group, timeout_ms)
+        response = await self._coordinator.ask(request, _first_error_of_group, timeout_ms, is_bounded=True)
         return {
             (topic.name, one.partition_index): _position(one)
             for topic in response.groups[0].topics

@@ -48,10 +48,17 @@ class Coordinator:
         self.lost = 0
         """How many requests had no response, and may yet arrive."""
 
-    async def ask(self, request: Any, error_of: Callable[[Any], ErrorCode], timeout_ms: float | None) -> Any:
-        """The response without error, after as many attempts as the time allows.
+    async def ask(
+        self,
+        request: Any,
+        error_of: Callable[[Any], ErrorCode],
+        timeout_ms: float | None,
+        *,
+        is_bounded: bool = False,
+    ) -> Any:
+        """The response without error, after as many attempts as the time allows; with 0 after one.
 
-        A caller who says how long waits no longer for the last one, either.
+        `is_bounded`: a caller who says how long waits no longer for the last one, either.
 
         Raises KafkaError; with `maybe_done` an attempt may have been carried out, though a later one was refused.
         """
@@ -62,7 +69,7 @@ class Coordinator:
         while True:
             error, message = ErrorCode.coordinator_not_available, f"{self._key!r} has no coordinator"
             sent = False
-            scope = trio.CancelScope(deadline=math.inf if timeout_ms is None else deadline)
+            scope = trio.CancelScope(deadline=deadline if is_bounded and timeout_ms else math.inf)
             try:
                 with scope:
                     address = await self._find()

@@ -8,12 +8,15 @@ from typing import Any
 
 import pytest
 import trio
+from kio.schema.describe_groups.v6.request import DescribeGroupsRequest
 from kio.schema.errors import ErrorCode
+from kio.schema.types import GroupId
 
 from tidegauge.impl.client.client import LATEST, Client, ClientConfig
 from tidegauge.impl.client.committed_offsets import GroupOffsets
 from tidegauge.impl.client.consumer import Consumer
 from tidegauge.impl.client.consumer_config import ConsumerConfig
+from tidegauge.impl.client.coordinators import GROUP, Coordinator
 from tidegauge.impl.client.errors import KafkaError
 from tidegauge.impl.client.observer import Operation
 from tidegauge.impl.client.requests import Fetched, ListedOffset
@@ -264,6 +267,21 @@ async def test_who_says_how_long_waits_no_longer_for_a_broker_that_hangs(brokers
                 cluster.resume(broker)
             assert await consumer.committed(("t", 0)) == {("t", 0): 1}
             assert (await client.fetch("t", 0)).values == (b"x",)
+
+
+@simulated
+async def test_who_gives_no_time_has_one_attempt() -> None:
+    """It takes as long as it takes."""
+    async with Cluster(brokers=1, seed=1, config={"offsets.topic.num.partitions": 1}) as cluster:
+        await cluster.create_topic("t", assignments=[[0]])
+        async with cluster.client() as client:
+            assert (await client.list_offsets("t", timeout_ms=0)).offset == 0
+            assert (await client.metadata(timeout_ms=0)).topics[0].name == "t"
+            assert await GroupOffsets(client, "g").committed("t") is None
+            coordinator = Coordinator(client, GROUP, "g")
+            request = DescribeGroupsRequest(groups=(GroupId("g"),), include_authorized_operations=False)
+            for is_bounded in (False, True):
+                await coordinator.ask(request, lambda _: ErrorCode.none, 0, is_bounded=is_bounded)
 
 
 @simulated

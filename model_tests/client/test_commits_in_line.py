@@ -28,7 +28,10 @@ class Slow:
     given_ms: list[float | None] = attrs.field(factory=list)
     let: trio.Event = attrs.field(factory=trio.Event)
 
-    async def ask(self, request: Any, _error_of: Callable[[Any], ErrorCode], timeout_ms: float | None) -> None:
+    async def ask(
+        self, request: Any, _error_of: Callable[[Any], ErrorCode], timeout_ms: float | None, *, is_bounded: bool
+    ) -> None:
+        assert is_bounded
         self.given_ms.append(timeout_ms)
         self.asked.append(request.topics[0].partitions[0].committed_offset)
         await self.let.wait()
