@@ -1,6 +1,7 @@
 """How fast the explorer is by both engines, and whether it agrees with TLC on the large sizes of the published KIP-320.
 
     python -m benchmarks.explorer [--quick] [--workers N]
+    python -m benchmarks.explorer --all [MODEL ...]
 
 Rates are per CPU second of this process, with WeakIsr and StrongIsr checked in every state. TLC's, for the same model
 on a like machine, are 4,000 to 11,000 distinct states per CPU second. The last table has our own models: how much
@@ -10,7 +11,8 @@ above that of a small space, and the rate as a part of that without a limit. The
 workers (2): seconds of each, and the CPU seconds of all processes together as a multiple of one's: what workers cost,
 however loaded the machine is. At last models by the fast engine, alone and with N threads: the CPU seconds of all, of
 the search's own thread, and what that and the longest thread of each phase take, which is what idle cores would take.
-Exit status 1 if any number differs from TLC's, or between the engines.
+With --all there is one table instead, of every model, or of those named: the goals of convergence are checked as well,
+and it is counted how many are how much faster. Exit status 1 if any number differs from TLC's, or between the engines.
 """
 
 from __future__ import annotations
@@ -114,26 +116,46 @@ MOST_STATES = 60_000
 QUICK_STATES = 15_000
 
 
+ALL_STATES = 20_000
+
+COLUMNS = f"{'states':>10}{'plain CPU s':>13}{'fast CPU s':>12}{'ratio':>7}{'asked a state':>15}{'bytes a state':>15}"
+
+
 def engines(quick: bool) -> bool:
     """Explore models by both engines; one line each."""
-    columns = (
-        f"{'states':>10}{'plain CPU s':>13}{'fast CPU s':>12}{'ratio':>7}{'asked a state':>15}{'bytes a state':>15}"
-    )
-    print(f"\n{'model':34}{columns}")
-    agrees = True
+    print(f"\n{'model':34}{COLUMNS}")
+    agreed = []
     limits = Limits(states=QUICK_STATES if quick else MOST_STATES)
     for name in (name for name in MODELS if name in REGISTRY.names):
-        machine = REGISTRY.machine(name)
-        for symmetry in (False, True) if machine.interchangeable > 1 else (False,):
-            how: dict[str, Any] = {"limits": limits, "symmetry": symmetry, "clock": time.process_time}
-            plain, fast = (explore(machine, engine=engine, **how) for engine in Engine)
-            agrees &= (plain.levels, plain.coverage, plain.orbits) == (fast.levels, fast.coverage, fast.orbits)
-            slow, quick_ = plain.seconds or 1e-9, fast.seconds or 1e-9
-            asked, kept = (fast.asked or 0) / fast.distinct, (fast.bytes or 0) / fast.distinct
-            times = f"{slow:>13.2f}{quick_:>12.2f}{slow / quick_:>7.1f}"
-            shown = name + " symmetric" * symmetry
-            print(f"{shown:34}{plain.distinct:>10,}{times}{asked:>15.2f}{kept:>15.0f}", flush=True)
-    return agrees
+        for symmetry in (False, True) if REGISTRY.machine(name).interchangeable > 1 else (False,):
+            agreed.append(compared(name, limits=limits, symmetry=symmetry)[0])
+    return all(agreed)
+
+
+def all_engines(names: Sequence[str]) -> bool:
+    """Explore all models by both engines; one line each, and how many are faster by which."""
+    print(f"\n{'model':34}{COLUMNS}")
+    found = [compared(name, limits=Limits(states=ALL_STATES), converges=True, stop=Stop.EACH) for name in names]
+    ratios = sorted(ratio for _, ratio in found)
+    for least in (20, 5, 1, 0):
+        print(f"{sum(ratio >= least for ratio in ratios):>5} of {len(ratios)} models at least {least} times as fast")
+    print(f"load {os.getloadavg()[0]:.1f}")
+    return all(agrees for agrees, _ in found)
+
+
+def compared(name: str, *, symmetry: bool = False, **how: Any) -> tuple[bool, float]:
+    """Explore a model by both engines and print what they took: whether they agree, and the ratio of CPU seconds."""
+    machine = REGISTRY.machine(name)
+    plain, fast = (
+        explore(machine, engine=engine, symmetry=symmetry, clock=time.process_time, **how) for engine in Engine
+    )
+    slow, quick = plain.seconds or 1e-9, fast.seconds or 1e-9
+    asked, kept = (fast.asked or 0) / fast.distinct, (fast.bytes or 0) / fast.distinct
+    times = f"{slow:>13.2f}{quick:>12.2f}{slow / quick:>7.1f}"
+    shown = name + " symmetric" * symmetry
+    print(f"{shown:34}{plain.distinct:>10,}{times}{asked:>15.2f}{kept:>15.0f}", flush=True)
+    agrees = (plain.levels, plain.coverage, plain.orbits) == (fast.levels, fast.coverage, fast.orbits)
+    return agrees, slow / quick
 
 
 LIMITS_MIB = (None, 64, 16, 4)
@@ -246,11 +268,14 @@ def main(words: Sequence[str] | None = None) -> int:
     less = f"only up to {QUICK_DISTINCT:,} states, one epoch change"
     asked = parser("explorer", __doc__, quick=less)
     asked.add_argument("--workers", type=int, default=2, help="processes and threads of the last two tables")
+    asked.add_argument("--all", nargs="*", metavar="MODEL", help="only the engines, on every model or on these")
     given = asked.parse_args(words)
     quick = given.quick
     print(f"load {os.getloadavg()[0]:.1f}; the fast engine's code is compiled before it is timed")
     explore(Kip320(max_leader_epoch=0), engine=Engine.FAST)
     explore(REGISTRY.machine("network"), engine=Engine.FAST, converges=True, workers=2)
+    if given.all is not None:
+        return 0 if all_engines(given.all or REGISTRY.names) else 1
     agreed = [
         spaces(quick),
         counterexamples(quick),

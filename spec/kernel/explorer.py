@@ -60,7 +60,8 @@ def explore(
     `symmetry` keeps one state per orbit (see spec.kernel.symmetry). With `converges` the machine's goals are checked in
     all bottom components (see spec.kernel.convergence); a search that was cut checks those that it has seen whole.
     `progress` is called every few thousand states. Without an `engine` the fast one is taken for what has more than
-    `trial` states (TRIAL), where numba is installed and the machine can be followed. More than one of `workers` are so
+    `trial` states (TRIAL), where numba is installed and the machine can be followed; where it asks the machine so
+    often that the plain one is faster, that takes over. More than one of `workers` are so
     many processes, forked from this one, over which the states are spread (see spec.kernel.shared); they run the plain
     engine. With the fast one, which has to be named then, workers are threads of this process (see
     spec.kernel.fast.phases). A clock is read in this process: one of CPU time sees nothing of other processes.
@@ -102,7 +103,8 @@ def explore(
         if not is_trial or tried.cut is not Cut.STATES:
             return tried
         samples = plain.states[:SAMPLES]
-        found = _fast(machine, samples, limits, stop, clock, progress, symmetry, converges, plain.started)
+        how = machine, samples, limits, stop, clock, progress, symmetry, converges, plain.started
+        found = _fast(*how, is_patient=False)
         if isinstance(found, Exploration):
             return found
         return PlainSearch(machine, limits, stop, clock, progress, symmetry=symmetry, converges=converges).run()
@@ -190,8 +192,9 @@ def _fast(
     started: float | None = None,
     storage: Storage | None = None,
     workers: int = 1,
+    is_patient: bool = True,
 ) -> Exploration[S] | Exception:
-    """What the fast engine finds, or why it cannot follow the machine."""
+    """What the fast engine finds, or why it cannot follow the machine; or that it asks it too often to be faster."""
     from tidegauge.spec.kernel.fast.layout import Layout, ShapeError
     from tidegauge.spec.kernel.fast.programs import FollowError
     from tidegauge.spec.kernel.fast.search import FastSearch
@@ -210,7 +213,7 @@ def _fast(
             search = FastSearch(
                 machine, limits, stop, clock, progress,
                 layout=layout, samples=samples, symmetry=symmetry, converges=converges, started=started,
-                storage=storage, workers=workers,
+                storage=storage, workers=workers, is_patient=is_patient,
             )  # fmt: skip
             return search.run()
         except ShapeError as error:

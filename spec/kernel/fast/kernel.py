@@ -51,6 +51,8 @@ FREE: Final = 1
 
 FAIR: Final = 1
 VIOLATES: Final = 2
+IS_STEP: Final = 4
+"""Flags of a leaf: of a fair step; of one that violates; of a step."""
 
 _HALF: Final = np.uint64(0xFFFFFFFF)
 
@@ -264,7 +266,7 @@ def _gathered(
                 steps += 1
                 for change in range(leaf_start[leaf] + 1, leaf_start[leaf + 1], 2):
                     if leaf_items[change] < 0:
-                        value = origin[leaf_items[change - 1]]
+                        value = origin[(-1 - leaf_items[change]) >> 32]
                         code = came_to(leaf_items[change], value, keys, codes, missed)
                         complete = complete and code >= 0
                         if code == NOWHERE and len(misses) == 0:
@@ -280,12 +282,15 @@ def _gathered(
 
 @njit(cache=True, **UNCOUNTED)
 def _changed(row, kept, places, hash_, leaf, leaf_start, leaf_items, keys, codes, missed):
-    """Change the words of a state as a leaf says, in its row and as it is kept; its hash."""
+    """Change the words of a state as a leaf says, in its row and as it is kept; its hash.
+
+    A negative value comes from that of a word, be it another one (`tidegauge.spec.kernel.fast.origins`).
+    """
     for item in range(leaf_start[leaf], leaf_start[leaf + 1], 2):
         word = leaf_items[item]
         value = leaf_items[item + 1]
         if value < 0:
-            value = came_to(value, row[word], keys, codes, missed)
+            value = came_to(value, row[(-1 - value) >> 32], keys, codes, missed)
         hash_ ^= _part(word, row[word]) ^ _part(word, value)
         kept[places[0, word]] ^= np.uint64(row[word] ^ value) << places[1, word]
         row[word] = value

@@ -10,7 +10,8 @@ its place kept as one word (`Layout.reshaped`), and the search begins again.
 
 Where a field is marked with IN_PARTS (`tidegauge.spec.kernel.piecemeal`) tuples of any length are taken apart too, and
 instances of several classes: a word says how long the tuple is, or which class it is, and what is not there has words
-that are ABSENT. A longer tuple, or another class, has more words from then on.
+that are ABSENT. A longer tuple has more words from then on, behind all others (`Layout.extended`), so that what is
+known of rows and programs stays true; another class has the search begin again.
 """
 
 from __future__ import annotations
@@ -18,32 +19,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from functools import partial
-from typing import Any, ClassVar, Final, TypeAlias, TypeGuard
+from typing import Any, Final, TypeGuard
 
 import attrs
 
+from tidegauge.spec.kernel.fast.moving import Copies
+from tidegauge.spec.kernel.fast.nodes import Branch, Choice, Leaf, Listing, Node, Row
 from tidegauge.spec.kernel.fast.questions import Questions
 from tidegauge.spec.kernel.parts import Part
 from tidegauge.spec.kernel.storage import CheckpointError
 
-__all__ = [
-    "ABSENT",
-    "NO_WORD",
-    "Absent",
-    "Branch",
-    "Choice",
-    "Layout",
-    "Leaf",
-    "Listing",
-    "Node",
-    "Row",
-    "ShapeError",
-    "chosen",
-    "is_class_of",
-]
-
-
-NO_WORD: Final = -1
+__all__ = ["ABSENT", "Absent", "Layout", "ShapeError", "chosen", "is_class_of"]
 
 
 class ShapeError(Exception):
@@ -58,77 +44,10 @@ class Absent(Enum):
     """What is in a word of something that is not there."""
 
     ABSENT = "absent"
+    __hash__ = object.__hash__
 
 
 ABSENT: Final = Absent.ABSENT
-
-
-@attrs.frozen(eq=False)
-class Leaf:
-    """A value that is read as a whole."""
-
-    place: str
-    word: int
-    piecemeal: bool = False
-    """Whether rules ask one thing of it at a time (`tidegauge.spec.kernel.piecemeal`)."""
-
-
-@attrs.frozen(eq=False)
-class Branch:
-    """An instance of one attrs class, by its fields."""
-
-    word: ClassVar[int] = NO_WORD
-    piecemeal: ClassVar[bool] = False
-
-    place: str
-    kind: type[Any]
-    names: tuple[str, ...]
-    aliases: tuple[str, ...]
-    """The names that the class's constructor takes."""
-    children: tuple[Node, ...]
-
-
-@attrs.frozen(eq=False)
-class Row:
-    """A tuple of fixed length."""
-
-    word: ClassVar[int] = NO_WORD
-    piecemeal: ClassVar[bool] = False
-
-    place: str
-    children: tuple[Node, ...]
-
-
-@attrs.frozen(eq=False)
-class Listing:
-    """A tuple of any length: its length is a word."""
-
-    word: ClassVar[int] = NO_WORD
-    piecemeal: ClassVar[bool] = False
-
-    place: str
-    length: int
-    children: tuple[Node, ...]
-    """As many as the longest tuple has items."""
-    words: tuple[range, ...]
-    """Those of each child."""
-
-
-@attrs.frozen(eq=False)
-class Choice:
-    """An instance of one of several classes, or another value: which class it is, or that value, is a word."""
-
-    word: ClassVar[int] = NO_WORD
-    piecemeal: ClassVar[bool] = False
-
-    place: str
-    choice: int
-    children: Mapping[type, Node]
-    """By class, in the order in which classes were met."""
-    words: Mapping[type, range]
-
-
-Node: TypeAlias = Leaf | Branch | Row | Listing | Choice
 
 
 class Layout:
@@ -158,12 +77,17 @@ class Layout:
                 _note_parts(value, self._met)
             for field, value in self.more:
                 self._met.setdefault(field, {})[value] = None
+        self._listings: list[tuple[Listing, tuple[list[int], ...]]] = []
+        """Each with the lists of words that have its own among them."""
+        self._within: tuple[list[int], ...] = ()
+        """The lists to which the next word belongs."""
         self.root = self._node("", samples)
         self.words = len(self.places)
         self.numbers: list[dict[object, int]] = [{} for _ in self.places]
         self.values: list[list[object]] = [[] for _ in self.places]
         """By word and number."""
         self.questions = Questions(self.words)
+        self.copies = Copies()
 
     @property
     def has_parts(self) -> bool:
@@ -172,6 +96,8 @@ class Layout:
 
     def _word(self, place: str) -> int:
         self.places.append(place)
+        for words in self._within:
+            words.append(len(self.places) - 1)
         return len(self.places) - 1
 
     def _node(self, place: str, samples: Sequence[Any], piecemeal: bool = False) -> Node:
@@ -208,15 +134,15 @@ class Layout:
             return Leaf(place, self._word(place))
         self._apart[place] = field
         if all(type(sample) is tuple for sample in samples):
-            length, items = self._word(place), [item for sample in samples for item in sample]
-            items += self._met.get(field + "[]", ())
-            slots = [self._slot(f"{place}[{slot}]", field + "[]", items) for slot in range(max(map(len, samples)))]
-            return Listing(place, length, tuple(node for node, _ in slots), tuple(words for _, words in slots))
+            listing = Listing(place, "" if field.endswith("[]") else field, self._word(place), [], [])
+            self._listings.append((listing, self._within))
+            self._lengthen(listing, field, samples)
+            return listing
         kinds = [*dict.fromkeys(map(type, samples))]
         apart = [kind for kind in kinds if _is_taken_apart(kind)]
         if kinds == apart and len(kinds) == 1:
             return self._branch(place, kinds[0], samples)
-        choice, children, words = self._word(place), dict[type, Node](), dict[type, range]()
+        choice, children, words = self._word(place), dict[type, Node](), dict[type, list[int]]()
         for kind in apart:
             own = [sample for sample in samples if type(sample) is kind]
             children[kind], words[kind] = self._among_words(
@@ -224,14 +150,53 @@ class Layout:
             )
         return Choice(place, choice, children, words)
 
-    def _slot(self, place: str, field: str, items: Sequence[Any]) -> tuple[Node, range]:
-        return self._among_words(lambda: self._parts(place, field, items))
+    def _lengthen(self, listing: Listing, field: str, samples: Sequence[Any]) -> None:
+        """Have as many children as the longest sample has items."""
+        items = [item for sample in samples for item in sample]
+        items += self._met.get(field + "[]", ())
+        for slot in range(len(listing.children), max(map(len, samples))):
+            node, words = self._among_words(partial(self._parts, f"{listing.place}[{slot}]", field + "[]", items))
+            listing.children.append(node)
+            listing.words.append(words)
 
-    def _among_words(self, make: Callable[[], Node]) -> tuple[Node, range]:
+    def _among_words(self, make: Callable[[], Node]) -> tuple[Node, list[int]]:
         """A node, and the words that it has."""
-        first = len(self.places)
+        words, within = list[int](), self._within
+        self._within = (*within, words)
         node = make()
-        return node, range(first, len(self.places))
+        self._within = within
+        return node, words
+
+    def extended(self, error: ShapeError) -> Mapping[int, Sequence[int]] | None:
+        """Have words for a longer tuple behind all others: by the word of each length, the new ones of that tuple.
+
+        They are ABSENT, number 0, in all rows so far. None where it takes more than that: see `reshaped`.
+        """
+        field = self._apart.get(error.place, "")
+        if all(error.place != listing.place or not listing.field for listing, _ in self._listings):
+            return None
+        if type(error.value) is not tuple:
+            return None
+        _note_parts(error.value, self._met)
+        self._met.setdefault(field, {})[error.value] = None
+        self.more = (*self.more, (field, error.value))
+        found = {}
+        for listing, within in [*self._listings]:
+            first, self._within = len(self.places), within
+            if listing.field:
+                self._lengthen(listing, listing.field, [*self._met[listing.field]])
+            if len(self.places) > first:
+                found[listing.length] = range(first, len(self.places))
+        self._within = ()
+        more = range(self.words, len(self.places))
+        self.words = len(self.places)
+        self.numbers += [{} for _ in more]
+        self.values += [[] for _ in more]
+        for word in more:
+            self.number(word, ABSENT)
+        self.questions.move(len(more))
+        self.copies.forget()
+        return found
 
     def reshaped(self, error: ShapeError) -> Layout:
         """A layout that has room for what was met at a place of parts; of any other place it makes one word."""
@@ -271,13 +236,13 @@ class Layout:
 
     def encoded(self, state: object) -> list[int]:
         """The numbers of a state's words. Raises ShapeError."""
-        row: list[int] = []
+        row = [0] * self.words
         self._encode(self.root, state, row)
         return row
 
     def _encode(self, node: Node, value: Any, row: list[int]) -> None:
         if isinstance(node, Leaf):
-            row.append(self.number(node.word, value))
+            row[node.word] = self.number(node.word, value)
         elif isinstance(node, Branch):
             if type(value) is not node.kind:
                 raise ShapeError(node.place, value)
@@ -291,19 +256,20 @@ class Layout:
         elif isinstance(node, Listing):
             if type(value) is not tuple or len(value) > len(node.children):
                 raise ShapeError(node.place, value)
-            row.append(self.number(node.length, len(value)))
+            row[node.length] = self.number(node.length, len(value))
             for slot, (child, words) in enumerate(zip(node.children, node.words, strict=True)):
                 self._encode_part(child, words, slot < len(value), value[slot] if slot < len(value) else None, row)
         else:
-            row.append(self.number(node.choice, chosen(node, value)))
+            row[node.choice] = self.number(node.choice, chosen(node, value))
             for kind, child in node.children.items():
                 self._encode_part(child, node.words[kind], type(value) is kind, value, row)
 
-    def _encode_part(self, node: Node, words: range, is_there: bool, value: Any, row: list[int]) -> None:
+    def _encode_part(self, node: Node, words: Sequence[int], is_there: bool, value: Any, row: list[int]) -> None:
         if is_there:
             self._encode(node, value, row)
         else:
-            row.extend([self.number(word, ABSENT) for word in words])
+            for word in words:
+                row[word] = self.number(word, ABSENT)
 
     def decoded(self, row: Sequence[int]) -> Any:
         """The state of a row."""
@@ -315,7 +281,7 @@ class Layout:
         if isinstance(node, Choice):
             value = self.values[node.choice][row[node.choice]]
             return self._decode(node.children[value], row) if is_class_of(value, node) else value
-        present = node.children
+        present: Sequence[Node] = node.children
         if isinstance(node, Listing):
             length: Any = self.values[node.length][row[node.length]]
             present = present[:length]
@@ -335,12 +301,26 @@ def _note_parts(value: object, met: dict[str, dict[object, None]]) -> None:
     if isinstance(value, tuple):
         for item in value:
             _note_parts(item, met)
-    elif _is_taken_apart(kind):
-        for field in attrs.fields(kind):
-            inner = getattr(value, field.name)
-            if field.metadata.get("in parts"):
-                met.setdefault(_field_name(kind, field.name), {})[inner] = None
+    else:
+        for name, field in _inner_fields(kind):
+            inner = getattr(value, name)
+            if field:
+                met.setdefault(field, {})[inner] = None
             _note_parts(inner, met)
+
+
+def _inner_fields(kind: type[Any]) -> Sequence[tuple[str, str]]:
+    """The fields of a class that is taken apart, each with the name that it goes by if it is in parts, or none."""
+    found = _INNER_FIELDS.get(kind)
+    if found is None:
+        found = _INNER_FIELDS[kind] = [
+            (field.name, _field_name(kind, field.name) if field.metadata.get("in parts") else "")
+            for field in (attrs.fields(kind) if _is_taken_apart(kind) else ())
+        ]
+    return found
+
+
+_INNER_FIELDS: Final[dict[type, Sequence[tuple[str, str]]]] = {}
 
 
 def chosen(node: Choice, value: object) -> object:

@@ -63,6 +63,10 @@ class Questions:
         self.table: npt.NDArray[np.uint16] = np.zeros((8, 8), np.uint16)
         """By question and the number of that word's value: the number of the finding."""
 
+    def move(self, more: int) -> None:
+        """Rows have so many more words: questions are numbered behind these."""
+        self._words += more
+
     def met(self, word: int, number: int, value: Any) -> None:
         """Ask a new value of a word all that is asked of it."""
         while number >= self.table.shape[1]:

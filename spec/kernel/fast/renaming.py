@@ -70,8 +70,10 @@ class Renaming(Generic[S]):
 
     def learn(self, word: int, number: int) -> bool:
         """Find out what becomes of a value; False if it is known. Raises ShapeError for words that hang together."""
+        if not self._renamings:
+            return False
         known = self._known[word]
-        if not self._renamings or (number < len(known) and known[number]):
+        if number < len(known) and known[number]:
             return False
         known.extend(bytes(max(0, number + 1 - len(known))))
         known[number] = 1

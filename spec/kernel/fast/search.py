@@ -29,17 +29,18 @@ from tidegauge.spec.kernel.fast.fetching import fetched
 from tidegauge.spec.kernel.fast.in_memory import InMemory
 from tidegauge.spec.kernel.fast.in_phases import InPhases
 from tidegauge.spec.kernel.fast.layout import Layout, ShapeError
+from tidegauge.spec.kernel.fast.origins import Origins, lengthened
 from tidegauge.spec.kernel.fast.owing import first_failures, owed_for_ever
 from tidegauge.spec.kernel.fast.packing import Packing
 from tidegauge.spec.kernel.fast.programs import FollowError, asking
-from tidegauge.spec.kernel.fast.questions import Changes, Itself
 from tidegauge.spec.kernel.fast.recents import RecentPaths, Recents
 from tidegauge.spec.kernel.fast.renaming import Renaming
 from tidegauge.spec.kernel.fast.table import Table
 from tidegauge.spec.kernel.fast.threads import Threads
 from tidegauge.spec.kernel.fast.trie_tables import FIRST_LEAF
 from tidegauge.spec.kernel.fast.tries import Paths, Tries
-from tidegauge.spec.kernel.fast.views import Piecemeal, Run, changes, plain, view
+from tidegauge.spec.kernel.fast.views import Run, changes, plain, view
+from tidegauge.spec.kernel.fast.worth import is_slow
 from tidegauge.spec.kernel.leads_to import Responses, responded
 from tidegauge.spec.kernel.machine import Action, Machine
 from tidegauge.spec.kernel.progress import Clock, Cut, Limits, OnProgress, Stop
@@ -80,9 +81,11 @@ class FastSearch(Search[S]):
         started: float | None = None,
         storage: Storage | None = None,
         workers: int = 1,
+        is_patient: bool = True,
     ) -> None:
         super().__init__(machine, limits, stop, clock, progress, started, converges=converges)
         self.workers, self.threads, self.ahead = workers, Threads(workers), Ahead()
+        self.is_patient = is_patient
         self.layout = layout
         self.storage: Storage = storage or InMemory()
         self.capacity = limits.states or sys.maxsize
@@ -107,9 +110,7 @@ class FastSearch(Search[S]):
         """What each program is, by its number: it gives the leaf that it comes to."""
         self.kinds = {kind: place for place, kind in enumerate(machine.action_types)}
         self.actions: dict[Action, int] = {}
-        self._changes: dict[tuple[int, Changes], int] = {}
-        """By word and what is done to it, one by one: the node that leads from a value's number to the next."""
-        self._changed_by: dict[int, tuple[int, Changes]] = {}
+        self.origins = Origins(layout, self.tries)
         self.taken: Numbers = np.zeros(len(self.kinds), np.int64)
         self.enabled, self.new = self.taken.copy(), self.taken.copy()
         self.bases = np.array(self._bases(), np.int64)
@@ -188,21 +189,14 @@ class FastSearch(Search[S]):
 
     def _step(self, run: Run, state: Any, action: Action, after: Any) -> int:
         """The leaf of a step that was taken: what changes, and what else is to be known of it."""
-        flags = 0
+        flags = kernel.IS_STEP
         if not all(holds(state, action, after) for _, holds in self.step_invariants):
             flags |= kernel.VIOLATES
         if self.fair is not None and self.machine.is_fair(state, action, after):
             flags |= kernel.FAIR
         found: list[tuple[int, object]] = []
         changes(run, self.layout.root, after, found)
-        changed = [(word, self._number(word, value)) for word, value in found if type(value) is not Piecemeal]
-        outcome = [number for change in changed for number in change]
-        for word, value in found:
-            if isinstance(value, Piecemeal):
-                number = self._change(run.row[word], word, value.changes)
-                changed.append((word, number))
-                change = self._changes[word, value.changes]
-                outcome += [word, number if run.is_read[word] else -1 - change]
+        outcome, changed = self.origins.outcome(run, found)
         if self.renamings:
             row = [*run.row]
             for word, number in changed:
@@ -210,31 +204,14 @@ class FastSearch(Search[S]):
             self.renaming.met(row, [word for word, _ in changed])
         return self.tries.leaf(outcome, flags)
 
-    def _change(self, before: int, word: int, changes: Changes) -> int:
-        """The number of what changes make of a value of a piecemeal word, which the kernel knows from now on."""
-        node = self._changes.get((word, changes))
-        if node is None:
-            node = self._changes[word, changes] = self.tries.node(word)
-            self._changed_by[node] = word, changes
-        number = self.layout.number(word, Itself(changes).after(self.layout.values[word][before]))
-        self.tries.put(node, before, number)
-        return number
-
-    def _number(self, word: int, value: object) -> int:
-        number = self.layout.numbers[word].get(value)  # a view counts as equal to what it is a view of
-        if number is None:
-            number = self.layout.number(word, plain(value))
-        return number
-
     def predicate(self, holds: Callable[[Any], bool]) -> int:
         """The program that says whether something holds in a state."""
         return self._program(lambda run, state: kernel.TRUE if holds(state) else kernel.FALSE)
 
     def ask(self, program: int, row: Sequence[int]) -> None:
-        """Run a program in a state, and note what it came to; a negative one is a change of a piecemeal word."""
+        """Run a program in a state, and note what it came to; a negative one is where a word's value comes from."""
         if program < 0:
-            word, changes = self._changed_by[-1 - program]
-            self.renaming.learn(word, self._change(row[word], word, changes))
+            self.renaming.learn(*self.origins.learn(program, row))
             return
         run = Run(self.layout, row)
         self.asked += 1
@@ -252,13 +229,31 @@ class FastSearch(Search[S]):
 
     def ask_all(self, misses: Numbers, asked: int) -> None:
         """Run what the kernel has asked for, and keep what it came to."""
-        if asked:
-            rows: npt.NDArray[np.uint32] = np.zeros((asked, self.layout.words), np.uint32)
-            kernel.unpacked_all(self.rows, misses[:asked, 1], self.packing.places, rows)
-            for program, row in zip(misses[:asked, 0].tolist(), rows.tolist(), strict=True):
-                self.ask(program, row)
-            self.tries.learn(self.paths)
-            self.paths = Paths()
+        if not asked:
+            return
+        done = 0
+        while done < asked:
+            rows: npt.NDArray[np.uint32] = np.zeros((asked - done, self.layout.words), np.uint32)
+            kernel.unpacked_all(self.rows, misses[done:asked, 1], self.packing.places, rows)
+            try:
+                for program, row in zip(misses[done:asked, 0].tolist(), rows.tolist(), strict=True):
+                    self.ask(program, row)
+                    done += 1
+            except ShapeError as error:
+                self.learn()
+                if not isinstance(self.storage, InMemory) or not lengthened(self, error):
+                    raise
+        self.learn()
+
+    def learn(self) -> None:
+        """Keep what programs came to."""
+        self.tries.learn(self.paths)
+        self.paths = Paths()
+
+    def has_more_words(self) -> None:
+        """The layout has: no state has anything in them, but each has another hash."""
+        self.packing = Packing([*self.packing.widths, *[0] * (self.layout.words - len(self.packing.widths))])
+        self.table.hash_again(self.count)
 
     # --- states ------------------------------------------------------------------------------------------------------
 
@@ -358,6 +353,8 @@ class FastSearch(Search[S]):
             until = min(end, start - start % INTERVAL + INTERVAL * self.workers)
             if not self.phases.expand(start, until):
                 self.expand_some(start, until := fetched(self, start, until))
+            if not self.is_patient and is_slow(self.count, self.asked, self.layout.words):
+                raise FollowError(f"it is asked {self.asked:,} times in {self.count:,} states")
             start = until
             self.storage.release()
             if self.storage.is_due():

@@ -128,6 +128,10 @@ class Table:
             lambda first, end: run_tables.hashes_of(hashes[first - start :], first, end, rows, places, *renamed),
         )
 
+    def hash_again(self, count: int) -> None:
+        """States have other hashes, since they have more words."""
+        self._placed(len(self.slots), count)
+
     def _placed(self, size: int, count: int) -> None:
         self.slots = np.full(size, EMPTY, np.uint64)
         for start in range(self.first, count, _AT_ONCE):

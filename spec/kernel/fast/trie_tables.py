@@ -100,7 +100,10 @@ def walked(
 
 @njit(cache=True, **UNCOUNTED)
 def came_to(change, value, keys, codes, missed):
-    """The number of what a change of messages makes of a value: NOWHERE or ASKED if that is not known."""
+    """The number of what a change makes of a value, or a copy of it has: NOWHERE or ASKED if that is not known.
+
+    The change's last 32 bits say its node, those before the word that has the value.
+    """
     mask = np.uint64(len(keys) - 1)
     key = (np.uint64(-1 - change) << np.uint64(32)) | np.uint64(value)
     slot = mixed(key) & mask

@@ -5,7 +5,7 @@ Outcomes are numbered. The first three are the same for all: false, true, and th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,8 @@ from tidegauge.spec.kernel.fast import kernel, trie_tables
 __all__ = ["Paths", "Tries", "UnsteadyError"]
 
 _SMALLEST = 1 << 14
+_WITHOUT_ITEMS = 3
+"""Leaves that are the same for all programs."""
 
 
 class UnsteadyError(Exception):
@@ -95,6 +97,19 @@ class Tries:
         self.leaves += 1
         self.leaf_start[self.leaves] = self.items
         return self.leaves - 1
+
+    def mend(self, mended: Callable[[tuple[int, ...]], tuple[int, ...]]) -> None:
+        """Have what `mended` makes of the words that change by each step."""
+        known, self._known = self._known, {}
+        self.leaves, self.items = _WITHOUT_ITEMS, 0
+        for (flags, items), leaf in known.items():
+            new = mended(items) if flags & kernel.IS_STEP else items
+            self._known[flags, new] = self._added_leaf(new, flags)
+            assert self.leaves == leaf + 1, "leaves are known in their order"
+
+    def move_questions(self, words: int, more: int) -> None:
+        """Rows have `more` words, and had `words`: questions are numbered behind them."""
+        self.node_word[: self.nodes] += np.where(self.node_word[: self.nodes] >= words, more, 0).astype(np.int32)
 
     def learn(self, paths: Paths) -> None:
         """Add the paths, each to the trie of its program. Raises UnsteadyError."""

@@ -17,20 +17,9 @@ from typing import Any, Final
 import attrs
 
 from tidegauge.spec.kernel.evolving import evolved_by
-from tidegauge.spec.kernel.fast.layout import (
-    ABSENT,
-    NO_WORD,
-    Branch,
-    Choice,
-    Layout,
-    Leaf,
-    Listing,
-    Node,
-    Row,
-    ShapeError,
-    chosen,
-    is_class_of,
-)
+from tidegauge.spec.kernel.fast.layout import ABSENT, Layout, ShapeError, chosen, is_class_of
+from tidegauge.spec.kernel.fast.moving import Copied
+from tidegauge.spec.kernel.fast.nodes import NO_WORD, Branch, Choice, Leaf, Listing, Node, Row
 from tidegauge.spec.kernel.fast.questions import RAISES, Changes, Itself, contains, sliced
 
 __all__ = ["Run", "changes", "view"]
@@ -42,10 +31,10 @@ _new = object.__new__
 class Run:
     """One run over a state: which words it has read."""
 
-    __slots__ = ("is_read", "questions", "row", "values", "views", "words")
+    __slots__ = ("_copies", "is_read", "questions", "row", "values", "views", "words")
 
     def __init__(self, layout: Layout, row: Sequence[int]) -> None:
-        self.values, self.row, self.questions = layout.values, row, layout.questions
+        self.values, self.row, self.questions, self._copies = layout.values, row, layout.questions, layout.copies
         self.is_read = bytearray(len(row))
         self.words: list[int] = []
         """Those that were read, in the order in which they were read first."""
@@ -57,6 +46,14 @@ class Run:
             self.is_read[word] = 1
             self.words.append(word)
         return self.values[word][self.row[word]]
+
+    def copied(self, node: Node, source: Node) -> Sequence[tuple[int, Copied]] | None:
+        """The words of `node`, each with that of `source` whose value it will have; None if more has to be known."""
+        return self._copies.of(node, source, self.is_read)
+
+    def below(self, node: Node) -> tuple[Sequence[int], Sequence[int]]:
+        """The words of a node, and those of them that say how long a tuple is, or of which class a value."""
+        return self._copies.below(node)
 
     def finding(self, word: int, ask: Callable[..., Any], arguments: tuple[object, ...]) -> Any:
         """What the question gives of a word that has not been read; all that is read of it."""
@@ -158,7 +155,8 @@ def view(run: Run, node: Node) -> Any:
 def changes(run: Run, node: Node, value: Any, found: list[tuple[int, object]]) -> None:
     """Append to `found` the words that a state differs in from the one that the run views, with their values.
 
-    There may be views in the values. Raises ShapeError for a state that the layout has no place for.
+    There may be views in the values, and words whose values are `Copied` from others (`moving`). Raises ShapeError for
+    a state that the layout has no place for.
     """
     if isinstance(node, Leaf):
         if type(value) is Piecemeal:
@@ -188,10 +186,24 @@ def changes(run: Run, node: Node, value: Any, found: list[tuple[int, object]]) -
                     index += 1
                 return
             kind = _VIEWS[kind]
+            if value._run is run and kind is node.kind:
+                _changes_of_copy(run, node, value, found)
+                return
         if kind is not node.kind:
             raise ShapeError(node.place, plain(value))
         for name, child in zip(node.names, node.children, strict=True):
             changes(run, child, getattr(value, name), found)
+
+
+def _changes_of_copy(run: Run, node: Branch, value: Any, found: list[tuple[int, object]]) -> None:
+    """What was at another place before: what has not been read of it need not be."""
+    places = zip(node.names, node.children, value._node.children, value._fields, strict=True)
+    for name, child, source, known in places:
+        moved = run.copied(child, source) if known is _NOT_READ else None
+        if moved is None:
+            changes(run, child, getattr(value, name), found)
+        else:
+            found += [(word, run.read(by.word) if run.is_read[by.word] else by) for word, by in moved]
 
 
 def _changes_of_listing(run: Run, node: Listing, value: Any, found: list[tuple[int, object]]) -> None:
@@ -205,7 +217,8 @@ def _changes_of_listing(run: Run, node: Listing, value: Any, found: list[tuple[i
         found.append((node.length, length))
     for child, item in zip(node.children, value, strict=False):
         changes(run, child, item, found)
-    found += [(word, ABSENT) for words in node.words[length:before] for word in words]
+    for child in node.children[length:before]:
+        _absent(run, child, found)
 
 
 def _changes_of_choice(run: Run, node: Choice, value: Any, found: list[tuple[int, object]]) -> None:
@@ -218,11 +231,31 @@ def _changes_of_choice(run: Run, node: Choice, value: Any, found: list[tuple[int
         before = run.read(node.choice) if is_known else None
         if not is_known or says is not before:
             found.append((node.choice, says))
-        for other, words in node.words.items():
+        for other, child in node.children.items():
             if other is not says and (not is_known or other is before):
-                found += [(word, ABSENT) for word in words]
+                _absent(run, child, found)
     if kind in node.children:
         changes(run, node.children[kind], value, found)
+
+
+def _absent(run: Run, node: Node, found: list[tuple[int, object]]) -> None:
+    """What was there is there no more. Of what is known to be shorter, or of another class, there was less."""
+    words, shapes = run.below(node)
+    if not any(run.is_read[shape] for shape in shapes):
+        found += [(word, ABSENT) for word in words]
+        return
+    children: Sequence[Node] = ()
+    if isinstance(node, Listing):
+        found.append((node.length, ABSENT))
+        children = node.children[: run.read(node.length)] if run.is_read[node.length] else node.children
+    elif isinstance(node, Choice):
+        found.append((node.choice, ABSENT))
+        kind = run.read(node.choice) if run.is_read[node.choice] else None
+        children = [child for other, child in node.children.items() if kind is None or other is kind]
+    elif isinstance(node, Branch | Row):
+        children = node.children
+    for child in children:
+        _absent(run, child, found)
 
 
 def plain(value: Any) -> Any:

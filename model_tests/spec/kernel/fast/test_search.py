@@ -15,7 +15,10 @@ from tidegauge.model_tests.spec.kernel.toys import Ceremony, DieHard
 from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.exploration import Engine
 from tidegauge.spec.kernel.explorer import SAMPLES, TRIAL, Exploration, explore
+from tidegauge.spec.kernel.fast.layout import Layout
+from tidegauge.spec.kernel.fast.search import FastSearch
 from tidegauge.spec.kernel.machine import Action, Invariant, Machine
+from tidegauge.spec.kernel.piecemeal import IN_PARTS
 from tidegauge.spec.kernel.progress import Cut, Limits, Progress, Stop
 from tidegauge.spec.registry import REGISTRY
 
@@ -194,6 +197,77 @@ def test_a_state_of_another_shape_than_those_before_is_taken_as_a_whole() -> Non
     assert fast == plain
 
 
+@attrs.frozen
+class Batch:
+    number: int
+    parts: tuple[Count, ...] = attrs.field(default=(), metadata=IN_PARTS)
+
+
+@attrs.frozen
+class Ledger:
+    number: int = 0
+    waiting: tuple[Batch, ...] = attrs.field(default=(Batch(0, (Count(0),)),), metadata=IN_PARTS)
+    written: Batch = Batch(0)
+
+
+@attrs.frozen
+class Writing(Machine[Ledger]):
+    """Batches wait and are written in their order; the further it has counted, the more wait, of more parts."""
+
+    action_types: ClassVar[tuple[type[Action], ...]] = (More,)
+
+    def initial(self) -> Iterable[Ledger]:
+        yield Ledger()
+
+    def actions(self, state: Ledger) -> Iterator[Action]:
+        yield from (More(by) for by in (1, 2, 3) if (state.number < 1200 if by == 1 else state.waiting))
+
+    def step(self, state: Ledger, action: Action) -> Ledger:
+        assert isinstance(action, More)
+        if action.by == 1:
+            number, kept = state.number + 1, 1 + state.number // 400
+            parts = tuple(Count(number % 3, part) for part in range(kept))
+            more = (Batch(number % 2, parts),) if number % 100 == 0 else ()
+            return evolve(state, number=number, waiting=(*state.waiting, *more)[-kept:])
+        return evolve(state, written=state.waiting[0], waiting=state.waiting[1:] if action.by == 2 else ())
+
+    @property
+    def sometimes(self) -> Mapping[str, Invariant[Ledger]]:
+        return {"the last": lambda state: state.number == 1200 and not state.waiting}
+
+
+def test_longer_tuples_do_not_make_the_search_begin_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[FastSearch[Any]] = []
+    begin = FastSearch.begin
+
+    def noted(search: FastSearch[Any]) -> None:
+        begun.append(search)
+        begin(search)
+
+    monkeypatch.setattr(FastSearch, "begin", noted)
+    plain, fast = both(Writing())
+    assert fast == plain
+    assert plain.distinct > TRIAL
+    (search,) = begun
+    assert len([place for place in search.layout.places if ".parts[2]" in place]) > 0
+
+
+def test_what_only_moves_is_asked_of_once_for_each_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    step = Writing.step
+
+    def noted(machine: Writing, state: Ledger, action: Action) -> Ledger:
+        if isinstance(action, More) and action.by == 2:
+            asked.append(len(state.waiting))
+        return step(machine, state, action)
+
+    monkeypatch.setattr(Writing, "step", noted)
+    search = FastSearch(Writing(), Limits(), Stop.FIRST, None, None, layout=Layout([Ledger()]))
+    assert search.run().distinct > TRIAL
+    assert sorted(set(asked)) == [1, 2, 3]
+    assert len(asked) <= 3 + 3, "one is asked again where a tuple turns out to be longer"
+
+
 def test_a_mistake_in_a_rule_is_told_by_the_plain_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match=r"the fast engine cannot follow Mistaken, .*ZeroDivisionError"):
         explore(Mistaken(2000), engine=Engine.FAST)
@@ -204,13 +278,56 @@ def test_a_mistake_in_a_rule_is_told_by_the_plain_engine(monkeypatch: pytest.Mon
 
 
 @attrs.frozen
-class Small(Counting):
+class Pair:
+    first: int = 0
+    second: int = 0
+
+
+@attrs.frozen
+class Pairs(Machine[Pair]):
+    """Two numbers that count up to 200 each."""
+
+    action_types: ClassVar[tuple[type[Action], ...]] = (More,)
+
+    def initial(self) -> Iterable[Pair]:
+        yield Pair()
+
+    def actions(self, state: Pair) -> Iterator[Action]:
+        yield from (More(by) for by in (1, 2))
+
+    def step(self, state: Pair, action: Action) -> Pair:
+        assert isinstance(action, More)
+        if action.by == 1:
+            return evolve(state, first=min(state.first + 1, 200))
+        return evolve(state, second=min(state.second + 1, 200))
+
     @property
-    def invariants(self) -> Mapping[str, Invariant[Count]]:
-        return {"Small": lambda state: state.number < 20_000}
+    def invariants(self) -> Mapping[str, Invariant[Pair]]:
+        return {"Small": lambda state: state.first < 100 or state.second < 200}
 
 
 def test_a_violation_beyond_the_trial_has_a_shortest_trace() -> None:
-    found = explore(Small(30_000))
+    found = explore(Pairs())
     assert found.engine is Engine.FAST
-    assert len(found.violations[0].trace) == 10_001
+    assert found.distinct > TRIAL
+    assert len(found.violations[0].trace) == 301
+
+
+@attrs.frozen
+class Wide(Counting):
+    """Its states have many words, and each is asked about."""
+
+    def initial(self) -> Iterable[Count]:
+        yield Count(0, (Count(1),) * 100)
+
+
+def test_a_machine_that_is_asked_in_each_of_its_wide_states_is_left_to_the_plain_engine() -> None:
+    machine = Wide(12_000)
+    assert (explore(machine, engine=Engine.FAST).asked or 0) > 2 * 12_000
+    found = explore(machine)
+    assert (found.engine, found.asked) == (Engine.PLAIN, None)
+    assert found.distinct == 12_001
+
+
+def test_a_machine_that_is_asked_in_each_of_its_narrow_states_is_not() -> None:
+    assert explore(Counting(12_000)).engine is Engine.FAST

@@ -10,6 +10,8 @@ import pytest
 
 from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.fast.layout import ABSENT, Layout, ShapeError
+from tidegauge.spec.kernel.fast.moving import Copied
+from tidegauge.spec.kernel.fast.origins import in_order
 from tidegauge.spec.kernel.fast.questions import Itself
 from tidegauge.spec.kernel.fast.views import Run, changes, plain, view
 from tidegauge.spec.kernel.parts import Part, Parts
@@ -207,16 +209,14 @@ def test_messages_that_stay_as_they_are_change_nothing() -> None:
     assert ".orders" not in {layout.places[word] for word, _ in found}
 
 
-def test_what_moves_to_another_place_is_read() -> None:
+def test_a_row_that_moves_to_another_place_is_not_read() -> None:
     layout, run, shelf = viewed()
     found: list[tuple[int, object]] = []
     changes(run, layout.root, evolve(shelf, top=shelf.items[0]), found)
-    assert [(layout.places[word], value) for word, value in found] == [
-        (".top.size", 1),
-        (".top.name", "a"),
-        (".top.parts", ()),
-    ]
-    assert places(layout, run) == [".items[0].size", ".items[0].name", ".items[0].parts"]
+    places_of = [(layout.places[word], layout.places[by.word]) for word, by in found if isinstance(by, Copied)]
+    assert places_of == [(f".top.{name}", f".items[0].{name}") for name in ("size", "name", "parts")]
+    assert len(places_of) == len(found)
+    assert places(layout, run) == []
 
 
 def test_a_step_to_another_shape_names_the_place() -> None:
@@ -305,7 +305,8 @@ def test_changes_of_parts_lead_to_the_row_of_the_state_after(step: Callable[[Any
     changes(run, layout.root, step(store), found)
     row = [*run.row]
     for word, value in found:
-        row[word] = layout.number(word, plain(value))
+        before = layout.values[value.word][run.row[value.word]] if isinstance(value, Copied) else plain(value)
+        row[word] = layout.number(word, before)
     assert row == layout.encoded(step(state))
 
 
@@ -324,6 +325,68 @@ def test_a_longer_tuple_or_another_class_has_more_words(state: Store) -> None:
     assert more.decoded(more.encoded(state)) == state
     assert len(more.places) > len(layout.places)
     assert more.whole == frozenset()
+
+
+def test_what_moves_to_another_place_is_not_read() -> None:
+    layout, run, store = stored(FULL)
+    found: list[tuple[int, object]] = []
+    changes(run, layout.root, evolve(store, best=store.rows[0]), found)
+    words = dict(zip(layout.places, range(layout.words), strict=True))
+    copies = {layout.places[word]: layout.places[by.word] for word, by in found if isinstance(by, Copied)}
+    assert copies[".best:Item.size"] == ".rows[0]:Item.size"
+    assert places(layout, run) == [".rows", *(f".rows[{row}]" for row in range(3))]
+    assert all(not run.is_read[words[place]] for place in copies.values())
+
+
+def test_what_has_been_read_moves_as_a_value() -> None:
+    layout, run, store = stored(FULL)
+    assert store.rows[0].size == 1
+    found: list[tuple[int, object]] = []
+    changes(run, layout.root, evolve(store, best=store.rows[0]), found)
+    assert (layout.places.index(".best:Item.size"), 1) in found
+    assert (layout.places.index(".best:Item.name"), Copied(layout.places.index(".rows[0]:Item.name"))) in found
+
+
+def test_a_longer_tuple_has_words_behind_all_others() -> None:
+    layout, run, store = stored(FULL)
+    longer = Store(FULL.rows * 2)
+    with pytest.raises(ShapeError) as met:
+        changes(run, layout.root, evolve(store, rows=longer.rows), [])
+    words, length = layout.words, layout.places.index(".rows")
+    more = layout.extended(met.value)
+    assert more == {length: range(words, layout.words)}
+    assert {place[:8] for place in layout.places[words:]} == {".rows[3]", ".rows[4]", ".rows[5]"}
+    assert layout.encoded(FULL) == [*run.row, *[0] * (layout.words - words)]
+    assert [layout.decoded(layout.encoded(each)) for each in (FULL, longer, EMPTY)] == [FULL, longer, EMPTY]
+
+
+@pytest.mark.parametrize("state", [Store((), Label("a")), Store((Store(),))])  # type: ignore[arg-type]
+def test_another_class_makes_the_search_begin_again(state: Store) -> None:
+    layout, run, store = stored(FULL)
+    with pytest.raises(ShapeError) as met:
+        changes(run, layout.root, evolve(store, rows=state.rows, best=state.best), [])
+    assert layout.extended(met.value) is None
+    assert layout.words == len(stored(FULL)[0].places)
+
+
+@pytest.mark.parametrize(
+    ("copies", "read"),
+    [
+        ({1: 2, 2: 3, 3: 4}, []),
+        ({4: 3, 3: 2, 2: 1}, []),
+        ({1: 2, 3: 2, 2: 5}, []),
+        ({1: 2, 2: 1}, [2]),
+        ({1: 2, 2: 3, 3: 1, 9: 1}, [2]),
+    ],
+)
+def test_a_word_is_changed_behind_those_that_have_its_value(copies: dict[int, int], read: list[int]) -> None:
+    known: list[int] = []
+    ordered = in_order(copies, known.append)
+    assert sorted(ordered) == sorted(copies)
+    assert known == read
+    for word, source in copies.items():
+        if source in copies and source not in known:
+            assert ordered.index(word) < ordered.index(source)
 
 
 def test_a_mark_does_not_count_where_nothing_is_to_be_in_parts() -> None:
