@@ -29,6 +29,8 @@ from tidegauge.spec.recovery.actions import (
     Roll,
     Spoil,
     StartAnew,
+    StartAt,
+    Truncate,
 )
 from tidegauge.spec.recovery.elsewhere import LeaveOut
 from tidegauge.spec.recovery.machine import Recovery
@@ -215,6 +217,14 @@ def test_a_batch_that_leaps_over_the_recovery_point_is_borne_out_by_an_intact_on
         state = lived((*log, *left_out, *damage[: 4 - point], Open(reads_all)))
         rejected += state is not None and state.was_rejected
     assert rejected
+
+
+def test_a_gap_in_doubt_is_none_any_more_where_the_log_starts_behind_it_or_ends_before() -> None:
+    for action in (StartAt(4), Truncate(0)):
+        log = (*written([False] * 5), LeaveOut(0, 1), LoseSegment(2), Open(False))
+        state = lived((*log, action))
+        assert state is not None
+        assert state.gap_in_doubt
 
 
 def test_lives_of_all_kinds_find_no_difference() -> None:

@@ -105,6 +105,8 @@ class RecoveryCores:
         self._opening: Opening | None = None
         """What the last opening had to do; None once something else has happened."""
         self._aside = SetAside()
+        self._doubted: list[tuple[int, int]] = []
+        """Where a file may be missing, of what is left of the log since it was opened."""
         self._met = ""
         """The file in which the last action has met damage."""
         self._before: State | None = None
@@ -343,6 +345,7 @@ class RecoveryCores:
         self._is_clean, self._knows_start = False, True
         self._open_files = self._segments_open() - open_files
         self._opening = opening(self._machine, before, action)
+        self._doubted = sorted(self._opening.taken.doubted)
 
     def _segments_open(self) -> int:
         """How often the files of segments are open."""
@@ -414,6 +417,10 @@ class RecoveryCores:
             yield from self._forgotten(expected)
         if self._opening is not None:
             yield from self._opened_otherwise(expected, self._opening)
+        start, end = expected.start, expected.end
+        self._doubted = [(first, min(last, end)) for first, last in self._doubted if last > start and first < end]
+        if self._doubted != (doubted := [(gap.start, gap.end) for gap in self.log.damage.doubted]):
+            yield Change("gaps in doubt", self._doubted, doubted)
         assert self._before is not None, "a log is closed at first"
         known = (
             {*self._before.gaps} if self._opening is None else {(gap.start, gap.end) for gap in self.log.recovery.gaps}

@@ -57,7 +57,7 @@ def _life(pair: _Log, rng: Random) -> Iterator[Action]:
         yield from _damage(pair, rng)
     yield spec.Open(rng.random() < 0.3)
     yield spec.Open(True)
-    yield from _some(pair, rng, {spec.Meet: 0.3, spec.Repair: 0.3})
+    yield from _some(pair, rng, {spec.Meet: 0.3, spec.Repair: 0.3, spec.StartAt: 0.3})
     yield spec.Append(1)
     yield from _any(pair, rng, spec.Close if rng.random() < 0.5 else spec.Crash)
     yield spec.Open(False)
