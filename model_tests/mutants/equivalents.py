@@ -82,6 +82,10 @@ EQUIVALENT: Final[Mapping[str, str]] = {
     "`Segment(disk, directory, base, index_interval_bytes, 0)`": (
         "it is the time at which a segment began that is removed in the same line"
     ),
+    "impl/storage/interrupted_replacements.py _put_in_place: `0` -> `1` in "
+    "`Segment(disk, directory, base_offset, index_interval_bytes, 0, suffix=SWAP_SUFFIX)`": (
+        "it is the time at which a segment began that is closed before anybody asks for it"
+    ),
     "impl/storage/survey.py _Reader._is_plausible: `False` -> `True`": (
         "so near to the end of the file no batch is intact: the place is looked at, and what follows is damaged as well"
     ),
