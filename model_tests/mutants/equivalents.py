@@ -86,6 +86,9 @@ EQUIVALENT: Final[Mapping[str, str]] = {
     "`Segment(disk, directory, base_offset, index_interval_bytes, 0, suffix=SWAP_SUFFIX)`": (
         "it is the time at which a segment began that is closed before anybody asks for it"
     ),
+    "impl/storage/neighbours.py last_batch: `1` -> `2` in `segment.next_offset - 1`": (
+        "of the batches from there on the last one is taken, whether or not one more comes before it"
+    ),
     "impl/storage/survey.py _Reader._is_plausible: `False` -> `True`": (
         "so near to the end of the file no batch is intact: the place is looked at, and what follows is damaged as well"
     ),

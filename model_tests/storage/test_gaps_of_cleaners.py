@@ -7,6 +7,7 @@ import pytest
 from tidegauge.impl.ports.simulated_disk import SimulatedDisk
 from tidegauge.impl.records.payload import decode_batches
 from tidegauge.impl.storage.errors import DamagedLogError
+from tidegauge.impl.storage.left_out import LeftOut
 from tidegauge.impl.storage.log import Log
 from tidegauge.impl.storage.segment_names import LOG_SUFFIX, SNAPSHOT_SUFFIX, file_name
 from tidegauge.model_tests.storage.test_damage import (
@@ -154,3 +155,11 @@ def test_no_file_that_the_disk_has_made_up_has_a_log_go_on_there(content: bytes,
     disk.open(f"{DIRECTORY}/{file_name(made_up, LOG_SUFFIX)}", create=True).append(content)
     log = opened(disk, point, all_=False)
     assert (log.log_end_offset, found(log)) == (END, without(6, 7))
+
+
+@pytest.mark.parametrize("known", [4, 5])
+def test_a_file_that_holds_nothing_any_more_bears_out_the_gap_before_it_if_a_recovery_point_goes_so_far(
+    known: int,
+) -> None:
+    left_out = LeftOut(True, 9, known, (0, 5), (), (0, 0), lambda base: False)
+    assert left_out.reaches(0, 5) == (known == 5)
