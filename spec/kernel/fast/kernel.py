@@ -152,7 +152,7 @@ def _is_kept(row, kept, places):
     return True
 
 
-@njit(cache=True)
+@njit(cache=True, **UNCOUNTED)
 def slot_of(hash_, table):
     """Where a state is looked for first: by the lower half of its hash, in the order of which the slots are.
 
@@ -162,7 +162,7 @@ def slot_of(hash_, table):
     return np.int64(((hash_ & _HALF) * np.uint64(len(table))) >> np.uint64(32))
 
 
-@njit(cache=True)
+@njit(cache=True, **UNCOUNTED)
 def entry_of(hash_, number):
     """What the table has of a state: the lower half of its hash, and its number."""
     return (hash_ << np.uint64(32)) | np.uint64(number)

@@ -37,7 +37,7 @@ from tidegauge.spec.kernel.fast.kernel import (
     slot_of,
     unpacked,
 )
-from tidegauge.spec.kernel.fast.trie_tables import EMPTY
+from tidegauge.spec.kernel.fast.trie_tables import EMPTY, UNCOUNTED
 
 NOBODY: Final = -1
 """In place of a candidate: there is none."""
@@ -102,7 +102,7 @@ def stepped(
     return DONE, left, free, edge
 
 
-@njit(cache=True)
+@njit(cache=True, **UNCOUNTED)
 def _taken_out(
     state, origin, steps, chosen, base, free, edge, kinds, leaf_start, leaf_items, leaf_flags, keys, codes, renamed,
     rows, places, table, count, bounds, candidates, edge_targets, taken, enabled, last, with_edges, row, kept, images,
@@ -142,7 +142,7 @@ def _taken_out(
     return True, free, edge
 
 
-@njit(cache=True)
+@njit(cache=True, **UNCOUNTED)
 def _found(candidate, hash_, kept, state, kind, size, bounds, candidates):
     """Keep a candidate, behind the others of its part of the table."""
     hashes, packed, states, kinds, sizes, behind, firsts = candidates
@@ -215,7 +215,7 @@ def _doubled(candidate, left, end, room, renamed, places, table, count, candidat
     return left
 
 
-@njit(cache=True)
+@njit(cache=True, **UNCOUNTED)
 def _is_placed(candidate, end, room, renamed, places, table, count, candidates, slots, news, row, other, image):
     """Have a candidate in the table, or know the first one of its state; whether that is done before slot `end`."""
     hashes, packed, states, _, _, _, firsts = candidates
@@ -249,7 +249,7 @@ def _is_placed(candidate, end, room, renamed, places, table, count, candidates, 
             slot = 0
 
 
-@njit(cache=True)
+@njit(cache=True, **UNCOUNTED)
 def _is_one(kept, other_kept, renamed, places, row, other, image):
     """Whether two packed states are the same one, or of the same orbit."""
     initials, targets, starts, image_of = renamed
@@ -272,7 +272,7 @@ def _is_one(kept, other_kept, renamed, places, row, other, image):
     return False
 
 
-@njit(cache=True)
+@njit(cache=True, **UNCOUNTED)
 def _first_of(candidate, firsts):
     """The first candidate of the same state, or -1 - number of a state that was known."""
     while candidate >= 0 and firsts[candidate] != candidate:
@@ -280,7 +280,7 @@ def _first_of(candidate, firsts):
     return candidate
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, **UNCOUNTED)
 def kept(
     first, end, base, number, of_states, candidates, slots, numbers, rows, parents, table, found, sizes, degrees
 ):  # fmt: skip
@@ -301,7 +301,7 @@ def kept(
                 number += 1
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, **UNCOUNTED)
 def joined(first, end, base, place, of_states, firsts, numbers, edge_targets, targets, starts):
     """Put the fair steps out of the states from `first` to `end` into `targets`, from `place` on."""
     _, _, _, edge_at, edge_many = of_states
