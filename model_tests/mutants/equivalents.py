@@ -65,6 +65,14 @@ EQUIVALENT: Final[Mapping[str, str]] = {
     "guard `if offline == (broker_id in old.offline_replicas)` -> nothing": (
         "to make a replica offline that is so changes nothing, and what changes nothing is not written"
     ),
+    "impl/controller/replica_lists.py ReplicaListRules.without_stopping: `not stopping or not "
+    "self.may_leave(registration, stopping)` -> `not self.may_leave(registration, stopping)`": (
+        "where nobody stops nobody is taken out: the operand saves asking"
+    ),
+    "impl/controller/replica_lists.py ReplicaListRules.without_stopping: `image.is_shutting_down(b) and "
+    "image.is_unfenced(b)` -> `image.is_shutting_down(b)`": (
+        "a broker leaves every ISR in the decision that fences it, and joins none before it is unfenced"
+    ),
     "impl/controller/topics.py Topics._colliding: guard `if '.' not in name and '_' not in name` -> nothing": (
         "such a name collides with itself only, and a topic that is there is refused before: the guard saves the search"
     ),
@@ -178,6 +186,8 @@ EQUIVALENT: Final[Mapping[str, str]] = {
     ),
     "impl/coordinators/groups/consumer/state.py ConsumerGroup.without: `self.resolved.keys() <= group.expressions` -> "
     "`self.resolved.keys() < group.expressions`": "the same group with an equal mapping: the comparison saves a copy",
+    "impl/coordinators/groups/classic/members.py ClassicRules.replacement_failed: `replacement.old_leader or ''` -> "
+    "`replacement.old_leader`": "a stable group that has members has a leader: the operand is for the type checker",
     "impl/coordinators/groups/classic/members.py ClassicRules.leave_one: `member_id == NO_MEMBER and "
     "leaving.instance_id is not None` -> `member_id == NO_MEMBER`": (
         "who has no instance id is no static member that is known: the operand is for the type checker"
@@ -213,6 +223,15 @@ EQUIVALENT: Final[Mapping[str, str]] = {
     ),
     "spec/replication/extensions/late.py unfenced_has_caught_up: `True` -> `False`": (
         "a session and a replica for every broker, before and after: what is zipped strictly is as long"
+    ),
+    "spec/groups/classic/requests.py ReceiveCommit.outcome: `state.group == Group() and (not state.log.groups) and "
+    "(not state.appended)` -> `state.group == Group() and (not state.appended)`": (
+        "a group of which the log has a record has had a generation, and is never again as it was at first"
+    ),
+    "spec/groups/consumer/coordinator_rules.py CoordinatorRules.tells_assignment: `request.full or before is None or "
+    "partitions_of(before.assigned) != partitions_of(after.assigned)` -> `request.full or "
+    "partitions_of(before.assigned) != partitions_of(after.assigned)`": (
+        "who joins says all (`full`): the operand is for the type checker"
     ),
     "spec/replication/actions.py ReceiveFetchResponse.attempts: `0` -> `1`": (
         "the epoch in which the logs parted decides nothing about a response that is ignored"

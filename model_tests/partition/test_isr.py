@@ -242,6 +242,21 @@ def test_a_response_to_an_earlier_epochs_proposal_is_ignored() -> None:
     assert partition[0].isr == {0}
 
 
+def test_a_new_controller_that_knows_no_more_of_the_partition_leaves_the_proposal_open() -> None:
+    """The former one may have committed it: the high watermark waits for its members."""
+    partition = with_isr(0)
+    partition.fetch(1)
+    partition[0].apply_metadata(partition.registration, 1, 0)
+    assert partition[0].pending_isr == frozenset({0, 1})
+
+
+def test_who_is_no_replica_any_more_proposes_nothing() -> None:
+    partition = with_isr(0)
+    partition.fetch(1)
+    partition[0].resign()
+    assert partition[0].pending_isr is None
+
+
 def test_metadata_that_arrive_before_the_response_close_the_proposal() -> None:
     partition = with_isr(0)
     partition.fetch(1)

@@ -219,6 +219,13 @@ def test_an_unknown_producer_may_have_a_past_as_soon_as_one_record_is_deleted() 
     assert states.accepts_unknown()
 
 
+def test_so_it_may_in_a_log_that_is_read_from_where_it_starts_behind_deleted_records() -> None:
+    for start in (0, 5):
+        states = ProducerStates()
+        states.restart((), 8, start)
+        assert states.accepts_unknown() is (start > 0)
+
+
 def test_the_first_batch_dates_what_is_remembered() -> None:
     states = appended(batch(0, timestamp=1_000), batch(1, timestamp=9_000))
     assert states.oldest_timestamp == 1_000

@@ -98,6 +98,14 @@ def test_a_record_uses_up_the_word(pair: Pair) -> None:
     assert not pair.leader.confirm(question)
 
 
+def test_a_batch_that_is_sent_again_after_its_transaction_has_ended_is_not_verified(pair: Pair) -> None:
+    """It is in the log: its producer is told so, whatever its coordinator says by now."""
+    pair.leader.confirm(asked(pair, data(7)))
+    pair.append(data(7))
+    pair.end(marker(7, commit=True))
+    assert not is_asked(pair, data(7))
+
+
 def test_a_new_leader_epoch_knows_no_word(pair: Pair) -> None:
     pair.leader.confirm(asked(pair, data(7)))
     pair.leader.apply_metadata(registration(isr=(0, 1), replicas=(0, 1), leader_epoch=1, partition_epoch=1), 0, 0)

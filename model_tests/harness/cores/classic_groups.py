@@ -213,6 +213,7 @@ class GroupCores:
             self.store(one)
         self.appended.clear()
         self.take(self.core.classic.unload())
+        assert self.core.classic.next_deadline() is None, "somebody is waited for at who coordinates no more"
         left = [one for one in self.waiting if one not in self.leaving]
         assert not left, f"{left} have no response, and their coordinator has resigned"
         self.waiting.clear()

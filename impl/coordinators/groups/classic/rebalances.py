@@ -146,7 +146,6 @@ class RebalanceRules:
             return
         group.initial = None
         group.generation += 1
-        group.unsynced.clear()
         if group.members:
             self.tell_generation(turn)
         else:

@@ -219,8 +219,7 @@ class ClassicGroup:
         self._count(member, 1)
 
     def remove(self, member_id: str) -> None:
-        """A member leaves the group; none of its requests waits any more."""
-        self.unsynced.pop(member_id, None)
+        """A member leaves the group, of which a rebalance goes on or begins; none of its requests waits any more."""
         member = self.members.pop(member_id)
         self._count(member, -1)
         if member.instance_id is not None:
