@@ -2,6 +2,9 @@
 
 The states in which it is owed are followed by what is known of their steps, so that no state is made again. That it
 may be for ever is told by `tidegauge.spec.kernel.leads_to`, which looks at states.
+
+Parts of `kernel` are compiled into it, and numba keeps what it has compiled as long as this very file stays as it is:
+who changes what leaves hold, or how the table is laid out, changes this line too. Leaves may copy words.
 """
 
 from __future__ import annotations

@@ -7,6 +7,9 @@ In each phase a thread writes only to what is of its slice or its part, and all 
 
 The order of a search is that of states and their steps: the first candidate of a state is the one by which it is found
 where one thread does all of this, and the numbers of new states go by that order too.
+
+Parts of `kernel` are compiled into it, and numba keeps what it has compiled as long as this very file stays as it is:
+who changes what leaves hold, or how the table is laid out, changes this line too. Leaves may copy words.
 """
 
 from __future__ import annotations

@@ -2,6 +2,9 @@
 
 A *run* has the hashes of states in order, and by each the number of its state. Its index says for each beginning of a
 hash, that is its highest bits, at which place such hashes begin.
+
+Parts of `kernel` are compiled into it, and numba keeps what it has compiled as long as this very file stays as it is:
+who changes what leaves hold, or how the table is laid out, changes this line too. Leaves may copy words.
 """
 
 from __future__ import annotations
