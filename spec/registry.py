@@ -42,6 +42,7 @@ from tidegauge.spec.bugs.groups import GROUP_BUGS
 from tidegauge.spec.bugs.idempotence import IDEMPOTENCE_BUGS
 from tidegauge.spec.bugs.kip320 import KIP320_BUGS
 from tidegauge.spec.bugs.kip848 import KIP848_BUGS
+from tidegauge.spec.bugs.kraft import KRAFT_BUGS
 from tidegauge.spec.bugs.loading import LOADING_BUGS
 from tidegauge.spec.bugs.offsets import OFFSET_BUGS
 from tidegauge.spec.bugs.reading import READING_BUGS
@@ -77,6 +78,7 @@ from tidegauge.spec.membership.succession import Succession
 from tidegauge.spec.offsets.machine import Offsets
 from tidegauge.spec.published.kip320.machine import Kip320
 from tidegauge.spec.published.kip848.machine import FirstKip848, Kip848
+from tidegauge.spec.published.kraft.machine import Kraft
 from tidegauge.spec.recovery.machine import Recovery
 from tidegauge.spec.replication.composed import everything
 from tidegauge.spec.replication.extension import ReplicationExtension
@@ -359,6 +361,12 @@ REGISTRY: Final = Registry(
         FirstKip848(),
         bugs=tuple(bug for bug in KIP848_BUGS.values() if type(bug.model) is FirstKip848),
         populations=(CLIENTS,),
+    ),
+    Registration(
+        "kraft",
+        Kraft(),
+        bugs=tuple(KRAFT_BUGS.values()),
+        populations=(_by_fields("server", "servers", "server"),),
     ),
     _extended("reassignment", MODELS["reassignment"].machine, reassignment.BUGS, Reassignment),
     _extended(

@@ -50,6 +50,8 @@ from tidegauge.spec.published.kip320 import actions as kip320
 from tidegauge.spec.published.kip320.machine import Kip320
 from tidegauge.spec.published.kip848 import actions as kip848
 from tidegauge.spec.published.kip848.machine import FirstKip848, Kip848
+from tidegauge.spec.published.kraft import actions as kraft
+from tidegauge.spec.published.kraft.machine import Kraft
 from tidegauge.spec.recovery import actions as recovery
 from tidegauge.spec.recovery.machine import Recovery
 from tidegauge.spec.replication.actions import ReceiveFetch, ReceiveFetchResponse, SendFetch
@@ -394,6 +396,8 @@ OF_OTHERS: Final = (
     Reached("a member waits for another's partition", FirstKip848(), 4, of(kip848.ReceiveRegularHeartbeatRequest)),
     Reached("a member gives partitions back", FirstKip848(), 8, of(kip848.CompleteReconciliation)),
     Reached("the group has converged", FirstKip848(), 10, of(kip848.CompleteReconciliation)),
+    Reached("a server leads", Kraft(), 4, of(kraft.BecomeLeader)),
+    Reached("a value is acknowledged", Kraft(), 11, of(kraft.AcceptFetchRequest)),
     Reached(
         "a record is returned of a log in which another one was aborted",
         CommittedReads(transactions=2, partitions=1, incarnations=1),

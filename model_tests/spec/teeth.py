@@ -39,6 +39,11 @@ from tidegauge.spec.published.kip848.actions import CompleteReconciliation
 from tidegauge.spec.published.kip848.machine import FirstKip848, Kip848
 from tidegauge.spec.published.kip848.rules import Kip848Rules
 from tidegauge.spec.published.kip848.state import Group, GroupStatus, Member, Members, Partitions
+from tidegauge.spec.published.kraft.actions import SendFetchRequest
+from tidegauge.spec.published.kraft.machine import Kraft
+from tidegauge.spec.published.kraft.state import NOBODY as NO_SERVER
+from tidegauge.spec.published.kraft.state import FetchRequest, Server
+from tidegauge.spec.published.kraft.variants import CommitsOnSending, VotesForShorterLogs
 from tidegauge.spec.recovery.machine import Recovery
 from tidegauge.spec.recovery.state import State as StoredLog
 from tidegauge.spec.replication.control import with_metadata
@@ -342,6 +347,28 @@ _GROWS: Final[dict[str, Any]] = {
     "bounds": Bounds(CreateTopic=2, DeleteTopic=1, Grow=1),
 }
 
+
+@attrs.frozen
+class VotesOnSending(CommitsOnSending, VotesForShorterLogs):
+    """What only the leader has is acknowledged, and who lacks it is elected."""
+
+
+@attrs.frozen
+class BelievesFollowers(VotesForShorterLogs):
+    """A leader looks at no follower's last entry."""
+
+    def is_valid(self, leader: Server, request: FetchRequest) -> bool:
+        return True
+
+
+@attrs.frozen
+class ForgetsItsLeader(Kraft):
+    """A server that hears of an epoch knows no leader."""
+
+    def heeded(self, number: int, server: Server, leader: int, epoch: int) -> Server:
+        return super().heeded(number, attrs.evolve(server, leader=NO_SERVER), leader, epoch)
+
+
 _TRANSACTIONS: Final = Transactions(incarnations=1, partitions=1, transactions=1)
 
 # fmt: off
@@ -376,7 +403,11 @@ WRONG: Final[tuple[tuple[str, Machine[Any], str], ...]] = (
     ("kip848", NotesNoEpochs(), "ValidPartitionEpoch"),
     ("kip848-first", FirstGivesEachToAll(), "LegalTargetAssignment"),
     ("kip848-first", FirstCallsAnyStable(), "ValidStableGroupState"),
+    ("kraft", VotesOnSending(servers=2, max_elections=2), "LeaderHasAllAckedValues"),
+    ("kraft", BelievesFollowers(servers=2, max_elections=2, values=2), "NoLogDivergence"),
+    ("kraft", ForgetsItsLeader(servers=2, max_elections=2), "NoIllegalState"),
     # goals
+    ("kraft", without(Kraft(servers=2), SendFetchRequest), "each value is in every log or in none"),
     ("group-loading", KAFKA_17306.machine(), "every load ends"),
     ("kip848", without(Kip848(), CompleteReconciliation), "the group has converged"),
     ("kip848-first", without(FirstKip848(), CompleteReconciliation), "the group has converged"),

@@ -70,7 +70,7 @@ def test_what_is_not_registered_is_refused_and_not_taken_for_its_base() -> None:
         REGISTRY.of(Unknown())
 
 
-@pytest.mark.parametrize("name", ["die-hard", "small-jugs", "raft"])
+@pytest.mark.parametrize("name", ["die-hard", "small-jugs", "quorum"])
 def test_an_unknown_name_is_refused_with_what_there_is(name: str) -> None:
     with pytest.raises(NotRegisteredError, match=f"there is no specification '{name}': choose one of replication"):
         REGISTRY.machine(name)
@@ -238,6 +238,7 @@ def test_an_action_of_no_machine_is_refused_by_name_in_every_state(registration:
         ("kip320", "replica", "leader"),
         ("kip848", "client", "client"),
         ("kip848-first", "client", "client"),
+        ("kraft", "server", "server"),
     ],
 )
 def test_whom_a_machine_does_not_have_is_told_where_actions_name_plain_numbers(

@@ -1,4 +1,4 @@
-"""A wrong rule for the rules of the published KIP-848 models that no variant has one for.
+"""A wrong rule for the rules of the published models of KIP-848 and of KRaft that no variant has one for.
 
 Some are noticed by a property; others leave the protocol as safe and live as it was and change what it does, which
 shows in how many states TLC has found at each level (`COUNTED`).
@@ -11,9 +11,11 @@ from typing import Any, Final
 
 import attrs
 
+from tidegauge.model_tests.spec.published import test_kraft
 from tidegauge.model_tests.spec.published.test_kip848 import FOUND, LARGE
 from tidegauge.model_tests.spec.rule_mutant import RuleMutant, Wrong, always
 from tidegauge.spec.published.kip848.machine import FirstKip848, Kip848
+from tidegauge.spec.published.kraft.machine import Kraft
 
 ONE: Final = Kip848(clients=1)
 FIRST: Final = FirstKip848(clients=1)
@@ -21,6 +23,10 @@ TWO: Final = FirstKip848()
 CONVERGED: Final = "the group has converged"
 SECOND: Final = "second"
 PERTURBED: Final = "second, 1 perturbation"
+SERVERS: Final = Kraft(servers=2)
+ELECTIONS: Final = "2 servers, 2 elections"
+SEARCHES: Final[Mapping[str, Any]] = {**FOUND, **LARGE, **test_kraft.FOUND, **test_kraft.LARGE}
+"""By name: what TLC found."""
 
 
 def _given_back(place: int) -> Wrong:
@@ -58,11 +64,19 @@ MUTANTS: Final[tuple[RuleMutant, ...]] = (
     RuleMutant("never_tells_what_is_assigned", "tells_assignment", always(False), FIRST, CONVERGED),
     RuleMutant("notes_no_epochs", "partition_epochs",
                lambda m, r, group, before, after: group.partition_epochs, TWO, "NoDoubleClientAssignment"),
+    # --- KRaft
+    RuleMutant("votes_for_nobody", "grants", always(False), SERVERS, "a server leads"),
+    RuleMutant("takes_all_for_no_majority", "is_majority", always(False), SERVERS, "a server leads"),
+    RuleMutant("gives_no_entry", "fetched", always(()), SERVERS, "a value is acknowledged"),
+    RuleMutant("notes_no_ends", "with_end", _given_back(0), SERVERS, "a value is acknowledged"),
+    RuleMutant("commits_nothing", "high_watermark", always(0), SERVERS, "a value is acknowledged"),
+    RuleMutant("heeds_nobody", "heeded", _given_back(1), SERVERS, "a value is acknowledged"),
+    RuleMutant("refuses_every_fetch", "is_valid", always(False), SERVERS, "a value is acknowledged"),
 )
 
 
 def _counted(name: str, rule: str, wrong: Wrong, search: str) -> RuleMutant:
-    machine: Any = {**FOUND, **LARGE}[search].machine
+    machine: Any = SEARCHES[search].machine
     return RuleMutant(name, rule, wrong, machine, search)
 
 
@@ -85,6 +99,11 @@ COUNTED: Final[tuple[tuple[RuleMutant, int], ...]] = (
     (_counted("begins_again_what_it_has", "assignment_unsaid",
               lambda m, r, before, client: m.reconciling(client), "first"), 9),
     (_counted("remembers_a_message", "noted", lambda m, r, message: (message,), "first"), 3),
+    # --- KRaft
+    (_counted("votes_for_shorter_logs", "is_not_behind", always(True), ELECTIONS), 10),
+    (_counted("counts_stale_votes", "is_stale", always(False), ELECTIONS), 4),
+    (_counted("commits_what_others_wrote", "may_commit", always(True), ELECTIONS), 19),
+    (_counted("heeds_no_answer", "answered", lambda m, r, number, server, response: (server, False), ELECTIONS), 4),
 )
 """A wrong rule, by the search of TLC's that differs, and the first level that does."""
 # fmt: on
@@ -92,6 +111,7 @@ _BOUND: Final = "a bound of the model: which subscriptions count as perturbation
 NOT_MUTATED: Final[Mapping[tuple[str, str], str]] = {
     ("Kip848Rules", "is_perturbed"): _BOUND,
     ("FirstRules", "is_perturbed"): _BOUND,
+    ("KraftRules", "truncated"): "only three servers with two elections come to it: a long search of TLC's counts that",
     ("Kip320", "type_ok"): "a property, which a test asks of walks: as an invariant it would double each search",
 }
 """Why a rule has no wrong one."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidegauge.model_tests.spec.published.rule_mutants import COUNTED
-from tidegauge.model_tests.spec.published.test_kip848 import FOUND, LARGE
+from tidegauge.model_tests.spec.published.rule_mutants import COUNTED, SEARCHES
 from tidegauge.model_tests.spec.rule_mutant import RuleMutant
 from tidegauge.spec.kernel.explorer import Limits, explore
 
@@ -15,6 +14,6 @@ from tidegauge.spec.kernel.explorer import Limits, explore
 )
 def test_a_wrong_rule_changes_a_level(mutant: RuleMutant, level: int) -> None:
     found = explore(mutant.machine, limits=Limits(depth=level + 1)).levels
-    expected = {**FOUND, **LARGE}[mutant.violates].levels[: level + 1]
+    expected = SEARCHES[mutant.violates].levels[: level + 1]
     assert found[:level] == expected[:level]
     assert found[level] != expected[level]

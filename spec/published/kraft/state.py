@@ -1,0 +1,237 @@
+"""The state of the published KRaft model (see `spec.published.kraft.machine`): servers, and every message ever sent."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final, Self, TypeAlias
+
+import attrs
+
+from tidegauge.spec.kernel.evolving import evolve
+from tidegauge.spec.kernel.piecemeal import PIECEMEAL, one_at_a_time, question
+
+NOBODY: Final = -1
+"""Nil, where a server is named."""
+Names: TypeAlias = tuple[int, ...]
+"""By server: its name in a renaming."""
+
+
+class Role(IntEnum):
+    """What a server is at."""
+
+    UNATTACHED = 0
+    VOTED = 1
+    CANDIDATE = 2
+    LEADER = 3
+    FOLLOWER = 4
+    ILLEGAL = 5
+    """IllegalState: a transition that the protocol does not have."""
+
+
+class Error(IntEnum):
+    """The error of a response."""
+
+    NONE = 0
+    FENCED_LEADER_EPOCH = 74
+    UNKNOWN_LEADER_EPOCH = 75
+    NOT_LEADER = 6
+
+
+class Result(IntEnum):
+    """What a FetchResponse is about."""
+
+    OK = 0
+    NOT_OK = 1
+    DIVERGING = 2
+
+
+@attrs.frozen(order=True, cache_hash=True)
+class Entry:
+    """An entry of a log: the epoch in which it was written, and a client's value."""
+
+    epoch: int
+    value: int
+
+
+Log: TypeAlias = tuple[Entry, ...]
+
+
+@attrs.frozen(order=True, cache_hash=True)
+class Position:
+    """An offset, counted from 1, and the epoch of the entry there; 0 and 0 before the first one."""
+
+    offset: int = 0
+    epoch: int = 0
+
+
+def end_of(log: Log) -> Position:
+    """The last entry's position."""
+    return Position(len(log), log[-1].epoch) if log else Position()
+
+
+@attrs.frozen(order=True, cache_hash=True)
+class Message:
+    """From one server to another."""
+
+    source: int
+    dest: int
+    epoch: int
+
+    def renamed(self, names: Names) -> Self:
+        return evolve(self, source=names[self.source], dest=names[self.dest])
+
+
+@attrs.frozen(order=True, cache_hash=True)
+class RequestVoteRequest(Message):
+    """A candidate asks for a vote."""
+
+    end: Position
+
+
+@attrs.frozen(order=True, cache_hash=True)
+class RequestVoteResponse(Message):
+    """The vote, or none, and the leader that the voter knows of."""
+
+    granted: bool
+    leader: int
+    error: Error = Error.NONE
+
+    def renamed(self, names: Names) -> Self:
+        return evolve(super().renamed(names), leader=named(self.leader, names))
+
+
+@attrs.frozen(order=True, cache_hash=True)
+class BeginQuorumRequest(Message):
+    """A leader tells that it leads."""
+
+
+@attrs.frozen(order=True, cache_hash=True)
+class BeginQuorumResponse(Message):
+    """It is heard. Nobody takes this message in."""
+
+    error: Error = Error.NONE
+
+
+@attrs.frozen(order=True, cache_hash=True)
+class FetchRequest(Message):
+    """A follower asks for what is behind its last entry."""
+
+    end: Position
+
+
+@attrs.frozen(order=True, cache_hash=True)
+class FetchResponse(Message):
+    """The entry there, if there is one; where the logs diverge; or an error."""
+
+    request: FetchRequest
+    result: Result
+    leader: int
+    hw: int
+    error: Error = Error.NONE
+    entries: Log = ()
+    diverging: Position = Position()
+
+    def renamed(self, names: Names) -> Self:
+        return evolve(super().renamed(names), leader=named(self.leader, names), request=self.request.renamed(names))
+
+
+def named(server: int, names: Names) -> int:
+    return server if server == NOBODY else names[server]
+
+
+Messages: TypeAlias = tuple[tuple[Message, int], ...]
+"""Every message that was ever sent, in order, and how often it is on its way now."""
+
+
+@question
+def count_of(messages: Messages, message: Message) -> int | None:
+    """How often a message is on its way; None if it was never sent."""
+    return next((count for known, count in messages if known == message), None)
+
+
+@question
+def on_their_way_to(messages: Messages, server: int) -> tuple[Message, ...]:
+    """The messages that may arrive there."""
+    return tuple(message for message, count in messages if count and message.dest == server)
+
+
+@one_at_a_time
+def sent(messages: Messages, message: Message) -> Messages:
+    """With the message once more on its way."""
+    return _counted(messages, message, 1)
+
+
+@one_at_a_time
+def taken(messages: Messages, message: Message) -> Messages:
+    """With the message once less on its way."""
+    return _counted(messages, message, -1)
+
+
+def _counted(messages: Messages, message: Message, more: int) -> Messages:
+    counts = dict(messages)
+    counts[message] = counts.get(message, 0) + more
+    return tuple(sorted(counts.items(), key=_in_order))
+
+
+def _in_order(item: tuple[Message, int]) -> tuple[str, Message]:
+    return type(item[0]).__name__, item[0]
+
+
+@attrs.frozen(cache_hash=True)
+class Server:
+    """A voter: what it keeps (epoch, vote, log), and what it forgets when it restarts."""
+
+    epoch: int
+    role: Role
+    voted_for: int
+    leader: int
+    pending: FetchRequest | None
+    """The request that it waits for the response to."""
+    log: Log
+    hw: int
+    votes: tuple[int, ...]
+    """Of a candidate: who has voted for it."""
+    ends: tuple[int, ...]
+    """Of a leader, by server: the offset up to which that has the log."""
+
+    @property
+    def end(self) -> Position:
+        return end_of(self.log)
+
+    def renamed(self, names: Names) -> Server:
+        ends = [0] * len(names)
+        for server, end in enumerate(self.ends):
+            ends[names[server]] = end
+        pending = self.pending.renamed(names) if self.pending is not None else None
+        return evolve(
+            self,
+            voted_for=named(self.voted_for, names),
+            leader=named(self.leader, names),
+            pending=pending,
+            votes=tuple(sorted(names[server] for server in self.votes)),
+            ends=tuple(ends),
+        )
+
+
+@attrs.frozen
+class State:
+    """All servers, by their numbers."""
+
+    servers: tuple[Server, ...]
+    messages: Messages = attrs.field(metadata=PIECEMEAL)
+    acked: tuple[bool | None, ...]
+    """By value: None until a client has sent it, then whether it is acknowledged."""
+    elections: int = 0
+    restarts: int = 0
+
+    def with_server(self, number: int, server: Server) -> State:
+        servers = [*self.servers]
+        servers[number] = server
+        return evolve(self, servers=tuple(servers))
+
+    def renamed(self, names: Names) -> State:
+        servers = [*self.servers]
+        for number, server in enumerate(self.servers):
+            servers[names[number]] = server.renamed(names)
+        messages = [(message.renamed(names), count) for message, count in self.messages]
+        return evolve(self, servers=tuple(servers), messages=tuple(sorted(messages, key=_in_order)))
