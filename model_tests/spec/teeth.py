@@ -363,10 +363,10 @@ class BelievesFollowers(VotesForShorterLogs):
 
 @attrs.frozen
 class ForgetsItsLeader(Kraft):
-    """A server that hears of an epoch knows no leader."""
+    """A server that learns of an epoch knows no leader."""
 
-    def heeded(self, number: int, server: Server, leader: int, epoch: int) -> Server:
-        return super().heeded(number, attrs.evolve(server, leader=NO_SERVER), leader, epoch)
+    def transitioned(self, number: int, server: Server, leader: int, epoch: int) -> Server:
+        return super().transitioned(number, attrs.evolve(server, leader=NO_SERVER), leader, epoch)
 
 
 _TRANSACTIONS: Final = Transactions(incarnations=1, partitions=1, transactions=1)

@@ -70,7 +70,7 @@ MUTANTS: Final[tuple[RuleMutant, ...]] = (
     RuleMutant("gives_no_entry", "fetched", always(()), SERVERS, "a value is acknowledged"),
     RuleMutant("notes_no_ends", "with_end", _given_back(0), SERVERS, "a value is acknowledged"),
     RuleMutant("commits_nothing", "high_watermark", always(0), SERVERS, "a value is acknowledged"),
-    RuleMutant("heeds_nobody", "heeded", _given_back(1), SERVERS, "a value is acknowledged"),
+    RuleMutant("follows_nobody", "transitioned", _given_back(1), SERVERS, "a value is acknowledged"),
     RuleMutant("refuses_every_fetch", "is_valid", always(False), SERVERS, "a value is acknowledged"),
 )
 
@@ -103,7 +103,7 @@ COUNTED: Final[tuple[tuple[RuleMutant, int], ...]] = (
     (_counted("votes_for_shorter_logs", "is_not_behind", always(True), ELECTIONS), 10),
     (_counted("counts_stale_votes", "is_stale", always(False), ELECTIONS), 4),
     (_counted("commits_what_others_wrote", "may_commit", always(True), ELECTIONS), 19),
-    (_counted("heeds_no_answer", "answered", lambda m, r, number, server, response: (server, False), ELECTIONS), 4),
+    (_counted("uses_no_response", "responded", lambda m, r, number, server, message: (server, False), ELECTIONS), 4),
 )
 """A wrong rule, by the search of TLC's that differs, and the first level that does."""
 # fmt: on

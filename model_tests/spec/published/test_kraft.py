@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import accumulate
+from typing import Any
 
 import attrs
 import pytest
@@ -180,6 +181,6 @@ def test_constants_that_fit_no_state_are_refused_by_name(constant: str) -> None:
 
 def test_a_violation_shows_who_leads_and_the_logs() -> None:
     found = explore(variants.CommitsWithoutMajority(), symmetry=True)
-    values = dict(found.violations[0].values)
+    values: dict[str, Any] = dict(found.violations[0].values)
     assert sorted(values["high watermarks"]) == [0, 0, 1]
     assert sorted(map(len, values["logs"])) == [0, 0, 1]

@@ -89,7 +89,7 @@ class Restart(OfServer):
 
 @attrs.frozen
 class RequestVote(OfServer):
-    """A server hears of no leader, and is a candidate: it votes for itself and asks all others."""
+    """A server knows no leader, and is a candidate: it votes for itself and asks all others."""
 
     @classmethod
     def sends(cls, machine: KraftRules, state: State, number: int) -> list[Message]:
@@ -193,7 +193,7 @@ class Handle(KraftAction):
         return ""
 
     def handled(self, machine: KraftRules, own: Server) -> tuple[Server, Message | None]:
-        """The server once it has the message, and what it answers."""
+        """The server once it has the message, and what it responds."""
         raise NotImplementedError
 
     def guard(self, machine: KraftRules, state: State) -> str:
@@ -246,19 +246,19 @@ class HandleRequestVoteResponse(Handle):
     takes = RequestVoteResponse
 
     def lacks(self, machine: KraftRules, own: Server) -> str:
-        _, is_all = self._answered(machine, own)
+        _, is_all = self._responded(machine, own)
         return "" if is_all or own.role == Role.CANDIDATE else "it is a candidate"
 
     def handled(self, machine: KraftRules, own: Server) -> tuple[Server, None]:
-        after, is_all = self._answered(machine, own)
+        after, is_all = self._responded(machine, own)
         if is_all or not self.message.granted:
             return after, None
         return evolve(after, votes=tuple(sorted({*after.votes, self.message.source}))), None
 
-    def _answered(self, machine: KraftRules, own: Server) -> tuple[Server, bool]:
+    def _responded(self, machine: KraftRules, own: Server) -> tuple[Server, bool]:
         if self.message.epoch < own.epoch and not machine.is_stale(own, self.message):
             return own, False
-        return machine.answered(self.message.dest, own, self.message)
+        return machine.responded(self.message.dest, own, self.message)
 
 
 @attrs.frozen
@@ -272,7 +272,7 @@ class HandleBeginQuorumRequest(Handle):
         source, dest, epoch = self.message.source, self.message.dest, self.message.epoch
         if epoch < own.epoch:
             return own, BeginQuorumResponse(dest, source, own.epoch, Error.FENCED_LEADER_EPOCH)
-        after = evolve(machine.heeded(dest, own, source, epoch), pending=None)
+        after = evolve(machine.transitioned(dest, own, source, epoch), pending=None)
         return after, BeginQuorumResponse(dest, source, epoch)
 
 
@@ -374,7 +374,7 @@ class HandleFetchResponse(Handle):
     def lacks(self, machine: KraftRules, own: Server) -> str:
         if own.pending != self.message.request:
             return "the server waits for that response"
-        _, is_all = machine.answered(self.message.dest, own, self.message)
+        _, is_all = machine.responded(self.message.dest, own, self.message)
         if is_all:
             return "the response is of the server's epoch, and has no error"
         return "" if self.message.result == self.result else f"the response is {self.result.name}"
@@ -407,9 +407,9 @@ class HandleErrorFetchResponse(HandleFetchResponse):
     def lacks(self, machine: KraftRules, own: Server) -> str:
         if own.pending != self.message.request:
             return "the server waits for that response"
-        _, is_all = machine.answered(self.message.dest, own, self.message)
+        _, is_all = machine.responded(self.message.dest, own, self.message)
         return "" if is_all else "the response is of another epoch, or has an error"
 
     def handled(self, machine: KraftRules, own: Server) -> tuple[Server, None]:
-        after, _ = machine.answered(self.message.dest, own, self.message)
+        after, _ = machine.responded(self.message.dest, own, self.message)
         return evolve(after, pending=None), None

@@ -6,9 +6,9 @@ counterexamples. Its simplifications are therefore kept as they are.
 
 Theory of operation
 -------------------
-A server that hears of no leader raises its epoch, votes for itself and asks all others for their votes. Each votes once
+A server that knows no leader raises its epoch, votes for itself and asks all others for their votes. Each votes once
 in an epoch, for a candidate whose log is not behind its own. Who has the votes of a majority leads, and tells so
-(BeginQuorum); a server may also learn it from the answer to anything that it sends.
+(BeginQuorum); a server may also learn it from the response to anything that it sends.
 
 A follower has one fetch on its way, which names its last entry. If the leader does not have that entry, it tells where
 the logs diverge, and the follower truncates its log. Else it gives the next entry, and knows what the follower has. An

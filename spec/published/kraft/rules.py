@@ -92,7 +92,7 @@ class KraftRules(GuardedMachine[State]):
 
     # --- transitions -------------------------------------------------------------------------------------------------
 
-    def heeded(self, number: int, server: Server, leader: int, epoch: int) -> Server:
+    def transitioned(self, number: int, server: Server, leader: int, epoch: int) -> Server:
         """MaybeTransition: the server once it knows of that epoch and of its leader."""
         if not has_consistent_leader(number, server, leader, epoch):
             return illegal(server)
@@ -102,14 +102,14 @@ class KraftRules(GuardedMachine[State]):
             return following(server, leader, epoch)
         return server
 
-    def answered(
+    def responded(
         self, number: int, server: Server, response: RequestVoteResponse | FetchResponse
     ) -> tuple[Server, bool]:
         """MaybeHandleCommonResponse: the server, and whether that is all that the response is for."""
         if response.epoch < server.epoch:
             return server, True
         if response.epoch > server.epoch or response.error != Error.NONE:
-            return self.heeded(number, server, response.leader, response.epoch), True
+            return self.transitioned(number, server, response.leader, response.epoch), True
         if response.leader != NOBODY and server.leader == NOBODY:
             return evolve(server, role=Role.FOLLOWER, leader=response.leader), True
         return server, False

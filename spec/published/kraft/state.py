@@ -107,7 +107,7 @@ class BeginQuorumRequest(Message):
 
 @attrs.frozen(order=True, cache_hash=True)
 class BeginQuorumResponse(Message):
-    """It is heard. Nobody takes this message in."""
+    """It has arrived. Nobody takes this message in."""
 
     error: Error = Error.NONE
 
