@@ -72,7 +72,7 @@ SHOWN: Final[Mapping[str, int]] = {
     "replication": 28910,
     "kip848": 2040,
     "kip848-first": 1632,
-    "kraft": 254,
+    "kraft": 2440,
     "reassignment": 41904,
     "controlled-shutdown": 25740,
     "retention": 43537,
