@@ -47,6 +47,7 @@ from tidegauge.spec.bugs.loading import LOADING_BUGS
 from tidegauge.spec.bugs.offsets import OFFSET_BUGS
 from tidegauge.spec.bugs.reading import READING_BUGS
 from tidegauge.spec.bugs.transactions import TRANSACTION_BUGS
+from tidegauge.spec.bugs.transactions_diary import DIARY_BUGS
 from tidegauge.spec.bugs.unclean import UNCLEAN_BUGS
 from tidegauge.spec.bugs.workers import WORKER_BUGS
 from tidegauge.spec.compaction.machine import Compaction
@@ -79,6 +80,7 @@ from tidegauge.spec.offsets.machine import Offsets
 from tidegauge.spec.published.kip320.machine import Kip320
 from tidegauge.spec.published.kip848.machine import FirstKip848, Kip848
 from tidegauge.spec.published.kraft.machine import Kraft
+from tidegauge.spec.published.transactions_diary.machine import TransactionsDiary
 from tidegauge.spec.recovery.machine import Recovery
 from tidegauge.spec.replication.composed import everything
 from tidegauge.spec.replication.extension import ReplicationExtension
@@ -361,6 +363,12 @@ REGISTRY: Final = Registry(
         FirstKip848(),
         bugs=tuple(bug for bug in KIP848_BUGS.values() if type(bug.model) is FirstKip848),
         populations=(CLIENTS,),
+    ),
+    Registration(
+        "transactions-diary",
+        TransactionsDiary(),
+        bugs=tuple(DIARY_BUGS.values()),
+        populations=(_by_fields("client", "clients", "client"), _by_fields("broker", "brokers", "broker")),
     ),
     Registration(
         "kraft",

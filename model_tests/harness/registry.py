@@ -560,6 +560,11 @@ HARNESS: Final = HarnessRegistry(
     _undriven("kip320", "a model of others, compared with TLC", steps=PlainSteps((("replicas", "replica"),))),
     _undriven("kip848", "a model of others, compared with TLC", steps=CLIENTS),
     _undriven("kip848-first", "a model of others, compared with TLC", steps=CLIENTS),
+    _undriven(
+        "transactions-diary",
+        "a model of others, compared with TLC",
+        steps=PlainSteps((("clients", "client"), ("brokers", "broker"))),
+    ),
     _undriven("kraft", "a model of others, compared with TLC", steps=PlainSteps((("servers", "server"),))),
     _undriven("compaction", "the log cleaner is compared with it pass by pass (test_compaction)"),
     _undriven("authentication", "it drives the SASL gate walk by walk (test_authentication_machine)"),

@@ -52,6 +52,8 @@ from tidegauge.spec.published.kip848 import actions as kip848
 from tidegauge.spec.published.kip848.machine import FirstKip848, Kip848
 from tidegauge.spec.published.kraft import actions as kraft
 from tidegauge.spec.published.kraft.machine import Kraft
+from tidegauge.spec.published.transactions_diary import actions as diary
+from tidegauge.spec.published.transactions_diary.machine import TransactionsDiary
 from tidegauge.spec.recovery import actions as recovery
 from tidegauge.spec.recovery.machine import Recovery
 from tidegauge.spec.replication.actions import ReceiveFetch, ReceiveFetchResponse, SendFetch
@@ -396,6 +398,9 @@ OF_OTHERS: Final = (
     Reached("a member waits for another's partition", FirstKip848(), 4, of(kip848.ReceiveRegularHeartbeatRequest)),
     Reached("a member gives partitions back", FirstKip848(), 8, of(kip848.CompleteReconciliation)),
     Reached("the group has converged", FirstKip848(), 10, of(kip848.CompleteReconciliation)),
+    Reached("a client has added a partition", TransactionsDiary(), 8, of(diary.ReceiveAddPartitionsToTxnResponse)),
+    Reached("a client is fenced", TransactionsDiary(), 10, of(diary.ReceiveAddPartitionsToTxnResponse)),
+    Reached("a coordinator is deposed", TransactionsDiary(), 1, of(diary.ElectLeader)),
     Reached("a server leads", Kraft(), 4, of(kraft.BecomeLeader)),
     Reached("a value is acknowledged", Kraft(), 11, of(kraft.AcceptFetchRequest)),
     Reached(

@@ -44,6 +44,8 @@ from tidegauge.spec.published.kraft.machine import Kraft
 from tidegauge.spec.published.kraft.state import NOBODY as NO_SERVER
 from tidegauge.spec.published.kraft.state import FetchRequest, Server
 from tidegauge.spec.published.kraft.variants import CommitsOnSending, VotesForShorterLogs
+from tidegauge.spec.published.transactions_diary.actions import CommitTxnLogAppend, SendAddPartitionsToTxnRequest
+from tidegauge.spec.published.transactions_diary.machine import TransactionsDiary
 from tidegauge.spec.recovery.machine import Recovery
 from tidegauge.spec.recovery.state import State as StoredLog
 from tidegauge.spec.replication.control import with_metadata
@@ -407,6 +409,9 @@ WRONG: Final[tuple[tuple[str, Machine[Any], str], ...]] = (
     ("kraft", BelievesFollowers(servers=2, max_elections=2, values=2), "NoLogDivergence"),
     ("kraft", ForgetsItsLeader(servers=2, max_elections=2), "NoIllegalState"),
     # goals
+    ("transactions-diary", without(TransactionsDiary(clients=1), CommitTxnLogAppend), "every client has a producer id"),
+    ("transactions-diary", without(TransactionsDiary(clients=1), SendAddPartitionsToTxnRequest),
+     "a client has added every partition"),
     ("kraft", without(Kraft(servers=2), SendFetchRequest), "each value is in every log or in none"),
     ("group-loading", KAFKA_17306.machine(), "every load ends"),
     ("kip848", without(Kip848(), CompleteReconciliation), "the group has converged"),

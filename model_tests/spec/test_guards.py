@@ -33,6 +33,7 @@ REFUSED: Final[Mapping[str, int]] = {
     "kip320": 0,
     "kip848": 0,
     "kip848-first": 0,
+    "transactions-diary": 0,
     "kraft": 0,
     "reassignment": 156234,
     "controlled-shutdown": 106688,

@@ -238,6 +238,7 @@ def test_an_action_of_no_machine_is_refused_by_name_in_every_state(registration:
         ("kip320", "replica", "leader"),
         ("kip848", "client", "client"),
         ("kip848-first", "client", "client"),
+        ("transactions-diary", "client", "client"),
         ("kraft", "server", "server"),
     ],
 )

@@ -23,6 +23,7 @@ FOLLOW: Final[Mapping[str, str]] = {
     "kip320": "2b5944cd",
     "kip848": "e4413e71",
     "kip848-first": "21cb32a1",
+    "transactions-diary": "cc308bf0",
     "kraft": "5e621322",
     "reassignment": "56a31586",
     "controlled-shutdown": "b9407794",

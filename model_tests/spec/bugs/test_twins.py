@@ -35,6 +35,8 @@ TWINS: Final[Mapping[str, int]] = {
     # KIP-848, its second version and its first
     "AssignBeforeRevoke": 4_009, "RevokeWithoutAcknowledgement": 4_009, "FencedKeepsAssignment": BOUND,
     "FirstAssignBeforeRevoke": 3_759, "FirstRevokeWithoutAcknowledgement": 3_759, "FirstFencedKeepsAssignment": BOUND,
+    # transactions' diary
+    "KeepsEpoch": 448, "TransitionsAtOnce": 448, "KeepsCoordinatorEpoch": BOUND,
     # KRaft
     "VotesForAll": BOUND, "LeadsWithoutMajority": 1_230, "CommitsWithoutMajority": 10_468, "CommitsOnSending": 10_468,
     # extensions of replication

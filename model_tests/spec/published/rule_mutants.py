@@ -1,4 +1,4 @@
-"""A wrong rule for the rules of the published models of KIP-848 and of KRaft that no variant has one for.
+"""A wrong rule for the rules of the published models of KIP-848, transactions and KRaft that no variant has one for.
 
 Some are noticed by a property; others leave the protocol as safe and live as it was and change what it does, which
 shows in how many states TLC has found at each level (`COUNTED`).
@@ -11,11 +11,12 @@ from typing import Any, Final
 
 import attrs
 
-from tidegauge.model_tests.spec.published import test_kraft
+from tidegauge.model_tests.spec.published import test_kraft, test_transactions_diary
 from tidegauge.model_tests.spec.published.test_kip848 import FOUND, LARGE
 from tidegauge.model_tests.spec.rule_mutant import RuleMutant, Wrong, always
 from tidegauge.spec.published.kip848.machine import FirstKip848, Kip848
 from tidegauge.spec.published.kraft.machine import Kraft
+from tidegauge.spec.published.transactions_diary.machine import TransactionsDiary
 
 ONE: Final = Kip848(clients=1)
 FIRST: Final = FirstKip848(clients=1)
@@ -23,9 +24,16 @@ TWO: Final = FirstKip848()
 CONVERGED: Final = "the group has converged"
 SECOND: Final = "second"
 PERTURBED: Final = "second, 1 perturbation"
+DIARY: Final = TransactionsDiary(max_elections=0)
 SERVERS: Final = Kraft(servers=2)
 ELECTIONS: Final = "2 servers, 2 elections"
-SEARCHES: Final[Mapping[str, Any]] = {**FOUND, **LARGE, **test_kraft.FOUND, **test_kraft.LARGE}
+SEARCHES: Final[Mapping[str, Any]] = {
+    **FOUND,
+    **LARGE,
+    **test_kraft.FOUND,
+    **test_kraft.LARGE,
+    **test_transactions_diary.FOUND,
+}
 """By name: what TLC found."""
 
 
@@ -64,6 +72,11 @@ MUTANTS: Final[tuple[RuleMutant, ...]] = (
     RuleMutant("never_tells_what_is_assigned", "tells_assignment", always(False), FIRST, CONVERGED),
     RuleMutant("notes_no_epochs", "partition_epochs",
                lambda m, r, group, before, after: group.partition_epochs, TWO, "NoDoubleClientAssignment"),
+    # --- transactions' diary
+    RuleMutant("knows_no_former_state", "former", always(()), DIARY, "TypeOK"),
+    RuleMutant("fences_in_a_former_epoch", "fencing_epoch", lambda m, r, metadata: metadata.pepoch - 1, DIARY, "TypeOK"),
+    RuleMutant("finds_no_coordinator", "may_ask", always(False), DIARY, "a client has added a partition"),
+    RuleMutant("commits_no_entry", "may_commit", always(False), DIARY, "a client has added a partition"),
     # --- KRaft
     RuleMutant("votes_for_nobody", "grants", always(False), SERVERS, "a server leads"),
     RuleMutant("takes_all_for_no_majority", "is_majority", always(False), SERVERS, "a server leads"),
@@ -99,6 +112,9 @@ COUNTED: Final[tuple[tuple[RuleMutant, int], ...]] = (
     (_counted("begins_again_what_it_has", "assignment_unsaid",
               lambda m, r, before, client: m.reconciling(client), "first"), 9),
     (_counted("remembers_a_message", "noted", lambda m, r, message: (message,), "first"), 3),
+    # --- transactions' diary
+    (_counted("fences_nobody", "is_fenced", always(False), "second diary"), 12),
+    (_counted("keeps_no_coordinator", "with_pid", lambda m, r, client, broker: client, "second diary"), 8),
     # --- KRaft
     (_counted("votes_for_shorter_logs", "is_not_behind", always(True), ELECTIONS), 10),
     (_counted("counts_stale_votes", "is_stale", always(False), ELECTIONS), 4),
