@@ -74,7 +74,8 @@ MUTANTS: Final[tuple[RuleMutant, ...]] = (
                lambda m, r, group, before, after: group.partition_epochs, TWO, "NoDoubleClientAssignment"),
     # --- transactions' diary
     RuleMutant("knows_no_former_state", "former", always(()), DIARY, "TypeOK"),
-    RuleMutant("fences_in_a_former_epoch", "fencing_epoch", lambda m, r, metadata: metadata.pepoch - 1, DIARY, "TypeOK"),
+    RuleMutant("fences_in_a_former_epoch", "fencing_epoch",
+               lambda m, r, metadata: metadata.pepoch - 1, DIARY, "TypeOK"),
     RuleMutant("finds_no_coordinator", "may_ask", always(False), DIARY, "a client has added a partition"),
     RuleMutant("commits_no_entry", "may_commit", always(False), DIARY, "a client has added a partition"),
     # --- KRaft
