@@ -370,6 +370,7 @@ def _undriven(machine: str, why: str, steps: Callable[[Trace[Any]], tuple[Step, 
 
 PROCESSES: Final = PlainSteps((("processes", "process"),))
 CLIENTS: Final = PlainSteps((("clients", "client"),))
+DIARY: Final = PlainSteps((("clients", "client"), ("brokers", "broker")))
 
 DAMAGE: Final = "campaigns of damage under whole clusters are validated against it"
 LATE: Final = "a connection carries nothing that outlives it; what arrives late in campaigns is validated against it"
@@ -560,11 +561,7 @@ HARNESS: Final = HarnessRegistry(
     _undriven("kip320", "a model of others, compared with TLC", steps=PlainSteps((("replicas", "replica"),))),
     _undriven("kip848", "a model of others, compared with TLC", steps=CLIENTS),
     _undriven("kip848-first", "a model of others, compared with TLC", steps=CLIENTS),
-    _undriven(
-        "transactions-diary",
-        "a model of others, compared with TLC",
-        steps=PlainSteps((("clients", "client"), ("brokers", "broker"))),
-    ),
+    _undriven("transactions-diary", "a model of others, compared with TLC", steps=DIARY),
     _undriven("kraft", "a model of others, compared with TLC", steps=PlainSteps((("servers", "server"),))),
     _undriven("compaction", "the log cleaner is compared with it pass by pass (test_compaction)"),
     _undriven("authentication", "it drives the SASL gate walk by walk (test_authentication_machine)"),

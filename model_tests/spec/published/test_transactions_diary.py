@@ -32,7 +32,7 @@ def steps(machine: TransactionsDiary, *counts: int) -> dict[str, int]:
 
 ONE = FirstDiary(clients=1)
 TWO = FirstDiary()
-CALM = TransactionsDiary(max_elections=0)
+UNELECTED = TransactionsDiary(max_elections=0)
 WHOLE = TransactionsDiary()
 # fmt: off
 FOUND = {
@@ -42,7 +42,7 @@ FOUND = {
         (1, 4, 8, 12, 19, 28, 35, 40, 46, 52, 53, 50, 44, 36, 28, 16, 8, 4),
     ),
     "second diary, no elections": Found(
-        CALM, 771, steps(CALM, 40, 40, 132, 116, 116, 198, 128, 0, 0, 0),
+        UNELECTED, 771, steps(UNELECTED, 40, 40, 132, 116, 116, 198, 128, 0, 0, 0),
         (1, 2, 3, 4, 6, 10, 14, 18, 22, 28, 34, 38, 44, 46, 42, 36, 30, 26, 18, 12, 10, 4),
     ),
     "second diary": Found(
@@ -102,7 +102,7 @@ def test_what_no_invariant_notices_has_as_many_states_as_in_tlc(variant: Transac
     assert (sum(found.levels), found.generated + 1, len(found.levels)) == UNNOTICED[variant]
 
 
-@pytest.mark.parametrize("machine", [ONE, TWO, CALM, WHOLE], ids=str)
+@pytest.mark.parametrize("machine", [ONE, TWO, UNELECTED, WHOLE], ids=str)
 def test_every_client_has_a_producer_id_in_the_end_and_one_adds_its_partition(machine: TransactionsDiary) -> None:
     found = explore(machine, converges=True)
     assert found.convergence is not None
