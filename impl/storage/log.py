@@ -362,7 +362,8 @@ class Log(LogReads):
             return self._empty_at_start()
         durability.lower_recovery_point(offset)
         try:
-            segments.remove_from(number + 1)
+            with durability.failing():  # half-way a file is left that is no segment
+                segments.remove_from(number + 1)
             if offset < segments.active.next_offset:
                 segments.active.truncate(offset, self.epochs)
             self.damage.keep_below(self.log_end_offset)

@@ -154,13 +154,19 @@ class Segments:
         return segment
 
     def remove_from(self, number: int) -> None:
-        """Remove the segments from this number on, the last one first, so that a crash half-way leaves no hole."""
-        for segment in reversed(self.ordered[number:]):
-            segment.remove()
-            self.names_version += 1
-        del self.ordered[number:], self.base_offsets[number:]
-        if self.ordered:
-            self.active = self.ordered[-1]
+        """Remove the segments from this number on, the last one first, so that a crash half-way leaves no hole.
+
+        One whose files cannot be removed is closed, and so no segment of the log any more, whatever is left of it.
+        """
+        try:
+            for segment in reversed(self.ordered[number:]):
+                self.ordered.pop()
+                self.base_offsets.pop()
+                segment.remove()
+                self.names_version += 1
+        finally:
+            if self.ordered:
+                self.active = self.ordered[-1]
 
     def set_aside_from(self, number: int, suffix: str) -> list[str]:
         """As `remove_from`, but the files stay, their names with another suffix; returns those of the logs."""
