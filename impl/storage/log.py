@@ -411,7 +411,8 @@ class Log(LogReads):
         gap, start, end = self.damage.gaps[0], self.damage.start, self.log_end_offset
         self._durability.lower_recovery_point(start)
         first = self._segments.base_offsets[0]
-        names = self.damage.set_aside(self._segments, empties=start < max(first, self._log_start_offset))
+        with self._durability.failing():  # half-way a file is left that is no segment
+            names = self.damage.set_aside(self._segments, empties=start < max(first, self._log_start_offset))
         if start < first:
             self.truncate_fully_and_start_at(start)
         elif start < self._log_start_offset:

@@ -8,7 +8,7 @@ files.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from tidegauge.impl.partition.transactions import AbortedTransaction
@@ -154,32 +154,35 @@ class Segments:
         return segment
 
     def remove_from(self, number: int) -> None:
-        """Remove the segments from this number on, the last one first, so that a crash half-way leaves no hole.
+        """Remove the segments from this number on, the last one first, so that a crash half-way leaves no hole."""
+        self._end_before(number, Segment.remove)
 
-        One whose files cannot be removed is closed, and so no segment of the log any more, whatever is left of it.
+    def set_aside_from(self, number: int, suffix: str) -> list[str]:
+        """As `remove_from`, but the files stay, their names with another suffix; returns those of the logs."""
+        names = []
+
+        def set_aside(segment: Segment) -> None:
+            segment.close()
+            segment.rename(suffix)
+            names.append(segment.path(LOG_SUFFIX).rpartition("/")[2])
+
+        self._end_before(number, set_aside)
+        return names
+
+    def _end_before(self, number: int, close: Callable[[Segment], None]) -> None:
+        """Close the segments from this number on, the last one first.
+
+        One whose files cannot be removed or renamed is closed all the same, and so no segment of the log any more.
         """
         try:
             for segment in reversed(self.ordered[number:]):
                 self.ordered.pop()
                 self.base_offsets.pop()
-                segment.remove()
+                close(segment)
                 self.names_version += 1
         finally:
             if self.ordered:
                 self.active = self.ordered[-1]
-
-    def set_aside_from(self, number: int, suffix: str) -> list[str]:
-        """As `remove_from`, but the files stay, their names with another suffix; returns those of the logs."""
-        names = []
-        for segment in reversed(self.ordered[number:]):
-            segment.close()
-            segment.rename(suffix)
-            names.append(segment.path(LOG_SUFFIX).rpartition("/")[2])
-            self.names_version += 1
-        del self.ordered[number:], self.base_offsets[number:]
-        if self.ordered:
-            self.active = self.ordered[-1]
-        return names
 
     def start_anew(self, offset: int, config: LogConfig, now_ms: int) -> None:
         """Remove all segments and begin one at this offset."""

@@ -12,6 +12,7 @@ from contextlib import suppress
 import attrs
 import pytest
 
+from tidegauge.impl.ports.disk import Disk
 from tidegauge.impl.ports.failing_disk import WRITES, FailingDisk, Operation
 from tidegauge.impl.ports.simulated_disk import SimulatedDisk
 from tidegauge.impl.records.batches import CHECKSUM_START, checked_headers
@@ -60,7 +61,7 @@ def written(*, clean: bool = True, last_epoch: int = 3) -> SimulatedDisk:
     return disk
 
 
-def opened(disk: SimulatedDisk, *, clean: bool = True, recovery_point: int = END, high_watermark: int = END) -> Log:
+def opened(disk: Disk, *, clean: bool = True, recovery_point: int = END, high_watermark: int = END) -> Log:
     return Log.open(
         disk,
         DIRECTORY,
