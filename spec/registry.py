@@ -45,6 +45,7 @@ from tidegauge.spec.bugs.kip848 import KIP848_BUGS
 from tidegauge.spec.bugs.kraft import KRAFT_BUGS
 from tidegauge.spec.bugs.loading import LOADING_BUGS
 from tidegauge.spec.bugs.offsets import OFFSET_BUGS
+from tidegauge.spec.bugs.pull_raft import PULL_RAFT_BUGS
 from tidegauge.spec.bugs.reading import READING_BUGS
 from tidegauge.spec.bugs.transactions import TRANSACTION_BUGS
 from tidegauge.spec.bugs.transactions_diary import DIARY_BUGS
@@ -80,6 +81,7 @@ from tidegauge.spec.offsets.machine import Offsets
 from tidegauge.spec.published.kip320.machine import Kip320
 from tidegauge.spec.published.kip848.machine import FirstKip848, Kip848
 from tidegauge.spec.published.kraft.machine import Kraft
+from tidegauge.spec.published.pull_raft.machine import PullRaft
 from tidegauge.spec.published.transactions_diary.machine import TransactionsDiary
 from tidegauge.spec.recovery.machine import Recovery
 from tidegauge.spec.replication.composed import everything
@@ -374,6 +376,12 @@ REGISTRY: Final = Registry(
         "kraft",
         Kraft(),
         bugs=tuple(KRAFT_BUGS.values()),
+        populations=(_by_fields("server", "servers", "server"),),
+    ),
+    Registration(
+        "pull-raft",
+        PullRaft(),
+        bugs=tuple(PULL_RAFT_BUGS.values()),
         populations=(_by_fields("server", "servers", "server"),),
     ),
     _extended("reassignment", MODELS["reassignment"].machine, reassignment.BUGS, Reassignment),

@@ -563,6 +563,7 @@ HARNESS: Final = HarnessRegistry(
     _undriven("kip848-first", "a model of others, compared with TLC", steps=CLIENTS),
     _undriven("transactions-diary", "a model of others, compared with TLC", steps=DIARY),
     _undriven("kraft", "a model of others, compared with TLC", steps=PlainSteps((("servers", "server"),))),
+    _undriven("pull-raft", "a model of others, compared with TLC", steps=PlainSteps((("servers", "server"),))),
     _undriven("compaction", "the log cleaner is compared with it pass by pass (test_compaction)"),
     _undriven("authentication", "it drives the SASL gate walk by walk (test_authentication_machine)"),
     _undriven("membership", "each rule is asked beside the implementation's in every state (test_membership)"),

@@ -233,6 +233,7 @@ ROOMS: Final = (
     _specification("KIP-848", "published/kip848", (f"{_SPEC_TESTS}/published",)),
     _specification("transactions' diary", "published/transactions_diary", (f"{_SPEC_TESTS}/published",)),
     _specification("KRaft", "published/kraft", (f"{_SPEC_TESTS}/published",)),
+    _specification("PullRaft", "published/pull_raft", (f"{_SPEC_TESTS}/published",)),
 )
 
 

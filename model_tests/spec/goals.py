@@ -52,6 +52,8 @@ from tidegauge.spec.published.kip848 import actions as kip848
 from tidegauge.spec.published.kip848.machine import FirstKip848, Kip848
 from tidegauge.spec.published.kraft import actions as kraft
 from tidegauge.spec.published.kraft.machine import Kraft
+from tidegauge.spec.published.pull_raft import actions as pull_raft
+from tidegauge.spec.published.pull_raft.machine import PullRaft
 from tidegauge.spec.published.transactions_diary import actions as diary
 from tidegauge.spec.published.transactions_diary.machine import TransactionsDiary
 from tidegauge.spec.recovery import actions as recovery
@@ -403,6 +405,9 @@ OF_OTHERS: Final = (
     Reached("a coordinator is deposed", TransactionsDiary(), 1, of(diary.ElectLeader)),
     Reached("a server leads", Kraft(), 4, of(kraft.BecomeLeader)),
     Reached("a value is acknowledged", Kraft(), 11, of(kraft.AcceptFetchRequest)),
+    Reached("a server leads", PullRaft(values=1), 5, of(pull_raft.BecomeLeader)),
+    Reached("a server has pulled a value", PullRaft(values=1), 9, of(pull_raft.HandleSuccessPullEntriesResponse)),
+    Reached("a value is acknowledged", PullRaft(servers=2), 12, of(pull_raft.AcceptPullEntriesRequest)),
     Reached(
         "a record is returned of a log in which another one was aborted",
         CommittedReads(transactions=2, partitions=1, incarnations=1),

@@ -44,6 +44,9 @@ from tidegauge.spec.published.kraft.machine import Kraft
 from tidegauge.spec.published.kraft.state import NOBODY as NO_SERVER
 from tidegauge.spec.published.kraft.state import FetchRequest, Server
 from tidegauge.spec.published.kraft.variants import CommitsOnSending, VotesForShorterLogs
+from tidegauge.spec.published.pull_raft.state import PullEntriesRequest
+from tidegauge.spec.published.pull_raft.state import Server as PullServer
+from tidegauge.spec.published.pull_raft.variants import PullCommitsWithoutMajority, PullVotesForShorterLogs
 from tidegauge.spec.published.transactions_diary.actions import CommitTxnLogAppend, SendAddPartitionsToTxnRequest
 from tidegauge.spec.published.transactions_diary.machine import TransactionsDiary
 from tidegauge.spec.recovery.machine import Recovery
@@ -371,6 +374,19 @@ class ForgetsItsLeader(Kraft):
         return super().transitioned(number, attrs.evolve(server, leader=NO_SERVER), leader, epoch)
 
 
+@attrs.frozen
+class PullVotesOnSending(PullCommitsWithoutMajority, PullVotesForShorterLogs):
+    """What only the leader has is acknowledged, and who lacks it is elected."""
+
+
+@attrs.frozen
+class PullBelievesFollowers(PullVotesOnSending):
+    """A leader looks at no follower's last entry."""
+
+    def is_valid(self, leader: PullServer, request: PullEntriesRequest) -> bool:
+        return True
+
+
 _TRANSACTIONS: Final = Transactions(incarnations=1, partitions=1, transactions=1)
 
 # fmt: off
@@ -408,6 +424,8 @@ WRONG: Final[tuple[tuple[str, Machine[Any], str], ...]] = (
     ("kraft", VotesOnSending(servers=2, max_elections=2), "LeaderHasAllAckedValues"),
     ("kraft", BelievesFollowers(servers=2, max_elections=2, values=2), "NoLogDivergence"),
     ("kraft", ForgetsItsLeader(servers=2, max_elections=2), "NoIllegalState"),
+    ("pull-raft", PullVotesOnSending(servers=2, max_elections=2), "LeaderHasAllAckedValues"),
+    ("pull-raft", PullBelievesFollowers(servers=2, max_elections=2, values=3), "NoLogDivergence"),
     # goals
     ("transactions-diary", without(TransactionsDiary(clients=1), CommitTxnLogAppend), "every client has a producer id"),
     ("transactions-diary", without(TransactionsDiary(clients=1), SendAddPartitionsToTxnRequest),

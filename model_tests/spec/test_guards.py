@@ -35,6 +35,7 @@ REFUSED: Final[Mapping[str, int]] = {
     "kip848-first": 0,
     "transactions-diary": 0,
     "kraft": 0,
+    "pull-raft": 0,
     "reassignment": 156234,
     "controlled-shutdown": 106688,
     "retention": 110417,

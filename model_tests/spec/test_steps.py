@@ -25,6 +25,7 @@ FOLLOW: Final[Mapping[str, str]] = {
     "kip848-first": "21cb32a1",
     "transactions-diary": "cc308bf0",
     "kraft": "5e621322",
+    "pull-raft": "82b2d701",
     "reassignment": "56a31586",
     "controlled-shutdown": "b9407794",
     "retention": "1b58672e",

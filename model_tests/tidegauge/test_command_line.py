@@ -334,7 +334,7 @@ UNUSABLE = (
     (("explor",), "explore"),
     (("explore",), "spec"),
     (("explore", "quorum"), "'quorum': choose one of replication, kip320, kip848, "),
-    (("explore", "raft"), "'raft': choose one of kraft ("),
+    (("explore", "raft"), "'raft': choose one of kraft, pull-raft ("),
     (("explore", "kip320", "--bug", "x"), "no bug 'x'"),
     (("explore", "kip320", "brokers=2"), "'brokers=2' is not a constant"),
     (("explore", "kip320", "replicas"), "NAME=VALUE"),

@@ -39,6 +39,8 @@ TWINS: Final[Mapping[str, int]] = {
     "KeepsEpoch": 448, "TransitionsAtOnce": 448, "KeepsCoordinatorEpoch": BOUND,
     # KRaft
     "VotesForAll": BOUND, "LeadsWithoutMajority": 1_230, "CommitsWithoutMajority": 10_468, "CommitsOnSending": 10_468,
+    # PullRaft
+    "PullCommitsWithoutMajority": BOUND,
     # extensions of replication
     "swaps_at_once": 536, "counts_the_deleted_replica": 4_592, "cancels_for_an_old_replica": BOUND,
     "empties_the_isr": BOUND, "trusts_every_restart": BOUND,

@@ -1,4 +1,4 @@
-"""A wrong rule for the rules of the published models of KIP-848, transactions and KRaft that no variant has one for.
+"""A wrong rule for those rules of the published models, but of KIP-320, that no variant has one for.
 
 Some are noticed by a property; others leave the protocol as safe and live as it was and change what it does, which
 shows in how many states TLC has found at each level (`COUNTED`).
@@ -11,11 +11,12 @@ from typing import Any, Final
 
 import attrs
 
-from tidegauge.model_tests.spec.published import test_kraft, test_transactions_diary
+from tidegauge.model_tests.spec.published import test_kraft, test_pull_raft, test_transactions_diary
 from tidegauge.model_tests.spec.published.test_kip848 import FOUND, LARGE
 from tidegauge.model_tests.spec.rule_mutant import RuleMutant, Wrong, always
 from tidegauge.spec.published.kip848.machine import FirstKip848, Kip848
 from tidegauge.spec.published.kraft.machine import Kraft
+from tidegauge.spec.published.pull_raft.machine import PullRaft
 from tidegauge.spec.published.transactions_diary.machine import TransactionsDiary
 
 ONE: Final = Kip848(clients=1)
@@ -27,12 +28,16 @@ PERTURBED: Final = "second, 1 perturbation"
 DIARY: Final = TransactionsDiary(max_elections=0)
 SERVERS: Final = Kraft(servers=2)
 ELECTIONS: Final = "2 servers, 2 elections"
+PULLERS: Final = PullRaft(servers=2)
+PULLS: Final = "pulls, 2 servers, 2 elections"
 SEARCHES: Final[Mapping[str, Any]] = {
     **FOUND,
     **LARGE,
     **test_kraft.FOUND,
     **test_kraft.LARGE,
     **test_transactions_diary.FOUND,
+    **test_pull_raft.FOUND,
+    **test_pull_raft.LARGE,
 }
 """By name: what TLC found."""
 
@@ -86,6 +91,14 @@ MUTANTS: Final[tuple[RuleMutant, ...]] = (
     RuleMutant("commits_nothing", "high_watermark", always(0), SERVERS, "a value is acknowledged"),
     RuleMutant("follows_nobody", "transitioned", _given_back(1), SERVERS, "a value is acknowledged"),
     RuleMutant("refuses_every_fetch", "is_valid", always(False), SERVERS, "a value is acknowledged"),
+    # --- PullRaft
+    RuleMutant("votes_for_nobody", "grants", always(False), PULLERS, "a server leads"),
+    RuleMutant("takes_all_for_no_majority", "is_majority", always(False), PULLERS, "a server leads"),
+    RuleMutant("refuses_every_pull", "is_valid", always(False), PULLERS, "a server has pulled a value"),
+    RuleMutant("notes_no_ends", "with_end", _given_back(0), PULLERS, "a value is acknowledged"),
+    RuleMutant("commits_nothing", "commit_index", always(0), PULLERS, "a value is acknowledged"),
+    RuleMutant("takes_nothing_for_replicated", "is_replicated", always(False), PULLERS, "a value is acknowledged"),
+    RuleMutant("takes_all_for_of_another_epoch", "may_commit", always(False), PULLERS, "a value is acknowledged"),
 )
 
 
@@ -121,6 +134,9 @@ COUNTED: Final[tuple[tuple[RuleMutant, int], ...]] = (
     (_counted("counts_stale_votes", "is_stale", always(False), ELECTIONS), 4),
     (_counted("commits_what_others_wrote", "may_commit", always(True), ELECTIONS), 19),
     (_counted("uses_no_response", "responded", lambda m, r, number, server, message: (server, False), ELECTIONS), 4),
+    # --- PullRaft
+    (_counted("votes_for_all", "is_free_for", always(True), PULLS), 5),
+    (_counted("votes_for_shorter_logs", "is_not_behind", always(True), PULLS), 10),
 )
 """A wrong rule, by the search of TLC's that differs, and the first level that does."""
 # fmt: on
@@ -129,6 +145,8 @@ NOT_MUTATED: Final[Mapping[tuple[str, str], str]] = {
     ("Kip848Rules", "is_perturbed"): _BOUND,
     ("FirstRules", "is_perturbed"): _BOUND,
     ("KraftRules", "truncated"): "only three servers with two elections come to it: a long search of TLC's counts that",
+    ("PullRaftRules", "last_common"): "as truncated of KRaft",
+    ("PullRaftRules", "truncated"): "as truncated of KRaft",
     ("Kip320", "type_ok"): "a property, which a test asks of walks: as an invariant it would double each search",
 }
 """Why a rule has no wrong one."""

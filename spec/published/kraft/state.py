@@ -170,10 +170,10 @@ def taken(messages: Messages, message: Message) -> Messages:
 def _counted(messages: Messages, message: Message, more: int) -> Messages:
     counts = dict(messages)
     counts[message] = counts.get(message, 0) + more
-    return tuple(sorted(counts.items(), key=_in_order))
+    return tuple(sorted(counts.items(), key=in_order))
 
 
-def _in_order(item: tuple[Message, int]) -> tuple[str, Message]:
+def in_order(item: tuple[Message, int]) -> tuple[str, Message]:
     return type(item[0]).__name__, item[0]
 
 
@@ -234,4 +234,4 @@ class State:
         for number, server in enumerate(self.servers):
             servers[names[number]] = server.renamed(names)
         messages = [(message.renamed(names), count) for message, count in self.messages]
-        return evolve(self, servers=tuple(servers), messages=tuple(sorted(messages, key=_in_order)))
+        return evolve(self, servers=tuple(servers), messages=tuple(sorted(messages, key=in_order)))
